@@ -1,1 +1,19 @@
-//! The rules of `claims` that need no Postgres.
+//! The rules of `claims` that need no Postgres: what a batch may look like, how it is normalized, which conflict
+//! weighs most, what a cursor holds. Data in, data out; the extension brings the tokens and the tables.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod conflict;
+pub mod cursor;
+pub mod id;
+pub mod limits;
+pub mod payload;
+pub mod problem;
+pub mod reader;
+pub mod token;
+pub mod types;
+
+pub use batch::{Batch, Bucket, Claim};
+pub use conflict::{Conflict, Op, Reason};
+pub use problem::{BadInput, Problem};
+pub use types::{Kind, TypeTable, Types};

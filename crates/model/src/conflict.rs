@@ -1,0 +1,142 @@
+//! Conflicts: why a batch cannot have its claims, and which reason weighs most.
+
+use serde::Serialize;
+
+use crate::batch::Bucket;
+use crate::payload::BucketForm;
+use crate::types::Types;
+
+/// What the batch wanted to do with the bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    Create,
+    Destroy,
+}
+
+/// Why it could not, the weightiest first: that one decides the SQLSTATE of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    NotOwner,
+    Missing,
+    Taken,
+    Leased,
+    InFlight,
+}
+
+impl Reason {
+    /// Whether the same batch may succeed later without anybody changing it.
+    pub fn retryable(self) -> bool {
+        matches!(self, Reason::Leased | Reason::InFlight)
+    }
+}
+
+/// One bucket of a batch that could not be had.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conflict<'a> {
+    pub op: Op,
+    pub bucket: Bucket<'a>,
+    pub reason: Reason,
+    /// The cell that holds the claim, where it can be seen.
+    pub holder_cell_id: Option<i64>,
+    /// How old the lease is that holds the claim, in seconds.
+    pub lease_age_seconds: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct ConflictForm<'a> {
+    op: Op,
+    bucket: BucketForm<'a>,
+    reason: Reason,
+    retryable: bool,
+    holder_cell_id: Option<i64>,
+    lease_age_seconds: Option<f64>,
+}
+
+/// The reason that decides the SQLSTATE, or `None` of no conflicts.
+pub fn weightiest(conflicts: &[Conflict]) -> Option<Reason> {
+    conflicts.iter().map(|conflict| conflict.reason).min()
+}
+
+/// The conflicts as the JSON of DETAIL.
+pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_json::Error> {
+    let forms: Vec<_> = conflicts
+        .iter()
+        .map(|conflict| ConflictForm {
+            op: conflict.op,
+            bucket: BucketForm::new(&conflict.bucket, types),
+            reason: conflict.reason,
+            retryable: conflict.reason.retryable(),
+            holder_cell_id: conflict.holder_cell_id,
+            lease_age_seconds: conflict.lease_age_seconds,
+        })
+        .collect();
+    serde_json::to_string(&forms)
+}
+
+/// What is known of the claim that stands on a bucket a batch wants.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    pub holder_cell_id: i64,
+    pub active: bool,
+    /// Another open transaction has locked or changed the row.
+    pub being_changed: bool,
+}
+
+/// Why `op` by `cell_id` cannot have a bucket on which `standing` is all there is to see; `None`: it can.
+pub fn reason_for(op: Op, cell_id: i64, standing: Option<Standing>) -> Option<Reason> {
+    match (op, standing) {
+        (_, Some(Standing { being_changed: true, .. })) => Some(Reason::InFlight),
+        (Op::Create, None) => None,
+        (Op::Destroy, None) => Some(Reason::Missing),
+        (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id => Some(Reason::NotOwner),
+        (_, Some(Standing { active: false, .. })) => Some(Reason::Leased),
+        (Op::Create, Some(_)) => Some(Reason::Taken),
+        (Op::Destroy, Some(_)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(holder_cell_id: i64, active: bool, being_changed: bool) -> Option<Standing> {
+        Some(Standing { holder_cell_id, active, being_changed })
+    }
+
+    #[test]
+    fn every_case_has_its_reason() {
+        let cases = [
+            (Op::Create, None, None),
+            (Op::Create, standing(1, true, false), Some(Reason::Taken)),
+            (Op::Create, standing(2, true, false), Some(Reason::Taken)),
+            (Op::Create, standing(2, false, false), Some(Reason::Leased)),
+            (Op::Create, standing(2, true, true), Some(Reason::InFlight)),
+            (Op::Destroy, None, Some(Reason::Missing)),
+            (Op::Destroy, standing(1, true, false), None),
+            (Op::Destroy, standing(1, false, false), Some(Reason::Leased)),
+            (Op::Destroy, standing(2, true, false), Some(Reason::NotOwner)),
+            (Op::Destroy, standing(2, false, false), Some(Reason::NotOwner)),
+            (Op::Destroy, standing(2, true, true), Some(Reason::InFlight)),
+        ];
+        for (op, claim, wanted) in cases {
+            assert_eq!(reason_for(op, 1, claim), wanted, "{op:?} {claim:?}");
+        }
+    }
+
+    #[test]
+    fn permanent_reasons_outweigh_temporary_ones() {
+        let conflict = |reason| Conflict {
+            op: Op::Create,
+            bucket: Bucket { bucket_type: 1, value: "x".into() },
+            reason,
+            holder_cell_id: None,
+            lease_age_seconds: None,
+        };
+        let all = [Reason::InFlight, Reason::Leased, Reason::Taken, Reason::Missing, Reason::NotOwner].map(conflict);
+        assert_eq!(weightiest(&all), Some(Reason::NotOwner));
+        assert_eq!(weightiest(&all[..2]), Some(Reason::Leased));
+        assert_eq!(weightiest(&[]), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Cursors: where a list goes on. Opaque to callers, checked when they come back.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::limits;
+use crate::problem::Problem;
+
+/// Behind this lease `list_leases` goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseCursor {
+    /// Microseconds of Postgres' own epoch.
+    pub created_at: i64,
+    pub lease_uuid: Uuid,
+}
+
+/// Behind this claim `list_records` goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordCursor {
+    pub source_type: i32,
+    pub source_id: String,
+    pub bucket_type: i32,
+    pub bucket_value: String,
+}
+
+/// A cursor that can be written as text and read back.
+pub trait Cursor: Serialize + DeserializeOwned {
+    /// Tells the cursors of one list from those of another.
+    const TAG: char;
+
+    fn encode(&self) -> String {
+        // Serializing numbers and strings into memory cannot fail.
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        format!("{}{}", Self::TAG, URL_SAFE_NO_PAD.encode(json))
+    }
+
+    fn decode(text: &str) -> Result<Self, Problem> {
+        Self::parse(text).ok_or(Problem::BadCursor)
+    }
+
+    #[doc(hidden)]
+    fn parse(text: &str) -> Option<Self> {
+        let body = text.strip_prefix(Self::TAG).filter(|body| body.len() <= limits::CURSOR_BYTES)?;
+        let json = URL_SAFE_NO_PAD.decode(body).ok()?;
+        serde_json::from_slice::<Self>(&json).ok().filter(Self::is_sound)
+    }
+
+    /// Whether every value could have come from a list.
+    fn is_sound(&self) -> bool;
+}
+
+impl Cursor for LeaseCursor {
+    const TAG: char = 'l';
+
+    fn is_sound(&self) -> bool {
+        // The range of timestamptz: 4714 BC to 294276 AD.
+        (-211_813_488_000_000_000..9_223_371_331_200_000_000).contains(&self.created_at)
+    }
+}
+
+impl Cursor for RecordCursor {
+    const TAG: char = 'r';
+
+    fn is_sound(&self) -> bool {
+        let sound = |text: &str, limit| !text.contains('\0') && !limits::is_longer_than(text, limit);
+        sound(&self.source_id, limits::ID_CHARS) && sound(&self.bucket_value, limits::BUCKET_VALUE_CHARS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_back(source_type: i32, source_id in "[^\\x00]{0,128}", bucket_type: i32, bucket_value in "[^\\x00]{0,1024}") {
+            let cursor = RecordCursor { source_type, source_id, bucket_type, bucket_value };
+            prop_assert_eq!(RecordCursor::decode(&cursor.encode()), Ok(cursor));
+        }
+
+        #[test]
+        fn anything_else_is_refused(text in ".{0,64}") {
+            prop_assert!(LeaseCursor::decode(&text).is_err());
+            prop_assert!(RecordCursor::decode(&text).is_err());
+        }
+    }
+
+    #[test]
+    fn one_list_does_not_take_the_cursor_of_another() {
+        let cursor = LeaseCursor { created_at: 1, lease_uuid: Uuid::nil() };
+        assert_eq!(RecordCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
+    }
+
+    #[test]
+    fn unsound_values_are_refused() {
+        let cursor = RecordCursor { source_type: 1, source_id: "a\0".into(), bucket_type: 1, bucket_value: "x".into() };
+        assert_eq!(RecordCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
+        let late = LeaseCursor { created_at: i64::MAX, lease_uuid: Uuid::nil() };
+        assert_eq!(LeaseCursor::decode(&late.encode()), Err(Problem::BadCursor));
+    }
+}
