@@ -1,1 +1,12 @@
-//! The demo and the stress run share this.
+//! Clients of a running claims database.
+//!
+//! `demo` tells the story of two cells in a terminal, `stress` tries to break the promise that a
+//! bucket has one owner at a time. Both speak to the server as ordinary clients with ordinary roles.
+
+pub mod batch;
+pub mod cell;
+pub mod demo;
+pub mod failure;
+pub mod history;
+pub mod server;
+pub mod stress;

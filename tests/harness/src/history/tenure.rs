@@ -1,0 +1,128 @@
+//! All that the clients know of one lease, merged.
+
+use super::event::{Deed, Outcome, Window};
+use crate::batch::Batch;
+use uuid::Uuid;
+
+/// A lease that did hold its buckets, from `begin` to `end`.
+#[derive(Clone, Debug)]
+pub struct Tenure {
+    pub lease: Uuid,
+    pub cell: i64,
+    pub batch: Batch,
+    pub begin: Window,
+    pub end: Window,
+    pub outcome: Outcome,
+}
+
+/// What became of a lease.
+#[derive(Clone, Debug)]
+pub enum Merged {
+    /// It held its buckets.
+    Held(Tenure),
+    /// It was rolled back, and whether its begin ever took effect is unknown.
+    Maybe(Tenure),
+    /// It never held anything: a lost begin that never arrived, or a fence.
+    Nothing,
+}
+
+/// Merges the facts of one lease; an `Err` is a promise broken by the server (or by these notes).
+pub fn merge(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Merged, String> {
+    let outcome = outcome_of(lease, deeds)?;
+    let Some((cell, batch)) = subject_of(lease, deeds)? else {
+        return match outcome {
+            Some(Outcome::Committed) => Err(format!("lease {lease} was committed, but nobody began it")),
+            _ => Ok(Merged::Nothing),
+        };
+    };
+    let (begin, certain) = begin_of(deeds, outcome);
+    let Some(outcome) = outcome else {
+        return if certain { Err(format!("lease {lease} was begun and never ended")) } else { Ok(Merged::Nothing) };
+    };
+    let end = end_of(lease, deeds, outcome)?;
+    let tenure = Tenure { lease, cell, batch, begin: Window::new(begin.lo, begin.hi.min(end.hi)), end, outcome };
+    Ok(if certain { Merged::Held(tenure) } else { Merged::Maybe(tenure) })
+}
+
+/// The one outcome that all facts agree on.
+fn outcome_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<Outcome>, String> {
+    let mut known = None;
+    for (deed, _) in deeds {
+        let (Deed::Settled { outcome, .. } | Deed::Told(outcome)) = deed else { continue };
+        if known.is_some_and(|k| k != *outcome) {
+            return Err(format!("lease {lease} was committed and rolled back"));
+        }
+        known = Some(*outcome);
+    }
+    Ok(known)
+}
+
+/// Whose lease it is and what it asks for: the same in every begin.
+fn subject_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<(i64, Batch)>, String> {
+    let mut known: Option<(i64, &Batch)> = None;
+    for (deed, _) in deeds {
+        let (Deed::Begun { cell, batch } | Deed::BeginLost { cell, batch }) = deed else { continue };
+        if known.is_some_and(|k| k != (*cell, batch)) {
+            return Err(format!("lease {lease} was begun with two different requests"));
+        }
+        known = Some((*cell, batch));
+    }
+    Ok(known.map(|(cell, batch)| (cell, batch.clone())))
+}
+
+/// When the buckets were taken, and whether they certainly were.
+fn begin_of(deeds: &[(Deed, Window)], outcome: Option<Outcome>) -> (Window, bool) {
+    let mut window = Window::new(u64::MAX, u64::MAX);
+    let mut certain = outcome == Some(Outcome::Committed);
+    for (deed, at) in deeds {
+        match deed {
+            Deed::Begun { .. } => {
+                window = Window::new(window.lo.min(at.lo), window.hi.min(at.hi));
+                certain = true;
+            }
+            Deed::BeginLost { .. } => window.lo = window.lo.min(at.lo),
+            Deed::Outstanding => {
+                window.hi = window.hi.min(at.hi);
+                certain = true;
+            }
+            Deed::Settled { outcome: Outcome::Committed, .. } | Deed::Told(Outcome::Committed) => {
+                window.hi = window.hi.min(at.hi);
+            }
+            _ => {}
+        }
+    }
+    (window, certain)
+}
+
+/// When the lease ended: in the window of the call that did it, where that call is known.
+fn end_of(lease: Uuid, deeds: &[(Deed, Window)], outcome: Outcome) -> Result<Window, String> {
+    let mut first: Option<Window> = None;
+    let mut lost_since: Option<u64> = None;
+    let mut known_by = u64::MAX;
+    let mut seen_until = 0;
+    for (deed, at) in deeds {
+        match deed {
+            Deed::Settled { outcome: o, first: true } if *o == outcome => {
+                if first.is_some() {
+                    return Err(format!("two calls say that they ended lease {lease}"));
+                }
+                first = Some(*at);
+            }
+            Deed::Settled { .. } | Deed::Told(_) => known_by = known_by.min(at.hi),
+            Deed::SettleLost(o) if *o == outcome => {
+                lost_since = Some(lost_since.map_or(at.lo, |t| t.min(at.lo)));
+            }
+            Deed::Outstanding => seen_until = seen_until.max(at.lo),
+            _ => {}
+        }
+    }
+    let end = match (first, lost_since) {
+        (Some(at), _) => Window::new(at.lo.max(seen_until), at.hi.min(known_by)),
+        (None, Some(sent)) => Window::new(sent.max(seen_until), known_by),
+        (None, None) => return Err(format!("lease {lease} is said to have ended, but nobody ended it")),
+    };
+    if end.lo > end.hi {
+        return Err(format!("lease {lease} was seen outstanding after it had ended, or ended before anybody asked"));
+    }
+    Ok(end)
+}

@@ -1,0 +1,78 @@
+//! Where the cluster is, and how to reach it under this or that role.
+
+use anyhow::{Context, Result};
+use postgres::{Client, Config, NoTls};
+use std::env;
+use std::time::Duration;
+
+/// A cluster reached by the usual environment variables.
+#[derive(Clone, Debug)]
+pub struct Server {
+    config: Config,
+    maintenance: String,
+}
+
+impl Server {
+    /// Reads `PGHOST`, `PGPORT`, `PGUSER` and `PGDATABASE`.
+    pub fn from_env() -> Result<Self> {
+        let get = |key: &str, default: &str| env::var(key).unwrap_or_else(|_| default.to_string());
+        let maintenance = get("PGDATABASE", "postgres");
+        let port = get("PGPORT", "5432");
+        let mut config = Config::new();
+        config
+            .host(&get("PGHOST", "/var/run/postgresql"))
+            .port(port.parse().with_context(|| format!("PGPORT is not a port: {port}"))?)
+            .user(&get("PGUSER", "postgres"))
+            .connect_timeout(Duration::from_secs(10));
+        Ok(Self { config, maintenance })
+    }
+
+    /// Connects as `role`; authentication is the cluster's affair (the throwaway ones trust).
+    pub fn connect(&self, database: &str, role: &str) -> Result<Client, postgres::Error> {
+        let mut config = self.config.clone();
+        config.dbname(database).user(role).application_name("claims-harness");
+        config.connect(NoTls)
+    }
+
+    /// Connects as the superuser that the environment names.
+    pub fn admin(&self, database: &str) -> Result<Client> {
+        let mut config = self.config.clone();
+        config.dbname(database).application_name("claims-harness admin");
+        config.connect(NoTls).context("cannot connect to the cluster (PGHOST, PGPORT, PGUSER)")
+    }
+
+    /// Makes an empty UTF-8 database of that name and returns a superuser connection to it.
+    pub fn fresh_database(&self, name: &str) -> Result<Client> {
+        self.drop_database(name)?;
+        let create = format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'");
+        self.admin(&self.maintenance)?.batch_execute(&create)?;
+        self.admin(name)
+    }
+
+    /// Drops the database and whoever is connected to it.
+    pub fn drop_database(&self, name: &str) -> Result<()> {
+        let drop = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+        Ok(self.admin(&self.maintenance)?.batch_execute(&drop)?)
+    }
+
+    /// Drops login roles that `fresh_role` made; their grants went with the database.
+    pub fn drop_roles<'a>(&self, roles: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let mut admin = self.admin(&self.maintenance)?;
+        for role in roles {
+            admin.batch_execute(&format!("DROP ROLE IF EXISTS {role}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a login role without any privilege.
+pub fn fresh_role(admin: &mut Client, role: &str) -> Result<()> {
+    admin.batch_execute(&format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN"))?;
+    Ok(())
+}
+
+/// Registers a cell under its role, as an administrator does.
+pub fn register_cell(admin: &mut Client, cell: i64, role: &str, name: &str) -> Result<()> {
+    admin.execute("SELECT claims.register_cell($1, ($2::text)::name, $3)", &[&cell, &role, &name])?;
+    Ok(())
+}
