@@ -1,0 +1,48 @@
+# The commands of this repository. Each does what is needed before it and nothing twice.
+#   PG_CONFIG=/path/to/pg_config   which PostgreSQL to build for (default: PostgreSQL 15's)
+#   CARGO_TARGET_DIR=…             where build output goes (default: target/)
+
+SHELL := /bin/bash
+export PG_CONFIG PG_MAJOR
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build install demo test test-regress test-isolation test-script test-rust bench fmt clean
+
+help: ## Show this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
+
+setup: ## Install what is missing: Debian packages, cargo-pgrx
+	@scripts/setup
+
+build: setup ## Build the extension into a private copy of PostgreSQL under target/
+	@scripts/build
+
+install: setup ## Install into the PostgreSQL that PG_CONFIG names
+	@scripts/install
+
+demo: build ## Two cells claim the names of all Debian packages in a throwaway cluster
+	@scripts/demo
+
+test: build ## Run every test
+	@scripts/test
+
+test-regress: build ## Run pg_regress tests; T="name…" picks some
+	@scripts/test regress $(T)
+
+test-isolation: build ## Run isolation specs; T="name…" picks some
+	@scripts/test isolation $(T)
+
+test-script: build ## Run the tests in tests/scripts; T="name…" picks some
+	@scripts/test script $(T)
+
+test-rust: setup ## Run fmt, clippy and the tests that need no server
+	@scripts/test rust
+
+bench: build ## Measure against the literal protocol; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look)
+	@scripts/with-cluster --name bench -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -- python3 bench/run.py
+
+fmt: ## Format the Rust sources
+	cargo fmt --all
+
+clean: ## Remove all build output
+	rm -rf "$${CARGO_TARGET_DIR:-target}"

@@ -1,0 +1,193 @@
+# Shared by everything in scripts/ and by the tests in tests/scripts: source it, do not run it.
+#
+#   . scripts/lib.sh
+#   start_cluster shared                    # a throwaway cluster; PGHOST, PGPORT, PGUSER, PGDATABASE now lead to it
+#   start_cluster cell1 -c wal_level=logical
+#   use_cluster shared                      # lead the environment back to the first one
+#   stop_cluster cell1                      # otherwise all of them are stopped and removed when the shell exits
+#
+# Every cluster runs a private copy of the PostgreSQL installation with this extension in it (see scripts/build), so
+# the machine's own PostgreSQL is never changed.
+
+set -euo pipefail
+
+CLAIMS_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CLAIMS_TARGET=${CARGO_TARGET_DIR:-$CLAIMS_ROOT/target}
+PG_MAJOR=${PG_MAJOR:-15}
+export CLAIMS_ROOT
+
+say() { printf '==> %s\n' "$*" >&2; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# The pg_config to build against: what PG_CONFIG names, else the one in PATH, else Debian's own for PG_MAJOR.
+find_pg_config() {
+  local candidate
+  if [ -n "${PG_CONFIG:-}" ]; then
+    command -v "$PG_CONFIG" || die "PG_CONFIG=$PG_CONFIG cannot be run"
+    return
+  fi
+  for candidate in pg_config "/usr/lib/postgresql/$PG_MAJOR/bin/pg_config"; do
+    if [ "$("$candidate" --version 2>/dev/null | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')" = "$PG_MAJOR" ]; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  die "no pg_config of PostgreSQL $PG_MAJOR found: run scripts/setup, or set PG_CONFIG"
+}
+
+# --- who runs the server --------------------------------------------------------------------------------------------
+
+# PostgreSQL refuses to run as root: root hands it to the user that the Debian package made.
+SERVER_USER=${CLAIMS_SERVER_USER:-postgres}
+as_server() {
+  if [ "$(id -u)" = 0 ]; then runuser -u "$SERVER_USER" -- "$@"; else "$@"; fi
+}
+
+# --- the private installation ---------------------------------------------------------------------------------------
+
+stage_root() { printf '%s/stage/pg%s' "$CLAIMS_TARGET" "$PG_MAJOR"; }
+
+# The bin directory of the private installation, copied to where the server's user can read it if it cannot read the
+# repository (a clone in root's home directory).
+claims_bindir() {
+  local stage bindir
+  if [ -z "${CLAIMS_BINDIR:-}" ]; then
+    stage=$(stage_root)
+    PG_CONFIG=$(find_pg_config)
+    export PG_CONFIG                      # from here on PATH leads to the copy's
+    bindir=$("$PG_CONFIG" --bindir)
+    [ -x "$stage$bindir/postgres" ] || die "nothing built yet: run make build"
+    if ! (cd / && as_server test -x "$stage$bindir/postgres"); then
+      CLAIMS_STAGE_COPY=$(mktemp -d /tmp/claims-stage.XXXXXX)
+      chmod 755 "$CLAIMS_STAGE_COPY"
+      cp -a "$stage/." "$CLAIMS_STAGE_COPY/"
+      stage=$CLAIMS_STAGE_COPY
+    fi
+    export CLAIMS_BINDIR=$stage$bindir
+  fi
+}
+
+# --- throwaway clusters ---------------------------------------------------------------------------------------------
+
+declare -A CLUSTER_DIR=() CLUSTER_PORT=()
+
+port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# start_cluster NAME [--fast] [-c setting=value]...
+# --fast leaves out fsync: for tests, never for measuring.
+# On the socket everybody is trusted (its directory is private to the server's user and root). On 127.0.0.1 a password is
+# asked for; that of the superuser is in PGPASSWORD.
+start_cluster() {
+  local name=$1 dir port attempt fast=no settings=()
+  shift
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --fast) fast=yes; shift ;;
+      -c) settings+=("$2"); shift 2 ;;
+      *) die "start_cluster: unknown argument $1" ;;
+    esac
+  done
+  [ -z "${CLUSTER_DIR[$name]:-}" ] || die "cluster $name is already running"
+  claims_bindir
+  trap_cleanup
+
+  dir=$(cd /tmp && as_server mktemp -d "/tmp/claims-$name.XXXXXX")
+  CLUSTER_DIR[$name]=$dir
+  [ -n "${PGPASSWORD:-}" ] || PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
+  printf '%s\n' "$PGPASSWORD" | (cd /tmp && as_server sh -c "umask 077; cat > '$dir/password'")
+  (cd /tmp && as_server "$CLAIMS_BINDIR/initdb" -D "$dir/data" --username=postgres --encoding=UTF8 --locale=C.UTF-8 \
+      --auth-local=trust --auth-host=scram-sha-256 --pwfile="$dir/password" --no-sync >"/dev/null") \
+    || die "initdb failed in $dir"
+  {
+    printf '%s\n' "listen_addresses = '127.0.0.1'" "unix_socket_directories = '$dir'" "lc_messages = 'C'" \
+      'max_connections = 100' 'max_prepared_transactions = 20' 'log_min_messages = warning' "log_line_prefix = '%m [%p] %q%u@%d '"
+    [ "$fast" = no ] || printf '%s\n' 'fsync = off' 'full_page_writes = off' 'synchronous_commit = off'
+    [ ${#settings[@]} = 0 ] || printf '%s\n' "${settings[@]}" | sed -E "s/^([^=]+)=(.*)$/\1 = '\2'/"
+  } | (cd /tmp && as_server sh -c "cat >> '$dir/data/postgresql.conf'")
+
+  for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
+    port_is_free "$port" || continue
+    # Nothing of ours may stay open in the server: a reader at the end of a pipe would wait for it.
+    if (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p $port" -w -t 60 start \
+        </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); then
+      CLUSTER_PORT[$name]=$port
+      use_cluster "$name"
+      return
+    fi
+    grep -q 'could not bind' "$dir/log" || break
+  done
+  as_server cat "$dir/log" >&2
+  die "PostgreSQL did not start in $dir"
+}
+
+# Lead PGHOST and so on to a running cluster.
+use_cluster() {
+  [ -n "${CLUSTER_PORT[$1]:-}" ] || die "no cluster named $1"
+  export PGHOST=${CLUSTER_DIR[$1]} PGPORT=${CLUSTER_PORT[$1]} PGUSER=postgres PGDATABASE=postgres PGPASSWORD
+  export CLAIMS_CLUSTER_DIR=$PGHOST
+  case :$PATH: in *":$CLAIMS_BINDIR:"*) ;; *) export PATH=$CLAIMS_BINDIR:$PATH ;; esac
+}
+
+cluster_log() { as_server cat "${CLUSTER_DIR[$1]}/log"; }
+
+# restart_cluster NAME [fast|immediate]: on the same port.
+restart_cluster() {
+  local dir=${CLUSTER_DIR[$1]}
+  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p ${CLUSTER_PORT[$1]}" -w -t 60 \
+      -m "${2:-fast}" restart </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
+}
+
+stop_cluster() {
+  local dir=${CLUSTER_DIR[$1]:-}
+  [ -n "$dir" ] || return 0
+  unset "CLUSTER_DIR[$1]" "CLUSTER_PORT[$1]"
+  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -m immediate -w stop </dev/null >/dev/null 2>&1) || true
+  rm -rf "$dir"
+}
+
+CLAIMS_CLEANUP_PID=
+cleanup() {
+  local name
+  [ "$CLAIMS_CLEANUP_PID" = "$BASHPID" ] || return 0
+  for name in "${!CLUSTER_DIR[@]}"; do stop_cluster "$name"; done
+  [ -z "${CLAIMS_STAGE_COPY:-}" ] || rm -rf "$CLAIMS_STAGE_COPY"
+  CLAIMS_STAGE_COPY=
+}
+
+# Once per shell; a script with an EXIT trap of its own calls cleanup in it.
+trap_cleanup() {
+  [ "$CLAIMS_CLEANUP_PID" != "$BASHPID" ] || return 0
+  CLAIMS_CLEANUP_PID=$BASHPID
+  trap cleanup EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+# --- small things for tests -----------------------------------------------------------------------------------------
+
+# sql [DATABASE] 'STATEMENT': the bare result, stop at the first error.
+sql() {
+  local db=$PGDATABASE
+  if [ $# = 2 ]; then db=$1; shift; fi
+  psql -XqAt -v ON_ERROR_STOP=1 -d "$db" -c "$1"
+}
+
+# sqlstate [DATABASE] 'STATEMENT': the SQLSTATE it ends with, 00000 if it succeeds.
+sqlstate() {
+  local db=$PGDATABASE
+  if [ $# = 2 ]; then db=$1; shift; fi
+  local errors state
+  errors=$(psql -XqAt -d "$db" -v VERBOSITY=sqlstate -c "$1" 2>&1 >/dev/null) || true
+  state=$(sed -nE 's/^(psql:.*)?(ERROR|FATAL): +([0-9A-Z]{5}).*/\3/p' <<<"$errors" | head -1)
+  printf '%s\n' "${state:-00000}"
+}
+
+# expect WHAT GOT WANTED
+expect() {
+  if [ "$2" != "$3" ]; then
+    printf 'FAILED: %s\n  wanted: %s\n  got:    %s\n' "$1" "$3" "$2" >&2
+    exit 1
+  fi
+  printf 'ok: %s\n' "$1"
+}
