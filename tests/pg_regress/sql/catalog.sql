@@ -1,0 +1,82 @@
+-- What the catalog says about the extension's objects.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+-- every object has a comment: zero rows
+SELECT pg_describe_object(classid, objid, 0)
+  FROM pg_depend d
+ WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+   AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'claims')
+   AND obj_description(objid, classid::regclass::name) IS NULL
+   AND NOT EXISTS (SELECT FROM pg_type y WHERE d.classid = 'pg_type'::regclass AND y.oid = d.objid
+                    AND (y.typrelid <> 0 OR y.typelem <> 0))
+ ORDER BY 1;
+-- every column of every table and view has one too: zero rows
+SELECT attrelid::regclass, attname FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
+ WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'v') AND attnum > 0 AND NOT attisdropped
+   AND col_description(attrelid, attnum) IS NULL AND NOT relispartition
+ ORDER BY 1, 2;
+-- every object in the schema belongs to the extension: zero rows
+SELECT pg_describe_object('pg_proc'::regclass, oid, 0) FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace
+   AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e');
+SELECT pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_class c WHERE relnamespace = 'claims'::regnamespace
+   AND relkind IN ('r', 'p', 'v', 'm', 'S')
+   AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype IN ('e', 'i'));
+-- PUBLIC can execute nothing: zero rows
+SELECT p.oid::regprocedure FROM pg_proc p, aclexplode(coalesce(proacl, acldefault('f', proowner))) a
+ WHERE pronamespace = 'claims'::regnamespace AND a.grantee = 0;
+SELECT p.oid::regprocedure FROM pg_proc p
+ WHERE pronamespace = 'claims'::regnamespace AND has_function_privilege('regress_claims_nobody', p.oid, 'EXECUTE');
+-- PUBLIC can read nothing, and write nothing: zero rows
+SELECT c.oid::regclass, a.privilege_type
+  FROM pg_class c, aclexplode(coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner))) a
+ WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S') AND a.grantee = 0;
+SELECT c.oid::regclass FROM pg_class c
+ WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+   AND has_any_column_privilege('regress_claims_nobody', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES');
+SELECT has_schema_privilege('regress_claims_nobody', 'claims', 'CREATE'),
+       has_schema_privilege('regress_claims_one', 'claims', 'CREATE');
+-- cells have no direct privilege on any table, view or sequence: zero rows
+SELECT r, c.oid::regclass FROM pg_class c, unnest('{regress_claims_one,regress_claims_two}'::text[]) r
+ WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'm')
+   AND (has_any_column_privilege(r, c.oid, 'SELECT, INSERT, UPDATE, REFERENCES')
+        OR has_table_privilege(r, c.oid, 'DELETE, TRUNCATE, TRIGGER'));
+SELECT r, c.oid::regclass FROM pg_class c, unnest('{regress_claims_one,regress_claims_two}'::text[]) r
+ WHERE relnamespace = 'claims'::regnamespace AND relkind = 'S' AND has_sequence_privilege(r, c.oid, 'USAGE, SELECT, UPDATE');
+-- every SECURITY DEFINER function pins its search_path, pg_temp last: zero rows
+SELECT p.oid::regprocedure, proconfig FROM pg_proc p
+ WHERE pronamespace = 'claims'::regnamespace AND prosecdef
+   AND NOT EXISTS (SELECT FROM unnest(proconfig) s WHERE s ~ '^search_path=.*pg_temp"?$');
+-- no function of SQL or PL/pgSQL is left to the caller's search_path: zero rows
+SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
+ WHERE pronamespace = 'claims'::regnamespace AND lanname IN ('sql', 'plpgsql') AND prosqlbody IS NULL
+   AND NOT EXISTS (SELECT FROM unnest(proconfig) s WHERE s LIKE 'search_path=%');
+-- nothing needs a foreign key, and there is none: zero rows
+SELECT conname FROM pg_constraint WHERE connamespace = 'claims'::regnamespace AND contype = 'f';
+-- every unique index of the two big tables contains the table's distribution column
+SELECT indrelid::regclass, indisunique AND pg_get_indexdef(indexrelid) ~ 'bucket_value|\muuid\M'
+  FROM pg_index WHERE indrelid IN ('claims.claims'::regclass, 'claims.claim_leases'::regclass) AND indisunique
+ ORDER BY 1;
+SELECT count(*) > 0 FROM pg_index WHERE indrelid = 'claims.claims'::regclass AND indisunique
+   AND pg_get_indexdef(indexrelid) !~ 'bucket_value';
+-- every table and sequence is dumped with its rows: zero rows
+SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'S')
+   AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'claims' AND c.oid = ANY (extconfig))
+   AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = c.oid AND classid = 'pg_class'::regclass AND deptype = 'i')
+ ORDER BY 1;
+-- tables as promised
+SELECT attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'not null' ELSE 'null' END
+  FROM pg_attribute WHERE attrelid = 'claims.claims'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
+SELECT attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'not null' ELSE 'null' END
+  FROM pg_attribute WHERE attrelid = 'claims.claim_leases'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'claims.claim_leases'::regclass AND contype = 'p';
+-- values are compared byte by byte
+SELECT collname FROM pg_attribute a JOIN pg_collation c ON c.oid = attcollation
+ WHERE attrelid = 'claims.claims'::regclass AND attname = 'bucket_value';
+-- the functions as promised
+SELECT p.oid::regprocedure, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
+  FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace
+   AND proname IN ('add_bucket_type', 'add_subject_type', 'add_source_type', 'register_cell', 'grant_read',
+       'begin_update', 'commit_update', 'rollback_update', 'lease_outcome', 'purge_outcomes', 'settle_leases',
+       'try_begin_update', 'get_record', 'get_records', 'list_leases', 'list_records', 'check')
+ ORDER BY proname, 1;

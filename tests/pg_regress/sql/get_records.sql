@@ -1,0 +1,42 @@
+-- get_records.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean();
+SELECT t.have(1, 'a', 'b', 'c'); SELECT t.have(2, 'd');
+SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(t.claim('a', 'USERNAMES', 5))));
+SELECT claims.begin_update(1, '[]', t.destroys('b'), t.u(1400));
+SET SESSION AUTHORIZATION regress_claims_router;
+-- in the order asked, what is not there left out
+SELECT bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, cell_id, status, lease_uuid, cell_name, cell_address
+  FROM claims.get_records('[{"type": "ROUTES", "value": "d"}, {"type": "ROUTES", "value": "nothing"}, {"type": "USERNAMES", "value": "a"},
+    {"type": 1, "value": "b"}, {"type": "ROUTES", "value": "a"}]');
+SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "a"}, {"type": 1, "value": "b"}, {"type": 1, "value": "c"}, {"type": 1, "value": "d"}]');
+SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "d"}, {"type": 1, "value": "c"}, {"type": 1, "value": "b"}, {"type": 1, "value": "a"}]');
+SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "c"}, {"type": 1, "value": "a"}, {"type": 1, "value": "d"}, {"type": 1, "value": "b"}]');
+SELECT count(*) FROM claims.get_records('[]');
+-- asked twice
+SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "c"}, {"type": 1, "value": "a"}, {"type": 1, "value": "c"}]');
+-- bad input
+SELECT t.call($$SELECT * FROM claims.get_records('{}')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('"x"')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('null')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[1]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"type": 1, "value": "a"}, {"type": 1}]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"type": 1, "value": "a"}, {"value": "a"}]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"type": "NO_SUCH", "value": "a"}]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"type": "UNSPECIFIED", "value": "a"}]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"type": 1, "value": 7}]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"type": 1, "value": "a", "more": 1}]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"bucket": {"type": 1, "value": "a"}}]')$$);
+SELECT t.call($$SELECT * FROM claims.get_records(('[{"type": 1, "value": ' || repeat('[', 10000) || repeat(']', 10000) || '}]')::jsonb)$$);
+SELECT t.call($$SELECT * FROM claims.get_records('[{"type": 1e400, "value": "a"}]')$$);
+RESET SESSION AUTHORIZATION;
+BEGIN READ ONLY;
+SELECT count(*) FROM claims.get_records('[{"type": 1, "value": "d"}, {"type": 1, "value": "c"}]');
+SELECT pg_current_xact_id_if_assigned() IS NULL;
+COMMIT;
+-- a thousand, in the order asked
+SELECT t.have(1, VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n));
+SELECT array_agg(bucket_value ORDER BY o) = (SELECT array_agg('n' || n ORDER BY md5(n::text)) FROM generate_series(1, 1000) n)
+  FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 'ROUTES', 'value', 'n' || n) ORDER BY md5(n::text)) FROM generate_series(1, 1000) n)) WITH ORDINALITY r(uuid, bucket_type, bucket_value, a, b, c, d, e, f, g, h, i, j, k, o);

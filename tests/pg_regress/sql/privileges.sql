@@ -1,0 +1,137 @@
+-- Who may do what, with real roles.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean();
+SELECT t.have(1, 'a'); SELECT t.have(2, 'b');
+SELECT claims.begin_update(1, t.creates('c'), lease_uuid => t.u(2400)), claims.begin_update(2, t.creates('d'), lease_uuid => t.u(2401));
+-- every call that names a cell, as a list: for cell 1 (lease 2400), for cell 2 (lease 2401), for no cell
+CREATE FUNCTION t.calls(cell bigint, lease uuid) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT split_part(s, '(', 1) || ': ' || string_agg(CASE WHEN c LIKE 'ok%' THEN 'ok' ELSE c END, ' ') FROM unnest(ARRAY[
+        format('begin_update(%s, t.creates(''e'' || %s), lease_uuid => t.u(2410 + %s))', cell, cell, cell),
+        format('try_begin_update(%s, t.creates(''e'' || %s), lease_uuid => t.u(2410 + %s))', cell, cell, cell),
+        format('rollback_update(%s, t.u(2410 + %s))', cell, cell),
+        format('commit_update(%s, %L)', cell, lease),
+        format('lease_outcome(%s, %L)', cell, lease),
+        format('settle_leases(%s, ARRAY[%L::uuid])', cell, lease),
+        format('list_leases(%s)', cell),
+        format('list_records(%s)', cell)]) WITH ORDINALITY u(s, n), t.call('SELECT * FROM claims.' || s) c GROUP BY s, n ORDER BY n $$;
+CREATE FUNCTION t.undone(role name, cell bigint, lease uuid) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE r text[];
+BEGIN
+    BEGIN
+        EXECUTE format('SET LOCAL SESSION AUTHORIZATION %I', role);
+        r := ARRAY(SELECT t.calls(cell, lease));
+        RAISE SQLSTATE 'ZZ000';
+    EXCEPTION WHEN SQLSTATE 'ZZ000' THEN NULL;
+    END;
+    RETURN QUERY SELECT unnest(r);
+END $$;
+-- a cell as itself
+SELECT t.undone('regress_claims_one', 1, t.u(2400));
+-- a cell as another
+SELECT t.undone('regress_claims_one', 2, t.u(2401));
+SELECT t.undone('regress_claims_two', 1, t.u(2400));
+-- a cell as one that is not registered
+SELECT t.undone('regress_claims_one', 77, t.u(2401));
+-- an admin as any cell, and as one that is not registered
+SELECT t.undone('regress_claims_admin', 1, t.u(2400));
+SELECT t.undone('regress_claims_admin', 77, t.u(2400));
+SELECT t.undone('postgres', 77, t.u(2400));
+-- nobody
+SELECT t.undone('regress_claims_nobody', 1, t.u(2400));
+SELECT t.undone('regress_claims_router', 1, t.u(2400));
+
+-- a member that inherits has the cell's privileges; one that does not has them after SET ROLE
+BEGIN;
+CREATE ROLE regress_claims_member INHERIT;
+CREATE ROLE regress_claims_noinherit NOINHERIT;
+GRANT regress_claims_one TO regress_claims_member, regress_claims_noinherit;
+GRANT regress_claims_one TO regress_claims_two;
+SAVEPOINT s;
+SET LOCAL SESSION AUTHORIZATION regress_claims_member;
+SELECT t.calls(1, t.u(2400));
+SELECT t.call($$SELECT claims.commit_update(2, t.u(2401))$$);
+ROLLBACK TO s;
+SET LOCAL SESSION AUTHORIZATION regress_claims_noinherit;
+SELECT t.calls(1, t.u(2400));
+SET LOCAL ROLE regress_claims_one;
+SELECT t.calls(1, t.u(2400));
+ROLLBACK TO s;
+-- a cell that is a member of another cell's role may call for both, and each lease stays its cell's
+SET LOCAL SESSION AUTHORIZATION regress_claims_two;
+SELECT t.call($$SELECT claims.commit_update(1, t.u(2401))$$);
+SELECT t.call($$SELECT claims.commit_update(2, t.u(2400))$$);
+SELECT t.call($$SELECT claims.commit_update(1, t.u(2400))$$);
+SELECT t.call($$SELECT claims.begin_update(2, '[]', t.destroys('a'))$$);
+ROLLBACK TO s;
+-- a member of the admin's role without inheritance is no admin until it says so
+CREATE ROLE regress_claims_clerk NOINHERIT;
+GRANT regress_claims_admin TO regress_claims_clerk;
+SET LOCAL SESSION AUTHORIZATION regress_claims_clerk;
+SELECT t.call($$SELECT claims.register_cell(5, 'regress_claims_clerk')$$);
+SET LOCAL ROLE regress_claims_admin;
+SELECT t.call($$SELECT claims.register_cell(5, 'regress_claims_clerk')$$);
+ROLLBACK;
+
+-- SET ROLE to less: a superuser that became a cell is that cell
+SET ROLE regress_claims_one;
+SELECT t.call($$SELECT claims.commit_update(2, t.u(2401))$$);
+SELECT t.call($$SELECT claims.list_leases(NULL)$$);
+SELECT t.call($$SELECT claims.lease_outcome(1, t.u(2400))$$);
+RESET ROLE;
+
+-- The role that counts is the one outside all SECURITY DEFINER functions.
+CREATE FUNCTION t.as_owner(statement text) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN RETURN QUERY SELECT t.call(statement); END $$;
+CREATE FUNCTION t.as_two(statement text) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN RETURN QUERY SELECT t.call(statement); END $$;
+ALTER FUNCTION t.as_two(text) OWNER TO regress_claims_two;
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT t.as_owner($$SELECT claims.lease_outcome(1, t.u(2400))$$);
+SELECT t.as_owner($$SELECT claims.lease_outcome(2, t.u(2401))$$);
+SELECT t.as_owner($$SELECT claims.list_leases(NULL)$$);
+SELECT t.as_owner($$SELECT claims.register_cell(1, 'regress_claims_nobody')$$);
+SELECT t.as_two($$SELECT claims.lease_outcome(2, t.u(2401))$$);
+SELECT t.as_two($$SELECT claims.lease_outcome(1, t.u(2400))$$);
+RESET SESSION AUTHORIZATION;
+
+-- no identity comes from a setting, whatever it is called
+SET SESSION AUTHORIZATION regress_claims_one;
+BEGIN;
+SELECT t.call(format('SET LOCAL %s = %L', s, v)) FROM unnest(ARRAY['claims.cell_id', 'claims.cell', 'claims.role', 'claims.role_name', 'claims.admin', 'claims.is_admin', 'claims.caller', 'claims.current_cell', 'claims.user']) s, unnest(ARRAY['2']) v;
+SELECT t.calls(2, t.u(2401));
+SELECT t.call($$SELECT claims.list_leases(NULL)$$);
+ROLLBACK;
+-- every setting of the extension that a cell may change, changed: still no
+BEGIN;
+SELECT count(t.call(format('SET LOCAL %s = %L', name, coalesce(max_val, 'on')))) > 0 FROM pg_settings WHERE name LIKE 'claims.%';
+SELECT t.calls(2, t.u(2401));
+ROLLBACK;
+RESET SESSION AUTHORIZATION;
+
+-- tables are closed to cells, routers and nobody
+CREATE FUNCTION t.as_role(role name, statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('SET LOCAL SESSION AUTHORIZATION %I', role);
+    RETURN QUERY SELECT t.call(statement);
+    RESET SESSION AUTHORIZATION;
+END $$;
+SELECT r, left(c, 5), count(*) FROM unnest('{regress_claims_one,regress_claims_router,regress_claims_nobody}'::name[]) r,
+    unnest(ARRAY['SELECT 1 FROM claims.claims', 'SELECT 1 FROM claims.claim_leases', 'SELECT 1 FROM claims.cells', 'DELETE FROM claims.claims', 'UPDATE claims.claims SET status = 1',
+        'DELETE FROM claims.claim_leases', 'INSERT INTO claims.cells (cell_id) VALUES (9)', 'TRUNCATE claims.claims', 'LOCK claims.claims', 'INSERT INTO claims.bucket_types VALUES (9, ''X'')', 'DROP TABLE claims.claims', 'CREATE TABLE claims.x ()',
+        'ALTER FUNCTION claims.commit_update(bigint, uuid) OWNER TO regress_claims_one']) s, t.as_role(r, s) c WHERE c !~ '^ ' GROUP BY 1, 2 ORDER BY 1, 2;
+-- nobody is told anything
+SELECT c FROM t.as_role('regress_claims_nobody', $$SELECT * FROM claims.get_record('ROUTES', 'a')$$) c;
+SELECT c FROM t.as_role('regress_claims_nobody', $$SELECT * FROM claims.records$$) c;
+-- a lease of another cell and one that never was look alike to a cell, in every call
+SELECT replace(a::text, '2401', 'N') = replace(b::text, '2499', 'N') FROM (SELECT ARRAY(SELECT t.as_role('regress_claims_one', $$SELECT claims.commit_update(1, t.u(2401))$$)) a, ARRAY(SELECT t.as_role('regress_claims_one', $$SELECT claims.commit_update(1, t.u(2499))$$)) b) s;
+SELECT outcome, settled, count(*) FROM claims.settle_leases(1, ARRAY[t.u(2401), t.u(2499)]) GROUP BY 1, 2;
+SELECT * FROM t.state();
+-- the message to one who is not the cell
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT claims.begin_update(2, t.creates('x'));
+SELECT claims.list_leases(NULL);
+SELECT claims.register_cell(9, 'regress_claims_one');
+SELECT 1;
+RESET SESSION AUTHORIZATION;
+DROP FUNCTION t.calls, t.undone, t.as_owner, t.as_two, t.as_role;
+SELECT count(*) FROM claims.check();

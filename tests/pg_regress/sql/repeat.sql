@@ -1,0 +1,82 @@
+-- begin_update again with the uuid of a lease that was.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean();
+SELECT t.have(1, 'old');
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+RESET SESSION AUTHORIZATION;
+CREATE TEMP TABLE before AS SELECT c.*, xmin::text AS x FROM claims.claims c;
+CREATE TEMP TABLE lease_before AS SELECT l.*, xmin::text AS x FROM claims.claim_leases l;
+CREATE FUNCTION pg_temp.unchanged() RETURNS boolean LANGUAGE sql AS $$
+    SELECT NOT EXISTS ((SELECT c.*, xmin::text FROM claims.claims c) EXCEPT SELECT * FROM before)
+       AND NOT EXISTS (SELECT * FROM before EXCEPT (SELECT c.*, xmin::text FROM claims.claims c))
+       AND NOT EXISTS ((SELECT l.*, xmin::text FROM claims.claim_leases l) EXCEPT SELECT * FROM lease_before)
+       AND NOT EXISTS (SELECT * FROM lease_before EXCEPT (SELECT l.*, xmin::text FROM claims.claim_leases l)) $$;
+SET SESSION AUTHORIZATION regress_claims_one;
+-- outstanding: the same request, and the same in other forms
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, '[
+    {"bucket": {"type": 1, "value": "a"}, "subject": {"type": 2, "id": "1"}, "source": {"type": 3, "railsPrimaryKeyId": "1"}},
+    {"bucket": {"type": 1, "value": "b"}, "subject": {"type": 2, "id": "1"}, "source": {"type": 3, "id": 1}}]',
+    '[{"bucket": {"type": 1, "value": "old"}, "subject": {"any": "thing"}}]', t.u(400))$$);
+SELECT t.call($$SELECT lease_uuid, conflicts FROM claims.try_begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+RESET SESSION AUTHORIZATION;
+SELECT pg_temp.unchanged();
+-- another request: more, less, another order, another subject, another source, another list
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'c'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('b', 'a'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), lease_uuid => t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_set(t.creates('a', 'b'), '{1,subject,id}', '2'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_set(t.creates('a', 'b'), '{1,subject,type}', '"USER"'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_set(t.creates('a', 'b'), '{0,source,rails_primary_key_id}', '2'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_set(t.creates('a', 'b'), '{0,bucket,type}', '3'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'old'), '[]', t.u(400))$$);
+SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('a'), t.destroys('old'), t.u(400))$$);
+-- another cell's uuid, the same request or not
+SELECT t.call($$SELECT claims.begin_update(2, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(2, t.creates('z'), lease_uuid => t.u(400))$$);
+SELECT t.call($$SELECT * FROM claims.try_begin_update(2, t.creates('z'), lease_uuid => t.u(400))$$);
+SELECT pg_temp.unchanged();
+
+-- committed
+SELECT t.call($$SELECT claims.commit_update(1, t.u(400))$$);
+TRUNCATE before, lease_before;
+INSERT INTO before SELECT c.*, xmin::text FROM claims.claims c;
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT lease_uuid, conflicts FROM claims.try_begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('b', 'a'), t.destroys('old'), t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('z'), lease_uuid => t.u(400))$$);
+SELECT t.call($$SELECT claims.begin_update(2, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+SELECT pg_temp.unchanged(), t.leases();
+-- also when its claims are gone since
+SELECT claims.commit_update(1, claims.begin_update(1, destroy_records => t.destroys('a', 'b')));
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+SELECT * FROM t.state();
+-- or are another cell's now
+SELECT t.have(2, 'a');
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
+
+-- rolled back: never again, by nobody
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('r'), lease_uuid => t.u(401))$$);
+SELECT t.call($$SELECT claims.rollback_update(1, t.u(401))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('r'), lease_uuid => t.u(401))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('z'), lease_uuid => t.u(401))$$);
+SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('r'), lease_uuid => t.u(401))$$);
+SELECT t.call($$SELECT claims.begin_update(2, t.creates('r'), lease_uuid => t.u(401))$$);
+SELECT * FROM t.state();
+-- fenced: the same
+SELECT t.call($$SELECT claims.rollback_update(1, t.u(402))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('r'), lease_uuid => t.u(402))$$);
+SELECT t.call($$SELECT claims.begin_update(2, t.creates('r'), lease_uuid => t.u(402))$$);
+-- two leases in one transaction, the second a repeat
+BEGIN;
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('x'), lease_uuid => t.u(403))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('x'), lease_uuid => t.u(403))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('y'), lease_uuid => t.u(403))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('x'), lease_uuid => t.u(404))$$);
+COMMIT;
+SELECT * FROM t.state();
+SELECT count(*) FROM claims.check();

@@ -1,0 +1,89 @@
+-- The extension, the cells with their roles, and the helpers that all other files use.
+SET client_min_messages = warning;
+DROP ROLE IF EXISTS regress_claims_one, regress_claims_two, regress_claims_router, regress_claims_nobody,
+    regress_claims_admin;
+RESET client_min_messages;
+
+CREATE EXTENSION claims;
+SELECT extname, nspname, extrelocatable FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace
+ WHERE extname = 'claims';
+SELECT count(*) FROM claims.check();
+
+CREATE ROLE regress_claims_one;
+CREATE ROLE regress_claims_two;
+CREATE ROLE regress_claims_router;
+CREATE ROLE regress_claims_nobody;
+CREATE ROLE regress_claims_admin;
+GRANT postgres TO regress_claims_admin;
+
+SELECT claims.register_cell(1, 'regress_claims_one', 'Cell One', 'https://one.example');
+SELECT claims.register_cell(2, 'regress_claims_two');
+SELECT claims.grant_read('regress_claims_router');
+
+CREATE SCHEMA t;
+GRANT USAGE ON SCHEMA t TO PUBLIC;
+
+-- What a statement gives: `ok` and its first row, or SQLSTATE and message, DETAIL and HINT. Ages vary, and are masked.
+CREATE FUNCTION t.call(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    state text; message text; detail text; hint text;
+BEGIN
+    BEGIN
+        EXECUTE statement INTO r;
+    EXCEPTION WHEN OTHERS THEN
+        GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+            detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+        RETURN NEXT state || ': ' || message;
+        IF detail <> '' THEN
+            RETURN NEXT '  DETAIL: ' || regexp_replace(detail, '("lease_age_seconds": ?)[0-9.e-]+', '\1<age>', 'g');
+        END IF;
+        IF hint <> '' THEN
+            RETURN NEXT '  HINT: ' || hint;
+        END IF;
+        RETURN;
+    END;
+    RETURN NEXT CASE WHEN r IS NULL THEN 'ok' ELSE 'ok ' || r::text END;
+END $$;
+
+-- Conflicts without what varies.
+CREATE FUNCTION t.mask(conflicts jsonb) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT regexp_replace(c::text, '("lease_age_seconds": ?)[0-9.e-]+', '\1<age>', 'g')
+      FROM jsonb_array_elements(conflicts) c $$;
+
+-- Batches: one claim, a list of creates, a list of destroys.
+CREATE FUNCTION t.claim(value text, type text DEFAULT 'ROUTES', id bigint DEFAULT 1) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT jsonb_build_object('bucket', jsonb_build_object('type', type, 'value', value),
+        'subject', jsonb_build_object('type', 'GROUP', 'id', id),
+        'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'rails_primary_key_id', id)) $$;
+CREATE FUNCTION t.creates(VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT jsonb_agg(t.claim(v) ORDER BY n) FROM unnest(vals) WITH ORDINALITY AS u(v, n) $$;
+CREATE FUNCTION t.destroys(VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', v)) ORDER BY n)
+      FROM unnest(vals) WITH ORDINALITY AS u(v, n) $$;
+
+-- Fixed lease uuids.
+CREATE FUNCTION t.u(n int) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid $$;
+
+-- The tables as they are, whoever asks.
+CREATE FUNCTION t.state() RETURNS TABLE (claim text, cell bigint, status int, lease text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT bucket_type || ' ' || bucket_value, creator_id, status,
+           CASE WHEN lease_uuid IS NULL THEN '-'
+                WHEN lease_uuid::text LIKE '00000000-0000-4000-8000-%' THEN 'lease ' || ltrim(right(lease_uuid::text, 12), '0')
+                ELSE 'some lease' END
+      FROM claims.claims ORDER BY bucket_type, bucket_value COLLATE "C" $$;
+CREATE FUNCTION t.leases() RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT count(*) FROM claims.claim_leases $$;
+
+-- Claims that are there from the start: begun and committed in one go.
+CREATE FUNCTION t.have(cell bigint, VARIADIC vals text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM claims.commit_update(cell, claims.begin_update(cell, t.creates(VARIADIC vals)));
+END $$;
+
+-- Every file starts from here. Outcomes stay: files use lease numbers of their own.
+CREATE FUNCTION t.clean() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    DELETE FROM claims.claims;
+    DELETE FROM claims.claim_leases $$;

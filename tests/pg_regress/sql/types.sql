@@ -1,0 +1,74 @@
+-- Type tables: what they hold from the start, and adding to them.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean();
+SELECT id, name FROM claims.bucket_types ORDER BY id;
+SELECT id, name FROM claims.subject_types ORDER BY id;
+SELECT id, name FROM claims.source_types ORDER BY id;
+
+BEGIN;
+SELECT t.call($$SELECT claims.add_bucket_type(100, 'DOMAINS')$$);
+SELECT t.call($$SELECT claims.add_subject_type(100, 'FLEET')$$);
+SELECT t.call($$SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')$$);
+-- idempotent for the same pair
+SELECT t.call($$SELECT claims.add_bucket_type(100, 'DOMAINS')$$);
+SELECT t.call($$SELECT claims.add_subject_type(100, 'FLEET')$$);
+SELECT t.call($$SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(1, 'ROUTES')$$);
+SELECT count(*) FROM claims.bucket_types;
+-- id taken, name taken, both taken by different rows
+SELECT t.call($$SELECT claims.add_bucket_type(100, 'OTHER')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(101, 'DOMAINS')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(1, 'EMAILS')$$);
+SELECT t.call($$SELECT claims.add_subject_type(100, 'OTHER')$$);
+SELECT t.call($$SELECT claims.add_subject_type(101, 'FLEET')$$);
+SELECT t.call($$SELECT claims.add_source_type(100, 'OTHER')$$);
+SELECT t.call($$SELECT claims.add_source_type(101, 'RAILS_TABLE_DOMAINS')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(0, 'SOMETHING')$$);
+-- names that are no names
+SELECT t.call($$SELECT claims.add_bucket_type(102, '')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(NULL, 'X')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(102, NULL)$$);
+SELECT t.call($$SELECT claims.add_subject_type(NULL, 'X')$$);
+SELECT t.call($$SELECT claims.add_subject_type(102, NULL)$$);
+SELECT t.call($$SELECT claims.add_source_type(NULL, 'X')$$);
+SELECT t.call($$SELECT claims.add_source_type(102, NULL)$$);
+-- a new type is usable at once, by name and by number, also in the session that knew the old ones
+SELECT t.call(format('SELECT claims.begin_update(1, %L, lease_uuid => t.u(100))', '[
+    {"bucket": {"type": "DOMAINS", "value": "a.example"}, "subject": {"type": "FLEET", "id": 1},
+     "source": {"type": "RAILS_TABLE_DOMAINS", "id": 1}},
+    {"bucket": {"type": 100, "value": "b.example"}, "subject": {"type": 100, "id": 2},
+     "source": {"type": 100, "id": 2}}]'));
+SELECT bucket_type, bucket_value, subject_type, source_type FROM claims.get_record('DOMAINS', 'b.example');
+SELECT bucket_type, bucket_value, source_type FROM claims.list_records(1, 'RAILS_TABLE_DOMAINS');
+SELECT bucket_type, bucket_value, subject_type, source_type FROM claims.records ORDER BY bucket_value;
+-- a conflict names the new type
+SELECT t.mask(conflicts) FROM claims.try_begin_update(2, jsonb_build_array(t.claim('a.example', 'DOMAINS')));
+SELECT count(*) FROM claims.check();
+ROLLBACK;
+-- and gone with its transaction, also for this session
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('a.example', 'DOMAINS')))$$);
+SELECT t.call($$SELECT * FROM claims.get_record('DOMAINS', 'a.example')$$);
+
+-- a type that was renamed by an admin's own hand is known by its new name at once
+BEGIN;
+UPDATE claims.bucket_types SET name = 'PATHS' WHERE id = 1;
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed', 'ROUTES')))$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed', 'PATHS')), lease_uuid => t.u(101))$$);
+ROLLBACK;
+
+-- admins only
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT t.call($$SELECT claims.add_bucket_type(100, 'DOMAINS')$$);
+SELECT t.call($$SELECT claims.add_subject_type(100, 'FLEET')$$);
+SELECT t.call($$SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')$$);
+SELECT t.call($$INSERT INTO claims.bucket_types VALUES (100, 'DOMAINS')$$);
+RESET SESSION AUTHORIZATION;
+SET SESSION AUTHORIZATION regress_claims_admin;
+BEGIN;
+SELECT t.call($$SELECT claims.add_bucket_type(100, 'DOMAINS')$$);
+SELECT t.call($$SELECT claims.add_subject_type(100, 'FLEET')$$);
+SELECT t.call($$SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')$$);
+ROLLBACK;
+RESET SESSION AUTHORIZATION;
