@@ -39,7 +39,7 @@ test-rust: setup ## Run fmt, clippy and the tests that need no server
 	@scripts/test rust
 
 bench: build ## Measure against the literal protocol; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look)
-	@scripts/with-cluster --name bench -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -- python3 bench/run.py
+	@scripts/with-cluster --name bench -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -- python3 -B bench/run.py
 
 fmt: ## Format the Rust sources
 	cargo fmt --all

@@ -1,0 +1,124 @@
+"""What the sections share: psql, pgbench, medians, rows of the result."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+QUICK = os.environ.get("BENCH_QUICK", "") not in ("", "0")
+BATCHES = [1, 10, 100, 1000]
+CONNECTIONS = [1, 8]
+LOADED = 20_000 if QUICK else 1_000_000
+# The planner knows nothing of a table without a row, and plans made then are cached: the literal protocol scans the table from
+# then on. It is not to lose by that, so "empty" means a thousand claims. How this extension does on a table without any is
+# measured by itself.
+NEARLY_EMPTY = 1000
+TABLES = ["empty", "million"]
+STARTED = time.monotonic()
+
+# For the same reason.
+PLANNER = "enable_seqscan = off; enable_hashjoin = off; enable_mergejoin = off; jit = off"
+
+
+def say(text):
+    print(f"[{time.monotonic() - STARTED:5.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def psql(database, sql, role="postgres"):
+    """The bare output of some SQL."""
+    done = subprocess.run(
+        ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-U", role],
+        input=sql, text=True, capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"psql failed in {database}: {done.stderr.strip()}\n{sql[:400]}")
+    return done.stdout.strip()
+
+
+def pgbench(database, script, clients=1, role="cell_1", seconds=None, transactions=None, options="", log=None):
+    """Transactions a second of one script. With log: the latency of each transaction in ms, too."""
+    with tempfile.TemporaryDirectory(prefix="claims-bench-") as folder:
+        path = Path(folder) / "script.sql"
+        path.write_text(script)
+        command = ["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 2)), "-f", str(path),
+                   "-U", role]
+        command += ["-T", str(seconds)] if seconds else ["-t", str(transactions)]
+        if log:
+            command += ["-l", f"--log-prefix={folder}/log"]
+        done = subprocess.run(command + [database], text=True, capture_output=True,
+                              env={**os.environ, "PGOPTIONS": options})
+        if done.returncode != 0 or " failed transactions: 0 " not in f" {done.stdout} ":
+            raise RuntimeError(f"pgbench failed: {done.stderr[-2000:]}\n{done.stdout[-500:]}")
+        tps = next(float(line.split()[2]) for line in done.stdout.splitlines() if line.startswith("tps ="))
+        if not log:
+            return tps
+        latencies = [int(line.split()[2]) / 1000 for file in Path(folder).glob("log.*")
+                     for line in file.read_text().splitlines()]
+        return tps, latencies
+
+
+class Session:
+    """A connection that stays open, with whatever transaction it has begun."""
+
+    def __init__(self, database, role="postgres"):
+        self.process = subprocess.Popen(
+            ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-U", role],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def run(self, sql):
+        self.process.stdin.write(f"{sql};\n\\echo done-with-it\n")
+        lines = []
+        while (line := self.process.stdout.readline()) != "done-with-it\n":
+            if not line:
+                raise RuntimeError(f"the session ended: {sql}")
+            lines.append(line.rstrip("\n"))
+        return "\n".join(lines)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@dataclass
+class Section:
+    """A part of the report: tables of measurements, and checks against what is wanted."""
+
+    title: str
+    text: str = ""
+    tables: list = field(default_factory=list)   # (caption, header, rows)
+    checks: list = field(default_factory=list)   # (what, value, wanted, met)
+
+    def check(self, what, value, wanted, met, unit=""):
+        self.checks.append((what, f"{value:.2f}{unit}", wanted, met))
+
+    def at_most(self, what, value, limit, unit=""):
+        self.check(what, value, f"at most {limit}{unit}", value <= limit, unit)
+
+    def at_least(self, what, value, limit, unit=""):
+        self.check(what, value, f"at least {limit}{unit}", value >= limit, unit)
+
+
+def markdown_table(header, rows):
+    """A table that reads well as plain text, too."""
+    cells = [[str(cell) for cell in row] for row in [header, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    def line(row):
+        return "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) + " |"
+    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
+    return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""make bench: measure, print, and write RESULTS.md. Names of sections as arguments run only those and write nothing.
+
+A section is a module in sections/ with run(), which returns a lib.Section. Add it to SECTIONS."""
+
+import datetime
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from lib import HERE, LOADED, QUICK, markdown_table, psql, say
+import workload
+
+SECTIONS = ["in_server", "end_to_end", "reads", "conflict", "snapshot"]
+
+
+def machine():
+    cpu = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                if line.startswith("model name")), "unknown processor")
+    memory = int(Path("/proc/meminfo").read_text().split()[1]) / 2**20
+    version = " ".join(psql("postgres", "SELECT version()").split()[:2])
+    settings = ", ".join(psql("postgres", f"SELECT string_agg('{name} ' || current_setting('{name}'), '')")
+                         for name in ("fsync", "synchronous_commit", "shared_buffers", "max_wal_size"))
+    return (f"{os.cpu_count()} cores ({cpu}), {memory:.0f} GB of memory, Linux {os.uname().release.split('-')[0]}; "
+            f"{version} with {settings}; clients on the same machine, through a unix socket; "
+            f"{datetime.date.today()}.")
+
+
+def report(sections, checks):
+    missed = [check for check in checks if not check[3]]
+    parts = ["# Measurements", "", "Written by `make bench`. " + machine()]
+    if QUICK:
+        parts += ["", f"A short look (BENCH_QUICK): few rounds, and the \"million\" table holds {LOADED} claims."]
+    parts += ["", "## Wanted and found", "", f"{len(checks) - len(missed)} of {len(checks)} met.",
+              *(f"- Missed: {c[0]} is {c[1]}, wanted {c[2]}." for c in missed),
+              "", markdown_table(["what", "found", "wanted", ""],
+                                 [[*check[:3], "ok" if check[3] else "MISSED"] for check in checks])]
+    for section in sections:
+        parts += ["", f"## {section.title}", "", section.text]
+        for caption, header, rows in section.tables:
+            parts += ["", f"{caption[0].upper()}{caption[1:]}:", "", markdown_table(header, rows)]
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    names = sys.argv[1:] or SECTIONS
+    workload.make_all()
+    sections = [importlib.import_module(f"sections.{name}").run() for name in names]
+    checks = [check for section in sections for check in section.checks]
+    violations = [psql(database, "SELECT count(*) FROM claims.check()") for database in ("empty", "million")]
+    if violations != ["0", "0"]:
+        raise RuntimeError(f"claims.check() found violations afterwards: {violations}")
+    text = report(sections, checks)
+    print(text)
+    if sys.argv[1:] or QUICK:
+        say("nothing written: RESULTS.md is for whole runs")
+    else:
+        (HERE / "RESULTS.md").write_text(text)
+        say("written to bench/RESULTS.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Begin and commit inside the server: the extension against the literal protocol."""
+
+from lib import BATCHES, QUICK, TABLES, Section, median, psql, say
+from workload import clean, make_database
+
+COUNTS = {1: 400, 10: 100, 100: 20, 1000: 4}
+ROUNDS = 6 if QUICK else 25
+
+
+def measure(database, size):
+    """Medians over rounds, by schema: begin and commit of a create, begin and commit of a destroy, in µs."""
+    blocks = {"claims": [], "literal": []}
+    for turn in range(ROUNDS):
+        # One after the other, in changing order, so that noise meets both. The first round only warms up.
+        for schema in ("claims", "literal") if turn % 2 else ("literal", "claims"):
+            got = psql(database, f"SELECT array_to_string(bench.cycles_{schema}({size}, {COUNTS[size]}), ' ')", "cell_1")
+            if turn:
+                blocks[schema].append([float(x) for x in got.split()])
+        clean(database)
+    return {schema: [median(column) for column in zip(*rows)] for schema, rows in blocks.items()}
+
+
+def measure_fresh(size):
+    """The extension alone, on a table that never held a row: one session from its first call on."""
+    make_database(f"fresh_{size}", 0)
+    # Loading the library and making the plans, on the table as it is, is not what is looked for: one cycle before.
+    call = "SELECT array_to_string(bench.cycles_claims({}, {}), ' ');"
+    got = psql(f"fresh_{size}", call.format(size, 1) + call.format(size, COUNTS[size] * 5), "cell_1")
+    psql("postgres", f"DROP DATABASE fresh_{size}")
+    return [float(x) for x in got.splitlines()[1].split()]
+
+
+def run():
+    section = Section("Begin and commit in the server",
+                      "One connection, many leases in one transaction, µs a call (medians). a is this extension, b the "
+                      "literal protocol. What is created is destroyed again, so the tables stay as full as they are: \"empty\" is a "
+                      f"thousand claims, because plans that the literal protocol makes for a table without rows are bad.")
+    cost = {}
+    for database in TABLES:
+        rows = []
+        for size in BATCHES:
+            say(f"in the server, {database} table, {size} claims a batch")
+            found = measure(database, size)
+            a, b = found["claims"], found["literal"]
+            create, destroy = sum(a[:2]) / sum(b[:2]), sum(a[2:]) / sum(b[2:])
+            cost[database, size] = sum(a)
+            pair = lambda v: f"{v[0]:.0f} + {v[1]:.0f}"
+            rows.append([size, pair(a[:2]), pair(b[:2]), f"{create:.2f}", pair(a[2:]), pair(b[2:]), f"{destroy:.2f}"])
+            limit = 1.0 if size == 1 else 0.8
+            section.at_most(f"create, {size} a batch, {database} table: a / b", create, limit)
+            section.at_most(f"destroy, {size} a batch, {database} table: a / b", destroy, limit)
+        section.tables.append((f"{database} table, begin + commit", ["claims a batch", "create: a", "create: b", "a / b",
+                                                                     "destroy: a", "destroy: b", "a / b"], rows))
+    for size in BATCHES:
+        section.at_most(f"{size} a batch: million / empty table", cost["million", size] / cost["empty", size], 1.3)
+    rows = []
+    for size in BATCHES:
+        say(f"in the server, fresh database, {size} claims a batch")
+        fresh = sum(measure_fresh(size))
+        rows.append([size, f"{fresh:.0f}", f"{cost['empty', size]:.0f}", f"{fresh / cost['empty', size]:.2f}"])
+        section.at_most(f"{size} a batch: fresh database / empty table", fresh / cost["empty", size], 1.3)
+    section.tables.append(("this extension right after CREATE EXTENSION, no row and no statistics, all four calls",
+                           ["claims a batch", "fresh", "empty table", "fresh / empty"], rows))
+    return section
