@@ -1,1 +1,54 @@
+//! The demo: a story in chapters, told in a terminal.
+//!
+//! Each chapter is a module with one `tell` function. It gets the screen and the world, shows what
+//! happens, and states with `Screen::expect` what must be so; any statement that fails fails the demo.
 
+mod cast;
+mod death;
+mod ending;
+mod names;
+mod opening;
+mod race;
+mod refusals;
+mod screen;
+mod tally;
+
+use anyhow::Result;
+use cast::World;
+use screen::Screen;
+use std::process::ExitCode;
+
+type Chapter = fn(&mut Screen, &mut World) -> Result<()>;
+
+const CHAPTERS: [(&str, Chapter); 5] = [
+    ("Two cells and one shared database", opening::tell),
+    ("Both claim names at the same time", race::tell),
+    ("How the service says no", refusals::tell),
+    ("A cell dies halfway", death::tell),
+    ("What is left", ending::tell),
+];
+
+/// Runs the demo, or the part of it that lives in a process of its own.
+pub fn main() -> ExitCode {
+    let told = if std::env::args().nth(1).as_deref() == Some(death::DYING) { death::dying_cell() } else { tell() };
+    match told {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("\ndemo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells all chapters; `false` where something was not as it should be.
+fn tell() -> Result<bool> {
+    let mut screen = Screen::new();
+    let mut world = World::build()?;
+    for (number, (title, chapter)) in CHAPTERS.iter().enumerate() {
+        screen.heading(number + 1, title);
+        chapter(&mut screen, &mut world)?;
+    }
+    world.tear_down()?;
+    Ok(screen.verdict())
+}

@@ -100,6 +100,7 @@ fn end_of(lease: Uuid, deeds: &[(Deed, Window)], outcome: Outcome) -> Result<Win
     let mut lost_since: Option<u64> = None;
     let mut known_by = u64::MAX;
     let mut seen_until = 0;
+    let mut begun_at = 0;
     for (deed, at) in deeds {
         match deed {
             Deed::Settled { outcome: o, first: true } if *o == outcome => {
@@ -113,6 +114,7 @@ fn end_of(lease: Uuid, deeds: &[(Deed, Window)], outcome: Outcome) -> Result<Win
                 lost_since = Some(lost_since.map_or(at.lo, |t| t.min(at.lo)));
             }
             Deed::Outstanding => seen_until = seen_until.max(at.lo),
+            Deed::Begun { .. } => begun_at = begun_at.max(at.lo),
             _ => {}
         }
     }
@@ -123,6 +125,9 @@ fn end_of(lease: Uuid, deeds: &[(Deed, Window)], outcome: Outcome) -> Result<Win
     };
     if end.lo > end.hi {
         return Err(format!("lease {lease} was seen outstanding after it had ended, or ended before anybody asked"));
+    }
+    if outcome == Outcome::RolledBack && begun_at > end.hi {
+        return Err(format!("lease {lease} was begun again after it had been rolled back"));
     }
     Ok(end)
 }

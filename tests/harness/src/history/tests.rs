@@ -187,6 +187,13 @@ fn a_lease_seen_after_its_end() {
 }
 
 #[test]
+fn a_lease_begun_again_after_its_end() {
+    let broken = Notes::default().creates(1, 1, "x", 10, 20).ends(1, RolledBack, 30, 40).creates(1, 1, "x", 50, 60);
+    broken.bad("begun again after it had been rolled back");
+    handed_over().creates(1, 1, "x", 45, 46).good(); // a repeat after the commit is only told the uuid
+}
+
+#[test]
 fn two_requests_under_one_uuid() {
     handed_over().creates(3, 2, "y", 75, 90).bad("two different requests");
 }

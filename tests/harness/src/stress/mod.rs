@@ -1,1 +1,99 @@
+//! The stress run: many clients, few buckets, and somebody who cancels statements and kills backends.
+//!
+//! `worker` picks what to do: single calls (`leases`, `pranks`), explicit transactions (`script`), and after a
+//! lost connection what is left of it (`recover`). All follow `law`, which says what the
+//! server may answer, and write `notes`. `saboteur` disturbs them. `finish` settles what is left and reads
+//! the end state; `history::judge` then decides whether every bucket had one owner at a time.
 
+mod board;
+mod draw;
+mod finish;
+mod law;
+mod leases;
+mod notes;
+mod options;
+mod pranks;
+mod recover;
+mod report;
+mod saboteur;
+mod script;
+mod worker;
+
+use crate::server::{Server, fresh_role, register_cell};
+use anyhow::{Context, Result, anyhow};
+use board::Board;
+use notes::Notes;
+use options::Options;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+const DATABASE: &str = "claims_stress";
+const CELLS: usize = 8;
+const CONNECTIONS: usize = 16;
+const BUCKETS: usize = 300;
+
+/// No call may take longer. Some transactions stay open for longer than that, so waiting for one shows.
+const BOUND: Duration = Duration::from_millis(1000);
+const SLOW_TRANSACTION: Duration = Duration::from_millis(1500);
+
+pub fn main() -> ExitCode {
+    match Options::from_args().and_then(run) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("stress: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The role of a cell.
+fn role(cell: i64) -> String {
+    format!("stress_cell_{cell}")
+}
+
+fn run(options: Options) -> Result<bool> {
+    let server = Server::from_env()?;
+    let mut admin = server.fresh_database(DATABASE)?;
+    admin.batch_execute("CREATE EXTENSION claims").context("CREATE EXTENSION claims failed")?;
+    for cell in 1..=CELLS as i64 {
+        fresh_role(&mut admin, &role(cell))?;
+        register_cell(&mut admin, cell, &role(cell), &format!("cell {cell}"))?;
+    }
+    println!(
+        "stress: {CONNECTIONS} connections, {CELLS} cells, {BUCKETS} buckets, {} s, seed {}",
+        options.seconds, options.seed
+    );
+    let board = Board::new(server.clone(), options.seed);
+    let (mut notes, sabotage) = disturb(&board, Duration::from_secs(options.seconds))?;
+    let end = finish::settle_everything(&board, &mut notes)?;
+    let verdict = crate::history::judge(&notes.events, &end);
+    let ok = report::print(&notes, &sabotage, &verdict);
+    if ok {
+        drop(admin);
+        server.drop_database(DATABASE)?;
+        let roles: Vec<String> = (1..=CELLS as i64).map(role).collect();
+        server.drop_roles(roles.iter().map(String::as_str))?;
+    } else {
+        println!("the database {DATABASE} is left for inspection");
+    }
+    Ok(ok)
+}
+
+/// Lets the workers and the saboteur run for the given time and gathers all notes.
+fn disturb(board: &Board, time: Duration) -> Result<(Notes, saboteur::Sabotage)> {
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..CONNECTIONS).map(|number| scope.spawn(move || worker::work(board, number))).collect();
+        let saboteur = scope.spawn(|| saboteur::disturb(board));
+        thread::sleep(time);
+        board.over.store(true, Relaxed);
+        let sabotage = saboteur.join().map_err(|_| anyhow!("the saboteur panicked"))??;
+        let mut all = Notes::default();
+        for worker in workers {
+            all.merge(worker.join().map_err(|_| anyhow!("a worker panicked"))??);
+        }
+        Ok((all, sabotage))
+    })
+}

@@ -1,0 +1,81 @@
+//! Who takes part: the cells, their roles, and the databases of the demo.
+
+use crate::cell::Cell;
+use crate::failure::Failure;
+use crate::server::{Server, fresh_role, register_cell};
+use anyhow::{Context, Result};
+use postgres::Client;
+
+/// The shared database, which keeps the claims.
+pub const SHARED: &str = "claims_demo";
+
+/// A cell of the demo.
+pub struct Member {
+    pub id: i64,
+    pub name: &'static str,
+    pub role: &'static str,
+    /// Its own database.
+    pub database: &'static str,
+}
+
+pub const NORTH: Member = Member { id: 1, name: "north", role: "demo_north", database: "claims_demo_north" };
+pub const SOUTH: Member = Member { id: 2, name: "south", role: "demo_south", database: "claims_demo_south" };
+pub const CELLS: [Member; 2] = [NORTH, SOUTH];
+
+impl Member {
+    /// A connection to the service as this cell.
+    pub fn connect(&self, server: &Server) -> Result<Cell, Failure> {
+        Cell::connect(server, SHARED, self.id, self.role)
+    }
+}
+
+/// What the chapters share.
+pub struct World {
+    pub server: Server,
+    /// A superuser's connection to the shared database: for looking, not for claiming.
+    pub admin: Client,
+    /// Names that both cells wanted, for examples that mean something.
+    pub contested: Vec<String>,
+}
+
+impl World {
+    /// Makes the shared database with the extension and the two cells in it.
+    pub fn build() -> Result<Self> {
+        let server = Server::from_env()?;
+        let mut admin = server.fresh_database(SHARED)?;
+        admin
+            .batch_execute("CREATE EXTENSION claims")
+            .context("CREATE EXTENSION claims failed: is the extension installed in this cluster?")?;
+        for cell in &CELLS {
+            fresh_role(&mut admin, cell.role)?;
+            register_cell(&mut admin, cell.id, cell.role, cell.name)?;
+        }
+        Ok(Self { server, admin, contested: Vec::new() })
+    }
+
+    /// One number from the shared database.
+    pub fn count(&mut self, sql: &str) -> Result<u64> {
+        let n: i64 = self.admin.query_one(sql, &[])?.get(0);
+        Ok(n.try_into()?)
+    }
+
+    /// A name that the cell owns, a contested one where there is one.
+    pub fn name_of(&mut self, cell: &Member) -> Result<String> {
+        let row = self.admin.query_opt(
+            "SELECT bucket_value FROM claims.claims WHERE creator_id = $1 AND status = 1 \
+             ORDER BY bucket_value = ANY ($2) DESC, length(bucket_value), bucket_value LIMIT 1",
+            &[&cell.id, &self.contested],
+        )?;
+        Ok(row.with_context(|| format!("cell {} won nothing", cell.name))?.get(0))
+    }
+
+    /// Drops what the demo made in the cluster.
+    pub fn tear_down(self) -> Result<()> {
+        let Self { server, admin, .. } = self;
+        drop(admin);
+        for database in CELLS.iter().map(|cell| cell.database).chain([SHARED]) {
+            server.drop_database(database)?;
+        }
+        server.drop_roles(CELLS.iter().map(|cell| cell.role))
+    }
+}

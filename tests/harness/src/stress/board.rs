@@ -1,0 +1,132 @@
+//! What the workers share: the clock, what each cell knows of its leases, and whom the saboteur can hit.
+
+use super::{BUCKETS, CELLS, CONNECTIONS};
+use crate::batch::Batch;
+use crate::history::Window;
+use crate::server::Server;
+use postgres::CancelToken;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use uuid::Uuid;
+
+/// How many settled leases a cell remembers, to repeat calls about them.
+const REMEMBERED: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct Lease {
+    pub uuid: Uuid,
+    pub batch: Batch,
+}
+
+/// A begin without a uuid of the client's whose answer was lost: found again by the source id of its creates.
+#[derive(Clone, Debug)]
+pub struct LostBegin {
+    pub batch: Batch,
+    pub at: Window,
+}
+
+/// What one cell knows; its two connections share it, as two processes of one application would.
+#[derive(Debug, Default)]
+pub struct Book {
+    pub outstanding: Vec<Lease>,
+    pub done: VecDeque<Lease>,
+    pub lost: Vec<LostBegin>,
+    /// Begun under a uuid of the client's, and the answer lost.
+    pub unresolved: Vec<Lease>,
+}
+
+impl Book {
+    /// The lease has ended.
+    pub fn settled(&mut self, uuid: Uuid) {
+        if let Some(place) = self.outstanding.iter().position(|l| l.uuid == uuid) {
+            let lease = self.outstanding.swap_remove(place);
+            self.done.push_back(lease);
+        }
+        while self.done.len() > REMEMBERED {
+            self.done.pop_front();
+        }
+    }
+
+    /// The lease, as far as it is remembered.
+    pub fn find(&self, uuid: Uuid) -> Option<Lease> {
+        self.outstanding.iter().chain(&self.done).find(|l| l.uuid == uuid).cloned()
+    }
+
+    /// The lease is outstanding.
+    pub fn begun(&mut self, lease: Lease) {
+        if self.find(lease.uuid).is_none() {
+            self.outstanding.push(lease);
+        }
+    }
+}
+
+/// A connection that the saboteur can hit.
+pub struct Target {
+    pub pid: i32,
+    pub token: CancelToken,
+}
+
+pub struct Board {
+    pub server: Server,
+    pub seed: u64,
+    start: Instant,
+    pub over: AtomicBool,
+    pub buckets: Vec<String>,
+    /// Who probably owns each bucket (0: nobody): makes for good batches, decides nothing.
+    pub hints: Vec<AtomicI64>,
+    books: Vec<Mutex<Book>>,
+    targets: Vec<Mutex<Option<Target>>>,
+    next_source: AtomicI64,
+}
+
+impl Board {
+    pub fn new(server: Server, seed: u64) -> Self {
+        let scripts = ["route", "straße", "маршрут", "🚂路線"];
+        Self {
+            server,
+            seed,
+            start: Instant::now(),
+            over: AtomicBool::new(false),
+            buckets: (0..BUCKETS).map(|n| format!("{}/{n:03}", scripts[n % scripts.len()])).collect(),
+            hints: (0..BUCKETS).map(|_| AtomicI64::new(0)).collect(),
+            books: (0..CELLS).map(|_| Mutex::default()).collect(),
+            targets: (0..CONNECTIONS).map(|_| Mutex::default()).collect(),
+            next_source: AtomicI64::new(1),
+        }
+    }
+
+    /// Nanoseconds since the run began.
+    pub fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// A source id that no other batch has.
+    pub fn fresh_source(&self) -> i64 {
+        self.next_source.fetch_add(1, Relaxed)
+    }
+
+    pub fn book(&self, cell: i64) -> MutexGuard<'_, Book> {
+        self.books[(cell - 1) as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn target(&self, number: usize) -> MutexGuard<'_, Option<Target>> {
+        self.targets[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The creates of a settled batch belong to `creates`, its destroys to `destroys` (0: nobody).
+    pub fn hint(&self, batch: &Batch, creates: i64, destroys: i64) {
+        let set = |name: &str, owner: i64| {
+            if let Some(index) = self.buckets.iter().position(|b| b == name) {
+                self.hints[index].store(owner, Relaxed);
+            }
+        };
+        batch.creates.iter().for_each(|(name, _)| set(name, creates));
+        batch.destroys.iter().for_each(|name| set(name, destroys));
+    }
+}

@@ -1,0 +1,56 @@
+//! Random choices: what a batch holds, which lease to take.
+
+use super::board::{Board, Book, Lease};
+use crate::batch::Batch;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use std::sync::atomic::Ordering::Relaxed;
+
+const LARGEST: usize = 8;
+
+/// A random batch of `cell`. Mostly it has a chance; `needs_create` puts at least one create in.
+pub fn batch(rng: &mut StdRng, board: &Board, cell: i64, needs_create: bool) -> Batch {
+    let size = if rng.random_bool(0.3) { rng.random_range(1..=LARGEST) } else { rng.random_range(1..=3) };
+    let source = board.fresh_source();
+    let mut batch = Batch::default();
+    while batch.buckets().count() < size {
+        let first = batch.is_empty();
+        let create = (first && needs_create) || rng.random_bool(0.55);
+        let name = bucket(rng, board, if create { 0 } else { cell }).to_string();
+        if batch.buckets().any(|b| b == name) {
+            continue;
+        }
+        if create { batch.creates.push((name, source)) } else { batch.destroys.push(name) }
+    }
+    batch
+}
+
+/// A bucket that probably belongs to `owner` (0: nobody); now and then any.
+fn bucket<'a>(rng: &mut StdRng, board: &'a Board, owner: i64) -> &'a str {
+    let tries = if rng.random_bool(0.85) { 40 } else { 1 };
+    let mut index = 0;
+    for _ in 0..tries {
+        index = rng.random_range(0..board.buckets.len());
+        if board.hints[index].load(Relaxed) == owner {
+            break;
+        }
+    }
+    &board.buckets[index]
+}
+
+/// Any bucket.
+pub fn any_bucket<'a>(rng: &mut StdRng, board: &'a Board) -> &'a str {
+    &board.buckets[rng.random_range(0..board.buckets.len())]
+}
+
+/// A lease that is outstanding as far as the cell knows.
+pub fn outstanding(rng: &mut StdRng, book: &Book) -> Option<Lease> {
+    book.outstanding.choose(rng).cloned()
+}
+
+/// A lease that was, or still is.
+pub fn any_lease(rng: &mut StdRng, book: &Book) -> Option<Lease> {
+    let all = book.outstanding.len() + book.done.len();
+    (all > 0).then(|| rng.random_range(0..all)).and_then(|n| book.outstanding.iter().chain(&book.done).nth(n)).cloned()
+}

@@ -1,0 +1,157 @@
+//! Beginning and settling, in a transaction of their own or as steps of a script.
+
+use super::board::{Lease, LostBegin};
+use super::draw;
+use super::law::{self, Allows};
+use super::worker::Worker;
+use crate::batch::Batch;
+use crate::cell::Tried;
+use crate::failure::{Conflict, Failure};
+use crate::history::{Deed, Outcome, Window};
+use rand::RngExt;
+use std::sync::atomic::Ordering::Relaxed;
+use uuid::Uuid;
+
+impl Worker<'_> {
+    /// `begin_update`, or now and then `try_begin_update`, with its refusals taken apart.
+    pub fn begin(&mut self, batch: &Batch, uuid: Option<Uuid>, allows: Allows) -> (Result<Tried, Failure>, Window) {
+        let (answer, at, _) = self.begin_raising(batch, uuid, allows);
+        (answer, at)
+    }
+
+    /// The same, and whether the answer was an error, conflicts or not.
+    pub fn begin_raising(
+        &mut self,
+        batch: &Batch,
+        uuid: Option<Uuid>,
+        mut allows: Allows,
+    ) -> (Result<Tried, Failure>, Window, bool) {
+        allows.busy |= uuid.is_some();
+        let trying = self.rng.random_bool(0.25);
+        let (answer, at) = if trying {
+            self.call("try_begin_update", |c| c.try_begin(batch, uuid))
+        } else {
+            self.call("begin_update", |c| c.begin(batch, uuid).map(Ok))
+        };
+        let raised = answer.is_err();
+        let answer = match answer {
+            Ok(Err(conflicts)) => {
+                if let Err(why) = law::lawful(&conflicts, batch) {
+                    self.notes.problem(format!("try_begin_update: {why}"));
+                }
+                Ok(Err(conflicts))
+            }
+            Err(Failure::Refused(refusal)) if !trying => match law::conflicts_of(&refusal, batch) {
+                Some(Ok(conflicts)) => Ok(Err(conflicts)),
+                Some(Err(why)) => {
+                    self.notes.problem(format!("begin_update: {why}"));
+                    Err(Failure::Refused(refusal))
+                }
+                None => Err(Failure::Refused(refusal)),
+            },
+            other => other,
+        };
+        match &answer {
+            Ok(Ok(lease)) if uuid.is_some_and(|u| u != *lease) => {
+                self.notes.problem(format!("begin_update of {uuid:?} returned {lease}"));
+            }
+            Ok(Err(conflicts)) => {
+                conflicts.iter().for_each(|c| *self.notes.conflicts.entry(c.reason.clone()).or_default() += 1)
+            }
+            Err(failure) => self.check("begin_update", failure, allows),
+            Ok(_) => {}
+        }
+        (answer, at, raised)
+    }
+
+    /// What the conflicts of a batch say about the buckets: true at some moment of the call.
+    fn believe(&mut self, conflicts: &[Conflict], at: Window) {
+        for conflict in conflicts {
+            if let Some(states) = law::sighting(conflict) {
+                self.notes.seen(&conflict.bucket, states, at);
+            }
+            if let (Some(holder), Some(index)) =
+                (conflict.holder, self.board.buckets.iter().position(|b| *b == conflict.bucket))
+            {
+                self.board.hints[index].store(holder, Relaxed);
+            }
+        }
+    }
+
+    pub fn begin_something(&mut self) {
+        let uuid = self.rng.random_bool(0.5).then(Uuid::new_v4);
+        let batch = draw::batch(&mut self.rng, self.board, self.cell, uuid.is_none());
+        self.begin_noted(batch, uuid, Allows { serialization: self.strict, ..Allows::default() });
+    }
+
+    /// Begins in a transaction of its own and notes what came of it.
+    pub fn begin_noted(&mut self, batch: Batch, uuid: Option<Uuid>, allows: Allows) {
+        let (answer, at) = self.begin(&batch, uuid, allows);
+        let cell = self.cell;
+        match (answer, uuid) {
+            (Ok(Ok(uuid)), _) => {
+                self.notes.deed(uuid, Deed::Begun { cell, batch: batch.clone() }, at);
+                self.board.book(cell).begun(Lease { uuid, batch });
+            }
+            (Ok(Err(conflicts)), _) => self.believe(&conflicts, at),
+            (Err(Failure::Lost(_)), Some(uuid)) => {
+                self.notes.deed(uuid, Deed::BeginLost { cell, batch: batch.clone() }, at);
+                self.board.book(cell).unresolved.push(Lease { uuid, batch });
+            }
+            (Err(Failure::Lost(_)), None) => self.board.book(cell).lost.push(LostBegin { batch, at }),
+            (Err(Failure::Refused(refusal)), Some(uuid)) if refusal.code == "55000" => {
+                self.notes.deed(uuid, Deed::Told(Outcome::RolledBack), at);
+            }
+            (Err(_), _) => {}
+        }
+    }
+
+    pub fn settle_one(&mut self) {
+        let lease = draw::outstanding(&mut self.rng, &self.board.book(self.cell));
+        if let Some(lease) = lease {
+            let outcome = if self.rng.random_bool(0.65) { Outcome::Committed } else { Outcome::RolledBack };
+            self.settle_noted(&lease, outcome);
+        }
+    }
+
+    /// `commit_update` or `rollback_update`, not judged yet. A refusal with 55000 tells the other outcome.
+    pub fn settle(&mut self, uuid: Uuid, outcome: Outcome, strict: bool) -> (Result<Deed, Failure>, Window) {
+        let (kind, other) = match outcome {
+            Outcome::Committed => ("commit_update", Outcome::RolledBack),
+            Outcome::RolledBack => ("rollback_update", Outcome::Committed),
+        };
+        let (answer, at) = self.call(kind, |c| match outcome {
+            Outcome::Committed => c.commit(uuid),
+            Outcome::RolledBack => c.rollback(uuid),
+        });
+        let answer = match answer {
+            Ok(first) => Ok(Deed::Settled { outcome, first }),
+            Err(Failure::Refused(refusal)) if refusal.code == "55000" => Ok(Deed::Told(other)),
+            Err(failure) => {
+                self.check(kind, &failure, Allows { serialization: strict, busy: true, codes: &[] });
+                Err(failure)
+            }
+        };
+        (answer, at)
+    }
+
+    /// Settles in a transaction of its own and notes what came of it.
+    pub fn settle_noted(&mut self, lease: &Lease, outcome: Outcome) {
+        match self.settle(lease.uuid, outcome, self.strict) {
+            (Ok(deed), at) => self.ended(lease, deed, at),
+            (Err(Failure::Lost(_)), at) => self.notes.deed(lease.uuid, Deed::SettleLost(outcome), at),
+            (Err(_), _) => {}
+        }
+    }
+
+    /// The server told how the lease ended.
+    pub fn ended(&mut self, lease: &Lease, deed: Deed, at: Window) {
+        match deed {
+            Deed::Settled { outcome: Outcome::Committed, first: true } => self.board.hint(&lease.batch, self.cell, 0),
+            Deed::Settled { outcome: Outcome::RolledBack, first: true } => self.board.hint(&lease.batch, 0, self.cell),
+            _ => {}
+        }
+        self.notes.deed(lease.uuid, deed, at);
+        self.board.book(self.cell).settled(lease.uuid);
+    }
+}

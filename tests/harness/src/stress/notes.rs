@@ -1,0 +1,66 @@
+//! What one worker writes down: the history, how long calls took, and what the server should not have said.
+
+use crate::history::{Deed, Event, State, Window};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// So many problems are kept word by word; the rest is counted.
+const KEPT: usize = 20;
+
+#[derive(Debug, Default)]
+pub struct Notes {
+    pub events: Vec<Event>,
+    /// Per kind of call, how long each took, in nanoseconds.
+    pub latencies: BTreeMap<&'static str, Vec<u64>>,
+    /// How often each kind of call was refused with which SQLSTATE (`lost`: the connection went away).
+    pub refusals: BTreeMap<(&'static str, String), u64>,
+    /// Conflicts by reason.
+    pub conflicts: BTreeMap<String, u64>,
+    pub problems: Vec<String>,
+    pub more_problems: usize,
+    pub scripts: u64,
+    pub scripts_committed: u64,
+}
+
+impl Notes {
+    pub fn deed(&mut self, lease: Uuid, deed: Deed, at: Window) {
+        self.events.push(Event::Lease { lease, deed, at });
+    }
+
+    pub fn seen(&mut self, bucket: &str, any_of: Vec<State>, at: Window) {
+        self.events.push(Event::Seen { bucket: bucket.to_string(), any_of, at });
+    }
+
+    pub fn problem(&mut self, what: String) {
+        if self.problems.len() < KEPT {
+            self.problems.push(what);
+        } else {
+            self.more_problems += 1;
+        }
+    }
+
+    pub fn took(&mut self, kind: &'static str, at: Window) {
+        self.latencies.entry(kind).or_default().push(at.hi - at.lo);
+    }
+
+    pub fn refused(&mut self, kind: &'static str, code: &str) {
+        *self.refusals.entry((kind, code.to_string())).or_default() += 1;
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.events.extend(other.events);
+        for (kind, latencies) in other.latencies {
+            self.latencies.entry(kind).or_default().extend(latencies);
+        }
+        for (key, n) in other.refusals {
+            *self.refusals.entry(key).or_default() += n;
+        }
+        for (key, n) in other.conflicts {
+            *self.conflicts.entry(key).or_default() += n;
+        }
+        self.more_problems += other.more_problems;
+        other.problems.into_iter().for_each(|p| self.problem(p));
+        self.scripts += other.scripts;
+        self.scripts_committed += other.scripts_committed;
+    }
+}
