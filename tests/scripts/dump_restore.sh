@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# pg_dump and restore: same rows, same behaviour afterwards.
+. "$(dirname "$0")/common.bash"
+
+fresh_database script_dump
+source_db=$PGDATABASE target_db=script_restored
+sql "SELECT claims.add_bucket_type(100, 'DOMAINS')" >/dev/null
+sql "SELECT claims.add_subject_type(100, 'FLEET')" >/dev/null
+sql "SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')" >/dev/null
+sql "SELECT claims.register_cell(3, 'script_claims_two', 'three', 'https://three.example')" >/dev/null
+sql "SELECT claims.grant_read('script_claims_router')" >/dev/null
+sql "ALTER DATABASE $source_db SET claims.max_batch_size = 7"
+have 1 active going $'\xf0\x9f\x98\x80' 'q"\\x' 2>/dev/null || have 1 active going
+have 2 theirs
+sql "SELECT claims.begin_update(1, '[$(claim coming), {\"bucket\": {\"type\": \"DOMAINS\", \"value\": \"a.example\"}, \"subject\": {\"type\": \"FLEET\", \"id\": 1}, \"source\": {\"type\": 100, \"id\": \"x\"}}]', '[$(bucket going)]', '$(lease 1)')" >/dev/null
+sql "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim committed)]', '[]', '$(lease 2)'))" >/dev/null
+sql "SELECT claims.rollback_update(1, claims.begin_update(1, '[$(claim 'rolled back')]', '[]', '$(lease 3)'))" >/dev/null
+sql "SELECT claims.rollback_update(2, '$(lease 4)')" >/dev/null
+# a value that no index can hold as it is
+sql "SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', (SELECT string_agg(chr(65536 + ('x' || substr(md5(n::text), 1, 7))::bit(28)::int % 900000), '' ORDER BY n) FROM generate_series(1, 1024) n)), 'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb))))" >/dev/null
+
+dump_of() { pg_dump --dbname="$1" --data-only --no-comments --inserts --rows-per-insert=1 | grep -E '^INSERT|^SELECT pg_catalog.setval' | LC_ALL=C sort; }
+
+restore_and_compare() {
+  local how=$1
+  # the extension's own tables, row by row: nothing lost, nothing twice
+  expect "$how: the rows are the same" "$(dump_of "$target_db" | sha256sum)" "$(dump_of "$source_db" | sha256sum)"
+  export PGDATABASE=$target_db
+  expect "$how: there is something to compare" "$(sql "SELECT count(*) >= 7 FROM claims.claims")" t
+  expect "$how: check() finds nothing" "$(sql "SELECT count(*) FROM claims.check()")" 0
+  expect "$how: types that were added" "$(sql "SELECT name FROM claims.bucket_types WHERE id = 100 UNION ALL SELECT name FROM claims.subject_types WHERE id = 100 UNION ALL SELECT name FROM claims.source_types WHERE id = 100" | tr '\n' ' ')" 'DOMAINS FLEET RAILS_TABLE_DOMAINS '
+  expect "$how: no type is there twice" "$(sql "SELECT count(*) FROM claims.bucket_types")" 7
+  expect "$how: cells" "$(sql "SELECT cell_id || ' ' || name FROM claims.cells ORDER BY cell_id" | tr '\n' ' ')" '1 one 2 two 3 three '
+  # rights: what register_cell and grant_read granted is granted again
+  PGUSER=script_claims_one expect "$how: a cell may do what it might" "$(PGUSER=script_claims_one sql "SELECT claims.lease_outcome(1, '$(lease 1)')")" outstanding
+  expect "$how: and no more" "$(PGUSER=script_claims_one sqlstate "SELECT claims.lease_outcome(2, '$(lease 4)')")" 42501
+  expect "$how: a cell has no right on a table" "$(PGUSER=script_claims_one sqlstate 'SELECT 1 FROM claims.claims')" 42501
+  expect "$how: a router reads" "$(PGUSER=script_claims_router sql "SELECT cell_id FROM claims.get_record('ROUTES', 'active')")" 1
+  expect "$how: a router reads the view" "$(PGUSER=script_claims_router sql "SELECT count(*) FROM claims.records WHERE bucket_value = 'active'")" 1
+  expect "$how: a router does no more" "$(PGUSER=script_claims_router sqlstate "SELECT claims.rollback_update(1, '$(lease 9)')")" 42501
+  expect "$how: one cell's role for two cells" "$(PGUSER=script_claims_two sql "SELECT count(*) FROM claims.list_records(3)")" 0
+  # outcomes
+  expect "$how: committed" "$(sql "SELECT claims.lease_outcome(1, '$(lease 2)')")" committed
+  expect "$how: rolled back" "$(sql "SELECT claims.lease_outcome(1, '$(lease 3)')")" rolled_back
+  expect "$how: fenced" "$(sqlstate "SELECT claims.begin_update(2, '[$(claim x)]', '[]', '$(lease 4)')")" 55000
+  expect "$how: a repeat of what was committed" "$(sql "SELECT claims.begin_update(1, '[$(claim committed)]', '[]', '$(lease 2)')")" "$(lease 2)"
+  expect "$how: another request under its uuid" "$(sqlstate "SELECT claims.begin_update(1, '[$(claim other)]', '[]', '$(lease 2)')")" 22023
+  expect "$how: a repeat of what is outstanding" "$(sql "SELECT claims.begin_update(1, '[$(claim coming), {\"bucket\": {\"type\": 100, \"value\": \"a.example\"}, \"subject\": {\"type\": 100, \"id\": 1}, \"source\": {\"type\": 100, \"id\": \"x\"}}]', '[$(bucket going)]', '$(lease 1)')")" "$(lease 1)"
+  expect "$how: uniqueness" "$(sqlstate "SELECT claims.begin_update(2, '[$(claim active)]')")" 23505
+  expect "$how: what is leased" "$(sqlstate "SELECT claims.begin_update(2, '[$(claim coming)]')")" 55P03
+  expect "$how: the outstanding lease commits" "$(sql "SELECT claims.commit_update(1, '$(lease 1)')")" t
+  expect "$how: and does what it said" "$(sql "SELECT string_agg(bucket_value, ' ' ORDER BY bucket_value COLLATE \"C\") FROM claims.claims WHERE bucket_value IN ('coming', 'going', 'a.example') AND status = 1")" 'a.example coming'
+  expect "$how: a new lease" "$(sql "SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim new)]', '[$(bucket theirs)]'))")" t
+  expect "$how: a new type" "$(sqlstate "SELECT claims.add_bucket_type(101, 'MORE')")" 00000
+  expect "$how: a type that is taken" "$(sqlstate "SELECT claims.add_bucket_type(100, 'MORE')")" 23505
+  expect "$how: purge" "$(sqlstate "SELECT claims.purge_outcomes()")" 00000
+  expect "$how: check() finds nothing afterwards" "$(sql "SELECT count(*) FROM claims.check()")" 0
+  export PGDATABASE=postgres
+}
+
+export PGDATABASE=postgres
+pg_dump --dbname="$source_db" --create --file="$CLAIMS_TMP/plain.sql"
+sql "DROP DATABASE IF EXISTS $target_db" 2>/dev/null
+sed "s/$source_db/$target_db/g" "$CLAIMS_TMP/plain.sql" | psql -XqAt -v ON_ERROR_STOP=1 -d postgres >/dev/null
+expect 'plain: a setting of the database' "$(sql "$target_db" 'SELECT 1 FROM claims.bucket_types LIMIT 1; SHOW claims.max_batch_size' | tail -1)" 7
+restore_and_compare plain
+
+pg_dump --dbname="$source_db" --format=custom --file="$CLAIMS_TMP/custom.dump"
+sql "DROP DATABASE $target_db"
+sql "CREATE DATABASE $target_db ENCODING 'UTF8' TEMPLATE template0"
+pg_restore --exit-on-error --jobs=2 --dbname="$target_db" "$CLAIMS_TMP/custom.dump"
+restore_and_compare 'custom, parallel'
+
+# a dump of what was restored is the dump
+sql "DROP DATABASE $target_db"
+sql "CREATE DATABASE $target_db ENCODING 'UTF8' TEMPLATE template0"
+pg_restore --exit-on-error --single-transaction --dbname="$target_db" "$CLAIMS_TMP/custom.dump"
+expect 'a dump of the restored database is the same' \
+  "$(pg_dump --dbname="$target_db" | sed "s/$target_db/$source_db/g" | grep -vE '^-- |^\\(un)?restrict' | LC_ALL=C sort | sha256sum)" \
+  "$(pg_dump --dbname="$source_db" | grep -vE '^-- |^\\(un)?restrict' | LC_ALL=C sort | sha256sum)"
+sql "DROP DATABASE $target_db"
+sql "DROP DATABASE $source_db"

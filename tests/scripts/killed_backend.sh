@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# kill -9 of a backend before and after the COMMIT of a begin, and of a commit_update: the server recovers, and nothing is half done.
+. "$(dirname "$0")/common.bash"
+
+start_cluster killed
+fresh_database script_killed
+have 1 old
+
+# in_session STATEMENT...: a session that runs them and stays; PID is its backend's.
+in_session() {
+  : >"$CLAIMS_TMP/pid"
+  { printf 'SELECT pg_backend_pid() \\g %s\n' "$CLAIMS_TMP/pid"; printf '%s;\n' "$@"; printf '\\echo ready\n'; sleep 60; } \
+    | psql -XqAt -d script_killed >"$CLAIMS_TMP/session" 2>&1 &
+  SESSION=$!
+  for _ in $(seq 1 200); do grep -q ready "$CLAIMS_TMP/session" && break; sleep 0.05; done
+  PID=$(cat "$CLAIMS_TMP/pid")
+}
+kill_it() {
+  kill -9 "$PID"
+  for _ in $(seq 1 300); do sql 'SELECT 1' >/dev/null 2>&1 && break; sleep 0.1; done
+  kill "$SESSION" 2>/dev/null || true
+  wait "$SESSION" 2>/dev/null || true
+}
+
+in_session BEGIN "SELECT claims.begin_update(1, '[$(claim x)]', '[$(bucket old)]', '$(lease 1)')"
+expect 'while it lives: in flight' "$(sql "SELECT conflicts->0->>'reason' FROM claims.try_begin_update(2, '[$(claim x)]')")" in_flight
+kill_it
+expect 'killed before COMMIT: no lease' "$(sql "SELECT claims.lease_outcome(1, '$(lease 1)') IS NULL")" t
+expect 'killed before COMMIT: the claim is what it was' "$(sql "SELECT status FROM claims.get_record('ROUTES', 'old')")" ACTIVE
+expect 'killed before COMMIT: check' "$(sql 'SELECT count(*) FROM claims.check()')" 0
+
+in_session BEGIN "SELECT claims.begin_update(1, '[$(claim x)]', '[$(bucket old)]', '$(lease 1)')" COMMIT
+kill_it
+expect 'killed after COMMIT: outstanding' "$(sql "SELECT claims.lease_outcome(1, '$(lease 1)')")" outstanding
+expect 'killed after COMMIT: leased' "$(sql "SELECT conflicts->0->>'reason' FROM claims.try_begin_update(2, '[$(claim x)]')")" leased
+expect 'killed after COMMIT: it is listed' "$(sql "SELECT lease_uuid FROM claims.list_leases(1)")" "$(lease 1)"
+expect 'the begin may be repeated' "$(sql "SELECT claims.begin_update(1, '[$(claim x)]', '[$(bucket old)]', '$(lease 1)')")" "$(lease 1)"
+
+in_session BEGIN "SELECT claims.commit_update(1, '$(lease 1)')"
+kill_it
+expect 'a commit that was killed: still outstanding' "$(sql "SELECT claims.lease_outcome(1, '$(lease 1)')")" outstanding
+expect 'a commit that was killed: check' "$(sql 'SELECT count(*) FROM claims.check()')" 0
+expect 'the cell that died is rolled back' "$(sql "SELECT outcome, settled FROM claims.settle_leases(1, '{}', ARRAY['$(lease 1)'::uuid])")" 'rolled_back|t'
+expect 'and its names are free' "$(sql "SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim x)]'))")" t
+expect 'the old one is what it was' "$(sql "SELECT status, cell_id FROM claims.get_record('ROUTES', 'old')")" 'ACTIVE|1'
+expect 'check' "$(sql 'SELECT count(*) FROM claims.check()')" 0
