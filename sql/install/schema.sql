@@ -1,3 +1,14 @@
+-- The ground: an encoding and a schema.
+
+DO $$
+BEGIN
+    IF current_setting('server_encoding') <> 'UTF8' THEN
+        RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'extension "claims" needs a UTF8 database',
+            DETAIL = format('This database''s encoding is %s.', current_setting('server_encoding')),
+            HINT = 'Create a database with ENCODING ''UTF8'' TEMPLATE template0.';
+    END IF;
+END $$;
+
 -- CREATE SCHEMA without IF NOT EXISTS: a schema that was there before belongs to somebody else, and is refused.
 CREATE SCHEMA claims;
 COMMENT ON SCHEMA claims IS 'Globally unique names: leases, claims and their verification.';

@@ -45,7 +45,7 @@ impl<'a> Batch<'a> {
         max_records: usize,
     ) -> Result<Self, BadInput> {
         let batch = Batch::read_lists(creates, destroys, types, max_records)?;
-        if batch.creates.is_empty() && batch.destroys.is_empty() {
+        if batch.is_empty() {
             return Err(BadInput::new("create_records", Problem::EmptyBatch));
         }
         batch.refuse_duplicates()?;
@@ -98,18 +98,28 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The creates in bucket order, with their position in the request.
-    pub fn creates_in_lock_order(&self) -> Vec<(usize, &Claim<'a>)> {
-        let mut order: Vec<_> = self.creates.iter().enumerate().collect();
-        order.sort_by(|a, b| a.1.bucket.cmp(&b.1.bucket));
-        order
+    /// How many records the batch has, creates and destroys together.
+    pub fn len(&self) -> usize {
+        self.creates.len() + self.destroys.len()
     }
 
-    /// The destroys in bucket order, with their position in the request.
-    pub fn destroys_in_lock_order(&self) -> Vec<(usize, &Bucket<'a>)> {
-        let mut order: Vec<_> = self.destroys.iter().enumerate().collect();
-        order.sort_by(|a, b| a.1.cmp(b.1));
-        order
+    /// Whether there is nothing to do; a batch that was read never is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The creates in the order in which they are taken: by bucket.
+    pub fn creates_in_lock_order(&self) -> Vec<&Claim<'a>> {
+        let mut creates: Vec<_> = self.creates.iter().collect();
+        creates.sort_unstable_by(|a, b| a.bucket.cmp(&b.bucket));
+        creates
+    }
+
+    /// The destroys in the order in which they are taken: by bucket.
+    pub fn destroys_in_lock_order(&self) -> Vec<&Bucket<'a>> {
+        let mut destroys: Vec<_> = self.destroys.iter().collect();
+        destroys.sort_unstable();
+        destroys
     }
 }
 

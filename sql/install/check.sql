@@ -1,0 +1,58 @@
+-- What must always be true, and the proof that it is.
+
+CREATE FUNCTION claims.check() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM claims.require_admin();
+    RETURN QUERY
+    WITH held AS (
+        -- The claims that the outstanding leases' payloads name, and the status in which they must be.
+        SELECT l.uuid AS lease_uuid, l.creator_id, part.status, t.id AS bucket_type,
+               r.record #>> '{bucket,type}' AS type_name, r.record #>> '{bucket,value}' AS bucket_value
+          FROM claims.claim_leases l
+         CROSS JOIN (VALUES ('create_records', 2::smallint), ('destroy_records', 3::smallint)) AS part (list, status)
+         CROSS JOIN LATERAL jsonb_array_elements(
+                        CASE jsonb_typeof(l.payload -> part.list) WHEN 'array' THEN l.payload -> part.list ELSE '[]' END) AS r (record)
+          LEFT JOIN claims.bucket_types t ON t.name = r.record #>> '{bucket,type}'
+    ), leased AS (
+        SELECT c.*, coalesce(t.name, c.bucket_type::text) AS type_name
+          FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
+         WHERE c.lease_uuid IS NOT NULL OR c.status <> 1
+    )
+    SELECT 'status and lease do not agree', c.lease_uuid, c.type_name, c.bucket_value,
+           format('Status is %s, lease is %s.', c.status, coalesce(c.lease_uuid::text, 'null'))
+      FROM leased c WHERE (c.lease_uuid IS NULL) <> (c.status = 1)
+    UNION ALL
+    SELECT 'claim is held by no outstanding lease of its cell', c.lease_uuid, c.type_name, c.bucket_value,
+           CASE WHEN l.uuid IS NULL THEN 'There is no such lease.'
+                ELSE format('The claim is cell %s''s, the lease cell %s''s.', c.creator_id, l.creator_id) END
+      FROM leased c LEFT JOIN claims.claim_leases l ON l.uuid = c.lease_uuid
+     WHERE c.lease_uuid IS NOT NULL AND l.creator_id IS DISTINCT FROM c.creator_id
+    UNION ALL
+    SELECT 'claim is not in the payload of its lease', c.lease_uuid, c.type_name, c.bucket_value,
+           format('Status is %s.', c.status)
+      FROM leased c JOIN claims.claim_leases l ON l.uuid = c.lease_uuid
+     WHERE NOT EXISTS (SELECT FROM held h WHERE h.lease_uuid = c.lease_uuid AND h.status = c.status
+                          AND h.bucket_type = c.bucket_type AND h.bucket_value = c.bucket_value)
+    UNION ALL
+    SELECT 'lease does not hold a claim of its payload', h.lease_uuid, h.type_name, h.bucket_value,
+           CASE WHEN c.uuid IS NULL THEN 'There is no such claim.'
+                ELSE format('The claim''s status is %s, its lease %s.', c.status, coalesce(c.lease_uuid::text, 'null')) END
+      FROM held h
+      LEFT JOIN claims.claims c ON c.bucket_type = h.bucket_type
+           AND claims.bucket_key(c.bucket_value) = claims.bucket_key(h.bucket_value) AND c.bucket_value = h.bucket_value
+     WHERE c.lease_uuid IS DISTINCT FROM h.lease_uuid OR c.status IS DISTINCT FROM h.status
+    UNION ALL
+    SELECT 'payload of a lease names no claims', l.uuid, NULL, NULL, left(l.payload::text, 200)
+      FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM held h WHERE h.lease_uuid = l.uuid)
+    UNION ALL
+    SELECT 'lease is outstanding and settled', l.uuid, NULL, NULL, format('Its outcome is %s.', o.outcome)
+      FROM claims.claim_leases l JOIN claims.lease_outcomes o ON o.lease_uuid = l.uuid
+    UNION ALL
+    -- Whether the promise's own index is there and trusted; while it is, no bucket can occur twice.
+    SELECT 'the unique index on the bucket is not valid', NULL, NULL, NULL, 'REINDEX INDEX claims.claims_bucket.'
+     WHERE NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = to_regclass('claims.claims_bucket')
+                          AND i.indisunique AND i.indisvalid AND i.indisready AND i.indislive);
+END $$;
+COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads the outstanding leases and their claims; locks nothing. Administrators only.';

@@ -1,0 +1,76 @@
+-- Settings, comments and privileges of the functions, and the triggers that need them.
+--
+-- lock_timeout is what keeps a call from queueing behind another transaction: Postgres has no NOWAIT for the uncommitted
+-- row of another session. The planner settings make sure that claims are found through the unique index even by a plan
+-- that was made while the table was empty.
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY '{begin_update,try_begin_update,commit_update,rollback_update,settle_leases}'::text[] LOOP
+        EXECUTE (SELECT format('ALTER FUNCTION %1$s SET lock_timeout = %2$L; ALTER FUNCTION %1$s SET enable_seqscan = off; '
+                               'ALTER FUNCTION %1$s SET enable_hashjoin = off; ALTER FUNCTION %1$s SET enable_mergejoin = off;',
+                               p.oid::regprocedure, CASE WHEN p.proname LIKE '%begin%' THEN '1ms' ELSE '10ms' END)
+                   FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.proname = name);
+    END LOOP;
+    FOREACH name IN ARRAY '{get_record,get_records,list_records,list_leases,lease_outcome}'::text[] LOOP
+        EXECUTE (SELECT format('ALTER FUNCTION %1$s SET enable_seqscan = off;', p.oid::regprocedure)
+                   FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.proname = name);
+    END LOOP;
+END $$;
+
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.bucket_types
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.subject_types
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.source_types
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.cells
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+
+COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
+    'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
+COMMENT ON FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
+    'As begin_update, but conflicts are a result (lease_uuid NULL, conflicts as JSON) and the caller''s transaction goes on. Of a batch in conflict nothing is kept and nothing stays locked.';
+COMMENT ON FUNCTION claims.commit_update(bigint, uuid) IS
+    'Makes a lease''s batch permanent: destroys are deleted, creates become ACTIVE. true: this call did it; false: it was done before. 55000 for a lease that was rolled back, P0002 for an unknown one, 55P03 for one that another open transaction is settling. Locks the lease''s row, then its claims in bucket order.';
+COMMENT ON FUNCTION claims.rollback_update(bigint, uuid) IS
+    'Gives a lease''s claims back: creates are deleted, destroys become ACTIVE again. true: this call did it; false: it was done before. An unknown uuid is fenced: no later begin_update can use it. 55000 for a lease that was committed, 55P03 for one that another open transaction is beginning or settling. Locks the lease''s row, then its claims in bucket order.';
+COMMENT ON FUNCTION claims.settle_leases(bigint, uuid[], uuid[]) IS
+    'Commits and rolls back many leases in one call. One row per lease: its outcome, and whether this call brought it about. A lease that another session is settling is busy and not waited for. Locks lease rows in uuid order, passing over locked ones, then claims in bucket order.';
+COMMENT ON FUNCTION claims.lease_outcome(bigint, uuid) IS
+    'How a lease of the cell stands: outstanding, committed, rolled_back, or NULL where unknown. Locks nothing.';
+COMMENT ON FUNCTION claims.purge_outcomes() IS
+    'Drops outcomes older than claims.outcome_retention and returns how many; for schedulers, administrators only. Locks the rows it drops, passing over locked ones.';
+COMMENT ON FUNCTION claims.get_record(text, text) IS
+    'The claim on a bucket, with its cell''s name and address; no row where there is none. Reads one index entry, locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.get_records(jsonb) IS
+    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
+    'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time. The last row''s cursor given as after goes on. created_after leaves out older ones. Locks nothing.';
+COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text) IS
+    'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, and of source ids above source_id_gt and up to source_id_lte. The last row''s cursor given as after goes on. Locks nothing.';
+COMMENT ON FUNCTION claims.add_bucket_type(int, text) IS
+    'Adds a bucket type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
+COMMENT ON FUNCTION claims.add_subject_type(int, text) IS
+    'Adds a subject type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
+COMMENT ON FUNCTION claims.add_source_type(int, text) IS
+    'Adds a source type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
+COMMENT ON FUNCTION claims.add_type(regclass, text, int, text) IS 'Internal: what the three add_*_type functions share.';
+COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text) IS
+    'Registers a cell, or changes it, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks the cell''s row.';
+COMMENT ON FUNCTION claims.grant_read(name) IS
+    'Grants a role what a router needs: get_record, get_records and the views; administrators only.';
+COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
+COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
+COMMENT ON FUNCTION claims.announce_change() IS 'Internal: trigger that tells all sessions that cached rows of the table are out of date.';
+COMMENT ON TRIGGER announce_change ON claims.bucket_types IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.subject_types IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.source_types IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.cells IS 'Sessions cache this table.';
+
+-- PUBLIC gets nothing, not even what Postgres grants by default.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM PUBLIC;
+REVOKE ALL ON SCHEMA claims FROM PUBLIC;

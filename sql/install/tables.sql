@@ -1,0 +1,157 @@
+-- The tables of the claims service.
+--
+-- No foreign keys and no index on a column that a lease changes: a lease's claims are found through its payload and
+-- the unique index on the bucket, so that begin and commit stay HOT updates.
+
+CREATE TABLE claims.bucket_types (
+    id   int  PRIMARY KEY CHECK (id >= 0),
+    name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63)
+);
+COMMENT ON TABLE claims.bucket_types IS 'What kinds of names are claimed. Extended by claims.add_bucket_type().';
+COMMENT ON COLUMN claims.bucket_types.id IS 'Number of the type, as claims.claims keeps it.';
+COMMENT ON COLUMN claims.bucket_types.name IS 'Name of the type, as callers write it.';
+
+CREATE TABLE claims.subject_types (
+    id   int  PRIMARY KEY CHECK (id >= 0),
+    name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63)
+);
+COMMENT ON TABLE claims.subject_types IS 'What kinds of things claims belong to. Extended by claims.add_subject_type().';
+COMMENT ON COLUMN claims.subject_types.id IS 'Number of the type, as claims.claims keeps it.';
+COMMENT ON COLUMN claims.subject_types.name IS 'Name of the type, as callers write it.';
+
+CREATE TABLE claims.source_types (
+    id   int  PRIMARY KEY CHECK (id >= 0),
+    name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63)
+);
+COMMENT ON TABLE claims.source_types IS 'What tables of a cell claims come from. Extended by claims.add_source_type().';
+COMMENT ON COLUMN claims.source_types.id IS 'Number of the type, as claims.claims keeps it.';
+COMMENT ON COLUMN claims.source_types.name IS 'Name of the type, as callers write it.';
+
+INSERT INTO claims.bucket_types (id, name) VALUES
+    (0, 'UNSPECIFIED'), (1, 'ROUTES'), (2, 'ORGANIZATION_PATH'), (3, 'REDIRECT_ROUTES'), (4, 'USERNAMES'), (5, 'EMAILS');
+INSERT INTO claims.subject_types (id, name) VALUES
+    (0, 'UNSPECIFIED'), (1, 'ORGANIZATION'), (2, 'GROUP'), (3, 'PROJECT'), (4, 'USER');
+INSERT INTO claims.source_types (id, name) VALUES
+    (0, 'UNSPECIFIED'), (1, 'RAILS_TABLE_USERS'), (2, 'RAILS_TABLE_EMAILS'), (3, 'RAILS_TABLE_ROUTES'),
+    (4, 'RAILS_TABLE_PROJECTS'), (5, 'RAILS_TABLE_GROUPS'), (6, 'RAILS_TABLE_ORGANIZATIONS'),
+    (7, 'RAILS_TABLE_REDIRECT_ROUTES');
+
+CREATE TABLE claims.cells (
+    cell_id       bigint      PRIMARY KEY,
+    role          regrole     NOT NULL,
+    name          text,
+    address       text,
+    registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE claims.cells IS 'The registered cells, each with the role that may act for it. Written by claims.register_cell().';
+COMMENT ON COLUMN claims.cells.cell_id IS 'Number of the cell.';
+COMMENT ON COLUMN claims.cells.role IS 'Role whose privileges allow a caller to act for the cell. regrole survives a renamed role and is dumped by name.';
+COMMENT ON COLUMN claims.cells.name IS 'Name of the cell for people, if any.';
+COMMENT ON COLUMN claims.cells.address IS 'Where routers find the cell, if known.';
+COMMENT ON COLUMN claims.cells.registered_at IS 'When the cell was first registered.';
+
+-- What the unique index holds of a bucket value. An index entry of a btree has at most 2,704 bytes, a value up to 4,096:
+-- longer values are represented by their SHA-256, padded past the length of every value that stands for itself, so that
+-- no short value can ever look like the digest of a long one. (decode() and not convert_to(), which is only STABLE and
+-- would keep the function from being inlined into statements and index.)
+CREATE FUNCTION claims.bucket_key(bucket_value text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 1
+    RETURN CASE WHEN octet_length(bucket_value) <= 2048 THEN bucket_value
+                ELSE rpad(encode(sha256(decode(replace(bucket_value, '\', '\\'), 'escape')), 'hex'), 2049, '-') END;
+COMMENT ON FUNCTION claims.bucket_key(text) IS
+    'What the unique index holds of a bucket value: the value itself up to 2,048 bytes, beyond that its padded SHA-256. Locks nothing.';
+
+CREATE TABLE claims.claims (
+    uuid         uuid        NOT NULL DEFAULT gen_random_uuid(),
+    bucket_type  int         NOT NULL,
+    bucket_value text        COLLATE "C" NOT NULL CHECK (length(bucket_value) BETWEEN 1 AND 1024),
+    subject_type int         NOT NULL,
+    subject_id   text        COLLATE "C" NOT NULL CHECK (length(subject_id) BETWEEN 1 AND 128),
+    source_type  int         NOT NULL,
+    source_id    text        COLLATE "C" NOT NULL CHECK (length(source_id) BETWEEN 1 AND 128),
+    creator_id   bigint      NOT NULL,
+    lease_uuid   uuid,
+    status       smallint    NOT NULL CHECK (status BETWEEN 0 AND 3),
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 70, vacuum_truncate = off);
+-- fillfactor: commit writes each claim a second time; with room on the page that is a HOT update.
+-- vacuum_truncate: truncating takes an ACCESS EXCLUSIVE lock, for which no save in a cell should wait.
+CREATE UNIQUE INDEX claims_bucket ON claims.claims (bucket_type, claims.bucket_key(bucket_value));
+CREATE INDEX claims_source ON claims.claims (creator_id, source_type, length(source_id), source_id);
+COMMENT ON TABLE claims.claims IS 'Every claim: a bucket, what it belongs to, where it comes from, the cell that owns it. Written only by the functions of this extension.';
+COMMENT ON INDEX claims.claims_bucket IS 'The promise itself: every bucket occurs once.';
+COMMENT ON INDEX claims.claims_source IS 'The order in which claims are listed and verified.';
+COMMENT ON COLUMN claims.claims.uuid IS 'Identity of the claim, a UUIDv7.';
+COMMENT ON COLUMN claims.claims.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
+COMMENT ON COLUMN claims.claims.bucket_value IS 'Value of the bucket, 1 to 1,024 characters, compared byte by byte.';
+COMMENT ON COLUMN claims.claims.subject_type IS 'Type of what the bucket belongs to: claims.subject_types.id.';
+COMMENT ON COLUMN claims.claims.subject_id IS 'Id of what the bucket belongs to, kept as text.';
+COMMENT ON COLUMN claims.claims.source_type IS 'Table of the cell''s own database: claims.source_types.id.';
+COMMENT ON COLUMN claims.claims.source_id IS 'Primary key in that table, kept as text.';
+COMMENT ON COLUMN claims.claims.creator_id IS 'The owning cell.';
+COMMENT ON COLUMN claims.claims.lease_uuid IS 'The outstanding lease that holds the claim; NULL exactly when status is 1.';
+COMMENT ON COLUMN claims.claims.status IS '0 UNSPECIFIED, 1 ACTIVE, 2 LEASE_CREATING, 3 LEASE_DESTROYING.';
+COMMENT ON COLUMN claims.claims.created_at IS 'When the claim was made (clock time).';
+COMMENT ON COLUMN claims.claims.updated_at IS 'When the claim last changed (clock time).';
+
+CREATE TABLE claims.claim_leases (
+    uuid           uuid        PRIMARY KEY,
+    creator_id     bigint      NOT NULL,
+    payload        jsonb       NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    request_digest bytea,
+    cell_xid       xid8
+) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+        autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000);
+-- A lease lives for milliseconds: compressing its payload costs more than the space is worth.
+ALTER TABLE claims.claim_leases ALTER COLUMN payload SET STORAGE EXTERNAL;
+CREATE INDEX claim_leases_age ON claims.claim_leases (creator_id, created_at, uuid);
+COMMENT ON TABLE claims.claim_leases IS 'One row per outstanding lease, gone when the lease is settled.';
+COMMENT ON INDEX claims.claim_leases_age IS 'The order in which a cell''s leases are listed.';
+COMMENT ON COLUMN claims.claim_leases.uuid IS 'The lease.';
+COMMENT ON COLUMN claims.claim_leases.creator_id IS 'The cell that took it.';
+COMMENT ON COLUMN claims.claim_leases.payload IS 'The normalized request: {"create_records": [...], "destroy_records": [...]}.';
+COMMENT ON COLUMN claims.claim_leases.created_at IS 'When the lease was made (clock time, not the start of the transaction).';
+COMMENT ON COLUMN claims.claim_leases.updated_at IS 'When the lease last changed (clock time).';
+COMMENT ON COLUMN claims.claim_leases.request_digest IS 'SHA-256 of the normalized request: tells a repeat from another request.';
+COMMENT ON COLUMN claims.claim_leases.cell_xid IS 'pg_current_xact_id() of the cell''s local transaction, where the cell told it.';
+
+CREATE TABLE claims.lease_outcomes (
+    lease_uuid     uuid        PRIMARY KEY,
+    creator_id     bigint      NOT NULL,
+    outcome        text        COLLATE "C" NOT NULL CHECK (outcome IN ('committed', 'rolled_back')),
+    request_digest bytea,
+    settled_at     timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (vacuum_truncate = off);
+CREATE INDEX lease_outcomes_settled_at ON claims.lease_outcomes (settled_at);
+COMMENT ON TABLE claims.lease_outcomes IS 'How each settled lease ended, kept for claims.outcome_retention. A fenced lease is one that was rolled back before it began.';
+COMMENT ON INDEX claims.lease_outcomes_settled_at IS 'Finds what claims.purge_outcomes() drops, oldest first.';
+COMMENT ON COLUMN claims.lease_outcomes.lease_uuid IS 'The lease.';
+COMMENT ON COLUMN claims.lease_outcomes.creator_id IS 'The cell that took or fenced it.';
+COMMENT ON COLUMN claims.lease_outcomes.outcome IS 'committed or rolled_back.';
+COMMENT ON COLUMN claims.lease_outcomes.request_digest IS 'SHA-256 of the normalized request; NULL for a fenced lease.';
+COMMENT ON COLUMN claims.lease_outcomes.settled_at IS 'When it was settled (clock time).';
+
+CREATE VIEW claims.records AS
+    SELECT c.uuid, bt.name AS bucket_type, c.bucket_value, st.name AS subject_type, c.subject_id,
+           so.name AS source_type, c.source_id, c.creator_id AS cell_id,
+           CASE c.status WHEN 1 THEN 'ACTIVE' WHEN 2 THEN 'LEASE_CREATING' WHEN 3 THEN 'LEASE_DESTROYING'
+                         ELSE 'UNSPECIFIED' END AS status,
+           c.lease_uuid, c.created_at, c.updated_at, cell.name AS cell_name, cell.address AS cell_address
+      FROM claims.claims c
+      LEFT JOIN claims.bucket_types bt ON bt.id = c.bucket_type
+      LEFT JOIN claims.subject_types st ON st.id = c.subject_type
+      LEFT JOIN claims.source_types so ON so.id = c.source_type
+      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id;
+COMMENT ON VIEW claims.records IS 'claims.claims with names instead of numbers, and with the owning cell''s name and address.';
+
+-- Data that pg_dump must carry. Seeded types come with CREATE EXTENSION; added ones are data.
+SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id > 5');
+SELECT pg_catalog.pg_extension_config_dump('claims.subject_types', 'WHERE id > 4');
+SELECT pg_catalog.pg_extension_config_dump('claims.source_types', 'WHERE id > 7');
+SELECT pg_catalog.pg_extension_config_dump('claims.cells', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.claims', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.claim_leases', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.lease_outcomes', '');

@@ -1,0 +1,37 @@
+//! Who may do what. Identity is a role, never a setting.
+
+use claims_model::{BadInput, Problem};
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::error::ClaimsError;
+use crate::pg::roles;
+use crate::store::catalog::Catalog;
+
+/// The value of an argument that must not be NULL.
+pub fn given<T>(argument: Option<T>, name: &str) -> Result<T, ClaimsError> {
+    argument.ok_or_else(|| BadInput::new(name, Problem::Null).into())
+}
+
+/// Allows callers with the privileges of the cell's role, and administrators.
+pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
+    let caller = roles::caller();
+    match catalog.cells.get(&cell_id) {
+        Some(cell) if roles::has_privileges_of(caller, cell.role) || roles::caller_is_admin() => Ok(()),
+        None if roles::caller_is_admin() => Err(ClaimsError::UnknownCell { cell_id }),
+        _ => Err(ClaimsError::NotTheCell { cell_id, caller: roles::name(caller) }),
+    }
+}
+
+/// Allows administrators only.
+pub fn administer() -> Result<(), ClaimsError> {
+    if roles::caller_is_admin() { Ok(()) } else { Err(ClaimsError::NotAdmin { caller: roles::name(roles::caller()) }) }
+}
+
+/// For SQL functions: raises unless the caller is an administrator.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_admin() -> Result<(), ErrorReport> {
+    Ok(administer()?)
+}

@@ -1,0 +1,287 @@
+//! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
+
+use claims_model::{BadInput, Problem, Reason};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgSqlErrorCode as Code, function_name};
+use uuid::Uuid;
+
+/// Everything that a call can answer instead of a result.
+#[derive(Debug)]
+pub enum ClaimsError {
+    /// Input that is not of the form or size that it must have.
+    BadInput(BadInput),
+    /// The caller may not act for the cell.
+    NotTheCell { cell_id: i64, caller: String },
+    /// An administrator named a cell that is not registered.
+    UnknownCell { cell_id: i64 },
+    /// The caller is no administrator.
+    NotAdmin { caller: String },
+    /// The batch cannot have all its claims. `detail` is the JSON of the conflicts.
+    Conflicts { weightiest: Reason, count: usize, detail: String },
+    /// Another open transaction is beginning, fencing or settling the lease.
+    LeaseBusy,
+    /// The lease was rolled back.
+    RolledBack { lease: Uuid },
+    /// The lease was committed.
+    Committed { lease: Uuid },
+    /// No lease of the calling cell has this uuid.
+    UnknownLease { lease: Uuid },
+    /// A lease of another cell has this uuid.
+    ForeignLease { lease: Uuid },
+    /// The lease was begun with another request.
+    OtherRequest { lease: Uuid },
+    /// A lease was named twice where only one outcome can be.
+    ContradictoryOutcomes { lease: Uuid },
+    /// What the transaction's snapshot shows of the lease is out of date.
+    StaleLease { lease: Uuid },
+    /// What the transaction's snapshot shows of a claim of the batch is out of date.
+    StaleClaim,
+    /// A lease does not hold what its payload names: somebody wrote into the tables.
+    Damaged { lease: Uuid, expected: usize, found: usize },
+    /// A payload or type table that can no longer be read.
+    Unreadable { what: String },
+}
+
+impl From<BadInput> for ClaimsError {
+    fn from(bad: BadInput) -> Self {
+        ClaimsError::BadInput(bad)
+    }
+}
+
+impl From<serde_json::Error> for ClaimsError {
+    fn from(error: serde_json::Error) -> Self {
+        ClaimsError::Unreadable { what: error.to_string() }
+    }
+}
+
+impl From<ClaimsError> for ErrorReport {
+    fn from(error: ClaimsError) -> Self {
+        error.report()
+    }
+}
+
+/// SQLSTATE, message, DETAIL, HINT.
+struct Text(Code, String, Option<String>, Option<&'static str>);
+
+impl ClaimsError {
+    /// The SQLSTATE-carrying report that Postgres raises.
+    pub fn report(self) -> ErrorReport {
+        let Text(code, message, detail, hint) = self.text();
+        let report = ErrorReport::new(code, message, function_name!());
+        let report = match detail {
+            Some(detail) => report.set_detail(detail),
+            None => report,
+        };
+        match hint {
+            Some(hint) => report.set_hint(hint),
+            None => report,
+        }
+    }
+
+    fn text(self) -> Text {
+        match self {
+            ClaimsError::BadInput(bad) => bad_input(bad),
+            ClaimsError::NotTheCell { .. } | ClaimsError::UnknownCell { .. } | ClaimsError::NotAdmin { .. } => {
+                self.privilege()
+            }
+            ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
+            ClaimsError::Damaged { lease, expected, found } => Text(
+                Code::ERRCODE_DATA_CORRUPTED,
+                format!("lease {lease} does not hold the claims that its payload names"),
+                Some(format!(
+                    "The payload names {expected} claims, {found} were found in the state that the lease left them in."
+                )),
+                Some(
+                    "Somebody wrote into the tables of claims. Run claims.check() to see the damage; the lease is left as it is.",
+                ),
+            ),
+            ClaimsError::Unreadable { what } => Text(
+                Code::ERRCODE_DATA_CORRUPTED,
+                "a stored payload cannot be read".into(),
+                Some(format!("{what}.")),
+                Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
+            ),
+            _ => self.lease(),
+        }
+    }
+
+    fn privilege(self) -> Text {
+        match self {
+            ClaimsError::UnknownCell { cell_id } => Text(
+                Code::ERRCODE_NO_DATA_FOUND,
+                format!("cell {cell_id} is not registered"),
+                None,
+                Some("Register it with claims.register_cell()."),
+            ),
+            ClaimsError::NotTheCell { cell_id, caller } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("permission denied for cell {cell_id}"),
+                Some(format!("Role \"{caller}\" does not have the privileges of that cell's role.")),
+                Some("Call as the cell's role, or have an administrator run claims.register_cell() for this role."),
+            ),
+            ClaimsError::NotAdmin { caller } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied: only administrators of claims may do this".into(),
+                Some(format!("Role \"{caller}\" does not have the privileges of the extension's owner.")),
+                Some("Ask an administrator, or name one cell."),
+            ),
+            other => other.lease(),
+        }
+    }
+
+    fn lease(self) -> Text {
+        const NEXT: &str = "Begin a new lease under a new uuid.";
+        match self {
+            ClaimsError::LeaseBusy => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "lease is being begun, fenced or settled by another open transaction".into(),
+                None,
+                Some(
+                    "Repeat the call when that transaction has ended; claims.wait_timeout says how long to wait for it.",
+                ),
+            ),
+            ClaimsError::RolledBack { lease } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("lease {lease} was rolled back"),
+                None,
+                Some(NEXT),
+            ),
+            ClaimsError::Committed { lease } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("lease {lease} was committed"),
+                None,
+                Some("To give its claims back, destroy them with a new batch."),
+            ),
+            ClaimsError::UnknownLease { lease } => Text(
+                Code::ERRCODE_NO_DATA_FOUND,
+                format!("lease {lease} does not exist"),
+                None,
+                Some(
+                    "Outcomes are kept for claims.outcome_retention; claims.lease_outcome() tells how a lease of this cell ended.",
+                ),
+            ),
+            ClaimsError::ForeignLease { lease } => {
+                Text(Code::ERRCODE_UNIQUE_VIOLATION, format!("lease uuid {lease} is in use"), None, Some(NEXT))
+            }
+            ClaimsError::OtherRequest { lease } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("lease {lease} was begun with another request"),
+                None,
+                Some("Repeat a call with the same arguments, or begin a new lease under a new uuid."),
+            ),
+            ClaimsError::ContradictoryOutcomes { lease } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("lease {lease} is both to be committed and to be rolled back"),
+                None,
+                Some("Name each lease in one of the two lists."),
+            ),
+            ClaimsError::StaleLease { lease } => stale(format!("lease {lease}"), "The lease"),
+            ClaimsError::StaleClaim => stale("a claim".into(), "A claim of the batch"),
+            other => Text(Code::ERRCODE_DATA_CORRUPTED, format!("unexpected state: {other:?}"), None, None),
+        }
+    }
+}
+
+fn stale(what: String, subject: &str) -> Text {
+    Text(
+        Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        format!("could not serialize access to {what} due to concurrent update"),
+        Some(format!("{subject} changed after this transaction took its snapshot.")),
+        Some("Repeat the transaction."),
+    )
+}
+
+fn conflicts(weightiest: Reason, count: usize, detail: String) -> Text {
+    let buckets = if count == 1 { "one bucket".to_owned() } else { format!("{count} buckets") };
+    let (code, hint) = match weightiest {
+        Reason::NotOwner => (
+            Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            "A claim can be destroyed only by the cell that owns it: verify this cell's records.",
+        ),
+        Reason::Missing => (
+            Code::ERRCODE_NO_DATA_FOUND,
+            "There is no such claim to destroy: leave it out of the batch, or verify this cell's records.",
+        ),
+        Reason::Taken => (Code::ERRCODE_UNIQUE_VIOLATION, "The name is taken: choose another one."),
+        Reason::Leased => (
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            "Another lease holds the claim: try again when it is settled, or recover it if it is this cell's own.",
+        ),
+        Reason::InFlight => {
+            (Code::ERRCODE_LOCK_NOT_AVAILABLE, "Another open transaction is changing the claim: try again in a moment.")
+        }
+    };
+    Text(code, format!("could not claim {buckets} of the batch"), Some(detail), Some(hint))
+}
+
+fn bad_input(BadInput { place, problem }: BadInput) -> Text {
+    use Problem::*;
+    let (message, detail, hint): (String, Option<String>, Option<&'static str>) = match &problem {
+        WrongType { wanted, got } => (format!("{place} must be {wanted}"), Some(format!("It is {got}.")), Some(FORM)),
+        Missing => (format!("{place} is missing"), None, Some(FORM)),
+        UnknownKey { allowed } => {
+            (format!("unknown key {place}"), Some(format!("Allowed are: {allowed}.")), Some(FORM))
+        }
+        TwoSpellings { first } => (
+            format!("{place} says again what \"{first}\" says"),
+            Some("They are two spellings of one key.".into()),
+            Some("Send only rails_primary_key_id."),
+        ),
+        NotAnInteger { got } => (
+            format!("{place} must be an integer of 64 bits"),
+            Some(format!("It is {got}.")),
+            Some("Send ids that are no such integers as strings."),
+        ),
+        UnknownType { kind, got } => (
+            format!("{place} names an unknown {kind} type"),
+            Some(format!("There is no {kind} type \"{got}\".")),
+            Some(
+                "An administrator adds types with claims.add_bucket_type(), add_subject_type() and add_source_type().",
+            ),
+        ),
+        Unspecified { kind } => (
+            format!("{place} must not be UNSPECIFIED"),
+            Some(format!("Every claim has a {kind} type.")),
+            Some("Name a type other than UNSPECIFIED."),
+        ),
+        Empty => (format!("{place} must not be empty"), None, Some("Send at least one character.")),
+        TooLong { limit } => (
+            format!("{place} is too long"),
+            Some(format!("At most {limit} characters are allowed.")),
+            Some("Shorten it, or claim a digest of it."),
+        ),
+        Duplicate { first } => (
+            format!("{place} is in the batch twice"),
+            Some(format!("The same bucket is at {first}.")),
+            Some("Name each bucket once, in one of the two lists."),
+        ),
+        EmptyBatch => (
+            "batch is empty: create_records and destroy_records have no records".into(),
+            None,
+            Some("Call only when there is something to claim or to give back."),
+        ),
+        TooManyRecords { got, limit } => (
+            format!("{place} has too many records"),
+            Some(format!("There are {got} records, at most {limit} are allowed in one call.")),
+            Some("Split the batch, or have an administrator raise claims.max_batch_size."),
+        ),
+        BadCursor => (
+            format!("{place} is not a cursor of this list"),
+            None,
+            Some("Give the cursor of the last row seen, unchanged, or NULL to begin."),
+        ),
+        Null => (format!("{place} must not be null"), None, Some("Give a value.")),
+        OutOfRange { allowed } => (format!("{place} is out of range"), Some(format!("Allowed is {allowed}.")), None),
+    };
+    Text(bad_input_code(&problem), message, detail, hint)
+}
+
+const FORM: &str = "A record is {\"bucket\": {\"type\", \"value\"}, \"subject\": {\"type\", \"id\"}, \"source\": {\"type\", \"rails_primary_key_id\"}}.";
+
+fn bad_input_code(problem: &Problem) -> Code {
+    match problem {
+        Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+        Problem::TooManyRecords { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        _ => Code::ERRCODE_INVALID_PARAMETER_VALUE,
+    }
+}

@@ -1,0 +1,8 @@
+//! The lease: begin, commit, rollback. Each SQL function here parses and authorizes; the steps are in the modules.
+
+mod acquire;
+mod begin;
+mod explain;
+mod outcome;
+mod settle;
+mod settle_many;

@@ -1,0 +1,155 @@
+//! `settle_leases`: many leases in one call, where one lease's trouble does not stop the others.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+
+use claims_model::{BadInput, Problem};
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::settle::end_locked;
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::spi::{self, Connection, View};
+use crate::pg::subtransaction::subtransaction;
+use crate::store::catalog::{self, Catalog};
+use crate::store::leases::{self, Ending, Known, WhenLocked, from_pg_uuid, pg_uuid};
+
+/// Leases that one call may settle.
+const MAX_LEASES: usize = 10_000;
+
+/// What became of one lease: its outcome, and whether this call brought it about.
+type Answer = (Option<&'static str>, bool);
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn settle_leases(
+    cell_id: Option<i64>,
+    commit_leases: default!(Option<Vec<Option<PgUuid>>>, "'{}'"),
+    rollback_leases: default!(Option<Vec<Option<PgUuid>>>, "'{}'"),
+) -> Result<
+    TableIterator<'static, (name!(lease_uuid, PgUuid), name!(outcome, Option<String>), name!(settled, bool))>,
+    ErrorReport,
+> {
+    let answers = spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        let commits = access::given(commit_leases, "commit_leases")?;
+        let rollbacks = access::given(rollback_leases, "rollback_leases")?;
+        let catalog = catalog::current(connection);
+        access::act_for(&catalog, cell_id)?;
+        let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
+        let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
+        answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
+        Ok::<_, ClaimsError>(answers)
+    })?;
+    let row = |(lease, (outcome, settled)): (Uuid, Answer)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
+    Ok(TableIterator::new(answers.into_iter().map(row)))
+}
+
+/// Both lists without repeats, in the order given.
+fn checked_lists(
+    commits: Vec<Option<PgUuid>>,
+    rollbacks: Vec<Option<PgUuid>>,
+) -> Result<(Vec<Uuid>, Vec<Uuid>), ClaimsError> {
+    let total = commits.len() + rollbacks.len();
+    if total > MAX_LEASES {
+        return Err(BadInput::new("settle_leases", Problem::TooManyRecords { got: total, limit: MAX_LEASES }).into());
+    }
+    let commits = uuids(commits, "commit_leases")?;
+    let rollbacks = uuids(rollbacks, "rollback_leases")?;
+    let committed: HashSet<_> = commits.iter().collect();
+    match rollbacks.iter().find(|lease| committed.contains(lease)) {
+        Some(lease) => Err(ClaimsError::ContradictoryOutcomes { lease: *lease }),
+        None => Ok((commits, rollbacks)),
+    }
+}
+
+fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
+    let mut seen = HashSet::new();
+    let mut unique = Vec::with_capacity(list.len());
+    for (index, lease) in list.into_iter().enumerate() {
+        let lease = from_pg_uuid(lease.ok_or_else(|| BadInput::new(format!("{name}[{index}]"), Problem::Null))?);
+        if seen.insert(lease) {
+            unique.push(lease);
+        }
+    }
+    Ok(unique)
+}
+
+/// Settles one list, all lockable leases together; those with trouble are tried alone. Locks lease rows in uuid order,
+/// passing over locked ones, then claims in bucket order.
+fn settle_list(
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    list: &[Uuid],
+    ending: Ending,
+) -> Vec<(Uuid, Answer)> {
+    if list.is_empty() {
+        return Vec::new();
+    }
+    let settled = match settle_free(connection, catalog, cell_id, list, ending) {
+        Some(settled) => settled,
+        None => list
+            .iter()
+            .filter_map(|lease| settle_free(connection, catalog, cell_id, &[*lease], ending))
+            .flatten()
+            .collect(),
+    };
+    let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
+    let mut known: HashMap<_, _> =
+        leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
+    let answer = |lease: &Uuid| {
+        let answer = match settled.contains(lease) {
+            true => (Some(name(ending)), true),
+            false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
+        };
+        (*lease, answer)
+    };
+    list.iter().map(answer).collect()
+}
+
+/// Ends those of the leases that nobody else has locked; `None`: one of them made trouble, and none was ended.
+fn settle_free(
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    list: &[Uuid],
+    ending: Ending,
+) -> Option<HashSet<Uuid>> {
+    subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
+        let locked = leases::lock(connection, list, cell_id, WhenLocked::Skip);
+        if !locked.is_empty() {
+            end_locked(connection, catalog, &locked, ending)?;
+        }
+        Ok::<_, ClaimsError>(locked.iter().map(|lease| lease.uuid).collect())
+    })
+    .ok()
+}
+
+/// The answer for a lease that was not ended here.
+fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending, known: Option<Known>) -> Answer {
+    match known {
+        Some(known) if known.cell_id != cell_id => (None, false),
+        Some(Known { outcome: None, .. }) => (Some("busy"), false),
+        Some(known) => (Some(known.outcome_name()), false),
+        None if ending == Ending::Commit => (None, false),
+        None => {
+            let fenced = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
+                Ok::<_, Infallible>(leases::fence(connection, lease, cell_id))
+            });
+            if fenced.unwrap_or(false) { (Some(name(ending)), true) } else { (Some("busy"), false) }
+        }
+    }
+}
+
+fn name(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Commit => "committed",
+        Ending::Rollback => "rolled_back",
+    }
+}

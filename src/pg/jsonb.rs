@@ -1,0 +1,169 @@
+//! jsonb arguments, read token by token where they lie: no text in between, no recursion, no copy of strings.
+
+use std::ffi::CStr;
+use std::marker::PhantomData;
+
+use claims_model::token::{Token, Tokens};
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::pg_sys;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::{FromDatum, IntoDatum};
+
+/// A jsonb value, detoasted, in memory that lives as long as the call.
+#[derive(Clone, Copy)]
+pub struct Jsonb {
+    value: *mut pg_sys::Jsonb,
+}
+
+impl Jsonb {
+    /// The tokens of the value, from its first.
+    pub fn tokens(&self) -> JsonbTokens<'_> {
+        // SAFETY: `value` is a detoasted jsonb (see from_polymorphic_datum) whose root follows its varlena header.
+        let iterator = unsafe { pg_sys::JsonbIteratorInit(&raw mut (*self.value).root) };
+        JsonbTokens { iterator, pending: None, lifetime: PhantomData }
+    }
+}
+
+impl FromDatum for Jsonb {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the caller promises a jsonb datum. The copy outlives the row or argument it came from.
+        Some(Jsonb { value: unsafe { pg_sys::pg_detoast_datum_copy(datum.cast_mut_ptr()) }.cast() })
+    }
+}
+
+/// Serialized JSON on its way into a jsonb.
+pub struct JsonText(pub String);
+
+impl IntoDatum for JsonText {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        // serde_json writes NUL as \u0000, so the text has none; jsonb would refuse it anyway.
+        let text = std::ffi::CString::new(self.0).ok()?;
+        // SAFETY: jsonb_in takes one cstring.
+        unsafe { pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(text.as_ptr().into())]) }
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::JSONBOID
+    }
+}
+
+macro_rules! jsonb_in_sql {
+    ($type:ty) => {
+        // SAFETY: the SQL type is the one that the datum conversions above expect.
+        unsafe impl SqlTranslatable for $type {
+            const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!($type);
+            const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+            const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("jsonb"));
+            const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("jsonb")));
+        }
+    };
+}
+jsonb_in_sql!(Jsonb);
+jsonb_in_sql!(JsonText);
+
+// SAFETY: the argument is unboxed by FromDatum, which expects the SQL type named above.
+unsafe impl<'fcx> ArgAbi<'fcx> for Jsonb {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        let index = arg.index();
+        // SAFETY: the caller promises an argument of this type; pgrx wraps it in Option where NULL is possible.
+        unsafe { arg.unbox_arg_using_from_datum().unwrap_or_else(|| panic!("argument {index} must not be null")) }
+    }
+}
+
+// SAFETY: the datum is a jsonb, made in the memory of the call.
+unsafe impl BoxRet for JsonText {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        match self.into_datum() {
+            // SAFETY: as above.
+            Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
+            None => fcinfo.return_null(),
+        }
+    }
+}
+
+/// Reads the tokens of a [`Jsonb`].
+pub struct JsonbTokens<'a> {
+    iterator: *mut pg_sys::JsonbIterator,
+    pending: Option<Token<'a>>,
+    lifetime: PhantomData<&'a Jsonb>,
+}
+
+impl<'a> JsonbTokens<'a> {
+    fn step(&mut self, skip_nested: bool) -> Token<'a> {
+        // A scalar document is an array of one element that says of itself that it is none.
+        if let Some(token) = self.pending.take() {
+            return token;
+        }
+        let mut value = pg_sys::JsonbValue::default();
+        // SAFETY: the iterator came from JsonbIteratorInit over a jsonb that outlives 'a.
+        let step = unsafe { pg_sys::JsonbIteratorNext(&mut self.iterator, &mut value, skip_nested) };
+        match step {
+            pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => Token::BeginObject,
+            pg_sys::JsonbIteratorToken::WJB_END_OBJECT => Token::EndObject,
+            // SAFETY: WJB_BEGIN_ARRAY fills the array member of the union.
+            pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY => match unsafe { value.val.array } {
+                array if array.rawScalar => self.step(skip_nested),
+                array => Token::BeginArray(usize::try_from(array.nElems).unwrap_or(0)),
+            },
+            pg_sys::JsonbIteratorToken::WJB_END_ARRAY => Token::EndArray,
+            // SAFETY: WJB_KEY fills the string member.
+            pg_sys::JsonbIteratorToken::WJB_KEY => Token::Key(unsafe { text(&value) }),
+            pg_sys::JsonbIteratorToken::WJB_VALUE | pg_sys::JsonbIteratorToken::WJB_ELEM => scalar(&value),
+            _ => Token::Null,
+        }
+    }
+}
+
+impl<'a> Tokens<'a> for JsonbTokens<'a> {
+    fn next(&mut self) -> Token<'a> {
+        self.step(false)
+    }
+
+    fn skip_value(&mut self) {
+        self.step(true);
+    }
+}
+
+fn scalar<'a>(value: &pg_sys::JsonbValue) -> Token<'a> {
+    match value.type_ {
+        // SAFETY: the type says which member of the union is filled.
+        pg_sys::jbvType::jbvString => Token::Text(unsafe { text(value) }),
+        pg_sys::jbvType::jbvNumeric => Token::Number(unsafe { number(value) }),
+        pg_sys::jbvType::jbvBool => Token::Bool,
+        // With skip_nested a container comes as one binary value.
+        pg_sys::jbvType::jbvBinary => Token::BeginObject,
+        _ => Token::Null,
+    }
+}
+
+/// # Safety
+/// The string member of the union must be filled.
+unsafe fn text<'a>(value: &pg_sys::JsonbValue) -> &'a str {
+    // SAFETY: by the caller; the bytes lie inside the jsonb and are UTF-8, as the database's encoding is.
+    unsafe {
+        let string = value.val.string;
+        let length = usize::try_from(string.len).unwrap_or(0);
+        std::str::from_utf8_unchecked(std::slice::from_raw_parts(string.val.cast::<u8>(), length))
+    }
+}
+
+/// # Safety
+/// The numeric member of the union must be filled.
+unsafe fn number(value: &pg_sys::JsonbValue) -> String {
+    // SAFETY: by the caller; numeric_out returns a palloc'ed cstring, which is copied and freed.
+    unsafe {
+        let numeric = pg_sys::Datum::from(value.val.numeric);
+        let Some(printed) = pgrx::direct_function_call_as_datum(pg_sys::numeric_out, &[Some(numeric)]) else {
+            return String::new();
+        };
+        let printed: *mut std::ffi::c_char = printed.cast_mut_ptr();
+        let copy = CStr::from_ptr(printed).to_string_lossy().into_owned();
+        pg_sys::pfree(printed.cast());
+        copy
+    }
+}

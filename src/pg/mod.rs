@@ -1,0 +1,12 @@
+//! Everything unsafe, one small safe wrapper each. Nothing outside of this module talks to Postgres' C side.
+#![allow(unsafe_code)]
+
+pub mod cache;
+pub mod clock;
+pub mod jsonb;
+pub mod roles;
+pub mod settings;
+pub mod spi;
+pub mod subtransaction;
+pub mod xact;
+pub mod xid8;

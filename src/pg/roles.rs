@@ -1,0 +1,34 @@
+//! Who is calling.
+
+use pgrx::pg_sys;
+
+/// The role in force outside of all SECURITY DEFINER functions, after SET ROLE.
+pub fn caller() -> pg_sys::Oid {
+    // SAFETY: reads a backend variable.
+    unsafe { pg_sys::GetOuterUserId() }
+}
+
+/// Whether `member` has the privileges of `role` (superusers have those of every role).
+pub fn has_privileges_of(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
+    // SAFETY: looks both up in the catalogs; a role that is gone has no members.
+    unsafe { pg_sys::has_privs_of_role(member, role) }
+}
+
+/// Whether the caller is an administrator: a superuser, or a role with the privileges of the extension's owner, who is
+/// the role in force inside of a SECURITY DEFINER function.
+pub fn caller_is_admin() -> bool {
+    // SAFETY: reads a backend variable.
+    has_privileges_of(caller(), unsafe { pg_sys::GetUserId() })
+}
+
+/// The name of a role, for messages.
+pub fn name(role: pg_sys::Oid) -> String {
+    // SAFETY: with noerr the result is NULL or a palloc'ed cstring.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        if name.is_null() {
+            return format!("role {}", role.to_u32());
+        }
+        std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}

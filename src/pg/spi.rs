@@ -1,0 +1,198 @@
+//! Statements with cached plans, through SPI.
+//!
+//! pgrx' own client takes a transaction id before it writes or reads "one" value, has no generic plans and no choice of
+//! snapshot; those three are why this exists. Statements are declared with [`statement!`] in `store`, prepared at their
+//! first use in a session, and kept. Postgres plans them again by itself when a table changes, also when the extension
+//! was dropped and made anew.
+
+use std::cell::Cell;
+use std::ffi::CString;
+use std::marker::PhantomData;
+use std::thread::LocalKey;
+
+use pgrx::pg_sys;
+use pgrx::{FromDatum, IntoDatum};
+
+/// A statement and, once it was used, its plan.
+pub struct Statement {
+    text: &'static str,
+    argument_types: &'static [pg_sys::Oid],
+    plan: Cell<pg_sys::SPIPlanPtr>,
+}
+
+/// Declares statements: `statement! { NAME(TYPE, …) = "text"; … }`, the types as constants of `pg_sys`.
+#[macro_export]
+macro_rules! statement {
+    ($($(#[$meta:meta])* $name:ident ($($type:ident),* $(,)?) = $text:expr;)*) => {
+        ::std::thread_local! {
+            $($(#[$meta])* pub static $name: $crate::pg::spi::Statement =
+                const { $crate::pg::spi::Statement::new($text, &[$(::pgrx::pg_sys::$type),*]) };)*
+        }
+    };
+}
+
+/// What a statement sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// A statement of its own: under READ COMMITTED a new snapshot, and everything this transaction did so far.
+    Statement,
+    /// What the calling query sees. For functions that only read: takes no transaction id, works on a standby.
+    Caller,
+    /// What is committed right now, whatever the isolation level. For questions that an old snapshot answers wrongly.
+    Latest,
+}
+
+impl Statement {
+    pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid]) -> Self {
+        Statement { text, argument_types, plan: Cell::new(std::ptr::null_mut()) }
+    }
+
+    /// The kept plan. Always generic: the values never change which index is the right one, and planning anew for each
+    /// call costs more than the call.
+    fn plan(&self) -> pg_sys::SPIPlanPtr {
+        if self.plan.get().is_null() {
+            let text = CString::new(self.text).unwrap_or_default();
+            // SAFETY: text and types are valid for the call, which copies them; SPI is connected (see `connect`).
+            unsafe {
+                let plan = pg_sys::SPI_prepare_cursor(
+                    text.as_ptr(),
+                    i32::try_from(self.argument_types.len()).unwrap_or(0),
+                    self.argument_types.as_ptr().cast_mut(),
+                    pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+                );
+                assert!(!plan.is_null(), "SPI_prepare_cursor failed: {}", self.text);
+                pg_sys::SPI_keepplan(plan);
+                self.plan.set(plan);
+            }
+        }
+        self.plan.get()
+    }
+}
+
+/// An open SPI connection.
+pub struct Connection {
+    not_send: PhantomData<*mut ()>,
+}
+
+/// Runs `body` with SPI connected. After an error Postgres closes the connection itself.
+pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
+    // SAFETY: connect and finish are paired on the way without errors. `body`'s result lives in Rust's memory, not in
+    // that of SPI, because rows are converted to owned values.
+    unsafe { pg_sys::SPI_connect() };
+    let result = body(&Connection { not_send: PhantomData });
+    unsafe { pg_sys::SPI_finish() };
+    result
+}
+
+/// One argument of a statement.
+pub struct Value {
+    datum: Option<pg_sys::Datum>,
+    type_oid: pg_sys::Oid,
+}
+
+impl<T: IntoDatum> From<T> for Value {
+    fn from(value: T) -> Self {
+        Value { datum: value.into_datum(), type_oid: T::type_oid() }
+    }
+}
+
+impl Connection {
+    /// Executes a statement and returns its rows.
+    pub fn run(
+        &self,
+        statement: &'static LocalKey<Statement>,
+        view: View,
+        values: impl IntoIterator<Item = Value>,
+    ) -> Rows {
+        statement.with(|statement| self.execute(statement, view, values))
+    }
+
+    fn execute(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows {
+        let mut datums = Vec::with_capacity(statement.argument_types.len());
+        let mut nulls: Vec<std::ffi::c_char> = Vec::with_capacity(statement.argument_types.len());
+        for (value, wanted) in values.into_iter().zip(statement.argument_types) {
+            debug_assert_eq!(value.type_oid, *wanted, "{:?}", statement.text);
+            nulls.push(if value.datum.is_none() { b'n' } else { b' ' } as std::ffi::c_char);
+            datums.push(value.datum.unwrap_or_else(|| pg_sys::Datum::from(0)));
+        }
+        assert_eq!(datums.len(), statement.argument_types.len(), "{:?}", statement.text);
+        let plan = statement.plan();
+        // SAFETY: the plan is valid and kept, the arrays have as many elements as it has arguments.
+        unsafe {
+            let status = match view {
+                View::Statement => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), false, 0),
+                View::Caller => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), true, 0),
+                View::Latest => pg_sys::SPI_execute_snapshot(
+                    plan,
+                    datums.as_mut_ptr(),
+                    nulls.as_ptr(),
+                    pg_sys::GetLatestSnapshot(),
+                    std::ptr::null_mut(),
+                    true,
+                    true,
+                    0,
+                ),
+            };
+            assert!(status > 0, "SPI failed with {status}: {:?}", statement.text);
+            Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
+        }
+    }
+}
+
+/// The rows of a statement, freed with this value or, after an error, with the connection.
+pub struct Rows {
+    table: *mut pg_sys::SPITupleTable,
+    count: usize,
+}
+
+impl Rows {
+    /// How many rows there are, or were written.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// All rows, converted.
+    pub fn map<T>(&self, convert: impl FnMut(Row) -> T) -> Vec<T> {
+        (0..self.count).map(|index| Row { rows: self, index }).map(convert).collect()
+    }
+
+    /// The first row, converted.
+    pub fn first<T>(&self, convert: impl FnOnce(Row) -> T) -> Option<T> {
+        (self.count > 0).then(|| convert(Row { rows: self, index: 0 }))
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // While unwinding, the (sub)transaction's end has freed the table or is about to.
+        if !self.table.is_null() && !std::thread::panicking() {
+            // SAFETY: the table is the one that SPI handed out.
+            unsafe { pg_sys::SPI_freetuptable(self.table) };
+        }
+    }
+}
+
+/// One row.
+pub struct Row<'r> {
+    rows: &'r Rows,
+    index: usize,
+}
+
+impl Row<'_> {
+    /// A column, counted from 1; `None` is NULL.
+    pub fn get<T: FromDatum>(&self, column: i32) -> Option<T> {
+        // SAFETY: `index` is below the number of rows in the table; T is the column's type by the statement's text.
+        unsafe {
+            let table = &*self.rows.table;
+            let tuple = *table.vals.add(self.index);
+            let mut is_null = false;
+            let datum = pg_sys::SPI_getbinval(tuple, table.tupdesc, column, &mut is_null);
+            T::from_datum(datum, is_null)
+        }
+    }
+
+    /// A column that is declared NOT NULL, or counted.
+    pub fn must<T: FromDatum>(&self, column: i32) -> T {
+        self.get(column).unwrap_or_else(|| panic!("column {column} is null"))
+    }
+}

@@ -1,0 +1,76 @@
+//! The settings of `claims`. None of them says who the caller is.
+
+use std::ffi::CStr;
+
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+static MAX_BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
+static WAIT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
+static OUTCOME_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(7 * 24 * 60 * 60);
+
+struct Integer {
+    name: &'static CStr,
+    short: &'static CStr,
+    long: &'static CStr,
+    setting: &'static GucSetting<i32>,
+    min: i32,
+    max: i32,
+    context: GucContext,
+    unit: GucFlags,
+}
+
+const INTEGERS: [Integer; 3] = [
+    Integer {
+        name: c"claims.max_batch_size",
+        short: c"Largest number of records, creates and destroys together, that one batch may have.",
+        long: c"A larger batch is refused with SQLSTATE 54000 before anything is locked.",
+        setting: &MAX_BATCH_SIZE,
+        min: 1,
+        max: 100_000,
+        context: GucContext::Suset,
+        unit: GucFlags::empty(),
+    },
+    Integer {
+        name: c"claims.wait_timeout",
+        short: c"How long a call waits, in total, for other open transactions before it reports a temporary conflict.",
+        long: c"0 means not to wait: what another open transaction holds is reported as in_flight within milliseconds.",
+        setting: &WAIT_TIMEOUT,
+        min: 0,
+        max: i32::MAX,
+        context: GucContext::Userset,
+        unit: GucFlags::UNIT_MS,
+    },
+    Integer {
+        name: c"claims.outcome_retention",
+        short: c"How long the outcome of a settled lease can be asked for.",
+        long: c"claims.purge_outcomes() drops older ones. A cell must have recovered its leases within this time.",
+        setting: &OUTCOME_RETENTION,
+        min: 0,
+        max: i32::MAX,
+        context: GucContext::Suset,
+        unit: GucFlags::UNIT_S,
+    },
+];
+
+/// Defines every setting. Called once, when the library is loaded.
+pub fn define() {
+    for integer in INTEGERS {
+        let Integer { name, short, long, setting, min, max, context, unit } = integer;
+        GucRegistry::define_int_guc(name, short, long, setting, min, max, context, unit);
+    }
+    crate::pg::settings::reserve_prefix();
+}
+
+pub fn max_batch_size() -> usize {
+    usize::try_from(MAX_BATCH_SIZE.get()).unwrap_or(0)
+}
+
+/// In milliseconds; 0 is not to wait.
+pub fn wait_timeout() -> i64 {
+    WAIT_TIMEOUT.get().into()
+}
+
+/// In seconds.
+pub fn outcome_retention() -> i64 {
+    OUTCOME_RETENTION.get().into()
+}

@@ -1,0 +1,87 @@
+//! Type tables and cells, cached in the session until one of them changes anywhere.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use claims_model::{TypeTable, Types};
+use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::pg::cache;
+use crate::pg::spi::{Connection, Statement, View};
+use crate::statement;
+
+statement! {
+    RELATIONS() = "SELECT to_regclass('claims.bucket_types')::oid, to_regclass('claims.subject_types')::oid,
+                          to_regclass('claims.source_types')::oid, to_regclass('claims.cells')::oid";
+    BUCKET_TYPES() = "SELECT id, name FROM claims.bucket_types";
+    SUBJECT_TYPES() = "SELECT id, name FROM claims.subject_types";
+    SOURCE_TYPES() = "SELECT id, name FROM claims.source_types";
+    CELLS() = "SELECT cell_id, role::oid, name, address FROM claims.cells";
+}
+
+/// A registered cell.
+pub struct Cell {
+    pub role: Oid,
+    pub name: Option<String>,
+    pub address: Option<String>,
+}
+
+/// What every call looks up.
+pub struct Catalog {
+    pub types: Types,
+    pub cells: HashMap<i64, Cell>,
+}
+
+thread_local! {
+    static CACHED: RefCell<Option<(u64, Rc<Catalog>)>> = const { RefCell::new(None) };
+}
+
+/// The catalog as of now: what is committed, and what this transaction changed itself. Never older than the last
+/// change that this session was told of, whatever the transaction's own snapshot.
+pub fn current(connection: &Connection) -> Rc<Catalog> {
+    let version = cache::version();
+    let cached = CACHED.with_borrow(|cached| cached.as_ref().filter(|(of, _)| *of == version).map(|(_, c)| c.clone()));
+    cached.unwrap_or_else(|| load(connection))
+}
+
+fn load(connection: &Connection) -> Rc<Catalog> {
+    let relations = connection.run(&RELATIONS, View::Latest, []);
+    cache::watch(relations.first(|row| (1..=4).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
+    loop {
+        // A change that is announced while the tables are read may be missed by the reading: then read again.
+        let version = cache::version();
+        let catalog = Rc::new(read(connection));
+        if cache::version() == version {
+            CACHED.replace(Some((version, catalog.clone())));
+            return catalog;
+        }
+    }
+}
+
+fn read(connection: &Connection) -> Catalog {
+    let table = |statement: &'static std::thread::LocalKey<Statement>| {
+        TypeTable::new(connection.run(statement, View::Latest, []).map(|row| (row.must(1), row.must(2))))
+    };
+    let cells = connection.run(&CELLS, View::Latest, []);
+    Catalog {
+        types: Types { bucket: table(&BUCKET_TYPES), subject: table(&SUBJECT_TYPES), source: table(&SOURCE_TYPES) },
+        cells: cells
+            .map(|row| (row.must(1), Cell { role: row.must(2), name: row.get(3), address: row.get(4) }))
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// Statement trigger on the cached tables; declared in sql/install/admin.sql.
+#[pg_trigger(sql = false)]
+fn announce_change<'a>(
+    trigger: &'a PgTrigger<'a>,
+) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
+    if let Ok(relation) = trigger.relid() {
+        cache::announce_change(relation);
+    }
+    Ok(None)
+}

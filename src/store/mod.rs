@@ -1,0 +1,6 @@
+//! All SQL that Rust runs, and the caches of it. Definitions are in `sql/install`.
+
+pub mod catalog;
+pub mod claims;
+pub mod leases;
+pub mod records;

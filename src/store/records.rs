@@ -1,0 +1,164 @@
+//! Statements that read claims and leases for people and programs.
+
+use claims_model::Bucket;
+use claims_model::cursor::{LeaseCursor, RecordCursor};
+use pgrx::Uuid as PgUuid;
+
+use super::claims::{BucketArrays, on_bucket};
+use super::leases::pg_uuid;
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::xid8::Xid8;
+use crate::statement;
+
+macro_rules! columns {
+    () => {
+        " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
+          c.creator_id, c.status, c.lease_uuid, c.created_at, c.updated_at "
+    };
+}
+
+statement! {
+    /// One claim by its bucket.
+    RECORD(INT4OID, TEXTOID) = concat!(
+        "SELECT ", columns!(), " FROM claims.claims c
+          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = claims.bucket_key($2) AND c.bucket_value = $2");
+    /// Claims by their buckets, in the order asked.
+    RECORDS(INT4ARRAYOID, TEXTARRAYOID) = concat!(
+        "SELECT ", columns!(), "
+           FROM unnest($1, $2) WITH ORDINALITY AS b (bucket_type, bucket_value, place)
+           JOIN claims.claims c ON ", on_bucket!(), " ORDER BY b.place");
+    /// A cell's claims of source type $2 from source id $3 on, at or behind bucket ($4, $5) where the source id is $3;
+    /// up to source id $6 (NULL: all); at most $7.
+    RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID) = concat!(
+        "SELECT ", columns!(), " FROM claims.claims c
+          WHERE c.creator_id = $1 AND c.source_type = $2
+            AND (length(c.source_id), c.source_id) >= (length($3), $3)
+            AND ($6 IS NULL OR (length(c.source_id), c.source_id) <= (length($6), $6))
+            AND ((length(c.source_id), c.source_id) > (length($3), $3)
+                 OR (c.bucket_type, c.bucket_value) > ($4, $5))
+          ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
+          LIMIT $7");
+    /// The source types of a cell's claims from $2 on, by hops through the index.
+    SOURCE_TYPES_FROM(INT8OID, INT4OID) =
+        "WITH RECURSIVE hop AS (
+            (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type >= $2
+              ORDER BY c.creator_id, c.source_type LIMIT 1)
+            UNION ALL
+            SELECT (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type > hop.source_type
+                     ORDER BY c.creator_id, c.source_type LIMIT 1)
+              FROM hop WHERE hop.source_type IS NOT NULL)
+         SELECT source_type FROM hop WHERE source_type IS NOT NULL";
+    /// A page of a cell's leases, oldest first.
+    LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
+        "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid FROM claims.claim_leases
+          WHERE creator_id = $1 AND (created_at, uuid) > ($2, $3) AND created_at > $4
+          ORDER BY created_at, uuid LIMIT $5";
+    /// A page of all cells' leases, oldest first.
+    LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
+        "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid FROM claims.claim_leases
+          WHERE (created_at, uuid) > ($1, $2) AND created_at > $3
+          ORDER BY created_at, uuid LIMIT $4";
+}
+
+/// A claim as it is stored.
+pub struct Record {
+    pub uuid: PgUuid,
+    pub bucket_type: i32,
+    pub bucket_value: String,
+    pub subject_type: i32,
+    pub subject_id: String,
+    pub source_type: i32,
+    pub source_id: String,
+    pub cell_id: i64,
+    pub status: i16,
+    pub lease_uuid: Option<PgUuid>,
+    pub created_at: Moment,
+    pub updated_at: Moment,
+}
+
+fn record(row: Row) -> Record {
+    Record {
+        uuid: row.must(1),
+        bucket_type: row.must(2),
+        bucket_value: row.must(3),
+        subject_type: row.must(4),
+        subject_id: row.must(5),
+        source_type: row.must(6),
+        source_id: row.must(7),
+        cell_id: row.must(8),
+        status: row.must(9),
+        lease_uuid: row.get(10),
+        created_at: row.must(11),
+        updated_at: row.must(12),
+    }
+}
+
+/// The claim on a bucket.
+pub fn by_bucket(connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<Record> {
+    connection.run(&RECORD, View::Caller, [bucket_type.into(), bucket_value.into()]).map(record)
+}
+
+/// The claims on buckets, in the order of the buckets.
+pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
+    connection.run(&RECORDS, View::Caller, BucketArrays::new(buckets).into_values()).map(record)
+}
+
+/// A cell's claims of one source type behind a cursor.
+pub fn page(
+    connection: &Connection,
+    cell_id: i64,
+    after: &RecordCursor,
+    last_source_id: Option<&str>,
+    limit: i64,
+) -> Vec<Record> {
+    let values: [Value; 7] = [
+        cell_id.into(),
+        after.source_type.into(),
+        after.source_id.as_str().into(),
+        after.bucket_type.into(),
+        after.bucket_value.as_str().into(),
+        last_source_id.into(),
+        limit.into(),
+    ];
+    connection.run(&RECORD_PAGE, View::Caller, values).map(record)
+}
+
+/// The source types of a cell's claims, from one on.
+pub fn source_types_from(connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
+    connection.run(&SOURCE_TYPES_FROM, View::Caller, [cell_id.into(), first.into()]).map(|row| row.must(1))
+}
+
+/// An outstanding lease as it is stored.
+pub struct Lease {
+    pub uuid: PgUuid,
+    pub cell_id: i64,
+    pub created_at: Moment,
+    pub updated_at: Moment,
+    pub payload: String,
+    pub cell_xid: Option<Xid8>,
+}
+
+/// A page of leases behind a cursor and younger than a moment; of all cells where none is named.
+pub fn lease_page(
+    connection: &Connection,
+    cell_id: Option<i64>,
+    after: &LeaseCursor,
+    created_after: Moment,
+    limit: i64,
+) -> Vec<Lease> {
+    let position =
+        || [Moment(after.created_at).into(), pg_uuid(after.lease_uuid).into(), created_after.into(), limit.into()];
+    let rows = match cell_id {
+        Some(cell_id) => connection.run(&LEASE_PAGE, View::Caller, [cell_id.into()].into_iter().chain(position())),
+        None => connection.run(&LEASE_PAGE_OF_ALL, View::Caller, position()),
+    };
+    rows.map(|row| Lease {
+        uuid: row.must(1),
+        cell_id: row.must(2),
+        created_at: row.must(3),
+        updated_at: row.must(4),
+        payload: row.must(5),
+        cell_xid: row.get(6),
+    })
+}
