@@ -13,7 +13,7 @@ use uuid::Uuid;
 pub const DYING: &str = "--dying-cell";
 
 /// What the dying cell wanted: three new routes.
-const ROUTES: [&str; 3] = ["acme", "acme/website", "acme/shop"];
+const ROUTES: [&str; 3] = ["new-team", "new-team/website", "new-team/shop"];
 
 /// The cell's own table; its first route is there already, so the local part must fail.
 const LOCAL: &str = "CREATE TABLE routes (id bigint PRIMARY KEY, path text NOT NULL UNIQUE, owner text NOT NULL)";
@@ -91,7 +91,7 @@ pub fn dying_cell() -> Result<bool> {
     let mut transaction = local.transaction()?;
     for (id, path) in ROUTES.iter().enumerate() {
         // The last route has no owner: the row violates a constraint.
-        let owner = (id + 1 < ROUTES.len()).then_some("acme");
+        let owner = (id + 1 < ROUTES.len()).then_some("somebody");
         let saved = transaction.execute("INSERT INTO routes VALUES ($1, $2, $3)", &[&(id as i64), path, &owner]);
         if let Some(error) = saved.err().as_ref().and_then(|e| e.as_db_error()) {
             println!("ERROR {}: {}", error.code().code(), error.message());

@@ -16,14 +16,20 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 10;
 const CONNECTIONS: usize = 2;
 
+/// How many names of the list a cell may be ahead of the other one: they read the same list, and whoever
+/// were ahead for good would win everything.
+const LEAD: usize = 30;
+
 /// How long a name with a temporary conflict rests before it is tried again.
 const REST: Duration = Duration::from_millis(20);
 
 /// What the connections of the race share.
 struct Track<'a> {
     input: &'a Input,
-    /// How far each cell is in its list.
+    /// How far each cell is in its share.
     next: [AtomicUsize; 2],
+    /// How far that is in the list of all names.
+    place: [AtomicUsize; 2],
     won: [AtomicU64; 2],
     conflicts: AtomicU64,
 }
@@ -31,9 +37,10 @@ struct Track<'a> {
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     let input = names::load();
     screen.say(&format!(
-        "{} names: {}. Each cell wants its share, and {} of them are wanted by both. Each cell works with {} \
-         connections in batches of {}: begin_update, then commit_update. A name that the other cell has is \
-         given up; one that is only held for a moment is tried again.",
+        "{} names: {}. Each cell wants its share, and {} of them are wanted by both. Both read the list from top to \
+         bottom, side by side, with {} connections each and in batches of {}: begin_update, then \
+         commit_update. A name that the other cell has is given up; one that is only held for a moment is \
+         tried again.",
         thousands(input.names.len() as u64),
         input.origin,
         thousands(input.contested as u64),
@@ -51,14 +58,27 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
 
 /// Runs all connections to the end and adds up what each cell counted.
 fn run(screen: &mut Screen, world: &World, input: &Input) -> Result<[Tally; 2]> {
-    let track = Track { input, next: Default::default(), won: Default::default(), conflicts: AtomicU64::new(0) };
+    let track = Track {
+        input,
+        next: Default::default(),
+        place: Default::default(),
+        won: Default::default(),
+        conflicts: AtomicU64::new(0),
+    };
     let track = &track;
     thread::scope(|scope| {
         let mut workers = Vec::new();
         for (side, member) in CELLS.iter().enumerate() {
             for _ in 0..CONNECTIONS {
                 let conn = member.connect(&world.server)?;
-                workers.push((side, scope.spawn(move || claim_all(track, side, conn))));
+                workers.push((
+                    side,
+                    scope.spawn(move || {
+                        let tally = claim_all(track, side, conn);
+                        track.place[side].store(usize::MAX, Relaxed);
+                        tally
+                    }),
+                ));
             }
         }
         while workers.iter().any(|(_, worker)| !worker.is_finished()) {
@@ -100,10 +120,10 @@ fn claim_all(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
         while batch.len() < BATCH && resting.front().is_some_and(|(_, until)| *until <= Instant::now()) {
             batch.extend(resting.pop_front().map(|(index, _)| index));
         }
-        tally.retried += batch.len() as u64;
         let need = BATCH - batch.len();
         let from = track.next[side].fetch_add(need, Relaxed).min(wanted.len());
         batch.extend(&wanted[from..(from + need).min(wanted.len())]);
+        keep_pace(track, side, wanted.get(from + need).copied().unwrap_or(usize::MAX));
         if batch.is_empty() {
             match resting.front() {
                 None => return Ok(tally),
@@ -113,6 +133,14 @@ fn claim_all(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
         }
         let later = claim(track, side, &mut conn, batch, &mut tally)?;
         resting.extend(later.into_iter().map(|index| (index, Instant::now() + REST)));
+    }
+}
+
+/// Waits until the other cell is nearly as far.
+fn keep_pace(track: &Track, side: usize, place: usize) {
+    track.place[side].fetch_max(place, Relaxed);
+    while track.place[1 - side].load(Relaxed).saturating_add(LEAD) < place.min(track.input.names.len()) {
+        thread::sleep(Duration::from_micros(200));
     }
 }
 
