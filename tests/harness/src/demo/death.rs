@@ -7,10 +7,15 @@ use crate::server::Server;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// The argument that makes this program the cell that dies.
 pub const DYING: &str = "--dying-cell";
+
+/// How long the cell is gone.
+const RESTART: Duration = Duration::from_secs(2);
 
 /// What the dying cell wanted: three new routes.
 const ROUTES: [&str; 3] = ["new-team", "new-team/website", "new-team/shop"];
@@ -30,6 +35,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.expect(held, &format!("{} is held by the dead cell's lease; north is told to come back later", ROUTES[0]));
     screen.blank();
 
+    thread::sleep(RESTART);
     screen.say("South is started again and asks list_leases what it left behind:");
     let mut south = SOUTH.connect(&world.server)?;
     let listed = south.list_all()?;

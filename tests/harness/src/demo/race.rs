@@ -9,7 +9,7 @@ use crate::cell::Cell;
 use crate::failure::{Conflict, Failure};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,7 @@ struct Track<'a> {
     place: [AtomicUsize; 2],
     won: [AtomicU64; 2],
     conflicts: AtomicU64,
+    failed: AtomicBool,
 }
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
@@ -64,6 +65,7 @@ fn run(screen: &mut Screen, world: &World, input: &Input) -> Result<[Tally; 2]> 
         place: Default::default(),
         won: Default::default(),
         conflicts: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
     };
     let track = &track;
     thread::scope(|scope| {
@@ -71,14 +73,7 @@ fn run(screen: &mut Screen, world: &World, input: &Input) -> Result<[Tally; 2]> 
         for (side, member) in CELLS.iter().enumerate() {
             for _ in 0..CONNECTIONS {
                 let conn = member.connect(&world.server)?;
-                workers.push((
-                    side,
-                    scope.spawn(move || {
-                        let tally = claim_all(track, side, conn);
-                        track.place[side].store(usize::MAX, Relaxed);
-                        tally
-                    }),
-                ));
+                workers.push((side, scope.spawn(move || claim_all(track, side, conn))));
             }
         }
         while workers.iter().any(|(_, worker)| !worker.is_finished()) {
@@ -110,12 +105,19 @@ fn position(track: &Track) -> String {
     )
 }
 
-/// One connection: fresh names and rested ones, batch by batch, until neither is left.
-fn claim_all(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
+/// One connection, from start to end; an error ends the race for all.
+fn claim_all(track: &Track, side: usize, conn: Cell) -> Result<Tally> {
+    let tally = claim_share(track, side, conn);
+    track.failed.fetch_or(tally.is_err(), Relaxed);
+    tally
+}
+
+/// Fresh names and rested ones, batch by batch, until neither is left.
+fn claim_share(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut resting: VecDeque<(usize, Instant)> = VecDeque::new();
     let wanted = &track.input.wanted[side];
-    loop {
+    while !track.failed.load(Relaxed) {
         let mut batch: Vec<usize> = Vec::with_capacity(BATCH);
         while batch.len() < BATCH && resting.front().is_some_and(|(_, until)| *until <= Instant::now()) {
             batch.extend(resting.pop_front().map(|(index, _)| index));
@@ -134,12 +136,15 @@ fn claim_all(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
         let later = claim(track, side, &mut conn, batch, &mut tally)?;
         resting.extend(later.into_iter().map(|index| (index, Instant::now() + REST)));
     }
+    Ok(tally)
 }
 
 /// Waits until the other cell is nearly as far.
 fn keep_pace(track: &Track, side: usize, place: usize) {
     track.place[side].fetch_max(place, Relaxed);
-    while track.place[1 - side].load(Relaxed).saturating_add(LEAD) < place.min(track.input.names.len()) {
+    while !track.failed.load(Relaxed)
+        && track.place[1 - side].load(Relaxed).saturating_add(LEAD) < place.min(track.input.names.len())
+    {
         thread::sleep(Duration::from_micros(200));
     }
 }
