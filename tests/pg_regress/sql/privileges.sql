@@ -108,6 +108,22 @@ SELECT t.calls(2, t.u(2401));
 ROLLBACK;
 RESET SESSION AUTHORIZATION;
 
+-- in a parallel worker the caller is who he is
+\set SHOW_CONTEXT never
+BEGIN;
+SELECT set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+SET LOCAL SESSION AUTHORIZATION regress_claims_one;
+SELECT bucket_value FROM claims.list_records(1);
+SELECT bucket_value FROM claims.get_record('ROUTES', 'b');
+SELECT t.call($$SELECT bucket_value FROM claims.list_records(2)$$);
+SELECT claims.lease_outcome(1, t.u(2400));
+SAVEPOINT s;
+SELECT bucket_value FROM claims.list_records(2);
+ROLLBACK TO s;
+SELECT claims.list_leases(NULL);
+ROLLBACK;
+\set SHOW_CONTEXT errors
+
 -- tables are closed to cells, routers and nobody
 CREATE FUNCTION t.as_role(role name, statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
