@@ -23,6 +23,9 @@ use crate::store::leases::{self, Ending, Known, from_pg_uuid, pg_uuid};
 /// Leases that one call may settle.
 const MAX_LEASES: usize = 10_000;
 
+/// Milliseconds to wait for another transaction, whatever claims.wait_timeout says: what is busy is answered so.
+const NOT_AT_ALL: i64 = 0;
+
 /// What became of one lease: its outcome, and whether this call brought it about.
 type Answer = (Option<&'static str>, bool);
 
@@ -44,8 +47,7 @@ fn settle_leases(
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
-        // Nothing is waited for, whatever claims.wait_timeout says: what is busy is answered so.
-        let _waits = LockWaits::limit(0);
+        let _waits = LockWaits::limit(NOT_AT_ALL);
         let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
         answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
         Ok::<_, ClaimsError>(answers)
@@ -128,7 +130,7 @@ fn settle_free(
     subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
         let free = leases::lock_free(connection, list, cell_id);
         if !free.is_empty() {
-            end_leases(connection, catalog, &free, cell_id, ending)?;
+            end_leases(connection, catalog, &free, cell_id, ending, NOT_AT_ALL)?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     })
