@@ -263,7 +263,9 @@ fn bad_input(BadInput { place, problem }: BadInput) -> Text {
         TooManyRecords { got, limit } => (
             format!("{place} has too many records"),
             Some(format!("There are {got} records, at most {limit} are allowed in one call.")),
-            Some("Split the batch, or have an administrator raise claims.max_batch_size."),
+            Some(
+                "Send it in several calls. For a batch that must stay whole an administrator can raise claims.max_batch_size.",
+            ),
         ),
         BadCursor => (
             format!("{place} is not a cursor of this list"),

@@ -65,6 +65,8 @@ DECLARE
     verb text := CASE WHEN granting THEN 'GRANT' ELSE 'REVOKE' END;
     word text := CASE WHEN granting THEN 'TO' ELSE 'FROM' END;
 BEGIN
+    -- Two sessions that grant on one function at the same time get "tuple concurrently updated": one after the other.
+    LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE;
     FOR target IN
         SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
          WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = ANY (change_grants.audiences) ORDER BY p.oid::regprocedure::text

@@ -113,8 +113,10 @@ fn conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b
     let now = Moment::now();
     let conflict = |step: &Step<'b>| {
         let found = found.get(step.bucket());
-        let unseen = || claims::is_in_flight(step.bucket()).then_some(Reason::InFlight);
-        let reason = reason_for(step.op(), request.lease.cell_id, found.map(|found| found.standing)).or_else(unseen)?;
+        let reason = match claims::is_in_flight(step.bucket()) {
+            true => Reason::InFlight,
+            false => reason_for(step.op(), request.lease.cell_id, found.map(|found| found.standing))?,
+        };
         let conflict = Conflict {
             op: step.op(),
             bucket: step.bucket().clone(),
