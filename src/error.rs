@@ -20,6 +20,10 @@ pub enum ClaimsError {
     Conflicts { weightiest: Reason, count: usize, detail: String },
     /// Another open transaction is beginning, fencing or settling the lease.
     LeaseBusy,
+    /// Another transaction has locked a whole table.
+    TableLocked,
+    /// Called from code that runs with somebody else's identity around it.
+    Restricted,
     /// The lease was rolled back.
     RolledBack { lease: Uuid },
     /// The lease was committed.
@@ -132,6 +136,21 @@ impl ClaimsError {
     fn lease(self) -> Text {
         const NEXT: &str = "Begin a new lease under a new uuid.";
         match self {
+            ClaimsError::TableLocked => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "another transaction has locked a table of claims".into(),
+                None,
+                Some("Repeat the call when that transaction has ended."),
+            ),
+            ClaimsError::Restricted => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied within a security-restricted operation".into(),
+                Some(
+                    "Index expressions, materialized views and the like run for whoever causes them, who did not write them."
+                        .into(),
+                ),
+                Some("Call the function directly."),
+            ),
             ClaimsError::LeaseBusy => Text(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 "lease is being begun, fenced or settled by another open transaction".into(),

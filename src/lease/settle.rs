@@ -97,7 +97,11 @@ fn settle_one(
             }
             // Unknown to all but, maybe, an open transaction that is beginning it.
             None => match key::look(connection, lease, cell_id) {
-                Key::Free => return Err(ClaimsError::UnknownLease { lease }),
+                Key::Free if leases::known(connection, &[lease], View::Latest).is_empty() => {
+                    return Err(ClaimsError::UnknownLease { lease });
+                }
+                // It came and went between the two looks.
+                Key::Free => {}
                 Key::Busy => return Err(ClaimsError::LeaseBusy),
                 Key::Outstanding => {}
             },

@@ -16,7 +16,7 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
-use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::pg::subtransaction::{Undone, subtransaction, translate_error};
 use crate::store::catalog::{self, Catalog};
 use crate::store::leases::{self, Ending, Known, from_pg_uuid, pg_uuid};
 
@@ -48,9 +48,12 @@ fn settle_leases(
         access::act_for(&catalog, cell_id)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
         let _waits = LockWaits::limit(NOT_AT_ALL);
-        let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
-        answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
-        Ok::<_, ClaimsError>(answers)
+        let settle = || {
+            let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
+            answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
+            Ok::<_, ClaimsError>(answers)
+        };
+        translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, settle)
     })?;
     let row = |(lease, (outcome, settled)): (Uuid, Answer)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
     Ok(TableIterator::new(answers.into_iter().map(row)))
@@ -150,7 +153,11 @@ fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending,
         Some(known) => (Some(known.outcome_name()), false),
         // Unknown to all but, maybe, an open transaction that is beginning it.
         None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
-            Key::Free => (None, false),
+            // It may have come and gone between the two looks.
+            Key::Free => match leases::known(connection, &[lease], View::Latest).pop() {
+                Some(known) if known.cell_id == cell_id => (Some(known.outcome_name()), false),
+                _ => (None, false),
+            },
             Key::Busy | Key::Outstanding => (Some("busy"), false),
         },
         None => {
