@@ -72,13 +72,13 @@ fn settle_one(
     deadline: Instant,
 ) -> Result<bool, ClaimsError> {
     for _ in 0..ATTEMPTS {
+        let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
         if deadline <= Instant::now() && leases::is_in_flight(lease) {
             // Another cell's looks like an unknown one, also while that cell is at it.
             let known = leases::known(connection, &[lease], View::Latest).pop();
             let is_foreign = known.is_some_and(|known| known.cell_id != cell_id);
             return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
         }
-        let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
         if end_leases(connection, catalog, &[lease], cell_id, ending, PATIENCE_FOR_CLAIMS)? == 1 {
             return Ok(true);
         }
