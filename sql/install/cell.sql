@@ -28,21 +28,6 @@ SELECT pg_catalog.pg_extension_config_dump('claims.lease_fences', '');
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('track_lease', 'cell'), ('forget_leases', 'cell'), ('judge_leases', 'cell'), ('reconcile', 'cell');
 
--- As for the service's functions (functions.sql): a bound for the locks of others, and the unique index whatever the
--- statistics say.
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY '{track_lease,forget_leases,judge_leases,purge_fences,reconcile}'::text[] LOOP
-        EXECUTE (SELECT format('ALTER FUNCTION %1$s SET enable_seqscan = off; '
-                               'ALTER FUNCTION %1$s SET enable_hashjoin = off; ALTER FUNCTION %1$s SET enable_mergejoin = off;',
-                               p.oid::regprocedure)
-                   FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.proname = name);
-    END LOOP;
-END $$;
-ALTER FUNCTION claims.track_lease(uuid) SET lock_timeout = '10ms';
-
 COMMENT ON FUNCTION claims.track_lease(uuid) IS
     'In a cell: says, as part of the local transaction, that the lease is to be committed when that transaction commits. To be called after begin_update at the service and before the local COMMIT. 55000 where recovery has given the lease up; 55P03 where another open transaction is tracking or fencing it. Tracking a lease twice is tracking it once. Locks the lease''s key; waits claims.wait_timeout at most.';
 COMMENT ON FUNCTION claims.forget_leases(uuid[]) IS

@@ -16,7 +16,7 @@ use super::{MAX_LEASES, at_most};
 use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
-use crate::pg::settings::limit_lock_waits;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::subtransaction;
 use crate::pg::xact;
@@ -151,9 +151,6 @@ fn fence(connection: &Connection, mut leases: Vec<Uuid>, deadline: Instant) -> H
 
 /// `None`: somebody was in the way of one of them, and none was fenced.
 fn fence_within(connection: &Connection, leases: &[Uuid], patience: Duration) -> Option<Vec<Uuid>> {
-    subtransaction(&IN_THE_WAY, || {
-        limit_lock_waits(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX));
-        Ok::<_, ClaimsError>(cell::fence(connection, leases))
-    })
-    .ok()
+    let _waits = LockWaits::limit(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX));
+    subtransaction(&IN_THE_WAY, || Ok::<_, ClaimsError>(cell::fence(connection, leases))).ok()
 }

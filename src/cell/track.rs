@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use super::uuids;
 use crate::access;
 use crate::error::ClaimsError;
-use crate::pg::settings::limit_lock_waits;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
 use crate::settings;
@@ -16,14 +16,16 @@ use crate::store::cell;
 use crate::store::leases::from_pg_uuid;
 use uuid::Uuid;
 
+/// Milliseconds that tracking waits for a lock in any case: long enough for a table that is being extended, which would
+/// otherwise cost the caller its transaction.
+const PATIENCE: i64 = 5;
+
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
         let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
-        if settings::wait_timeout() > 0 {
-            limit_lock_waits(settings::wait_timeout());
-        }
+        let _waits = LockWaits::limit(settings::wait_timeout().max(PATIENCE));
         translate_error(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             || ClaimsError::LeaseInRecovery,

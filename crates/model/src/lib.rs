@@ -7,6 +7,7 @@ pub mod conflict;
 pub mod cursor;
 pub mod id;
 pub mod judge;
+pub mod key;
 pub mod limits;
 pub mod payload;
 pub mod problem;
