@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use claims_model::conflict::reason_for;
 use claims_model::{Bucket, Conflict, Reason};
 use pgrx::PgSqlErrorCode as Code;
+use uuid::Uuid;
 
 use super::acquire::{Acquired, IN_THE_WAY, NotKept, Request, Step, keep_if_new};
+use super::key::{self, Key};
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
@@ -31,7 +33,10 @@ pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acq
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     for attempt in 1..=ATTEMPTS {
         if let Some(known) = leases::known(connection, &[request.lease.uuid], View::Latest).pop() {
-            return repeat(connection, request, &known);
+            match repeat(connection, request, &known, deadline)? {
+                Some(lease) => return Ok(Acquired::Lease(lease)),
+                None => continue,
+            }
         }
         let conflicts = visible_conflicts(connection, request);
         match take_step_by_step(connection, request, &conflicts, deadline) {
@@ -49,17 +54,33 @@ pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acq
     Err(ClaimsError::LeaseBusy)
 }
 
-/// A uuid that is known: the same request again is answered as the first time, anything else is refused.
-fn repeat<'b>(connection: &Connection, request: &Request, known: &Known) -> Result<Acquired<'b>, ClaimsError> {
+/// A uuid that is known: the same request again is answered as the first time, anything else is refused. `None`: it
+/// was settled while we looked.
+fn repeat(
+    connection: &Connection,
+    request: &Request,
+    known: &Known,
+    deadline: Instant,
+) -> Result<Option<Uuid>, ClaimsError> {
     let lease = request.lease.uuid;
     if known.cell_id != request.lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease });
     }
     refuse_stale(connection, known)?;
-    match known.outcome {
-        Some(Ending::Rollback) => Err(ClaimsError::RolledBack { lease }),
-        _ if known.digest.as_deref() != Some(&request.lease.digest) => Err(ClaimsError::OtherRequest { lease }),
-        _ => Ok(Acquired::Lease(lease)),
+    if known.outcome == Some(Ending::Rollback) {
+        return Err(ClaimsError::RolledBack { lease });
+    }
+    if known.digest.as_deref() != Some(&request.lease.digest) {
+        return Err(ClaimsError::OtherRequest { lease });
+    }
+    if known.outcome == Some(Ending::Commit) {
+        return Ok(Some(lease));
+    }
+    let _waits = LockWaits::until(deadline);
+    match key::look(connection, lease, known.cell_id) {
+        Key::Outstanding => Ok(Some(lease)),
+        Key::Busy => Err(ClaimsError::LeaseBusy),
+        Key::Free => Ok(None),
     }
 }
 
@@ -117,10 +138,7 @@ fn take_step_by_step<'b>(
 ) -> Taken<'b> {
     let hopeless = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
     let may_wait = !hopeless && deadline > Instant::now();
-    let limit_waits = || {
-        let left = if may_wait { deadline.saturating_duration_since(Instant::now()).as_millis() } else { 0 };
-        LockWaits::limit(i64::try_from(left).unwrap_or(i64::MAX))
-    };
+    let limit_waits = || if may_wait { LockWaits::until(deadline) } else { LockWaits::limit(0) };
     let current: Cell<Option<Step<'b>>> = Cell::new(None);
     let result = subtransaction(&IN_THE_WAY, || {
         let _waits = limit_waits();

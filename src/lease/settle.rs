@@ -1,7 +1,5 @@
 //! `commit_update` and `rollback_update`: a lease ends exactly once.
 
-use std::convert::Infallible;
-
 use claims_model::batch::stored_buckets;
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
@@ -10,12 +8,13 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::explain::refuse_stale;
+use super::key::{self, Key};
 use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
-use crate::pg::subtransaction::{Undone, subtransaction, translate_error};
+use crate::pg::subtransaction::translate_error;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -76,21 +75,20 @@ fn settle_one(
             // It was begun or freed between the two looks: look again.
             Some(Known { outcome: None, .. }) => {}
             Some(known) => return ended_before(connection, &known, ending),
-            None if ending == Ending::Commit && is_free(connection, lease, cell_id) => {
-                return Err(ClaimsError::UnknownLease { lease });
+            None if ending == Ending::Rollback => {
+                if leases::fence(connection, lease, cell_id) {
+                    return Ok(true);
+                }
             }
-            None if ending == Ending::Rollback && leases::fence(connection, lease, cell_id) => return Ok(true),
-            None => {}
+            // Unknown to all but, maybe, an open transaction that is beginning it.
+            None => match key::look(connection, lease, cell_id) {
+                Key::Free => return Err(ClaimsError::UnknownLease { lease }),
+                Key::Busy => return Err(ClaimsError::LeaseBusy),
+                Key::Outstanding => {}
+            },
         }
     }
     Err(ClaimsError::LeaseBusy)
-}
-
-/// Whether nobody is beginning the lease: passes through its key as a begin does, and leaves nothing behind. A begin in
-/// another open transaction makes this run into the limit of waiting.
-fn is_free(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-    let tried = subtransaction(&[], || Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id)));
-    matches!(tried, Err(Undone::ByBody(true)))
 }
 
 fn ended_before(connection: &Connection, known: &Known, ending: Ending) -> Result<bool, ClaimsError> {

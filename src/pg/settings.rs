@@ -1,6 +1,7 @@
 //! Settings that hold for a stretch of code.
 
 use std::ffi::CStr;
+use std::time::Instant;
 
 use pgrx::pg_sys;
 
@@ -24,6 +25,12 @@ impl LockWaits {
             pg_sys::LockTimeout = limit;
             LockWaits { callers }
         }
+    }
+
+    /// Until a moment, but a millisecond in any case.
+    pub fn until(deadline: Instant) -> Self {
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        LockWaits::limit(i64::try_from(left).unwrap_or(i64::MAX))
     }
 }
 

@@ -2,7 +2,7 @@
 # kill -9 of a backend before and after the COMMIT of a begin, and of a commit_update: the server recovers, and nothing is half done.
 . "$(dirname "$0")/common.bash"
 
-start_cluster killed --fast
+start_cluster killed --fast -c synchronous_commit=on
 fresh_database script_killed
 have 1 old
 

@@ -51,6 +51,17 @@ SELECT p.oid::regprocedure, proconfig FROM pg_proc p
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
  WHERE pronamespace = 'claims'::regnamespace AND lanname IN ('sql', 'plpgsql') AND prosqlbody IS NULL
    AND NOT EXISTS (SELECT FROM unnest(proconfig) s WHERE s LIKE 'search_path=%');
+-- no function turns a NULL argument into a NULL result, silently: zero rows
+SELECT p.oid::regprocedure FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace AND proisstrict AND pronargs > 0
+   AND has_function_privilege('regress_claims_one', p.oid, 'EXECUTE');
+-- what writes is volatile and stays in the leader; nothing is leakproof: zero rows
+SELECT p.oid::regprocedure, provolatile, proparallel, proleakproof FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace
+   AND (proleakproof OR proname IN ('begin_update', 'try_begin_update', 'commit_update', 'rollback_update', 'settle_leases',
+        'register_cell', 'grant_read', 'purge_outcomes', 'add_bucket_type', 'add_subject_type', 'add_source_type')
+        AND (provolatile, proparallel) <> ('v', 'u'));
+-- what only reads says so: zero rows
+SELECT p.oid::regprocedure FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace
+   AND proname IN ('get_record', 'get_records', 'list_leases', 'list_records', 'lease_outcome', 'check') AND provolatile <> 's';
 -- nothing needs a foreign key, and there is none: zero rows
 SELECT conname FROM pg_constraint WHERE connamespace = 'claims'::regnamespace AND contype = 'f';
 -- every unique index of the two big tables contains the table's distribution column
