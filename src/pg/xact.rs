@@ -50,3 +50,9 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
     // SAFETY: raises an error or does nothing.
     unsafe { pg_sys::PreventCommandIfReadOnly(call.as_ptr()) };
 }
+
+/// Makes this transaction's commit durable before anybody sees it, whatever `synchronous_commit` says.
+pub fn commit_durably() {
+    // SAFETY: sets a flag of the transaction.
+    unsafe { pg_sys::ForceSyncCommit() };
+}
