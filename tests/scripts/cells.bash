@@ -46,7 +46,7 @@ declare -A SESSION_PID=() SESSION_IN=() SESSION_OUT=()
 open() {
   local in=$CLAIMS_TMP/session.$1.in fd
   [ -z "${SESSION_PID[$1]:-}" ] || close "$1"
-  rm -f "$in"; mkfifo "$in"
+  rm -f "$in"; mkfifo "$in"; : >"$CLAIMS_TMP/session.$1.out"
   SESSION_OUT[$1]=$CLAIMS_TMP/session.$1.out
   ( leave_sessions; use_cluster "$2"; PGUSER=${3:-app} exec psql -XqAt -v VERBOSITY=sqlstate <"$in" >"${SESSION_OUT[$1]}" 2>&1 ) &
   SESSION_PID[$1]=$!
@@ -93,8 +93,10 @@ crash() {
   # shellcheck disable=SC2086
   kill -9 $pids 2>/dev/null || true
   for pid in $pids; do
-    for _ in $(seq 1 500); do kill -0 "$pid" 2>/dev/null || break; sleep 0.01; done
+    for _ in $(seq 1 500); do readlink "/proc/$pid/exe" >/dev/null || break; sleep 0.01; done
   done
+  # They name a process that is dead, but perhaps not yet buried: the next one would wait for that.
+  rm -f "${CLUSTER_DIR[$1]}/data/postmaster.pid" "${CLUSTER_DIR[$1]}/.s.PGSQL.${CLUSTER_PORT[$1]}"*
 }
 
 resume() {
