@@ -165,7 +165,8 @@ impl Service<'_> {
     fn close(&self) {
         if self.link.replace(Link::Closed) != Link::Closed {
             let dblink = &self.schema;
-            let text = format!("SELECT {dblink}.dblink_disconnect($1) WHERE $1 = ANY ({dblink}.dblink_get_connections())");
+            let text =
+                format!("SELECT {dblink}.dblink_disconnect($1) WHERE $1 = ANY ({dblink}.dblink_get_connections())");
             // A second cancel must not keep it open.
             uninterrupted(|| self.connection.run_text(&text, [self.name.as_str().into()]));
         }
