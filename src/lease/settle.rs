@@ -48,9 +48,16 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
     })
 }
 
-/// Milliseconds that a settlement waits for a lock in any case: long enough for a table that is being extended, which
+/// Milliseconds that a settlement waits for its lease in any case: long enough for a table that is being extended, which
 /// nobody can retry from outside as cheaply as by waiting.
 const PATIENCE: i64 = 5;
+
+/// Milliseconds that it waits for each lock once the lease is its own. No other session touches the claims then, so it
+/// is the table that is being extended, under load for longer.
+const PATIENCE_FOR_CLAIMS: i64 = 100;
+
+/// Milliseconds to wait for a lock that is no other transaction's row.
+pub const TABLE_EXTENSION: i64 = 1000;
 
 /// How often another session may change the lease between two looks at it.
 const ATTEMPTS: usize = 3;
@@ -64,7 +71,7 @@ fn settle_one(
     ending: Ending,
 ) -> Result<bool, ClaimsError> {
     for _ in 0..ATTEMPTS {
-        if end_leases(connection, catalog, &[lease], cell_id, ending)? == 1 {
+        if end_leases(connection, catalog, &[lease], cell_id, ending, PATIENCE_FOR_CLAIMS)? == 1 {
             return Ok(true);
         }
         match leases::known(connection, &[lease], View::Latest).pop() {
@@ -101,18 +108,21 @@ fn ended_before(connection: &Connection, known: &Known, ending: Ending) -> Resul
 }
 
 /// Ends those of the leases that the cell has outstanding, and returns how many. One that does not hold what its payload
-/// names is an error: the caller must let the (sub)transaction roll back.
+/// names is an error: the caller must let the (sub)transaction roll back. Each of the claims' locks is waited for up to
+/// `patience` milliseconds.
 pub fn end_leases(
     connection: &Connection,
     catalog: &Catalog,
     list: &[Uuid],
     cell_id: i64,
     ending: Ending,
+    patience: i64,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
     let ended = leases::end(connection, list, cell_id, ending, now);
     let held = ended.iter().map(|lease| held_by(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = held.iter().map(Held::count).sum();
+    let _waits = LockWaits::limit(patience);
     let found = if expected == 0 { 0 } else { leases::settle_claims(connection, ending, &held, now) };
     match held.first() {
         Some(Held { lease, .. }) if found != expected => Err(ClaimsError::Damaged { lease: *lease, expected, found }),

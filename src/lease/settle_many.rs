@@ -10,6 +10,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
+use super::key::{self, Key};
 use super::settle::end_leases;
 use crate::access;
 use crate::error::ClaimsError;
@@ -21,6 +22,9 @@ use crate::store::leases::{self, Ending, Known, from_pg_uuid, pg_uuid};
 
 /// Leases that one call may settle.
 const MAX_LEASES: usize = 10_000;
+
+/// Milliseconds to wait for another transaction, whatever claims.wait_timeout says: what is busy is answered so.
+const NOT_AT_ALL: i64 = 0;
 
 /// What became of one lease: its outcome, and whether this call brought it about.
 type Answer = (Option<&'static str>, bool);
@@ -43,8 +47,7 @@ fn settle_leases(
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
-        // Nothing is waited for, whatever claims.wait_timeout says: what is busy is answered so.
-        let _waits = LockWaits::limit(0);
+        let _waits = LockWaits::limit(NOT_AT_ALL);
         let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
         answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
         Ok::<_, ClaimsError>(answers)
@@ -127,7 +130,7 @@ fn settle_free(
     subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
         let free = leases::lock_free(connection, list, cell_id);
         if !free.is_empty() {
-            end_leases(connection, catalog, &free, cell_id, ending)?;
+            end_leases(connection, catalog, &free, cell_id, ending, NOT_AT_ALL)?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     })
@@ -140,7 +143,11 @@ fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending,
         Some(known) if known.cell_id != cell_id => (None, false),
         Some(Known { outcome: None, .. }) => (Some("busy"), false),
         Some(known) => (Some(known.outcome_name()), false),
-        None if ending == Ending::Commit => (None, false),
+        // Unknown to all but, maybe, an open transaction that is beginning it.
+        None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
+            Key::Free => (None, false),
+            Key::Busy | Key::Outstanding => (Some("busy"), false),
+        },
         None => {
             let fenced = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
                 Ok::<_, Infallible>(leases::fence(connection, lease, cell_id))

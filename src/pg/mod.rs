@@ -3,6 +3,7 @@
 
 pub mod cache;
 pub mod clock;
+pub mod in_flight;
 pub mod jsonb;
 pub mod roles;
 pub mod settings;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
+use crate::pg::in_flight::{self, KeyPart};
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::xact;
 use crate::statement;
@@ -145,6 +146,12 @@ pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Buck
         rows.map(|row| (Bucket { bucket_type: *bucket_type, value: row.must::<String>(1).into() }, found(&row)))
     };
     keys_by_type(buckets.iter().copied()).iter().flat_map(of_type).collect()
+}
+
+/// Whether another open transaction has written a claim on the bucket, also one that nobody else can see yet.
+pub fn is_in_flight(bucket: &Bucket) -> bool {
+    let key = bucket_key(&bucket.value);
+    in_flight::is_in_flight(c"claims_bucket", &[KeyPart::Text(&key), KeyPart::Int4(bucket.bucket_type)])
 }
 
 fn found(row: &Row) -> Found {
