@@ -18,12 +18,17 @@ start_cells() {
   done
   for number in 1 2; do
     start_cluster "cell$number" --fast -c synchronous_commit=on -c log_min_messages=panic "$@"
+    # In cell 2 the extension's owner is no superuser: as the guide has it.
     at "cell$number" "
-      CREATE EXTENSION claims; CREATE EXTENSION dblink; CREATE ROLE app LOGIN;
+      CREATE ROLE claims_owner NOLOGIN SUPERUSER; CREATE ROLE app LOGIN; CREATE EXTENSION dblink;
+      $([ $number = 1 ] || echo 'SET ROLE claims_owner;') CREATE EXTENSION claims; RESET ROLE;
+      ALTER ROLE claims_owner NOSUPERUSER;
       SELECT claims.register_cell($number, 'app');
       CREATE SERVER service FOREIGN DATA WRAPPER dblink_fdw
         OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[shared]}', dbname 'postgres', connect_timeout '5');
-      CREATE USER MAPPING FOR postgres SERVER service OPTIONS (user 'cell$number', password '$CELLS_PASSWORD');
+      GRANT USAGE ON FOREIGN SERVER service TO claims_owner;
+      CREATE USER MAPPING FOR $([ $number = 1 ] && echo postgres || echo claims_owner)
+        SERVER service OPTIONS (user 'cell$number', password '$CELLS_PASSWORD');
       CREATE TABLE routes (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE CHECK (name <> 'forbidden'));
       GRANT SELECT, INSERT, UPDATE, DELETE ON routes TO app" >/dev/null
   done
