@@ -1,8 +1,10 @@
 //! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
 
+use std::time::Duration;
+
 use claims_model::{BadInput, Problem, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::{PgSqlErrorCode as Code, function_name};
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
 /// Everything that a call can answer instead of a result.
@@ -44,6 +46,18 @@ pub enum ClaimsError {
     Damaged { lease: Uuid, expected: usize, found: usize },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
+    /// Recovery has fenced the lease: its local transaction must not commit any more.
+    GivenUp { lease: Uuid },
+    /// Another open transaction is tracking or fencing the lease.
+    LeaseInRecovery,
+    /// No foreign server of a wrapper that dblink can use has this name.
+    NotAService { server: String },
+    /// The extension dblink is not there.
+    NoDblink,
+    /// The service cannot be reached, or went away.
+    ServiceUnreachable { server: String, detail: String },
+    /// The service did not answer in time.
+    ServiceSilent { server: String, timeout: Duration },
 }
 
 impl From<BadInput> for ClaimsError {
@@ -105,7 +119,58 @@ impl ClaimsError {
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
+            ClaimsError::GivenUp { .. }
+            | ClaimsError::LeaseInRecovery
+            | ClaimsError::NotAService { .. }
+            | ClaimsError::NoDblink
+            | ClaimsError::ServiceUnreachable { .. }
+            | ClaimsError::ServiceSilent { .. } => self.cell(),
             _ => self.lease(),
+        }
+    }
+
+    /// What goes wrong in a cell's own database.
+    fn cell(self) -> Text {
+        match self {
+            ClaimsError::GivenUp { lease } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("lease {lease} was given up by recovery"),
+                Some("It was not tracked in time, and is or will be rolled back at the service.".into()),
+                Some("Roll this transaction back, and repeat it with a new lease."),
+            ),
+            ClaimsError::LeaseInRecovery => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "lease is being tracked or fenced by another open transaction".into(),
+                None,
+                Some("Roll this transaction back, and repeat it with a new lease."),
+            ),
+            ClaimsError::NotAService { server } => Text(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                "service is not a foreign server of dblink_fdw or postgres_fdw".into(),
+                Some(format!("There is no such server \"{}\".", claims_model::problem::shortened(&server))),
+                Some(
+                    "Create it with CREATE SERVER ... FOREIGN DATA WRAPPER dblink_fdw, and a user mapping for the owner of claims; connection strings are not taken.",
+                ),
+            ),
+            ClaimsError::NoDblink => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "extension \"dblink\" is not installed in this database".into(),
+                Some("The service is called through it.".into()),
+                Some("Have an administrator run CREATE EXTENSION dblink."),
+            ),
+            ClaimsError::ServiceUnreachable { server, detail } => Text(
+                Code::ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+                format!("claims service \"{server}\" cannot be reached"),
+                Some(detail),
+                Some("Nothing was changed here. Repeat the call when the service is back."),
+            ),
+            ClaimsError::ServiceSilent { server, timeout } => Text(
+                Code::ERRCODE_QUERY_CANCELED,
+                format!("claims service \"{server}\" did not answer in time"),
+                Some(format!("It was given {} ms.", timeout.as_millis())),
+                Some("Repeat the transaction."),
+            ),
+            other => other.lease(),
         }
     }
 
@@ -286,6 +351,11 @@ fn bad_input(BadInput { place, problem }: BadInput) -> Text {
                 "Send it in several calls. For a batch that must stay whole an administrator can raise claims.max_batch_size.",
             ),
         ),
+        TooManyLeases { got, limit } => (
+            format!("{place} has too many leases"),
+            Some(format!("There are {got} leases, at most {limit} are allowed in one call.")),
+            Some("Name fewer in one call."),
+        ),
         BadCursor => (
             format!("{place} is not a cursor of this list"),
             None,
@@ -306,7 +376,43 @@ const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {
         Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
-        Problem::TooManyRecords { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        Problem::TooManyRecords { .. } | Problem::TooManyLeases { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         _ => Code::ERRCODE_INVALID_PARAMETER_VALUE,
     }
+}
+
+/// Leases that one warning names.
+const NAMED: usize = 100;
+
+/// Tells the client, and the log, of saved rows whose claims are gone.
+pub fn warn_of_orphans(cell_id: i64, orphans: &[Uuid]) {
+    let leases = if orphans.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", orphans.len()) };
+    let message = format!("{leases} of cell {cell_id} committed here without claims at the service");
+    let detail =
+        format!("{} The service has rolled back, or does not know: {}.", "Data was saved under them.", named(orphans));
+    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!())
+        .set_detail(detail)
+        .set_hint("Claim what was saved again by verifying this cell's records, then drop these leases with claims.forget_leases().")
+        .report(PgLogLevel::WARNING);
+}
+
+/// Tells the client, and the log, of leases that the service could not settle.
+pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
+    let Some((_, first)) = failures.first() else { return };
+    let leases = if failures.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", failures.len()) };
+    let uuids: Vec<_> = failures.iter().map(|(lease, _)| *lease).collect();
+    ErrorReport::new(
+        Code::ERRCODE_WARNING,
+        format!("{leases} of cell {cell_id} could not be settled at the service"),
+        function_name!(),
+    )
+    .set_detail(format!("{}. The first error: {first}.", named(&uuids)))
+    .set_hint("They stay as they are; the next pass tries again.")
+    .report(PgLogLevel::WARNING);
+}
+
+fn named(leases: &[Uuid]) -> String {
+    let list: Vec<_> = leases.iter().take(NAMED).map(Uuid::to_string).collect();
+    let more = if leases.len() > NAMED { ", ..." } else { "" };
+    format!("{}{more}", list.join(", "))
 }

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod cell;
 mod error;
 mod lease;
 #[macro_use]
@@ -21,7 +22,24 @@ extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/tables.sql", name = "tables", requires = ["schema"]);
 extension_sql_file!("../sql/install/admin.sql", name = "admin", requires = ["tables"]);
 extension_sql_file!("../sql/install/check.sql", name = "check", requires = ["tables"]);
-extension_sql_file!("../sql/install/functions.sql", name = "functions", requires = ["admin", "check"], finalize);
+extension_sql_file!(
+    "../sql/install/cell.sql",
+    name = "cell",
+    requires = [
+        "admin",
+        cell::track::track_lease,
+        cell::track::forget_leases,
+        cell::judge::judge_leases,
+        cell::judge::purge_fences,
+        cell::reconcile::reconcile
+    ]
+);
+extension_sql_file!(
+    "../sql/install/functions.sql",
+    name = "functions",
+    requires = ["admin", "check", "cell"],
+    finalize
+);
 
 /// Names the schema for pgrx; sql/install/schema.sql has created it by then, or refused.
 #[pg_schema]

@@ -9,5 +9,6 @@ pub mod roles;
 pub mod settings;
 pub mod spi;
 pub mod subtransaction;
+pub mod wait;
 pub mod xact;
 pub mod xid8;

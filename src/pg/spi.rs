@@ -172,6 +172,25 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Executes a statement whose text is only known now, planned for this one time.
+    pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows {
+        let text = CString::new(text).unwrap_or_default();
+        let values: Vec<Value> = values.into_iter().collect();
+        let mut types: Vec<_> = values.iter().map(|value| value.type_oid).collect();
+        let mut datums: Vec<_> = values.iter().map(|value| value.datum.unwrap_or_else(|| 0.into())).collect();
+        let nulls: Vec<_> = values.iter().map(|value| if value.datum.is_none() { b'n' } else { b' ' } as _).collect();
+        // SAFETY: the arrays have one element for each value and live as long as the call; SPI is connected.
+        unsafe {
+            let count = i32::try_from(values.len()).unwrap_or(0);
+            let (types, datums) = (types.as_mut_ptr(), datums.as_mut_ptr());
+            let status = pg_sys::SPI_execute_with_args(text.as_ptr(), count, types, datums, nulls.as_ptr(), false, 0);
+            assert!(status > 0, "SPI failed with {status}: {text:?}");
+            Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
+        }
+    }
+}
+
 /// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
 /// secondary snapshot; the one it reads its own catalogs by shows the same, once it is made anew.
 ///
