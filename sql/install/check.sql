@@ -64,4 +64,4 @@ BEGIN
          GROUP BY c.bucket_type, t.name, c.bucket_value HAVING count(*) > 1;
     END IF;
 END $$;
-COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads the outstanding leases and their claims; locks nothing. Administrators only.';
+COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads all leases and once through claims.claims; locks nothing. Administrators only.';
