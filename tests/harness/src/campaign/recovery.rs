@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 
 use super::Field;
 use super::tally::Tally;
-use crate::failure::Failure;
 
 const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned \
                     FROM claims.reconcile($1, 'service', ($2::text)::interval, 20)";
@@ -24,7 +23,7 @@ pub fn run(field: &Field, cell: usize) -> Tally {
         for answer in passes {
             match answer {
                 Ok(Ok(counts)) => add(&mut tally, cell, counts),
-                Ok(Err(failure)) => note(&mut tally, &failure),
+                Ok(Err(error)) => note(&mut tally, &error),
                 Err(_) => tally.problem("recovery panicked".into()),
             }
         }
@@ -34,7 +33,7 @@ pub fn run(field: &Field, cell: usize) -> Tally {
 
 type Counts = [i64; 5];
 
-fn pass(field: &Field, cell: usize, stale_after: &str) -> Result<Counts, Failure> {
+fn pass(field: &Field, cell: usize, stale_after: &str) -> Result<Counts, postgres::Error> {
     let row = field.connect(cell, "app")?.query_one(PASS, &[&(cell as i64), &stale_after])?;
     Ok([0, 1, 2, 3, 4].map(|column| row.get(column)))
 }
@@ -48,12 +47,12 @@ fn add(tally: &mut Tally, cell: usize, [_, committed, rolled_back, _, orphaned]:
     }
 }
 
-fn note(tally: &mut Tally, failure: &Failure) {
-    match failure.code() {
-        "lost" => tally.count("recovery: its own cluster was down"),
-        "08001" => tally.count("recovery: service unreachable"),
-        code if code.starts_with("57") => tally.count("recovery: a server was starting or stopping"),
-        _ => tally.problem(format!("recovery: {failure}")),
+fn note(tally: &mut Tally, error: &postgres::Error) {
+    match error.code().map(|state| state.code()) {
+        None => tally.count("recovery: its own cluster was down"),
+        Some("08001") => tally.count("recovery: service unreachable"),
+        Some(code) if code.starts_with("57P") => tally.count("recovery: its own cluster was down"),
+        Some(_) => tally.problem(format!("recovery: {error:?}")),
     }
 }
 

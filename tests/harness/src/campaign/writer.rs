@@ -124,8 +124,8 @@ impl Writer<'_> {
     /// Sometimes for longer than leases are left alone.
     fn linger(&mut self) {
         let time = match self.rng.random_range(0..200) {
-            0 => self.rng.random_range(1000..5000),
-            1..20 => self.rng.random_range(1..30),
+            0..4 => self.rng.random_range(1000..5000),
+            4..24 => self.rng.random_range(1..30),
             _ => return,
         };
         thread::sleep(Duration::from_millis(time));
