@@ -1,9 +1,12 @@
 //! Everything unsafe, one small safe wrapper each. Nothing outside of this module talks to Postgres' C side.
 #![allow(unsafe_code)]
 
+pub mod activity;
 pub mod cache;
 pub mod clock;
+pub mod cursor;
 pub mod jsonb;
+pub mod owner;
 pub mod roles;
 pub mod settings;
 pub mod spi;

@@ -120,8 +120,8 @@ pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
 
 /// One argument of a statement.
 pub struct Value {
-    datum: Option<pg_sys::Datum>,
-    type_oid: pg_sys::Oid,
+    pub(super) datum: Option<pg_sys::Datum>,
+    pub(super) type_oid: pg_sys::Oid,
 }
 
 impl<T: IntoDatum> From<T> for Value {
@@ -193,8 +193,8 @@ impl Connection {
 
 /// The rows of a statement, freed with this value or, after an error, with the connection.
 pub struct Rows {
-    table: *mut pg_sys::SPITupleTable,
-    count: usize,
+    pub(super) table: *mut pg_sys::SPITupleTable,
+    pub(super) count: usize,
 }
 
 impl Rows {
@@ -206,6 +206,11 @@ impl Rows {
     /// All rows, converted.
     pub fn map<T>(&self, convert: impl FnMut(Row) -> T) -> Vec<T> {
         (0..self.count).map(|index| Row { rows: self, index }).map(convert).collect()
+    }
+
+    /// Hands every row over.
+    pub(super) fn for_each(&self, mut each: impl FnMut(Row)) {
+        (0..self.count).for_each(|index| each(Row { rows: self, index }));
     }
 
     /// The first row, converted.
