@@ -7,6 +7,9 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+mod verification;
+pub use verification::{VerificationError, warn_of_rows};
+
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
 pub enum ClaimsError {
@@ -54,14 +57,8 @@ pub enum ClaimsError {
     ServiceUnreachable { server: String, detail: String },
     /// The service did not answer in time.
     ServiceSilent { server: String, timeout: Duration },
-    /// A range has more claims than one comparison may have.
-    RangeTooLarge { limit: usize },
-    /// No column of this database is claimed with the source type.
-    NothingClaimed { source_type: String },
-    /// Verification under an isolation level that shows it an old state.
-    OldSnapshot,
-    /// The service's answer cannot be read.
-    StrangeAnswer { what: String },
+    /// What goes wrong in verification.
+    Verification(VerificationError),
 }
 
 impl From<BadInput> for ClaimsError {
@@ -123,48 +120,14 @@ impl ClaimsError {
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
+            ClaimsError::Verification(error) => error.text(),
             ClaimsError::GivenUp { .. }
             | ClaimsError::LeaseInRecovery
             | ClaimsError::NotAService { .. }
             | ClaimsError::NoDblink
             | ClaimsError::ServiceUnreachable { .. }
             | ClaimsError::ServiceSilent { .. } => self.cell(),
-            ClaimsError::RangeTooLarge { .. }
-            | ClaimsError::NothingClaimed { .. }
-            | ClaimsError::OldSnapshot
-            | ClaimsError::StrangeAnswer { .. } => self.verification(),
             _ => self.lease(),
-        }
-    }
-
-    /// What goes wrong in verification.
-    fn verification(self) -> Text {
-        match self {
-            ClaimsError::RangeTooLarge { limit } => Text(
-                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-                "range has too many claims".into(),
-                Some(format!("At most {limit} claims can be compared in one call.")),
-                Some("Narrow the range with source_id_gt and source_id_lte."),
-            ),
-            ClaimsError::NothingClaimed { source_type } => Text(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("no column is claimed with source type \"{source_type}\""),
-                Some("Verification would take every claim of that type as extra.".into()),
-                Some("Declare the columns with claims.claim_attribute(), or name another source type."),
-            ),
-            ClaimsError::OldSnapshot => Text(
-                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                "verification needs a READ COMMITTED transaction".into(),
-                Some("Another isolation level would show it rows as they were when the transaction began.".into()),
-                Some("Begin the transaction with ISOLATION LEVEL READ COMMITTED."),
-            ),
-            ClaimsError::StrangeAnswer { what } => Text(
-                Code::ERRCODE_DATA_EXCEPTION,
-                "the service's answer cannot be read".into(),
-                Some(format!("It says {what}.")),
-                Some("Install the same version of the extension in the cell and at the service."),
-            ),
-            other => other.lease(),
         }
     }
 
@@ -430,21 +393,6 @@ pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
     )
     .set_detail(format!("{}. The first error: {first}.", named(&uuids)))
     .set_hint("They stay as they are; the next pass tries again.")
-    .report(PgLogLevel::WARNING);
-}
-
-/// Tells the client, and the log, of rows that verification can make no claims for.
-pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
-    let rows = if unclaimable + doubles == 1 { "1 row".to_owned() } else { format!("{} rows", unclaimable + doubles) };
-    ErrorReport::new(
-        Code::ERRCODE_WARNING,
-        format!("{rows} of source type \"{source_type}\" cannot have the claims that they call for"),
-        function_name!(),
-    )
-    .set_detail(format!(
-        "{unclaimable} have a value that is empty or longer than 1024 characters, {doubles} one that another row has, too."
-    ))
-    .set_hint("Change those values, or leave the rows out by the condition of the claimed attribute.")
     .report(PgLogLevel::WARNING);
 }
 

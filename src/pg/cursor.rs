@@ -20,10 +20,10 @@ impl Connection {
         mut each: impl FnMut(Row),
     ) {
         let text = CString::new(text).unwrap_or_default();
-        let values: Vec<Value> = values.into_iter().collect();
-        let mut types: Vec<_> = values.iter().map(|value| value.type_oid).collect();
-        let mut datums: Vec<_> = values.iter().map(|value| value.datum.unwrap_or_else(|| 0.into())).collect();
-        let nulls: Vec<_> = values.iter().map(|value| if value.datum.is_none() { b'n' } else { b' ' } as _).collect();
+        let values: Vec<_> = values.into_iter().map(|value| value.raw()).collect();
+        let mut types: Vec<_> = values.iter().map(|(type_oid, _, _)| *type_oid).collect();
+        let mut datums: Vec<_> = values.iter().map(|(_, datum, _)| *datum).collect();
+        let nulls: Vec<_> = values.iter().map(|(_, _, null)| *null).collect();
         // SAFETY: the arrays have one element for each value and live as long as the call that copies them; SPI is
         // connected. The portal is closed here or, after an error, with the (sub)transaction.
         unsafe {
@@ -40,9 +40,7 @@ impl Connection {
             loop {
                 pg_sys::check_for_interrupts!();
                 pg_sys::SPI_cursor_fetch(portal, true, PAGE);
-                let rows = Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize };
-                rows.for_each(&mut each);
-                if rows.count == 0 {
+                if Rows::fetched(&mut each) == 0 {
                     break;
                 }
             }

@@ -8,6 +8,7 @@ pub mod cursor;
 pub mod jsonb;
 pub mod owner;
 pub mod roles;
+pub mod scoped;
 pub mod settings;
 pub mod spi;
 pub mod subtransaction;

@@ -44,22 +44,14 @@ impl Drop for LockWaits {
 /// Runs `body` with planner settings under which every lookup goes through an index, also where the statistics are those
 /// of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
 pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
-    const OFF: [(&CStr, &CStr); 4] =
-        [(c"enable_seqscan", c"off"), (c"enable_bitmapscan", c"off"), (c"enable_hashjoin", c"off"), (c"jit", c"off")];
-    under(&OFF, body)
-}
-
-/// Runs `body` with settings in force, each of which any caller may change. They are as before when it ends, also by an
-/// error.
-pub fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> T) -> T {
-    // SAFETY: known settings with values that they take; the nest level ends here or, after an error, with the
-    // (sub)transaction.
+    const OFF: [&CStr; 4] = [c"enable_seqscan", c"enable_bitmapscan", c"enable_hashjoin", c"jit"];
+    // SAFETY: known settings of type bool; the nest level ends here or, after an error, with the (sub)transaction.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        for (setting, value) in settings {
+        for setting in OFF {
             pg_sys::set_config_option(
                 setting.as_ptr(),
-                value.as_ptr(),
+                c"off".as_ptr(),
                 pg_sys::GucContext::PGC_USERSET,
                 pg_sys::GucSource::PGC_S_SESSION,
                 pg_sys::GucAction::GUC_ACTION_SAVE,

@@ -120,8 +120,8 @@ pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
 
 /// One argument of a statement.
 pub struct Value {
-    pub(super) datum: Option<pg_sys::Datum>,
-    pub(super) type_oid: pg_sys::Oid,
+    datum: Option<pg_sys::Datum>,
+    type_oid: pg_sys::Oid,
 }
 
 impl<T: IntoDatum> From<T> for Value {
@@ -193,8 +193,8 @@ impl Connection {
 
 /// The rows of a statement, freed with this value or, after an error, with the connection.
 pub struct Rows {
-    pub(super) table: *mut pg_sys::SPITupleTable,
-    pub(super) count: usize,
+    table: *mut pg_sys::SPITupleTable,
+    count: usize,
 }
 
 impl Rows {
@@ -206,11 +206,6 @@ impl Rows {
     /// All rows, converted.
     pub fn map<T>(&self, convert: impl FnMut(Row) -> T) -> Vec<T> {
         (0..self.count).map(|index| Row { rows: self, index }).map(convert).collect()
-    }
-
-    /// Hands every row over.
-    pub(super) fn for_each(&self, mut each: impl FnMut(Row)) {
-        (0..self.count).for_each(|index| each(Row { rows: self, index }));
     }
 
     /// The first row, converted.
@@ -251,5 +246,23 @@ impl Row<'_> {
     /// A column that is declared NOT NULL, or counted.
     pub fn must<T: FromDatum>(&self, column: i32) -> T {
         self.get(column).unwrap_or_else(|| panic!("column {column} is null"))
+    }
+}
+
+impl Value {
+    /// Type, datum and whether it is null, as SPI takes them.
+    pub(super) fn raw(&self) -> (pg_sys::Oid, pg_sys::Datum, std::ffi::c_char) {
+        let null = if self.datum.is_none() { b'n' } else { b' ' };
+        (self.type_oid, self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
+    }
+}
+
+impl Rows {
+    /// Takes the rows that SPI fetched last, and hands every one over; returns how many there were.
+    pub(super) fn fetched(mut each: impl FnMut(Row)) -> usize {
+        // SAFETY: SPI hands a table out once, to whoever called it last.
+        let rows = unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } };
+        (0..rows.count).for_each(|index| each(Row { rows: &rows, index }));
+        rows.count
     }
 }

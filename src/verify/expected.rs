@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 use super::{MAX_RECORDS, source_range, source_type};
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
@@ -81,18 +81,24 @@ pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c Called>) -> String {
     Value::Array(claims.into_iter().map(Called::json).collect()).to_string()
 }
 
-/// The claim that a row calls for; `None` where its value can be claimed by nobody: it is empty, or too long.
+/// The claim that a row calls for; `None` where there can be no such claim: the value is empty or too long, or belongs to
+/// no subject.
 pub fn called(attribute: &Rc<Attribute>, row: Calling) -> Option<Called> {
     let Calling { source_id, value, subject_id } = row;
     let claimable = !value.is_empty() && !limits::is_longer_than(&value, limits::BUCKET_VALUE_CHARS);
-    claimable.then(|| Called { attribute: attribute.clone(), value, subject_id, source_id })
+    subject_id.filter(|_| claimable).map(|subject_id| Called {
+        attribute: attribute.clone(),
+        value,
+        subject_id,
+        source_id,
+    })
 }
 
 /// What a range calls for, in short.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Summary {
     pub claims: Digest,
-    /// Rows whose value nobody can claim.
+    /// Rows that call for what can be no claim.
     pub unclaimable: i64,
 }
 
@@ -163,7 +169,11 @@ impl<'c> Expected<'c> {
                 Some(_) => {}
             }
         });
-        if count > MAX_RECORDS { Err(ClaimsError::RangeTooLarge { limit: MAX_RECORDS }) } else { Ok(records) }
+        if count > MAX_RECORDS {
+            Err(VerificationError::RangeTooLarge { limit: MAX_RECORDS }.into())
+        } else {
+            Ok(records)
+        }
     }
 
     /// The tables behind the source type, each once.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{MAX_RECORDS, correct, source_range, source_type};
 use crate::access;
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::read::status_name;
@@ -99,7 +99,7 @@ fn find<'e>(
 ) -> Result<Vec<Finding<'e>>, ClaimsError> {
     let in_range = verify::in_range(connection, part, recent, MAX_RECORDS as i64 + 1);
     if in_range.len() > MAX_RECORDS {
-        return Err(ClaimsError::RangeTooLarge { limit: MAX_RECORDS });
+        return Err(VerificationError::RangeTooLarge { limit: MAX_RECORDS }.into());
     }
     let wanted: HashSet<_> = expected.iter().map(|claim| &claim.bucket).collect();
     let is_extra =

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::cell::reconcile::interval;
 use crate::cell::service::{Service, literal, uuid_array};
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, VerificationError};
 use crate::pg::spi::Row;
 use crate::store::leases::from_pg_uuid;
 
@@ -58,7 +58,7 @@ impl<'s, 'c> Remote<'s, 'c> {
             Digest::from_parts(row.must(1), &row.must::<Vec<u8>>(2))
         })?;
         let digest = rows.into_iter().next().flatten();
-        digest.ok_or_else(|| ClaimsError::StrangeAnswer { what: "a digest of another length".into() })
+        digest.ok_or_else(|| VerificationError::StrangeAnswer { what: "a digest of another length".into() }.into())
     }
 
     /// The source id up to which there are `records` claims in the range; `None`: there are not so many.
@@ -134,7 +134,7 @@ fn bound(bound: &Option<String>) -> String {
 }
 
 fn report(row: Row) -> Result<Report, ClaimsError> {
-    let strange = |what: String| ClaimsError::StrangeAnswer { what: format!("\"{what}\"") };
+    let strange = |what: String| VerificationError::StrangeAnswer { what: format!("\"{what}\"") };
     let discrepancy: String = row.must(1);
     let outcome: Option<String> = row.get(7);
     Ok(Report {

@@ -17,7 +17,7 @@ use super::walk::{InOrder, Walk};
 use crate::access;
 use crate::cell::reconcile::unreachable;
 use crate::cell::service;
-use crate::error::{self, ClaimsError};
+use crate::error::{self, ClaimsError, VerificationError};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::subtransaction;
@@ -73,7 +73,7 @@ fn verify(
             deadline,
         };
         if xact::keeps_one_snapshot() {
-            return Err(ClaimsError::OldSnapshot);
+            return Err(VerificationError::OldSnapshot.into());
         }
         let (tally, finished) = task.run(connection, &server).map_err(unreachable)?;
         Ok::<_, ClaimsError>((task, tally, finished))
@@ -117,7 +117,7 @@ impl Task {
         let Task { cell_id, source_type, .. } = self;
         let expected = Expected::of(connection, source_type, false);
         if expected.attributes().is_empty() {
-            return Err(ClaimsError::NothingClaimed { source_type: source_type.clone() });
+            return Err(VerificationError::NothingClaimed { source_type: source_type.clone() }.into());
         }
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let position = positions::position(connection, *cell_id, source_type);
