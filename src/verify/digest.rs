@@ -27,9 +27,10 @@ fn digest_records(
 ) -> Result<TableIterator<'static, (name!(records, i64), name!(digest, Vec<u8>))>, ErrorReport> {
     let digest = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
+        let source_type = access::given(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
-        let (source_type, _) = self::source_type(source_type, &catalog.types)?;
+        let (source_type, _) = self::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         Ok::<_, ClaimsError>(of_records(connection, &catalog, &Part { cell_id, source_type, range: &range }))
     })?;
@@ -61,8 +62,9 @@ fn digest_expected(
     source_id_lte: default!(Option<String>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(records, i64), name!(digest, Vec<u8>))>, ErrorReport> {
     let digest = spi::connect(|connection| {
+        let source_type = access::given(source_type, "source_type")?;
         let catalog = catalog::current(connection);
-        let (_, source_type) = self::source_type(source_type, &catalog.types)?;
+        let (_, source_type) = self::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         Ok::<_, ClaimsError>(Expected::of(connection, &source_type, true).digest(&range))
     })?;

@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 use super::{MAX_RECORDS, source_range, source_type};
+use crate::access;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{self, Connection};
@@ -24,8 +25,9 @@ fn expected_records(
     source_id_lte: default!(Option<String>, "NULL"),
 ) -> Result<JsonText, ErrorReport> {
     let records = spi::connect(|connection| {
+        let source_type = access::given(source_type, "source_type")?;
         let catalog = catalog::current(connection);
-        let (_, source_type) = self::source_type(source_type, &catalog.types)?;
+        let (_, source_type) = self::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         let mut records = Expected::of(connection, &source_type, true).records(&range)?.claims;
         records.sort_by(|a, b| {

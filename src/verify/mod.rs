@@ -18,18 +18,16 @@ use claims_model::source_range::SourceRange;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Types, id, limits};
 
-use crate::access;
 use crate::error::ClaimsError;
 
 /// Claims that one comparison may have, on either side.
 const MAX_RECORDS: usize = 100_000;
 
 /// The number and the name of the source type that an argument names.
-fn source_type(argument: Option<String>, types: &Types) -> Result<(i32, String), ClaimsError> {
-    let text = access::given(argument, "source_type")?;
+fn source_type(text: &str, types: &Types) -> Result<(i32, String), ClaimsError> {
     let number =
-        id::type_from_text(&text, Kind::Source, types).map_err(|problem| BadInput::new("source_type", problem))?;
-    Ok((number, types.source.name(number).unwrap_or(&text).to_owned()))
+        id::type_from_text(text, Kind::Source, types).map_err(|problem| BadInput::new("source_type", problem))?;
+    Ok((number, types.source.name(number).unwrap_or(text).to_owned()))
 }
 
 /// The range that two arguments bound; NULL is no bound.

@@ -71,10 +71,11 @@ fn verify_records(
         let expected = access::given(expected, "expected")?;
         let recent = access::given(recent, "recent")?;
         let correct = access::given(correct, "correct")?;
+        let source_type = access::given(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let types = &catalog.types;
-        let (source_type, _) = self::source_type(source_type, types)?;
+        let (source_type, _) = self::source_type(&source_type, types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         let mut tokens = expected.tokens();
         let expected = expected_records(&mut tokens, "expected", types, MAX_RECORDS)?;

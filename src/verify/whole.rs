@@ -60,18 +60,15 @@ fn verify(
     let deadline = max_runtime.map(|runtime| Instant::now() + duration(runtime));
     let (task, tally, finished) = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
+        let server = access::given(service, "service")?;
+        let source_type = access::given(source_type, "source_type")?;
+        let batch_size = access::given(batch_size, "batch_size")?;
+        let recent = access::given(recent, "recent")?;
+        let correct = access::given(correct, "correct")?;
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
-        let server = access::given(service, "service")?;
-        let (_, source_type) = self::source_type(source_type, &catalog.types)?;
-        let task = Task {
-            cell_id,
-            source_type,
-            batch: batch(access::given(batch_size, "batch_size")?)?,
-            recent: access::given(recent, "recent")?,
-            correct: access::given(correct, "correct")?,
-            deadline,
-        };
+        let (_, source_type) = self::source_type(&source_type, &catalog.types)?;
+        let task = Task { cell_id, source_type, batch: batch(batch_size)?, recent, correct, deadline };
         if xact::keeps_one_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }

@@ -45,7 +45,10 @@ impl SourceRange {
             (Reach::of(self.above.as_deref(), Reach::NOTHING), Reach::of(self.up_to.as_deref(), Reach::ALL));
         Integers {
             // Up to here the numbers are below the range, from there on (towards minus infinity) above it.
-            negative: bounded(up_to.lowest_negative..=(above.lowest_negative.saturating_sub(1))),
+            negative: match above.lowest_negative {
+                i64::MIN => EMPTY,
+                lowest => bounded(up_to.lowest_negative..=lowest - 1),
+            },
             natural: match above.highest_natural {
                 i64::MAX => EMPTY,
                 highest => bounded(highest + 1..=up_to.highest_natural),
@@ -124,6 +127,9 @@ mod tests {
         let largest = i64::MAX.to_string();
         assert_eq!(range(Some(&largest), None).integers().natural, EMPTY);
         assert_eq!(range(None, Some(&largest)).integers().natural, 0..=i64::MAX);
+        let smallest = i64::MIN.to_string();
+        assert_eq!(range(Some(&smallest), None).integers().negative, EMPTY);
+        assert_eq!(range(None, Some(&smallest)).integers().negative, i64::MIN..=-1);
     }
 
     #[test]
