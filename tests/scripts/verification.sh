@@ -16,8 +16,8 @@ verify() { as_app "$1" "SELECT * FROM claims.verify($1, 'service', 'RAILS_TABLE_
 age() { at shared "UPDATE claims.claims SET updated_at = now() - interval '2 hours' WHERE lease_uuid IS NULL"; }
 
 expect 'nothing here, nothing there' "$(verify 1)" '0|0|0|0|0|0|0|t'
-at cell1 "INSERT INTO routes (name) SELECT 'one ' || i FROM generate_series(1, 2500) i"
-at cell2 "INSERT INTO routes (name) SELECT 'two ' || i FROM generate_series(1, 300) i"
+at cell1 "INSERT INTO routes (name) SELECT 'one-' || i FROM generate_series(1, 2500) i"
+at cell2 "INSERT INTO routes (name) SELECT 'two-' || i FROM generate_series(1, 300) i"
 expect 'a cell that claims what it has' "$(verify 1 'correct => true')" '2500|2500|0|0|2500|0|0|t'
 expect 'and the other one' "$(verify 2 'correct => true')" '300|300|0|0|300|0|0|t'
 expect 'in order' "$(verify 1) $(verify 2)" '2500|0|0|0|0|0|0|t 300|0|0|0|0|0|0|t'
@@ -25,14 +25,14 @@ expect 'digests agree across clusters' "$(as_cell 1 "SELECT records, digest FROM
   "$(as_app 1 "SELECT records, digest FROM claims.digest_expected('RAILS_TABLE_ROUTES')")"
 
 # a name that both cells have: only the owner keeps it, the other one is told
-at cell2 "INSERT INTO routes (name) VALUES ('one 17')"
+at cell2 "INSERT INTO routes (name) VALUES ('one-17')"
 age
 expect 'held by another cell' "$(verify 2 'correct => true')" '301|1|0|0|0|1|0|t'
-expect 'and still the owner'\''s' "$(at shared "SELECT creator_id FROM claims.claims WHERE bucket_value = 'one 17'")" 1
-at cell2 "DELETE FROM routes WHERE name = 'one 17'"
+expect 'and still the owner'\''s' "$(at shared "SELECT creator_id FROM claims.claims WHERE bucket_value = 'one-17'")" 1
+at cell2 "DELETE FROM routes WHERE name = 'one-17'"
 
 # damage at the service
-at shared "DELETE FROM claims.claims WHERE bucket_value = 'one 5'; UPDATE claims.claims SET subject_id = '8' WHERE bucket_value = 'one 1500';
+at shared "DELETE FROM claims.claims WHERE bucket_value = 'one-5'; UPDATE claims.claims SET subject_id = '8' WHERE bucket_value = 'one-1500';
   INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status, updated_at)
     SELECT 1, 'stray ' || i, 2, '7', 3, i, 1, 1, now() - interval '2 hours' FROM generate_series(9000, 9004) i"
 expect 'reported' "$(verify 1)" '2505|1|1|5|0|0|0|t'
@@ -53,7 +53,7 @@ expect 'its progress is seen by others, before it commits' "$progress" 't|t|t|2|
 at cell1 "SELECT pg_terminate_backend(pid) FROM claims.verification_progress WHERE running" >/dev/null
 close victim
 expect 'and is gone with it' "$(at cell1 'SELECT count(*) FROM claims.verification_progress')" 0
-expect 'what it put right stays right' "$(at shared "SELECT bucket_value, subject_id, source_id FROM claims.claims WHERE bucket_value IN ('one 5', 'one 1500') ORDER BY 1")" $'one 1500|7|1500\none 5|7|5'
+expect 'what it put right stays right' "$(at shared "SELECT bucket_value, subject_id, source_id FROM claims.claims WHERE bucket_value IN ('one-5', 'one-1500') ORDER BY 1")" $'one-1500|7|1500\none-5|7|5'
 at cell1 'UPDATE claims.claimed_attributes SET condition = NULL'
 expect 'the rest is found by the next' "$(verify 1 'correct => true')" '2505|0|0|5|5|0|0|t'
 expect 'then all is in order' "$(verify 1)" '2500|0|0|0|0|0|0|t'
