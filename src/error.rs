@@ -7,6 +7,9 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+mod verification;
+pub use verification::{VerificationError, warn_of_rows};
+
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
 pub enum ClaimsError {
@@ -58,6 +61,8 @@ pub enum ClaimsError {
     ServiceUnreachable { server: String, detail: String },
     /// The service did not answer in time.
     ServiceSilent { server: String, timeout: Duration },
+    /// What goes wrong in verification.
+    Verification(VerificationError),
 }
 
 impl From<BadInput> for ClaimsError {
@@ -119,6 +124,7 @@ impl ClaimsError {
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
+            ClaimsError::Verification(error) => error.text(),
             ClaimsError::GivenUp { .. }
             | ClaimsError::LeaseInRecovery
             | ClaimsError::NotAService { .. }

@@ -13,6 +13,7 @@ mod pg;
 mod read;
 mod settings;
 mod store;
+mod verify;
 
 use pgrx::prelude::*;
 
@@ -34,10 +35,24 @@ extension_sql_file!(
         cell::reconcile::reconcile
     ]
 );
+extension_sql_file!("../sql/install/capture.sql", name = "capture", requires = ["tables"]);
+extension_sql_file!(
+    "../sql/install/verify.sql",
+    name = "verify",
+    requires = [
+        "admin",
+        "capture",
+        verify::digest::digest_records,
+        verify::digest::digest_expected,
+        verify::expected::expected_records,
+        verify::records::verify_records,
+        verify::whole::verify
+    ]
+);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell"],
+    requires = ["admin", "check", "cell", "verify"],
     finalize
 );
 

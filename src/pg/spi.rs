@@ -264,3 +264,21 @@ impl Row<'_> {
         self.get(column).unwrap_or_else(|| panic!("column {column} is null"))
     }
 }
+
+impl Value {
+    /// Type, datum and whether it is null, as SPI takes them.
+    pub(super) fn raw(&self) -> (pg_sys::Oid, pg_sys::Datum, std::ffi::c_char) {
+        let null = if self.datum.is_none() { b'n' } else { b' ' };
+        (self.type_oid, self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
+    }
+}
+
+impl Rows {
+    /// Takes the rows that SPI fetched last, and hands every one over; returns how many there were.
+    pub(super) fn fetched(mut each: impl FnMut(Row)) -> usize {
+        // SAFETY: SPI hands a table out once, to whoever called it last.
+        let rows = unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } };
+        (0..rows.count).for_each(|index| each(Row { rows: &rows, index }));
+        rows.count
+    }
+}

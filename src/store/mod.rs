@@ -3,6 +3,9 @@
 pub mod catalog;
 pub mod cell;
 pub mod claims;
+pub mod expected;
 pub mod leases;
+pub mod positions;
 pub mod records;
 pub mod servers;
+pub mod verify;
