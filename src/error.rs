@@ -7,6 +7,9 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+mod capture;
+pub use capture::{CaptureError, warn_of_mutable_condition};
+
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
 pub enum ClaimsError {
@@ -54,6 +57,8 @@ pub enum ClaimsError {
     ServiceUnreachable { server: String, detail: String },
     /// The service did not answer in time.
     ServiceSilent { server: String, timeout: Duration },
+    /// What goes wrong with claimed attributes.
+    Capture(CaptureError),
 }
 
 impl From<BadInput> for ClaimsError {
@@ -115,6 +120,7 @@ impl ClaimsError {
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
+            ClaimsError::Capture(error) => error.text(),
             ClaimsError::GivenUp { .. }
             | ClaimsError::LeaseInRecovery
             | ClaimsError::NotAService { .. }

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod capture;
 mod cell;
 mod error;
 mod lease;
@@ -35,9 +36,23 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!(
+    "../sql/install/capture.sql",
+    name = "capture",
+    requires = [
+        "admin",
+        "cell",
+        capture::declare::spell_out_condition,
+        capture::declare::require_owner,
+        capture::automatic::require_service,
+        capture::send::pending_batch,
+        capture::send::begin_pending,
+        capture::send::finish
+    ]
+);
+extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell"],
+    requires = ["admin", "check", "cell", "capture"],
     finalize
 );
 
@@ -50,4 +65,5 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
+    capture::log::register();
 }

@@ -3,11 +3,16 @@
 
 pub mod cache;
 pub mod clock;
+pub mod expression;
 pub mod jsonb;
+pub mod owner;
+pub mod prepared;
 pub mod roles;
 pub mod settings;
 pub mod spi;
 pub mod subtransaction;
+pub mod transaction_end;
+pub mod trigger;
 pub mod wait;
 pub mod xact;
 pub mod xid8;

@@ -50,3 +50,9 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
     // SAFETY: raises an error or does nothing.
     unsafe { pg_sys::PreventCommandIfReadOnly(call.as_ptr()) };
 }
+
+/// The id of this transaction, which is given one by this call where it has none yet. Savepoints share it.
+pub fn own_xid() -> Xid8 {
+    // SAFETY: assigns an id, or raises an error where the transaction cannot write.
+    Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
+}
