@@ -79,6 +79,13 @@ impl From<ClaimsError> for ErrorReport {
     }
 }
 
+/// Raises an error where there is one. For triggers, whose errors pgrx would otherwise make XX000.
+pub fn raise<T>(result: Result<T, ClaimsError>) {
+    if let Err(error) = result {
+        error.report().report(PgLogLevel::ERROR);
+    }
+}
+
 /// SQLSTATE, message, DETAIL, HINT.
 struct Text(Code, String, Option<String>, Option<&'static str>);
 

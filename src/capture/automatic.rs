@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 use super::{log, send};
 use crate::access;
 use crate::cell::service;
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, raise};
 use crate::pg::spi::{self, Connection};
 use crate::pg::trigger::RowChange;
 use crate::store::capture;
@@ -40,13 +40,13 @@ fn send_automatically<'a>(
     trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
     if let Some(row) = RowChange::of(trigger).and_then(|change| change.new()) {
-        spi::connect(|connection| {
-            if !capture::requeue(connection, row.place()) {
-                capture::dequeue(connection, row.place());
-                send_all(connection)?;
+        raise(spi::connect(|connection| {
+            if capture::requeue(connection, row.place()) {
+                return Ok(());
             }
-            Ok::<_, ClaimsError>(())
-        })?;
+            capture::dequeue(connection, row.place());
+            send_all(connection)
+        }));
     }
     Ok(None)
 }

@@ -5,7 +5,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::{automatic, log};
-use crate::error::{CaptureError, ClaimsError};
+use crate::error::{CaptureError, ClaimsError, raise};
 use crate::pg::owner::restricted_as;
 use crate::pg::spi::{self, Connection};
 use crate::pg::trigger::{RowChange, RowVersion};
@@ -16,7 +16,7 @@ use crate::store::capture::{self, Captured};
 #[pg_trigger(sql = false)]
 fn capture_row<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
     if let Some(change) = RowChange::of(trigger) {
-        spi::connect(|connection| capture(connection, &change))?;
+        raise(spi::connect(|connection| capture(connection, &change)));
     }
     Ok(None)
 }
