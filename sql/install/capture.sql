@@ -47,9 +47,15 @@ CREATE FUNCTION claims.capture_row() RETURNS trigger
 CREATE FUNCTION claims.send_automatically() RETURNS trigger
     LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'send_automatically_wrapper';
 CREATE FUNCTION claims.refuse_truncate() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    -- A partition that was detached still has the trigger.
+    IF NOT EXISTS (SELECT FROM claims.claimed_attributes a
+                    WHERE a.table_name = TG_RELID OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors(TG_RELID) p))
+    THEN
+        RETURN NULL;
+    END IF;
     RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('cannot truncate table "%s": its columns are claimed', TG_TABLE_NAME),
         DETAIL = 'TRUNCATE does not say which rows go, so their claims could not be given back.',
         HINT = 'Use DELETE, or call claims.unclaim_attribute() first.';
@@ -83,6 +89,20 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Partitions that come later refuse TRUNCATE, too.
+CREATE FUNCTION claims.complete_triggers() RETURNS event_trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM claims.add_capture_triggers(claimed.table_name)
+       FROM (SELECT DISTINCT a.table_name FROM pg_event_trigger_ddl_commands() d
+               JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND (c.relispartition OR c.relkind = 'p')
+               JOIN claims.claimed_attributes a
+                 ON a.table_name = c.oid OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors(c.oid) p)) claimed;
+END $$;
+CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'ALTER TABLE')
+    EXECUTE FUNCTION claims.complete_triggers();
+
 CREATE FUNCTION claims.drop_capture_triggers(table_name regclass) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
@@ -94,6 +114,21 @@ BEGIN
     END LOOP;
     EXECUTE format('DROP TRIGGER IF EXISTS claims_capture ON %s', table_name);
 END $$;
+
+-- Whether values of a type look the same as text in every session: enums, and what an immutable function makes text of,
+-- but for three types whose functions say so and still look at settings.
+CREATE FUNCTION claims.has_fixed_text(value_type oid) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH RECURSIVE base AS (
+        SELECT y.oid, y.typtype, y.typbasetype, y.typoutput FROM pg_type y WHERE y.oid = value_type
+        UNION ALL SELECT y.oid, y.typtype, y.typbasetype, y.typoutput FROM base JOIN pg_type y ON base.typtype = 'd' AND y.oid = base.typbasetype)
+    SELECT b.typtype = 'e' OR b.oid NOT IN ('float4'::regtype, 'float8'::regtype, 'bytea'::regtype)
+           AND (c.castmethod IS NOT DISTINCT FROM 'b' OR p.provolatile = 'i')
+      FROM base b LEFT JOIN pg_cast c ON c.castsource = b.oid AND c.casttarget = 'text'::regtype
+      LEFT JOIN pg_proc p ON p.oid = coalesce(nullif(c.castfunc, 0), b.typoutput)
+     WHERE b.typtype <> 'd'
+$$;
 
 -- What claim_attribute does once the condition is spelled out. The caller may call it, too: it trusts nothing.
 CREATE FUNCTION claims.declare_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
@@ -166,6 +201,12 @@ BEGIN
             DETAIL = format('There is no %s type "%s" that a claim can have.', argument.name, left(argument.value, 64)),
             HINT = format('Types are added with claims.add_%s_type(), here and at the service.', argument.name);
     END LOOP;
+    SELECT a.atttypid INTO column_type FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = attribute;
+    IF NOT claims.has_fixed_text(column_type) THEN
+        RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('type %s of column "%s" cannot be claimed', format_type(column_type, NULL), attribute),
+            DETAIL = 'How its values look as text depends on settings of the session.',
+            HINT = 'Claim a generated column of type text.';
+    END IF;
     IF condition IS NOT NULL THEN
         condition := claims.spell_out_condition(table_name, condition);
     END IF;
@@ -267,6 +308,9 @@ COMMENT ON FUNCTION claims.automatic(bigint, text) IS
 COMMENT ON FUNCTION claims.add_capture_triggers(regclass) IS 'Internal: puts the triggers of claimed tables on a table and its partitions.';
 COMMENT ON FUNCTION claims.drop_capture_triggers(regclass) IS 'Internal: takes them off again.';
 COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';
+COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether values of a type look the same as text in every session.';
+COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that puts missing triggers on new partitions of claimed tables.';
+COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed tables refuse TRUNCATE.';
 COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';
 COMMENT ON FUNCTION claims.send_automatically() IS 'Internal: deferred trigger that sends the pending batch in automatic mode.';
 COMMENT ON FUNCTION claims.require_owner(text, oid) IS 'Internal: raises 42501 unless the caller has the privileges of a table''s owner.';
