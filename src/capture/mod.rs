@@ -3,5 +3,6 @@
 pub mod automatic;
 pub mod declare;
 pub mod log;
+mod own_leases;
 pub mod rows;
 pub mod send;

@@ -1,6 +1,6 @@
 //! `pending_batch`, `begin_pending` and `finish`: the batch of the transaction that is running, and its lease.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use claims_model::capture::{Change, Pending, records_json};
 use pgrx::Uuid as PgUuid;
@@ -8,7 +8,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::log;
+use super::{log, own_leases};
 use crate::access;
 use crate::cell::service::{Service, literal, with_service};
 use crate::cell::track;
@@ -67,7 +67,18 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
         literal(&destroys),
         xact::own_xid().0
     );
-    with_service(connection, service, |service| service.call(&statement, "lease uuid", timeout(), |_| ()))?;
+    with_service(connection, service, |service| {
+        let started = Instant::now();
+        let left = || timeout().saturating_sub(started.elapsed());
+        let begin = |timeout| service.call(&statement, "lease uuid", timeout, |_| ());
+        if let Some(conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? {
+            if !own_leases::settle(connection, service, cell_id, left())? {
+                conflict.rethrow();
+            }
+            begin(left())?;
+        }
+        Ok(())
+    })?;
     track::track(connection, lease)?;
     log::mark_sent();
     Ok(Some(lease))

@@ -6,7 +6,9 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 use pgrx::pg_sys::Oid;
+use uuid::Uuid;
 
+use super::leases::from_pg_uuid;
 use crate::pg::cache::{self, Freshness};
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
@@ -31,6 +33,8 @@ statement! {
     ENQUEUE() = "INSERT INTO claims.automatic_queue (round) VALUES (1)";
     /// Has it called once more, behind everything that is deferred by now.
     REQUEUE(TIDOID) = "UPDATE claims.automatic_queue SET round = 2 WHERE ctid = $1 AND round = 1";
+    /// The newest tracked leases, at most $1.
+    NEWEST_TRACKED(INT8OID) = "SELECT uuid FROM claims.cells_outstanding_leases ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
 }
 
@@ -175,4 +179,9 @@ pub fn requeue(connection: &Connection, place: Value) -> bool {
 /// Drops the trigger's row.
 pub fn dequeue(connection: &Connection, place: Value) {
     connection.run(&DEQUEUE, View::Statement, [place]);
+}
+
+/// The leases that were tracked last, as of right now.
+pub fn newest_tracked(connection: &Connection, limit: i64) -> Vec<Uuid> {
+    connection.run(&NEWEST_TRACKED, View::Latest, [limit.into()]).map(|row| from_pg_uuid(row.must(1)))
 }
