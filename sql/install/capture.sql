@@ -32,11 +32,11 @@ COMMENT ON COLUMN claims.automatic_service.service IS 'Name of the foreign serve
 -- One row for each transaction that changed claimed columns in automatic mode, dropped before the transaction ends: it is
 -- only there for its deferred trigger. So nothing is lost with it, and it needs no WAL.
 CREATE UNLOGGED TABLE claims.automatic_queue (
-    round int NOT NULL
+    changes bigint NOT NULL
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000000);
 COMMENT ON TABLE claims.automatic_queue IS 'Internal: makes Postgres call a deferred trigger at the end of a transaction. Its rows do not outlive their transaction.';
-COMMENT ON COLUMN claims.automatic_queue.round IS '1: queued at the first change. 2: queued again, behind everything else that was deferred.';
+COMMENT ON COLUMN claims.automatic_queue.changes IS '0: queued at the first change. Else: queued again, behind everything else that was deferred, after so many changes.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.claimed_attributes', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.automatic_service', '');
@@ -102,6 +102,16 @@ BEGIN
 END $$;
 CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'ALTER TABLE')
     EXECUTE FUNCTION claims.complete_triggers();
+
+-- A table that is dropped is claimed no more.
+CREATE FUNCTION claims.forget_dropped_tables() RETURNS event_trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM claims.claimed_attributes a USING pg_event_trigger_dropped_objects() d
+     WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND a.table_name = d.objid;
+END $$;
+CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables();
 
 CREATE FUNCTION claims.drop_capture_triggers(table_name regclass) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -208,10 +218,8 @@ BEGIN
             HINT = 'Claim a generated column of type text.';
     END IF;
     IF condition IS NOT NULL THEN
-        condition := claims.spell_out_condition(table_name, condition);
+        condition := claims.spell_out_condition(table_name, condition, true);
     END IF;
-    -- Tables that were dropped without unclaim_attribute.
-    DELETE FROM claims.claimed_attributes a WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = a.table_name);
     INSERT INTO claims.claimed_attributes AS a (table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition)
         VALUES (table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition)
         ON CONFLICT ON CONSTRAINT claimed_attributes_pkey DO UPDATE
@@ -235,7 +243,7 @@ CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, buck
     LANGUAGE sql
     BEGIN ATOMIC
         SELECT claims.declare_attribute(table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key,
-                                        claims.spell_out_condition(table_name, condition));
+                                        claims.spell_out_condition(table_name, condition, false));
     END;
 
 CREATE FUNCTION claims.unclaim_attribute(table_name regclass, attribute name) RETURNS void
@@ -294,7 +302,7 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
 COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text) IS
     'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out); condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
 COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS 'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
-COMMENT ON FUNCTION claims.spell_out_condition(oid, text) IS 'Internal: a condition with every name in it qualified, as the caller''s search_path has them.';
+COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS 'Internal: a condition with every name in it qualified, as the caller''s search_path has them.';
 COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name) IS
     'In a cell: ends the capture of a column; its claims stay as they are. For the table''s owner. 42704 where it is not claimed. Locks the table against everybody until the transaction ends.';
 COMMENT ON FUNCTION claims.pending_batch() IS
@@ -310,6 +318,8 @@ COMMENT ON FUNCTION claims.drop_capture_triggers(regclass) IS 'Internal: takes t
 COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';
 COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether values of a type look the same as text in every session.';
 COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that puts missing triggers on new partitions of claimed tables.';
+COMMENT ON FUNCTION claims.forget_dropped_tables() IS 'Internal: event trigger that ends the capture of tables that are dropped.';
+COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';
 COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed tables refuse TRUNCATE.';
 COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';
 COMMENT ON FUNCTION claims.send_automatically() IS 'Internal: deferred trigger that sends the pending batch in automatic mode.';

@@ -1,8 +1,9 @@
 //! Automatic mode: at the end of each transaction that changed claimed columns, its batch is sent by itself.
 //!
 //! The first change of a transaction puts a row into `claims.automatic_queue`, whose deferred trigger Postgres calls when
-//! the transaction is about to commit. It lets everything else that is deferred go first, by queueing itself once more:
-//! what other deferred triggers change belongs to the batch, and what they refuse should not have been leased.
+//! the transaction is about to commit. It lets everything else that is deferred go first, by queueing itself again until
+//! nothing changes any more: what other deferred triggers change belongs to the batch, and what they refuse should not
+//! have been leased.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -41,7 +42,7 @@ fn send_automatically<'a>(
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
     if let Some(row) = RowChange::of(trigger).and_then(|change| change.new()) {
         raise(spi::connect(|connection| {
-            if capture::requeue(connection, row.place()) {
+            if capture::requeue(connection, row.place(), log::changes()) {
                 return Ok(());
             }
             capture::dequeue(connection, row.place());

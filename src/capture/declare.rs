@@ -9,12 +9,16 @@ use crate::error::{CaptureError, ClaimsError};
 use crate::pg::{expression, roles};
 
 /// A condition with all its names spelled out, as the caller's search_path has them: so it means the same to everybody
-/// later on. Runs with the caller's rights and evaluates nothing.
+/// later on. Runs with the caller's rights and evaluates nothing. `warn`: of one that is not immutable.
 #[pg_extern(schema = "claims", stable)]
-fn spell_out_condition(table_name: Option<Oid>, condition: Option<String>) -> Result<Option<String>, ErrorReport> {
+fn spell_out_condition(
+    table_name: Option<Oid>,
+    condition: Option<String>,
+    warn: Option<bool>,
+) -> Result<Option<String>, ErrorReport> {
     let (Some(table), Some(condition)) = (table_name, condition) else { return Ok(None) };
     let read = expression::read_condition(table, &condition).ok_or(ClaimsError::from(CaptureError::NotACondition))?;
-    if !read.is_immutable {
+    if warn == Some(true) && !read.is_immutable {
         crate::error::warn_of_mutable_condition();
     }
     Ok(Some(read.text))

@@ -13,6 +13,8 @@ use crate::pg::transaction_end::{self, Hooks, current_subtransaction};
 
 thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
+    /// Counts what was recorded.
+    static CHANGES: Cell<i64> = const { Cell::new(0) };
     /// Something was captured in automatic mode: nothing may be left to send at the end.
     static MUST_BE_SENT: Cell<bool> = const { Cell::new(false) };
     /// The subtransaction that has put the deferred trigger's row into its queue.
@@ -27,6 +29,12 @@ pub fn register() {
 /// Takes note of a claim that came (`by` 1) or went (-1) with a row.
 pub fn record(bucket: Bucket, ends: Ends, by: i64) {
     LOG.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
+    CHANGES.set(CHANGES.get() + 1);
+}
+
+/// A number, never zero after a change, that is another one after each change.
+pub fn changes() -> i64 {
+    CHANGES.get()
 }
 
 /// What has changed since it was last sent.

@@ -55,7 +55,20 @@ unsafe fn only_expression(parse: *mut pg_sys::List) -> Option<*mut pg_sys::Node>
             && !select.targetList.is_null()
             && (*select.targetList).length == 1;
         let target: *mut pg_sys::ResTarget = is_plain.then(|| pg_sys::list_nth(select.targetList, 0).cast())?;
-        (*target).name.is_null().then_some((*target).val)
+        ((*target).name.is_null() && !is_star((*target).val)).then_some((*target).val)
+    }
+}
+
+/// A bare `*`, which stands for many expressions and which Postgres does not expect in one.
+///
+/// # Safety
+/// A raw parse tree.
+unsafe fn is_star(node: *mut pg_sys::Node) -> bool {
+    // SAFETY: a ColumnRef has at least one field.
+    unsafe {
+        (*node).type_ == pg_sys::NodeTag::T_ColumnRef
+            && (*pg_sys::list_nth((*node.cast::<pg_sys::ColumnRef>()).fields, 0).cast::<pg_sys::Node>()).type_
+                == pg_sys::NodeTag::T_A_Star
     }
 }
 

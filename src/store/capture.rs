@@ -30,9 +30,9 @@ statement! {
     /// The service of automatic mode.
     AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
     /// Has the deferred trigger called at the end of the transaction.
-    ENQUEUE() = "INSERT INTO claims.automatic_queue (round) VALUES (1)";
-    /// Has it called once more, behind everything that is deferred by now.
-    REQUEUE(TIDOID) = "UPDATE claims.automatic_queue SET round = 2 WHERE ctid = $1 AND round = 1";
+    ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
+    /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
+    REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
     /// The newest tracked leases, at most $1.
     NEWEST_TRACKED(INT8OID) = "SELECT uuid FROM claims.cells_outstanding_leases ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
@@ -171,9 +171,10 @@ pub fn enqueue(connection: &Connection) {
     connection.run(&ENQUEUE, View::Statement, []);
 }
 
-/// The first time that the trigger meets its row, it is called once more, behind everything deferred by now: `true`.
-pub fn requeue(connection: &Connection, place: Value) -> bool {
-    connection.run(&REQUEUE, View::Statement, [place]).count() > 0
+/// Where there were changes since the row was queued, and the first time in any case, the trigger is called once more,
+/// behind everything deferred by now: `true`.
+pub fn requeue(connection: &Connection, place: Value, changes: i64) -> bool {
+    connection.run(&REQUEUE, View::Statement, [place, changes.into()]).count() > 0
 }
 
 /// Drops the trigger's row.

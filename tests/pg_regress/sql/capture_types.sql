@@ -50,7 +50,7 @@ ALTER TABLE app.many RENAME d TO dd;
 SELECT t.call('UPDATE app.many SET new = 7 RETURNING 1');
 SELECT claims.unclaim_attribute('app.many', 'd'), claims.claim_attribute('app.many', 'dd', 'USERNAMES', 'USER', 'subject', 'RAILS_TABLE_USERS');
 BEGIN; UPDATE app.many SET dd = NULL; SELECT * FROM t.pending(); ROLLBACK;
--- a table that is renamed stays claimed, one that is dropped is forgotten at the next declaration
+-- a table that is renamed stays claimed, one that is dropped is forgotten
 ALTER TABLE app.many RENAME TO lots;
 BEGIN; UPDATE app.lots SET dd = NULL; SELECT * FROM t.pending(); ROLLBACK;
 DROP TABLE app.lots;
