@@ -43,6 +43,7 @@ extension_sql_file!(
         "cell",
         capture::declare::spell_out_condition,
         capture::declare::require_owner,
+        capture::declare::change_capture_triggers,
         capture::automatic::require_service,
         capture::send::pending_batch,
         capture::send::begin_pending,

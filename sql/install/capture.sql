@@ -75,6 +75,8 @@ AS $$
 DECLARE
     part regclass;
 BEGIN
+    -- Nobody may be writing while the triggers come, or what they capture changes.
+    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', table_name);
     -- Postgres gives a row trigger to the partitions itself, also to those that come later; a statement trigger not.
     IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = table_name AND t.tgname = 'claims_capture') THEN
         EXECUTE format('CREATE TRIGGER claims_capture AFTER INSERT OR UPDATE OR DELETE ON %s
@@ -94,7 +96,7 @@ CREATE FUNCTION claims.complete_triggers() RETURNS event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM claims.add_capture_triggers(claimed.table_name)
+    PERFORM claims.change_capture_triggers(claimed.table_name, true)
        FROM (SELECT DISTINCT a.table_name FROM pg_event_trigger_ddl_commands() d
                JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND (c.relispartition OR c.relkind = 'p')
                JOIN claims.claimed_attributes a
@@ -173,8 +175,8 @@ BEGIN
             DETAIL = 'It is no permanent table, or a partition, or part of an inheritance tree, or belongs to the system.',
             HINT = 'Claim columns of ordinary tables and of partitioned ones.';
     END IF;
-    -- Nobody may be writing while the triggers come, and no column may change before they are there.
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', table_name);
+    -- First, since it locks the table: from here on no column changes.
+    PERFORM claims.change_capture_triggers(table_name, true);
     IF source_key IS NULL THEN
         SELECT a.attname INTO source_key FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
          WHERE i.indrelid = table_name AND i.indisprimary AND i.indnkeyatts = 1;
@@ -225,7 +227,6 @@ BEGIN
         ON CONFLICT ON CONSTRAINT claimed_attributes_pkey DO UPDATE
         SET bucket_type = excluded.bucket_type, subject_type = excluded.subject_type, subject_key = excluded.subject_key,
             source_type = excluded.source_type, source_key = excluded.source_key, condition = excluded.condition;
-    PERFORM claims.add_capture_triggers(table_name);
     SELECT a.attnum INTO key_number FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = attribute;
     IF NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = table_name AND i.indisunique AND i.indisvalid
                     AND i.indnkeyatts = 1 AND i.indkey[0] = key_number AND i.indexprs IS NULL) THEN
@@ -261,14 +262,13 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('table %s does not exist', table_name), HINT = 'Name a table of this database.';
     END IF;
     PERFORM claims.require_owner(table_name::text, owner);
-    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', table_name);
     DELETE FROM claims.claimed_attributes a WHERE a.table_name = unclaim_attribute.table_name AND a.attribute = unclaim_attribute.attribute;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('column "%s" of table "%s" is not claimed', attribute, table_name),
             HINT = 'claims.claimed_attributes lists the columns that are.';
     END IF;
     IF NOT EXISTS (SELECT FROM claims.claimed_attributes a WHERE a.table_name = unclaim_attribute.table_name) THEN
-        PERFORM claims.drop_capture_triggers(table_name);
+        PERFORM claims.change_capture_triggers(table_name, false);
     END IF;
 END $$;
 
@@ -304,7 +304,7 @@ COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, tex
 COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS 'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
 COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS 'Internal: a condition with every name in it qualified, as the caller''s search_path has them.';
 COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name) IS
-    'In a cell: ends the capture of a column; its claims stay as they are. For the table''s owner. 42704 where it is not claimed. Locks the table against everybody until the transaction ends.';
+    'In a cell: ends the capture of a column; its claims stay as they are. For the table''s owner. 42704 where it is not claimed. Where it was the table''s last, locks the table against everybody until the transaction ends.';
 COMMENT ON FUNCTION claims.pending_batch() IS
     'In a cell: what the current transaction has changed of claimed columns and not sent yet, netted, as begin_update takes it. Always one row. 54000 where it is too much to keep. Locks nothing.';
 COMMENT ON FUNCTION claims.begin_pending(bigint, text) IS
@@ -313,8 +313,9 @@ COMMENT ON FUNCTION claims.finish(bigint, text, uuid) IS
     'In a cell, after the local COMMIT: commits a tracked lease at the service and forgets it here. true: this call committed it; false: it had been committed before. 55000 before the local COMMIT, and for a lease that is not tracked. What it leaves undone, recovery does. Locks the tracked row here, and what commit_update locks there.';
 COMMENT ON FUNCTION claims.automatic(bigint, text) IS
     'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. Administrators only. Locks the one row that says so.';
-COMMENT ON FUNCTION claims.add_capture_triggers(regclass) IS 'Internal: puts the triggers of claimed tables on a table and its partitions.';
-COMMENT ON FUNCTION claims.drop_capture_triggers(regclass) IS 'Internal: takes them off again.';
+COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS 'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
+COMMENT ON FUNCTION claims.add_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
+COMMENT ON FUNCTION claims.drop_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
 COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';
 COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether values of a type look the same as text in every session.';
 COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that puts missing triggers on new partitions of claimed tables.';

@@ -40,7 +40,7 @@ fn require_service(service: Option<String>) -> Result<(), ErrorReport> {
 fn send_automatically<'a>(
     trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
-    if let Some(row) = RowChange::of(trigger).and_then(|change| change.new()) {
+    if let Some(row) = RowChange::of(trigger).and_then(|change| change.after()) {
         raise(spi::connect(|connection| {
             if capture::requeue(connection, row.place(), log::changes()) {
                 return Ok(());

@@ -6,7 +6,9 @@ use pgrx::prelude::*;
 
 use crate::access;
 use crate::error::{CaptureError, ClaimsError};
-use crate::pg::{expression, roles};
+use crate::pg::owner::as_superuser;
+use crate::pg::{expression, roles, spi};
+use crate::store::capture;
 
 /// A condition with all its names spelled out, as the caller's search_path has them: so it means the same to everybody
 /// later on. Runs with the caller's rights and evaluates nothing. `warn`: of one that is not immutable.
@@ -34,4 +36,15 @@ fn require_owner(table_name: Option<String>, owner: Option<Oid>) -> Result<(), E
         return Ok(());
     }
     Err(ClaimsError::from(CaptureError::NotTheOwner { table, caller: roles::name(caller) }).into())
+}
+
+/// For SQL functions that have made sure of the caller's rights: puts the triggers of claimed tables on a table, or takes
+/// them off. Executable by the extension's owner only.
+#[pg_extern(schema = "claims")]
+#[search_path(pg_catalog, pg_temp)]
+fn change_capture_triggers(table_name: Option<Oid>, add: Option<bool>) -> Result<(), ErrorReport> {
+    let table = access::given(table_name, "table_name")?;
+    let add = access::given(add, "add")?;
+    spi::connect(|connection| as_superuser(|| capture::change_triggers(connection, table, add)));
+    Ok(())
 }

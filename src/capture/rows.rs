@@ -22,7 +22,7 @@ fn capture_row<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, 
 }
 
 fn capture(connection: &Connection, change: &RowChange) -> Result<(), ClaimsError> {
-    let (old, new) = (change.old(), change.new());
+    let (old, new) = (change.before(), change.after());
     let Some(version) = new.or(old) else { return Ok(()) };
     let captured = capture::captured(connection, change.table(), version.row_type())
         .map_err(|missing| CaptureError::NoAttribute { table: missing.table, attribute: missing.attribute })?;

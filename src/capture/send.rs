@@ -34,7 +34,7 @@ fn pending_batch()
 fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option<PgUuid>, ErrorReport> {
     spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
-        access::act_here_for(&*catalog::current(connection), cell_id)?;
+        access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = access::given(service, "service")?;
         Ok::<_, ClaimsError>(send_pending(connection, cell_id, &service)?.map(pg_uuid))
     })
@@ -113,7 +113,7 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
     xact::must_be_writable(c"claims.finish()");
     spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
-        access::act_here_for(&*catalog::current(connection), cell_id)?;
+        access::act_here_for(&catalog::current(connection), cell_id)?;
         let server = access::given(service, "service")?;
         let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
         let sight = cell::sight(connection, std::iter::once((lease, None))).pop();

@@ -37,7 +37,7 @@ impl<'t> RowChange<'t> {
     }
 
     /// The row as it was; `None` for an INSERT.
-    pub fn old(&self) -> Option<RowVersion> {
+    pub fn before(&self) -> Option<RowVersion> {
         match self.operation {
             PgTriggerOperation::Insert => None,
             _ => Some(self.version(self.data.tg_trigtuple)),
@@ -45,7 +45,7 @@ impl<'t> RowChange<'t> {
     }
 
     /// The row as it is; `None` for a DELETE.
-    pub fn new(&self) -> Option<RowVersion> {
+    pub fn after(&self) -> Option<RowVersion> {
         match self.operation {
             PgTriggerOperation::Insert => Some(self.version(self.data.tg_trigtuple)),
             PgTriggerOperation::Update => Some(self.version(self.data.tg_newtuple)),
