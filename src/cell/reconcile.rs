@@ -69,7 +69,7 @@ fn reconcile(
     xact::must_be_writable(c"claims.reconcile()");
     let (cell_id, tally) = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
-        access::act_here_for(&*catalog::current(connection), cell_id)?;
+        access::act_here_for(&catalog::current(connection), cell_id)?;
         let server = access::given(service, "service")?;
         let pass = Pass {
             connection,

@@ -5,6 +5,7 @@ pub mod activity;
 pub mod cache;
 pub mod clock;
 pub mod cursor;
+pub mod in_flight;
 pub mod jsonb;
 pub mod owner;
 pub mod roles;
