@@ -1,5 +1,6 @@
 //! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
 
+use claims_model::problem::shortened;
 use claims_model::{BadInput, Problem, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgSqlErrorCode as Code, function_name};
@@ -38,6 +39,16 @@ pub enum ClaimsError {
     StaleClaim,
     /// A lease does not hold what its payload names: somebody wrote into the tables.
     Damaged { lease: Uuid, expected: usize, found: usize },
+    /// The caller neither owns the table nor is an administrator.
+    NotTheOwner { caller: String },
+    /// The token is not the key's current one, or its claim has expired.
+    NotHeld { kind: String, key: String, token: i64 },
+    /// What the transaction's snapshot shows of an expiring claim is out of date.
+    StaleHold,
+    /// The entity has a create request already.
+    CreateExists { queue: String, entity: String },
+    /// The process has no request in hand.
+    NothingInHand { process: Uuid },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
 }
@@ -81,9 +92,14 @@ impl ClaimsError {
     fn text(self) -> Text {
         match self {
             ClaimsError::BadInput(bad) => bad_input(bad),
-            ClaimsError::NotTheCell { .. } | ClaimsError::UnknownCell { .. } | ClaimsError::NotAdmin { .. } => {
-                self.privilege()
-            }
+            ClaimsError::NotTheCell { .. }
+            | ClaimsError::UnknownCell { .. }
+            | ClaimsError::NotAdmin { .. }
+            | ClaimsError::NotTheOwner { .. } => self.privilege(),
+            ClaimsError::NotHeld { .. }
+            | ClaimsError::StaleHold
+            | ClaimsError::CreateExists { .. }
+            | ClaimsError::NothingInHand { .. } => self.shorter_hold(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(
                 Code::ERRCODE_DATA_CORRUPTED,
@@ -124,6 +140,40 @@ impl ClaimsError {
                 "permission denied: only administrators of claims may do this".into(),
                 Some(format!("Role \"{caller}\" does not have the privileges of the extension's owner.")),
                 Some("Ask an administrator, or name one cell."),
+            ),
+            ClaimsError::NotTheOwner { caller } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied: only the table's owner and administrators of claims may do this".into(),
+                Some(format!("Role \"{caller}\" does not have the privileges of the table's owner.")),
+                Some("Ask the table's owner, or an administrator."),
+            ),
+            other => other.lease(),
+        }
+    }
+
+    fn shorter_hold(self) -> Text {
+        match self {
+            ClaimsError::NotHeld { kind, key, token } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("{kind} \"{}\" is not held with token {token}", shortened(&key)),
+                Some("The claim has expired, was released or was taken over, or was never made.".into()),
+                Some("Roll back what was done under it, and acquire the key again."),
+            ),
+            ClaimsError::StaleHold => stale("an expiring claim".into(), "The claim"),
+            ClaimsError::CreateExists { queue, entity } => Text(
+                Code::ERRCODE_UNIQUE_VIOLATION,
+                format!("entity \"{}\" has a create request already", shortened(&entity)),
+                Some(format!("Queue \"{queue}\" keeps at most one create request of an entity.")),
+                Some("Send an update, or put a failed create back with claims.retry_requests()."),
+            ),
+            ClaimsError::NothingInHand { process } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("process {process} has no request in hand"),
+                Some(
+                    "It took none, settled them, took them in a transaction that has ended, or its hold has expired."
+                        .into(),
+                ),
+                Some("Roll back what was done for the requests, and take requests again."),
             ),
             other => other.lease(),
         }

@@ -5,11 +5,14 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod arguments;
 mod error;
+mod expiring;
 mod lease;
 #[macro_use]
 mod pg;
 mod read;
+mod request;
 mod settings;
 mod store;
 
@@ -21,7 +24,13 @@ extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/tables.sql", name = "tables", requires = ["schema"]);
 extension_sql_file!("../sql/install/admin.sql", name = "admin", requires = ["tables"]);
 extension_sql_file!("../sql/install/check.sql", name = "check", requires = ["tables"]);
-extension_sql_file!("../sql/install/functions.sql", name = "functions", requires = ["admin", "check"], finalize);
+extension_sql_file!("../sql/install/grant_worker.sql", name = "grant_worker", requires = ["admin"]);
+extension_sql_file!(
+    "../sql/install/functions.sql",
+    name = "functions",
+    requires = ["admin", "check", "expiring", "requests"],
+    finalize
+);
 
 /// Names the schema for pgrx; sql/install/schema.sql has created it by then, or refused.
 #[pg_schema]
@@ -31,4 +40,5 @@ mod claims {}
 pub extern "C-unwind" fn _PG_init() {
     settings::define();
     pg::cache::register();
+    request::register();
 }

@@ -36,6 +36,16 @@ impl FromDatum for Jsonb {
     }
 }
 
+impl IntoDatum for Jsonb {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        Some(pg_sys::Datum::from(self.value))
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::JSONBOID
+    }
+}
+
 /// Serialized JSON on its way into a jsonb.
 pub struct JsonText(pub String);
 

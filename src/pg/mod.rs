@@ -1,6 +1,7 @@
 //! Everything unsafe, one small safe wrapper each. Nothing outside of this module talks to Postgres' C side.
 #![allow(unsafe_code)]
 
+pub mod advisory;
 pub mod cache;
 pub mod clock;
 pub mod jsonb;
@@ -8,5 +9,6 @@ pub mod roles;
 pub mod settings;
 pub mod spi;
 pub mod subtransaction;
+pub mod transaction_end;
 pub mod xact;
 pub mod xid8;

@@ -61,7 +61,5 @@ pub fn translate_error<T, E>(
     into: fn() -> E,
     body: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    PgTryBuilder::new(AssertUnwindSafe(body))
-        .catch_when(handled, move |_| Err(into()))
-        .execute()
+    PgTryBuilder::new(AssertUnwindSafe(body)).catch_when(handled, move |_| Err(into())).execute()
 }

@@ -2,5 +2,7 @@
 
 pub mod catalog;
 pub mod claims;
+pub mod expiring;
 pub mod leases;
 pub mod records;
+pub mod requests;

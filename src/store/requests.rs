@@ -1,0 +1,323 @@
+//! Statements on requests.
+//!
+//! `ready` is what the search goes through: new requests but for updates that wait for their create, by queue and id.
+//! Whatever is found is tested again once everything outstanding of its entity is locked.
+
+use pgrx::Uuid as PgUuid;
+
+use crate::pg::clock::Moment;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::spi::{Connection, Value, View};
+use crate::statement;
+
+/// The predicate of the indexes requests_ready and requests_entered, word by word.
+macro_rules! ready {
+    () => {
+        " r.queue = $1 AND r.status = 'new' AND NOT r.blocked "
+    };
+}
+
+statement! {
+    ENQUEUE(TEXTOID, TEXTOID, TEXTOID, JSONBOID, BOOLOID) =
+        "INSERT INTO claims.requests (queue, entity, request_type, payload, blocked) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (queue, entity) WHERE request_type = 'create' DO NOTHING RETURNING id";
+    CREATE_STATUS(TEXTOID, TEXTOID) =
+        "SELECT status FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'";
+    /// Keeps a create from being settled unseen while an update that waits for it is being recorded.
+    LOCK_CREATE(TEXTOID, TEXTOID) =
+        "SELECT status FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'
+            FOR KEY SHARE SKIP LOCKED";
+    NOTIFY(TEXTOID) = "SELECT pg_notify('claims_requests', $1)";
+    /// Where the search has to begin: the snapshot that says so, the first ready request from id $2 on, and the first
+    /// one below that came in since snapshot $3; then whether there are expired holds and creates to unblock.
+    HORIZON(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID) = concat!(
+        "SELECT pg_current_snapshot()::text,
+                (SELECT r.id FROM claims.requests r WHERE", ready!(), "AND r.id >= $2 ORDER BY r.id LIMIT 1),
+                (SELECT min(late.id) FROM (
+                     SELECT r.id FROM claims.requests r
+                      WHERE", ready!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
+                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot()) AND r.id < $2
+                     UNION ALL
+                     SELECT r.id FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
+                       JOIN claims.requests r ON r.entered_xid = open.xid
+                      WHERE", ready!(), "AND r.id < $2 AND pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late),
+                EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.status = 'in-progress' AND r.hold_until <= $4),
+                EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
+    /// Entities with expired holds, each with the first of its requests that is one.
+    EXPIRED(TEXTOID, TIMESTAMPTZOID, INT8OID) =
+        "SELECT min(r.id), r.entity FROM claims.requests r
+          WHERE r.queue = $1 AND r.status = 'in-progress' AND r.hold_until <= $2 AND r.id > $3
+          GROUP BY r.entity ORDER BY min(r.id)";
+    /// The first ready request between ids $2 and $3 whose entity is not in $4 and can be worked on. The tests are scalar
+    /// subqueries, which are never turned into joins: each is one look into an index. A locked row is passed over.
+    FIND(TEXTOID, INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID) = concat!(
+        "SELECT r.id, r.entity FROM claims.requests r
+          WHERE", ready!(), "AND r.id > $2 AND r.id < $3 AND r.entity <> ALL ($4)
+            AND (r.request_type = 'create'
+                 OR coalesce((SELECT c.status = 'complete' FROM claims.requests c
+                               WHERE c.queue = r.queue AND c.entity = r.entity AND c.request_type = 'create'), true))
+            AND (SELECT true FROM claims.requests h
+                  WHERE h.queue = r.queue AND h.entity = r.entity AND h.status = 'in-progress' AND h.hold_until > $5
+                  LIMIT 1) IS NULL
+          ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED");
+    /// Everything outstanding of one entity, locked.
+    LOCK_ENTITY(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
+        "SELECT r.id, r.request_type = 'create', r.status = 'in-progress', coalesce(r.hold_until > $3, false),
+                coalesce(r.entered_xid = pg_current_xact_id_if_assigned(), false), r.payload::text
+           FROM claims.requests r
+          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress')
+          ORDER BY r.id FOR NO KEY UPDATE NOWAIT";
+    /// Puts requests whose hold has expired back to what they count as.
+    RENEW(TEXTOID, INT8ARRAYOID) =
+        "UPDATE claims.requests r SET status = 'new', process_id = NULL, hold_until = NULL, entered_xid = pg_current_xact_id()
+          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.status = 'in-progress'";
+    HOLD(TEXTOID, INT8ARRAYOID, UUIDOID, TIMESTAMPTZOID) =
+        "UPDATE claims.requests r SET status = 'in-progress', process_id = $3, hold_until = $4, attempts = attempts + 1
+          WHERE r.queue = $1 AND r.id = ANY ($2)";
+    /// Settles requests that this transaction has locked.
+    SETTLE(TEXTOID, INT8ARRAYOID, UUIDOID, TEXTOID, TIMESTAMPTZOID) =
+        "UPDATE claims.requests r
+            SET status = CASE WHEN $4 IS NULL THEN 'complete' ELSE 'error' END, process_id = $3, error = $4,
+                settled_at = $5, attempts = attempts + 1, hold_until = NULL
+          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.status = 'new'
+         RETURNING r.queue, r.entity, r.request_type = 'create'";
+    SETTLE_HELD(UUIDOID, TEXTOID, TIMESTAMPTZOID) =
+        "WITH mine AS MATERIALIZED (
+             SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $3
+              ORDER BY queue, id FOR NO KEY UPDATE)
+         UPDATE claims.requests r
+            SET status = CASE WHEN $2 IS NULL THEN 'complete' ELSE 'error' END, error = $2, settled_at = $3, hold_until = NULL
+           FROM mine m WHERE r.queue = m.queue AND r.id = m.id
+         RETURNING r.queue, r.entity, r.request_type = 'create'";
+    EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) =
+        "WITH mine AS MATERIALIZED (
+             SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
+              ORDER BY queue, id FOR NO KEY UPDATE)
+         UPDATE claims.requests r SET hold_until = greatest(hold_until, $3)
+           FROM mine m WHERE r.queue = m.queue AND r.id = m.id";
+    /// Whether a create can be locked against those who are recording updates that wait for it.
+    CLOSE_CREATE(TEXTOID, TEXTOID) =
+        "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create' FOR UPDATE SKIP LOCKED";
+    UNBLOCK(TEXTOID, TEXTOID) =
+        "WITH waiting AS MATERIALIZED (
+             SELECT queue, id FROM claims.requests
+              WHERE queue = $1 AND entity = $2 AND status IN ('new', 'in-progress') AND blocked
+              ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE claims.requests r SET blocked = false, entered_xid = pg_current_xact_id()
+           FROM waiting w WHERE r.queue = w.queue AND r.id = w.id RETURNING r.id";
+    BLOCKED(TEXTOID, TEXTOID) =
+        "SELECT EXISTS (SELECT FROM claims.requests r
+                         WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress') AND r.blocked)";
+    MARK_CREATE(TEXTOID, TEXTOID, BOOLOID) =
+        "UPDATE claims.requests SET unblock = $3
+          WHERE queue = $1 AND entity = $2 AND request_type = 'create' AND status = 'complete' AND unblock <> $3";
+    MARKED_CREATES(TEXTOID) = "SELECT entity FROM claims.requests WHERE queue = $1 AND unblock ORDER BY id LIMIT 10";
+    /// Whether the entity has outstanding requests and no failed create in front of them.
+    HAS_MORE(TEXTOID, TEXTOID) =
+        "SELECT EXISTS (SELECT FROM claims.requests r
+                         WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress'))
+            AND coalesce((SELECT c.status <> 'error' FROM claims.requests c
+                           WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'), true)";
+    RETRY(TEXTOID, TEXTOID) =
+        "WITH failed AS MATERIALIZED (
+             SELECT queue, id FROM claims.requests WHERE queue = $1 AND entity = $2 AND status = 'error'
+              ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE claims.requests r
+            SET status = 'new', process_id = NULL, error = NULL, settled_at = NULL, entered_xid = pg_current_xact_id()
+           FROM failed f WHERE r.queue = f.queue AND r.id = f.id RETURNING r.id";
+    PURGE(TEXTOID, TIMESTAMPTZOID, INT8OID) =
+        "WITH old AS MATERIALIZED (
+             SELECT queue, id FROM claims.requests
+              WHERE queue = $1 AND status IN ('complete', 'error') AND settled_at <= $2 AND NOT unblock
+                AND NOT (request_type = 'create' AND status = 'error')
+              LIMIT $3 FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.requests r USING old o WHERE r.queue = o.queue AND r.id = o.id";
+}
+
+/// Records a request; `None`: the entity has a create already.
+pub fn enqueue(
+    connection: &Connection,
+    queue: &str,
+    entity: &str,
+    request_type: &str,
+    payload: Option<Jsonb>,
+    blocked: bool,
+) -> Option<i64> {
+    let values = [queue.into(), entity.into(), request_type.into(), payload.into(), blocked.into()];
+    connection.run(&ENQUEUE, View::Statement, values).first(|row| row.must(1))
+}
+
+/// The status of the entity's create, if it has one.
+pub fn create_status(connection: &Connection, queue: &str, entity: &str, view: View) -> Option<String> {
+    connection.run(&CREATE_STATUS, view, [queue.into(), entity.into()]).first(|row| row.must(1))
+}
+
+/// The status of the entity's create, which now cannot be closed; `None` where somebody is closing it.
+pub fn lock_create(connection: &Connection, queue: &str, entity: &str) -> Option<String> {
+    connection.run(&LOCK_CREATE, View::Statement, [queue.into(), entity.into()]).first(|row| row.must(1))
+}
+
+pub fn notify(connection: &Connection, queue: &str) {
+    connection.run(&NOTIFY, View::Statement, [queue.into()]);
+}
+
+/// What a take has to look at.
+pub struct Horizon {
+    pub snapshot: String,
+    /// No ready request lies below; `None`: there is none at all.
+    pub first: Option<i64>,
+    pub has_expired: bool,
+    pub has_marked: bool,
+}
+
+/// What is ready now, given that nothing was below id `low` when `snapshot` was taken (`None`: nothing is known).
+pub fn horizon(connection: &Connection, queue: &str, low: i64, snapshot: Option<&str>, now: Moment) -> Horizon {
+    let values = [queue.into(), low.into(), snapshot.into(), now.into()];
+    let rows = connection.run(&HORIZON, View::Statement, values);
+    let horizon = rows.first(|row| Horizon {
+        snapshot: row.must(1),
+        first: [row.get::<i64>(2), row.get::<i64>(3)].into_iter().flatten().min(),
+        has_expired: row.must(4),
+        has_marked: row.must(5),
+    });
+    horizon.unwrap_or_else(|| panic!("a statement without FROM gives one row"))
+}
+
+/// A request by which an entity may be taken.
+pub struct Candidate {
+    pub id: i64,
+    pub entity: String,
+}
+
+pub fn expired(connection: &Connection, queue: &str, now: Moment, after: i64) -> Vec<Candidate> {
+    connection
+        .run(&EXPIRED, View::Statement, [queue.into(), now.into(), after.into()])
+        .map(|row| Candidate { id: row.must(1), entity: row.must(2) })
+}
+
+/// The first candidate between two ids, locked.
+pub fn find(
+    connection: &Connection,
+    queue: &str,
+    between: (i64, i64),
+    passed_over: &[String],
+    now: Moment,
+) -> Option<Candidate> {
+    let (after, before) = between;
+    let values = [queue.into(), after.into(), before.into(), passed_over.to_vec().into(), now.into()];
+    let rows = connection.run(&FIND, View::Statement, values);
+    rows.first(|row| Candidate { id: row.must(1), entity: row.must(2) })
+}
+
+/// An outstanding request that this transaction has locked.
+pub struct Outstanding {
+    pub id: i64,
+    pub is_create: bool,
+    pub in_progress: bool,
+    /// Its hold has not expired.
+    pub held: bool,
+    /// This transaction recorded it: nobody else can see it.
+    pub own: bool,
+    pub payload: Option<String>,
+}
+
+/// Locks all that is outstanding of an entity; an error at once where somebody else has locked any of it.
+pub fn lock_entity(connection: &Connection, queue: &str, entity: &str, now: Moment) -> Vec<Outstanding> {
+    let values = [queue.into(), entity.into(), now.into()];
+    connection.run(&LOCK_ENTITY, View::Statement, values).map(|row| Outstanding {
+        id: row.must(1),
+        is_create: row.must(2),
+        in_progress: row.must(3),
+        held: row.must(4),
+        own: row.must(5),
+        payload: row.get(6),
+    })
+}
+
+pub fn renew(connection: &Connection, queue: &str, ids: &[i64]) {
+    connection.run(&RENEW, View::Statement, [queue.into(), ids.to_vec().into()]);
+}
+
+pub fn hold(connection: &Connection, queue: &str, ids: &[i64], process: PgUuid, until: Moment) {
+    connection.run(&HOLD, View::Statement, [queue.into(), ids.to_vec().into(), process.into(), until.into()]);
+}
+
+/// A request that was settled.
+pub struct Settled {
+    pub queue: String,
+    pub entity: String,
+    pub is_create: bool,
+}
+
+pub fn settle(
+    connection: &Connection,
+    queue: &str,
+    ids: &[i64],
+    process: PgUuid,
+    error: Option<&str>,
+    now: Moment,
+) -> Vec<Settled> {
+    let values = [queue.into(), ids.to_vec().into(), process.into(), error.into(), now.into()];
+    settled(connection, &SETTLE, values)
+}
+
+/// Settles what the process holds beyond a transaction.
+pub fn settle_held(connection: &Connection, process: PgUuid, error: Option<&str>, now: Moment) -> Vec<Settled> {
+    settled(connection, &SETTLE_HELD, [process.into(), error.into(), now.into()])
+}
+
+fn settled<const N: usize>(
+    connection: &Connection,
+    statement: &'static std::thread::LocalKey<crate::pg::spi::Statement>,
+    values: [Value; N],
+) -> Vec<Settled> {
+    connection.run(statement, View::Statement, values).map(|row| Settled {
+        queue: row.must(1),
+        entity: row.must(2),
+        is_create: row.must(3),
+    })
+}
+
+pub fn extend(connection: &Connection, process: PgUuid, now: Moment, until: Moment) -> usize {
+    connection.run(&EXTEND, View::Statement, [process.into(), now.into(), until.into()]).count()
+}
+
+/// Whether from now on, until this transaction ends, nobody can record an update as waiting for this create.
+pub fn close_create(connection: &Connection, queue: &str, entity: &str) -> bool {
+    connection.run(&CLOSE_CREATE, View::Statement, [queue.into(), entity.into()]).count() == 1
+}
+
+/// Lets the search see the entity's updates; returns the first of those that it did not.
+pub fn unblock(connection: &Connection, queue: &str, entity: &str) -> Option<i64> {
+    connection.run(&UNBLOCK, View::Statement, [queue.into(), entity.into()]).map(|row| row.must(1)).into_iter().min()
+}
+
+/// Whether the search still does not see some of the entity's updates.
+pub fn has_blocked(connection: &Connection, queue: &str, entity: &str) -> bool {
+    let rows = connection.run(&BLOCKED, View::Statement, [queue.into(), entity.into()]);
+    rows.first(|row| row.must(1)).unwrap_or(false)
+}
+
+/// Marks a complete create as one whose updates may still have to be unblocked, or takes the mark off.
+pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: bool) {
+    connection.run(&MARK_CREATE, View::Statement, [queue.into(), entity.into(), marked.into()]);
+}
+
+pub fn marked_creates(connection: &Connection, queue: &str) -> Vec<String> {
+    connection.run(&MARKED_CREATES, View::Statement, [queue.into()]).map(|row| row.must(1))
+}
+
+pub fn has_more(connection: &Connection, queue: &str, entity: &str) -> bool {
+    let rows = connection.run(&HAS_MORE, View::Statement, [queue.into(), entity.into()]);
+    rows.first(|row| row.must(1)).unwrap_or(false)
+}
+
+/// Puts failed requests back to new; their ids.
+pub fn retry(connection: &Connection, queue: &str, entity: &str) -> Vec<i64> {
+    connection.run(&RETRY, View::Statement, [queue.into(), entity.into()]).map(|row| row.must(1))
+}
+
+/// Deletes up to `limit` requests that were settled at `before` or earlier.
+pub fn purge(connection: &Connection, queue: &str, before: Moment, limit: i64) -> usize {
+    connection.run(&PURGE, View::Statement, [queue.into(), before.into(), limit.into()]).count()
+}
