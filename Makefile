@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PG_CONFIG PG_MAJOR
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test test-regress test-isolation test-script test-rust bench fmt clean
+.PHONY: help setup build install demo test test-regress test-isolation test-script test-stress test-rust bench fmt clean
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -34,6 +34,9 @@ test-isolation: build ## Run isolation specs; T="name…" picks some
 
 test-script: build ## Run the tests in tests/scripts; T="name…" picks some
 	@scripts/test script $(T)
+
+test-stress: build ## Run the stress client; STRESS_SECONDS=20
+	@scripts/test stress
 
 test-rust: setup ## Run fmt, clippy and the tests that need no server
 	@scripts/test rust

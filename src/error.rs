@@ -321,12 +321,16 @@ fn bad_input(BadInput { place, problem }: BadInput) -> Text {
             Some("Give the cursor of the last row seen, unchanged, or NULL to begin."),
         ),
         Null => (format!("{place} must not be null"), None, Some("Give a value.")),
-        OutOfRange { allowed } => (format!("{place} is out of range"), Some(format!("Allowed is {allowed}.")), None),
+        OutOfRange { allowed } => (
+            format!("{place} is out of range"),
+            Some(format!("Allowed is {allowed}.")),
+            Some("Give a value in that range."),
+        ),
     };
     Text(bad_input_code(&problem), message, detail, hint)
 }
 
-const FORM: &str = "A record is {\"bucket\": {\"type\", \"value\"}, \"subject\": {\"type\", \"id\"}, \"source\": {\"type\", \"rails_primary_key_id\"}}.";
+const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": {\"type\", \"value\"}, \"subject\": {\"type\", \"id\"}, \"source\": {\"type\", \"rails_primary_key_id\"}}.";
 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {

@@ -38,6 +38,7 @@ mod claims {}
 
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
     request::register();

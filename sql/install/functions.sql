@@ -1,24 +1,4 @@
--- Settings, comments and privileges of the functions, and the triggers that need them.
---
--- lock_timeout is what keeps a call from queueing behind another transaction: Postgres has no NOWAIT for the uncommitted
--- row of another session. The planner settings make sure that claims are found through the unique index even by a plan
--- that was made while the table was empty.
-
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY '{begin_update,try_begin_update,commit_update,rollback_update,settle_leases}'::text[] LOOP
-        EXECUTE (SELECT format('ALTER FUNCTION %1$s SET lock_timeout = %2$L; ALTER FUNCTION %1$s SET enable_seqscan = off; '
-                               'ALTER FUNCTION %1$s SET enable_hashjoin = off; ALTER FUNCTION %1$s SET enable_mergejoin = off;',
-                               p.oid::regprocedure, CASE WHEN p.proname LIKE '%begin%' THEN '1ms' ELSE '10ms' END)
-                   FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.proname = name);
-    END LOOP;
-    FOREACH name IN ARRAY '{get_record,get_records,list_records,list_leases,lease_outcome}'::text[] LOOP
-        EXECUTE (SELECT format('ALTER FUNCTION %1$s SET enable_seqscan = off;', p.oid::regprocedure)
-                   FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.proname = name);
-    END LOOP;
-END $$;
+-- Comments and privileges of the functions, and the triggers that need them.
 
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.bucket_types
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();

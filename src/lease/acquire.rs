@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::explain;
 use crate::error::ClaimsError;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::subtransaction;
 use crate::store::claims;
@@ -81,10 +82,12 @@ pub struct NotKept;
 /// the created buckets in bucket order, the rows of the destroyed claims in bucket order. Nothing of a failed attempt
 /// stays.
 pub fn acquire<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
+    let waits = LockWaits::limit(0);
     let attempt = subtransaction(&IN_THE_WAY, || {
         let taken = claims::take_all(connection, &request.lease, &request.creates, &request.destroys);
         if taken == request.batch.len() { keep_if_new(connection, request) } else { Err(NotKept) }
     });
+    drop(waits);
     match attempt {
         Ok(()) => Ok(Acquired::Lease(request.lease.uuid)),
         Err(_) => explain::explain(connection, request),

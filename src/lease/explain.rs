@@ -10,19 +10,22 @@ use std::time::{Duration, Instant};
 use claims_model::conflict::reason_for;
 use claims_model::{Bucket, Conflict, Reason};
 use pgrx::PgSqlErrorCode as Code;
+use uuid::Uuid;
 
 use super::acquire::{Acquired, IN_THE_WAY, NotKept, Request, Step, keep_if_new};
+use super::key::{self, Key};
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
-use crate::pg::settings::limit_lock_waits;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::pg::xact;
 use crate::settings;
-use crate::store::claims::{self, Found};
+use crate::store::claims;
 use crate::store::leases::{self, Ending, Known};
 
-/// How often the world may change between looking and taking before the batch is called in flight.
+/// How often to look and take again before saying that somebody else is in the way. The first time-out of a lock may be
+/// another one's, that of a table being extended for example, and the world may change between looking and taking.
 const ATTEMPTS: usize = 3;
 
 /// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together.
@@ -30,35 +33,54 @@ pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acq
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     for attempt in 1..=ATTEMPTS {
         if let Some(known) = leases::known(connection, &[request.lease.uuid], View::Latest).pop() {
-            return repeat(connection, request, &known);
+            match repeat(connection, request, &known, deadline)? {
+                Some(lease) => return Ok(Acquired::Lease(lease)),
+                None => continue,
+            }
         }
         let conflicts = visible_conflicts(connection, request);
         match take_step_by_step(connection, request, &conflicts, deadline) {
             Taken::Kept => return Ok(Acquired::Lease(request.lease.uuid)),
             Taken::Probed => return Ok(answer(request, conflicts)),
-            Taken::LeaseBusy => return Err(ClaimsError::LeaseBusy),
-            Taken::InFlight(step) => return Ok(answer(request, with_in_flight(conflicts, step))),
+            Taken::LeaseBusy if attempt > 1 && request.may_be_repeat => return Err(ClaimsError::LeaseBusy),
+            Taken::InFlight(step) if attempt > 1 => return Ok(answer(request, with_in_flight(conflicts, step))),
             Taken::Changed(_) if xact::keeps_one_snapshot() => return Err(ClaimsError::StaleClaim),
             Taken::Changed(step) if attempt == ATTEMPTS => {
                 return Ok(answer(request, with_in_flight(conflicts, step)));
             }
-            Taken::Changed(_) | Taken::LeaseChanged => {}
+            Taken::LeaseBusy | Taken::LeaseChanged | Taken::InFlight(_) | Taken::Changed(_) => {}
         }
     }
     Err(ClaimsError::LeaseBusy)
 }
 
-/// A uuid that is known: the same request again is answered as the first time, anything else is refused.
-fn repeat<'b>(connection: &Connection, request: &Request, known: &Known) -> Result<Acquired<'b>, ClaimsError> {
+/// A uuid that is known: the same request again is answered as the first time, anything else is refused. `None`: it
+/// was settled while we looked.
+fn repeat(
+    connection: &Connection,
+    request: &Request,
+    known: &Known,
+    deadline: Instant,
+) -> Result<Option<Uuid>, ClaimsError> {
     let lease = request.lease.uuid;
     if known.cell_id != request.lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease });
     }
     refuse_stale(connection, known)?;
-    match known.outcome {
-        Some(Ending::Rollback) => Err(ClaimsError::RolledBack { lease }),
-        _ if known.digest.as_deref() != Some(&request.lease.digest) => Err(ClaimsError::OtherRequest { lease }),
-        _ => Ok(Acquired::Lease(lease)),
+    if known.outcome == Some(Ending::Rollback) {
+        return Err(ClaimsError::RolledBack { lease });
+    }
+    if known.digest.as_deref() != Some(&request.lease.digest) {
+        return Err(ClaimsError::OtherRequest { lease });
+    }
+    if known.outcome == Some(Ending::Commit) {
+        return Ok(Some(lease));
+    }
+    let _waits = LockWaits::until(deadline);
+    match key::look(connection, lease, known.cell_id) {
+        Key::Outstanding => Ok(Some(lease)),
+        Key::Busy => Err(ClaimsError::LeaseBusy),
+        Key::Free => Ok(None),
     }
 }
 
@@ -76,22 +98,21 @@ type Conflicts<'b> = HashMap<&'b Bucket<'b>, Conflict<'b>>;
 fn visible_conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {
     let steps: Vec<_> = request.steps().collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
-    let mut found: HashMap<usize, Found> =
-        claims::standing_on(connection, &buckets).into_iter().map(|found| (found.place, found)).collect();
+    let found = claims::standing_on(connection, &buckets);
     let now = Moment::now();
-    let conflict = |(place, step): (usize, &Step<'b>)| {
-        let found = found.remove(&place);
-        let reason = reason_for(step.op(), request.lease.cell_id, found.as_ref().map(|found| found.standing))?;
+    let conflict = |step: &Step<'b>| {
+        let found = found.get(step.bucket());
+        let reason = reason_for(step.op(), request.lease.cell_id, found.map(|found| found.standing))?;
         let conflict = Conflict {
             op: step.op(),
             bucket: step.bucket().clone(),
             reason,
-            holder_cell_id: found.as_ref().map(|found| found.standing.holder_cell_id),
+            holder_cell_id: found.map(|found| found.standing.holder_cell_id),
             lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
         };
         Some((step.bucket(), conflict))
     };
-    steps.iter().enumerate().filter_map(conflict).collect()
+    steps.iter().filter_map(conflict).collect()
 }
 
 /// What came of taking a batch row by row.
@@ -117,16 +138,14 @@ fn take_step_by_step<'b>(
 ) -> Taken<'b> {
     let hopeless = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
     let may_wait = !hopeless && deadline > Instant::now();
-    let left = || if may_wait { deadline.saturating_duration_since(Instant::now()).as_millis() } else { 1 };
+    let limit_waits = || if may_wait { LockWaits::until(deadline) } else { LockWaits::limit(0) };
     let current: Cell<Option<Step<'b>>> = Cell::new(None);
     let result = subtransaction(&IN_THE_WAY, || {
-        limit_lock_waits(i64::try_from(left()).unwrap_or(i64::MAX));
+        let _waits = limit_waits();
         claims::take_lease(connection, &request.lease);
         for step in request.steps().filter(|step| may_wait || !conflicts.contains_key(step.bucket())) {
             current.set(Some(step));
-            if may_wait {
-                limit_lock_waits(i64::try_from(left()).unwrap_or(i64::MAX));
-            }
+            let _waits = limit_waits();
             take_one(connection, request, step)?;
         }
         current.set(None);

@@ -3,6 +3,7 @@
 mod acquire;
 mod begin;
 mod explain;
+mod key;
 mod outcome;
 mod settle;
 mod settle_many;

@@ -8,15 +8,17 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::explain::refuse_stale;
+use super::key::{self, Key};
 use crate::access;
 use crate::error::ClaimsError;
-use crate::pg::settings::limit_lock_waits;
+use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
-use crate::store::leases::{self, Ending, Held, Known, Locked, WhenLocked, from_pg_uuid};
+use crate::store::leases::{self, Ended, Ending, Held, Known, from_pg_uuid};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -33,10 +35,11 @@ fn rollback_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<b
 fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result<bool, ClaimsError> {
     spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
+        let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
-        let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
-        // Whoever holds the lease or its claims is not waited for: that is the error without DETAIL.
+        // Whoever holds the lease or its claims is not waited for longer than the caller wants: the error without DETAIL.
+        let _waits = LockWaits::limit(settings::wait_timeout().max(PATIENCE));
         translate_error(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             || ClaimsError::LeaseBusy,
@@ -44,6 +47,10 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
         )
     })
 }
+
+/// Milliseconds that a settlement waits for a lock in any case: long enough for a table that is being extended, which
+/// nobody can retry from outside as cheaply as by waiting.
+const PATIENCE: i64 = 5;
 
 /// How often another session may change the lease between two looks at it.
 const ATTEMPTS: usize = 3;
@@ -56,11 +63,9 @@ fn settle_one(
     lease: Uuid,
     ending: Ending,
 ) -> Result<bool, ClaimsError> {
-    let when_locked = limit_waits();
     for _ in 0..ATTEMPTS {
-        let locked = leases::lock(connection, &[lease], cell_id, when_locked);
-        if !locked.is_empty() {
-            return end_locked(connection, catalog, &locked, ending).map(|()| true);
+        if end_leases(connection, catalog, &[lease], cell_id, ending)? == 1 {
+            return Ok(true);
         }
         match leases::known(connection, &[lease], View::Latest).pop() {
             Some(known) if known.cell_id != cell_id => return Err(ClaimsError::UnknownLease { lease }),
@@ -70,24 +75,20 @@ fn settle_one(
             // It was begun or freed between the two looks: look again.
             Some(Known { outcome: None, .. }) => {}
             Some(known) => return ended_before(connection, &known, ending),
-            None if ending == Ending::Commit => return Err(ClaimsError::UnknownLease { lease }),
-            None if leases::fence(connection, lease, cell_id) => return Ok(true),
-            None => {}
+            None if ending == Ending::Rollback => {
+                if leases::fence(connection, lease, cell_id) {
+                    return Ok(true);
+                }
+            }
+            // Unknown to all but, maybe, an open transaction that is beginning it.
+            None => match key::look(connection, lease, cell_id) {
+                Key::Free => return Err(ClaimsError::UnknownLease { lease }),
+                Key::Busy => return Err(ClaimsError::LeaseBusy),
+                Key::Outstanding => {}
+            },
         }
     }
     Err(ClaimsError::LeaseBusy)
-}
-
-/// Takes `claims.wait_timeout` as the bound for the locks to come. Without it the lease is locked NOWAIT, and only the
-/// function's own `lock_timeout` bounds the rest.
-fn limit_waits() -> WhenLocked {
-    match settings::wait_timeout() {
-        0 => WhenLocked::Fail,
-        milliseconds => {
-            limit_lock_waits(milliseconds);
-            WhenLocked::Wait
-        }
-    }
 }
 
 fn ended_before(connection: &Connection, known: &Known, ending: Ending) -> Result<bool, ClaimsError> {
@@ -99,28 +100,28 @@ fn ended_before(connection: &Connection, known: &Known, ending: Ending) -> Resul
     }
 }
 
-/// Ends leases that this transaction has locked. One that does not hold what its payload names is an error: the caller
-/// must let the (sub)transaction roll back.
-pub fn end_locked(
+/// Ends those of the leases that the cell has outstanding, and returns how many. One that does not hold what its payload
+/// names is an error: the caller must let the (sub)transaction roll back.
+pub fn end_leases(
     connection: &Connection,
     catalog: &Catalog,
-    locked: &[Locked],
+    list: &[Uuid],
+    cell_id: i64,
     ending: Ending,
-) -> Result<(), ClaimsError> {
-    let held = locked.iter().map(|lease| held_by(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
+) -> Result<usize, ClaimsError> {
+    let now = Moment::now();
+    let ended = leases::end(connection, list, cell_id, ending, now);
+    let held = ended.iter().map(|lease| held_by(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = held.iter().map(Held::count).sum();
-    let (_, found) = leases::end(connection, ending, &held);
-    let found = usize::try_from(found).unwrap_or(0);
-    if found == expected {
-        Ok(())
-    } else {
-        let lease = locked.first().map_or_else(Uuid::nil, |lease| lease.uuid);
-        Err(ClaimsError::Damaged { lease, expected, found })
+    let found = if expected == 0 { 0 } else { leases::settle_claims(connection, ending, &held, now) };
+    match held.first() {
+        Some(Held { lease, .. }) if found != expected => Err(ClaimsError::Damaged { lease: *lease, expected, found }),
+        _ => Ok(ended.len()),
     }
 }
 
 /// The buckets that a lease holds, by its payload.
-fn held_by<'a>(lease: &'a Locked, catalog: &Catalog) -> Result<Held<'a>, ClaimsError> {
+fn held_by<'a>(lease: &'a Ended, catalog: &Catalog) -> Result<Held<'a>, ClaimsError> {
     let damaged = |what: &str| ClaimsError::Unreadable { what: format!("Lease {}: {what}", lease.uuid) };
     let mut creates = lease.creates.as_ref().ok_or_else(|| damaged("payload has no create_records"))?.tokens();
     let mut destroys = lease.destroys.as_ref().ok_or_else(|| damaged("payload has no destroy_records"))?.tokens();

@@ -10,13 +10,14 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::settle::end_locked;
+use super::settle::end_leases;
 use crate::access;
 use crate::error::ClaimsError;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::subtransaction;
 use crate::store::catalog::{self, Catalog};
-use crate::store::leases::{self, Ending, Known, WhenLocked, from_pg_uuid, pg_uuid};
+use crate::store::leases::{self, Ending, Known, from_pg_uuid, pg_uuid};
 
 /// Leases that one call may settle.
 const MAX_LEASES: usize = 10_000;
@@ -42,6 +43,8 @@ fn settle_leases(
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
+        // Nothing is waited for, whatever claims.wait_timeout says: what is busy is answered so.
+        let _waits = LockWaits::limit(0);
         let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
         answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
         Ok::<_, ClaimsError>(answers)
@@ -105,7 +108,7 @@ fn settle_list(
         leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
     let answer = |lease: &Uuid| {
         let answer = match settled.contains(lease) {
-            true => (Some(name(ending)), true),
+            true => (Some(ending.outcome()), true),
             false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
         };
         (*lease, answer)
@@ -122,11 +125,11 @@ fn settle_free(
     ending: Ending,
 ) -> Option<HashSet<Uuid>> {
     subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
-        let locked = leases::lock(connection, list, cell_id, WhenLocked::Skip);
-        if !locked.is_empty() {
-            end_locked(connection, catalog, &locked, ending)?;
+        let free = leases::lock_free(connection, list, cell_id);
+        if !free.is_empty() {
+            end_leases(connection, catalog, &free, cell_id, ending)?;
         }
-        Ok::<_, ClaimsError>(locked.iter().map(|lease| lease.uuid).collect())
+        Ok::<_, ClaimsError>(free.into_iter().collect())
     })
     .ok()
 }
@@ -142,14 +145,7 @@ fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending,
             let fenced = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
                 Ok::<_, Infallible>(leases::fence(connection, lease, cell_id))
             });
-            if fenced.unwrap_or(false) { (Some(name(ending)), true) } else { (Some("busy"), false) }
+            if fenced.unwrap_or(false) { (Some(ending.outcome()), true) } else { (Some("busy"), false) }
         }
-    }
-}
-
-fn name(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Commit => "committed",
-        Ending::Rollback => "rolled_back",
     }
 }

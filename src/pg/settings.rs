@@ -1,27 +1,75 @@
-//! Changing a setting for the rest of the running function.
+//! Settings that hold for a stretch of code.
 
-use std::ffi::CString;
+use std::ffi::CStr;
+use std::time::Instant;
 
 use pgrx::pg_sys;
 
-/// Sets `lock_timeout` until the calling function or the open subtransaction ends, whichever comes first; Postgres
-/// puts the caller's value back, also after an error. Zero would switch the timeout off, so it means one millisecond.
-pub fn limit_lock_waits(milliseconds: i64) {
-    let value = CString::new(milliseconds.clamp(1, i32::MAX.into()).to_string()).unwrap_or_default();
-    // SAFETY: a known setting with a valid value; GUC_ACTION_SAVE ties it to the open nest level, which every function
-    // with SET clauses has of its own.
-    unsafe {
-        pg_sys::set_config_option(
-            c"lock_timeout".as_ptr(),
-            value.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
+/// While it lives, waits for heavyweight locks end after so many milliseconds (with SQLSTATE 55P03). The caller's own
+/// `lock_timeout` is back when it is dropped, also by an error.
+///
+/// It sets the variable behind `lock_timeout` and not the setting: putting a setting in force and back costs a
+/// microsecond a call, and every call needs this. Postgres reads the variable when it begins to wait for a lock, and
+/// assigns it only when the setting is changed, which nothing does while one of our statements runs.
+pub struct LockWaits {
+    callers: std::ffi::c_int,
+}
+
+impl LockWaits {
+    /// Zero would switch the timeout off, so it means one millisecond.
+    pub fn limit(milliseconds: i64) -> Self {
+        let limit = std::ffi::c_int::try_from(milliseconds.max(1)).unwrap_or(std::ffi::c_int::MAX);
+        // SAFETY: a backend is single-threaded; see above.
+        unsafe {
+            let callers = pg_sys::LockTimeout;
+            pg_sys::LockTimeout = limit;
+            LockWaits { callers }
+        }
     }
+
+    /// Until a moment, but a millisecond in any case.
+    pub fn until(deadline: Instant) -> Self {
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        LockWaits::limit(i64::try_from(left).unwrap_or(i64::MAX))
+    }
+}
+
+impl Drop for LockWaits {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::LockTimeout = self.callers };
+    }
+}
+
+/// Runs `body` with planner settings under which every lookup goes through an index, also where the statistics are those
+/// of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
+pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
+    const OFF: [&CStr; 4] = [c"enable_seqscan", c"enable_bitmapscan", c"enable_hashjoin", c"jit"];
+    // SAFETY: known settings of type bool; the nest level ends here or, after an error, with the (sub)transaction.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        for setting in OFF {
+            pg_sys::set_config_option(
+                setting.as_ptr(),
+                c"off".as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
+        let result = body();
+        pg_sys::AtEOXact_GUC(true, level);
+        result
+    }
+}
+
+/// Keeps Rust's backtraces out of DETAIL, where pgrx puts them if the server was started with RUST_BACKTRACE set.
+pub fn no_backtraces() {
+    // SAFETY: called while the library is loaded; a backend has no other thread that could read the environment.
+    unsafe { std::env::set_var("RUST_LIB_BACKTRACE", "0") };
 }
 
 /// Refuses every other setting that begins with `claims.`: a misspelt one is an error and not silence.

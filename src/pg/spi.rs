@@ -10,6 +10,7 @@ use std::ffi::CString;
 use std::marker::PhantomData;
 use std::thread::LocalKey;
 
+use super::settings::planning_by_index;
 use pgrx::pg_sys;
 use pgrx::{FromDatum, IntoDatum};
 
@@ -18,6 +19,8 @@ pub struct Statement {
     text: &'static str,
     argument_types: &'static [pg_sys::Oid],
     plan: Cell<pg_sys::SPIPlanPtr>,
+    /// Counts how often Postgres planned it, as of the last time that was under our settings.
+    generation: Cell<std::ffi::c_int>,
 }
 
 /// Declares statements: `statement! { NAME(TYPE, …) = "text"; … }`, the types as constants of `pg_sys`.
@@ -44,28 +47,59 @@ pub enum View {
 
 impl Statement {
     pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid]) -> Self {
-        Statement { text, argument_types, plan: Cell::new(std::ptr::null_mut()) }
+        Statement { text, argument_types, plan: Cell::new(std::ptr::null_mut()), generation: Cell::new(0) }
     }
 
-    /// The kept plan. Always generic: the values never change which index is the right one, and planning anew for each
-    /// call costs more than the call.
-    fn plan(&self) -> pg_sys::SPIPlanPtr {
-        if self.plan.get().is_null() {
-            let text = CString::new(self.text).unwrap_or_default();
-            // SAFETY: text and types are valid for the call, which copies them; SPI is connected (see `connect`).
-            unsafe {
-                let plan = pg_sys::SPI_prepare_cursor(
-                    text.as_ptr(),
-                    i32::try_from(self.argument_types.len()).unwrap_or(0),
-                    self.argument_types.as_ptr().cast_mut(),
-                    pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
-                );
-                assert!(!plan.is_null(), "SPI_prepare_cursor failed: {}", self.text);
-                pg_sys::SPI_keepplan(plan);
-                self.plan.set(plan);
-            }
+    /// Makes the statement ready. Its plan is always generic: the values never change which index is the right one, and
+    /// planning anew for each call costs more than the call.
+    fn prepare(&self) {
+        let text = CString::new(self.text).unwrap_or_default();
+        // SAFETY: text and types are valid for the call, which copies them; SPI is connected (see `connect`).
+        unsafe {
+            let plan = pg_sys::SPI_prepare_cursor(
+                text.as_ptr(),
+                i32::try_from(self.argument_types.len()).unwrap_or(0),
+                self.argument_types.as_ptr().cast_mut(),
+                pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+            );
+            assert!(!plan.is_null(), "SPI_prepare_cursor failed: {}", self.text);
+            pg_sys::SPI_keepplan(plan);
+            self.plan.set(plan);
         }
-        self.plan.get()
+    }
+
+    /// Runs `execute` with the plan, and sees to it that it was made under the settings of [`planning_by_index`].
+    ///
+    /// Those settings are put in force only when Postgres is about to plan. An invalidation that arrives in the moment
+    /// between this look and Postgres' own makes it plan without them: then the generation of the plan has changed
+    /// unexpectedly, and the plan is thrown away after this one use.
+    fn with_plan<T>(&self, execute: impl FnOnce(pg_sys::SPIPlanPtr) -> T) -> T {
+        if self.plan.get().is_null() {
+            self.prepare();
+        }
+        let plan = self.plan.get();
+        // SAFETY: the plan is kept until it is freed here; it has one source, as every statement's text is one command.
+        let (is_planned, generation) = unsafe {
+            let source: *mut pg_sys::CachedPlanSource =
+                pg_sys::list_nth(pg_sys::SPI_plan_get_plan_sources(plan), 0).cast();
+            let gplan = (*source).gplan;
+            ((*source).is_valid && !gplan.is_null() && (*gplan).is_valid, &raw const (*source).generation)
+        };
+        if is_planned {
+            let result = execute(plan);
+            // SAFETY: the source lives as long as the plan.
+            if unsafe { *generation } != self.generation.get() {
+                self.plan.set(std::ptr::null_mut());
+                // SAFETY: nothing refers to the plan any more; rows have been copied out of the executor.
+                unsafe { pg_sys::SPI_freeplan(plan) };
+            }
+            result
+        } else {
+            let result = planning_by_index(|| execute(plan));
+            // SAFETY: as above.
+            self.generation.set(unsafe { *generation });
+            result
+        }
     }
 }
 
@@ -116,9 +150,8 @@ impl Connection {
             datums.push(value.datum.unwrap_or_else(|| pg_sys::Datum::from(0)));
         }
         assert_eq!(datums.len(), statement.argument_types.len(), "{:?}", statement.text);
-        let plan = statement.plan();
         // SAFETY: the plan is valid and kept, the arrays have as many elements as it has arguments.
-        unsafe {
+        statement.with_plan(|plan| unsafe {
             let status = match view {
                 View::Statement => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), false, 0),
                 View::Caller => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), true, 0),
@@ -135,7 +168,7 @@ impl Connection {
             };
             assert!(status > 0, "SPI failed with {status}: {:?}", statement.text);
             Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
-        }
+        })
     }
 }
 

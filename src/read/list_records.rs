@@ -49,6 +49,7 @@ fn list_records(
 > {
     let rows = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
+        let max_results = access::given(max_results, "max_results")?;
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let bad = |argument: &'static str| move |problem| BadInput::new(argument, problem);

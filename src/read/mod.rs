@@ -7,17 +7,15 @@ mod record;
 
 use claims_model::{BadInput, Problem};
 
-use crate::access;
 use crate::error::ClaimsError;
 
 /// Rows that one call may ask for.
 const MAX_RESULTS: i32 = 100_000;
 
 /// The size of a page.
-fn page_size(max_results: Option<i32>) -> Result<i64, ClaimsError> {
-    let size = access::given(max_results, "max_results")?;
-    if (1..=MAX_RESULTS).contains(&size) {
-        return Ok(size.into());
+fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
+    if (1..=MAX_RESULTS).contains(&max_results) {
+        return Ok(max_results.into());
     }
     Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 100000" }).into())
 }

@@ -1,25 +1,19 @@
 //! Statements on claims: take them, and see what stands in the way.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
 use claims_model::conflict::Standing;
+use claims_model::key::bucket_key;
 use claims_model::{Bucket, Claim};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value, View};
+use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::xact;
 use crate::statement;
-
-/// Joins a claim to a requested bucket `b`; both sides inline to the expression of the unique index.
-macro_rules! on_bucket {
-    () => {
-        " c.bucket_type = b.bucket_type
-      AND claims.bucket_key(c.bucket_value) = claims.bucket_key(b.bucket_value)
-      AND c.bucket_value = b.bucket_value "
-    };
-}
-pub(super) use on_bucket;
 
 /// New claims, under the lease $1 of cell $2 at time $3.
 macro_rules! insert_claims {
@@ -35,21 +29,18 @@ macro_rules! insert_claims {
     };
 }
 
-/// Marks claims for destruction under the lease $1 of cell $2 at time $3.
+/// Marks claims of one bucket type for destruction under the lease $1 of cell $2 at time $3. No join: one relation and
+/// its unique index leave the planner nothing to choose.
 macro_rules! mark_claims {
-    ($from:literal, $a:literal, $b:literal) => {
+    ($type:literal, $keys:literal) => {
         concat!(
             "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
-               FROM ",
-            $from,
-            "unnest(",
-            $a,
-            ", ",
-            $b,
-            ") AS b (bucket_type, bucket_value)
-              WHERE ",
-            on_bucket!(),
-            " AND c.status = 1 AND c.creator_id = $2"
+              WHERE claims.bucket_key(c.bucket_value) = ANY (",
+            $keys,
+            ") AND c.bucket_type = ",
+            $type,
+            "
+                AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2"
         )
     };
 }
@@ -68,38 +59,31 @@ statement! {
                      UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
         with_lease!(),
         insert_claims!("lease, ", "$7", "$8", "$9", "$10", "$11", "$12", "$13"));
-    /// A lease with destroys only.
-    LEASE_AND_MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        with_lease!(),
-        mark_claims!("lease, ", "$7", "$8"));
     LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = concat!(with_lease!(), "SELECT FROM lease");
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID,
            UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
         insert_claims!("", "$4", "$5", "$6", "$7", "$8", "$9", "$10");
-    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID) = mark_claims!("", "$4", "$5");
+    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!("$4", "$5");
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
-    STANDING(INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "SELECT b.place, c.creator_id, c.status = 1, c.xmax::text::bigint, l.created_at
-           FROM unnest($1, $2) WITH ORDINALITY AS b (bucket_type, bucket_value, place)
-           JOIN claims.claims c ON ", on_bucket!(), "
-           LEFT JOIN claims.claim_leases l ON l.uuid = c.lease_uuid");
+    STANDING(INT4OID, TEXTARRAYOID) =
+        "SELECT c.bucket_value, c.creator_id, c.status = 1, c.xmax::text::bigint,
+                (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid)
+           FROM claims.claims c
+          WHERE claims.bucket_key(c.bucket_value) = ANY ($2) AND c.bucket_type = $1";
 }
 
-/// Buckets as the two arrays that statements take.
-pub(super) struct BucketArrays<'b> {
-    types: Vec<i32>,
-    values: Vec<&'b str>,
+/// The keys of buckets, type by type in the order of the types, keys in the order given.
+pub(super) fn keys_by_type<'b>(buckets: impl IntoIterator<Item = &'b Bucket<'b>>) -> BTreeMap<i32, Vec<Cow<'b, str>>> {
+    let mut keys: BTreeMap<i32, Vec<_>> = BTreeMap::new();
+    for bucket in buckets {
+        keys.entry(bucket.bucket_type).or_default().push(bucket_key(&bucket.value));
+    }
+    keys
 }
 
-impl<'b> BucketArrays<'b> {
-    pub(super) fn new(buckets: impl IntoIterator<Item = &'b Bucket<'b>>) -> Self {
-        let (types, values) = buckets.into_iter().map(|bucket| (bucket.bucket_type, &*bucket.value)).unzip();
-        BucketArrays { types, values }
-    }
-
-    pub(super) fn into_values(self) -> [Value; 2] {
-        [self.types.into(), self.values.into()]
-    }
+/// Keys as an argument.
+pub(super) fn key_array(keys: &[Cow<str>]) -> Value {
+    keys.iter().map(|key| &**key).collect::<Vec<&str>>().into()
 }
 
 /// Claims to create as the seven arrays that statements take.
@@ -120,21 +104,13 @@ fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
 /// Puts the lease and all its claims in, in bucket order; returns how many claims it got. A bucket that exists is a
 /// unique violation; a row that another transaction holds runs into `lock_timeout`.
 pub fn take_all(connection: &Connection, lease: &NewLease, creates: &[&Claim], destroys: &[&Bucket]) -> usize {
-    let marked = || BucketArrays::new(destroys.iter().copied()).into_values();
-    match (creates.is_empty(), destroys.is_empty()) {
-        (false, true) => connection
-            .run(&LEASE_AND_CREATE, View::Statement, lease.values().into_iter().chain(claim_arrays(creates)))
-            .count(),
-        (true, false) => {
-            connection.run(&LEASE_AND_MARK, View::Statement, lease.values().into_iter().chain(marked())).count()
-        }
-        _ => {
-            let created = connection
-                .run(&LEASE_AND_CREATE, View::Statement, lease.values().into_iter().chain(claim_arrays(creates)))
-                .count();
-            created + mark(connection, lease, destroys)
-        }
+    if creates.is_empty() {
+        take_lease(connection, lease);
+        return mark(connection, lease, destroys);
     }
+    let values = lease.values().into_iter().chain(claim_arrays(creates));
+    let created = connection.run(&LEASE_AND_CREATE, View::Statement, values).count();
+    if destroys.is_empty() { created } else { created + mark(connection, lease, destroys) }
 }
 
 /// Puts in only the lease.
@@ -149,27 +125,35 @@ pub fn create(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> 
 
 /// Marks claims of the cell that are ACTIVE; the others are left alone and not counted.
 pub fn mark(connection: &Connection, lease: &NewLease, destroys: &[&Bucket]) -> usize {
-    let values = lease.key_values().into_iter().chain(BucketArrays::new(destroys.iter().copied()).into_values());
-    connection.run(&MARK, View::Statement, values).count()
+    let mark_type = |(bucket_type, keys): (&i32, &Vec<Cow<str>>)| {
+        let values = lease.key_values().into_iter().chain([(*bucket_type).into(), key_array(keys)]);
+        connection.run(&MARK, View::Statement, values).count()
+    };
+    keys_by_type(destroys.iter().copied()).iter().map(mark_type).sum()
 }
 
-/// A claim that stands on one of the buckets asked for, by the bucket's position.
+/// A claim that stands on one of the buckets asked for.
 pub struct Found {
-    pub place: usize,
     pub standing: Standing,
     pub lease_made_at: Option<Moment>,
 }
 
 /// What is committed on these buckets right now.
-pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> Vec<Found> {
-    let values = BucketArrays::new(buckets.iter().copied()).into_values();
-    connection.run(&STANDING, View::Latest, values).map(|row| Found {
-        place: usize::try_from(row.must::<i64>(1) - 1).unwrap_or(usize::MAX),
+pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found> {
+    let of_type = |(bucket_type, keys): (&i32, &Vec<Cow<str>>)| {
+        let rows = connection.run(&STANDING, View::Latest, [(*bucket_type).into(), key_array(keys)]);
+        rows.map(|row| (Bucket { bucket_type: *bucket_type, value: row.must::<String>(1).into() }, found(&row)))
+    };
+    keys_by_type(buckets.iter().copied()).iter().flat_map(of_type).collect()
+}
+
+fn found(row: &Row) -> Found {
+    Found {
         standing: Standing {
             holder_cell_id: row.must(2),
             active: row.must(3),
             being_changed: u32::try_from(row.must::<i64>(4)).is_ok_and(xact::is_open_elsewhere),
         },
         lease_made_at: row.get(5),
-    })
+    }
 }

@@ -4,7 +4,7 @@ use claims_model::Bucket;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::claims::{BucketArrays, on_bucket};
+use super::claims::{key_array, keys_by_type};
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{Connection, Value, View};
@@ -12,42 +12,29 @@ use crate::pg::xid8::Xid8;
 use crate::statement;
 
 statement! {
-    /// The cell's outstanding leases among $1, locked in uuid order. Waits up to `lock_timeout`.
-    LOCK(UUIDARRAYOID, INT8OID) =
-        "SELECT uuid, payload -> 'create_records', payload -> 'destroy_records' FROM claims.claim_leases
-          WHERE uuid = ANY ($1) AND creator_id = $2 ORDER BY uuid FOR UPDATE";
-    /// The same, without waiting: a lock that another transaction has is an error at once.
-    LOCK_NOWAIT(UUIDARRAYOID, INT8OID) =
-        "SELECT uuid, payload -> 'create_records', payload -> 'destroy_records' FROM claims.claim_leases
-          WHERE uuid = ANY ($1) AND creator_id = $2 ORDER BY uuid FOR UPDATE NOWAIT";
-    /// The same, passing over those that another transaction has locked.
+    /// Ends the cell's outstanding leases among $1 at $4 with outcome $3, and returns what they hold. IS NOT DISTINCT
+    /// FROM, here and elsewhere, keeps the planner from going through an index of the cell.
+    END(UUIDARRAYOID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        "WITH ended AS (DELETE FROM claims.claim_leases WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2
+                        RETURNING uuid, creator_id, request_digest, payload),
+              outcome AS (INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, request_digest, settled_at)
+                          SELECT uuid, creator_id, $3, request_digest, $4 FROM ended)
+         SELECT uuid, payload -> 'create_records', payload -> 'destroy_records' FROM ended";
+    /// Those of the leases $1 of cell $2 that no other transaction has locked, now locked, in uuid order.
     LOCK_FREE(UUIDARRAYOID, INT8OID) =
-        "SELECT uuid, payload -> 'create_records', payload -> 'destroy_records' FROM claims.claim_leases
-          WHERE uuid = ANY ($1) AND creator_id = $2 ORDER BY uuid FOR UPDATE SKIP LOCKED";
-    /// Ends leases $1 as committed at $2: creates ($3, $4, $5) become ACTIVE, destroys ($6, $7, $8) go.
-    COMMIT(UUIDARRAYOID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "WITH ended AS (DELETE FROM claims.claim_leases WHERE uuid = ANY ($1) RETURNING uuid, creator_id, request_digest),
-              outcome AS (INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, request_digest, settled_at)
-                          SELECT uuid, creator_id, 'committed', request_digest, $2 FROM ended),
-              created AS (UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $2
-                            FROM unnest($3, $4, $5) AS b (lease_uuid, bucket_type, bucket_value)
-                           WHERE ", on_bucket!(), " AND c.lease_uuid = b.lease_uuid AND c.status = 2 RETURNING 1),
-              destroyed AS (DELETE FROM claims.claims c
-                             USING unnest($6, $7, $8) AS b (lease_uuid, bucket_type, bucket_value)
-                             WHERE ", on_bucket!(), " AND c.lease_uuid = b.lease_uuid AND c.status = 3 RETURNING 1)
-         SELECT (SELECT count(*) FROM ended), (SELECT count(*) FROM created) + (SELECT count(*) FROM destroyed)");
-    /// Ends leases $1 as rolled back at $2: creates go, destroys become ACTIVE.
-    ROLLBACK(UUIDARRAYOID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "WITH ended AS (DELETE FROM claims.claim_leases WHERE uuid = ANY ($1) RETURNING uuid, creator_id, request_digest),
-              outcome AS (INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, request_digest, settled_at)
-                          SELECT uuid, creator_id, 'rolled_back', request_digest, $2 FROM ended),
-              created AS (DELETE FROM claims.claims c
-                           USING unnest($3, $4, $5) AS b (lease_uuid, bucket_type, bucket_value)
-                           WHERE ", on_bucket!(), " AND c.lease_uuid = b.lease_uuid AND c.status = 2 RETURNING 1),
-              destroyed AS (UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $2
-                              FROM unnest($6, $7, $8) AS b (lease_uuid, bucket_type, bucket_value)
-                             WHERE ", on_bucket!(), " AND c.lease_uuid = b.lease_uuid AND c.status = 3 RETURNING 1)
-         SELECT (SELECT count(*) FROM ended), (SELECT count(*) FROM created) + (SELECT count(*) FROM destroyed)");
+        "SELECT uuid FROM claims.claim_leases
+          WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2 ORDER BY uuid FOR UPDATE SKIP LOCKED";
+    /// Makes claims of types $2 with keys $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
+    /// the key of another one does no harm: the lease must hold the claim.
+    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
+        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
+          WHERE claims.bucket_key(c.bucket_value) = ANY ($3) AND c.bucket_type = ANY ($2)
+            AND c.lease_uuid = ANY ($1) AND c.status = $4";
+    /// Deletes claims of types $2 with keys $3, held by leases $1 with status $4.
+    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) =
+        "DELETE FROM claims.claims c
+          WHERE claims.bucket_key(c.bucket_value) = ANY ($3) AND c.bucket_type = ANY ($2)
+            AND c.lease_uuid = ANY ($1) AND c.status = $4";
     /// What is known of leases: outstanding or an outcome.
     STATE(UUIDARRAYOID) =
         "SELECT uuid, creator_id, NULL::text, request_digest FROM claims.claim_leases WHERE uuid = ANY ($1)
@@ -55,9 +42,9 @@ statement! {
          SELECT lease_uuid, creator_id, outcome, request_digest FROM claims.lease_outcomes WHERE lease_uuid = ANY ($1)";
     /// Fences a lease that never began. It passes through both unique keys, the outstanding lease's and the outcome's:
     /// so it meets every begin of the same uuid, whether that is still open, committed, or yet to come.
-    FENCE_LEASE(UUIDOID, INT8OID) =
+    PASS_KEY(UUIDOID, INT8OID) =
         "INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES ($1, $2, '{}') ON CONFLICT DO NOTHING";
-    FENCE_OUTCOME(UUIDOID, INT8OID) =
+    FENCE(UUIDOID, INT8OID) =
         "WITH fenced AS (DELETE FROM claims.claim_leases WHERE uuid = $1)
          INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES ($1, $2, 'rolled_back')
          ON CONFLICT DO NOTHING";
@@ -113,33 +100,35 @@ pub enum Ending {
     Rollback,
 }
 
-/// A lease of this cell that this transaction has locked.
-pub struct Locked {
+impl Ending {
+    /// As outcomes are stored and told.
+    pub fn outcome(self) -> &'static str {
+        match self {
+            Ending::Commit => "committed",
+            Ending::Rollback => "rolled_back",
+        }
+    }
+}
+
+/// A lease that this transaction has ended; its claims are still to be settled.
+pub struct Ended {
     pub uuid: Uuid,
     pub creates: Option<Jsonb>,
     pub destroys: Option<Jsonb>,
 }
 
-/// What to do about a lease that another transaction has locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenLocked {
-    /// Wait for it, up to `lock_timeout`.
-    Wait,
-    /// Fail at once.
-    Fail,
-    /// Pass over it.
-    Skip,
+/// Ends the cell's leases: deletes their rows and writes their outcome. Waits up to the limit for rows that another
+/// transaction holds.
+pub fn end(connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<Ended> {
+    let values = [pg_uuids(leases.iter().copied()), cell_id.into(), ending.outcome().into(), at.into()];
+    let rows = connection.run(&END, View::Statement, values);
+    rows.map(|row| Ended { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) })
 }
 
-/// Locks outstanding leases of the cell.
-pub fn lock(connection: &Connection, leases: &[Uuid], cell_id: i64, when_locked: WhenLocked) -> Vec<Locked> {
-    let statement = match when_locked {
-        WhenLocked::Wait => &LOCK,
-        WhenLocked::Fail => &LOCK_NOWAIT,
-        WhenLocked::Skip => &LOCK_FREE,
-    };
-    let rows = connection.run(statement, View::Statement, [pg_uuids(leases.iter().copied()), cell_id.into()]);
-    rows.map(|row| Locked { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) })
+/// Locks those of the cell's leases that nobody else has locked, and returns them.
+pub fn lock_free(connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid> {
+    let values = [pg_uuids(leases.iter().copied()), cell_id.into()];
+    connection.run(&LOCK_FREE, View::Statement, values).map(|row| from_pg_uuid(row.must(1)))
 }
 
 /// The buckets that a locked lease holds.
@@ -155,27 +144,51 @@ impl Held<'_> {
     }
 }
 
-/// Ends locked leases; returns how many leases and how many claims it found in the state in which they had to be.
-pub fn end(connection: &Connection, ending: Ending, held: &[Held]) -> (i64, i64) {
-    let statement = match ending {
-        Ending::Commit => &COMMIT,
-        Ending::Rollback => &ROLLBACK,
-    };
-    let leases = pg_uuids(held.iter().map(|lease| lease.lease));
-    let creates = lease_buckets(held, |lease| &lease.creates);
-    let destroys = lease_buckets(held, |lease| &lease.destroys);
-    let values = [leases, Moment::now().into()].into_iter().chain(creates).chain(destroys);
-    connection.run(statement, View::Statement, values).first(|row| (row.must(1), row.must(2))).unwrap_or((0, 0))
+/// The status of a claim that a lease is to create, and of one that it is to destroy.
+const LEASE_CREATING: i16 = 2;
+const LEASE_DESTROYING: i16 = 3;
+
+/// Settles the claims of ended leases, creates first; returns how many it found in the state in which they had to be.
+pub fn settle_claims(connection: &Connection, ending: Ending, held: &[Held], at: Moment) -> usize {
+    let leases: Vec<_> = held.iter().map(|lease| lease.lease).collect();
+    let created: Vec<_> = held.iter().flat_map(|lease| &lease.creates).collect();
+    let destroyed: Vec<_> = held.iter().flat_map(|lease| &lease.destroys).collect();
+    match ending {
+        Ending::Commit => {
+            activate(connection, &leases, &created, LEASE_CREATING, at)
+                + remove(connection, &leases, &destroyed, LEASE_DESTROYING)
+        }
+        Ending::Rollback => {
+            remove(connection, &leases, &created, LEASE_CREATING)
+                + activate(connection, &leases, &destroyed, LEASE_DESTROYING, at)
+        }
+    }
 }
 
-/// The buckets of several leases, in bucket order, each with its lease.
-fn lease_buckets<'h>(held: &'h [Held<'h>], part: fn(&'h Held<'h>) -> &'h Vec<Bucket<'h>>) -> [Value; 3] {
-    let mut pairs: Vec<_> =
-        held.iter().flat_map(|lease| part(lease).iter().map(|bucket| (bucket, lease.lease))).collect();
-    pairs.sort_unstable();
-    let leases = pg_uuids(pairs.iter().map(|(_, lease)| *lease));
-    let [types, values] = BucketArrays::new(pairs.iter().map(|(bucket, _)| *bucket)).into_values();
-    [leases, types, values]
+fn activate(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], status: i16, at: Moment) -> usize {
+    if buckets.is_empty() {
+        return 0;
+    }
+    let [types, keys] = types_and_keys(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, keys, status.into(), at.into()];
+    connection.run(&ACTIVATE, View::Statement, values).count()
+}
+
+fn remove(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], status: i16) -> usize {
+    if buckets.is_empty() {
+        return 0;
+    }
+    let [types, keys] = types_and_keys(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, keys, status.into()];
+    connection.run(&REMOVE, View::Statement, values).count()
+}
+
+/// The types that occur, and all keys.
+fn types_and_keys(buckets: &[&Bucket]) -> [Value; 2] {
+    let by_type = keys_by_type(buckets.iter().copied());
+    let types: Vec<i32> = by_type.keys().copied().collect();
+    let keys: Vec<_> = by_type.into_values().flatten().collect();
+    [types.into(), key_array(&keys)]
 }
 
 /// What is known of a lease.
@@ -190,11 +203,7 @@ pub struct Known {
 
 impl Known {
     pub fn outcome_name(&self) -> &'static str {
-        match self.outcome {
-            None => "outstanding",
-            Some(Ending::Commit) => "committed",
-            Some(Ending::Rollback) => "rolled_back",
-        }
+        self.outcome.map_or("outstanding", Ending::outcome)
     }
 }
 
@@ -208,11 +217,15 @@ pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Known>
     })
 }
 
+/// Passes through the key of an outstanding lease, leaving a row that is not to stay. `false`: it is outstanding.
+pub fn pass_key(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+    connection.run(&PASS_KEY, View::Statement, [pg_uuid(lease).into(), cell_id.into()]).count() == 1
+}
+
 /// Fences a lease that is not known. `false`: by now it is.
 pub fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-    let values = || [pg_uuid(lease).into(), cell_id.into()];
-    connection.run(&FENCE_LEASE, View::Statement, values()).count() == 1
-        && connection.run(&FENCE_OUTCOME, View::Statement, values()).count() == 1
+    pass_key(connection, lease, cell_id)
+        && connection.run(&FENCE, View::Statement, [pg_uuid(lease).into(), cell_id.into()]).count() == 1
 }
 
 /// Drops up to `limit` outcomes older than `retention` seconds.

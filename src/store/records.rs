@@ -1,10 +1,14 @@
 //! Statements that read claims and leases for people and programs.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use claims_model::Bucket;
 use claims_model::cursor::{LeaseCursor, RecordCursor};
+use claims_model::key::bucket_key;
 use pgrx::Uuid as PgUuid;
 
-use super::claims::{BucketArrays, on_bucket};
+use super::claims::{key_array, keys_by_type};
 use super::leases::pg_uuid;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Row, Value, View};
@@ -22,12 +26,11 @@ statement! {
     /// One claim by its bucket.
     RECORD(INT4OID, TEXTOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
-          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = claims.bucket_key($2) AND c.bucket_value = $2");
-    /// Claims by their buckets, in the order asked.
-    RECORDS(INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "SELECT ", columns!(), "
-           FROM unnest($1, $2) WITH ORDINALITY AS b (bucket_type, bucket_value, place)
-           JOIN claims.claims c ON ", on_bucket!(), " ORDER BY b.place");
+          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = $2");
+    /// Claims of one bucket type by their keys.
+    RECORDS(INT4OID, TEXTARRAYOID) = concat!(
+        "SELECT ", columns!(), " FROM claims.claims c
+          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = ANY ($2)");
     /// A cell's claims of source type $2 from source id $3 on, at or behind bucket ($4, $5) where the source id is $3;
     /// up to source id $6 (NULL: all); at most $7.
     RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID) = concat!(
@@ -52,7 +55,7 @@ statement! {
     /// A page of a cell's leases, oldest first.
     LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
         "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid FROM claims.claim_leases
-          WHERE creator_id = $1 AND (created_at, uuid) > ($2, $3) AND created_at > $4
+          WHERE creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at > $4
           ORDER BY created_at, uuid LIMIT $5";
     /// A page of all cells' leases, oldest first.
     LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
@@ -62,6 +65,7 @@ statement! {
 }
 
 /// A claim as it is stored.
+#[derive(Clone)]
 pub struct Record {
     pub uuid: PgUuid,
     pub bucket_type: i32,
@@ -96,12 +100,19 @@ fn record(row: Row) -> Record {
 
 /// The claim on a bucket.
 pub fn by_bucket(connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<Record> {
-    connection.run(&RECORD, View::Caller, [bucket_type.into(), bucket_value.into()]).map(record)
+    connection.run(&RECORD, View::Caller, [bucket_type.into(), (&*bucket_key(bucket_value)).into()]).map(record)
 }
 
 /// The claims on buckets, in the order of the buckets.
 pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
-    connection.run(&RECORDS, View::Caller, BucketArrays::new(buckets).into_values()).map(record)
+    let of_type = |(bucket_type, keys): (&i32, &Vec<Cow<str>>)| {
+        connection.run(&RECORDS, View::Caller, [(*bucket_type).into(), key_array(keys)]).map(record)
+    };
+    let bucket_of =
+        |record: &Record| Bucket { bucket_type: record.bucket_type, value: record.bucket_value.clone().into() };
+    let found: HashMap<Bucket, Record> =
+        keys_by_type(buckets).iter().flat_map(of_type).map(|record| (bucket_of(&record), record)).collect();
+    buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 
 /// A cell's claims of one source type behind a cursor.

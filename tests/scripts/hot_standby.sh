@@ -2,7 +2,7 @@
 # Reads on a physical standby; writes there are refused cleanly. Reads on the primary assign no transaction id.
 . "$(dirname "$0")/common.bash"
 
-start_cluster primary --fast -c wal_level=replica -c max_wal_senders=4 -c hot_standby=on
+start_cluster primary --fast -c synchronous_commit=on -c wal_level=replica -c max_wal_senders=4 -c hot_standby=on
 fresh_database script_standby
 have 1 active going
 have 2 theirs
@@ -22,7 +22,7 @@ while ! port_is_free "$port"; do port=$((port + 1)); done
 on_standby() { (export PGHOST=$standby PGPORT=$port; "$@"); }
 caught_up() {
   local target
-  target=$(sql 'SELECT pg_current_wal_lsn()')
+  target=$(sql 'SELECT pg_current_wal_flush_lsn()')
   for _ in $(seq 1 300); do
     [ "$(on_standby sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] && return 0
     sleep 0.1

@@ -2,24 +2,26 @@
 # kill -9 of a backend before and after the COMMIT of a begin, and of a commit_update: the server recovers, and nothing is half done.
 . "$(dirname "$0")/common.bash"
 
-start_cluster killed
+start_cluster killed --fast -c synchronous_commit=on
 fresh_database script_killed
 have 1 old
 
 # in_session STATEMENT...: a session that runs them and stays; PID is its backend's.
 in_session() {
-  : >"$CLAIMS_TMP/pid"
-  { printf 'SELECT pg_backend_pid() \\g %s\n' "$CLAIMS_TMP/pid"; printf '%s;\n' "$@"; printf '\\echo ready\n'; sleep 60; } \
-    | psql -XqAt -d script_killed >"$CLAIMS_TMP/session" 2>&1 &
+  rm -f "$CLAIMS_TMP/pid" "$CLAIMS_TMP/in"
+  mkfifo "$CLAIMS_TMP/in"
+  psql -XqAt -d script_killed <"$CLAIMS_TMP/in" >"$CLAIMS_TMP/session" 2>&1 &
   SESSION=$!
+  exec 7>"$CLAIMS_TMP/in"
+  { printf 'SELECT pg_backend_pid() \\g %s\n' "$CLAIMS_TMP/pid"; printf '%s;\n' "$@"; printf '\\echo ready\n'; } >&7
   for _ in $(seq 1 200); do grep -q ready "$CLAIMS_TMP/session" && break; sleep 0.05; done
   PID=$(cat "$CLAIMS_TMP/pid")
 }
 kill_it() {
   kill -9 "$PID"
+  exec 7>&-
+  wait "$SESSION" || true
   for _ in $(seq 1 300); do sql 'SELECT 1' >/dev/null 2>&1 && break; sleep 0.1; done
-  kill "$SESSION" 2>/dev/null || true
-  wait "$SESSION" 2>/dev/null || true
 }
 
 in_session BEGIN "SELECT claims.begin_update(1, '[$(claim x)]', '[$(bucket old)]', '$(lease 1)')"

@@ -2,7 +2,7 @@
 # PREPARE TRANSACTION, a restart in between, and the end of it in another session.
 . "$(dirname "$0")/common.bash"
 
-start_cluster prepared -c max_prepared_transactions=10
+start_cluster prepared --fast -c synchronous_commit=on -c max_prepared_transactions=10
 fresh_database script_prepared
 have 1 old other
 sql "SELECT claims.begin_update(1, '[$(claim held)]', '[$(bucket other)]', '$(lease 9)')" >/dev/null

@@ -19,7 +19,7 @@ sql postgres 'DROP DATABASE IF EXISTS script_schema' 2>/dev/null
 sql postgres "CREATE DATABASE script_schema ENCODING 'UTF8' TEMPLATE template0"
 sql script_schema 'CREATE SCHEMA claims; CREATE TABLE claims.mine (x int)'
 expect 'a schema that was there' "$(sqlstate script_schema 'CREATE EXTENSION claims')" 42P06
-expect 'also asked for by name' "$(sqlstate script_schema 'CREATE EXTENSION claims SCHEMA claims' | grep -c '^[^0X]')" 1
+expect 'also asked for by name' "$(sqlstate script_schema 'CREATE EXTENSION claims SCHEMA claims')" 0A000
 expect 'also with IF NOT EXISTS' "$(sqlstate script_schema 'CREATE EXTENSION IF NOT EXISTS claims')" 42P06
 expect 'also with CASCADE' "$(sqlstate script_schema 'CREATE EXTENSION claims CASCADE')" 42P06
 expect 'what was in it is there' "$(sql script_schema 'SELECT count(*) FROM claims.mine')" 0
@@ -27,7 +27,7 @@ sql script_schema 'DROP TABLE claims.mine'
 expect 'an empty one too' "$(sqlstate script_schema 'CREATE EXTENSION claims')" 42P06
 sql script_schema 'DROP SCHEMA claims'
 expect 'without it' "$(sqlstate script_schema 'CREATE EXTENSION claims')" 00000
-expect 'it cannot be moved' "$(sqlstate script_schema 'ALTER EXTENSION claims SET SCHEMA public' | grep -c '^[^0]')" 1
+expect 'it cannot be moved' "$(sqlstate script_schema 'ALTER EXTENSION claims SET SCHEMA public')" 0A000
 expect 'its schema cannot be dropped alone' "$(sqlstate script_schema 'DROP SCHEMA claims CASCADE')" 2BP01
 sql script_schema 'DROP SCHEMA public CASCADE'
 expect 'it does not live in public' "$(sql script_schema "SELECT count(*) FROM pg_extension WHERE extname = 'claims'")" 1

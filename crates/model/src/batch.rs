@@ -148,5 +148,5 @@ pub fn bucket_list<'a>(
         let problem = Problem::TooManyRecords { got: count, limit: max_records };
         if count > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
     };
-    reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::bucket(tokens, place, types))
+    reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::asked_bucket(tokens, place, types))
 }

@@ -33,6 +33,14 @@ pub fn bucket_value<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadI
     .map_err(|problem| BadInput::new(place, problem))
 }
 
+/// Any string.
+pub fn any_text<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput> {
+    match token {
+        Token::Text(text) => Ok(text),
+        other => Err(BadInput::new(place, Problem::WrongType { wanted: "a string", got: other.type_name() })),
+    }
+}
+
 /// A subject id or source id, kept as text.
 pub fn record_id<'a>(token: Token<'a>, place: &Place) -> Result<Cow<'a, str>, BadInput> {
     match token {

@@ -6,6 +6,7 @@ pub mod batch;
 pub mod conflict;
 pub mod cursor;
 pub mod id;
+pub mod key;
 pub mod limits;
 pub mod payload;
 pub mod problem;

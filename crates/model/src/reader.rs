@@ -69,11 +69,20 @@ pub fn destroyed_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &
 
 /// `{"type": …, "value": …}`.
 pub fn bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
+    bucket_with(tokens, place, types, id::bucket_value)
+}
+
+fn bucket_with<'a>(
+    tokens: &mut dyn Tokens<'a>,
+    place: &Place,
+    types: &Types,
+    read_value: fn(Token<'a>, &Place) -> Result<&'a str, BadInput>,
+) -> Result<Bucket<'a>, BadInput> {
     let (mut bucket_type, mut value) = (None, None);
     object(tokens, place, |tokens, key, at| {
         match key {
             "type" => bucket_type = Some(id::type_id(tokens.next(), Kind::Bucket, types, at)?),
-            "value" => value = Some(id::bucket_value(tokens.next(), at)?),
+            "value" => value = Some(read_value(tokens.next(), at)?),
             _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: BUCKET_KEYS })),
         }
         Ok(())
@@ -82,6 +91,11 @@ pub fn bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> 
         bucket_type: present(bucket_type, place, "type")?,
         value: Cow::Borrowed(present(value, place, "value")?),
     })
+}
+
+/// A bucket that is only asked for: whatever its value, also one that no claim can have, the answer is what stands there.
+pub fn asked_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
+    bucket_with(tokens, place, types, id::any_text)
 }
 
 /// A subject or a source: a type and an id, which may have several spellings.

@@ -18,9 +18,9 @@ CREATE TEMP TABLE noise AS SELECT 0 AS n, pg_temp.noise('a', 1023) || '😀' AS 
 SELECT n, pg_temp.one(value, '1', '1', 2020 + n) FROM noise ORDER BY n;
 SELECT count(*), min(char_length(r.bucket_value)), min(octet_length(r.bucket_value)), bool_and(r.bucket_value = value) FROM noise, claims.get_record('ROUTES', value) r;
 SELECT count(*) FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 1, 'value', value)) FROM noise));
-SELECT t.call(format('SELECT claims.begin_update(2, %L)', jsonb_build_array(t.claim((SELECT value FROM noise WHERE n = 0))))) ~ '^(55P03|  DETAIL|  HINT)';
+SELECT left(c, 5) FROM t.call(format('SELECT claims.begin_update(2, %L)', jsonb_build_array(t.claim((SELECT value FROM noise WHERE n = 0))))) c LIMIT 1;
 SELECT bool_and(claims.commit_update(1, t.u(2020 + n))) FROM noise;
-SELECT bool_and(c->>'reason' = 'taken' AND c->'bucket'->>'value' = value) FROM noise, LATERAL claims.try_begin_update(2, jsonb_build_array(t.claim(value))) b, jsonb_array_elements(b.conflicts) c;
+SELECT bool_and(c->>'reason' = 'taken' AND c->'bucket'->>'value' = noise.value), count(*) FROM noise, LATERAL claims.try_begin_update(2, jsonb_build_array(t.claim(noise.value))) b, jsonb_array_elements(b.conflicts) c;
 SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2030))', '[]', (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', value))) FROM noise)));
 SELECT claims.commit_update(1, t.u(2030));
 SELECT count(*) FROM noise, claims.get_record('ROUTES', value) r;
@@ -34,10 +34,10 @@ SELECT pg_temp.one('ids2', repeat('x', 129), '1', 2041);
 SELECT pg_temp.one('ids2', '1', repeat('x', 129), 2042);
 SELECT pg_temp.one('ids2', '1', repeat('😀', 129), 2043);
 -- 100 MB
-SELECT pg_temp.one(repeat('x', 100 * 1024 * 1024), '1', '1', 2044);
-SELECT pg_temp.one('x', repeat('x', 100 * 1024 * 1024), '1', 2045);
-SELECT left(t.call(format('SELECT claims.begin_update(1, %L)', jsonb_build_array(jsonb_build_object(repeat('k', 10 * 1024 * 1024), 1)))), 100) ~ '^(22023|  )';
-SELECT left(t.call(format('SELECT claims.begin_update(1, %L)', jsonb_build_array(t.claim('x', repeat('T', 10 * 1024 * 1024))))), 100) ~ '^(22023|  )';
+SELECT t.call('SELECT claims.begin_update(1, jsonb_set(t.creates(''x''), ''{0,bucket,value}'', to_jsonb(repeat(''x'', 100 * 1024 * 1024))))');
+SELECT pg_temp.one('x', repeat('x', 10 * 1024 * 1024), '1', 2045);
+SELECT left(c, 5), length(c) < 300 FROM t.call(format('SELECT claims.begin_update(1, %L)', jsonb_build_array(jsonb_build_object(repeat('k', 10 * 1024 * 1024), 1)))) c LIMIT 1;
+SELECT left(c, 5), length(c) < 300 FROM t.call(format('SELECT claims.begin_update(1, %L)', jsonb_build_array(t.claim('x', repeat('T', 10 * 1024 * 1024))))) c LIMIT 1;
 -- an error repeats only so much of what it complains of
 SELECT bool_and(length(c) < 2000) FROM t.call(format('SELECT claims.begin_update(1, %L)', jsonb_build_array(t.claim('x', repeat('T', 1000000))))) c;
 SELECT bool_and(length(c) < 2000) FROM t.call(format('SELECT claims.begin_update(1, %L)', jsonb_build_array(jsonb_build_object(repeat('k', 1000000), 1)))) c;
@@ -51,7 +51,7 @@ SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2051))', t.creat
 SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2051))', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 500) n)), t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 500) n))));
 SELECT t.call(format('SELECT claims.begin_update(1, %L, %L)', '[]', t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1001) n))));
 SELECT t.call(format('SELECT conflicts FROM claims.try_begin_update(1, %L)', t.creates(VARIADIC ARRAY(SELECT 'k' || n FROM generate_series(1, 1001) n))));
-SELECT t.call(format('SELECT claims.begin_update(1, %L)', (SELECT jsonb_agg(n) FROM generate_series(1, 100000) n))) ~ '^(22023|54000|  )';
+SELECT left(c, 5) FROM t.call(format('SELECT claims.begin_update(1, %L)', (SELECT jsonb_agg(n) FROM generate_series(1, 100000) n))) c LIMIT 1;
 -- an admin changes it
 SET claims.max_batch_size = 2;
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('x', 'y'), lease_uuid => t.u(2052))$$);

@@ -9,65 +9,71 @@ SELECT claims.begin_update(2, t.creates('their coming'), lease_uuid => t.u(1801)
 SELECT claims.begin_update(1, t.creates('settled'), lease_uuid => t.u(1802)), claims.rollback_update(1, t.u(1802));
 SELECT count(*) FROM claims.check();
 -- Damage is done to the tables without their constraints: `check` must not rely on them. Each damage is undone by its ROLLBACK.
-CREATE FUNCTION pg_temp.damage(statement text, OUT touched bigint, OUT violations bigint) LANGUAGE plpgsql AS $$
-DECLARE c record;
+CREATE FUNCTION pg_temp.damage(statement text) RETURNS TABLE (touched bigint, problem text, violations bigint) LANGUAGE plpgsql AS $$
+DECLARE c record; n bigint; found jsonb;
 BEGIN
     BEGIN
         FOR c IN SELECT conrelid::regclass AS r, conname FROM pg_constraint WHERE conrelid IN ('claims.claims'::regclass, 'claims.claim_leases'::regclass) AND contype IN ('c', 'u', 'p') LOOP
             EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.r, c.conname);
         END LOOP;
-        FOR c IN SELECT indexrelid::regclass AS i FROM pg_index WHERE indrelid = 'claims.claims'::regclass AND indisunique LOOP
-            EXECUTE format('DROP INDEX %s', c.i);
-        END LOOP;
+        IF statement LIKE 'INSERT INTO claims.claims %' THEN -- a bucket twice
+            FOR c IN SELECT indexrelid::regclass AS i FROM pg_index WHERE indrelid = 'claims.claims'::regclass AND indisunique LOOP
+                EXECUTE format('DROP INDEX %s', c.i);
+            END LOOP;
+        END IF;
         EXECUTE statement;
-        GET DIAGNOSTICS touched = ROW_COUNT;
-        SELECT count(*) INTO violations FROM claims.check();
+        GET DIAGNOSTICS n = ROW_COUNT;
+        SELECT jsonb_agg(to_jsonb(k)) INTO found FROM claims.check() k;
         RAISE 'undo' USING ERRCODE = 'ZZ000';
     EXCEPTION WHEN SQLSTATE 'ZZ000' THEN NULL;
     END;
+    RETURN QUERY SELECT n, coalesce(p.problem, 'none'), count(p.problem) FROM (SELECT 1) one
+        LEFT JOIN (SELECT k->>'problem' AS problem FROM jsonb_array_elements(found) k) p ON true GROUP BY p.problem ORDER BY p.problem COLLATE "C";
 END $$;
 SELECT * FROM pg_temp.damage('SELECT 1');
+-- the unique index alone, gone
+SELECT * FROM pg_temp.damage($$INSERT INTO claims.claims SELECT * FROM claims.claims WHERE false$$);
 -- lease_uuid is NULL exactly when status is 1
 SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 2 WHERE bucket_value = 'active'$$);
 SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 3 WHERE bucket_value = 'active'$$);
 SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 0 WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 1 WHERE bucket_value = 'coming'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = NULL WHERE bucket_value = 'coming'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1800) WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 0 WHERE bucket_value = 'coming'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 4 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 1 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = NULL WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1800) WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 0 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 4 WHERE bucket_value = 'coming'$$);
 -- every lease_uuid names an outstanding lease of the same cell
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1899), status = 2 WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$DELETE FROM claims.claim_leases WHERE uuid = t.u(1801)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1802), status = 3 WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1801), status = 3 WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET creator_id = 2 WHERE bucket_value = 'coming'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET creator_id = 1 WHERE uuid = t.u(1801)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1801) WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1899), status = 2 WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$DELETE FROM claims.claim_leases WHERE uuid = t.u(1801)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1802), status = 3 WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1801), status = 3 WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET creator_id = 2 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET creator_id = 1 WHERE uuid = t.u(1801)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1801) WHERE bucket_value = 'coming'$$);
 -- every outstanding lease holds exactly the claims that its payload names: one is gone, one is too many, one is of the other kind
-SELECT violations > 0 FROM pg_temp.damage($$DELETE FROM claims.claims WHERE bucket_value = 'coming2'$$);
-SELECT violations > 0 FROM pg_temp.damage($$DELETE FROM claims.claims WHERE bucket_value = 'going'$$);
-SELECT violations > 0 FROM pg_temp.damage($$DELETE FROM claims.claims WHERE lease_uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 1, lease_uuid = NULL WHERE bucket_value = 'going'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 3, lease_uuid = t.u(1800) WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 2, lease_uuid = t.u(1800) WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 3 WHERE bucket_value = 'coming'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET status = 2 WHERE bucket_value = 'going'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET bucket_value = 'else' WHERE bucket_value = 'coming'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claims SET bucket_type = 4 WHERE bucket_value = 'coming'$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = payload #- '{create_records,0}' WHERE uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = payload #- '{destroy_records,0}' WHERE uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = jsonb_set(payload, '{create_records}', payload->'create_records' || payload->'create_records'->0 || t.claim('nowhere')) WHERE uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '{}' WHERE uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = 'null' WHERE uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '[{"create_records": 7}]' WHERE uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '{"create_records": "x", "destroy_records": {"a": 1}}' WHERE uuid = t.u(1800)$$);
-SELECT violations > 0 FROM pg_temp.damage($$INSERT INTO claims.claim_leases SELECT (jsonb_populate_record(l, jsonb_build_object('uuid', t.u(1890)))).* FROM claims.claim_leases l WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$DELETE FROM claims.claims WHERE bucket_value = 'coming2'$$);
+SELECT * FROM pg_temp.damage($$DELETE FROM claims.claims WHERE bucket_value = 'going'$$);
+SELECT * FROM pg_temp.damage($$DELETE FROM claims.claims WHERE lease_uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 1, lease_uuid = NULL WHERE bucket_value = 'going'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 3, lease_uuid = t.u(1800) WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 2, lease_uuid = t.u(1800) WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 3 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 2 WHERE bucket_value = 'going'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET bucket_value = 'else' WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET bucket_type = 4 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = payload #- '{create_records,0}' WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = payload #- '{destroy_records,0}' WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = jsonb_set(payload, '{create_records}', (payload->'create_records') || t.claim('nowhere')) WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '{}' WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = 'null' WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '[{"create_records": 7}]' WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '{"create_records": "x", "destroy_records": {"a": 1}}' WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$INSERT INTO claims.claim_leases SELECT (jsonb_populate_record(l, jsonb_build_object('uuid', t.u(1890)))).* FROM claims.claim_leases l WHERE uuid = t.u(1800)$$);
 -- every bucket occurs once
-SELECT violations > 0 FROM pg_temp.damage($$INSERT INTO claims.claims SELECT * FROM claims.claims WHERE bucket_value = 'active'$$);
-SELECT violations > 0 FROM pg_temp.damage($$INSERT INTO claims.claims SELECT (jsonb_populate_record(c, jsonb_build_object('creator_id', 2, 'uuid', t.u(1891)))).* FROM claims.claims c WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$INSERT INTO claims.claims SELECT * FROM claims.claims WHERE bucket_value = 'active'$$);
+SELECT * FROM pg_temp.damage($$INSERT INTO claims.claims SELECT (jsonb_populate_record(c, jsonb_build_object('creator_id', 2, 'uuid', t.u(1891)))).* FROM claims.claims c WHERE bucket_value = 'active'$$);
 -- two damages are two rows at least
-SELECT violations >= 2 FROM pg_temp.damage($$UPDATE claims.claims SET status = 2 WHERE bucket_value IN ('active', 'theirs')$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET status = 2 WHERE bucket_value IN ('active', 'theirs')$$);
 -- what a row looks like
 BEGIN;
 DO $$ DECLARE c name; BEGIN FOR c IN SELECT conname FROM pg_constraint WHERE conrelid = 'claims.claims'::regclass AND contype = 'c' LOOP EXECUTE format('ALTER TABLE claims.claims DROP CONSTRAINT %I', c); END LOOP; END $$;
@@ -77,10 +83,12 @@ SELECT * FROM claims.check();
 UPDATE claims.claims SET status = 1 WHERE bucket_value = 'active';
 SELECT count(*) FROM claims.check();
 ROLLBACK;
--- the constraints refuse what they can by themselves
-SELECT t.call($$UPDATE claims.claims SET status = 2 WHERE bucket_value = 'active'$$) ~ '^23514';
-SELECT t.call($$UPDATE claims.claims SET lease_uuid = t.u(1800) WHERE bucket_value = 'active'$$) ~ '^23514';
-SELECT t.call($$INSERT INTO claims.claims SELECT (jsonb_populate_record(c, jsonb_build_object('uuid', t.u(1891)))).* FROM claims.claims c WHERE bucket_value = 'active'$$) ~ '^23505';
+-- the unique index refuses the second one by itself
+SELECT left(c, 5) FROM t.call($$INSERT INTO claims.claims SELECT (jsonb_populate_record(c, jsonb_build_object('uuid', t.u(1891)))).* FROM claims.claims c WHERE bucket_value = 'active'$$) c LIMIT 1;
+-- a page of damage is a page of rows: one for each
+SELECT t.have(1, VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 100) n));
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET lease_uuid = t.u(1899), status = 2 WHERE bucket_value ~ '^n\d'$$);
+SELECT count(*) FROM claims.check();
 -- it only reads
 BEGIN READ ONLY;
 SELECT count(*) FROM claims.check();

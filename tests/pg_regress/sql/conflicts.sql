@@ -30,7 +30,7 @@ SELECT claims.rollback_update(1, t.u(1102));
 
 -- all together, in the batch's order; the first row of the table gives the SQLSTATE
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('z-ok', 'their lease', 'theirs', 'a-ok', 'mine', 'theirs2'),
-    t.destroys('nothing', 'mine2', 'theirs3', 'mine', 'absent'))$$);
+    t.destroys('nothing', 'mine2', 'theirs3', 'absent'))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('theirs'), t.destroys('theirs3'))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('their lease'), t.destroys('nothing', 'theirs3'))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('theirs', 'their lease'), t.destroys('nothing'))$$);

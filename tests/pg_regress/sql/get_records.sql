@@ -40,3 +40,6 @@ COMMIT;
 SELECT t.have(1, VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n));
 SELECT array_agg(bucket_value ORDER BY o) = (SELECT array_agg('n' || n ORDER BY md5(n::text)) FROM generate_series(1, 1000) n)
   FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 'ROUTES', 'value', 'n' || n) ORDER BY md5(n::text)) FROM generate_series(1, 1000) n)) WITH ORDINALITY r(uuid, bucket_type, bucket_value, a, b, c, d, e, f, g, h, i, j, k, o);
+-- there is a limit on it
+SELECT left(c, 5) FROM t.call($$SELECT count(*) FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 1, 'value', 'n' || n)) FROM generate_series(1, 100000) n))$$) c LIMIT 1;
+SELECT 1;

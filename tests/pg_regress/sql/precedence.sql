@@ -16,6 +16,9 @@ SELECT pg_temp.state($$SELECT claims.begin_update(2, '[{}]', NULL, t.u(2202))$$)
 SELECT pg_temp.state($$SELECT claims.commit_update(2, NULL)$$);
 SELECT pg_temp.state($$SELECT claims.rollback_update(77, NULL)$$);
 SELECT pg_temp.state($$SELECT * FROM claims.settle_leases(2, NULL)$$);
+SELECT pg_temp.state($$SELECT claims.lease_outcome(2, NULL)$$);
+SELECT pg_temp.state($$SELECT * FROM claims.list_leases(2, max_results => NULL)$$);
+SELECT pg_temp.state($$SELECT * FROM claims.list_records(2, max_results => NULL)$$);
 -- the right to the cell before the batch
 SELECT pg_temp.state($$SELECT claims.begin_update(2, '[{}]')$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(2, '[]')$$);

@@ -97,16 +97,32 @@ RESET SESSION AUTHORIZATION;
 -- no identity comes from a setting, whatever it is called
 SET SESSION AUTHORIZATION regress_claims_one;
 BEGIN;
-SELECT t.call(format('SET LOCAL %s = %L', s, v)) FROM unnest(ARRAY['claims.cell_id', 'claims.cell', 'claims.role', 'claims.role_name', 'claims.admin', 'claims.is_admin', 'claims.caller', 'claims.current_cell', 'claims.user']) s, unnest(ARRAY['2']) v;
+SELECT t.call(format('SET LOCAL %s = %L', s, v)) FROM unnest(ARRAY['claims.cell_id', 'claims.cell', 'claims.role', 'claims.role_name', 'claims.admin', 'claims.is_admin', 'claims.caller', 'claims.current_cell']) s, unnest(ARRAY['2']) v;
 SELECT t.calls(2, t.u(2401));
 SELECT t.call($$SELECT claims.list_leases(NULL)$$);
 ROLLBACK;
 -- every setting of the extension that a cell may change, changed: still no
 BEGIN;
-SELECT count(t.call(format('SET LOCAL %s = %L', name, coalesce(max_val, 'on')))) > 0 FROM pg_settings WHERE name LIKE 'claims.%';
+SELECT count(c) > 0 FROM pg_settings, t.call(format('SET LOCAL %s = %L', name, coalesce(max_val, 'on'))) c WHERE name LIKE 'claims.%';
 SELECT t.calls(2, t.u(2401));
 ROLLBACK;
 RESET SESSION AUTHORIZATION;
+
+-- in a parallel worker the caller is who he is
+\set SHOW_CONTEXT never
+BEGIN;
+SELECT set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+SET LOCAL SESSION AUTHORIZATION regress_claims_one;
+SELECT bucket_value FROM claims.list_records(1);
+SELECT bucket_value FROM claims.get_record('ROUTES', 'b');
+SELECT t.call($$SELECT bucket_value FROM claims.list_records(2)$$);
+SELECT claims.lease_outcome(1, t.u(2400));
+SAVEPOINT s;
+SELECT bucket_value FROM claims.list_records(2);
+ROLLBACK TO s;
+SELECT claims.list_leases(NULL);
+ROLLBACK;
+\set SHOW_CONTEXT errors
 
 -- tables are closed to cells, routers and nobody
 CREATE FUNCTION t.as_role(role name, statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$

@@ -80,6 +80,32 @@ SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT claims.begin_update(3, t.creates('a'))$$);
 RESET SESSION AUTHORIZATION;
 
+-- a cell whose role was dropped: its claims stay, administrators still act for it, nobody else does
+BEGIN;
+CREATE ROLE regress_claims_three;
+SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_three', 'Cell Three')$$);
+SELECT t.call($$SELECT claims.begin_update(3, t.creates('orphan'), lease_uuid => t.u(210))$$);
+DROP OWNED BY regress_claims_three;
+DROP ROLE regress_claims_three;
+SELECT t.call($$SELECT claims.commit_update(3, t.u(210))$$);
+SELECT cell_id, cell_name FROM claims.get_record('ROUTES', 'orphan');
+SET LOCAL SESSION AUTHORIZATION regress_claims_one;
+SELECT t.call($$SELECT claims.lease_outcome(3, t.u(210))$$);
+RESET SESSION AUTHORIZATION;
+SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_nobody')$$);
+SET LOCAL SESSION AUTHORIZATION regress_claims_nobody;
+SELECT t.call($$SELECT claims.lease_outcome(3, t.u(210))$$);
+RESET SESSION AUTHORIZATION;
+ROLLBACK;
+-- a superuser's role, a role that is an administrator, PUBLIC
+BEGIN;
+SELECT t.call($$SELECT claims.register_cell(3, 'postgres')$$);
+SET LOCAL SESSION AUTHORIZATION regress_claims_one;
+SELECT t.call($$SELECT claims.lease_outcome(3, t.u(210))$$);
+RESET SESSION AUTHORIZATION;
+SELECT t.call($$SELECT claims.register_cell(4, 'public')$$);
+ROLLBACK;
+
 -- the admin's role need not be a superuser
 SET SESSION AUTHORIZATION regress_claims_admin;
 BEGIN;

@@ -71,6 +71,13 @@ SELECT * FROM t.state();
 SELECT t.call($$SELECT claims.rollback_update(1, t.u(402))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('r'), lease_uuid => t.u(402))$$);
 SELECT t.call($$SELECT claims.begin_update(2, t.creates('r'), lease_uuid => t.u(402))$$);
+-- the local transaction's id is part of the request
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('c'), '[]', t.u(405), '700')$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('c'), '[]', t.u(405), '700')$$);
+SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, t.creates('c'), '[]', t.u(405), '701')$$) c LIMIT 1;
+SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, t.creates('c'), '[]', t.u(405))$$) c LIMIT 1;
+SELECT cell_xid FROM claims.list_leases(1) WHERE lease_uuid = t.u(405);
+SELECT claims.rollback_update(1, t.u(405));
 -- two leases in one transaction, the second a repeat
 BEGIN;
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('x'), lease_uuid => t.u(403))$$);

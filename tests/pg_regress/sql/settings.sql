@@ -59,7 +59,7 @@ SET LOCAL lock_timeout = '1234ms';
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('c'), lease_uuid => t.u(2603))$$);
 SHOW lock_timeout;
 SAVEPOINT s;
-SELECT claims.begin_update(1, t.creates('c'));
+SELECT claims.begin_update(1, t.creates('a'));
 ROLLBACK TO s;
 SHOW lock_timeout;
 SELECT claims.commit_update(1, t.u(2603));

@@ -5,11 +5,11 @@
 SELECT t.clean();
 -- values that some comparison somewhere takes for the same
 CREATE TEMP TABLE v (n int, value text);
-INSERT INTO v VALUES (1, 'name'), (2, 'Name'), (3, 'NAME'), (4, 'name '), (5, ' name'), (6, 'name' || chr(0x200B)), (7, 'naḿe'), (8, 'nam' || chr(0x0301) || 'e'),
+INSERT INTO v VALUES (1, 'name'), (2, 'Name'), (3, 'NAME'), (4, 'name '), (5, ' name'), (6, 'name' || chr(8203)), (7, 'naḿe'), (8, 'nam' || chr(769) || 'e'),
     (9, 'straße'), (10, 'strasse'), (11, 'STRASSE'), (12, 'ﬁ'), (13, 'fi'), (14, 'a-b'), (15, 'ab'), (16, 'a b'), (17, '1'), (18, '01'), (19, '1.0'), (20, 'ı'), (21, 'i'), (22, 'İ'),
     (23, E'\\'), (24, E'\\\\'), (25, '"'), (26, ''''), (27, E'\n'), (28, E'\r\n'), (29, E'\t'), (30, '%'), (31, '_'), (32, '{}'), (33, 'null'), (34, 'NULL'), (35, '$1'),
-    (36, chr(1)), (37, chr(127)), (38, chr(0xFFFE)), (39, chr(0xFFFF)), (40, chr(0x10FFFF)), (41, chr(0xE000)), (42, chr(0x1F600)), (43, chr(0x202E) || 'abc'), (44, E'\\u0041'), (45, 'A'),
-    (46, 'К'), (47, 'K'), (48, chr(0x212A)), (49, ' '), (50, chr(0x00A0)), (51, chr(0xFEFF)), (52, '/'), (53, '//'), (54, ','), (55, '(1,a)'), (56, 'group/project'), (57, 'group'), (58, 'a' || chr(0xAD) || 'b');
+    (36, chr(1)), (37, chr(127)), (38, chr(65534)), (39, chr(65535)), (40, chr(1114111)), (41, chr(57344)), (42, chr(128512)), (43, chr(8238) || 'abc'), (44, E'\\u0041'), (45, 'A'),
+    (46, 'К'), (47, 'K'), (48, chr(8490)), (49, ' '), (50, chr(160)), (51, chr(65279)), (52, '/'), (53, '//'), (54, ','), (55, '(1,a)'), (56, 'group/project'), (57, 'group'), (58, 'a' || chr(173) || 'b');
 SELECT count(*), count(DISTINCT value COLLATE "C") FROM v;
 SELECT t.call($$SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim(value) ORDER BY n) FROM v), lease_uuid => t.u(2300))$$);
 SELECT claims.commit_update(1, t.u(2300));
@@ -30,9 +30,9 @@ SELECT count(*), bool_and(v.n % 2 = 1) FROM claims.claims JOIN v ON value = buck
 -- ids in all their forms: numbers and strings are the same, other spellings of a number are not
 SELECT t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": 7}, "source": {"type": 3, "id": "7"}}]', lease_uuid => t.u(2302))$$);
 SELECT t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": "7"}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(2302))$$);
-SELECT left(t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": "07"}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(2302))$$), 5);
-SELECT left(t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": "+7"}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(2302))$$), 5);
-SELECT left(t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": " 7"}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(2302))$$), 5);
+SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": "07"}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(2302))$$) c LIMIT 1;
+SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": "+7"}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(2302))$$) c LIMIT 1;
+SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": " 7"}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(2302))$$) c LIMIT 1;
 SELECT subject_id, source_id FROM claims.get_record('ROUTES', 'n');
 -- numbers written otherwise are the same integer
 SELECT t.call($$SELECT claims.begin_update(1, '[{"bucket": {"type": 1, "value": "n"}, "subject": {"type": 2, "id": 7e0}, "source": {"type": 3, "id": 0.7e1}}]', lease_uuid => t.u(2302))$$);

@@ -63,7 +63,7 @@ impl World {
     pub fn name_of(&mut self, cell: &Member) -> Result<String> {
         let row = self.admin.query_opt(
             "SELECT bucket_value FROM claims.claims WHERE creator_id = $1 AND status = 1 \
-             ORDER BY bucket_value = ANY ($2) DESC, length(bucket_value), bucket_value LIMIT 1",
+             ORDER BY bucket_value = ANY ($2) DESC, length(bucket_value) < 5, length(bucket_value), bucket_value LIMIT 1",
             &[&cell.id, &self.contested],
         )?;
         Ok(row.with_context(|| format!("cell {} won nothing", cell.name))?.get(0))

@@ -7,13 +7,18 @@ use crate::server::Server;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// The argument that makes this program the cell that dies.
 pub const DYING: &str = "--dying-cell";
 
+/// How long the cell is gone.
+const RESTART: Duration = Duration::from_secs(2);
+
 /// What the dying cell wanted: three new routes.
-const ROUTES: [&str; 3] = ["acme", "acme/website", "acme/shop"];
+const ROUTES: [&str; 3] = ["new-team", "new-team/website", "new-team/shop"];
 
 /// The cell's own table; its first route is there already, so the local part must fail.
 const LOCAL: &str = "CREATE TABLE routes (id bigint PRIMARY KEY, path text NOT NULL UNIQUE, owner text NOT NULL)";
@@ -30,6 +35,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.expect(held, &format!("{} is held by the dead cell's lease; north is told to come back later", ROUTES[0]));
     screen.blank();
 
+    thread::sleep(RESTART);
     screen.say("South is started again and asks list_leases what it left behind:");
     let mut south = SOUTH.connect(&world.server)?;
     let listed = south.list_all()?;
@@ -91,7 +97,7 @@ pub fn dying_cell() -> Result<bool> {
     let mut transaction = local.transaction()?;
     for (id, path) in ROUTES.iter().enumerate() {
         // The last route has no owner: the row violates a constraint.
-        let owner = (id + 1 < ROUTES.len()).then_some("acme");
+        let owner = (id + 1 < ROUTES.len()).then_some("somebody");
         let saved = transaction.execute("INSERT INTO routes VALUES ($1, $2, $3)", &[&(id as i64), path, &owner]);
         if let Some(error) = saved.err().as_ref().and_then(|e| e.as_db_error()) {
             println!("ERROR {}: {}", error.code().code(), error.message());

@@ -5,6 +5,7 @@ use super::screen::{Screen, thousands};
 use anyhow::Result;
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
+    screen.say("The claims that the shared database keeps now:");
     let mut rows = Vec::new();
     for member in &CELLS {
         let claims = world.count(&format!("SELECT count(*) FROM claims.claims WHERE creator_id = {}", member.id))?;

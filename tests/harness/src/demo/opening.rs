@@ -16,11 +16,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
          in all cells together is claimed in a database that they share, under a role that each cell has for \
          itself. The cells have no right to touch the tables; they call functions.",
     );
-    let rows = world.admin.query(
-        "SELECT cell_id::text, name, role FROM (SELECT cell_id, name, role_name::text AS role FROM claims.cells) c \
-         ORDER BY cell_id",
-        &[],
-    )?;
+    let rows = world.admin.query("SELECT cell_id::text, name, role::text FROM claims.cells ORDER BY cell_id", &[])?;
     let rows: Vec<Vec<String>> =
         rows.iter().map(|r| (0..3).map(|i| r.get::<_, Option<String>>(i).unwrap_or_default()).collect()).collect();
     screen.table(&["cell", "name", "role"], &rows);

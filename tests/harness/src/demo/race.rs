@@ -9,12 +9,16 @@ use crate::cell::Cell;
 use crate::failure::{Conflict, Failure};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const BATCH: usize = 10;
 const CONNECTIONS: usize = 2;
+
+/// How many names of the list a cell may be ahead of the other one: they read the same list, and whoever
+/// were ahead for good would win everything.
+const LEAD: usize = 30;
 
 /// How long a name with a temporary conflict rests before it is tried again.
 const REST: Duration = Duration::from_millis(20);
@@ -22,18 +26,22 @@ const REST: Duration = Duration::from_millis(20);
 /// What the connections of the race share.
 struct Track<'a> {
     input: &'a Input,
-    /// How far each cell is in its list.
+    /// How far each cell is in its share.
     next: [AtomicUsize; 2],
+    /// How far that is in the list of all names.
+    place: [AtomicUsize; 2],
     won: [AtomicU64; 2],
     conflicts: AtomicU64,
+    failed: AtomicBool,
 }
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     let input = names::load();
     screen.say(&format!(
-        "{} names: {}. Each cell wants its share, and {} of them are wanted by both. Each cell works with {} \
-         connections in batches of {}: begin_update, then commit_update. A name that the other cell has is \
-         given up; one that is only held for a moment is tried again.",
+        "{} names: {}. Each cell wants its share, and {} of them are wanted by both. Both read the list from top to \
+         bottom, side by side, with {} connections each and in batches of {}: begin_update, then \
+         commit_update. A name that the other cell has is given up; one that is only held for a moment is \
+         tried again.",
         thousands(input.names.len() as u64),
         input.origin,
         thousands(input.contested as u64),
@@ -51,7 +59,14 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
 
 /// Runs all connections to the end and adds up what each cell counted.
 fn run(screen: &mut Screen, world: &World, input: &Input) -> Result<[Tally; 2]> {
-    let track = Track { input, next: Default::default(), won: Default::default(), conflicts: AtomicU64::new(0) };
+    let track = Track {
+        input,
+        next: Default::default(),
+        place: Default::default(),
+        won: Default::default(),
+        conflicts: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
+    };
     let track = &track;
     thread::scope(|scope| {
         let mut workers = Vec::new();
@@ -90,20 +105,27 @@ fn position(track: &Track) -> String {
     )
 }
 
-/// One connection: fresh names and rested ones, batch by batch, until neither is left.
-fn claim_all(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
+/// One connection, from start to end; an error ends the race for all.
+fn claim_all(track: &Track, side: usize, conn: Cell) -> Result<Tally> {
+    let tally = claim_share(track, side, conn);
+    track.failed.fetch_or(tally.is_err(), Relaxed);
+    tally
+}
+
+/// Fresh names and rested ones, batch by batch, until neither is left.
+fn claim_share(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut resting: VecDeque<(usize, Instant)> = VecDeque::new();
     let wanted = &track.input.wanted[side];
-    loop {
+    while !track.failed.load(Relaxed) {
         let mut batch: Vec<usize> = Vec::with_capacity(BATCH);
         while batch.len() < BATCH && resting.front().is_some_and(|(_, until)| *until <= Instant::now()) {
             batch.extend(resting.pop_front().map(|(index, _)| index));
         }
-        tally.retried += batch.len() as u64;
         let need = BATCH - batch.len();
         let from = track.next[side].fetch_add(need, Relaxed).min(wanted.len());
         batch.extend(&wanted[from..(from + need).min(wanted.len())]);
+        keep_pace(track, side, wanted.get(from + need).copied().unwrap_or(usize::MAX));
         if batch.is_empty() {
             match resting.front() {
                 None => return Ok(tally),
@@ -113,6 +135,17 @@ fn claim_all(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
         }
         let later = claim(track, side, &mut conn, batch, &mut tally)?;
         resting.extend(later.into_iter().map(|index| (index, Instant::now() + REST)));
+    }
+    Ok(tally)
+}
+
+/// Waits until the other cell is nearly as far.
+fn keep_pace(track: &Track, side: usize, place: usize) {
+    track.place[side].fetch_max(place, Relaxed);
+    while !track.failed.load(Relaxed)
+        && track.place[1 - side].load(Relaxed).saturating_add(LEAD) < place.min(track.input.names.len())
+    {
+        thread::sleep(Duration::from_micros(200));
     }
 }
 

@@ -118,7 +118,7 @@ impl Screen {
     }
 }
 
-/// Breaks a text into lines at spaces; a word longer than a line is cut.
+/// Breaks a text into lines at spaces; a word longer than a line is cut, after a comma where it has one.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -128,7 +128,8 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
             lines.push(std::mem::take(&mut line));
         }
         while word.len() > width {
-            let rest = word.split_off(width);
+            let comma = word[..width].iter().rposition(|c| *c == ',');
+            let rest = word.split_off(comma.map_or(width, |at| at + 1));
             lines.push(word.into_iter().collect());
             word = rest;
         }
@@ -169,5 +170,6 @@ mod tests {
     fn lines_break_at_spaces_and_long_words_are_cut() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefghij k", 4), ["abcd", "efgh", "ij k"]);
+        assert_eq!(wrap("a,bc,defg", 6), ["a,bc,", "defg"]);
     }
 }

@@ -10,8 +10,6 @@ pub struct Tally {
     pub batches: u64,
     /// Times each reason stood in the way of a name.
     pub conflicts: BTreeMap<String, u64>,
-    /// Names tried again after a temporary conflict.
-    pub retried: u64,
     pub slowest: Duration,
 }
 
@@ -20,7 +18,6 @@ impl Tally {
         self.won += other.won;
         self.lost += other.lost;
         self.batches += other.batches;
-        self.retried += other.retried;
         self.slowest = self.slowest.max(other.slowest);
         for (reason, n) in &other.conflicts {
             *self.conflicts.entry(reason.clone()).or_default() += n;

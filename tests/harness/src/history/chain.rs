@@ -73,11 +73,11 @@ fn step(bucket: &str, chain: &mut Chain, link: Link) {
             tenure.lease
         ));
     }
-    enter(chain, holds, tenure.begin);
+    enter(chain, holds, Window::new(tenure.begin.lo, tenure.shown));
     enter(chain, leaves, tenure.end);
 }
 
-/// The state changes at some moment of the window.
+/// Clients see the state change at some moment of the window.
 fn enter(chain: &mut Chain, state: State, at: Window) {
     if let Some((_, extent)) = chain.segments.last_mut() {
         extent.hi = at.hi;

@@ -49,8 +49,9 @@ pub enum State {
 /// One fact about one lease.
 #[derive(Clone, Debug)]
 pub enum Deed {
-    /// The server acknowledged the begin; the buckets were held from some moment of the window on.
-    Begun { cell: i64, batch: Batch },
+    /// The server acknowledged the begin; the buckets were held from some moment of the window on. Others
+    /// see that at `shown` at the latest, when the transaction was known to have committed.
+    Begun { cell: i64, batch: Batch, shown: u64 },
     /// A begin was sent and its outcome never heard.
     BeginLost { cell: i64, batch: Batch },
     /// The server showed the lease as outstanding.

@@ -11,6 +11,8 @@ pub struct Tenure {
     pub cell: i64,
     pub batch: Batch,
     pub begin: Window,
+    /// By then others saw that it had begun.
+    pub shown: u64,
     pub end: Window,
     pub outcome: Outcome,
 }
@@ -35,12 +37,13 @@ pub fn merge(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Merged, String> {
             _ => Ok(Merged::Nothing),
         };
     };
-    let (begin, certain) = begin_of(deeds, outcome);
+    let (begin, shown, certain) = begin_of(deeds, outcome);
     let Some(outcome) = outcome else {
         return if certain { Err(format!("lease {lease} was begun and never ended")) } else { Ok(Merged::Nothing) };
     };
     let end = end_of(lease, deeds, outcome)?;
-    let tenure = Tenure { lease, cell, batch, begin: Window::new(begin.lo, begin.hi.min(end.hi)), end, outcome };
+    let begin = Window::new(begin.lo, begin.hi.min(end.hi));
+    let tenure = Tenure { lease, cell, batch, begin, shown: shown.min(end.hi), end, outcome };
     Ok(if certain { Merged::Held(tenure) } else { Merged::Maybe(tenure) })
 }
 
@@ -61,7 +64,7 @@ fn outcome_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<Outcome>, 
 fn subject_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<(i64, Batch)>, String> {
     let mut known: Option<(i64, &Batch)> = None;
     for (deed, _) in deeds {
-        let (Deed::Begun { cell, batch } | Deed::BeginLost { cell, batch }) = deed else { continue };
+        let (Deed::Begun { cell, batch, .. } | Deed::BeginLost { cell, batch }) = deed else { continue };
         if known.is_some_and(|k| k != (*cell, batch)) {
             return Err(format!("lease {lease} was begun with two different requests"));
         }
@@ -70,19 +73,22 @@ fn subject_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<(i64, Batc
     Ok(known.map(|(cell, batch)| (cell, batch.clone())))
 }
 
-/// When the buckets were taken, and whether they certainly were.
-fn begin_of(deeds: &[(Deed, Window)], outcome: Option<Outcome>) -> (Window, bool) {
+/// When the buckets were taken, by when others saw it, and whether they certainly were taken.
+fn begin_of(deeds: &[(Deed, Window)], outcome: Option<Outcome>) -> (Window, u64, bool) {
+    let mut seen = u64::MAX;
     let mut window = Window::new(u64::MAX, u64::MAX);
     let mut certain = outcome == Some(Outcome::Committed);
     for (deed, at) in deeds {
         match deed {
-            Deed::Begun { .. } => {
+            Deed::Begun { shown, .. } => {
+                seen = seen.min(*shown);
                 window = Window::new(window.lo.min(at.lo), window.hi.min(at.hi));
                 certain = true;
             }
             Deed::BeginLost { .. } => window.lo = window.lo.min(at.lo),
             Deed::Outstanding => {
                 window.hi = window.hi.min(at.hi);
+                seen = seen.min(at.hi);
                 certain = true;
             }
             Deed::Settled { outcome: Outcome::Committed, .. } | Deed::Told(Outcome::Committed) => {
@@ -91,7 +97,7 @@ fn begin_of(deeds: &[(Deed, Window)], outcome: Option<Outcome>) -> (Window, bool
             _ => {}
         }
     }
-    (window, certain)
+    (window, seen, certain)
 }
 
 /// When the lease ended: in the window of the call that did it, where that call is known.

@@ -26,11 +26,11 @@ impl Notes {
     }
 
     fn creates(self, lease: u128, cell: i64, bucket: &str, lo: u64, hi: u64) -> Self {
-        self.deed(lease, Deed::Begun { cell, batch: batch(&[bucket], &[]) }, lo, hi)
+        self.deed(lease, Deed::Begun { cell, batch: batch(&[bucket], &[]), shown: hi }, lo, hi)
     }
 
     fn destroys(self, lease: u128, cell: i64, bucket: &str, lo: u64, hi: u64) -> Self {
-        self.deed(lease, Deed::Begun { cell, batch: batch(&[], &[bucket]) }, lo, hi)
+        self.deed(lease, Deed::Begun { cell, batch: batch(&[], &[bucket]), shown: hi }, lo, hi)
     }
 
     fn ends(self, lease: u128, outcome: Outcome, lo: u64, hi: u64) -> Self {
@@ -241,4 +241,8 @@ fn sightings_must_be_possible() {
     handed_over().seen("x", State::Free, 41, 69).bad("cannot have been so");
     handed_over().seen("never", State::Active(1), 1, 2).bad("cannot have been so");
     handed_over().seen("x", State::Creating(2), 10, 70).bad("cannot have been so");
+    // Begun at 10 to 20 in a transaction that was known to have committed at 50: until then others see the old state.
+    let begun = Deed::Begun { cell: 1, batch: batch(&["x"], &[]), shown: 50 };
+    let late = Notes::default().deed(1, begun, 10, 20).ends(1, Committed, 60, 70).finally("x", State::Active(1));
+    late.seen("x", State::Free, 45, 46).good();
 }

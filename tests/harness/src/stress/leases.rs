@@ -90,7 +90,7 @@ impl Worker<'_> {
         let cell = self.cell;
         match (answer, uuid) {
             (Ok(Ok(uuid)), _) => {
-                self.notes.deed(uuid, Deed::Begun { cell, batch: batch.clone() }, at);
+                self.notes.deed(uuid, Deed::Begun { cell, batch: batch.clone(), shown: at.hi }, at);
                 self.board.book(cell).begun(Lease { uuid, batch });
             }
             (Ok(Err(conflicts)), _) => self.believe(&conflicts, at),
@@ -115,7 +115,7 @@ impl Worker<'_> {
     }
 
     /// `commit_update` or `rollback_update`, not judged yet. A refusal with 55000 tells the other outcome.
-    pub fn settle(&mut self, uuid: Uuid, outcome: Outcome, strict: bool) -> (Result<Deed, Failure>, Window) {
+    pub fn settle(&mut self, uuid: Uuid, outcome: Outcome, allows: Allows) -> (Result<Deed, Failure>, Window) {
         let (kind, other) = match outcome {
             Outcome::Committed => ("commit_update", Outcome::RolledBack),
             Outcome::RolledBack => ("rollback_update", Outcome::Committed),
@@ -128,7 +128,7 @@ impl Worker<'_> {
             Ok(first) => Ok(Deed::Settled { outcome, first }),
             Err(Failure::Refused(refusal)) if refusal.code == "55000" => Ok(Deed::Told(other)),
             Err(failure) => {
-                self.check(kind, &failure, Allows { serialization: strict, busy: true, codes: &[] });
+                self.check(kind, &failure, allows);
                 Err(failure)
             }
         };
@@ -137,7 +137,8 @@ impl Worker<'_> {
 
     /// Settles in a transaction of its own and notes what came of it.
     pub fn settle_noted(&mut self, lease: &Lease, outcome: Outcome) {
-        match self.settle(lease.uuid, outcome, self.strict) {
+        let allows = Allows { serialization: self.strict, busy: true, codes: &[] };
+        match self.settle(lease.uuid, outcome, allows) {
             (Ok(deed), at) => self.ended(lease, deed, at),
             (Err(Failure::Lost(_)), at) => self.notes.deed(lease.uuid, Deed::SettleLost(outcome), at),
             (Err(_), _) => {}

@@ -58,6 +58,8 @@ fn run(options: Options) -> Result<bool> {
     let server = Server::from_env()?;
     let mut admin = server.fresh_database(DATABASE)?;
     admin.batch_execute("CREATE EXTENSION claims").context("CREATE EXTENSION claims failed")?;
+    // Looks for deadlocks early: with some clients waiting, one would be noticed.
+    admin.batch_execute(&format!("ALTER DATABASE {DATABASE} SET deadlock_timeout = '3ms'"))?;
     for cell in 1..=CELLS as i64 {
         fresh_role(&mut admin, &role(cell))?;
         register_cell(&mut admin, cell, &role(cell), &format!("cell {cell}"))?;

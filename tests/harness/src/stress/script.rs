@@ -116,7 +116,7 @@ fn begin(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     let (answer, at, raised) = worker.begin_raising(&batch, uuid, allows);
     if let Ok(Ok(uuid)) = &answer {
         let lease = Lease { uuid: *uuid, batch: batch.clone() };
-        script.pending.push(Pending { lease, deed: Deed::Begun { cell, batch }, at });
+        script.pending.push(Pending { lease, deed: Deed::Begun { cell, batch, shown: at.hi }, at });
     }
     let _conflicts = answer?;
     if raised { Err(Stop::Refused) } else { Ok(()) }
@@ -134,7 +134,10 @@ fn choose(worker: &mut Worker, script: &Script) -> Option<Lease> {
 fn settle(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     let Some(lease) = choose(worker, script) else { return Ok(()) };
     let outcome = if worker.rng.random_bool(0.65) { Outcome::Committed } else { Outcome::RolledBack };
-    let (answer, at) = worker.settle(lease.uuid, outcome, script.strict);
+    let allows =
+        Allows { serialization: script.strict, busy: true, codes: if script.strict { &["P0002"] } else { &[] } };
+    // P0002: a lease that is younger than the snapshot.
+    let (answer, at) = worker.settle(lease.uuid, outcome, allows);
     let deed = answer?;
     // 55000 is an error: what it tells is noted by nobody, the transaction is over.
     if matches!(deed, Deed::Told(_)) {
@@ -200,8 +203,9 @@ fn finish(worker: &mut Worker, script: Script) {
 fn committed(worker: &mut Worker, pending: &[Pending], commit: Window) {
     for (place, p) in pending.iter().enumerate() {
         match &p.deed {
-            Deed::Begun { .. } => {
-                worker.notes.deed(p.lease.uuid, p.deed.clone(), p.at);
+            Deed::Begun { cell, batch, .. } => {
+                let deed = Deed::Begun { cell: *cell, batch: batch.clone(), shown: commit.hi };
+                worker.notes.deed(p.lease.uuid, deed, p.at);
                 worker.board.book(worker.cell).begun(p.lease.clone());
             }
             Deed::Settled { first: true, .. } => {
@@ -218,7 +222,7 @@ fn committed(worker: &mut Worker, pending: &[Pending], commit: Window) {
 fn unknown(worker: &mut Worker, pending: &[Pending]) {
     for p in pending {
         match &p.deed {
-            Deed::Begun { cell, batch } => {
+            Deed::Begun { cell, batch, .. } => {
                 let lost = Deed::BeginLost { cell: *cell, batch: batch.clone() };
                 worker.notes.deed(p.lease.uuid, lost, p.at);
                 worker.board.book(worker.cell).unresolved.push(p.lease.clone());

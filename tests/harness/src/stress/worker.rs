@@ -45,12 +45,14 @@ pub fn work(board: &Board, number: usize) -> Result<Notes> {
     Ok(worker.notes)
 }
 
-/// Connects under a random default isolation level; the saboteur may hit this, too.
+/// Connects under a random default isolation level and patience; the saboteur may hit this, too.
 fn connect(board: &Board, number: usize, cell: i64, rng: &mut StdRng) -> Result<(Cell, bool)> {
     let level = ["read committed", "read committed", "read committed", "repeatable read", "serializable"]
         [rng.random_range(0..5)];
     for _ in 0..100 {
-        let setting = format!("SET default_transaction_isolation = '{level}'");
+        let patience = if rng.random_bool(0.25) { rng.random_range(5..50) } else { 0 };
+        let setting =
+            format!("SET default_transaction_isolation = '{level}'; SET claims.wait_timeout = '{patience}ms'");
         let tried = Cell::connect(&board.server, super::DATABASE, cell, &role(cell));
         match tried.and_then(|mut conn| conn.run(&setting).map(|()| conn)) {
             Ok(conn) => {

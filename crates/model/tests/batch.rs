@@ -1,0 +1,217 @@
+//! What a batch may look like, and that its normal form is one.
+
+use claims_model::batch::stored_buckets;
+use claims_model::payload::{payload_text, request_digest};
+use claims_model::token::testing::Flat;
+use claims_model::{BadInput, Batch, Problem, TypeTable, Types};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn types() -> Types {
+    let table = |names: &[&str]| TypeTable::new((0..).zip(names.iter().map(|name| (*name).to_owned())));
+    Types {
+        bucket: table(&["UNSPECIFIED", "ROUTES", "ORGANIZATION_PATH"]),
+        subject: table(&["UNSPECIFIED", "ORGANIZATION", "GROUP"]),
+        source: table(&["UNSPECIFIED", "RAILS_TABLE_USERS", "RAILS_TABLE_EMAILS", "RAILS_TABLE_ROUTES"]),
+    }
+}
+
+const MAX_RECORDS: usize = 10;
+
+fn read<'a>(creates: &'a Value, destroys: &'a Value, types: &Types) -> Result<Batch<'a>, BadInput> {
+    Batch::read(&mut Flat::new(creates), &mut Flat::new(destroys), types, MAX_RECORDS)
+}
+
+fn record(value: &str) -> Value {
+    json!({
+        "bucket": {"type": "ROUTES", "value": value},
+        "subject": {"type": "GROUP", "id": 9970},
+        "source": {"type": "RAILS_TABLE_ROUTES", "rails_primary_key_id": 1}
+    })
+}
+
+/// The place and problem of a batch of one record, changed by `change`.
+fn problem_of(change: impl FnOnce(&mut Value)) -> (String, Problem) {
+    let mut bad = record("x");
+    change(&mut bad);
+    let creates = json!([record("first"), bad]);
+    let error = read(&creates, &json!([]), &types()).expect_err("must be refused");
+    (error.place, error.problem)
+}
+
+#[test]
+fn each_malformed_form_is_named_with_its_place() {
+    let wrong = |wanted, got| Problem::WrongType { wanted, got };
+    let cases: Vec<(&str, Problem, fn(&mut Value))> = vec![
+        ("create_records[1]", wrong("an object", "a string"), |r| *r = json!("x")),
+        ("create_records[1]", wrong("an object", "null"), |r| *r = Value::Null),
+        ("create_records[1]", wrong("an object", "an array"), |r| *r = json!([])),
+        ("create_records[1].bucket", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("bucket")))),
+        ("create_records[1].subject", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("subject")))),
+        ("create_records[1].source", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("source")))),
+        ("create_records[1].bucket.value", wrong("a string", "a number"), |r| r["bucket"]["value"] = json!(1)),
+        ("create_records[1].bucket.value", wrong("a string", "null"), |r| r["bucket"]["value"] = Value::Null),
+        ("create_records[1].bucket.value", wrong("a string", "an object"), |r| {
+            r["bucket"]["value"] = json!({"a": [1]})
+        }),
+        ("create_records[1].bucket.value", Problem::Empty, |r| r["bucket"]["value"] = json!("")),
+        ("create_records[1].bucket.value", Problem::TooLong { limit: 1024 }, |r| {
+            r["bucket"]["value"] = json!("😀".repeat(1025));
+        }),
+        ("create_records[1].subject.id", Problem::TooLong { limit: 128 }, |r| {
+            r["subject"]["id"] = json!("1".repeat(129))
+        }),
+        ("create_records[1].subject.id", Problem::NotAnInteger { got: "1.5".into() }, |r| {
+            r["subject"]["id"] = json!(1.5)
+        }),
+        ("create_records[1].subject.id", Problem::NotAnInteger { got: "9223372036854775808".into() }, |r| {
+            r["subject"]["id"] = json!(9_223_372_036_854_775_808_u64);
+        }),
+        ("create_records[1].subject.id", wrong("a string or a number", "a boolean"), |r| {
+            r["subject"]["id"] = json!(true)
+        }),
+        ("create_records[1].bucket.type", Problem::Unspecified { kind: "bucket" }, |r| {
+            r["bucket"]["type"] = json!("UNSPECIFIED");
+        }),
+        ("create_records[1].subject.type", Problem::Unspecified { kind: "subject" }, |r| {
+            r["subject"]["type"] = json!(0)
+        }),
+        ("create_records[1].source.type", Problem::UnknownType { kind: "source", got: "NONE".into() }, |r| {
+            r["source"]["type"] = json!("NONE");
+        }),
+        ("create_records[1].source.type", Problem::UnknownType { kind: "source", got: "-1".into() }, |r| {
+            r["source"]["type"] = json!(-1);
+        }),
+        ("create_records[1].more", Problem::UnknownKey { allowed: "bucket, subject, source" }, |r| {
+            r["more"] = json!(1)
+        }),
+        ("create_records[1].bucket.kind", Problem::UnknownKey { allowed: "type, value" }, |r| {
+            r["bucket"]["kind"] = json!(1)
+        }),
+        ("create_records[1].source.id", Problem::TwoSpellings { first: "rails_primary_key_id".into() }, |r| {
+            r["source"]["id"] = json!(1);
+        }),
+        ("create_records[1].bucket", Problem::Duplicate { first: "create_records[0].bucket".into() }, |r| {
+            r["bucket"]["value"] = json!("first");
+        }),
+    ];
+    for (place, problem, change) in cases {
+        let found = problem_of(change);
+        // Which of two spellings is the second depends on the order of the keys in the object.
+        if let (Problem::TwoSpellings { .. }, (at, Problem::TwoSpellings { .. })) = (&problem, &found) {
+            assert!(at.starts_with("create_records[1].source."), "{at}");
+            continue;
+        }
+        assert_eq!(found, (place.to_owned(), problem));
+    }
+}
+
+#[test]
+fn limits_count_both_lists_and_an_empty_batch_is_refused() {
+    let types = types();
+    let many =
+        |prefix: &str, count: usize| Value::Array((0..count).map(|at| record(&format!("{prefix}{at}"))).collect());
+    assert!(read(&many("a", 6), &many("b", 4), &types).is_ok());
+    let error = read(&many("a", 6), &many("b", 5), &types).expect_err("eleven are too many");
+    assert_eq!(error, BadInput::new("destroy_records", Problem::TooManyRecords { got: 11, limit: 10 }));
+    let error = read(&json!([]), &json!([]), &types).expect_err("nothing is too few");
+    assert_eq!(error.problem, Problem::EmptyBatch);
+    let error = read(&json!([record("a")]), &json!([record("a")]), &types).expect_err("across the lists");
+    assert_eq!(
+        error,
+        BadInput::new("destroy_records[0].bucket", Problem::Duplicate { first: "create_records[0].bucket".into() })
+    );
+}
+
+#[test]
+fn destroys_ignore_what_they_do_not_need() {
+    let mut deep = json!(1);
+    for _ in 0..100 {
+        deep = json!([deep, {"deeper": null}]);
+    }
+    let destroys = json!([{"subject": deep, "source": 1.5, "bucket": {"type": 1, "value": "x"}}]);
+    let types = types();
+    let creates = json!([]);
+    let batch = read(&creates, &destroys, &types).expect("is well formed");
+    assert_eq!(batch.destroys[0].value, "x");
+}
+
+/// The same record in another form: numbers for names, strings for numbers, another spelling.
+fn respelled(value: &str) -> Value {
+    json!({
+        "source": {"railsPrimaryKeyId": "1", "type": 3},
+        "subject": {"id": "9970", "type": 2},
+        "bucket": {"value": value, "type": 1}
+    })
+}
+
+fn normal_form(creates: &Value, destroys: &Value, types: &Types) -> String {
+    payload_text(&read(creates, destroys, types).expect("is well formed"), types).expect("can be written")
+}
+
+proptest! {
+    #[test]
+    fn spelling_does_not_change_the_request(values in proptest::collection::hash_set("\\PC{1,40}", 1..8)) {
+        let types = types();
+        let some: Value = values.iter().map(|value| record(value)).collect();
+        let same: Value = values.iter().map(|value| respelled(value)).collect();
+        let (one, other) = (normal_form(&some, &json!([]), &types), normal_form(&same, &json!([]), &types));
+        prop_assert_eq!(&one, &other);
+        prop_assert_eq!(request_digest(&one, None), request_digest(&other, None));
+        prop_assert_ne!(request_digest(&one, None), request_digest(&one, Some(0)));
+    }
+
+    #[test]
+    fn the_payload_names_what_the_batch_names(values in proptest::collection::hash_set("\\PC{1,40}", 1..8), split in 0usize..8) {
+        let types = types();
+        let records: Vec<Value> = values.iter().map(|value| record(value)).collect();
+        let (creates, destroys) = records.split_at(split.min(records.len()));
+        let (creates, destroys) = (Value::from(creates.to_vec()), Value::from(destroys.to_vec()));
+        let batch = read(&creates, &destroys, &types).expect("is well formed");
+        let payload: Value = serde_json::from_str(&normal_form(&creates, &destroys, &types)).expect("is JSON");
+        let (mut made, mut gone) = (Flat::new(&payload["create_records"]), Flat::new(&payload["destroy_records"]));
+        let (made, gone) = stored_buckets(&mut made, &mut gone, &types).expect("can be read back");
+        prop_assert!(made.iter().eq(batch.creates.iter().map(|claim| &claim.bucket)));
+        prop_assert!(gone.iter().eq(batch.destroys.iter()));
+        // Reading the normal form as a request gives the same normal form.
+        let again = normal_form(&payload["create_records"], &payload["destroy_records"], &types);
+        prop_assert_eq!(serde_json::from_str::<Value>(&again).expect("is JSON"), payload);
+    }
+
+    #[test]
+    fn the_lock_order_is_the_same_whatever_the_order_of_the_request(values in proptest::collection::hash_set("\\PC{1,10}", 1..8)) {
+        let types = types();
+        let records: Vec<Value> = values.iter().map(|value| record(value)).collect();
+        let backwards: Value = records.iter().rev().cloned().collect();
+        let forwards = Value::from(records);
+        let empty = json!([]);
+        let (one, other) = (read(&forwards, &empty, &types), read(&backwards, &empty, &types));
+        let (one, other) = (one.expect("is well formed"), other.expect("is well formed"));
+        prop_assert_eq!(one.creates_in_lock_order(), other.creates_in_lock_order());
+    }
+
+    #[test]
+    fn no_document_makes_the_reader_panic(document in any_json()) {
+        let types = types();
+        let _ = read(&document, &json!([]), &types);
+        let _ = read(&json!([]), &document, &types);
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let keys = prop_oneof!["bucket|subject|source|type|value|id|rails_primary_key_id|railsPrimaryKeyId", "[a-z]{0,3}"];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "ROUTES|GROUP|RAILS_TABLE_ROUTES|UNSPECIFIED|\\PC{0,5}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 60, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            proptest::collection::hash_map(keys.clone(), inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
