@@ -50,7 +50,7 @@ fn check_text(value: &str, limit: usize) -> Result<(), Problem> {
 /// The keys of an array, each given and in its limits.
 pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, ClaimsError> {
     if list.len() > MAX_KEYS {
-        let problem = Problem::TooManyRecords { got: list.len(), limit: MAX_KEYS };
+        let problem = Problem::OutOfRange { allowed: "up to 100000 keys in one call" };
         return Err(BadInput::new(name, problem).into());
     }
     let key = |(index, key): (usize, Option<String>)| text(key, &format!("{name}[{index}]"), KEY_CHARS);

@@ -49,6 +49,8 @@ pub enum ClaimsError {
     CreateExists { queue: String, entity: String },
     /// The process has no request in hand.
     NothingInHand { process: Uuid },
+    /// Requests that the process held count as new again.
+    HoldExpired { process: Uuid, expired: i64 },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
 }
@@ -99,7 +101,8 @@ impl ClaimsError {
             ClaimsError::NotHeld { .. }
             | ClaimsError::StaleHold
             | ClaimsError::CreateExists { .. }
-            | ClaimsError::NothingInHand { .. } => self.shorter_hold(),
+            | ClaimsError::NothingInHand { .. }
+            | ClaimsError::HoldExpired { .. } => self.shorter_hold(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(
                 Code::ERRCODE_DATA_CORRUPTED,
@@ -170,10 +173,16 @@ impl ClaimsError {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("process {process} has no request in hand"),
                 Some(
-                    "It took none, settled them, took them in a transaction that has ended, or its hold has expired."
+                    "It took none, settled them, took them in a transaction that has ended, or its hold was taken over."
                         .into(),
                 ),
-                Some("Roll back what was done for the requests, and take requests again."),
+                Some(TAKE_AGAIN),
+            ),
+            ClaimsError::HoldExpired { process, expired } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the hold of process {process} has expired"),
+                Some(format!("Of the requests that it held, {expired} count as new again.")),
+                Some(TAKE_AGAIN),
             ),
             other => other.lease(),
         }
@@ -231,6 +240,8 @@ impl ClaimsError {
         }
     }
 }
+
+const TAKE_AGAIN: &str = "Roll back what was done for the requests, and take requests again.";
 
 fn stale(what: String, subject: &str) -> Text {
     Text(

@@ -135,9 +135,13 @@ fn assert_held(kind: Option<String>, key: Option<String>, token: Option<i64>) ->
     let key = arguments::text(key, "key", KEY_CHARS)?;
     let token = access::given(token, "token")?;
     Ok(spi::connect(|connection| {
-        if expiring::lock_held(connection, &kind, &key, token, now) {
+        // An old snapshot shows neither a release nor a renewal: first ask what is committed now.
+        let is_stale = xact::keeps_one_snapshot();
+        if is_stale && !expiring::is_held(connection, &kind, &key, token, now) {
+            Err(ClaimsError::NotHeld { kind, key, token })
+        } else if expiring::lock_held(connection, &kind, &key, token, now) {
             Ok(())
-        } else if xact::keeps_one_snapshot() && expiring::is_held(connection, &kind, &key, token, now) {
+        } else if is_stale {
             Err(ClaimsError::StaleHold)
         } else {
             Err(ClaimsError::NotHeld { kind, key, token })

@@ -17,9 +17,3 @@ pub fn is_open_elsewhere(xmax: u32) -> bool {
     // SAFETY: both only look ids up in shared memory.
     unsafe { !pg_sys::TransactionIdIsCurrentTransactionId(xid) && pg_sys::TransactionIdIsInProgress(xid) }
 }
-
-/// Gives this transaction its id, if it has none yet.
-pub fn assign_id() {
-    // SAFETY: assigns an id, as every write does.
-    unsafe { pg_sys::GetTopFullTransactionId() };
-}

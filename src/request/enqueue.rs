@@ -35,24 +35,31 @@ pub fn enqueue_request(
             let problem = Problem::OutOfRange { allowed: "create or update" };
             return Err(BadInput::new("request_type", problem).into());
         }
-        // Before the id is drawn: see hints.
-        xact::assign_id();
-        let blocked = request_type == "update" && waits_for_create(connection, &queue, &entity);
-        let Some(id) = requests::enqueue(connection, &queue, &entity, &request_type, payload, blocked) else {
-            return Err(ClaimsError::CreateExists { queue, entity });
+        let create = requests::create_status(connection, &queue, &entity, View::Statement);
+        let is_create = request_type == "create";
+        let blocked =
+            !is_create && create.as_deref().is_some_and(is_unfinished) && wait_for_create(connection, &queue, &entity);
+        // A create that can be seen is not met by the INSERT, which would wait for whoever is settling it.
+        let id = match create {
+            Some(_) if is_create => None,
+            _ => requests::enqueue(connection, &queue, &entity, &request_type, payload, blocked),
         };
+        let id = id.ok_or(ClaimsError::CreateExists { queue: queue.clone(), entity })?;
         announce(connection, &queue);
-        Ok(id)
+        Ok::<_, ClaimsError>(id)
     })?)
 }
 
-/// Whether an update can be kept out of the search until the entity's create is complete: it is not, and now cannot
-/// become so unseen. In doubt the search sees it, and tests it.
-fn waits_for_create(connection: &Connection, queue: &str, entity: &str) -> bool {
-    let waits = |status: &str| status != "complete";
+fn is_unfinished(status: &str) -> bool {
+    status != "complete"
+}
+
+/// Whether an update can be kept out of the search until the entity's create is complete: the create's row is locked, so
+/// that it cannot become so unseen, and has not become so before. In doubt the search sees the update, and tests it.
+fn wait_for_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     !xact::keeps_one_snapshot()
-        && requests::create_status(connection, queue, entity, View::Statement).is_some_and(|status| waits(&status))
-        && requests::lock_create(connection, queue, entity).is_some_and(|status| waits(&status))
+        && requests::lock_create(connection, queue, entity)
+        && requests::create_status(connection, queue, entity, View::Latest).as_deref().is_some_and(is_unfinished)
 }
 
 /// Notifies the back ends of a queue. Postgres sends one of several equal notifications of a transaction.

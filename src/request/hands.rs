@@ -6,12 +6,14 @@ use std::cell::RefCell;
 use pgrx::Uuid as PgUuid;
 
 use crate::pg::transaction_end::current_subtransaction;
+use crate::store::requests::InHand;
 
 /// The requests of one take.
 struct Hand {
     process: [u8; 16],
     queue: String,
     entity: String,
+    is_create: bool,
     ids: Vec<i64>,
     taken_in: u32,
     settled_in: Option<u32>,
@@ -21,11 +23,13 @@ thread_local! {
     static HANDS: RefCell<Vec<Hand>> = const { RefCell::new(Vec::new()) };
 }
 
-pub fn take(process: PgUuid, queue: &str, entity: &str, ids: Vec<i64>) {
+pub fn take(process: PgUuid, taken: InHand) {
+    let InHand { queue, entity, is_create, ids } = taken;
     let hand = Hand {
         process: *process.as_bytes(),
-        queue: queue.to_owned(),
-        entity: entity.to_owned(),
+        queue,
+        entity,
+        is_create,
         ids,
         taken_in: current_subtransaction(),
         settled_in: None,
@@ -33,10 +37,16 @@ pub fn take(process: PgUuid, queue: &str, entity: &str, ids: Vec<i64>) {
     HANDS.with_borrow_mut(|hands| hands.push(hand));
 }
 
-/// The requests that the process has in hand, by queue.
-pub fn of(process: PgUuid) -> Vec<(String, Vec<i64>)> {
+/// The requests that the process has in hand.
+pub fn of(process: PgUuid) -> Vec<InHand> {
     let mine = |hand: &&Hand| hand.settled_in.is_none() && hand.process == *process.as_bytes();
-    HANDS.with_borrow(|hands| hands.iter().filter(mine).map(|hand| (hand.queue.clone(), hand.ids.clone())).collect())
+    let in_hand = |hand: &Hand| InHand {
+        queue: hand.queue.clone(),
+        entity: hand.entity.clone(),
+        is_create: hand.is_create,
+        ids: hand.ids.clone(),
+    };
+    HANDS.with_borrow(|hands| hands.iter().filter(mine).map(in_hand).collect())
 }
 
 /// What the process has in hand is settled.

@@ -3,10 +3,8 @@
 //! Where a snapshot is held open elsewhere, index entries of settled requests cannot be removed, and a search from the
 //! beginning walks over all of them. So a session remembers, for each queue, an id below which nothing was ready, and the
 //! snapshot for which that is true. The next search begins there, unless something came in below since: then its row
-//! carries a transaction id that the snapshot does not see (`requests.entered_xid`), and an index finds it.
-//!
-//! A transaction id is assigned before a request's number is drawn: a number that is not visible in the snapshot and
-//! lower than one that is belongs to a transaction that the snapshot shows as running.
+//! carries a transaction id that the snapshot does not see (`requests.entered_xid`), and an index finds it. What this
+//! transaction itself brings in below, [`lower`] says.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -37,7 +35,8 @@ pub fn look(connection: &Connection, queue: &str, now: Moment) -> Horizon {
     let low = hint.as_ref().map_or(i64::MIN, |hint| hint.low);
     let horizon = requests::horizon(connection, queue, low, hint.as_ref().map(|hint| &*hint.snapshot), now);
     if !TOUCHED.get() {
-        let hint = Hint { low: horizon.first.unwrap_or(low), snapshot: horizon.snapshot.clone() };
+        // Where nothing is ready, whatever comes next is not visible in this snapshot.
+        let hint = Hint { low: horizon.first.unwrap_or(i64::MAX), snapshot: horizon.snapshot.clone() };
         HINTS.with_borrow_mut(|hints| {
             if hints.len() >= MAX_QUEUES {
                 hints.clear();

@@ -12,9 +12,10 @@ use crate::arguments::{self, NAME_CHARS};
 use crate::pg::advisory;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
-use crate::pg::spi::{self, Connection, View};
+use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::subtransaction;
-use crate::store::requests::{self, Candidate, Outstanding};
+use crate::pg::xact;
+use crate::store::requests::{self, Candidate, InHand, Outstanding};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -89,8 +90,13 @@ fn take(connection: &Connection, order: &Order) -> Option<Taken> {
 fn in_hand(order: &Order, taken: Taken) -> Taken {
     hints::touch();
     if order.hold_until.is_none() {
-        let ids = taken.requests.iter().map(|request| request.id).collect();
-        hands::take(order.process, &order.queue, &taken.entity, ids);
+        let in_hand = InHand {
+            queue: order.queue.clone(),
+            entity: taken.entity.clone(),
+            is_create: taken.requests.iter().any(|request| request.is_create),
+            ids: taken.requests.iter().map(|request| request.id).collect(),
+        };
+        hands::take(order.process, in_hand);
     }
     taken
 }
@@ -136,20 +142,39 @@ impl<'o> Search<'o> {
 
 /// Locks an entity and takes of it what can be taken. Raises where somebody else has locked any of it.
 fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Taken> {
-    let locked = requests::lock_entity(connection, &order.queue, &candidate.entity, order.now);
-    let is_mine = !locked.is_empty()
-        && !locked.iter().any(|request| request.held)
-        && lock_unseen(&order.queue, &candidate.entity, locked.iter().any(|request| request.own));
-    let requests = if is_mine { choose(connection, order, candidate, locked)? } else { return None };
+    let locked = lock_entity(connection, order, &candidate.entity)?;
+    let requests = choose(connection, order, candidate, locked)?;
     let ids = |of: fn(&Outstanding) -> bool| requests.iter().filter(|r| of(r)).map(|r| r.id).collect::<Vec<_>>();
     match order.hold_until {
         Some(until) => requests::hold(connection, &order.queue, &ids(|_| true), order.process, until),
-        None => match ids(|request| request.in_progress) {
-            expired if expired.is_empty() => {}
-            expired => requests::renew(connection, &order.queue, &expired),
-        },
+        None => renew(connection, &order.queue, &ids(|request| request.in_progress)),
     }
     Some(Taken { entity: candidate.entity.clone(), requests })
+}
+
+/// Requests whose hold has expired are new again: for the search of this session, too, which may have begun above them.
+fn renew(connection: &Connection, queue: &str, expired: &[i64]) {
+    if let Some(first) = expired.iter().min() {
+        requests::renew(connection, queue, expired);
+        hints::lower(queue, *first);
+    }
+}
+
+/// Everything outstanding of an entity, locked; `None` where another transaction has the entity in hand.
+///
+/// Of two takers the one with the younger snapshot meets a row that the other one has locked. Only requests that a
+/// transaction recorded itself cannot be met by anybody else: for them an advisory lock stands in. Who has such requests
+/// takes that lock and then looks again; who has none looks whether it is free once its rows are locked. Whichever comes
+/// later sees the other.
+fn lock_entity(connection: &Connection, order: &Order, entity: &str) -> Option<Vec<Outstanding>> {
+    let lock = || requests::lock_entity(connection, &order.queue, entity, order.now);
+    let key = entity_key(&order.queue, entity);
+    let locked = lock();
+    if !locked.iter().any(|request| request.own) {
+        return advisory::is_free(key).then_some(locked);
+    }
+    // With one snapshot for the whole transaction there is no looking again: own requests have to wait for its end.
+    (!xact::keeps_one_snapshot() && advisory::try_lock(key)).then(lock)
 }
 
 /// A create goes alone; updates go together, once no create stands in front of them. Asked of what is committed right
@@ -160,24 +185,21 @@ fn choose(
     candidate: &Candidate,
     locked: Vec<Outstanding>,
 ) -> Option<Vec<Outstanding>> {
+    let standing = requests::standing(connection, &order.queue, &candidate.entity, order.now);
+    if locked.is_empty() || standing.held || locked.iter().any(|request| request.held) {
+        return None;
+    }
     let create = locked.iter().find(|request| request.is_create).map(|request| (request.id, request.in_progress));
     match create {
         Some((id, expired)) if id == candidate.id || (expired && id > order.after_id) => {
             Some(locked.into_iter().filter(|request| request.is_create).collect())
         }
         Some(_) => None,
-        None => match requests::create_status(connection, &order.queue, &candidate.entity, View::Latest).as_deref() {
+        None => match standing.create.as_deref() {
             None | Some("complete") => Some(locked),
             Some(_) => None,
         },
     }
-}
-
-/// Requests that this transaction recorded itself cannot be met by anybody else: for them an advisory lock stands in.
-/// `false`: another transaction has such requests of the entity in hand.
-fn lock_unseen(queue: &str, entity: &str, has_own: bool) -> bool {
-    let key = entity_key(queue, entity);
-    if has_own { advisory::try_lock(key) } else { advisory::is_free(key) }
 }
 
 /// FNV-1a of the queue and the entity.

@@ -8,9 +8,12 @@ use crate::pg::spi::{Connection, Row, View};
 use crate::statement;
 
 statement! {
+    /// Keys that are there already are left out before the INSERT, which would wait for whoever is changing one of them.
     ADD(TEXTOID, TEXTARRAYOID) =
         "INSERT INTO claims.expiring_claims (kind, key)
-         SELECT $1, key FROM unnest($2) AS key GROUP BY key ORDER BY key COLLATE \"C\"
+         SELECT $1, k.key FROM (SELECT DISTINCT key FROM unnest($2) AS key) AS k
+          WHERE (SELECT true FROM claims.expiring_claims c WHERE c.kind = $1 AND c.key = k.key) IS NULL
+          ORDER BY k.key COLLATE \"C\"
          ON CONFLICT DO NOTHING";
     REMOVE(TEXTOID, TEXTARRAYOID) =
         "WITH doomed AS MATERIALIZED (

@@ -7,7 +7,7 @@ use pgrx::Uuid as PgUuid;
 
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, Value, View};
+use crate::pg::spi::{Connection, View};
 use crate::statement;
 
 /// The predicate of the indexes requests_ready and requests_entered, word by word.
@@ -25,7 +25,7 @@ statement! {
         "SELECT status FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'";
     /// Keeps a create from being settled unseen while an update that waits for it is being recorded.
     LOCK_CREATE(TEXTOID, TEXTOID) =
-        "SELECT status FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'
+        "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'
             FOR KEY SHARE SKIP LOCKED";
     NOTIFY(TEXTOID) = "SELECT pg_notify('claims_requests', $1)";
     /// Where the search has to begin: the snapshot that says so, the first ready request from id $2 on, and the first
@@ -74,21 +74,26 @@ statement! {
     HOLD(TEXTOID, INT8ARRAYOID, UUIDOID, TIMESTAMPTZOID) =
         "UPDATE claims.requests r SET status = 'in-progress', process_id = $3, hold_until = $4, attempts = attempts + 1
           WHERE r.queue = $1 AND r.id = ANY ($2)";
-    /// Settles requests that this transaction has locked.
+    /// The create of an entity, and whether somebody holds the entity beyond a transaction.
+    STANDING(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
+        "SELECT (SELECT c.status FROM claims.requests c
+                  WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'),
+                EXISTS (SELECT FROM claims.requests h
+                         WHERE h.queue = $1 AND h.entity = $2 AND h.status = 'in-progress' AND h.hold_until > $3)";
+    /// How many requests a process holds beyond a transaction, and how many holds of it have expired.
+    HOLDS(UUIDOID, TIMESTAMPTZOID) =
+        "SELECT count(*) FILTER (WHERE hold_until > $2), count(*) FILTER (WHERE hold_until <= $2)
+           FROM claims.requests WHERE process_id = $1 AND status = 'in-progress'";
+    LOCK_HELD(UUIDOID, TIMESTAMPTZOID) =
+        "SELECT queue, id, entity, request_type = 'create' FROM claims.requests
+          WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
+          ORDER BY queue, id FOR NO KEY UPDATE";
+    /// Settles requests that this transaction has locked. With a hold, the attempt was counted when they were taken.
     SETTLE(TEXTOID, INT8ARRAYOID, UUIDOID, TEXTOID, TIMESTAMPTZOID) =
         "UPDATE claims.requests r
             SET status = CASE WHEN $4 IS NULL THEN 'complete' ELSE 'error' END, process_id = $3, error = $4,
-                settled_at = $5, attempts = attempts + 1, hold_until = NULL
-          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.status = 'new'
-         RETURNING r.queue, r.entity, r.request_type = 'create'";
-    SETTLE_HELD(UUIDOID, TEXTOID, TIMESTAMPTZOID) =
-        "WITH mine AS MATERIALIZED (
-             SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $3
-              ORDER BY queue, id FOR NO KEY UPDATE)
-         UPDATE claims.requests r
-            SET status = CASE WHEN $2 IS NULL THEN 'complete' ELSE 'error' END, error = $2, settled_at = $3, hold_until = NULL
-           FROM mine m WHERE r.queue = m.queue AND r.id = m.id
-         RETURNING r.queue, r.entity, r.request_type = 'create'";
+                settled_at = $5, attempts = attempts + (r.status = 'new')::int, hold_until = NULL
+          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.status IN ('new', 'in-progress')";
     EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) =
         "WITH mine AS MATERIALIZED (
              SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
@@ -152,9 +157,10 @@ pub fn create_status(connection: &Connection, queue: &str, entity: &str, view: V
     connection.run(&CREATE_STATUS, view, [queue.into(), entity.into()]).first(|row| row.must(1))
 }
 
-/// The status of the entity's create, which now cannot be closed; `None` where somebody is closing it.
-pub fn lock_create(connection: &Connection, queue: &str, entity: &str) -> Option<String> {
-    connection.run(&LOCK_CREATE, View::Statement, [queue.into(), entity.into()]).first(|row| row.must(1))
+/// Whether from now on, until this transaction ends, nobody can close the entity's create. `false` where somebody is
+/// closing it, or has.
+pub fn lock_create(connection: &Connection, queue: &str, entity: &str) -> bool {
+    connection.run(&LOCK_CREATE, View::Statement, [queue.into(), entity.into()]).count() == 1
 }
 
 pub fn notify(connection: &Connection, queue: &str) {
@@ -162,6 +168,7 @@ pub fn notify(connection: &Connection, queue: &str) {
 }
 
 /// What a take has to look at.
+#[derive(Default)]
 pub struct Horizon {
     pub snapshot: String,
     /// No ready request lies below; `None`: there is none at all.
@@ -180,7 +187,7 @@ pub fn horizon(connection: &Connection, queue: &str, low: i64, snapshot: Option<
         has_expired: row.must(4),
         has_marked: row.must(5),
     });
-    horizon.unwrap_or_else(|| panic!("a statement without FROM gives one row"))
+    horizon.unwrap_or_default()
 }
 
 /// A request by which an entity may be taken.
@@ -242,40 +249,45 @@ pub fn hold(connection: &Connection, queue: &str, ids: &[i64], process: PgUuid, 
     connection.run(&HOLD, View::Statement, [queue.into(), ids.to_vec().into(), process.into(), until.into()]);
 }
 
-/// A request that was settled.
-pub struct Settled {
+/// How an entity stands.
+#[derive(Default)]
+pub struct Standing {
+    /// The status of its create, if it has one.
+    pub create: Option<String>,
+    /// Somebody holds it beyond a transaction.
+    pub held: bool,
+}
+
+/// How an entity stands by what is committed right now.
+pub fn standing(connection: &Connection, queue: &str, entity: &str, now: Moment) -> Standing {
+    let rows = connection.run(&STANDING, View::Latest, [queue.into(), entity.into(), now.into()]);
+    rows.first(|row| Standing { create: row.get(1), held: row.must(2) }).unwrap_or_default()
+}
+
+/// How many requests a process holds beyond a transaction, and how many holds of it have expired.
+pub fn holds(connection: &Connection, process: PgUuid, now: Moment) -> (i64, i64) {
+    let rows = connection.run(&HOLDS, View::Statement, [process.into(), now.into()]);
+    rows.first(|row| (row.must(1), row.must(2))).unwrap_or_default()
+}
+
+/// Requests of one entity in the hands of one process.
+pub struct InHand {
     pub queue: String,
     pub entity: String,
     pub is_create: bool,
+    pub ids: Vec<i64>,
 }
 
-pub fn settle(
-    connection: &Connection,
-    queue: &str,
-    ids: &[i64],
-    process: PgUuid,
-    error: Option<&str>,
-    now: Moment,
-) -> Vec<Settled> {
-    let values = [queue.into(), ids.to_vec().into(), process.into(), error.into(), now.into()];
-    settled(connection, &SETTLE, values)
+/// Locks what a process holds beyond a transaction.
+pub fn lock_held(connection: &Connection, process: PgUuid, now: Moment) -> Vec<InHand> {
+    let rows = connection.run(&LOCK_HELD, View::Statement, [process.into(), now.into()]);
+    rows.map(|row| InHand { queue: row.must(1), ids: vec![row.must(2)], entity: row.must(3), is_create: row.must(4) })
 }
 
-/// Settles what the process holds beyond a transaction.
-pub fn settle_held(connection: &Connection, process: PgUuid, error: Option<&str>, now: Moment) -> Vec<Settled> {
-    settled(connection, &SETTLE_HELD, [process.into(), error.into(), now.into()])
-}
-
-fn settled<const N: usize>(
-    connection: &Connection,
-    statement: &'static std::thread::LocalKey<crate::pg::spi::Statement>,
-    values: [Value; N],
-) -> Vec<Settled> {
-    connection.run(statement, View::Statement, values).map(|row| Settled {
-        queue: row.must(1),
-        entity: row.must(2),
-        is_create: row.must(3),
-    })
+/// Settles what is in hand of an entity; how many requests that were.
+pub fn settle(connection: &Connection, hand: &InHand, process: PgUuid, error: Option<&str>, now: Moment) -> usize {
+    let values = [(*hand.queue).into(), hand.ids.clone().into(), process.into(), error.into(), now.into()];
+    connection.run(&SETTLE, View::Statement, values).count()
 }
 
 pub fn extend(connection: &Connection, process: PgUuid, now: Moment, until: Moment) -> usize {
