@@ -49,6 +49,8 @@ pub enum ClaimsError {
     CreateExists { queue: String, entity: String },
     /// The process has no request in hand.
     NothingInHand { process: Uuid },
+    /// Another session is extending or settling what the process holds.
+    HoldBusy,
     /// Requests that the process held count as new again.
     HoldExpired { process: Uuid, expired: i64 },
     /// A payload or type table that can no longer be read.
@@ -102,6 +104,7 @@ impl ClaimsError {
             | ClaimsError::StaleHold
             | ClaimsError::CreateExists { .. }
             | ClaimsError::NothingInHand { .. }
+            | ClaimsError::HoldBusy
             | ClaimsError::HoldExpired { .. } => self.shorter_hold(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(
@@ -177,6 +180,12 @@ impl ClaimsError {
                         .into(),
                 ),
                 Some(TAKE_AGAIN),
+            ),
+            ClaimsError::HoldBusy => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "requests of the process are being extended or settled by another open transaction".into(),
+                None,
+                Some("Repeat the call when that transaction has ended."),
             ),
             ClaimsError::HoldExpired { process, expired } => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -53,15 +53,3 @@ COMMENT ON FUNCTION claims.assert_held(text, text, bigint) IS
     'Raises 55000 unless the token is the key''s current one and unexpired. Locks the row FOR KEY SHARE until the transaction ends: the claimant can renew and release, nobody can take the key over. Waits for nothing.';
 COMMENT ON FUNCTION claims.grant_worker(name) IS
     'Grants a role the functions of expiring claims and requests that are not for administrators, and lets it read both tables; administrators only.';
-
--- Whatever statistics say, rows are found through the primary key.
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY '{add_expiring,remove_expiring,acquire_expiring,renew_expiring,release_expiring,assert_held}'::text[] LOOP
-        EXECUTE (SELECT format('ALTER FUNCTION %1$s SET enable_hashjoin = off; ALTER FUNCTION %1$s SET enable_mergejoin = off; '
-                               'ALTER FUNCTION %1$s SET enable_seqscan = off;', p.oid::regprocedure)
-                   FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.proname = name);
-    END LOOP;
-END $$;

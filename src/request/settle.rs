@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -12,7 +13,9 @@ use crate::access;
 use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::translate_error;
 use crate::settings;
 use crate::store::leases::from_pg_uuid;
 use crate::store::requests::{self, InHand};
@@ -29,7 +32,7 @@ pub fn settle_requests(
     Ok(spi::connect(|connection| {
         let mut in_hand = hands::of(process);
         if unexpired_holds(connection, process, now)? > 0 {
-            in_hand.extend(requests::lock_held(connection, process, now));
+            in_hand.extend(unless_busy(|| requests::lock_held(connection, process, now))?);
         }
         if in_hand.is_empty() {
             return Err(ClaimsError::NothingInHand { process: from_pg_uuid(process) });
@@ -46,6 +49,14 @@ pub fn settle_requests(
         what_follows(connection, &in_hand, error.is_none(), &closed);
         Ok::<_, ClaimsError>(settled)
     })?)
+}
+
+/// How long to wait for another session of the same process, in milliseconds.
+const PATIENCE: i64 = 1000;
+
+fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
+    let _waits = LockWaits::limit(PATIENCE);
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::HoldBusy, || Ok(body()))
 }
 
 /// How many holds a process has beyond a transaction. One that has expired spoils them all: its work counts as not done,
@@ -79,6 +90,6 @@ pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -
     let until = arguments::deadline(hold_for, "hold_for", now)?;
     Ok(spi::connect(|connection| match unexpired_holds(connection, process, now)? {
         0 => Err(ClaimsError::NothingInHand { process: from_pg_uuid(process) }),
-        _ => Ok(requests::extend(connection, process, now, until) as i64),
+        _ => unless_busy(|| requests::extend(connection, process, now, until) as i64),
     })?)
 }

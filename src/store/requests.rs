@@ -2,6 +2,9 @@
 //!
 //! `ready` is what the search goes through: new requests but for updates that wait for their create, by queue and id.
 //! Whatever is found is tested again once everything outstanding of its entity is locked.
+//!
+//! Conditions are worded so that only the right index fits them: by primary key no statement asks for a status, which
+//! would offer the planner the partial indexes; coalesce() keeps a comparison out of an index.
 
 use pgrx::Uuid as PgUuid;
 
@@ -10,10 +13,17 @@ use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
 use crate::statement;
 
-/// The predicate of the indexes requests_ready and requests_entered, word by word.
+/// The predicate of the index requests_ready, word by word.
 macro_rules! ready {
     () => {
         " r.queue = $1 AND r.status = 'new' AND NOT r.blocked "
+    };
+}
+
+/// The same set, in the words of the index requests_entered: so that each search has only the one index that fits it.
+macro_rules! entered {
+    () => {
+        " r.queue = $1 AND r.settled_at IS NULL AND r.hold_until IS NULL AND NOT r.blocked "
     };
 }
 
@@ -35,18 +45,20 @@ statement! {
                 (SELECT r.id FROM claims.requests r WHERE", ready!(), "AND r.id >= $2 ORDER BY r.id LIMIT 1),
                 (SELECT min(late.id) FROM (
                      SELECT r.id FROM claims.requests r
-                      WHERE", ready!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
-                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot()) AND r.id < $2
+                      WHERE", entered!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
+                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot())
                      UNION ALL
-                     SELECT r.id FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
-                       JOIN claims.requests r ON r.entered_xid = open.xid
-                      WHERE", ready!(), "AND r.id < $2 AND pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late),
-                EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.status = 'in-progress' AND r.hold_until <= $4),
+                     SELECT late.id FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
+                      CROSS JOIN LATERAL (SELECT r.id FROM claims.requests r
+                                           WHERE", entered!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
+                      WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late
+                  WHERE late.id < $2),
+                EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.hold_until <= $4),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
     /// Entities with expired holds, each with the first of its requests that is one.
     EXPIRED(TEXTOID, TIMESTAMPTZOID, INT8OID) =
         "SELECT min(r.id), r.entity FROM claims.requests r
-          WHERE r.queue = $1 AND r.status = 'in-progress' AND r.hold_until <= $2 AND r.id > $3
+          WHERE r.queue = $1 AND r.hold_until <= $2 AND r.id > $3
           GROUP BY r.entity ORDER BY min(r.id)";
     /// The first ready request between ids $2 and $3 whose entity is not in $4 and can be worked on. The tests are scalar
     /// subqueries, which are never turned into joins: each is one look into an index. A locked row is passed over.
@@ -57,7 +69,8 @@ statement! {
                  OR coalesce((SELECT c.status = 'complete' FROM claims.requests c
                                WHERE c.queue = r.queue AND c.entity = r.entity AND c.request_type = 'create'), true))
             AND (SELECT true FROM claims.requests h
-                  WHERE h.queue = r.queue AND h.entity = r.entity AND h.status = 'in-progress' AND h.hold_until > $5
+                  WHERE h.queue = r.queue AND h.entity = r.entity AND h.status = 'in-progress'
+                    AND coalesce(h.hold_until > $5, false)
                   LIMIT 1) IS NULL
           ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED");
     /// Everything outstanding of one entity, locked.
@@ -70,7 +83,7 @@ statement! {
     /// Puts requests whose hold has expired back to what they count as.
     RENEW(TEXTOID, INT8ARRAYOID) =
         "UPDATE claims.requests r SET status = 'new', process_id = NULL, hold_until = NULL, entered_xid = pg_current_xact_id()
-          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.status = 'in-progress'";
+          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.hold_until IS NOT NULL";
     HOLD(TEXTOID, INT8ARRAYOID, UUIDOID, TIMESTAMPTZOID) =
         "UPDATE claims.requests r SET status = 'in-progress', process_id = $3, hold_until = $4, attempts = attempts + 1
           WHERE r.queue = $1 AND r.id = ANY ($2)";
@@ -79,7 +92,8 @@ statement! {
         "SELECT (SELECT c.status FROM claims.requests c
                   WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'),
                 EXISTS (SELECT FROM claims.requests h
-                         WHERE h.queue = $1 AND h.entity = $2 AND h.status = 'in-progress' AND h.hold_until > $3)";
+                         WHERE h.queue = $1 AND h.entity = $2 AND h.status = 'in-progress'
+                           AND coalesce(h.hold_until > $3, false))";
     /// How many requests a process holds beyond a transaction, and how many holds of it have expired.
     HOLDS(UUIDOID, TIMESTAMPTZOID) =
         "SELECT count(*) FILTER (WHERE hold_until > $2), count(*) FILTER (WHERE hold_until <= $2)
@@ -93,7 +107,7 @@ statement! {
         "UPDATE claims.requests r
             SET status = CASE WHEN $4 IS NULL THEN 'complete' ELSE 'error' END, process_id = $3, error = $4,
                 settled_at = $5, attempts = attempts + (r.status = 'new')::int, hold_until = NULL
-          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.status IN ('new', 'in-progress')";
+          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.settled_at IS NULL";
     EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) =
         "WITH mine AS MATERIALIZED (
              SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
