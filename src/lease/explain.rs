@@ -28,6 +28,10 @@ use crate::store::leases::{self, Ending, Known};
 /// another one's, that of a table being extended for example, and the world may change between looking and taking.
 const ATTEMPTS: usize = 3;
 
+/// Milliseconds to wait for a lease row whose uuid was made here. Nobody else can hold it, so what is waited for is only
+/// the moment in which another session extends the table.
+const TABLE_EXTENSION: i64 = 1000;
+
 /// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together.
 pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
@@ -42,7 +46,7 @@ pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acq
         match take_step_by_step(connection, request, &conflicts, deadline) {
             Taken::Kept => return Ok(Acquired::Lease(request.lease.uuid)),
             Taken::Probed => return Ok(answer(request, conflicts)),
-            Taken::LeaseBusy if attempt > 1 && request.may_be_repeat => return Err(ClaimsError::LeaseBusy),
+            Taken::LeaseBusy if attempt == ATTEMPTS => return Err(ClaimsError::LeaseBusy),
             Taken::InFlight(step) if attempt > 1 => return Ok(answer(request, with_in_flight(conflicts, step))),
             Taken::Changed(_) if xact::keeps_one_snapshot() => return Err(ClaimsError::StaleClaim),
             Taken::Changed(step) if attempt == ATTEMPTS => {
@@ -141,8 +145,9 @@ fn take_step_by_step<'b>(
     let limit_waits = || if may_wait { LockWaits::until(deadline) } else { LockWaits::limit(0) };
     let current: Cell<Option<Step<'b>>> = Cell::new(None);
     let result = subtransaction(&IN_THE_WAY, || {
-        let _waits = limit_waits();
+        let waits = if request.may_be_repeat { limit_waits() } else { LockWaits::limit(TABLE_EXTENSION) };
         claims::take_lease(connection, &request.lease);
+        drop(waits);
         for step in request.steps().filter(|step| may_wait || !conflicts.contains_key(step.bucket())) {
             current.set(Some(step));
             let _waits = limit_waits();

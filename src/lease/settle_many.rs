@@ -10,6 +10,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
+use super::key::{self, Key};
 use super::settle::end_leases;
 use crate::access;
 use crate::error::ClaimsError;
@@ -140,7 +141,11 @@ fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending,
         Some(known) if known.cell_id != cell_id => (None, false),
         Some(Known { outcome: None, .. }) => (Some("busy"), false),
         Some(known) => (Some(known.outcome_name()), false),
-        None if ending == Ending::Commit => (None, false),
+        // Unknown to all but, maybe, an open transaction that is beginning it.
+        None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
+            Key::Free => (None, false),
+            Key::Busy | Key::Outstanding => (Some("busy"), false),
+        },
         None => {
             let fenced = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
                 Ok::<_, Infallible>(leases::fence(connection, lease, cell_id))

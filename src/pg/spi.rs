@@ -159,7 +159,7 @@ impl Connection {
                     plan,
                     datums.as_mut_ptr(),
                     nulls.as_ptr(),
-                    pg_sys::GetLatestSnapshot(),
+                    latest_snapshot(),
                     std::ptr::null_mut(),
                     true,
                     true,
@@ -169,6 +169,22 @@ impl Connection {
             assert!(status > 0, "SPI failed with {status}: {:?}", statement.text);
             Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
         })
+    }
+}
+
+/// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
+/// secondary snapshot; the one it reads its own catalogs by shows the same, once it is made anew.
+///
+/// # Safety
+/// The snapshot is to be used at once: the next call for one overwrites it.
+unsafe fn latest_snapshot() -> pg_sys::Snapshot {
+    unsafe {
+        if pg_sys::IsInParallelMode() {
+            pg_sys::InvalidateCatalogSnapshot();
+            pg_sys::GetCatalogSnapshot(pg_sys::RelationRelationId)
+        } else {
+            pg_sys::GetLatestSnapshot()
+        }
     }
 }
 
