@@ -95,11 +95,13 @@ pub fn purge_requests(queue: Option<String>, older_than: Option<Interval>) -> Re
         let queue = arguments::text(Some(queue), "queue", NAME_CHARS)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;
         let mut total = 0;
+        let mut after = i64::MIN;
         loop {
-            let dropped = requests::purge(connection, &queue, before, PURGE_BATCH) as i64;
-            total += dropped;
-            if dropped < PURGE_BATCH {
-                return Ok::<_, ClaimsError>(total);
+            let dropped = requests::purge(connection, &queue, before, PURGE_BATCH, after);
+            total += dropped.len() as i64;
+            match dropped.iter().max() {
+                Some(last) if dropped.len() as i64 == PURGE_BATCH => after = *last,
+                _ => return Ok::<_, ClaimsError>(total),
             }
             check_for_interrupts!();
         }

@@ -1,5 +1,6 @@
 //! Statements on expiring claims. Each that writes locks its rows first, once, in a materialized part, and then updates
-//! them by primary key: no plan can run the locking part twice or lock more than is taken.
+//! them by primary key: no plan can run the locking part twice or lock more than is taken. See `is_row` in the parent module for the
+//! wording.
 
 use pgrx::datum::TimestampWithTimeZone;
 
@@ -15,40 +16,40 @@ statement! {
           WHERE (SELECT true FROM claims.expiring_claims c WHERE c.kind = $1 AND c.key = k.key) IS NULL
           ORDER BY k.key COLLATE \"C\"
          ON CONFLICT DO NOTHING";
-    REMOVE(TEXTOID, TEXTARRAYOID) =
+    REMOVE(TEXTOID, TEXTARRAYOID) = concat!(
         "WITH doomed AS MATERIALIZED (
-             SELECT kind, key FROM claims.expiring_claims WHERE kind = $1 AND key = ANY ($2)
-              ORDER BY key FOR UPDATE SKIP LOCKED)
-         DELETE FROM claims.expiring_claims c USING doomed d WHERE c.kind = d.kind AND c.key = d.key";
+             SELECT c.kind, c.key FROM unnest($2) AS k (key) JOIN claims.expiring_claims c
+                 ON ", is_row!("c.kind, c.key", "$1, k.key"), " ORDER BY c.key FOR UPDATE OF c SKIP LOCKED)
+         DELETE FROM claims.expiring_claims c USING doomed d WHERE ", is_row!("c.kind, c.key", "d.kind, d.key"));
     /// Takes up to $5 keys for $2 at $3 until $4. FOR UPDATE, unlike the lock of an UPDATE, conflicts with
     /// `assert_held`. The token is drawn while the row is locked, so that tokens of a key grow in the order of its
     /// holders.
-    ACQUIRE(TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID) =
+    ACQUIRE(TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID) = concat!(
         "WITH free AS MATERIALIZED (
              SELECT kind, key FROM claims.expiring_claims
               WHERE kind = $1 AND (expires_at IS NULL OR expires_at <= $3)
               ORDER BY expires_at NULLS FIRST, key LIMIT $5 FOR UPDATE SKIP LOCKED)
          UPDATE claims.expiring_claims c
             SET claimant = $2, token = nextval('claims.expiring_tokens'), acquired_at = $3, renewed_at = $3, expires_at = $4
-           FROM free f WHERE c.kind = f.kind AND c.key = f.key
-         RETURNING c.key, c.token, c.expires_at";
-    RENEW(TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID) =
+           FROM free f WHERE ", is_row!("c.kind, c.key", "f.kind, f.key"), " RETURNING c.key, c.token, c.expires_at");
+    RENEW(TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID) = concat!(
         "WITH mine AS MATERIALIZED (
              SELECT kind, key FROM claims.expiring_claims WHERE kind = $1 AND claimant = $2 AND expires_at > $3
               ORDER BY key FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.expiring_claims c SET renewed_at = greatest(renewed_at, $3), expires_at = greatest(expires_at, $4)
-           FROM mine m WHERE c.kind = m.kind AND c.key = m.key
-         RETURNING c.key, c.token, c.expires_at";
+           FROM mine m WHERE ", is_row!("c.kind, c.key", "m.kind, m.key"), " RETURNING c.key, c.token, c.expires_at");
     HELD(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT key, token, expires_at FROM claims.expiring_claims
           WHERE kind = $1 AND claimant = $2 AND expires_at > $3 ORDER BY key";
     /// $4 NULL: all keys.
-    RELEASE(TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID) =
+    RELEASE(TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID) = concat!(
         "WITH mine AS MATERIALIZED (
              SELECT kind, key FROM claims.expiring_claims
-              WHERE kind = $1 AND claimant = $2 AND expires_at > $3 AND ($4 IS NULL OR key = ANY ($4))
+              WHERE kind = $1 AND claimant = $2 AND expires_at > $3
+                AND ($4 IS NULL OR key IN (SELECT unnest($4)))
               ORDER BY key FOR NO KEY UPDATE SKIP LOCKED)
-         UPDATE claims.expiring_claims c SET expires_at = $3 FROM mine m WHERE c.kind = m.kind AND c.key = m.key";
+         UPDATE claims.expiring_claims c SET expires_at = $3
+           FROM mine m WHERE ", is_row!("c.kind, c.key", "m.kind, m.key"));
     ASSERT(TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID) =
         "SELECT FROM claims.expiring_claims WHERE kind = $1 AND key = $2 AND token = $3 AND expires_at > $4
             FOR KEY SHARE SKIP LOCKED";

@@ -3,8 +3,8 @@
 //! `ready` is what the search goes through: new requests but for updates that wait for their create, by queue and id.
 //! Whatever is found is tested again once everything outstanding of its entity is locked.
 //!
-//! Conditions are worded so that only the right index fits them: by primary key no statement asks for a status, which
-//! would offer the planner the partial indexes; coalesce() keeps a comparison out of an index.
+//! Conditions are worded so that only the right index fits them: by primary key (`is_row` in the parent module) no statement asks for
+//! a status, which would offer the planner the partial indexes; coalesce() keeps a comparison out of an index.
 
 use pgrx::Uuid as PgUuid;
 
@@ -81,12 +81,12 @@ statement! {
           WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress')
           ORDER BY r.id FOR NO KEY UPDATE NOWAIT";
     /// Puts requests whose hold has expired back to what they count as.
-    RENEW(TEXTOID, INT8ARRAYOID) =
+    RENEW(TEXTOID, INT8ARRAYOID) = concat!(
         "UPDATE claims.requests r SET status = 'new', process_id = NULL, hold_until = NULL, entered_xid = pg_current_xact_id()
-          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.hold_until IS NOT NULL";
-    HOLD(TEXTOID, INT8ARRAYOID, UUIDOID, TIMESTAMPTZOID) =
+           FROM unnest($2) AS m (id) WHERE ", is_row!("r.queue, r.id", "$1, m.id"), " AND r.hold_until IS NOT NULL");
+    HOLD(TEXTOID, INT8ARRAYOID, UUIDOID, TIMESTAMPTZOID) = concat!(
         "UPDATE claims.requests r SET status = 'in-progress', process_id = $3, hold_until = $4, attempts = attempts + 1
-          WHERE r.queue = $1 AND r.id = ANY ($2)";
+           FROM unnest($2) AS m (id) WHERE ", is_row!("r.queue, r.id", "$1, m.id"));
     /// The create of an entity, and whether somebody holds the entity beyond a transaction.
     STANDING(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT (SELECT c.status FROM claims.requests c
@@ -103,27 +103,27 @@ statement! {
           WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
           ORDER BY queue, id FOR NO KEY UPDATE";
     /// Settles requests that this transaction has locked. With a hold, the attempt was counted when they were taken.
-    SETTLE(TEXTOID, INT8ARRAYOID, UUIDOID, TEXTOID, TIMESTAMPTZOID) =
+    SETTLE(TEXTOID, INT8ARRAYOID, UUIDOID, TEXTOID, TIMESTAMPTZOID) = concat!(
         "UPDATE claims.requests r
             SET status = CASE WHEN $4 IS NULL THEN 'complete' ELSE 'error' END, process_id = $3, error = $4,
                 settled_at = $5, attempts = attempts + (r.status = 'new')::int, hold_until = NULL
-          WHERE r.queue = $1 AND r.id = ANY ($2) AND r.settled_at IS NULL";
-    EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) =
+           FROM unnest($2) AS m (id) WHERE ", is_row!("r.queue, r.id", "$1, m.id"), " AND r.settled_at IS NULL");
+    EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) = concat!(
         "WITH mine AS MATERIALIZED (
              SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
               ORDER BY queue, id FOR NO KEY UPDATE)
          UPDATE claims.requests r SET hold_until = greatest(hold_until, $3)
-           FROM mine m WHERE r.queue = m.queue AND r.id = m.id";
+           FROM mine m WHERE ", is_row!("r.queue, r.id", "m.queue, m.id"));
     /// Whether a create can be locked against those who are recording updates that wait for it.
     CLOSE_CREATE(TEXTOID, TEXTOID) =
         "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create' FOR UPDATE SKIP LOCKED";
-    UNBLOCK(TEXTOID, TEXTOID) =
+    UNBLOCK(TEXTOID, TEXTOID) = concat!(
         "WITH waiting AS MATERIALIZED (
              SELECT queue, id FROM claims.requests
               WHERE queue = $1 AND entity = $2 AND status IN ('new', 'in-progress') AND blocked
               ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.requests r SET blocked = false, entered_xid = pg_current_xact_id()
-           FROM waiting w WHERE r.queue = w.queue AND r.id = w.id RETURNING r.id";
+           FROM waiting w WHERE ", is_row!("r.queue, r.id", "w.queue, w.id"), " RETURNING r.id");
     BLOCKED(TEXTOID, TEXTOID) =
         "SELECT EXISTS (SELECT FROM claims.requests r
                          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress') AND r.blocked)";
@@ -137,20 +137,21 @@ statement! {
                          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress'))
             AND coalesce((SELECT c.status <> 'error' FROM claims.requests c
                            WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'), true)";
-    RETRY(TEXTOID, TEXTOID) =
+    RETRY(TEXTOID, TEXTOID) = concat!(
         "WITH failed AS MATERIALIZED (
              SELECT queue, id FROM claims.requests WHERE queue = $1 AND entity = $2 AND status = 'error'
               ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.requests r
             SET status = 'new', process_id = NULL, error = NULL, settled_at = NULL, entered_xid = pg_current_xact_id()
-           FROM failed f WHERE r.queue = f.queue AND r.id = f.id RETURNING r.id";
-    PURGE(TEXTOID, TIMESTAMPTZOID, INT8OID) =
+           FROM failed f WHERE ", is_row!("r.queue, r.id", "f.queue, f.id"), " RETURNING r.id");
+    /// From id $4 on, up to $3 requests.
+    PURGE(TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID) = concat!(
         "WITH old AS MATERIALIZED (
              SELECT queue, id FROM claims.requests
               WHERE queue = $1 AND status IN ('complete', 'error') AND settled_at <= $2 AND NOT unblock
-                AND NOT (request_type = 'create' AND status = 'error')
-              LIMIT $3 FOR UPDATE SKIP LOCKED)
-         DELETE FROM claims.requests r USING old o WHERE r.queue = o.queue AND r.id = o.id";
+                AND NOT (request_type = 'create' AND status = 'error') AND id > $4
+              ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue, r.id", "o.queue, o.id"), " RETURNING r.id");
 }
 
 /// Records a request; `None`: the entity has a create already.
@@ -343,7 +344,8 @@ pub fn retry(connection: &Connection, queue: &str, entity: &str) -> Vec<i64> {
     connection.run(&RETRY, View::Statement, [queue.into(), entity.into()]).map(|row| row.must(1))
 }
 
-/// Deletes up to `limit` requests that were settled at `before` or earlier.
-pub fn purge(connection: &Connection, queue: &str, before: Moment, limit: i64) -> usize {
-    connection.run(&PURGE, View::Statement, [queue.into(), before.into(), limit.into()]).count()
+/// Deletes the first requests, `limit` at most, after an id that were settled at `before` or earlier; their ids.
+pub fn purge(connection: &Connection, queue: &str, before: Moment, limit: i64, after: i64) -> Vec<i64> {
+    let values = [queue.into(), before.into(), limit.into(), after.into()];
+    connection.run(&PURGE, View::Statement, values).map(|row| row.must(1))
 }
