@@ -18,9 +18,11 @@ statement! {
          ON CONFLICT DO NOTHING";
     REMOVE(TEXTOID, TEXTARRAYOID) = concat!(
         "WITH doomed AS MATERIALIZED (
-             SELECT c.kind, c.key FROM unnest($2) AS k (key) JOIN claims.expiring_claims c
-                 ON ", is_row!("c.kind, c.key", "$1, k.key"), " ORDER BY c.key FOR UPDATE OF c SKIP LOCKED)
-         DELETE FROM claims.expiring_claims c USING doomed d WHERE ", is_row!("c.kind, c.key", "d.kind, d.key"));
+             SELECT c.kind, c.key
+               FROM (SELECT $1 AS kind, key FROM unnest($2) AS key OFFSET 0) AS k
+               JOIN claims.expiring_claims c ON ", is_row!("c.kind", "c.key", "k.kind", "k.key"), "
+              ORDER BY c.key FOR UPDATE OF c SKIP LOCKED)
+         DELETE FROM claims.expiring_claims c USING doomed d WHERE ", is_row!("c.kind", "c.key", "d.kind", "d.key"));
     /// Takes up to $5 keys for $2 at $3 until $4. FOR UPDATE, unlike the lock of an UPDATE, conflicts with
     /// `assert_held`. The token is drawn while the row is locked, so that tokens of a key grow in the order of its
     /// holders.
@@ -31,13 +33,13 @@ statement! {
               ORDER BY expires_at NULLS FIRST, key LIMIT $5 FOR UPDATE SKIP LOCKED)
          UPDATE claims.expiring_claims c
             SET claimant = $2, token = nextval('claims.expiring_tokens'), acquired_at = $3, renewed_at = $3, expires_at = $4
-           FROM free f WHERE ", is_row!("c.kind, c.key", "f.kind, f.key"), " RETURNING c.key, c.token, c.expires_at");
+           FROM free f WHERE ", is_row!("c.kind", "c.key", "f.kind", "f.key"), " RETURNING c.key, c.token, c.expires_at");
     RENEW(TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID) = concat!(
         "WITH mine AS MATERIALIZED (
              SELECT kind, key FROM claims.expiring_claims WHERE kind = $1 AND claimant = $2 AND expires_at > $3
               ORDER BY key FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.expiring_claims c SET renewed_at = greatest(renewed_at, $3), expires_at = greatest(expires_at, $4)
-           FROM mine m WHERE ", is_row!("c.kind, c.key", "m.kind, m.key"), " RETURNING c.key, c.token, c.expires_at");
+           FROM mine m WHERE ", is_row!("c.kind", "c.key", "m.kind", "m.key"), " RETURNING c.key, c.token, c.expires_at");
     HELD(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT key, token, expires_at FROM claims.expiring_claims
           WHERE kind = $1 AND claimant = $2 AND expires_at > $3 ORDER BY key";
@@ -49,7 +51,7 @@ statement! {
                 AND ($4 IS NULL OR key IN (SELECT unnest($4)))
               ORDER BY key FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.expiring_claims c SET expires_at = $3
-           FROM mine m WHERE ", is_row!("c.kind, c.key", "m.kind, m.key"));
+           FROM mine m WHERE ", is_row!("c.kind", "c.key", "m.kind", "m.key"));
     ASSERT(TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID) =
         "SELECT FROM claims.expiring_claims WHERE kind = $1 AND key = $2 AND token = $3 AND expires_at > $4
             FOR KEY SHARE SKIP LOCKED";

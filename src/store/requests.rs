@@ -83,10 +83,12 @@ statement! {
     /// Puts requests whose hold has expired back to what they count as.
     RENEW(TEXTOID, INT8ARRAYOID) = concat!(
         "UPDATE claims.requests r SET status = 'new', process_id = NULL, hold_until = NULL, entered_xid = pg_current_xact_id()
-           FROM unnest($2) AS m (id) WHERE ", is_row!("r.queue, r.id", "$1, m.id"), " AND r.hold_until IS NOT NULL");
+           FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
+          WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"), " AND r.hold_until IS NOT NULL");
     HOLD(TEXTOID, INT8ARRAYOID, UUIDOID, TIMESTAMPTZOID) = concat!(
         "UPDATE claims.requests r SET status = 'in-progress', process_id = $3, hold_until = $4, attempts = attempts + 1
-           FROM unnest($2) AS m (id) WHERE ", is_row!("r.queue, r.id", "$1, m.id"));
+           FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
+          WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
     /// The create of an entity, and whether somebody holds the entity beyond a transaction.
     STANDING(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT (SELECT c.status FROM claims.requests c
@@ -107,13 +109,14 @@ statement! {
         "UPDATE claims.requests r
             SET status = CASE WHEN $4 IS NULL THEN 'complete' ELSE 'error' END, process_id = $3, error = $4,
                 settled_at = $5, attempts = attempts + (r.status = 'new')::int, hold_until = NULL
-           FROM unnest($2) AS m (id) WHERE ", is_row!("r.queue, r.id", "$1, m.id"), " AND r.settled_at IS NULL");
+           FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
+          WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"), " AND r.settled_at IS NULL");
     EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) = concat!(
         "WITH mine AS MATERIALIZED (
              SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
               ORDER BY queue, id FOR NO KEY UPDATE)
          UPDATE claims.requests r SET hold_until = greatest(hold_until, $3)
-           FROM mine m WHERE ", is_row!("r.queue, r.id", "m.queue, m.id"));
+           FROM mine m WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
     /// Whether a create can be locked against those who are recording updates that wait for it.
     CLOSE_CREATE(TEXTOID, TEXTOID) =
         "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create' FOR UPDATE SKIP LOCKED";
@@ -123,7 +126,7 @@ statement! {
               WHERE queue = $1 AND entity = $2 AND status IN ('new', 'in-progress') AND blocked
               ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.requests r SET blocked = false, entered_xid = pg_current_xact_id()
-           FROM waiting w WHERE ", is_row!("r.queue, r.id", "w.queue, w.id"), " RETURNING r.id");
+           FROM waiting w WHERE ", is_row!("r.queue", "r.id", "w.queue", "w.id"), " RETURNING r.id");
     BLOCKED(TEXTOID, TEXTOID) =
         "SELECT EXISTS (SELECT FROM claims.requests r
                          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress') AND r.blocked)";
@@ -143,7 +146,7 @@ statement! {
               ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.requests r
             SET status = 'new', process_id = NULL, error = NULL, settled_at = NULL, entered_xid = pg_current_xact_id()
-           FROM failed f WHERE ", is_row!("r.queue, r.id", "f.queue, f.id"), " RETURNING r.id");
+           FROM failed f WHERE ", is_row!("r.queue", "r.id", "f.queue", "f.id"), " RETURNING r.id");
     /// From id $4 on, up to $3 requests.
     PURGE(TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID) = concat!(
         "WITH old AS MATERIALIZED (
@@ -151,7 +154,7 @@ statement! {
               WHERE queue = $1 AND status IN ('complete', 'error') AND settled_at <= $2 AND NOT unblock
                 AND NOT (request_type = 'create' AND status = 'error') AND id > $4
               ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
-         DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue, r.id", "o.queue, o.id"), " RETURNING r.id");
+         DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue", "r.id", "o.queue", "o.id"), " RETURNING r.id");
 }
 
 /// Records a request; `None`: the entity has a create already.
