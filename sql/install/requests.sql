@@ -25,7 +25,7 @@ CREATE TABLE claims.requests (
 -- Indexes of the same rows say so in different words: no statement can take one for the other.
 CREATE UNIQUE INDEX requests_create ON claims.requests (queue, entity) WHERE request_type = 'create';
 CREATE INDEX requests_ready ON claims.requests (queue, id) WHERE status = 'new' AND NOT blocked;
-CREATE INDEX requests_entered ON claims.requests (queue, entered_xid) WHERE settled_at IS NULL AND hold_until IS NULL AND NOT blocked;
+CREATE INDEX requests_entered ON claims.requests (entered_xid) WHERE settled_at IS NULL AND hold_until IS NULL AND NOT blocked;
 CREATE INDEX requests_outstanding ON claims.requests (queue, entity, id) WHERE status IN ('new', 'in-progress');
 CREATE INDEX requests_failed ON claims.requests (queue, entity, id) WHERE status = 'error';
 CREATE INDEX requests_held_entity ON claims.requests (queue, entity) WHERE status = 'in-progress';
@@ -170,9 +170,9 @@ COMMENT ON FUNCTION claims.enqueue_request(text, text, text, jsonb) IS
 COMMENT ON FUNCTION claims.take_requests(text, uuid, bigint, interval) IS
     'Takes the first request after after_id that can be worked on: a create alone, or all outstanding updates of one entity. No row: nothing to do now. Without hold_for they are in the caller''s hands until its transaction ends; with it until settled or the hold has expired. Locks all outstanding rows of the entity FOR NO KEY UPDATE by id; an entity that is busy is passed over. Waits for nothing.';
 COMMENT ON FUNCTION claims.settle_requests(uuid, text) IS
-    'Makes what the process has in hand complete, or error, and returns how many; 55000 where it has nothing in hand, or one of its holds has expired. Notifies when an entity has more to do. Locks the rows by queue and id; waits a second at most for another session that is extending or settling them (55P03).';
+    'Makes what the process has in hand complete, or error, and returns how many; 55000 where it has nothing in hand, or one of its holds has expired. Notifies when an entity has more to do. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
 COMMENT ON FUNCTION claims.extend_requests(uuid, interval) IS
-    'Extends the holds of a process to hold_for from now, never to less, and returns how many requests they are; 55000 where it holds none any more, or one of its holds has expired. Locks the rows by queue and id; waits a second at most for another session that is extending or settling them (55P03).';
+    'Extends the holds of a process to hold_for from now, never to less, and returns how many requests they are; 55000 where it holds none any more, or one of its holds has expired. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
 COMMENT ON FUNCTION claims.retry_requests(text, text) IS
     'Puts the failed requests of an entity back to new, and returns how many. Locks the rows by id, passing over those that another transaction has locked.';
 COMMENT ON FUNCTION claims.purge_requests(text, interval) IS

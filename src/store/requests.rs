@@ -4,7 +4,7 @@
 //! Whatever is found is tested again once everything outstanding of its entity is locked.
 //!
 //! Conditions are worded so that only the right index fits them: by primary key (`is_row` in the parent module) no statement asks for
-//! a status, which would offer the planner the partial indexes; coalesce() keeps a comparison out of an index.
+//! a status, which would offer the planner the partial indexes; coalesce(), `+ 0` and `|| ''` keep a comparison out of an index.
 
 use pgrx::Uuid as PgUuid;
 
@@ -20,10 +20,10 @@ macro_rules! ready {
     };
 }
 
-/// The same set, in the words of the index requests_entered: so that each search has only the one index that fits it.
+/// The same set, in the words of the index requests_entered and of no other one.
 macro_rules! entered {
     () => {
-        " r.queue = $1 AND r.settled_at IS NULL AND r.hold_until IS NULL AND NOT r.blocked "
+        " r.queue || '' = $1 AND r.settled_at IS NULL AND r.hold_until IS NULL AND NOT r.blocked "
     };
 }
 
@@ -52,7 +52,7 @@ statement! {
                       CROSS JOIN LATERAL (SELECT r.id FROM claims.requests r
                                            WHERE", entered!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
                       WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late
-                  WHERE late.id < $2),
+                  WHERE late.id + 0 < $2),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.hold_until <= $4),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
     /// Entities with expired holds, each with the first of its requests that is one.
@@ -102,8 +102,8 @@ statement! {
            FROM claims.requests WHERE process_id = $1 AND status = 'in-progress'";
     LOCK_HELD(UUIDOID, TIMESTAMPTZOID) =
         "SELECT queue, id, entity, request_type = 'create' FROM claims.requests
-          WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
-          ORDER BY queue, id FOR NO KEY UPDATE";
+          WHERE process_id = $1 AND status = 'in-progress' AND coalesce(hold_until > $2, false)
+          ORDER BY id FOR NO KEY UPDATE";
     /// Settles requests that this transaction has locked. With a hold, the attempt was counted when they were taken.
     SETTLE(TEXTOID, INT8ARRAYOID, UUIDOID, TEXTOID, TIMESTAMPTZOID) = concat!(
         "UPDATE claims.requests r
@@ -113,8 +113,9 @@ statement! {
           WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"), " AND r.settled_at IS NULL");
     EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) = concat!(
         "WITH mine AS MATERIALIZED (
-             SELECT queue, id FROM claims.requests WHERE process_id = $1 AND status = 'in-progress' AND hold_until > $2
-              ORDER BY queue, id FOR NO KEY UPDATE)
+             SELECT queue, id FROM claims.requests
+              WHERE process_id = $1 AND status = 'in-progress' AND coalesce(hold_until > $2, false)
+              ORDER BY id FOR NO KEY UPDATE)
          UPDATE claims.requests r SET hold_until = greatest(hold_until, $3)
            FROM mine m WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
     /// Whether a create can be locked against those who are recording updates that wait for it.
