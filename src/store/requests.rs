@@ -55,10 +55,14 @@ statement! {
                   WHERE late.id + 0 < $2),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.hold_until <= $4),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
-    /// Entities with expired holds, each with the first of its requests that is one.
+    /// Entities with expired holds that can be worked on, each with the first of its requests that is one. Updates whose
+    /// create came while they were held wait for it.
     EXPIRED(TEXTOID, TIMESTAMPTZOID, INT8OID) =
         "SELECT min(r.id), r.entity FROM claims.requests r
           WHERE r.queue = $1 AND r.hold_until <= $2 AND r.id > $3
+            AND (r.request_type = 'create'
+                 OR coalesce((SELECT c.status = 'complete' FROM claims.requests c
+                               WHERE c.queue = r.queue AND c.entity = r.entity AND c.request_type = 'create'), true))
           GROUP BY r.entity ORDER BY min(r.id)";
     /// The first ready request between ids $2 and $3 whose entity is not in $4 and can be worked on. The tests are scalar
     /// subqueries, which are never turned into joins: each is one look into an index. A locked row is passed over.

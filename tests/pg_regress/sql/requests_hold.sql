@@ -81,6 +81,15 @@ SELECT t.take('q', 2, hold => '1 min');
 SELECT claims.settle_requests(t.u(2));
 SELECT t.take('q', 2, hold => '1 min');
 SELECT t.requests('q');
+-- a create that comes while updates are held is taken before them, in its own place
+SELECT claims.enqueue_request('h', 'x', 'update') < claims.enqueue_request('h', 'y', 'update');
+SELECT request_type, entity FROM claims.take_requests('h', t.u(8), 0, '1 microsecond');
+SELECT claims.enqueue_request('h', 'x', 'create') < claims.enqueue_request('h', 'x', 'update');
+BEGIN; SELECT request_type, entity FROM claims.take_requests('h', t.u(9)); SELECT claims.settle_requests(t.u(9)); COMMIT;
+BEGIN; SELECT request_type, entity FROM claims.take_requests('h', t.u(9)); SELECT claims.settle_requests(t.u(9)); COMMIT;
+BEGIN; SELECT request_type, entity FROM claims.take_requests('h', t.u(9)); SELECT claims.settle_requests(t.u(9)); COMMIT;
+DELETE FROM claims.requests WHERE queue = 'h';
+ALTER TABLE claims.requests ALTER id RESTART WITH 5;
 -- in hand and held at once: one call settles both
 SELECT claims.enqueue_request('q', 'c', 'update');
 BEGIN;
