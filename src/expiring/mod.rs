@@ -12,6 +12,7 @@ use crate::arguments::{self, CLAIMANT_CHARS, KEY_CHARS, NAME_CHARS};
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::spi;
+use crate::pg::subtransaction::without_waiting;
 use crate::pg::xact;
 use crate::store::expiring;
 
@@ -39,7 +40,10 @@ fn add_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Resu
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn remove_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Result<i64, ErrorReport> {
-    Ok(change_keys(kind, keys, expiring::remove)?)
+    let remove = |connection: &_, kind: &str, keys: Vec<String>| {
+        without_waiting(|| expiring::remove(connection, kind, keys.clone())).unwrap_or(0)
+    };
+    Ok(change_keys(kind, keys, remove)?)
 }
 
 fn change_keys(
@@ -79,7 +83,8 @@ fn acquire_expiring(
         ))
         .into()),
         limit => Ok(TableIterator::new(spi::connect(|connection| {
-            expiring::acquire(connection, &kind, &claimant, now, until, limit.map(i64::from))
+            let limit = limit.map(i64::from);
+            without_waiting(|| expiring::acquire(connection, &kind, &claimant, now, until, limit)).unwrap_or_default()
         }))),
     }
 }
@@ -97,7 +102,8 @@ fn renew_expiring(
     let now = Moment::now();
     let (kind, claimant) = names(kind, claimant)?;
     let until = arguments::deadline(ttl, "ttl", now)?;
-    Ok(TableIterator::new(spi::connect(|connection| expiring::renew(connection, &kind, &claimant, now, until))))
+    let renew = |connection: &_| without_waiting(|| expiring::renew(connection, &kind, &claimant, now, until));
+    Ok(TableIterator::new(spi::connect(renew).unwrap_or_default()))
 }
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -124,7 +130,9 @@ fn release_expiring(
     let now = Moment::now();
     let (kind, claimant) = names(kind, claimant)?;
     let keys = keys.map(|keys| arguments::keys(keys, "keys")).transpose()?;
-    Ok(spi::connect(|connection| expiring::release(connection, &kind, &claimant, now, keys)) as i64)
+    let release =
+        |connection: &_| without_waiting(|| expiring::release(connection, &kind, &claimant, now, keys.clone()));
+    Ok(spi::connect(release).unwrap_or(0) as i64)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -139,7 +147,7 @@ fn assert_held(kind: Option<String>, key: Option<String>, token: Option<i64>) ->
         let is_stale = xact::keeps_one_snapshot();
         if is_stale && !expiring::is_held(connection, &kind, &key, token, now) {
             Err(ClaimsError::NotHeld { kind, key, token })
-        } else if expiring::lock_held(connection, &kind, &key, token, now) {
+        } else if without_waiting(|| expiring::lock_held(connection, &kind, &key, token, now)) == Some(true) {
             Ok(())
         } else if is_stale {
             Err(ClaimsError::StaleHold)

@@ -12,8 +12,9 @@ use crate::arguments::{self, NAME_CHARS};
 use crate::pg::advisory;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::subtransaction;
+use crate::pg::subtransaction::{Undone, WITHOUT_WAITING, subtransaction};
 use crate::pg::xact;
 use crate::store::requests::{self, Candidate, InHand, Outstanding};
 
@@ -69,8 +70,13 @@ struct Taken {
 /// The search came to its end.
 struct NotTaken;
 
+/// How often a search may be disturbed.
+const PATIENCE: usize = 20;
+
 fn take(connection: &Connection, order: &Order) -> Option<Taken> {
     let mut search = Search::begin(connection, order);
+    let mut patience = PATIENCE;
+    let _waits = LockWaits::limit(WITHOUT_WAITING);
     loop {
         check_for_interrupts!();
         let mut candidate = None;
@@ -82,6 +88,8 @@ fn take(connection: &Connection, order: &Order) -> Option<Taken> {
         match (attempt, candidate) {
             (Ok(taken), _) => return Some(in_hand(order, taken)),
             (Err(_), Some(candidate)) => search.pass_over(candidate),
+            // The search itself met somebody, in the gap that `without_waiting` tells of.
+            (Err(Undone::ByError(_)), None) if patience > 0 => patience -= 1,
             (Err(_), None) => return None,
         }
     }

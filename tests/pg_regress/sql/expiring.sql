@@ -9,9 +9,6 @@ CREATE FUNCTION t.kept(kind text) RETURNS TABLE (key text, claimant text, token 
     SELECT key, claimant, token, coalesce(expires_at > clock_timestamp(), false), ceil(extract(epoch FROM expires_at - clock_timestamp()) / 10) * 10
       FROM claims.expiring_claims c WHERE c.kind = $1 ORDER BY key $$;
 
--- how a statement ends
-CREATE FUNCTION t.state_of(statement text) RETURNS text LANGUAGE sql AS $$ SELECT left(c, 5) FROM t.call(statement) c LIMIT 1 $$;
-
 -- adding and removing say how many; a repeat adds nothing, a duplicate counts once
 SELECT claims.add_expiring('service', '{b,a,c,a}');
 SELECT claims.add_expiring('service', '{a,b,c,d}');

@@ -4,6 +4,7 @@
 \pset fieldsep ' | '
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;
+CREATE TABLE t.plain (token bigint);
 CREATE FUNCTION pg_temp.all(VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT q.s || ' -> ' || c FROM unnest(statements) WITH ORDINALITY q(s, n), t.call('SELECT ' || q.s) c ORDER BY n $$;
 -- null
@@ -20,8 +21,8 @@ SELECT pg_temp.all('claims.enqueue_request(NULL, ''e'', ''update'')', 'claims.en
     'claims.settle_requests(NULL)', 'claims.extend_requests(NULL, ''1 s'')', 'claims.extend_requests(t.u(1), NULL)',
     'claims.retry_requests(NULL, ''e'')', 'claims.retry_requests(''q'', NULL)',
     'claims.purge_requests(NULL, ''1 s'')', 'claims.purge_requests(''q'', NULL)',
-    'claims.capture_requests(NULL, ''q'', ''c'')', 'claims.capture_requests(''t.tokens'', NULL, ''token'')', 'claims.capture_requests(''t.tokens'', ''q'', NULL)',
-    'claims.uncapture_requests(NULL, ''q'')', 'claims.uncapture_requests(''t.tokens'', NULL)');
+    'claims.capture_requests(NULL, ''q'', ''c'')', 'claims.capture_requests(''t.plain'', NULL, ''token'')', 'claims.capture_requests(''t.plain'', ''q'', NULL)',
+    'claims.uncapture_requests(NULL, ''q'')', 'claims.uncapture_requests(''t.plain'', NULL)');
 -- those that may be null
 SELECT pg_temp.all('count(*) FROM claims.acquire_expiring(''k'', ''c'', ''1 s'', NULL)', 'claims.release_expiring(''k'', ''c'', NULL)',
     'count(*) FROM claims.take_requests(''q'', t.u(1), 0, NULL)', 'claims.enqueue_request(''q'', ''e'', ''update'', NULL) > 0');
@@ -47,7 +48,8 @@ SELECT pg_temp.all('claims.acquire_expiring(''k'', ''c'', ''0'')', 'claims.acqui
 SELECT pg_temp.all('claims.enqueue_request(''q'', ''e'', ''delete'')', 'claims.enqueue_request(''q'', ''e'', ''CREATE'')', 'claims.enqueue_request(''q'', ''e'', '''')',
     'claims.grant_worker(''nobody_has_this_name'')', 'claims.settle_requests(t.u(1))', 'claims.extend_requests(t.u(1), ''1 s'')',
     'claims.capture_requests(''claims.records'', ''q'', ''uuid'')', 'claims.capture_requests(''claims.requests'', ''q'', ''entity'')', 'claims.capture_requests(999999999::oid::regclass, ''q'', ''c'')',
-    'claims.capture_requests(''t.tokens'', ''q'', ''nothing'')', 'claims.capture_requests(''t.tokens'', ''q'', ''ctid'')', 'claims.capture_requests(''t.tokens'', '''', ''token'')', 'claims.capture_requests(''t.tokens'', repeat(''q'', 64), ''token'')');
+    'claims.capture_requests(''t.plain'', ''q'', ''nothing'')', 'claims.capture_requests(''t.plain'', ''q'', ''ctid'')', 'claims.capture_requests(''t.plain'', '''', ''token'')', 'claims.capture_requests(''t.plain'', repeat(''q'', 64), ''token'')');
 SELECT count(*) FROM claims.requests;
-SELECT count(*) FROM pg_trigger WHERE tgrelid = 't.tokens'::regclass;
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 't.plain'::regclass;
 DELETE FROM claims.expiring_claims;
+DROP TABLE t.plain;
