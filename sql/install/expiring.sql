@@ -6,19 +6,17 @@
 CREATE SEQUENCE claims.expiring_tokens AS bigint;
 COMMENT ON SEQUENCE claims.expiring_tokens IS 'The tokens of expiring claims. One sequence for all keys: also a key that was removed and added anew never sees a token again.';
 
+-- No CHECK constraints, as on the other tables that are written all the time: the functions check what they are given. A key
+-- was never held (token 0, the rest NULL), or everything is known of its last holder.
 CREATE TABLE claims.expiring_claims (
-    kind        text        COLLATE "C" NOT NULL CHECK (length(kind) BETWEEN 1 AND 63),
-    key         text        COLLATE "C" NOT NULL CHECK (length(key) BETWEEN 1 AND 512),
-    claimant    text        COLLATE "C" CHECK (length(claimant) BETWEEN 1 AND 128),
-    token       bigint      NOT NULL DEFAULT 0 CHECK (token >= 0),
+    kind        text        COLLATE "C" NOT NULL,
+    key         text        COLLATE "C" NOT NULL,
+    claimant    text        COLLATE "C",
+    token       bigint      NOT NULL DEFAULT 0,
     acquired_at timestamptz,
     renewed_at  timestamptz,
     expires_at  timestamptz,
-    PRIMARY KEY (kind, key),
-    -- A key was never held, or everything is known of its last holder.
-    CONSTRAINT expiring_claims_state CHECK (
-        (claimant IS NULL AND token = 0 AND acquired_at IS NULL AND renewed_at IS NULL AND expires_at IS NULL)
-        OR (claimant IS NOT NULL AND token > 0 AND acquired_at IS NOT NULL AND renewed_at IS NOT NULL AND expires_at IS NOT NULL))
+    PRIMARY KEY (kind, key)
 ) WITH (fillfactor = 50, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 COMMENT ON TABLE claims.expiring_claims IS 'Keys, and who holds each until when. Held means: expires_at lies ahead of clock_timestamp().';
 COMMENT ON INDEX claims.expiring_claims_pkey IS 'Every key of a kind occurs once.';
