@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod capture;
 mod cell;
 mod error;
 mod lease;
@@ -13,6 +14,7 @@ mod pg;
 mod read;
 mod settings;
 mod store;
+mod verify;
 
 use pgrx::prelude::*;
 
@@ -35,9 +37,37 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!(
+    "../sql/install/verify.sql",
+    name = "verify",
+    requires = [
+        "admin",
+        "capture",
+        verify::digest::digest_records,
+        verify::digest::digest_expected,
+        verify::expected::expected_records,
+        verify::records::verify_records,
+        verify::whole::verify
+    ]
+);
+extension_sql_file!(
+    "../sql/install/capture.sql",
+    name = "capture",
+    requires = [
+        "admin",
+        "cell",
+        capture::declare::spell_out_condition,
+        capture::declare::require_owner,
+        capture::declare::change_capture_triggers,
+        capture::automatic::require_service,
+        capture::send::pending_batch,
+        capture::send::begin_pending,
+        capture::send::finish
+    ]
+);
+extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell"],
+    requires = ["admin", "check", "cell", "capture", "verify"],
     finalize
 );
 
@@ -50,4 +80,5 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
+    capture::log::register();
 }

@@ -39,6 +39,8 @@ pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acq
     for attempt in 0..ATTEMPTS {
         let is_last = attempt + 1 == ATTEMPTS;
         let may_wait = deadline > Instant::now();
+        let patient_until = deadline.max(Instant::now() + patience(attempt));
+        let _waits = LockWaits::until(patient_until);
         if let Some(known) = leases::known(connection, &[request.lease.uuid], View::Latest).pop() {
             match repeat(connection, request, &known, deadline)? {
                 Some(lease) => return Ok(Acquired::Lease(lease)),
@@ -49,13 +51,19 @@ pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acq
             return Err(ClaimsError::LeaseBusy);
         }
         let conflicts = conflicts(connection, request);
+        // The first call may have ended since we asked: then these are the lease's own claims.
+        let is_repeat = || !leases::known(connection, &[request.lease.uuid], View::Latest).is_empty();
+        if !conflicts.is_empty() && request.may_be_repeat && is_repeat() {
+            continue;
+        }
         let is_hopeless = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
         if is_hopeless || !(conflicts.is_empty() || may_wait) {
             return Ok(answer(request, conflicts));
         }
-        match take_step_by_step(connection, request, deadline.max(Instant::now() + patience(attempt))) {
+        match take_step_by_step(connection, request, patient_until) {
             Taken::Kept => return Ok(Acquired::Lease(request.lease.uuid)),
-            Taken::Changed(_) if xact::keeps_one_snapshot() => return Err(ClaimsError::StaleClaim),
+            // A claim that its snapshot does not show. What is to be created, though, the next look sees.
+            Taken::Changed(Step::Destroy(_)) if xact::keeps_one_snapshot() => return Err(ClaimsError::StaleClaim),
             Taken::InFlight(step) | Taken::Changed(step) if is_last => {
                 return Ok(answer(request, with_in_flight(conflicts, step)));
             }
@@ -113,8 +121,10 @@ fn conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b
     let now = Moment::now();
     let conflict = |step: &Step<'b>| {
         let found = found.get(step.bucket());
-        let unseen = || claims::is_in_flight(step.bucket()).then_some(Reason::InFlight);
-        let reason = reason_for(step.op(), request.lease.cell_id, found.map(|found| found.standing)).or_else(unseen)?;
+        let reason = match claims::is_in_flight(step.bucket()) {
+            true => Reason::InFlight,
+            false => reason_for(step.op(), request.lease.cell_id, found.map(|found| found.standing))?,
+        };
         let conflict = Conflict {
             op: step.op(),
             bucket: step.bucket().clone(),

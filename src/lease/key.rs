@@ -25,7 +25,7 @@ pub enum Key {
 /// Passes through the key as a begin does, within the limit of waiting in force, and leaves nothing behind.
 pub fn look(connection: &Connection, lease: Uuid, cell_id: i64) -> Key {
     let pass = || {
-        subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
+        subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
             Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id))
         })
     };

@@ -1,5 +1,7 @@
 //! `commit_update` and `rollback_update`: a lease ends exactly once.
 
+use std::time::{Duration, Instant};
+
 use claims_model::batch::stored_buckets;
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
@@ -38,19 +40,17 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
         let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
-        // Whoever holds the lease or its claims is not waited for longer than the caller wants: the error without DETAIL.
-        let _waits = LockWaits::limit(settings::wait_timeout().max(PATIENCE));
-        translate_error(
-            Code::ERRCODE_LOCK_NOT_AVAILABLE,
-            || ClaimsError::LeaseBusy,
-            || settle_one(connection, &catalog, cell_id, lease, ending),
-        )
+        let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+        // Both mean that another transaction is at the lease: the error without DETAIL.
+        let settle = || settle_one(connection, &catalog, cell_id, lease, ending, deadline);
+        let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, settle);
+        translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, settle)
     })
 }
 
-/// Milliseconds that a settlement waits for its lease in any case: long enough for a table that is being extended, which
-/// nobody can retry from outside as cheaply as by waiting.
-const PATIENCE: i64 = 5;
+/// How long to wait for the lease after a look that found nobody at it: for a table that is being extended, under load for
+/// longer, or for somebody who came in just this moment.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Milliseconds that it waits for each lock once the lease is its own. No other session touches the claims then, so it
 /// is the table that is being extended, under load for longer.
@@ -69,8 +69,16 @@ fn settle_one(
     cell_id: i64,
     lease: Uuid,
     ending: Ending,
+    deadline: Instant,
 ) -> Result<bool, ClaimsError> {
     for _ in 0..ATTEMPTS {
+        let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
+        if deadline <= Instant::now() && leases::is_in_flight(lease) {
+            // Another cell's looks like an unknown one, also while that cell is at it.
+            let known = leases::known(connection, &[lease], View::Latest).pop();
+            let is_foreign = known.is_some_and(|known| known.cell_id != cell_id);
+            return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
+        }
         if end_leases(connection, catalog, &[lease], cell_id, ending, PATIENCE_FOR_CLAIMS)? == 1 {
             return Ok(true);
         }
@@ -89,7 +97,11 @@ fn settle_one(
             }
             // Unknown to all but, maybe, an open transaction that is beginning it.
             None => match key::look(connection, lease, cell_id) {
-                Key::Free => return Err(ClaimsError::UnknownLease { lease }),
+                Key::Free if leases::known(connection, &[lease], View::Latest).is_empty() => {
+                    return Err(ClaimsError::UnknownLease { lease });
+                }
+                // It came and went between the two looks.
+                Key::Free => {}
                 Key::Busy => return Err(ClaimsError::LeaseBusy),
                 Key::Outstanding => {}
             },

@@ -27,8 +27,8 @@ impl KeyPart<'_> {
     }
 }
 
-/// Whether another open transaction has inserted, changed or deleted a row with this key of the index `claims.<index>`.
-/// An index that is gone has none.
+/// Whether another open transaction has inserted, changed, deleted or locked a row with this key of the index
+/// `claims.<index>`. An index that is gone has none.
 pub fn is_in_flight(index: &CStr, key: &[KeyPart]) -> bool {
     const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let columns = i32::try_from(key.len()).unwrap_or(0);
@@ -55,13 +55,33 @@ pub fn is_in_flight(index: &CStr, key: &[KeyPart]) -> bool {
         let mut found = false;
         while !found && pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot) {
             // Set by the visibility check of a dirty snapshot to the other transaction, if there is one.
-            found = dirty.xmin != pg_sys::InvalidTransactionId || dirty.xmax != pg_sys::InvalidTransactionId;
+            let is_changing = dirty.xmin != pg_sys::InvalidTransactionId || dirty.xmax != pg_sys::InvalidTransactionId;
+            found = is_changing || is_locked_elsewhere(slot);
         }
         pg_sys::index_endscan(scan);
         pg_sys::ExecDropSingleTupleTableSlot(slot);
         pg_sys::relation_close(table, LOCK);
         pg_sys::relation_close(index, LOCK);
         found
+    }
+}
+
+/// Whether another open transaction has locked the row: to readers that is no change, and a dirty snapshot shows it as it
+/// is.
+unsafe fn is_locked_elsewhere(slot: *mut pg_sys::TupleTableSlot) -> bool {
+    // SAFETY: the slot holds a tuple of a heap, pinned, which is asked for in place.
+    unsafe {
+        let mut is_copy = false;
+        let header = (*pg_sys::ExecFetchSlotHeapTuple(slot, false, &mut is_copy)).t_data;
+        let xmax = (*header).t_choice.t_heap.t_xmax;
+        let infomask = u32::from((*header).t_infomask);
+        if infomask & pg_sys::HEAP_XMAX_INVALID != 0 {
+            false
+        } else if infomask & pg_sys::HEAP_XMAX_IS_MULTI != 0 {
+            pg_sys::MultiXactIdIsRunning(xmax, infomask & pg_sys::HEAP_XMAX_LOCK_ONLY != 0)
+        } else {
+            !pg_sys::TransactionIdIsCurrentTransactionId(xmax) && pg_sys::TransactionIdIsInProgress(xmax)
+        }
     }
 }
 

@@ -218,7 +218,7 @@ pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Known>
     })
 }
 
-/// Whether another open transaction has written the row of the lease: is beginning, fencing or settling it.
+/// Whether another open transaction has written or locked the row of the lease: is beginning, fencing or settling it.
 pub fn is_in_flight(lease: Uuid) -> bool {
     in_flight::is_in_flight(c"claim_leases_pkey", &[KeyPart::Uuid(pg_uuid(lease))])
 }
