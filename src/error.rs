@@ -9,6 +9,8 @@ use uuid::Uuid;
 
 mod capture;
 pub use capture::{CaptureError, warn_of_mutable_condition};
+mod verification;
+pub use verification::{VerificationError, warn_of_rows};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
@@ -25,6 +27,10 @@ pub enum ClaimsError {
     Conflicts { weightiest: Reason, count: usize, detail: String },
     /// Another open transaction is beginning, fencing or settling the lease.
     LeaseBusy,
+    /// Another transaction has locked a whole table.
+    TableLocked,
+    /// Called from code that runs with somebody else's identity around it.
+    Restricted,
     /// The lease was rolled back.
     RolledBack { lease: Uuid },
     /// The lease was committed.
@@ -59,6 +65,8 @@ pub enum ClaimsError {
     ServiceSilent { server: String, timeout: Duration },
     /// What goes wrong with claimed attributes.
     Capture(CaptureError),
+    /// What goes wrong in verification.
+    Verification(VerificationError),
 }
 
 impl From<BadInput> for ClaimsError {
@@ -128,6 +136,7 @@ impl ClaimsError {
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
             ClaimsError::Capture(error) => error.text(),
+            ClaimsError::Verification(error) => error.text(),
             ClaimsError::GivenUp { .. }
             | ClaimsError::LeaseInRecovery
             | ClaimsError::NotAService { .. }
@@ -210,6 +219,21 @@ impl ClaimsError {
     fn lease(self) -> Text {
         const NEXT: &str = "Begin a new lease under a new uuid.";
         match self {
+            ClaimsError::TableLocked => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "another transaction has locked a table of claims".into(),
+                None,
+                Some("Repeat the call when that transaction has ended."),
+            ),
+            ClaimsError::Restricted => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied within a security-restricted operation".into(),
+                Some(
+                    "Index expressions, materialized views and the like run for whoever causes them, who did not write them."
+                        .into(),
+                ),
+                Some("Call the function directly."),
+            ),
             ClaimsError::LeaseBusy => Text(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 "lease is being begun, fenced or settled by another open transaction".into(),
@@ -341,7 +365,9 @@ fn bad_input(BadInput { place, problem }: BadInput) -> Text {
         TooManyRecords { got, limit } => (
             format!("{place} has too many records"),
             Some(format!("There are {got} records, at most {limit} are allowed in one call.")),
-            Some("Split the batch, or have an administrator raise claims.max_batch_size."),
+            Some(
+                "Send it in several calls. For a batch that must stay whole an administrator can raise claims.max_batch_size.",
+            ),
         ),
         TooManyLeases { got, limit } => (
             format!("{place} has too many leases"),

@@ -14,6 +14,7 @@ mod pg;
 mod read;
 mod settings;
 mod store;
+mod verify;
 
 use pgrx::prelude::*;
 
@@ -36,6 +37,19 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!(
+    "../sql/install/verify.sql",
+    name = "verify",
+    requires = [
+        "admin",
+        "capture",
+        verify::digest::digest_records,
+        verify::digest::digest_expected,
+        verify::expected::expected_records,
+        verify::records::verify_records,
+        verify::whole::verify
+    ]
+);
+extension_sql_file!(
     "../sql/install/capture.sql",
     name = "capture",
     requires = [
@@ -53,7 +67,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "capture"],
+    requires = ["admin", "check", "cell", "capture", "verify"],
     finalize
 );
 

@@ -69,7 +69,7 @@ fn reconcile(
     xact::must_be_writable(c"claims.reconcile()");
     let (cell_id, tally) = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
-        access::act_here_for(&*catalog::current(connection), cell_id)?;
+        access::act_here_for(&catalog::current(connection), cell_id)?;
         let server = access::given(service, "service")?;
         let pass = Pass {
             connection,
@@ -98,14 +98,14 @@ fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
 }
 
 /// An interval as SQL that every server reads alike.
-fn interval(interval: Interval) -> String {
+pub fn interval(interval: Interval) -> String {
     let seconds = interval.micros() as f64 / 1e6;
     let (months, days) = (interval.months(), interval.days());
     format!("pg_catalog.make_interval(months => {months}, days => {days}, secs => {seconds:.6})")
 }
 
 /// To recovery a service that does not answer is one that cannot be reached.
-fn unreachable(error: ClaimsError) -> ClaimsError {
+pub fn unreachable(error: ClaimsError) -> ClaimsError {
     match error {
         ClaimsError::ServiceSilent { server, timeout } => ClaimsError::ServiceUnreachable {
             server,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::error::ClaimsError;
 use crate::pg::spi::{Connection, Row};
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
-use crate::pg::wait::pause;
+use crate::pg::wait::{pause, uninterrupted};
 use crate::store::servers;
 
 /// Wrappers whose servers name a PostgreSQL database that libpq can reach.
@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 enum Link {
     Closed,
     Ready,
-    /// A call was sent, and its end has not been read.
+    /// It is being made, or a call was sent whose end has not been read.
     Busy,
 }
 
@@ -130,6 +130,8 @@ impl Service<'_> {
     }
 
     fn connect(&self) {
+        // A cancel may arrive when the connection was made and before this function knows it.
+        self.link.set(Link::Busy);
         let text = format!("SELECT {}.dblink_connect($1, $2)", self.schema);
         self.connection.run_text(&text, [self.name.as_str().into(), self.server.into()]);
     }
@@ -167,8 +169,11 @@ impl Service<'_> {
 
     fn close(&self) {
         if self.link.replace(Link::Closed) != Link::Closed {
-            let text = format!("SELECT {}.dblink_disconnect($1)", self.schema);
-            self.connection.run_text(&text, [self.name.as_str().into()]);
+            let dblink = &self.schema;
+            let text =
+                format!("SELECT {dblink}.dblink_disconnect($1) WHERE $1 = ANY ({dblink}.dblink_get_connections())");
+            // A second cancel must not keep it open.
+            uninterrupted(|| self.connection.run_text(&text, [self.name.as_str().into()]));
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
+use crate::pg::xact;
 use crate::settings;
 use crate::store::cell;
 use crate::store::leases::from_pg_uuid;
@@ -42,8 +43,10 @@ fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
 }
 
 /// Takes the lease's key, and only then looks for a fence, among what is committed right now: whoever fenced it before
-/// is seen here, and whoever wants to fence it from here on meets the key.
+/// is seen here, and whoever wants to fence it from here on meets the key. Recovery acts on what it finds tracked, at the
+/// service: so a crash must not undo that here.
 pub fn track(connection: &Connection, lease: Uuid) -> Result<(), ClaimsError> {
+    xact::commit_durably();
     cell::track(connection, lease);
     if cell::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(ClaimsError::GivenUp { lease }) }
 }

@@ -20,7 +20,7 @@ fn lease_outcome(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<Opt
     let outcome = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
         let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
-        access::act_for(&*catalog::current(connection), cell_id)?;
+        access::act_for(&catalog::current(connection), cell_id)?;
         let known = leases::known(connection, &[lease], View::Caller).pop();
         Ok::<_, ClaimsError>(known.filter(|known| known.cell_id == cell_id))
     })?;

@@ -44,7 +44,7 @@ impl From<Moment> for pgrx::datum::TimestampWithTimeZone {
         // SAFETY: a timestamptz datum is its microseconds, passed by value.
         unsafe {
             <Self as pgrx::FromDatum>::from_datum(pg_sys::Datum::from(moment.0), false)
-                .unwrap_or_else(|| pgrx::datum::TimestampWithTimeZone::positive_infinity())
+                .unwrap_or_else(pgrx::datum::TimestampWithTimeZone::positive_infinity)
         }
     }
 }

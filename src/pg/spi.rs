@@ -172,7 +172,7 @@ impl Connection {
                     plan,
                     datums.as_mut_ptr(),
                     nulls.as_ptr(),
-                    pg_sys::GetLatestSnapshot(),
+                    latest_snapshot(),
                     std::ptr::null_mut(),
                     true,
                     true,
@@ -200,6 +200,22 @@ impl Connection {
             let status = pg_sys::SPI_execute_with_args(text.as_ptr(), count, types, datums, nulls.as_ptr(), false, 0);
             assert!(status > 0, "SPI failed with {status}: {text:?}");
             Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
+        }
+    }
+}
+
+/// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
+/// secondary snapshot; the one it reads its own catalogs by shows the same, once it is made anew.
+///
+/// # Safety
+/// The snapshot is to be used at once: the next call for one overwrites it.
+unsafe fn latest_snapshot() -> pg_sys::Snapshot {
+    unsafe {
+        if pg_sys::IsInParallelMode() {
+            pg_sys::InvalidateCatalogSnapshot();
+            pg_sys::GetCatalogSnapshot(pg_sys::RelationRelationId)
+        } else {
+            pg_sys::GetLatestSnapshot()
         }
     }
 }
@@ -268,5 +284,23 @@ impl Row<'_> {
     /// A column that is declared NOT NULL, or counted.
     pub fn must<T: FromDatum>(&self, column: i32) -> T {
         self.get(column).unwrap_or_else(|| panic!("column {column} is null"))
+    }
+}
+
+impl Value {
+    /// Type, datum and whether it is null, as SPI takes them.
+    pub(super) fn raw(&self) -> (pg_sys::Oid, pg_sys::Datum, std::ffi::c_char) {
+        let null = if self.datum.is_none() { b'n' } else { b' ' };
+        (self.type_oid, self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
+    }
+}
+
+impl Rows {
+    /// Takes the rows that SPI fetched last, and hands every one over; returns how many there were.
+    pub(super) fn fetched(mut each: impl FnMut(Row)) -> usize {
+        // SAFETY: SPI hands a table out once, to whoever called it last.
+        let rows = unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } };
+        (0..rows.count).for_each(|index| each(Row { rows: &rows, index }));
+        rows.count
     }
 }

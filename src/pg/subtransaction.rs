@@ -15,7 +15,7 @@ pub enum Undone<E> {
 }
 
 /// An error that was raised, by Postgres or by Rust, and caught.
-pub struct Caught(CaughtError);
+pub struct Caught(Box<CaughtError>);
 
 impl Caught {
     pub fn code(&self) -> PgSqlErrorCode {
@@ -36,7 +36,7 @@ impl Caught {
     }
 
     fn report(&self) -> &ErrorReportWithLevel {
-        match &self.0 {
+        match &*self.0 {
             CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => report,
             CaughtError::RustPanic { ereport, .. } => ereport,
         }
@@ -44,7 +44,7 @@ impl Caught {
 
     /// Raised by Postgres, not by a fault of this extension.
     pub fn is_of_postgres(&self) -> bool {
-        matches!(self.0, CaughtError::PostgresError(_))
+        matches!(*self.0, CaughtError::PostgresError(_))
     }
 }
 
@@ -85,7 +85,7 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
     }))
     .catch_others(|caught| {
         roll_back();
-        Err(Stopped::ByError(Caught(caught)))
+        Err(Stopped::ByError(Caught(Box::new(caught))))
     })
     .execute()
 }

@@ -21,3 +21,13 @@ pub fn pause(duration: Duration) {
     }
     pg_sys::check_for_interrupts!();
 }
+
+/// Runs `body`, which must be short: a cancel, a timeout or a shutdown that arrives meanwhile takes effect after it.
+pub fn uninterrupted<T>(body: impl FnOnce() -> T) -> T {
+    // SAFETY: counts in this process' own memory. An error in `body` sets the counter to zero, as Postgres does for every
+    // error; so it is not to be counted down then.
+    unsafe { pg_sys::InterruptHoldoffCount += 1 };
+    let result = body();
+    unsafe { pg_sys::InterruptHoldoffCount -= 1 };
+    result
+}

@@ -11,16 +11,6 @@ pub fn keeps_one_snapshot() -> bool {
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
-/// Whether another session's transaction with this id, read off a row's xmax, is still open.
-pub fn is_open_elsewhere(xmax: u32) -> bool {
-    let xid = pg_sys::TransactionId::from(xmax);
-    if xmax < pg_sys::FirstNormalTransactionId.into_inner() {
-        return false;
-    }
-    // SAFETY: both only look ids up in shared memory.
-    unsafe { !pg_sys::TransactionIdIsCurrentTransactionId(xid) && pg_sys::TransactionIdIsInProgress(xid) }
-}
-
 /// Whether this transaction wrote the row whose xmin this is.
 pub fn is_own(xmin: u32) -> bool {
     // SAFETY: looks the id up in this backend's memory.
@@ -55,4 +45,10 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
 pub fn own_xid() -> Xid8 {
     // SAFETY: assigns an id, or raises an error where the transaction cannot write.
     Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
+}
+
+/// Makes this transaction's commit durable before anybody sees it, whatever `synchronous_commit` says.
+pub fn commit_durably() {
+    // SAFETY: sets a flag of the transaction.
+    unsafe { pg_sys::ForceSyncCommit() };
 }

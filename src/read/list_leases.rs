@@ -45,7 +45,7 @@ fn list_leases(
     let rows = spi::connect(|connection| {
         let max_results = access::given(max_results, "max_results")?;
         match cell_id {
-            Some(cell_id) => access::act_for(&*catalog::current(connection), cell_id)?,
+            Some(cell_id) => access::act_for(&catalog::current(connection), cell_id)?,
             None => access::administer()?,
         }
         let after = after.map(|text| LeaseCursor::decode(&text)).transpose();

@@ -14,7 +14,7 @@ fn integer(number: &str) -> Result<i64, Problem> {
 }
 
 /// A text of 1 to `limit` characters.
-pub fn bounded_text<'a>(text: &'a str, limit: usize) -> Result<&'a str, Problem> {
+pub fn bounded_text(text: &str, limit: usize) -> Result<&str, Problem> {
     if text.is_empty() {
         return Err(Problem::Empty);
     }

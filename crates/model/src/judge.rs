@@ -1,7 +1,8 @@
 //! Recovery's judgement: what becomes of a lease that is outstanding at the service, by what its cell knows of it.
+//! `tests/protocol` checks it in every interleaving with the application, the service and another recovery.
 
 /// What the cell's database says of the local transaction that took the lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LocalTransaction {
     /// Still open, prepared included.
     Running,
@@ -29,7 +30,7 @@ pub struct Facts {
 }
 
 /// What to do about a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Commit,
     Rollback,
@@ -41,7 +42,7 @@ pub enum Step {
 }
 
 /// The answer to the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     Commit,
     Rollback,

@@ -6,6 +6,7 @@ pub mod batch;
 pub mod capture;
 pub mod conflict;
 pub mod cursor;
+pub mod digest;
 pub mod id;
 pub mod judge;
 pub mod key;
@@ -13,8 +14,10 @@ pub mod limits;
 pub mod payload;
 pub mod problem;
 pub mod reader;
+pub mod source_range;
 pub mod token;
 pub mod types;
+pub mod verify;
 
 pub use batch::{Batch, Bucket, Claim};
 pub use conflict::{Conflict, Op, Reason};

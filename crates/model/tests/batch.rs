@@ -39,10 +39,13 @@ fn problem_of(change: impl FnOnce(&mut Value)) -> (String, Problem) {
     (error.place, error.problem)
 }
 
+/// Where the problem is reported, which one it is, and how a good record gets it.
+type Damage = (&'static str, Problem, fn(&mut Value));
+
 #[test]
 fn each_malformed_form_is_named_with_its_place() {
     let wrong = |wanted, got| Problem::WrongType { wanted, got };
-    let cases: Vec<(&str, Problem, fn(&mut Value))> = vec![
+    let cases: Vec<Damage> = vec![
         ("create_records[1]", wrong("an object", "a string"), |r| *r = json!("x")),
         ("create_records[1]", wrong("an object", "null"), |r| *r = Value::Null),
         ("create_records[1]", wrong("an object", "an array"), |r| *r = json!([])),

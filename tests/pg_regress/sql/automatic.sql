@@ -34,7 +34,7 @@ SELECT claims.automatic(1, 'regress_claims_auto');
 SELECT cell_id, service FROM claims.automatic_service;
 
 \echo -- as a role that has rights on the table and nothing else
-CREATE ROLE regress_claims_app;
+DROP ROLE IF EXISTS regress_claims_app; CREATE ROLE regress_claims_app;
 GRANT USAGE ON SCHEMA t TO regress_claims_app;
 SET SESSION AUTHORIZATION regress_claims_app;
 INSERT INTO app.routes VALUES (1, 'one', 10);

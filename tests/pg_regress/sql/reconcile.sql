@@ -104,12 +104,15 @@ SELECT t.tracked();
 SELECT * FROM claims.reconcile(1, 'regress_claims_service');
 SELECT t.no_leases(), t.clean();
 
--- as the application's role, which has no right on dblink, server or tables; not for another cell
+-- as the application's role, which has no right on dblink, server or tables; not for another cell; a
+-- user mapping of its own does not count
 SELECT claims.begin_update(1, t.creates('app'), lease_uuid => t.u(4340)), claims.track_lease(t.u(4340));
+CREATE USER MAPPING FOR regress_claims_one SERVER regress_claims_service OPTIONS (user 'no such role');
 SET SESSION AUTHORIZATION regress_claims_one;
 SELECT * FROM claims.reconcile(1, 'regress_claims_service');
 SELECT t.call($$SELECT * FROM claims.reconcile(2, 'regress_claims_service')$$);
 RESET SESSION AUTHORIZATION;
+DROP USER MAPPING FOR regress_claims_one SERVER regress_claims_service;
 -- a hostile search_path, and a connection of the caller's own that has the server's name
 CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
 CREATE FUNCTION evil.dblink_connect(text, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
