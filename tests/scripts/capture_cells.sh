@@ -71,6 +71,13 @@ at shared 'DROP TRIGGER slow ON claims.claim_leases'
 expect 'service silent: rolled back at once' "$(reconcile 1)" '1|0|1|0|0'
 agree 'service'
 
+# What capture leaves to verification: rows that swap their names. Their claims stay, with the subjects of before.
+in_order="SELECT concat_ws(' ', missing, different, extra, corrected) FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', recent => '0'"
+expect 'verification finds captured claims in order' "$(as_app 1 "$in_order)")" '0 0 0 0'
+as_app 1 "BEGIN; UPDATE routes SET name = 'swapped' WHERE name = 'kept'; UPDATE routes SET name = 'kept' WHERE name = 'back'; UPDATE routes SET name = 'back' WHERE name = 'swapped'; COMMIT"
+expect 'a swap sends nothing' "$(at shared 'SELECT count(*) FROM claims.claim_leases')" 0
+expect 'and verification sets it right' "$(as_app 1 "$in_order, correct => true)"), $(as_app 1 "$in_order)")" '0 2 0 2, 0 0 0 0'
+
 # A dump of a cell, restored: still claimed, still automatic, by its triggers.
 dump=$CLAIMS_TMP/cell.dump
 ( use_cluster cell1; pg_dump -Fc -f "$dump" postgres; createdb copy -T template0; pg_restore --exit-on-error -d copy "$dump" )
