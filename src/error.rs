@@ -7,10 +7,10 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
-mod capture;
-pub use capture::{CaptureError, warn_of_mutable_condition};
 mod verification;
 pub use verification::{VerificationError, warn_of_rows};
+mod capture;
+pub use capture::{CaptureError, warn_of_mutable_condition};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
@@ -63,10 +63,10 @@ pub enum ClaimsError {
     ServiceUnreachable { server: String, detail: String },
     /// The service did not answer in time.
     ServiceSilent { server: String, timeout: Duration },
-    /// What goes wrong with claimed attributes.
-    Capture(CaptureError),
     /// What goes wrong in verification.
     Verification(VerificationError),
+    /// What goes wrong with claimed attributes.
+    Capture(CaptureError),
 }
 
 impl From<BadInput> for ClaimsError {
@@ -135,8 +135,8 @@ impl ClaimsError {
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
-            ClaimsError::Capture(error) => error.text(),
             ClaimsError::Verification(error) => error.text(),
+            ClaimsError::Capture(error) => error.text(),
             ClaimsError::GivenUp { .. }
             | ClaimsError::LeaseInRecovery
             | ClaimsError::NotAService { .. }

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use pgrx::pg_sys;
+use pgrx::{PgMemoryContexts, pg_sys};
 
 use super::spi::{Connection, Row, Rows, Value};
 
@@ -37,12 +37,15 @@ impl Connection {
                 as_caller,
                 0,
             );
+            // What reading values allocates (long ones are compressed) goes with each page.
+            let mut page = PgMemoryContexts::new("claims page");
             loop {
                 pg_sys::check_for_interrupts!();
                 pg_sys::SPI_cursor_fetch(portal, true, PAGE);
-                if Rows::fetched(&mut each) == 0 {
+                if page.switch_to(|_| Rows::fetched(&mut each)) == 0 {
                     break;
                 }
+                page.reset();
             }
             pg_sys::SPI_cursor_close(portal);
         }

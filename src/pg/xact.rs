@@ -41,14 +41,14 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
     unsafe { pg_sys::PreventCommandIfReadOnly(call.as_ptr()) };
 }
 
-/// The id of this transaction, which is given one by this call where it has none yet. Savepoints share it.
-pub fn own_xid() -> Xid8 {
-    // SAFETY: assigns an id, or raises an error where the transaction cannot write.
-    Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
-}
-
 /// Makes this transaction's commit durable before anybody sees it, whatever `synchronous_commit` says.
 pub fn commit_durably() {
     // SAFETY: sets a flag of the transaction.
     unsafe { pg_sys::ForceSyncCommit() };
+}
+
+/// The id of this transaction, which is given one by this call where it has none yet. Savepoints share it.
+pub fn own_xid() -> Xid8 {
+    // SAFETY: assigns an id, or raises an error where the transaction cannot write.
+    Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
 }
