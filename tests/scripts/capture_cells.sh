@@ -4,6 +4,8 @@
 . "$(dirname "$0")/cells.bash"
 
 start_cells
+# Where time is not the question: the machine may be busy.
+for n in 1 2; do at "cell$n" "ALTER DATABASE postgres SET claims.service_timeout = '10s'"; done
 for n in 1 2; do
   at "cell$n" "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
 done
@@ -62,7 +64,7 @@ reconcile 1 >/dev/null
 at shared "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END';
   CREATE TRIGGER slow BEFORE INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION slow()"
 started=$(date +%s%3N)
-expect 'service silent' "$(state_as_app 1 "$(add silent)")" 57014
+expect 'service silent' "$(state_as_app 1 "SET claims.service_timeout = '250ms'; $(add silent)")" 57014
 took=$(($(date +%s%3N) - started))
 expect "service silent: given up in time ($took ms)" "$([ $took -lt 950 ] && echo yes)" yes
 sleep 1.2
