@@ -38,7 +38,7 @@ pub fn administer() -> Result<(), ClaimsError> {
 }
 
 /// Nobody is let in from code that runs with somebody else's identity around it.
-fn refuse_restricted() -> Result<(), ClaimsError> {
+pub fn refuse_restricted() -> Result<(), ClaimsError> {
     if roles::is_restricted() { Err(ClaimsError::Restricted) } else { Ok(()) }
 }
 
