@@ -9,6 +9,8 @@ use uuid::Uuid;
 
 mod verification;
 pub use verification::{VerificationError, warn_of_rows};
+mod capture;
+pub use capture::{CaptureError, warn_of_mutable_condition};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub enum ClaimsError {
     ServiceSilent { server: String, timeout: Duration },
     /// What goes wrong in verification.
     Verification(VerificationError),
+    /// What goes wrong with claimed attributes.
+    Capture(CaptureError),
 }
 
 impl From<BadInput> for ClaimsError {
@@ -80,6 +84,13 @@ impl From<serde_json::Error> for ClaimsError {
 impl From<ClaimsError> for ErrorReport {
     fn from(error: ClaimsError) -> Self {
         error.report()
+    }
+}
+
+/// Raises an error where there is one. For triggers, whose errors pgrx would otherwise make XX000.
+pub fn raise<T>(result: Result<T, ClaimsError>) {
+    if let Err(error) = result {
+        error.report().report(PgLogLevel::ERROR);
     }
 }
 
@@ -125,6 +136,7 @@ impl ClaimsError {
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
             ClaimsError::Verification(error) => error.text(),
+            ClaimsError::Capture(error) => error.text(),
             ClaimsError::GivenUp { .. }
             | ClaimsError::LeaseInRecovery
             | ClaimsError::NotAService { .. }

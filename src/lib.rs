@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod capture;
 mod cell;
 mod error;
 mod lease;
@@ -35,7 +36,6 @@ extension_sql_file!(
         cell::reconcile::reconcile
     ]
 );
-extension_sql_file!("../sql/install/capture.sql", name = "capture", requires = ["tables"]);
 extension_sql_file!(
     "../sql/install/verify.sql",
     name = "verify",
@@ -50,9 +50,24 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!(
+    "../sql/install/capture.sql",
+    name = "capture",
+    requires = [
+        "admin",
+        "cell",
+        capture::declare::spell_out_condition,
+        capture::declare::require_owner,
+        capture::declare::change_capture_triggers,
+        capture::automatic::require_service,
+        capture::send::pending_batch,
+        capture::send::begin_pending,
+        capture::send::finish
+    ]
+);
+extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "verify"],
+    requires = ["admin", "check", "cell", "capture", "verify"],
     finalize
 );
 
@@ -65,4 +80,5 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
+    capture::log::register();
 }

@@ -29,7 +29,7 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('track_lease', 'cell'), ('forget_leases', 'cell'), ('judge_leases', 'cell'), ('reconcile', 'cell');
 
 COMMENT ON FUNCTION claims.track_lease(uuid) IS
-    'In a cell: says, as part of the local transaction, that the lease is to be committed when that transaction commits. To be called after begin_update at the service and before the local COMMIT. 55000 where recovery has given the lease up; 55P03 where another open transaction is tracking or fencing it. Tracking a lease twice is tracking it once. Locks the lease''s key; waits claims.wait_timeout at most.';
+    'In a cell: says, as part of the local transaction, that the lease is to be committed when that transaction commits. To be called after begin_update at the service and before the local COMMIT. 55000 where recovery has given the lease up; 55P03 where another open transaction is tracking or fencing it. Tracking a lease twice is tracking it once. The commit waits for the disk whatever synchronous_commit says. Locks the lease''s key; waits claims.wait_timeout, 5 ms at least.';
 COMMENT ON FUNCTION claims.forget_leases(uuid[]) IS
     'In a cell: drops tracked leases, after the service has confirmed how they ended, and returns how many. Locks their rows, passing over those that another session is forgetting.';
 COMMENT ON FUNCTION claims.judge_leases(jsonb, interval) IS

@@ -51,10 +51,7 @@ pub fn with_service<T>(
     server: &str,
     body: impl FnOnce(&Service) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
-    match servers::wrapper_of(connection, server) {
-        Some(wrapper) if WRAPPERS.contains(&wrapper.as_str()) => {}
-        _ => return Err(ClaimsError::NotAService { server: server.to_owned() }),
-    }
+    must_be_one(connection, server)?;
     let schema = servers::dblink_schema(connection).ok_or(ClaimsError::NoDblink)?;
     let name = format!("claims {}", Uuid::now_v7());
     let service = Service { connection, schema, server, name, link: Cell::new(Link::Closed) };
@@ -68,6 +65,14 @@ pub fn with_service<T>(
         }
         Stopped::ByError(caught) => caught.rethrow(),
     })
+}
+
+/// Raises unless `server` is a foreign server that leads to a Postgres database.
+pub fn must_be_one(connection: &Connection, server: &str) -> Result<(), ClaimsError> {
+    match servers::wrapper_of(connection, server) {
+        Some(wrapper) if WRAPPERS.contains(&wrapper.as_str()) => Ok(()),
+        _ => Err(ClaimsError::NotAService { server: server.to_owned() }),
+    }
 }
 
 /// Whether an error says that the connection could not be made, or is gone.

@@ -124,6 +124,19 @@ pub struct Value {
     type_oid: pg_sys::Oid,
 }
 
+impl Value {
+    /// A value whose type is only known at run time.
+    pub(super) fn of_type(datum: pg_sys::Datum, type_oid: pg_sys::Oid) -> Self {
+        Value { datum: Some(datum), type_oid }
+    }
+
+    /// As SPI takes it: the datum, and whether it is null.
+    pub(super) fn into_parts(self) -> (pg_sys::Datum, std::ffi::c_char) {
+        let null = if self.datum.is_none() { b'n' } else { b' ' };
+        (self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
+    }
+}
+
 impl<T: IntoDatum> From<T> for Value {
     fn from(value: T) -> Self {
         Value { datum: value.into_datum(), type_oid: T::type_oid() }
@@ -214,6 +227,15 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// The rows of the statement that SPI executed last.
+    ///
+    /// # Safety
+    /// Nobody else has taken them.
+    pub(super) unsafe fn last() -> Self {
+        // SAFETY: by the caller.
+        unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
+    }
+
     /// How many rows there are, or were written.
     pub fn count(&self) -> usize {
         self.count

@@ -46,3 +46,9 @@ pub fn commit_durably() {
     // SAFETY: sets a flag of the transaction.
     unsafe { pg_sys::ForceSyncCommit() };
 }
+
+/// The id of this transaction, which is given one by this call where it has none yet. Savepoints share it.
+pub fn own_xid() -> Xid8 {
+    // SAFETY: assigns an id, or raises an error where the transaction cannot write.
+    Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
+}

@@ -1,5 +1,6 @@
 //! All SQL that Rust runs, and the caches of it. Definitions are in `sql/install`.
 
+pub mod capture;
 pub mod catalog;
 pub mod cell;
 pub mod claims;

@@ -94,7 +94,8 @@ halt() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/da
 crash() {
   local postmaster pids pid _
   postmaster=$(head -1 "${CLUSTER_DIR[$1]}/data/postmaster.pid")
-  pids="$postmaster $(pgrep -P "$postmaster" | tr '\n' ' ')"
+  # Processes that end meanwhile make grep complain.
+  pids="$postmaster $( (grep -lE "^PPid:[[:space:]]+$postmaster\$" /proc/[0-9]*/status 2>/dev/null || true) | tr -dc '0-9\n' | tr '\n' ' ')"
   # shellcheck disable=SC2086
   kill -9 $pids 2>/dev/null || true
   for pid in $pids; do

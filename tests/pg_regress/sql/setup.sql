@@ -87,3 +87,12 @@ END $$;
 CREATE FUNCTION t.clean() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM claims.claims;
     DELETE FROM claims.claim_leases $$;
+
+-- What is pending of the current transaction, in short: + or -, bucket, subject, source.
+CREATE FUNCTION t.pending() RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT r.op || ' ' || (r.c #>> '{bucket,type}') || ' ' || (r.c #>> '{bucket,value}') || ' of ' || (r.c #>> '{subject,type}')
+           || ' ' || coalesce(r.c #>> '{subject,id}', 'null') || ' in ' || (r.c #>> '{source,type}') || ' '
+           || coalesce(r.c #>> '{source,rails_primary_key_id}', 'null')
+      FROM claims.pending_batch() p,
+           LATERAL (SELECT '+', e FROM jsonb_array_elements(p.create_records) e
+                    UNION ALL SELECT '-', e FROM jsonb_array_elements(p.destroy_records) e) r (op, c) $$;

@@ -102,7 +102,7 @@ impl Protocol {
         let it = state.leases[lease];
         let wanted = matches!(step, Step::FenceAndRollback | Step::FenceAndWait);
         let in_the_way = (state.key_is_held(lease) && self.broken != Some(Broken::FenceWithoutKey)) || it.tracked;
-        let fencing = wanted && !in_the_way;
+        let fencing = wanted && !in_the_way && self.broken != Some(Broken::NeverFenced);
         let verdict = match (self.broken, step) {
             (Some(Broken::FenceUncommitted), Step::FenceAndWait) => {
                 judge::after_fencing(Step::FenceAndRollback, fencing)

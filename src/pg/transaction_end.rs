@@ -1,0 +1,68 @@
+//! Being told how transactions and savepoints end.
+
+use std::ffi::c_void;
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, pg_guard, pg_sys};
+
+/// What to call. Only `before_commit` may fail, and by that the transaction does.
+pub struct Hooks {
+    /// Before COMMIT and PREPARE TRANSACTION, after all deferred triggers.
+    pub before_commit: fn() -> Result<(), ErrorReport>,
+    /// The transaction is over, however it ended.
+    pub end: fn(),
+    /// A subtransaction has committed into its parent.
+    pub released: fn(u32, u32),
+    /// A subtransaction was rolled back.
+    pub rolled_back: fn(u32),
+}
+
+static HOOKS: std::sync::OnceLock<Hooks> = std::sync::OnceLock::new();
+
+/// Called once per process.
+pub fn register(hooks: Hooks) {
+    if HOOKS.set(hooks).is_ok() {
+        // SAFETY: the callbacks live as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction), std::ptr::null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction), std::ptr::null_mut());
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+    use pg_sys::XactEvent::*;
+    let Some(hooks) = HOOKS.get() else { return };
+    match event {
+        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
+            if let Err(error) = (hooks.before_commit)() {
+                error.report(PgLogLevel::ERROR);
+            }
+        }
+        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE => (hooks.end)(),
+        _ => {}
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction(
+    event: pg_sys::SubXactEvent::Type,
+    own: pg_sys::SubTransactionId,
+    parent: pg_sys::SubTransactionId,
+    _argument: *mut c_void,
+) {
+    use pg_sys::SubXactEvent::*;
+    let Some(hooks) = HOOKS.get() else { return };
+    match event {
+        SUBXACT_EVENT_COMMIT_SUB => (hooks.released)(own, parent),
+        SUBXACT_EVENT_ABORT_SUB => (hooks.rolled_back)(own),
+        _ => {}
+    }
+}
+
+/// The (sub)transaction that runs right now.
+pub fn current_subtransaction() -> u32 {
+    // SAFETY: reads a backend variable.
+    unsafe { pg_sys::GetCurrentSubTransactionId() }
+}
