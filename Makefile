@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PG_CONFIG PG_MAJOR
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test test-regress test-isolation test-script test-stress test-rust bench fmt clean
+.PHONY: help setup build install demo test test-regress test-isolation test-script test-stress test-rust chaos bench fmt clean
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -37,6 +37,9 @@ test-script: build ## Run the tests in tests/scripts; T="name…" picks some
 
 test-stress: build ## Run the stress client; STRESS_SECONDS=20
 	@scripts/test stress
+
+chaos: build ## The crash campaign for longer; CAMPAIGN_SECONDS=300
+	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign
 
 test-rust: setup ## Run fmt, clippy and the tests that need no server
 	@scripts/test rust

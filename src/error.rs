@@ -1,10 +1,17 @@
 //! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
 
+use std::time::Duration;
+
 use claims_model::problem::shortened;
 use claims_model::{BadInput, Problem, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::{PgSqlErrorCode as Code, function_name};
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
+
+mod verification;
+pub use verification::{VerificationError, warn_of_rows};
+mod capture;
+pub use capture::{CaptureError, warn_of_mutable_condition};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
@@ -21,6 +28,10 @@ pub enum ClaimsError {
     Conflicts { weightiest: Reason, count: usize, detail: String },
     /// Another open transaction is beginning, fencing or settling the lease.
     LeaseBusy,
+    /// Another transaction has locked a whole table.
+    TableLocked,
+    /// Called from code that runs with somebody else's identity around it.
+    Restricted,
     /// The lease was rolled back.
     RolledBack { lease: Uuid },
     /// The lease was committed.
@@ -55,6 +66,22 @@ pub enum ClaimsError {
     HoldExpired { process: Uuid, expired: i64 },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
+    /// Recovery has fenced the lease: its local transaction must not commit any more.
+    GivenUp { lease: Uuid },
+    /// Another open transaction is tracking or fencing the lease.
+    LeaseInRecovery,
+    /// No foreign server of a wrapper that dblink can use has this name.
+    NotAService { server: String },
+    /// The extension dblink is not there.
+    NoDblink,
+    /// The service cannot be reached, or went away.
+    ServiceUnreachable { server: String, detail: String },
+    /// The service did not answer in time.
+    ServiceSilent { server: String, timeout: Duration },
+    /// What goes wrong in verification.
+    Verification(VerificationError),
+    /// What goes wrong with claimed attributes.
+    Capture(CaptureError),
 }
 
 impl From<BadInput> for ClaimsError {
@@ -72,6 +99,13 @@ impl From<serde_json::Error> for ClaimsError {
 impl From<ClaimsError> for ErrorReport {
     fn from(error: ClaimsError) -> Self {
         error.report()
+    }
+}
+
+/// Raises an error where there is one. For triggers, whose errors pgrx would otherwise make XX000.
+pub fn raise<T>(result: Result<T, ClaimsError>) {
+    if let Err(error) = result {
+        error.report().report(PgLogLevel::ERROR);
     }
 }
 
@@ -123,7 +157,60 @@ impl ClaimsError {
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
+            ClaimsError::Verification(error) => error.text(),
+            ClaimsError::Capture(error) => error.text(),
+            ClaimsError::GivenUp { .. }
+            | ClaimsError::LeaseInRecovery
+            | ClaimsError::NotAService { .. }
+            | ClaimsError::NoDblink
+            | ClaimsError::ServiceUnreachable { .. }
+            | ClaimsError::ServiceSilent { .. } => self.cell(),
             _ => self.lease(),
+        }
+    }
+
+    /// What goes wrong in a cell's own database.
+    fn cell(self) -> Text {
+        match self {
+            ClaimsError::GivenUp { lease } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("lease {lease} was given up by recovery"),
+                Some("It was not tracked in time, and is or will be rolled back at the service.".into()),
+                Some("Roll this transaction back, and repeat it with a new lease."),
+            ),
+            ClaimsError::LeaseInRecovery => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "lease is being tracked or fenced by another open transaction".into(),
+                None,
+                Some("Roll this transaction back, and repeat it with a new lease."),
+            ),
+            ClaimsError::NotAService { server } => Text(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                "service is not a foreign server of dblink_fdw or postgres_fdw".into(),
+                Some(format!("There is no such server \"{}\".", claims_model::problem::shortened(&server))),
+                Some(
+                    "Create it with CREATE SERVER ... FOREIGN DATA WRAPPER dblink_fdw, and a user mapping for the owner of claims; connection strings are not taken.",
+                ),
+            ),
+            ClaimsError::NoDblink => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "extension \"dblink\" is not installed in this database".into(),
+                Some("The service is called through it.".into()),
+                Some("Have an administrator run CREATE EXTENSION dblink."),
+            ),
+            ClaimsError::ServiceUnreachable { server, detail } => Text(
+                Code::ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+                format!("claims service \"{server}\" cannot be reached"),
+                Some(detail),
+                Some("Nothing was changed here. Repeat the call when the service is back."),
+            ),
+            ClaimsError::ServiceSilent { server, timeout } => Text(
+                Code::ERRCODE_QUERY_CANCELED,
+                format!("claims service \"{server}\" did not answer in time"),
+                Some(format!("It was given {} ms.", timeout.as_millis())),
+                Some("Repeat the transaction."),
+            ),
+            other => other.lease(),
         }
     }
 
@@ -200,6 +287,21 @@ impl ClaimsError {
     fn lease(self) -> Text {
         const NEXT: &str = "Begin a new lease under a new uuid.";
         match self {
+            ClaimsError::TableLocked => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "another transaction has locked a table of claims".into(),
+                None,
+                Some("Repeat the call when that transaction has ended."),
+            ),
+            ClaimsError::Restricted => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied within a security-restricted operation".into(),
+                Some(
+                    "Index expressions, materialized views and the like run for whoever causes them, who did not write them."
+                        .into(),
+                ),
+                Some("Call the function directly."),
+            ),
             ClaimsError::LeaseBusy => Text(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 "lease is being begun, fenced or settled by another open transaction".into(),
@@ -333,7 +435,14 @@ fn bad_input(BadInput { place, problem }: BadInput) -> Text {
         TooManyRecords { got, limit } => (
             format!("{place} has too many records"),
             Some(format!("There are {got} records, at most {limit} are allowed in one call.")),
-            Some("Split the batch, or have an administrator raise claims.max_batch_size."),
+            Some(
+                "Send it in several calls. For a batch that must stay whole an administrator can raise claims.max_batch_size.",
+            ),
+        ),
+        TooManyLeases { got, limit } => (
+            format!("{place} has too many leases"),
+            Some(format!("There are {got} leases, at most {limit} are allowed in one call.")),
+            Some("Name fewer in one call."),
         ),
         BadCursor => (
             format!("{place} is not a cursor of this list"),
@@ -355,7 +464,43 @@ const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {
         Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
-        Problem::TooManyRecords { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        Problem::TooManyRecords { .. } | Problem::TooManyLeases { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         _ => Code::ERRCODE_INVALID_PARAMETER_VALUE,
     }
+}
+
+/// Leases that one warning names.
+const NAMED: usize = 100;
+
+/// Tells the client, and the log, of saved rows whose claims are gone.
+pub fn warn_of_orphans(cell_id: i64, orphans: &[Uuid]) {
+    let leases = if orphans.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", orphans.len()) };
+    let message = format!("{leases} of cell {cell_id} committed here without claims at the service");
+    let detail =
+        format!("{} The service has rolled back, or does not know: {}.", "Data was saved under them.", named(orphans));
+    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!())
+        .set_detail(detail)
+        .set_hint("Claim what was saved again by verifying this cell's records, then drop these leases with claims.forget_leases().")
+        .report(PgLogLevel::WARNING);
+}
+
+/// Tells the client, and the log, of leases that the service could not settle.
+pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
+    let Some((_, first)) = failures.first() else { return };
+    let leases = if failures.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", failures.len()) };
+    let uuids: Vec<_> = failures.iter().map(|(lease, _)| *lease).collect();
+    ErrorReport::new(
+        Code::ERRCODE_WARNING,
+        format!("{leases} of cell {cell_id} could not be settled at the service"),
+        function_name!(),
+    )
+    .set_detail(format!("{}. The first error: {first}.", named(&uuids)))
+    .set_hint("They stay as they are; the next pass tries again.")
+    .report(PgLogLevel::WARNING);
+}
+
+fn named(leases: &[Uuid]) -> String {
+    let list: Vec<_> = leases.iter().take(NAMED).map(Uuid::to_string).collect();
+    let more = if leases.len() > NAMED { ", ..." } else { "" };
+    format!("{}{more}", list.join(", "))
 }

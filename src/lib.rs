@@ -6,6 +6,8 @@
 
 mod access;
 mod arguments;
+mod capture;
+mod cell;
 mod error;
 mod expiring;
 mod lease;
@@ -15,6 +17,7 @@ mod read;
 mod request;
 mod settings;
 mod store;
+mod verify;
 
 use pgrx::prelude::*;
 
@@ -24,11 +27,51 @@ extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/tables.sql", name = "tables", requires = ["schema"]);
 extension_sql_file!("../sql/install/admin.sql", name = "admin", requires = ["tables"]);
 extension_sql_file!("../sql/install/check.sql", name = "check", requires = ["tables"]);
+extension_sql_file!(
+    "../sql/install/cell.sql",
+    name = "cell",
+    requires = [
+        "admin",
+        cell::track::track_lease,
+        cell::track::forget_leases,
+        cell::judge::judge_leases,
+        cell::judge::purge_fences,
+        cell::reconcile::reconcile
+    ]
+);
+extension_sql_file!(
+    "../sql/install/verify.sql",
+    name = "verify",
+    requires = [
+        "admin",
+        "capture",
+        verify::digest::digest_records,
+        verify::digest::digest_expected,
+        verify::expected::expected_records,
+        verify::records::verify_records,
+        verify::whole::verify
+    ]
+);
+extension_sql_file!(
+    "../sql/install/capture.sql",
+    name = "capture",
+    requires = [
+        "admin",
+        "cell",
+        capture::declare::spell_out_condition,
+        capture::declare::require_owner,
+        capture::declare::change_capture_triggers,
+        capture::automatic::require_service,
+        capture::send::pending_batch,
+        capture::send::begin_pending,
+        capture::send::finish
+    ]
+);
 extension_sql_file!("../sql/install/grant_worker.sql", name = "grant_worker", requires = ["admin"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "expiring", "requests"],
+    requires = ["admin", "check", "cell", "capture", "verify", "expiring", "requests"],
     finalize
 );
 
@@ -41,5 +84,5 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
-    request::register();
+    pg::transaction_end::register(&[capture::log::HOOKS, request::HOOKS]);
 }

@@ -8,6 +8,7 @@ static MAX_BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
 static WAIT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
 static OUTCOME_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(7 * 24 * 60 * 60);
 
+static SERVICE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(250);
 static NOTIFY_REQUESTS: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 struct Integer {
@@ -21,7 +22,7 @@ struct Integer {
     unit: GucFlags,
 }
 
-const INTEGERS: [Integer; 3] = [
+const INTEGERS: [Integer; 4] = [
     Integer {
         name: c"claims.max_batch_size",
         short: c"Largest number of records, creates and destroys together, that one batch may have.",
@@ -51,6 +52,16 @@ const INTEGERS: [Integer; 3] = [
         max: i32::MAX,
         context: GucContext::Suset,
         unit: GucFlags::UNIT_S,
+    },
+    Integer {
+        name: c"claims.service_timeout",
+        short: c"How long a cell's transaction waits for the claims service to answer.",
+        long: c"A service that has not answered by then makes begin_pending() fail with SQLSTATE 57014, and the transaction with it.",
+        setting: &SERVICE_TIMEOUT,
+        min: 1,
+        max: i32::MAX,
+        context: GucContext::Userset,
+        unit: GucFlags::UNIT_MS,
     },
 ];
 
@@ -83,6 +94,11 @@ pub fn wait_timeout() -> i64 {
 /// In seconds.
 pub fn outcome_retention() -> i64 {
     OUTCOME_RETENTION.get().into()
+}
+
+/// In milliseconds.
+pub fn service_timeout() -> i64 {
+    SERVICE_TIMEOUT.get().into()
 }
 
 pub fn notify_requests() -> bool {

@@ -92,14 +92,22 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', register_cell.role_name),
             HINT = 'Create the role with CREATE ROLE first.';
     END IF;
-    -- FOR UPDATE: two registrations of one cell follow each other, so that the role that lost the cell is known.
-    SELECT c.role::oid INTO old_role FROM claims.cells c WHERE c.cell_id = register_cell.cell_id FOR UPDATE;
+    -- Administrators follow each other: two that grant on one function at the same time get "tuple concurrently updated",
+    -- and two that register one cell would not see whose it was.
+    LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE;
+    SELECT c.role::oid INTO old_role FROM claims.cells c WHERE c.cell_id = register_cell.cell_id;
     INSERT INTO claims.cells AS c (cell_id, role, name, address)
         VALUES (register_cell.cell_id, new_role::regrole, register_cell.name, register_cell.address)
         ON CONFLICT (cell_id) DO UPDATE SET role = excluded.role, name = excluded.name, address = excluded.address;
     PERFORM claims.change_grants(register_cell.role_name, '{reader,cell}', true);
     IF old_role <> new_role AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.role = old_role::regrole) THEN
-        PERFORM claims.change_grants(r.rolname, '{reader,cell}', false) FROM pg_roles r WHERE r.oid = old_role;
+        PERFORM claims.change_grants(r.rolname, '{cell}', false) FROM pg_roles r WHERE r.oid = old_role;
+        -- What grant_read() gave stays; it alone grants the view.
+        IF NOT EXISTS (SELECT FROM pg_class v, aclexplode(v.relacl) a WHERE v.oid = 'claims.records'::regclass AND a.grantee = old_role) THEN
+            PERFORM claims.change_grants(r.rolname, '{reader}', false) FROM pg_roles r WHERE r.oid = old_role;
+        ELSE
+            EXECUTE (SELECT format('GRANT USAGE ON SCHEMA claims TO %I', r.rolname) FROM pg_roles r WHERE r.oid = old_role);
+        END IF;
     END IF;
 END $$;
 
@@ -115,6 +123,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', grant_read.role_name),
             HINT = 'Create the role with CREATE ROLE first.';
     END IF;
+    LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE;
     PERFORM claims.change_grants(grant_read.role_name, '{reader}', true);
     EXECUTE format('GRANT SELECT ON claims.records TO %I', grant_read.role_name);
 END $$;

@@ -48,7 +48,10 @@ BEGIN
       FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM held h WHERE h.lease_uuid = l.uuid)
     UNION ALL
     SELECT 'lease is outstanding and settled', l.uuid, NULL, NULL, format('Its outcome is %s.', o.outcome)
-      FROM claims.claim_leases l JOIN claims.lease_outcomes o ON o.lease_uuid = l.uuid;
+      FROM claims.claim_leases l JOIN claims.lease_outcomes o ON o.lease_uuid = l.uuid
+    UNION ALL
+    SELECT 'role of a cell does not exist', NULL, NULL, NULL, format('Cell %s belongs to role number %s.', c.cell_id, c.role::oid)
+      FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid);
     -- While the promise's own index is there and trusted, no bucket can occur twice; without it, count.
     IF NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = to_regclass('claims.claims_bucket')
                       AND i.indisunique AND i.indisvalid AND i.indisready AND i.indislive) THEN
@@ -61,4 +64,4 @@ BEGIN
          GROUP BY c.bucket_type, t.name, c.bucket_value HAVING count(*) > 1;
     END IF;
 END $$;
-COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads the outstanding leases and their claims; locks nothing. Administrators only.';
+COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads all leases and once through claims.claims; locks nothing. Administrators only.';

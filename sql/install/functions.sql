@@ -8,6 +8,11 @@ CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON c
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.cells
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+-- Also what replication and restores write with triggers off must be heard of: the cells say who may do what.
+ALTER TABLE claims.bucket_types ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.subject_types ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.source_types ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.cells ENABLE ALWAYS TRIGGER announce_change;
 
 COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';

@@ -91,7 +91,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION claims.capture_change() IS 'Internal: trigger that records requests for changed rows. Locks what claims.enqueue_request() locks.';
 
-CREATE FUNCTION claims.refuse_truncate() RETURNS trigger
+CREATE FUNCTION claims.refuse_unrecorded_truncate() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -99,7 +99,7 @@ BEGIN
         DETAIL = 'TRUNCATE would leave the back ends without word of the rows that go.',
         HINT = 'Use DELETE, or call claims.uncapture_requests() first.';
 END $$;
-COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
+COMMENT ON FUNCTION claims.refuse_unrecorded_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
 
 -- The names of the two triggers of a queue. A queue's name may be longer than what would fit into a trigger's.
 CREATE FUNCTION claims.capture_trigger(queue text, what text) RETURNS name
@@ -139,7 +139,7 @@ BEGIN
     -- Postgres copies a trigger for rows to the partitions, but not one for statements.
     FOR part IN SELECT table_name UNION SELECT p.relid FROM pg_partition_tree(table_name) p JOIN pg_class c ON c.oid = p.relid
                  WHERE c.relkind IN ('r', 'p') LOOP
-        EXECUTE format('CREATE OR REPLACE TRIGGER %I BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION claims.refuse_truncate()',
+        EXECUTE format('CREATE OR REPLACE TRIGGER %I BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION claims.refuse_unrecorded_truncate()',
                        truncates, part);
     END LOOP;
 END $$;

@@ -57,7 +57,7 @@ COMMENT ON COLUMN claims.cells.registered_at IS 'When the cell was first registe
 CREATE FUNCTION claims.bucket_key(bucket_value text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 1
     RETURN CASE WHEN octet_length(bucket_value) <= 2048 THEN bucket_value
-                ELSE rpad(encode(sha256(decode(replace(bucket_value, '\', '\\'), 'escape')), 'hex'), 2049, '-') END;
+                ELSE rpad(encode(sha256(decode(replace(bucket_value, E'\\', E'\\\\'), 'escape')), 'hex'), 2049, '-') END;
 COMMENT ON FUNCTION claims.bucket_key(text) IS
     'What the unique index holds of a bucket value: the value itself up to 2,048 bytes, beyond that its padded SHA-256. Locks nothing.';
 

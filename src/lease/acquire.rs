@@ -8,7 +8,7 @@ use super::explain;
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
-use crate::pg::subtransaction::subtransaction;
+use crate::pg::subtransaction::{subtransaction, translate_error};
 use crate::store::claims;
 use crate::store::leases::{self, NewLease};
 
@@ -90,7 +90,11 @@ pub fn acquire<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acq
     drop(waits);
     match attempt {
         Ok(()) => Ok(Acquired::Lease(request.lease.uuid)),
-        Err(_) => explain::explain(connection, request),
+        Err(_) => translate_error(
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            || ClaimsError::TableLocked,
+            || explain::explain(connection, request),
+        ),
     }
 }
 

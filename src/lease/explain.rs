@@ -24,35 +24,50 @@ use crate::settings;
 use crate::store::claims;
 use crate::store::leases::{self, Ending, Known};
 
-/// How often to look and take again before saying that somebody else is in the way. The first time-out of a lock may be
-/// another one's, that of a table being extended for example, and the world may change between looking and taking.
-const ATTEMPTS: usize = 3;
+/// How often to look and take again before saying that somebody else is in the way: the world may change in between.
+const ATTEMPTS: u32 = 4;
 
-/// Milliseconds to wait for a lease row whose uuid was made here. Nobody else can hold it, so what is waited for is only
-/// the moment in which another session extends the table.
-const TABLE_EXTENSION: i64 = 1000;
+/// Milliseconds to wait for a lock after a look that found nobody in the way: 1, 8, 64, 512. What is waited for is then a
+/// table being extended, under load for longer, or somebody who came after the look and is seen by the next one.
+fn patience(attempt: u32) -> Duration {
+    Duration::from_millis(1 << (3 * attempt))
+}
 
 /// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together.
 pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
+        let is_last = attempt + 1 == ATTEMPTS;
+        let may_wait = deadline > Instant::now();
+        let patient_until = deadline.max(Instant::now() + patience(attempt));
+        let _waits = LockWaits::until(patient_until);
         if let Some(known) = leases::known(connection, &[request.lease.uuid], View::Latest).pop() {
             match repeat(connection, request, &known, deadline)? {
                 Some(lease) => return Ok(Acquired::Lease(lease)),
                 None => continue,
             }
         }
-        let conflicts = visible_conflicts(connection, request);
-        match take_step_by_step(connection, request, &conflicts, deadline) {
+        if request.may_be_repeat && !may_wait && leases::is_in_flight(request.lease.uuid) {
+            return Err(ClaimsError::LeaseBusy);
+        }
+        let conflicts = conflicts(connection, request);
+        // The first call may have ended since we asked: then these are the lease's own claims.
+        let is_repeat = || !leases::known(connection, &[request.lease.uuid], View::Latest).is_empty();
+        if !conflicts.is_empty() && request.may_be_repeat && is_repeat() {
+            continue;
+        }
+        let is_hopeless = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
+        if is_hopeless || !(conflicts.is_empty() || may_wait) {
+            return Ok(answer(request, conflicts));
+        }
+        match take_step_by_step(connection, request, patient_until) {
             Taken::Kept => return Ok(Acquired::Lease(request.lease.uuid)),
-            Taken::Probed => return Ok(answer(request, conflicts)),
-            Taken::LeaseBusy if attempt == ATTEMPTS => return Err(ClaimsError::LeaseBusy),
-            Taken::InFlight(step) if attempt > 1 => return Ok(answer(request, with_in_flight(conflicts, step))),
-            Taken::Changed(_) if xact::keeps_one_snapshot() => return Err(ClaimsError::StaleClaim),
-            Taken::Changed(step) if attempt == ATTEMPTS => {
+            // A claim that its snapshot does not show. What is to be created, though, the next look sees.
+            Taken::Changed(Step::Destroy(_)) if xact::keeps_one_snapshot() => return Err(ClaimsError::StaleClaim),
+            Taken::InFlight(step) | Taken::Changed(step) if is_last => {
                 return Ok(answer(request, with_in_flight(conflicts, step)));
             }
-            Taken::LeaseBusy | Taken::LeaseChanged | Taken::InFlight(_) | Taken::Changed(_) => {}
+            Taken::LeaseInTheWay | Taken::InFlight(_) | Taken::Changed(_) => {}
         }
     }
     Err(ClaimsError::LeaseBusy)
@@ -98,15 +113,18 @@ pub fn refuse_stale(connection: &Connection, known: &Known) -> Result<(), Claims
 
 type Conflicts<'b> = HashMap<&'b Bucket<'b>, Conflict<'b>>;
 
-/// The conflicts that can be seen from here, by bucket.
-fn visible_conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {
+/// The conflicts as of now, by bucket.
+fn conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {
     let steps: Vec<_> = request.steps().collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
     let found = claims::standing_on(connection, &buckets);
     let now = Moment::now();
     let conflict = |step: &Step<'b>| {
         let found = found.get(step.bucket());
-        let reason = reason_for(step.op(), request.lease.cell_id, found.map(|found| found.standing))?;
+        let reason = match claims::is_in_flight(step.bucket()) {
+            true => Reason::InFlight,
+            false => reason_for(step.op(), request.lease.cell_id, found.map(|found| found.standing))?,
+        };
         let conflict = Conflict {
             op: step.op(),
             bucket: step.bucket().clone(),
@@ -122,49 +140,35 @@ fn visible_conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conf
 /// What came of taking a batch row by row.
 enum Taken<'b> {
     Kept,
-    /// Everything but the visible conflicts could be had; nothing was kept.
-    Probed,
-    LeaseBusy,
-    /// Another transaction made the lease in between.
-    LeaseChanged,
+    /// Another transaction has made the lease in between, or is at it.
+    LeaseInTheWay,
     InFlight(Step<'b>),
     /// Not to be had although nothing was to be seen: somebody was faster in between.
     Changed(Step<'b>),
 }
 
-/// Takes the lease and then, one by one in lock order, what is not in visible conflict. A row that another transaction
-/// holds is waited for, up to the deadline where the batch could still succeed, and for a millisecond otherwise.
-fn take_step_by_step<'b>(
-    connection: &Connection,
-    request: &Request<'b>,
-    conflicts: &Conflicts<'b>,
-    deadline: Instant,
-) -> Taken<'b> {
-    let hopeless = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
-    let may_wait = !hopeless && deadline > Instant::now();
-    let limit_waits = || if may_wait { LockWaits::until(deadline) } else { LockWaits::limit(0) };
+/// Takes the lease and then the claims one by one in lock order, waiting for other transactions up to the deadline.
+fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, deadline: Instant) -> Taken<'b> {
     let current: Cell<Option<Step<'b>>> = Cell::new(None);
     let result = subtransaction(&IN_THE_WAY, || {
-        let waits = if request.may_be_repeat { limit_waits() } else { LockWaits::limit(TABLE_EXTENSION) };
+        let waits = LockWaits::until(deadline);
         claims::take_lease(connection, &request.lease);
         drop(waits);
-        for step in request.steps().filter(|step| may_wait || !conflicts.contains_key(step.bucket())) {
+        for step in request.steps() {
             current.set(Some(step));
-            let _waits = limit_waits();
+            let _waits = LockWaits::until(deadline);
             take_one(connection, request, step)?;
         }
         current.set(None);
-        if may_wait || conflicts.is_empty() { keep_if_new(connection, request) } else { Err(NotKept) }
+        keep_if_new(connection, request)
     });
     match (result, current.get()) {
         (Ok(()), _) => Taken::Kept,
-        (Err(Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION)), None) => Taken::LeaseChanged,
-        (Err(Undone::ByError(_)), None) => Taken::LeaseBusy,
-        (Err(Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION)), Some(step)) => Taken::Changed(step),
+        (Err(_), None) => Taken::LeaseInTheWay,
+        (Err(Undone::ByBody(NotKept) | Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION)), Some(step)) => {
+            Taken::Changed(step)
+        }
         (Err(Undone::ByError(_)), Some(step)) => Taken::InFlight(step),
-        (Err(Undone::ByBody(NotKept)), Some(step)) => Taken::Changed(step),
-        (Err(Undone::ByBody(NotKept)), None) if conflicts.is_empty() || may_wait => Taken::LeaseChanged,
-        (Err(Undone::ByBody(NotKept)), None) => Taken::Probed,
     }
 }
 

@@ -5,6 +5,8 @@ use std::convert::Infallible;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use super::settle::TABLE_EXTENSION;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::store::leases;
@@ -22,10 +24,19 @@ pub enum Key {
 
 /// Passes through the key as a begin does, within the limit of waiting in force, and leaves nothing behind.
 pub fn look(connection: &Connection, lease: Uuid, cell_id: i64) -> Key {
-    let tried = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
-        Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id))
-    });
-    match tried {
+    let pass = || {
+        subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
+            Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id))
+        })
+    };
+    let passed = match pass() {
+        Err(Undone::ByError(_)) if !leases::is_in_flight(lease) => {
+            let _waits = LockWaits::limit(TABLE_EXTENSION);
+            pass()
+        }
+        passed => passed,
+    };
+    match passed {
         Err(Undone::ByBody(true)) => Key::Free,
         Err(Undone::ByBody(false)) => Key::Outstanding,
         Err(Undone::ByError(_)) => Key::Busy,

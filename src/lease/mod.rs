@@ -7,3 +7,5 @@ mod key;
 mod outcome;
 mod settle;
 mod settle_many;
+
+pub use acquire::IN_THE_WAY;

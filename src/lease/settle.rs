@@ -1,5 +1,7 @@
 //! `commit_update` and `rollback_update`: a lease ends exactly once.
 
+use std::time::{Duration, Instant};
+
 use claims_model::batch::stored_buckets;
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
@@ -38,19 +40,24 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
         let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
-        // Whoever holds the lease or its claims is not waited for longer than the caller wants: the error without DETAIL.
-        let _waits = LockWaits::limit(settings::wait_timeout().max(PATIENCE));
-        translate_error(
-            Code::ERRCODE_LOCK_NOT_AVAILABLE,
-            || ClaimsError::LeaseBusy,
-            || settle_one(connection, &catalog, cell_id, lease, ending),
-        )
+        let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+        // Both mean that another transaction is at the lease: the error without DETAIL.
+        let settle = || settle_one(connection, &catalog, cell_id, lease, ending, deadline);
+        let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, settle);
+        translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, settle)
     })
 }
 
-/// Milliseconds that a settlement waits for a lock in any case: long enough for a table that is being extended, which
-/// nobody can retry from outside as cheaply as by waiting.
-const PATIENCE: i64 = 5;
+/// How long to wait for the lease after a look that found nobody at it: for a table that is being extended, under load for
+/// longer, or for somebody who came in just this moment.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Milliseconds that it waits for each lock once the lease is its own. No other session touches the claims then, so it
+/// is the table that is being extended, under load for longer.
+const PATIENCE_FOR_CLAIMS: i64 = 100;
+
+/// Milliseconds to wait for a lock that is no other transaction's row.
+pub const TABLE_EXTENSION: i64 = 1000;
 
 /// How often another session may change the lease between two looks at it.
 const ATTEMPTS: usize = 3;
@@ -62,9 +69,17 @@ fn settle_one(
     cell_id: i64,
     lease: Uuid,
     ending: Ending,
+    deadline: Instant,
 ) -> Result<bool, ClaimsError> {
     for _ in 0..ATTEMPTS {
-        if end_leases(connection, catalog, &[lease], cell_id, ending)? == 1 {
+        let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
+        if deadline <= Instant::now() && leases::is_in_flight(lease) {
+            // Another cell's looks like an unknown one, also while that cell is at it.
+            let known = leases::known(connection, &[lease], View::Latest).pop();
+            let is_foreign = known.is_some_and(|known| known.cell_id != cell_id);
+            return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
+        }
+        if end_leases(connection, catalog, &[lease], cell_id, ending, PATIENCE_FOR_CLAIMS)? == 1 {
             return Ok(true);
         }
         match leases::known(connection, &[lease], View::Latest).pop() {
@@ -82,7 +97,11 @@ fn settle_one(
             }
             // Unknown to all but, maybe, an open transaction that is beginning it.
             None => match key::look(connection, lease, cell_id) {
-                Key::Free => return Err(ClaimsError::UnknownLease { lease }),
+                Key::Free if leases::known(connection, &[lease], View::Latest).is_empty() => {
+                    return Err(ClaimsError::UnknownLease { lease });
+                }
+                // It came and went between the two looks.
+                Key::Free => {}
                 Key::Busy => return Err(ClaimsError::LeaseBusy),
                 Key::Outstanding => {}
             },
@@ -101,18 +120,21 @@ fn ended_before(connection: &Connection, known: &Known, ending: Ending) -> Resul
 }
 
 /// Ends those of the leases that the cell has outstanding, and returns how many. One that does not hold what its payload
-/// names is an error: the caller must let the (sub)transaction roll back.
+/// names is an error: the caller must let the (sub)transaction roll back. Each of the claims' locks is waited for up to
+/// `patience` milliseconds.
 pub fn end_leases(
     connection: &Connection,
     catalog: &Catalog,
     list: &[Uuid],
     cell_id: i64,
     ending: Ending,
+    patience: i64,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
     let ended = leases::end(connection, list, cell_id, ending, now);
     let held = ended.iter().map(|lease| held_by(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = held.iter().map(Held::count).sum();
+    let _waits = LockWaits::limit(patience);
     let found = if expected == 0 { 0 } else { leases::settle_claims(connection, ending, &held, now) };
     match held.first() {
         Some(Held { lease, .. }) if found != expected => Err(ClaimsError::Damaged { lease: *lease, expected, found }),

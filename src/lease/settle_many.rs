@@ -16,12 +16,15 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
-use crate::pg::subtransaction::subtransaction;
+use crate::pg::subtransaction::{Undone, subtransaction, translate_error};
 use crate::store::catalog::{self, Catalog};
 use crate::store::leases::{self, Ending, Known, from_pg_uuid, pg_uuid};
 
 /// Leases that one call may settle.
 const MAX_LEASES: usize = 10_000;
+
+/// Milliseconds to wait for another transaction, whatever claims.wait_timeout says: what is busy is answered so.
+const NOT_AT_ALL: i64 = 0;
 
 /// What became of one lease: its outcome, and whether this call brought it about.
 type Answer = (Option<&'static str>, bool);
@@ -44,11 +47,13 @@ fn settle_leases(
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
-        // Nothing is waited for, whatever claims.wait_timeout says: what is busy is answered so.
-        let _waits = LockWaits::limit(0);
-        let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
-        answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
-        Ok::<_, ClaimsError>(answers)
+        let _waits = LockWaits::limit(NOT_AT_ALL);
+        let settle = || {
+            let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
+            answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
+            Ok::<_, ClaimsError>(answers)
+        };
+        translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, settle)
     })?;
     let row = |(lease, (outcome, settled)): (Uuid, Answer)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
     Ok(TableIterator::new(answers.into_iter().map(row)))
@@ -96,20 +101,26 @@ fn settle_list(
     if list.is_empty() {
         return Vec::new();
     }
-    let settled = match settle_free(connection, catalog, cell_id, list, ending) {
-        Some(settled) => settled,
-        None => list
-            .iter()
-            .filter_map(|lease| settle_free(connection, catalog, cell_id, &[*lease], ending))
-            .flatten()
-            .collect(),
-    };
+    let mut damaged = HashSet::new();
+    let settled = settle_free(connection, catalog, cell_id, list, ending).unwrap_or_else(|_| {
+        let mut settled = HashSet::new();
+        for lease in list {
+            match settle_free(connection, catalog, cell_id, &[*lease], ending) {
+                Ok(ended) => settled.extend(ended),
+                Err(Undone::ByBody(_)) => drop(damaged.insert(*lease)),
+                Err(Undone::ByError(_)) => {}
+            }
+        }
+        settled
+    });
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
     let mut known: HashMap<_, _> =
         leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
     let answer = |lease: &Uuid| {
         let answer = match settled.contains(lease) {
             true => (Some(ending.outcome()), true),
+            // It stays what it is: commit_update and rollback_update say what is wrong with it.
+            false if damaged.contains(lease) => (Some("outstanding"), false),
             false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
         };
         (*lease, answer)
@@ -117,22 +128,21 @@ fn settle_list(
     list.iter().map(answer).collect()
 }
 
-/// Ends those of the leases that nobody else has locked; `None`: one of them made trouble, and none was ended.
+/// Ends those of the leases that nobody else has locked; an error: one of them made trouble, and none was ended.
 fn settle_free(
     connection: &Connection,
     catalog: &Catalog,
     cell_id: i64,
     list: &[Uuid],
     ending: Ending,
-) -> Option<HashSet<Uuid>> {
+) -> Result<HashSet<Uuid>, Undone<ClaimsError>> {
     subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
         let free = leases::lock_free(connection, list, cell_id);
         if !free.is_empty() {
-            end_leases(connection, catalog, &free, cell_id, ending)?;
+            end_leases(connection, catalog, &free, cell_id, ending, NOT_AT_ALL)?;
         }
-        Ok::<_, ClaimsError>(free.into_iter().collect())
+        Ok(free.into_iter().collect())
     })
-    .ok()
 }
 
 /// The answer for a lease that was not ended here.
@@ -143,7 +153,11 @@ fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending,
         Some(known) => (Some(known.outcome_name()), false),
         // Unknown to all but, maybe, an open transaction that is beginning it.
         None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
-            Key::Free => (None, false),
+            // It may have come and gone between the two looks.
+            Key::Free => match leases::known(connection, &[lease], View::Latest).pop() {
+                Some(known) if known.cell_id == cell_id => (Some(known.outcome_name()), false),
+                _ => (None, false),
+            },
             Key::Busy | Key::Outstanding => (Some("busy"), false),
         },
         None => {

@@ -8,6 +8,14 @@ pub fn caller() -> pg_sys::Oid {
     unsafe { pg_sys::GetOuterUserId() }
 }
 
+/// Whether Postgres is running code of a table's owner on behalf of somebody else: an index expression under ANALYZE or
+/// REINDEX, a materialized view's query. The role outside is then whoever caused it, often a superuser, and says nothing
+/// about who wrote the code.
+pub fn is_restricted() -> bool {
+    // SAFETY: reads a backend variable.
+    unsafe { pg_sys::InSecurityRestrictedOperation() }
+}
+
 /// Whether `member` has the privileges of `role` (superusers have those of every role).
 pub fn has_privileges_of(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     // SAFETY: looks both up in the catalogs; a role that is gone has no members.

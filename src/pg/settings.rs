@@ -66,6 +66,27 @@ pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Runs `body` with another search_path.
+pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
+    // SAFETY: as in `planning_by_index`.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        pg_sys::set_config_option(
+            c"search_path".as_ptr(),
+            path.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+        let result = body();
+        pg_sys::AtEOXact_GUC(true, level);
+        result
+    }
+}
+
 /// Keeps Rust's backtraces out of DETAIL, where pgrx puts them if the server was started with RUST_BACKTRACE set.
 pub fn no_backtraces() {
     // SAFETY: called while the library is loaded; a backend has no other thread that could read the environment.

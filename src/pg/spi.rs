@@ -124,6 +124,19 @@ pub struct Value {
     type_oid: pg_sys::Oid,
 }
 
+impl Value {
+    /// A value whose type is only known at run time.
+    pub(super) fn of_type(datum: pg_sys::Datum, type_oid: pg_sys::Oid) -> Self {
+        Value { datum: Some(datum), type_oid }
+    }
+
+    /// As SPI takes it: the datum, and whether it is null.
+    pub(super) fn into_parts(self) -> (pg_sys::Datum, std::ffi::c_char) {
+        let null = if self.datum.is_none() { b'n' } else { b' ' };
+        (self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
+    }
+}
+
 impl<T: IntoDatum> From<T> for Value {
     fn from(value: T) -> Self {
         Value { datum: value.into_datum(), type_oid: T::type_oid() }
@@ -172,6 +185,25 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Executes a statement whose text is only known now, planned for this one time.
+    pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows {
+        let text = CString::new(text).unwrap_or_default();
+        let values: Vec<Value> = values.into_iter().collect();
+        let mut types: Vec<_> = values.iter().map(|value| value.type_oid).collect();
+        let mut datums: Vec<_> = values.iter().map(|value| value.datum.unwrap_or_else(|| 0.into())).collect();
+        let nulls: Vec<_> = values.iter().map(|value| if value.datum.is_none() { b'n' } else { b' ' } as _).collect();
+        // SAFETY: the arrays have one element for each value and live as long as the call; SPI is connected.
+        unsafe {
+            let count = i32::try_from(values.len()).unwrap_or(0);
+            let (types, datums) = (types.as_mut_ptr(), datums.as_mut_ptr());
+            let status = pg_sys::SPI_execute_with_args(text.as_ptr(), count, types, datums, nulls.as_ptr(), false, 0);
+            assert!(status > 0, "SPI failed with {status}: {text:?}");
+            Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
+        }
+    }
+}
+
 /// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
 /// secondary snapshot; the one it reads its own catalogs by shows the same, once it is made anew.
 ///
@@ -195,6 +227,15 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// The rows of the statement that SPI executed last.
+    ///
+    /// # Safety
+    /// Nobody else has taken them.
+    pub(super) unsafe fn last() -> Self {
+        // SAFETY: by the caller.
+        unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
+    }
+
     /// How many rows there are, or were written.
     pub fn count(&self) -> usize {
         self.count
@@ -243,5 +284,23 @@ impl Row<'_> {
     /// A column that is declared NOT NULL, or counted.
     pub fn must<T: FromDatum>(&self, column: i32) -> T {
         self.get(column).unwrap_or_else(|| panic!("column {column} is null"))
+    }
+}
+
+impl Value {
+    /// Type, datum and whether it is null, as SPI takes them.
+    pub(super) fn raw(&self) -> (pg_sys::Oid, pg_sys::Datum, std::ffi::c_char) {
+        let null = if self.datum.is_none() { b'n' } else { b' ' };
+        (self.type_oid, self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
+    }
+}
+
+impl Rows {
+    /// Takes the rows that SPI fetched last, and hands every one over; returns how many there were.
+    pub(super) fn fetched(mut each: impl FnMut(Row)) -> usize {
+        // SAFETY: SPI hands a table out once, to whoever called it last.
+        let rows = unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } };
+        (0..rows.count).for_each(|index| each(Row { rows: &rows, index }));
+        rows.count
     }
 }

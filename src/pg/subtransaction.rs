@@ -3,9 +3,10 @@
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
+use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
 use super::settings::LockWaits;
-use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
 /// Why a subtransaction was rolled back.
 pub enum Undone<E> {
@@ -15,10 +16,49 @@ pub enum Undone<E> {
     ByError(PgSqlErrorCode),
 }
 
-/// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise. Of Postgres' errors those in
-/// `handled` are returned; every other one is raised again, after the rollback, so that whoever catches it further out
-/// finds the subtransaction that it opened itself.
-pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
+/// An error that was raised, by Postgres or by Rust, and caught.
+pub struct Caught(Box<CaughtError>);
+
+impl Caught {
+    pub fn code(&self) -> PgSqlErrorCode {
+        self.report().sql_error_code()
+    }
+
+    pub fn message(&self) -> &str {
+        self.report().message()
+    }
+
+    pub fn detail(&self) -> Option<&str> {
+        self.report().detail()
+    }
+
+    /// Raises it again.
+    pub fn rethrow(self) -> ! {
+        self.0.rethrow()
+    }
+
+    fn report(&self) -> &ErrorReportWithLevel {
+        match &*self.0 {
+            CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => report,
+            CaughtError::RustPanic { ereport, .. } => ereport,
+        }
+    }
+
+    /// Raised by Postgres, not by a fault of this extension.
+    pub fn is_of_postgres(&self) -> bool {
+        matches!(*self.0, CaughtError::PostgresError(_))
+    }
+}
+
+/// What stopped the body of [`attempt`].
+pub enum Stopped<E> {
+    ByBody(E),
+    ByError(Caught),
+}
+
+/// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise, also after an error, which is
+/// returned whatever it is. Whoever does not handle it must raise it again: a canceled statement is such an error, too.
+pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E>> {
     // SAFETY: the pattern of PL/pgSQL's exception blocks: remember context and owner, begin, and put both back after
     // the subtransaction has ended either way.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
@@ -42,19 +82,27 @@ pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> R
         }
         Err(error) => {
             roll_back();
-            Err(Undone::ByBody(error))
+            Err(Stopped::ByBody(error))
         }
     }))
     .catch_others(|caught| {
         roll_back();
-        match &caught {
-            pg_sys::panic::CaughtError::PostgresError(report) if handled.contains(&report.sql_error_code()) => {
-                Err(Undone::ByError(report.sql_error_code()))
-            }
-            _ => caught.rethrow(),
-        }
+        Err(Stopped::ByError(Caught(Box::new(caught))))
     })
     .execute()
+}
+
+/// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise. Of Postgres' errors those in
+/// `handled` are returned; every other one is raised again, after the rollback, so that whoever catches it further out
+/// finds the subtransaction that it opened itself.
+pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
+    attempt(body).map_err(|stopped| match stopped {
+        Stopped::ByBody(error) => Undone::ByBody(error),
+        Stopped::ByError(caught) if caught.is_of_postgres() && handled.contains(&caught.code()) => {
+            Undone::ByError(caught.code())
+        }
+        Stopped::ByError(caught) => caught.rethrow(),
+    })
 }
 
 /// Runs a statement that passes over locked rows, `body`, without waiting for other transactions; `None` where it would

@@ -1,56 +1,77 @@
-//! Being told when a transaction or a subtransaction ends.
+//! Being told how transactions and savepoints end.
 
-use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::OnceLock;
 
-use pgrx::pg_guard;
-use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, pg_guard, pg_sys};
 
-/// What to do at the end of a transaction (however it ends), and when a subtransaction is rolled back.
-#[derive(Clone, Copy)]
-pub struct Listener {
-    pub transaction_ended: fn(),
-    pub subtransaction_aborted: fn(u32),
+/// What to call. Only `before_commit` may fail, and by that the transaction does.
+pub struct Hooks {
+    /// Before COMMIT and PREPARE TRANSACTION, after all deferred triggers.
+    pub before_commit: fn() -> Result<(), ErrorReport>,
+    /// The transaction is over, however it ended.
+    pub end: fn(),
+    /// A subtransaction has committed into its parent.
+    pub released: fn(u32, u32),
+    /// A subtransaction was rolled back.
+    pub rolled_back: fn(u32),
 }
 
-thread_local! {
-    static LISTENER: Cell<Option<Listener>> = const { Cell::new(None) };
+impl Hooks {
+    /// Nothing to do at any of these moments.
+    pub const NONE: Hooks = Hooks { before_commit: || Ok(()), end: || (), released: |_, _| (), rolled_back: |_| () };
 }
 
-/// Called once per process. The listener must not raise errors.
-pub fn register(listener: Listener) {
-    LISTENER.set(Some(listener));
-    // SAFETY: the callbacks live as long as the library, which is never unloaded.
-    unsafe {
-        pg_sys::RegisterXactCallback(Some(transaction), std::ptr::null_mut());
-        pg_sys::RegisterSubXactCallback(Some(subtransaction), std::ptr::null_mut());
+static ALL: OnceLock<&[Hooks]> = OnceLock::new();
+
+/// Called once per process, with the hooks of everybody who wants to be told.
+pub fn register(hooks: &'static [Hooks]) {
+    if ALL.set(hooks).is_ok() {
+        // SAFETY: the callbacks live as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction), std::ptr::null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction), std::ptr::null_mut());
+        }
+    }
+}
+
+fn all() -> &'static [Hooks] {
+    ALL.get().copied().unwrap_or_default()
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+    use pg_sys::XactEvent::*;
+    match event {
+        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
+            for hooks in all() {
+                if let Err(error) = (hooks.before_commit)() {
+                    error.report(PgLogLevel::ERROR);
+                }
+            }
+        }
+        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE => all().iter().for_each(|hooks| (hooks.end)()),
+        _ => {}
     }
 }
 
 #[pg_guard]
-extern "C-unwind" fn transaction(event: pg_sys::XactEvent::Type, _argument: *mut std::ffi::c_void) {
-    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
-    if [XACT_EVENT_COMMIT, XACT_EVENT_ABORT, XACT_EVENT_PREPARE].contains(&event)
-        && let Some(listener) = LISTENER.get()
-    {
-        (listener.transaction_ended)();
-    }
-}
-
-#[pg_guard]
-extern "C-unwind" fn subtransaction(
+unsafe extern "C-unwind" fn subtransaction(
     event: pg_sys::SubXactEvent::Type,
     own: pg_sys::SubTransactionId,
-    _parent: pg_sys::SubTransactionId,
-    _argument: *mut std::ffi::c_void,
+    parent: pg_sys::SubTransactionId,
+    _argument: *mut c_void,
 ) {
-    if event == pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB
-        && let Some(listener) = LISTENER.get()
-    {
-        (listener.subtransaction_aborted)(own);
+    use pg_sys::SubXactEvent::*;
+    match event {
+        SUBXACT_EVENT_COMMIT_SUB => all().iter().for_each(|hooks| (hooks.released)(own, parent)),
+        SUBXACT_EVENT_ABORT_SUB => all().iter().for_each(|hooks| (hooks.rolled_back)(own)),
+        _ => {}
     }
 }
 
-/// The number of the running subtransaction, growing within a transaction.
+/// The (sub)transaction that runs right now, a number that grows within a transaction.
 pub fn current_subtransaction() -> u32 {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::GetCurrentSubTransactionId() }

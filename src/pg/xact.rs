@@ -1,6 +1,9 @@
 //! Facts about transactions.
 
-use pgrx::pg_sys;
+use claims_model::judge::LocalTransaction;
+use pgrx::{IntoDatum, pg_sys};
+
+use super::xid8::Xid8;
 
 /// Whether the transaction keeps one snapshot for all its statements (REPEATABLE READ, SERIALIZABLE).
 pub fn keeps_one_snapshot() -> bool {
@@ -8,12 +11,44 @@ pub fn keeps_one_snapshot() -> bool {
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
-/// Whether another session's transaction with this id, read off a row's xmax, is still open.
-pub fn is_open_elsewhere(xmax: u32) -> bool {
-    let xid = pg_sys::TransactionId::from(xmax);
-    if xmax < pg_sys::FirstNormalTransactionId.into_inner() {
-        return false;
+/// Whether this transaction wrote the row whose xmin this is.
+pub fn is_own(xmin: u32) -> bool {
+    // SAFETY: looks the id up in this backend's memory.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(pg_sys::TransactionId::from(xmin)) }
+}
+
+/// What has become of a transaction of this cluster. An id that was never given out here (a dump restored elsewhere, a
+/// cluster restored to an earlier time) or one that is too old to tell is unknown.
+pub fn progress(xid: Xid8) -> LocalTransaction {
+    // SAFETY: reads shared memory.
+    let next = unsafe { pg_sys::ReadNextFullTransactionId() }.value;
+    let is_permanent = xid.0 & u64::from(u32::MAX) < u64::from(pg_sys::FirstNormalTransactionId.into_inner());
+    if xid.0 >= next || is_permanent {
+        return LocalTransaction::Unknown;
     }
-    // SAFETY: both only look ids up in shared memory.
-    unsafe { !pg_sys::TransactionIdIsCurrentTransactionId(xid) && pg_sys::TransactionIdIsInProgress(xid) }
+    // SAFETY: takes one xid8; NULL, for an id too old, is None.
+    let status: Option<String> = unsafe { pgrx::direct_function_call(pg_sys::pg_xact_status, &[xid.into_datum()]) };
+    match status.as_deref() {
+        None => LocalTransaction::Unknown,
+        Some("in progress") => LocalTransaction::Running,
+        Some(_) => LocalTransaction::Ended,
+    }
+}
+
+/// Refuses to go on in a transaction that cannot write, on a standby for example.
+pub fn must_be_writable(call: &std::ffi::CStr) {
+    // SAFETY: raises an error or does nothing.
+    unsafe { pg_sys::PreventCommandIfReadOnly(call.as_ptr()) };
+}
+
+/// Makes this transaction's commit durable before anybody sees it, whatever `synchronous_commit` says.
+pub fn commit_durably() {
+    // SAFETY: sets a flag of the transaction.
+    unsafe { pg_sys::ForceSyncCommit() };
+}
+
+/// The id of this transaction, which is given one by this call where it has none yet. Savepoints share it.
+pub fn own_xid() -> Xid8 {
+    // SAFETY: assigns an id, or raises an error where the transaction cannot write.
+    Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
 }

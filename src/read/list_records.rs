@@ -99,12 +99,12 @@ struct Range {
 impl Range {
     /// Where the list of one source type begins.
     fn start(&self, source_type: i32) -> RecordCursor {
-        // Behind every bucket of the source id that is excluded.
+        // Behind every bucket of the source id that is excluded: no value is longer than 1,024 characters.
         let lower = RecordCursor {
             source_type,
             source_id: self.above.clone(),
             bucket_type: i32::MAX,
-            bucket_value: String::new(),
+            bucket_value: char::MAX.to_string().repeat(1025),
         };
         let key = |id: &str| (id.chars().count(), id.to_owned());
         match &self.after {

@@ -5,6 +5,8 @@ mod list_leases;
 mod list_records;
 mod record;
 
+pub use record::status_name;
+
 use claims_model::{BadInput, Problem};
 
 use crate::error::ClaimsError;

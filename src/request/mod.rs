@@ -12,7 +12,7 @@ mod unblock;
 
 use pgrx::prelude::*;
 
-use crate::pg::transaction_end::{self, Listener};
+use crate::pg::transaction_end::Hooks;
 
 extension_sql_file!(
     "../../sql/install/requests.sql",
@@ -28,13 +28,12 @@ extension_sql_file!(
     ]
 );
 
-/// Called once per process.
-pub fn register() {
-    transaction_end::register(Listener {
-        transaction_ended: || {
-            hands::forget_all();
-            hints::transaction_ended();
-        },
-        subtransaction_aborted: hands::subtransaction_aborted,
-    });
-}
+/// What a session remembers of requests does not outlive the transaction in which it was true.
+pub const HOOKS: Hooks = Hooks {
+    end: || {
+        hands::forget_all();
+        hints::transaction_ended();
+    },
+    rolled_back: hands::subtransaction_aborted,
+    ..Hooks::NONE
+};

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
+use crate::pg::in_flight::{self, KeyPart};
 use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::xact;
 use crate::statement;
 
 /// New claims, under the lease $1 of cell $2 at time $3.
@@ -66,7 +66,7 @@ statement! {
     MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!("$4", "$5");
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
     STANDING(INT4OID, TEXTARRAYOID) =
-        "SELECT c.bucket_value, c.creator_id, c.status = 1, c.xmax::text::bigint,
+        "SELECT c.bucket_value, c.creator_id, c.status = 1,
                 (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid)
            FROM claims.claims c
           WHERE claims.bucket_key(c.bucket_value) = ANY ($2) AND c.bucket_type = $1";
@@ -147,13 +147,12 @@ pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Buck
     keys_by_type(buckets.iter().copied()).iter().flat_map(of_type).collect()
 }
 
+/// Whether another open transaction has written or locked a claim on the bucket, also one that nobody else can see yet.
+pub fn is_in_flight(bucket: &Bucket) -> bool {
+    let key = bucket_key(&bucket.value);
+    in_flight::is_in_flight(c"claims_bucket", &[KeyPart::Text(&key), KeyPart::Int4(bucket.bucket_type)])
+}
+
 fn found(row: &Row) -> Found {
-    Found {
-        standing: Standing {
-            holder_cell_id: row.must(2),
-            active: row.must(3),
-            being_changed: u32::try_from(row.must::<i64>(4)).is_ok_and(xact::is_open_elsewhere),
-        },
-        lease_made_at: row.get(5),
-    }
+    Found { standing: Standing { holder_cell_id: row.must(2), active: row.must(3) }, lease_made_at: row.get(4) }
 }

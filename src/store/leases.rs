@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::claims::{key_array, keys_by_type};
 use crate::pg::clock::Moment;
+use crate::pg::in_flight::{self, KeyPart};
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::xid8::Xid8;
@@ -215,6 +216,11 @@ pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Known>
         outcome: row.get::<String>(3).map(|name| if name == "committed" { Ending::Commit } else { Ending::Rollback }),
         digest: row.get(4),
     })
+}
+
+/// Whether another open transaction has written or locked the row of the lease: is beginning, fencing or settling it.
+pub fn is_in_flight(lease: Uuid) -> bool {
+    in_flight::is_in_flight(c"claim_leases_pkey", &[KeyPart::Uuid(pg_uuid(lease))])
 }
 
 /// Passes through the key of an outstanding lease, leaving a row that is not to stay. `false`: it is outstanding.

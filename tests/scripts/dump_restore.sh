@@ -16,6 +16,10 @@ sql "SELECT claims.begin_update(1, '[$(claim coming), {\"bucket\": {\"type\": \"
 sql "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim committed)]', '[]', '$(lease 2)'))" >/dev/null
 sql "SELECT claims.rollback_update(1, claims.begin_update(1, '[$(claim 'rolled back')]', '[]', '$(lease 3)'))" >/dev/null
 sql "SELECT claims.rollback_update(2, '$(lease 4)')" >/dev/null
+# the cell's half: a lease that is tracked here, and one that recovery has given up
+judged() { sql "SELECT string_agg(verdict, ' ') FROM claims.judge_leases('[{\"lease_uuid\": \"$(lease 21)\", \"created_at\": \"2026-01-01\"}, {\"lease_uuid\": \"$(lease 22)\", \"created_at\": \"2026-01-01\"}]')"; }
+sql "SELECT claims.track_lease('$(lease 21)')" >/dev/null
+judged >/dev/null
 # a value that no index can hold as it is
 sql "SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', (SELECT string_agg(chr(65536 + ('x' || substr(md5(n::text), 1, 7))::bit(28)::int % 900000), '' ORDER BY n) FROM generate_series(1, 1024) n)), 'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb))))" >/dev/null
 
@@ -46,6 +50,8 @@ restore_and_compare() {
   expect "$how: a repeat of what was committed" "$(sql "SELECT claims.begin_update(1, '[$(claim committed)]', '[]', '$(lease 2)')")" "$(lease 2)"
   expect "$how: another request under its uuid" "$(sqlstate "SELECT claims.begin_update(1, '[$(claim other)]', '[]', '$(lease 2)')")" 22023
   expect "$how: a repeat of what is outstanding" "$(sql "SELECT claims.begin_update(1, '[$(claim coming), {\"bucket\": {\"type\": 100, \"value\": \"a.example\"}, \"subject\": {\"type\": 100, \"id\": 1}, \"source\": {\"type\": 100, \"id\": \"x\"}}]', '[$(bucket going)]', '$(lease 1)')")" "$(lease 1)"
+  expect "$how: a tracked lease and a fenced one" "$(judged)" 'commit rollback'
+  expect "$how: what was given up cannot be tracked" "$(sqlstate "SELECT claims.track_lease('$(lease 22)')")" 55000
   expect "$how: uniqueness" "$(sqlstate "SELECT claims.begin_update(2, '[$(claim active)]')")" 23505
   expect "$how: what is leased" "$(sqlstate "SELECT claims.begin_update(2, '[$(claim coming)]')")" 55P03
   expect "$how: the outstanding lease commits" "$(sql "SELECT claims.commit_update(1, '$(lease 1)')")" t

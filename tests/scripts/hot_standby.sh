@@ -37,6 +37,8 @@ expect 'get_records' "$(on_standby sql "SELECT string_agg(bucket_value || ' ' ||
 expect 'list_leases' "$(on_standby sql "SELECT lease_uuid FROM claims.list_leases(1)")" "$(lease 1)"
 expect 'list_leases of all' "$(on_standby sql "SELECT count(*) FROM claims.list_leases(NULL)")" 1
 expect 'list_records' "$(on_standby sql "SELECT count(*) FROM claims.list_records(1)")" 3
+expect 'digest_records' "$(on_standby sql "SELECT records FROM claims.digest_records(1, 'RAILS_TABLE_ROUTES')")" 3
+expect 'verify_records that corrects nothing' "$(on_standby sql "SELECT count(*) FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]')")" 3
 expect 'list_records as a cell' "$(PGUSER=script_claims_two on_standby sql "SELECT count(*) FROM claims.list_records(2)")" 1
 expect 'the view' "$(on_standby sql "SELECT count(*) FROM claims.records")" 4
 expect 'lease_outcome' "$(on_standby sql "SELECT claims.lease_outcome(1, '$(lease 1)'), claims.lease_outcome(1, '$(lease 2)')")" 'outstanding|rolled_back'

@@ -48,7 +48,7 @@ impl<'a> Batch<'a> {
         if batch.is_empty() {
             return Err(BadInput::new("create_records", Problem::EmptyBatch));
         }
-        batch.refuse_duplicates()?;
+        refuse_duplicates(batch.places())?;
         Ok(batch)
     }
 
@@ -82,20 +82,6 @@ impl<'a> Batch<'a> {
         let creates = self.creates.iter().enumerate().map(|(at, claim)| (&claim.bucket, "create_records", at));
         let destroys = self.destroys.iter().enumerate().map(|(at, bucket)| (bucket, "destroy_records", at));
         creates.chain(destroys)
-    }
-
-    fn refuse_duplicates(&self) -> Result<(), BadInput> {
-        let mut places: Vec<_> = self.places().collect();
-        // A stable sort: of two equal buckets the one that came first in the request stays first.
-        places.sort_by(|a, b| a.0.cmp(b.0));
-        let twice = places.windows(2).find(|pair| pair[0].0 == pair[1].0);
-        match twice {
-            None => Ok(()),
-            Some(pair) => {
-                let place = |(_, list, at): (&Bucket, &str, usize)| format!("{list}[{at}].bucket");
-                Err(BadInput::new(place(pair[1]), Problem::Duplicate { first: place(pair[0]) }))
-            }
-        }
     }
 
     /// How many records the batch has, creates and destroys together.
@@ -149,4 +135,38 @@ pub fn bucket_list<'a>(
         if count > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
     };
     reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::asked_bucket(tokens, place, types))
+}
+
+/// Reads the claims that a range should have, for verification: records as in a batch, no bucket twice.
+pub fn expected_records<'a>(
+    tokens: &mut impl Tokens<'a>,
+    argument: &'static str,
+    types: &Types,
+    max_records: usize,
+) -> Result<Vec<Claim<'a>>, BadInput> {
+    let within = |count| {
+        let problem = Problem::TooManyRecords { got: count, limit: max_records };
+        if count > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
+    };
+    let claims =
+        reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::claim(tokens, place, types))?;
+    refuse_duplicates(claims.iter().enumerate().map(|(at, claim)| (&claim.bucket, argument, at)))?;
+    Ok(claims)
+}
+
+/// `places`: buckets with the list and the index where they stand.
+fn refuse_duplicates<'b, 'a: 'b>(
+    places: impl Iterator<Item = (&'b Bucket<'a>, &'static str, usize)>,
+) -> Result<(), BadInput> {
+    let mut places: Vec<_> = places.collect();
+    // A stable sort: of two equal buckets the one that came first in the request stays first.
+    places.sort_by(|a, b| a.0.cmp(b.0));
+    let twice = places.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    match twice {
+        None => Ok(()),
+        Some(pair) => {
+            let place = |(_, list, at): (&Bucket, &str, usize)| format!("{list}[{at}].bucket");
+            Err(BadInput::new(place(pair[1]), Problem::Duplicate { first: place(pair[0]) }))
+        }
+    }
 }

@@ -80,14 +80,11 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
 pub struct Standing {
     pub holder_cell_id: i64,
     pub active: bool,
-    /// Another open transaction has locked or changed the row.
-    pub being_changed: bool,
 }
 
-/// Why `op` by `cell_id` cannot have a bucket on which `standing` is all there is to see; `None`: it can.
+/// Why `op` by `cell_id` cannot have a bucket on which `standing` is all there is, and nobody is at it; `None`: it can.
 pub fn reason_for(op: Op, cell_id: i64, standing: Option<Standing>) -> Option<Reason> {
     match (op, standing) {
-        (_, Some(Standing { being_changed: true, .. })) => Some(Reason::InFlight),
         (Op::Create, None) => None,
         (Op::Destroy, None) => Some(Reason::Missing),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id => Some(Reason::NotOwner),
@@ -101,24 +98,22 @@ pub fn reason_for(op: Op, cell_id: i64, standing: Option<Standing>) -> Option<Re
 mod tests {
     use super::*;
 
-    fn standing(holder_cell_id: i64, active: bool, being_changed: bool) -> Option<Standing> {
-        Some(Standing { holder_cell_id, active, being_changed })
+    fn standing(holder_cell_id: i64, active: bool) -> Option<Standing> {
+        Some(Standing { holder_cell_id, active })
     }
 
     #[test]
     fn every_case_has_its_reason() {
         let cases = [
             (Op::Create, None, None),
-            (Op::Create, standing(1, true, false), Some(Reason::Taken)),
-            (Op::Create, standing(2, true, false), Some(Reason::Taken)),
-            (Op::Create, standing(2, false, false), Some(Reason::Leased)),
-            (Op::Create, standing(2, true, true), Some(Reason::InFlight)),
+            (Op::Create, standing(1, true), Some(Reason::Taken)),
+            (Op::Create, standing(2, true), Some(Reason::Taken)),
+            (Op::Create, standing(2, false), Some(Reason::Leased)),
             (Op::Destroy, None, Some(Reason::Missing)),
-            (Op::Destroy, standing(1, true, false), None),
-            (Op::Destroy, standing(1, false, false), Some(Reason::Leased)),
-            (Op::Destroy, standing(2, true, false), Some(Reason::NotOwner)),
-            (Op::Destroy, standing(2, false, false), Some(Reason::NotOwner)),
-            (Op::Destroy, standing(2, true, true), Some(Reason::InFlight)),
+            (Op::Destroy, standing(1, true), None),
+            (Op::Destroy, standing(1, false), Some(Reason::Leased)),
+            (Op::Destroy, standing(2, true), Some(Reason::NotOwner)),
+            (Op::Destroy, standing(2, false), Some(Reason::NotOwner)),
         ];
         for (op, claim, wanted) in cases {
             assert_eq!(reason_for(op, 1, claim), wanted, "{op:?} {claim:?}");

@@ -3,16 +3,21 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod capture;
 pub mod conflict;
 pub mod cursor;
+pub mod digest;
 pub mod id;
+pub mod judge;
 pub mod key;
 pub mod limits;
 pub mod payload;
 pub mod problem;
 pub mod reader;
+pub mod source_range;
 pub mod token;
 pub mod types;
+pub mod verify;
 
 pub use batch::{Batch, Bucket, Claim};
 pub use conflict::{Conflict, Op, Reason};

@@ -13,8 +13,9 @@ struct PayloadForm<'a> {
     destroy_records: Vec<DestroyForm<'a>>,
 }
 
+/// A record as JSON: bucket, subject, source.
 #[derive(Serialize)]
-struct ClaimForm<'a> {
+pub struct ClaimForm<'a> {
     bucket: BucketForm<'a>,
     subject: SubjectForm<'a>,
     source: SourceForm<'a>,
@@ -58,7 +59,8 @@ impl<'a> BucketForm<'a> {
     }
 }
 
-fn claim_form<'a>(claim: &'a Claim, types: &'a Types) -> ClaimForm<'a> {
+/// A record on its way into JSON.
+pub fn claim_form<'a>(claim: &'a Claim, types: &'a Types) -> ClaimForm<'a> {
     let Reference { type_id: subject_type, id: subject_id } = &claim.subject;
     let Reference { type_id: source_type, id: source_id } = &claim.source;
     ClaimForm {

@@ -36,6 +36,8 @@ pub enum Problem {
     EmptyBatch,
     /// More records than a batch may have.
     TooManyRecords { got: usize, limit: usize },
+    /// More leases than one call may name.
+    TooManyLeases { got: usize, limit: usize },
     /// A cursor that no list function made.
     BadCursor,
     /// SQL NULL where a value is needed.

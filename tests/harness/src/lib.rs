@@ -1,9 +1,11 @@
 //! Clients of a running claims database.
 //!
 //! `demo` tells the story of two cells in a terminal, `stress` tries to break the promise that a
-//! bucket has one owner at a time. Both speak to the server as ordinary clients with ordinary roles.
+//! bucket has one owner at a time, `campaign` tries the same from two cells' databases while clusters and network fail.
+//! All speak to the server as ordinary clients with ordinary roles.
 
 pub mod batch;
+pub mod campaign;
 pub mod cell;
 pub mod demo;
 pub mod failure;

@@ -88,6 +88,14 @@ CREATE FUNCTION t.clean() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_
     DELETE FROM claims.claims;
     DELETE FROM claims.claim_leases $$;
 
+-- What is pending of the current transaction, in short: + or -, bucket, subject, source.
+CREATE FUNCTION t.pending() RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT r.op || ' ' || (r.c #>> '{bucket,type}') || ' ' || (r.c #>> '{bucket,value}') || ' of ' || (r.c #>> '{subject,type}')
+           || ' ' || coalesce(r.c #>> '{subject,id}', 'null') || ' in ' || (r.c #>> '{source,type}') || ' '
+           || coalesce(r.c #>> '{source,rails_primary_key_id}', 'null')
+      FROM claims.pending_batch() p,
+           LATERAL (SELECT '+', e FROM jsonb_array_elements(p.create_records) e
+                    UNION ALL SELECT '-', e FROM jsonb_array_elements(p.destroy_records) e) r (op, c) $$;
 -- how a statement ends
 CREATE FUNCTION t.state_of(statement text) RETURNS text LANGUAGE sql AS $$ SELECT left(c, 5) FROM t.call(statement) c LIMIT 1 $$;
 

@@ -1,0 +1,245 @@
+//! What a transaction has changed of the values that are claimed: added and removed claims, netted by bucket, with the
+//! subtransactions that they belong to.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::Serialize;
+
+/// Buckets that one transaction's changes may touch before they are only counted as too many. No batch is larger, and
+/// what is changed back on the way is forgotten.
+pub const MAX_BUCKETS: usize = 200_000;
+
+/// A bucket by the name of its type.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Bucket {
+    #[serde(rename = "type")]
+    pub bucket_type: Rc<str>,
+    pub value: String,
+}
+
+/// What a claim belongs to and where it comes from. A key that is NULL stays one until the batch is made.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ends {
+    pub subject_type: Rc<str>,
+    pub subject_id: Option<i64>,
+    pub source_type: Rc<str>,
+    pub source_id: Option<i64>,
+}
+
+/// By bucket: how often each claim on it was added, minus how often it was removed; never zero. Sums do not depend on
+/// the order in which rows changed, so a swap within one statement is as good as one in two.
+type Net = BTreeMap<Bucket, Vec<(Ends, i64)>>;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Entry {
+    Changes(Net),
+    /// More buckets than [`MAX_BUCKETS`].
+    TooMany,
+    /// What came before is sent.
+    Sent,
+}
+
+/// The changes of a transaction in order, each entry with the subtransaction that it ends with.
+#[derive(Debug, Default)]
+pub struct Log {
+    entries: Vec<(u32, Entry)>,
+    limit: Option<usize>,
+}
+
+/// The changes are more than can be kept.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+impl Log {
+    /// A log with another limit than [`MAX_BUCKETS`].
+    pub fn with_limit(limit: usize) -> Self {
+        Log { entries: Vec::new(), limit: Some(limit) }
+    }
+
+    /// Nothing was recorded, or everything was rolled back.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Records, in a subtransaction, that a claim was added (`by` 1) or removed (-1).
+    pub fn record(&mut self, subtransaction: u32, bucket: Bucket, ends: Ends, by: i64) {
+        let limit = self.limit.unwrap_or(MAX_BUCKETS);
+        match self.entries.last_mut() {
+            Some((owner, Entry::Changes(net))) if *owner == subtransaction => add(net, bucket, ends, by),
+            Some((owner, Entry::TooMany)) if *owner == subtransaction => return,
+            _ => {
+                let mut net = Net::new();
+                add(&mut net, bucket, ends, by);
+                self.entries.push((subtransaction, Entry::Changes(net)));
+            }
+        }
+        let kept: usize = self.entries.iter().map(|(_, entry)| entry.len()).sum();
+        if kept > limit
+            && let Some((_, entry)) = self.entries.last_mut()
+        {
+            *entry = Entry::TooMany;
+        }
+    }
+
+    /// Records that everything so far was sent. It is undone with its subtransaction.
+    pub fn mark_sent(&mut self, subtransaction: u32) {
+        self.entries.push((subtransaction, Entry::Sent));
+        self.compact();
+    }
+
+    /// A subtransaction has committed into its parent.
+    pub fn release(&mut self, subtransaction: u32, parent: u32) {
+        for (owner, _) in &mut self.entries {
+            if *owner == subtransaction {
+                *owner = parent;
+            }
+        }
+        self.compact();
+    }
+
+    /// A subtransaction was rolled back.
+    pub fn roll_back(&mut self, subtransaction: u32) {
+        self.entries.retain(|(owner, _)| *owner != subtransaction);
+        self.compact();
+    }
+
+    /// Joins neighbours that end together.
+    fn compact(&mut self) {
+        let mut compacted: Vec<(u32, Entry)> = Vec::with_capacity(self.entries.len());
+        for (owner, entry) in self.entries.drain(..) {
+            match compacted.last_mut() {
+                Some((last_owner, last)) if *last_owner == owner => match (&mut *last, entry) {
+                    (Entry::Changes(net), Entry::Changes(more)) => merge(net, more),
+                    (Entry::TooMany, Entry::Changes(_)) => {}
+                    (Entry::Changes(_), Entry::TooMany) => *last = Entry::TooMany,
+                    (_, Entry::Sent) => *last = Entry::Sent,
+                    (_, entry) => compacted.push((owner, entry)),
+                },
+                _ => compacted.push((owner, entry)),
+            }
+        }
+        self.entries = compacted;
+    }
+
+    /// What has changed since the last time that it was sent.
+    pub fn pending(&self) -> Result<Pending, TooMany> {
+        let sent = self.entries.iter().rposition(|(_, entry)| *entry == Entry::Sent).map_or(0, |at| at + 1);
+        let mut net = Net::new();
+        for (_, entry) in &self.entries[sent..] {
+            match entry {
+                Entry::Changes(changes) => merge(&mut net, changes.clone()),
+                Entry::TooMany => return Err(TooMany),
+                Entry::Sent => {}
+            }
+        }
+        Ok(Pending::new(net))
+    }
+}
+
+impl Entry {
+    fn len(&self) -> usize {
+        if let Entry::Changes(net) = self { net.len() } else { 0 }
+    }
+}
+
+fn add(net: &mut Net, bucket: Bucket, ends: Ends, by: i64) {
+    let claims = net.entry(bucket.clone()).or_default();
+    match claims.iter().position(|(known, _)| *known == ends) {
+        Some(at) => {
+            claims[at].1 += by;
+            if claims[at].1 == 0 {
+                claims.remove(at);
+            }
+        }
+        None => claims.push((ends, by)),
+    }
+    if claims.is_empty() {
+        net.remove(&bucket);
+    }
+}
+
+fn merge(net: &mut Net, more: Net) {
+    for (bucket, claims) in more {
+        for (ends, by) in claims {
+            add(net, bucket.clone(), ends, by);
+        }
+    }
+}
+
+/// A bucket that was not there before and is now, or the other way round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub bucket: Bucket,
+    pub ends: Ends,
+    /// Rows that added it, or removed it.
+    pub rows: i64,
+}
+
+/// What is to be sent, in the order of the buckets.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    pub creates: Vec<Change>,
+    pub destroys: Vec<Change>,
+}
+
+impl Pending {
+    fn new(net: Net) -> Self {
+        let mut pending = Pending::default();
+        for (bucket, mut claims) in net {
+            claims.sort_unstable();
+            let rows = claims.iter().map(|(_, by)| by).sum();
+            let is_added = claims.iter().any(|(_, by)| *by > 0);
+            let is_removed = claims.iter().any(|(_, by)| *by < 0);
+            // Both: it was there before and is there after, of another row or another subject perhaps.
+            let list = match (is_added, is_removed) {
+                (true, false) => &mut pending.creates,
+                (false, true) => &mut pending.destroys,
+                _ => continue,
+            };
+            if let Some((ends, _)) = claims.into_iter().next() {
+                list.push(Change { bucket, ends, rows });
+            }
+        }
+        pending
+    }
+
+    /// There is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.creates.is_empty() && self.destroys.is_empty()
+    }
+}
+
+#[derive(Serialize)]
+struct RecordForm<'a> {
+    bucket: &'a Bucket,
+    subject: SubjectForm<'a>,
+    source: SourceForm<'a>,
+}
+
+#[derive(Serialize)]
+struct SubjectForm<'a> {
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    id: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct SourceForm<'a> {
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    rails_primary_key_id: Option<i64>,
+}
+
+/// Changes as the JSON that `begin_update` takes.
+pub fn records_json(changes: &[Change]) -> Result<String, serde_json::Error> {
+    let form = |Change { bucket, ends, .. }: &'_ Change| {
+        serde_json::to_value(RecordForm {
+            bucket,
+            subject: SubjectForm { type_name: &ends.subject_type, id: ends.subject_id },
+            source: SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id },
+        })
+    };
+    let records = changes.iter().map(form).collect::<Result<Vec<_>, _>>()?;
+    serde_json::to_string(&records)
+}

@@ -1,0 +1,156 @@
+//! Ranges of source ids, as the service orders them (by length, then bytewise), and the integers that lie in them.
+//!
+//! A cell's keys are integers. Non-negative ones come in the service's order as they are; -7 is a text of two
+//! characters that begins with a minus, and so lies between 9 and 10. Both sides must put the same keys into a range.
+
+use std::cmp::Ordering;
+use std::ops::RangeInclusive;
+
+/// Source ids above `above` and up to `up_to`; `None` is no bound.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceRange {
+    pub above: Option<String>,
+    pub up_to: Option<String>,
+}
+
+/// The order of source ids.
+pub fn compare(a: &str, b: &str) -> Ordering {
+    // Bytewise comparison of texts of one length in characters.
+    a.chars().count().cmp(&b.chars().count()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
+}
+
+/// The integers of a range: at most one stretch on either side of zero.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Integers {
+    pub negative: RangeInclusive<i64>,
+    pub natural: RangeInclusive<i64>,
+}
+
+impl SourceRange {
+    /// Whether a source id lies in the range.
+    pub fn contains(&self, id: &str) -> bool {
+        self.above.as_deref().is_none_or(|above| compare(id, above).is_gt())
+            && self.up_to.as_deref().is_none_or(|up_to| compare(id, up_to).is_le())
+    }
+
+    /// Whether no source id can lie in the range.
+    pub fn is_void(&self) -> bool {
+        let (above, up_to) = (self.above.as_deref().unwrap_or_default(), self.up_to.as_deref());
+        up_to.is_some_and(|up_to| compare(above, up_to).is_ge())
+    }
+
+    /// The integers whose texts lie in the range. Empty stretches begin behind their end.
+    pub fn integers(&self) -> Integers {
+        let (above, up_to) =
+            (Reach::of(self.above.as_deref(), Reach::NOTHING), Reach::of(self.up_to.as_deref(), Reach::ALL));
+        Integers {
+            // Up to here the numbers are below the range, from there on (towards minus infinity) above it.
+            negative: match above.lowest_negative {
+                i64::MIN => EMPTY,
+                lowest => bounded(up_to.lowest_negative..=lowest - 1),
+            },
+            natural: match above.highest_natural {
+                i64::MAX => EMPTY,
+                highest => bounded(highest + 1..=up_to.highest_natural),
+            },
+        }
+    }
+}
+
+#[allow(clippy::reversed_empty_ranges)]
+const EMPTY: RangeInclusive<i64> = 1..=0;
+
+fn bounded(range: RangeInclusive<i64>) -> RangeInclusive<i64> {
+    if range.is_empty() { EMPTY } else { range }
+}
+
+/// How far the integers go whose texts are not above a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reach {
+    /// -1: none.
+    highest_natural: i64,
+    /// 0: none.
+    lowest_negative: i64,
+}
+
+impl Reach {
+    const NOTHING: Reach = Reach { highest_natural: -1, lowest_negative: 0 };
+    const ALL: Reach = Reach { highest_natural: i64::MAX, lowest_negative: i64::MIN };
+
+    fn of(bound: Option<&str>, unbounded: Reach) -> Reach {
+        let Some(bound) = bound else { return unbounded };
+        let within = |number: i64| compare(&number.to_string(), bound).is_le();
+        // Texts grow with the number on one side of zero and against it on the other.
+        Reach {
+            highest_natural: last_where(u64::MAX >> 1, |number| within(number as i64)).map_or(-1, |n| n as i64),
+            lowest_negative: last_where(u64::MAX >> 1, |number| within((-(number as i64)).saturating_sub(1)))
+                .map_or(0, |n| (-(n as i64)).saturating_sub(1)),
+        }
+    }
+}
+
+/// The largest number up to `max` for which `holds`, which holds up to some number and for none above.
+fn last_where(max: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut low, mut high) = (0, max);
+    if !holds(low) {
+        return None;
+    }
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if holds(middle) { low = middle } else { high = middle - 1 }
+    }
+    Some(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn range(above: Option<&str>, up_to: Option<&str>) -> SourceRange {
+        SourceRange { above: above.map(str::to_owned), up_to: up_to.map(str::to_owned) }
+    }
+
+    #[test]
+    fn everything() {
+        assert_eq!(range(None, None).integers(), Integers { negative: i64::MIN..=-1, natural: 0..=i64::MAX });
+    }
+
+    #[test]
+    fn natural_numbers_are_bounded_as_numbers() {
+        let integers = range(Some("9"), Some("1000")).integers();
+        assert_eq!(integers, Integers { negative: -999..=-1, natural: 10..=1000 });
+    }
+
+    #[test]
+    fn the_largest_key() {
+        let largest = i64::MAX.to_string();
+        assert_eq!(range(Some(&largest), None).integers().natural, EMPTY);
+        assert_eq!(range(None, Some(&largest)).integers().natural, 0..=i64::MAX);
+        let smallest = i64::MIN.to_string();
+        assert_eq!(range(Some(&smallest), None).integers().negative, EMPTY);
+        assert_eq!(range(None, Some(&smallest)).integers().negative, i64::MIN..=-1);
+    }
+
+    #[test]
+    fn bounds_that_are_no_numbers() {
+        assert_eq!(range(None, Some("")).integers(), Integers { negative: EMPTY, natural: EMPTY });
+        assert_eq!(range(Some("zz"), None).integers().natural, 100..=i64::MAX);
+        assert_eq!(range(Some("é"), None).integers().natural, 10..=i64::MAX);
+        assert_eq!(range(None, Some("007")).integers().natural, 0..=99);
+    }
+
+    proptest! {
+        #[test]
+        fn integers_are_those_whose_texts_lie_in_the_range(
+            above in proptest::option::of("[-0-9a]{0,20}"), up_to in proptest::option::of("[-0-9é]{0,20}"),
+            number: i64, digits in 0_u32..63,
+        ) {
+            let number = number >> digits;
+            let range = SourceRange { above, up_to };
+            let integers = range.integers();
+            let inside = integers.natural.contains(&number) || integers.negative.contains(&number);
+            prop_assert_eq!(inside, range.contains(&number.to_string()));
+        }
+    }
+}

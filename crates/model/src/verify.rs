@@ -1,0 +1,179 @@
+//! What is wrong with a claim that verification compared, and what becomes of it.
+
+use serde::Serialize;
+
+use crate::batch::{Claim, Reference};
+use crate::payload::{ClaimForm, claim_form};
+use crate::types::Types;
+
+/// How what is claimed differs from what should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discrepancy {
+    /// Expected, and the cell has no such claim.
+    Missing,
+    /// The cell has the claim, with another subject or source.
+    Different,
+    /// The cell has the claim, and nothing calls for it.
+    Extra,
+}
+
+impl Discrepancy {
+    pub fn name(self) -> &'static str {
+        match self {
+            Discrepancy::Missing => "missing",
+            Discrepancy::Different => "different",
+            Discrepancy::Extra => "extra",
+        }
+    }
+}
+
+impl Discrepancy {
+    /// By its name, as the service told it.
+    pub fn named(name: &str) -> Option<Self> {
+        [Discrepancy::Missing, Discrepancy::Different, Discrepancy::Extra].into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// Why a discrepancy is left alone, or that it was corrected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Corrected,
+    /// An outstanding lease holds the claim.
+    Leased,
+    /// The claim is younger than was asked for.
+    Recent,
+    /// Another cell has the bucket.
+    HeldByOther,
+    /// Another open transaction is at the claim.
+    Busy,
+}
+
+impl Outcome {
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Corrected => "corrected",
+            Outcome::Leased => "leased",
+            Outcome::Recent => "recent",
+            Outcome::HeldByOther => "held_by_other",
+            Outcome::Busy => "busy",
+        }
+    }
+}
+
+impl Outcome {
+    /// By its name, as the service told it.
+    pub fn named(name: &str) -> Option<Self> {
+        use Outcome::*;
+        [Corrected, Leased, Recent, HeldByOther, Busy].into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// What verification needs to know of a claim that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    pub own: bool,
+    pub leased: bool,
+    pub recent: bool,
+}
+
+/// Judges what stands on an expected bucket: `None` where all is well; the outcome is `None` where it may be corrected.
+pub fn judge(expected: &Claim, actual: Option<(&Claim, State)>) -> Option<(Discrepancy, Option<Outcome>)> {
+    match actual {
+        None => Some((Discrepancy::Missing, None)),
+        Some((_, state)) if !state.own => Some((Discrepancy::Missing, Some(Outcome::HeldByOther))),
+        Some((claim, _)) if same(&claim.subject, &expected.subject) && same(&claim.source, &expected.source) => None,
+        Some((_, state)) => Some((Discrepancy::Different, alone(state))),
+    }
+}
+
+/// Why a claim must be left alone, if it must.
+pub fn alone(state: State) -> Option<Outcome> {
+    if state.leased {
+        Some(Outcome::Leased)
+    } else if state.recent {
+        Some(Outcome::Recent)
+    } else {
+        None
+    }
+}
+
+fn same(a: &Reference, b: &Reference) -> bool {
+    a == b
+}
+
+/// A claim that is there, as JSON: a record, and what else there is to know.
+#[derive(Serialize)]
+struct ActualForm<'a> {
+    #[serde(flatten)]
+    record: ClaimForm<'a>,
+    uuid: uuid::Uuid,
+    cell_id: i64,
+    status: &'static str,
+}
+
+/// A record as JSON, as `begin_update` takes it.
+pub fn record_json(claim: &Claim, types: &Types) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&claim_form(claim, types))
+}
+
+/// A list of records as JSON.
+pub fn records_json<'a>(
+    claims: impl IntoIterator<Item = &'a Claim<'a>>,
+    types: &'a Types,
+) -> Result<String, serde_json::Error> {
+    let forms: Vec<_> = claims.into_iter().map(|claim| claim_form(claim, types)).collect();
+    serde_json::to_string(&forms)
+}
+
+/// A claim that is there as JSON: the record, with its uuid, its cell and its status.
+pub fn actual_json(
+    claim: &Claim,
+    uuid: uuid::Uuid,
+    cell_id: i64,
+    status: &'static str,
+    types: &Types,
+) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&ActualForm { record: claim_form(claim, types), uuid, cell_id, status })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Bucket;
+
+    fn claim(subject: &'static str, source: &'static str) -> Claim<'static> {
+        Claim {
+            bucket: Bucket { bucket_type: 1, value: "x".into() },
+            subject: Reference { type_id: 2, id: subject.into() },
+            source: Reference { type_id: 3, id: source.into() },
+        }
+    }
+
+    const OLD: State = State { own: true, leased: false, recent: false };
+
+    #[test]
+    fn only_what_differs_is_a_discrepancy() {
+        let expected = claim("1", "1");
+        assert_eq!(judge(&expected, Some((&claim("1", "1"), OLD))), None);
+        assert_eq!(judge(&expected, None), Some((Discrepancy::Missing, None)));
+        assert_eq!(judge(&expected, Some((&claim("2", "1"), OLD))), Some((Discrepancy::Different, None)));
+        assert_eq!(judge(&expected, Some((&claim("1", "2"), OLD))), Some((Discrepancy::Different, None)));
+    }
+
+    /// A lease that is to destroy the claim, or has just created it: its local transaction decides.
+    #[test]
+    fn a_leased_claim_that_is_as_expected_is_in_order() {
+        let leased = State { leased: true, recent: true, ..OLD };
+        assert_eq!(judge(&claim("1", "1"), Some((&claim("1", "1"), leased))), None);
+    }
+
+    #[test]
+    fn what_is_left_alone() {
+        let (expected, other) = (claim("1", "1"), claim("2", "2"));
+        let judged = |state| judge(&expected, Some((&other, state))).and_then(|(_, outcome)| outcome);
+        assert_eq!(judged(State { leased: true, ..OLD }), Some(Outcome::Leased));
+        assert_eq!(judged(State { recent: true, ..OLD }), Some(Outcome::Recent));
+        assert_eq!(judged(State { leased: true, recent: true, ..OLD }), Some(Outcome::Leased));
+        assert_eq!(judged(State { own: false, leased: true, recent: true }), Some(Outcome::HeldByOther));
+    }
+}

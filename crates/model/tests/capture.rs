@@ -1,0 +1,239 @@
+//! What a transaction's changes come to, also across savepoints.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use claims_model::capture::{Bucket, Ends, Log, TooMany, records_json};
+use proptest::prelude::*;
+
+fn bucket(value: &str) -> Bucket {
+    Bucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned() }
+}
+
+fn ends(id: i64) -> Ends {
+    Ends {
+        subject_type: Rc::from("GROUP"),
+        subject_id: Some(id),
+        source_type: Rc::from("RAILS_TABLE_ROUTES"),
+        source_id: Some(id),
+    }
+}
+
+fn added(log: &mut Log, level: u32, value: &str, id: i64) {
+    log.record(level, bucket(value), ends(id), 1);
+}
+
+fn removed(log: &mut Log, level: u32, value: &str, id: i64) {
+    log.record(level, bucket(value), ends(id), -1);
+}
+
+fn renamed(log: &mut Log, level: u32, id: i64, from: &str, to: &str) {
+    removed(log, level, from, id);
+    added(log, level, to, id);
+}
+
+/// `+created -destroyed`, in the order of the batch.
+fn net(log: &Log) -> String {
+    let pending = log.pending().unwrap();
+    let creates = pending.creates.iter().map(|change| format!("+{}", change.bucket.value));
+    let destroys = pending.destroys.iter().map(|change| format!("-{}", change.bucket.value));
+    creates.chain(destroys).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn changes_of_one_row_are_netted() {
+    let mut log = Log::default();
+    renamed(&mut log, 1, 1, "a", "b");
+    renamed(&mut log, 1, 1, "b", "c");
+    assert_eq!(net(&log), "+c -a");
+    renamed(&mut log, 1, 1, "c", "a");
+    assert_eq!(net(&log), "");
+}
+
+#[test]
+fn rows_that_swap_names_change_nothing() {
+    let mut log = Log::default();
+    renamed(&mut log, 1, 1, "a", "b");
+    assert_eq!(net(&log), "+b -a");
+    renamed(&mut log, 1, 2, "b", "a");
+    assert_eq!(net(&log), "");
+}
+
+#[test]
+fn a_new_subject_on_an_old_bucket_is_no_change() {
+    let mut log = Log::default();
+    removed(&mut log, 1, "a", 1);
+    added(&mut log, 1, "a", 2);
+    assert_eq!(net(&log), "");
+}
+
+#[test]
+fn a_new_bucket_has_its_last_subject() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    removed(&mut log, 1, "a", 1);
+    added(&mut log, 1, "a", 2);
+    assert_eq!(log.pending().unwrap().creates[0].ends, ends(2));
+}
+
+#[test]
+fn one_of_two_rows_that_have_a_name_may_go() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    added(&mut log, 1, "a", 2);
+    assert_eq!(log.pending().unwrap().creates[0].rows, 2);
+    removed(&mut log, 1, "a", 1);
+    let pending = log.pending().unwrap();
+    assert_eq!((pending.creates[0].rows, &pending.creates[0].ends), (1, &ends(2)));
+}
+
+#[test]
+fn a_rolled_back_savepoint_leaves_no_trace() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    renamed(&mut log, 2, 1, "a", "b");
+    added(&mut log, 3, "c", 3);
+    log.release(3, 2);
+    assert_eq!(net(&log), "+b +c");
+    log.roll_back(2);
+    assert_eq!(net(&log), "+a");
+}
+
+#[test]
+fn a_released_savepoint_is_part_of_its_parent() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    renamed(&mut log, 2, 1, "a", "b");
+    log.release(2, 1);
+    renamed(&mut log, 1, 1, "b", "c");
+    assert_eq!(net(&log), "+c");
+}
+
+#[test]
+fn what_was_sent_is_not_sent_again() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    log.mark_sent(1);
+    assert_eq!(net(&log), "");
+    renamed(&mut log, 1, 1, "a", "b");
+    assert_eq!(net(&log), "+b -a");
+}
+
+#[test]
+fn rolling_back_over_the_sending_makes_it_pending_again() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    added(&mut log, 2, "b", 2);
+    log.mark_sent(2);
+    added(&mut log, 2, "c", 3);
+    assert_eq!(net(&log), "+c");
+    log.roll_back(2);
+    assert_eq!(net(&log), "+a");
+    added(&mut log, 4, "d", 4);
+    log.mark_sent(4);
+    log.release(4, 1);
+    assert_eq!(net(&log), "");
+}
+
+#[test]
+fn too_many_are_an_answer_of_their_own() {
+    let mut log = Log::with_limit(2);
+    added(&mut log, 1, "a", 1);
+    added(&mut log, 2, "b", 2);
+    added(&mut log, 2, "c", 3);
+    assert_eq!(log.pending(), Err(TooMany));
+    removed(&mut log, 2, "c", 3);
+    assert_eq!(log.pending(), Err(TooMany));
+    log.roll_back(2);
+    assert_eq!(net(&log), "+a");
+    added(&mut log, 5, "b", 2);
+    added(&mut log, 5, "c", 3);
+    log.release(5, 1);
+    assert_eq!(log.pending(), Err(TooMany));
+    log.mark_sent(1);
+    assert_eq!(net(&log), "");
+}
+
+#[test]
+fn records_are_what_begin_update_takes() {
+    let mut log = Log::default();
+    added(&mut log, 1, "it's \\ \"é\"", i64::MAX);
+    assert_eq!(
+        records_json(&log.pending().unwrap().creates).unwrap(),
+        r#"[{"bucket":{"type":"ROUTES","value":"it's \\ \"é\""},"#.to_owned()
+            + r#""source":{"rails_primary_key_id":9223372036854775807,"type":"RAILS_TABLE_ROUTES"},"#
+            + r#""subject":{"id":9223372036854775807,"type":"GROUP"}}]"#
+    );
+}
+
+/// What a program of savepoints does.
+#[derive(Debug, Clone)]
+enum Action {
+    Rename(usize, u8),
+    Send,
+    Savepoint,
+    Release,
+    RollBack,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        8 => (0..4usize, 0..6u8).prop_map(|(row, name)| Action::Rename(row, name)),
+        1 => Just(Action::Send),
+        2 => Just(Action::Savepoint),
+        1 => Just(Action::Release),
+        1 => Just(Action::RollBack),
+    ]
+}
+
+/// Rows by number, and the names as they were sent last.
+type State = (Vec<u8>, Vec<u8>);
+
+proptest! {
+    /// Against the definition: the set of names now, without that of the last sending, and the other way round.
+    #[test]
+    fn the_batch_is_the_difference_of_two_sets(actions in prop::collection::vec(action(), 0..60)) {
+        let mut log = Log::default();
+        let start: State = (vec![0, 1, 2, 3], vec![0, 1, 2, 3]);
+        let mut stack: Vec<(u32, State)> = vec![(1, start)];
+        let mut next_level = 2;
+        for action in actions {
+            let (level, state) = stack.last_mut().unwrap();
+            match action {
+                Action::Rename(row, name) => {
+                    renamed(&mut log, *level, row as i64, &state.0[row].to_string(), &name.to_string());
+                    state.0[row] = name;
+                }
+                Action::Send => {
+                    log.mark_sent(*level);
+                    state.1 = state.0.clone();
+                }
+                Action::Savepoint => {
+                    let copy = state.clone();
+                    stack.push((next_level, copy));
+                    next_level += 1;
+                }
+                Action::Release if stack.len() > 1 => {
+                    let (level, state) = stack.pop().unwrap();
+                    let (parent, of_parent) = stack.last_mut().unwrap();
+                    *of_parent = state;
+                    log.release(level, *parent);
+                }
+                Action::RollBack if stack.len() > 1 => log.roll_back(stack.pop().unwrap().0),
+                _ => {}
+            }
+            let (_, (now, sent)) = stack.last().unwrap();
+            let count = |names: &[u8]| names.iter().fold(BTreeMap::new(), |mut counts, name| {
+                *counts.entry(name.to_string()).or_insert(0) += 1;
+                counts
+            });
+            // Names that several rows have are only known by the table: this is about names that one row has at most.
+            let (now, sent) = (count(now), count(sent));
+            if now.values().chain(sent.values()).all(|rows| *rows == 1) {
+                let creates = now.keys().filter(|name| !sent.contains_key(*name)).map(|name| format!("+{name}"));
+                let destroys = sent.keys().filter(|name| !now.contains_key(*name)).map(|name| format!("-{name}"));
+                prop_assert_eq!(net(&log), creates.chain(destroys).collect::<Vec<_>>().join(" "));
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The protocol between two cells and the service, with every interleaving of crash, delay, repetition and recovery.
+//!
+//! The judgement is the one that the extension makes (`claims_model::judge`); the rest is the protocol around it, in steps
+//! as small as what can come in between. Nobody is trusted to go on: every transaction and every pass may be the last
+//! thing its process did, and what was sent arrives late, twice or never.
+
+mod cell;
+mod service;
+mod state;
+
+use state::{BUCKETS, Batch, CELLS, Claim, Local, Outcome, Pass, State};
+use stateright::{Checker, Model, Property};
+
+/// How to break the protocol on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// track_lease does not look for a fence.
+    FenceIgnored,
+    /// A fence gives the verdict rollback before it is committed.
+    FenceUncommitted,
+    /// Fencing does not pass through the key that a tracking transaction holds.
+    FenceWithoutKey,
+    /// The tracked row is looked for before the end of its transaction is known, and no fence corrects that.
+    TrackedReadFirst,
+    /// Nothing is ever fenced.
+    NeverFenced,
+}
+
+#[derive(Debug, Clone)]
+struct Protocol {
+    batches: &'static [Batch],
+    /// Recoveries that run at the same time, in one cell or in both.
+    recoveries: usize,
+    /// begin_update was given the local transaction's id.
+    named: bool,
+    broken: Option<Broken>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// The application begins its transaction and sends begin_update.
+    Open(usize),
+    BeginArrives(usize),
+    CommitArrives(usize),
+    RollbackArrives(usize),
+    Track(usize),
+    CommitLocally(usize),
+    RollBackLocally(usize),
+    /// The application sends commit_update, or rollback_update.
+    SendCommit(usize),
+    SendRollback(usize),
+    /// The application, or recovery, has learned that the service committed.
+    Forget(usize),
+    /// An old fence goes, as no transaction is open that it could be for.
+    PurgeFence(usize),
+    /// A pass has listed a lease.
+    List(usize, usize),
+    Advance(usize),
+    /// A pass fails or is cancelled.
+    Abandon(usize),
+    Crash(usize),
+}
+
+impl Protocol {
+    /// Applies an action; `None` where it is impossible or changes nothing.
+    fn apply(&self, before: &State, action: Action) -> Option<State> {
+        let mut after = before.clone();
+        let possible = match action {
+            Action::Open(lease) => {
+                after.leases[lease].local = Local::Open;
+                self.can_open(before, lease)
+            }
+            Action::BeginArrives(lease) => {
+                before.leases[lease].local != Local::NotBegun && self.begin(&mut after, lease)
+            }
+            Action::CommitArrives(lease) => before.leases[lease].commit_sent && self.commit(&mut after, lease),
+            Action::RollbackArrives(lease) => before.leases[lease].rollback_sent && self.roll_back(&mut after, lease),
+            Action::Track(lease) => {
+                after.leases[lease].local = Local::Tracking;
+                self.can_track(before, lease)
+            }
+            Action::CommitLocally(lease) => {
+                self.commit_locally(&mut after, lease);
+                before.leases[lease].local == Local::Tracking
+            }
+            Action::RollBackLocally(lease) => {
+                after.leases[lease].local = Local::RolledBack;
+                before.is_open(lease)
+            }
+            Action::SendCommit(lease) => {
+                after.leases[lease].commit_sent = true;
+                before.leases[lease].local == Local::Committed
+            }
+            Action::SendRollback(lease) => {
+                after.leases[lease].rollback_sent = true;
+                before.leases[lease].local == Local::RolledBack
+            }
+            Action::Forget(lease) => {
+                after.leases[lease].tracked = false;
+                before.leases[lease].outcome == Outcome::Committed
+            }
+            Action::PurgeFence(lease) => {
+                after.leases[lease].fenced = false;
+                !before.is_open(lease)
+            }
+            Action::List(slot, lease) => {
+                after.passes[slot] = Pass::Listed { lease };
+                before.passes[slot] == Pass::Idle && before.leases[lease].outcome == Outcome::Outstanding
+            }
+            Action::Advance(slot) => self.advance(&mut after, slot).is_some(),
+            Action::Abandon(slot) => {
+                after.passes[slot] = Pass::Idle;
+                true
+            }
+            Action::Crash(cell) => {
+                self.crash(&mut after, cell);
+                true
+            }
+        };
+        // Passes are alike: which of them does what makes no difference.
+        after.passes.sort_unstable();
+        (possible && after != *before).then_some(after)
+    }
+
+    /// What recovery makes of a state when everything else has stopped.
+    fn recovered(&self, state: &State) -> State {
+        let mut state = state.clone();
+        (0..CELLS).for_each(|cell| self.crash(&mut state, cell));
+        for lease in 0..self.batches.len() {
+            // One pass fences, the next one settles.
+            for _ in 0..2 {
+                if let Some(listed) = self.apply(&state, Action::List(0, lease)) {
+                    state = listed;
+                    while let Some(slot) = state.passes.iter().position(|pass| *pass != Pass::Idle) {
+                        let next =
+                            [Action::Advance(slot), Action::CommitArrives(lease), Action::RollbackArrives(lease)];
+                        match next.into_iter().find_map(|action| self.apply(&state, action)) {
+                            Some(next) => state = next,
+                            None => return state,
+                        }
+                    }
+                }
+            }
+            state = self.apply(&state, Action::Forget(lease)).unwrap_or(state);
+        }
+        state
+    }
+
+    fn is_settled(&self, state: &State) -> bool {
+        let agrees = |bucket: usize| match state.claims[bucket] {
+            Claim::Free => (0..CELLS).all(|cell| !state.rows[cell][bucket]),
+            Claim::Active { owner } => (0..CELLS).all(|cell| state.rows[cell][bucket] == (cell == owner)),
+            Claim::Creating { .. } | Claim::Destroying { .. } => false,
+        };
+        (0..BUCKETS).all(agrees)
+            && state.leases.iter().all(|lease| lease.outcome != Outcome::Outstanding && !lease.tracked)
+    }
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(self.batches.len(), self.recoveries)]
+    }
+
+    fn actions(&self, _: &State, actions: &mut Vec<Action>) {
+        let leases = 0..self.batches.len();
+        for lease in leases.clone() {
+            actions.extend([
+                Action::Open(lease),
+                Action::BeginArrives(lease),
+                Action::CommitArrives(lease),
+                Action::RollbackArrives(lease),
+                Action::Track(lease),
+                Action::CommitLocally(lease),
+                Action::RollBackLocally(lease),
+                Action::SendCommit(lease),
+                Action::SendRollback(lease),
+                Action::Forget(lease),
+                Action::PurgeFence(lease),
+            ]);
+        }
+        for slot in 0..self.recoveries {
+            actions.extend(leases.clone().map(|lease| Action::List(slot, lease)));
+            actions.extend([Action::Advance(slot), Action::Abandon(slot)]);
+        }
+        actions.extend((0..CELLS).map(Action::Crash));
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        self.apply(state, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(TWO_OWNERS, |_, state: &State| {
+                (0..BUCKETS).all(|bucket| (0..CELLS).filter(|cell| state.rows[*cell][bucket]).count() < 2)
+            }),
+            Property::always(UNCLAIMED, |protocol: &Protocol, state: &State| {
+                let claimed = |cell: usize, bucket: usize| {
+                    !state.rows[cell][bucket] || protocol.owner(state.claims[bucket]) == Some(cell)
+                };
+                (0..CELLS).all(|cell| (0..BUCKETS).all(|bucket| claimed(cell, bucket)))
+            }),
+            Property::always(STUCK, |protocol: &Protocol, state: &State| {
+                protocol.is_settled(&protocol.recovered(state))
+            }),
+            // The model is not so narrow that nothing happens in it.
+            Property::sometimes(BOTH_SAVE, |_, state: &State| state.rows.iter().all(|rows| rows.contains(&true))),
+            Property::sometimes(OVERTAKEN, |_, state: &State| {
+                (0..state.leases.len()).any(|l| state.is_open(l) && state.leases[l].outcome == Outcome::RolledBack)
+            }),
+            Property::sometimes(BEHIND, |_, state: &State| {
+                state.leases.iter().any(|lease| lease.tracked && lease.outcome == Outcome::Outstanding)
+            }),
+        ]
+    }
+}
+
+const TWO_OWNERS: &str = "no bucket with two owners";
+const UNCLAIMED: &str = "no saved row without its claim";
+const STUCK: &str = "no lease that can never be settled";
+const BOTH_SAVE: &str = "both cells save";
+const OVERTAKEN: &str = "a lease is rolled back while its transaction is open";
+const BEHIND: &str = "a lease is still outstanding when its transaction has committed";
+
+/// Two cells want the same bucket, one of them together with another one or that one alone.
+const RACE: &[Batch] = &[
+    Batch { cell: 0, creates: &[0], destroys: &[] },
+    Batch { cell: 1, creates: &[0, 1], destroys: &[] },
+    Batch { cell: 1, creates: &[1], destroys: &[] },
+];
+
+/// A cell takes a bucket and then gives it up for another one, while the other cell waits for it.
+const RENAME: &[Batch] = &[
+    Batch { cell: 0, creates: &[0], destroys: &[] },
+    Batch { cell: 0, creates: &[1], destroys: &[0] },
+    Batch { cell: 1, creates: &[0], destroys: &[] },
+];
+
+fn protocol(batches: &'static [Batch], recoveries: usize, named: bool) -> Protocol {
+    Protocol { batches, recoveries, named, broken: None }
+}
+
+/// Visits every state there is. What is said to happen sometimes does, but for what is `impossible` here.
+fn holds(protocol: Protocol, impossible: &[&'static str]) {
+    let checker = protocol.checker().threads(2).spawn_bfs().join();
+    println!("{} states", checker.unique_state_count());
+    [TWO_OWNERS, UNCLAIMED, STUCK].into_iter().chain(impossible.iter().copied()).for_each(|name| {
+        checker.assert_no_discovery(name);
+    });
+    [BOTH_SAVE, OVERTAKEN, BEHIND].into_iter().filter(|name| !impossible.contains(name)).for_each(|name| {
+        checker.assert_any_discovery(name);
+    });
+}
+
+/// The broken protocol breaks these promises.
+fn breaks(broken: Broken, named: bool, promises: &[&'static str]) {
+    let checker = Protocol { broken: Some(broken), ..protocol(RACE, 2, named) }.checker().threads(2).spawn_bfs().join();
+    promises.iter().for_each(|promise| {
+        checker.assert_any_discovery(promise);
+    });
+}
+
+#[test]
+fn two_cells_race_and_recovery_goes_by_age() {
+    holds(protocol(RACE, 2, false), &[]);
+}
+
+#[test]
+fn two_cells_race_and_recovery_knows_the_transaction() {
+    // Then nobody who is still at work is given up.
+    holds(protocol(RACE, 2, true), &[OVERTAKEN]);
+}
+
+#[test]
+fn a_name_changes_hands() {
+    holds(protocol(RENAME, 2, false), &[]);
+}
+
+#[test]
+fn without_the_fence_a_saved_row_loses_its_claim() {
+    breaks(Broken::FenceIgnored, false, &[UNCLAIMED, TWO_OWNERS]);
+}
+
+#[test]
+fn a_fence_must_be_committed_before_it_counts() {
+    breaks(Broken::FenceUncommitted, false, &[UNCLAIMED, TWO_OWNERS]);
+}
+
+#[test]
+fn a_fence_must_meet_the_transaction_that_is_tracking() {
+    breaks(Broken::FenceWithoutKey, false, &[UNCLAIMED, TWO_OWNERS]);
+}
+
+#[test]
+fn the_tracked_row_is_read_after_the_end_of_its_transaction() {
+    breaks(Broken::TrackedReadFirst, true, &[UNCLAIMED, TWO_OWNERS]);
+}
+
+#[test]
+fn without_a_fence_a_lease_stays_forever() {
+    breaks(Broken::NeverFenced, false, &[STUCK]);
+}

@@ -1,0 +1,51 @@
+//! What the declaration of a claimed attribute needs beside SQL; the rest is in sql/install/capture.sql.
+
+use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::access;
+use crate::error::{CaptureError, ClaimsError};
+use crate::pg::owner::as_superuser;
+use crate::pg::{expression, roles, spi};
+use crate::store::capture;
+
+/// A condition with all its names spelled out, as the caller's search_path has them: so it means the same to everybody
+/// later on. Runs with the caller's rights and evaluates nothing. `warn`: of one that is not immutable.
+#[pg_extern(schema = "claims", stable)]
+fn spell_out_condition(
+    table_name: Option<Oid>,
+    condition: Option<String>,
+    warn: Option<bool>,
+) -> Result<Option<String>, ErrorReport> {
+    let (Some(table), Some(condition)) = (table_name, condition) else { return Ok(None) };
+    let read = expression::read_condition(table, &condition).ok_or(ClaimsError::from(CaptureError::NotACondition))?;
+    if warn == Some(true) && !read.is_immutable {
+        crate::error::warn_of_mutable_condition();
+    }
+    Ok(Some(read.text))
+}
+
+/// For SQL functions: raises unless the caller has the privileges of the table's owner.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_owner(table_name: Option<String>, owner: Option<Oid>) -> Result<(), ErrorReport> {
+    let table = access::given(table_name, "table_name")?;
+    access::refuse_restricted()?;
+    let caller = roles::caller();
+    if owner.is_some_and(|owner| roles::has_privileges_of(caller, owner)) {
+        return Ok(());
+    }
+    Err(ClaimsError::from(CaptureError::NotTheOwner { table, caller: roles::name(caller) }).into())
+}
+
+/// For SQL functions that have made sure of the caller's rights: puts the triggers of claimed tables on a table, or takes
+/// them off. Executable by the extension's owner only.
+#[pg_extern(schema = "claims")]
+#[search_path(pg_catalog, pg_temp)]
+fn change_capture_triggers(table_name: Option<Oid>, add: Option<bool>) -> Result<(), ErrorReport> {
+    let table = access::given(table_name, "table_name")?;
+    let add = access::given(add, "add")?;
+    spi::connect(|connection| as_superuser(|| capture::change_triggers(connection, table, add)));
+    Ok(())
+}

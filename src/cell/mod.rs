@@ -1,0 +1,31 @@
+//! The cell's half: what a cell's own database keeps of leases, and the recovery of those that nobody finished.
+
+pub mod judge;
+pub mod reconcile;
+pub mod service;
+pub mod track;
+
+use claims_model::{BadInput, Problem};
+use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
+
+use crate::access;
+use crate::error::ClaimsError;
+use crate::store::leases::from_pg_uuid;
+
+/// Leases that one call may name.
+const MAX_LEASES: usize = 100_000;
+
+/// The uuids of an argument that must not be NULL, nor hold NULLs.
+fn uuids(list: Option<Vec<Option<PgUuid>>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
+    let list = access::given(list, name)?;
+    at_most(list.len(), MAX_LEASES, name)?;
+    let uuid = |(index, lease): (usize, Option<PgUuid>)| {
+        lease.map(from_pg_uuid).ok_or_else(|| BadInput::new(format!("{name}[{index}]"), Problem::Null).into())
+    };
+    list.into_iter().enumerate().map(uuid).collect()
+}
+
+fn at_most(got: usize, limit: usize, place: &str) -> Result<(), ClaimsError> {
+    if got <= limit { Ok(()) } else { Err(BadInput::new(place, Problem::TooManyLeases { got, limit }).into()) }
+}

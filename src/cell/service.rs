@@ -1,0 +1,191 @@
+//! Calls to the claims service through dblink, over a foreign server that leads to the shared database.
+//!
+//! A connection lives no longer than [`with_service`], however that ends. It has a name of its own, so that it can never
+//! be one that the caller's session has open. Calls are sent without waiting and then asked for, so that a cancel or a
+//! timeout of the caller is obeyed while the service is silent.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use pgrx::PgSqlErrorCode as Code;
+use uuid::Uuid;
+
+use crate::error::ClaimsError;
+use crate::pg::spi::{Connection, Row};
+use crate::pg::subtransaction::{Caught, Stopped, attempt};
+use crate::pg::wait::{pause, uninterrupted};
+use crate::store::servers;
+
+/// Wrappers whose servers name a PostgreSQL database that libpq can reach.
+const WRAPPERS: [&str; 2] = ["dblink_fdw", "postgres_fdw"];
+
+/// The pauses between two looks for an answer: short while an answer is due, longer when it is late.
+const FIRST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// In what state the connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Closed,
+    Ready,
+    /// It is being made, or a call was sent whose end has not been read.
+    Busy,
+}
+
+/// The service, as long as `with_service` runs.
+pub struct Service<'c> {
+    connection: &'c Connection,
+    /// dblink's schema, quoted.
+    schema: String,
+    /// Name of the foreign server.
+    server: &'c str,
+    /// Name of the connection.
+    name: String,
+    link: Cell<Link>,
+}
+
+/// Runs `body` with the service at hand. What `body` wrote here is rolled back when it fails; the connection is closed
+/// either way. A service that cannot be reached, or that goes away, is `ServiceUnreachable`.
+pub fn with_service<T>(
+    connection: &Connection,
+    server: &str,
+    body: impl FnOnce(&Service) -> Result<T, ClaimsError>,
+) -> Result<T, ClaimsError> {
+    must_be_one(connection, server)?;
+    let schema = servers::dblink_schema(connection).ok_or(ClaimsError::NoDblink)?;
+    let name = format!("claims {}", Uuid::now_v7());
+    let service = Service { connection, schema, server, name, link: Cell::new(Link::Closed) };
+    let result = attempt(|| body(&service));
+    service.close();
+    result.map_err(|stopped| match stopped {
+        Stopped::ByBody(error) => error,
+        Stopped::ByError(caught) if is_unreachable(&caught) => {
+            let detail = caught.detail().filter(|detail| !detail.is_empty()).unwrap_or(caught.message()).to_owned();
+            ClaimsError::ServiceUnreachable { server: server.to_owned(), detail }
+        }
+        Stopped::ByError(caught) => caught.rethrow(),
+    })
+}
+
+/// Raises unless `server` is a foreign server that leads to a Postgres database.
+pub fn must_be_one(connection: &Connection, server: &str) -> Result<(), ClaimsError> {
+    match servers::wrapper_of(connection, server) {
+        Some(wrapper) if WRAPPERS.contains(&wrapper.as_str()) => Ok(()),
+        _ => Err(ClaimsError::NotAService { server: server.to_owned() }),
+    }
+}
+
+/// Whether an error says that the connection could not be made, or is gone.
+pub fn is_unreachable(caught: &Caught) -> bool {
+    matches!(
+        caught.code(),
+        Code::ERRCODE_CONNECTION_EXCEPTION
+            | Code::ERRCODE_CONNECTION_DOES_NOT_EXIST
+            | Code::ERRCODE_CONNECTION_FAILURE
+            | Code::ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION
+            | Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION
+            | Code::ERRCODE_ADMIN_SHUTDOWN
+            | Code::ERRCODE_CRASH_SHUTDOWN
+            | Code::ERRCODE_CANNOT_CONNECT_NOW
+    )
+}
+
+/// Whether an error concerns one call only, so that others may be made after it.
+pub fn is_of_one_call(caught: &Caught) -> bool {
+    caught.is_of_postgres() && caught.code() != Code::ERRCODE_QUERY_CANCELED && !is_unreachable(caught)
+}
+
+impl Service<'_> {
+    /// Runs one statement at the service, in a transaction of its own there, and returns its rows. `columns` is their
+    /// names and types. An error of the service is raised here as it is; after `timeout` it is `ServiceSilent`.
+    pub fn call<T>(
+        &self,
+        statement: &str,
+        columns: &str,
+        timeout: Duration,
+        convert: impl FnMut(Row) -> T,
+    ) -> Result<Vec<T>, ClaimsError> {
+        self.open();
+        self.send(statement)?;
+        self.wait(timeout)?;
+        let name = self.name.as_str().into();
+        let text = format!("SELECT * FROM {}.dblink_get_result($1) AS answer ({columns})", self.schema);
+        let rows = self.connection.run_text(&text, [name]).map(convert);
+        // The answer's end is an answer of its own; the connection takes no other call before that was read.
+        let name = self.name.as_str().into();
+        let text = format!("SELECT * FROM {}.dblink_get_result($1) AS nothing (nothing text)", self.schema);
+        self.connection.run_text(&text, [name]);
+        self.link.set(Link::Ready);
+        Ok(rows)
+    }
+
+    fn open(&self) {
+        if self.link.get() == Link::Busy {
+            self.close();
+        }
+        if self.link.get() == Link::Closed {
+            self.connect();
+            self.link.set(Link::Ready);
+        }
+    }
+
+    fn connect(&self) {
+        // A cancel may arrive when the connection was made and before this function knows it.
+        self.link.set(Link::Busy);
+        let text = format!("SELECT {}.dblink_connect($1, $2)", self.schema);
+        self.connection.run_text(&text, [self.name.as_str().into(), self.server.into()]);
+    }
+
+    fn send(&self, statement: &str) -> Result<(), ClaimsError> {
+        self.link.set(Link::Busy);
+        let text = format!("SELECT {}.dblink_send_query($1, $2)", self.schema);
+        let sent = self.connection.run_text(&text, [self.name.as_str().into(), statement.into()]);
+        match sent.first(|row| row.get::<i32>(1)).flatten() {
+            Some(1) => Ok(()),
+            _ => Err(ClaimsError::ServiceUnreachable {
+                server: self.server.to_owned(),
+                detail: "The connection was lost.".into(),
+            }),
+        }
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<(), ClaimsError> {
+        let started = Instant::now();
+        let text = format!("SELECT {}.dblink_is_busy($1)", self.schema);
+        let mut next_pause = FIRST_PAUSE;
+        loop {
+            let busy = self.connection.run_text(&text, [self.name.as_str().into()]);
+            if busy.first(|row| row.get::<i32>(1)).flatten() != Some(1) {
+                return Ok(());
+            }
+            if started.elapsed() >= timeout {
+                return Err(ClaimsError::ServiceSilent { server: self.server.to_owned(), timeout });
+            }
+            drop(busy);
+            pause(next_pause);
+            next_pause = LONGEST_PAUSE.min(next_pause * 2);
+        }
+    }
+
+    fn close(&self) {
+        if self.link.replace(Link::Closed) != Link::Closed {
+            let dblink = &self.schema;
+            let text =
+                format!("SELECT {dblink}.dblink_disconnect($1) WHERE $1 = ANY ({dblink}.dblink_get_connections())");
+            // A second cancel must not keep it open.
+            uninterrupted(|| self.connection.run_text(&text, [self.name.as_str().into()]));
+        }
+    }
+}
+
+/// A text as a literal of SQL, whatever the server's `standard_conforming_strings`.
+pub fn literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+}
+
+/// An array of uuids as a literal of SQL.
+pub fn uuid_array(uuids: &[Uuid]) -> String {
+    let list: Vec<_> = uuids.iter().map(Uuid::to_string).collect();
+    format!("'{{{}}}'", list.join(","))
+}

@@ -1,0 +1,62 @@
+//! `track_lease` and `forget_leases`: a lease whose local transaction committed, until the service knows it.
+
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::uuids;
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::translate_error;
+use crate::pg::xact;
+use crate::settings;
+use crate::store::cell;
+use crate::store::leases::from_pg_uuid;
+use uuid::Uuid;
+
+/// Milliseconds that tracking waits for a lock in any case: long enough for a table that is being extended, which would
+/// otherwise cost the caller its transaction.
+const PATIENCE: i64 = 5;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
+    spi::connect(|connection| {
+        let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
+        let _waits = LockWaits::limit(settings::wait_timeout().max(PATIENCE));
+        translate_error(
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            || ClaimsError::LeaseInRecovery,
+            || {
+                translate_error(
+                    Code::ERRCODE_T_R_DEADLOCK_DETECTED,
+                    || ClaimsError::LeaseInRecovery,
+                    || track(connection, lease),
+                )
+            },
+        )
+    })
+    .map_err(ErrorReport::from)
+}
+
+/// Takes the lease's key, and only then looks for a fence, among what is committed right now: whoever fenced it before
+/// is seen here, and whoever wants to fence it from here on meets the key. Recovery acts on what it finds tracked, at the
+/// service: so a crash must not undo that here.
+pub fn track(connection: &Connection, lease: Uuid) -> Result<(), ClaimsError> {
+    xact::commit_durably();
+    cell::track(connection, lease);
+    if cell::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(ClaimsError::GivenUp { lease }) }
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn forget_leases(lease_uuids: Option<Vec<Option<PgUuid>>>) -> Result<i64, ErrorReport> {
+    let forgotten = spi::connect(|connection| {
+        let leases = uuids(lease_uuids, "lease_uuids")?;
+        Ok::<_, ClaimsError>(cell::forget(connection, &leases))
+    })?;
+    Ok(forgotten as i64)
+}

@@ -1,0 +1,110 @@
+//! The errors of claimed attributes: their declaration, their capture, the sending of what was captured.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
+use uuid::Uuid;
+
+use super::{ClaimsError, Text};
+
+/// What goes wrong with claimed attributes.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// A condition that is more than an expression, or over what has no rows.
+    NotACondition,
+    /// The caller is not the owner of the table.
+    NotTheOwner { table: String, caller: String },
+    /// A claimed column, or one of its keys, has gone since.
+    NoAttribute { table: String, attribute: String },
+    /// The transaction has changed more than is kept.
+    TooManyChanges,
+    /// Two new rows have the same value.
+    ClaimedTwice { bucket_type: String, value: String, rows: i64 },
+    /// A row that is to be claimed has no subject or no source.
+    NoKey { key: &'static str, type_name: String, bucket_type: String, value: String },
+    /// In automatic mode something was changed after the last deferred trigger.
+    NotSent,
+    /// The lease was tracked by this very transaction.
+    NotCommittedHere { lease: Uuid },
+    /// The lease is outstanding, but no local transaction that committed has tracked it.
+    NotTracked { lease: Uuid },
+}
+
+impl From<CaptureError> for ClaimsError {
+    fn from(error: CaptureError) -> Self {
+        ClaimsError::Capture(error)
+    }
+}
+
+impl CaptureError {
+    pub(super) fn text(self) -> Text {
+        match self {
+            CaptureError::NotACondition => Text(
+                Code::ERRCODE_SYNTAX_ERROR,
+                "condition is not one expression over the rows of a table".into(),
+                None,
+                Some("Give what could stand in CHECK ( ) of that table."),
+            ),
+            CaptureError::NotTheOwner { table, caller } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("must be owner of table {table}"),
+                Some(format!("Role \"{caller}\" does not have the privileges of its owner.")),
+                Some("Call as the table's owner."),
+            ),
+            CaptureError::NoAttribute { table, attribute } => Text(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("claimed column \"{attribute}\" of table \"{table}\", or one of its keys, does not exist"),
+                Some("It was renamed or dropped after it was claimed.".into()),
+                Some("End its capture with claims.unclaim_attribute(), and claim it again under its new name."),
+            ),
+            CaptureError::TooManyChanges => Text(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "transaction changed too many claimed values".into(),
+                Some(format!("More than {} are not kept.", claims_model::capture::MAX_BUCKETS)),
+                Some("Change fewer rows in one transaction."),
+            ),
+            CaptureError::ClaimedTwice { bucket_type, value, rows } => Text(
+                Code::ERRCODE_UNIQUE_VIOLATION,
+                format!("{rows} new rows claim the same bucket"),
+                Some(format!("It is {bucket_type} \"{}\".", claims_model::problem::shortened(&value))),
+                Some("A value can be claimed by one row only: have a unique index on the column."),
+            ),
+            CaptureError::NoKey { key, type_name, bucket_type, value } => Text(
+                Code::ERRCODE_NOT_NULL_VIOLATION,
+                format!("claimed row has no {key}"),
+                Some(format!(
+                    "The key of {key} {type_name} is null, for {bucket_type} \"{}\".",
+                    claims_model::problem::shortened(&value)
+                )),
+                Some("Fill the key, or have a condition that leaves such rows out."),
+            ),
+            CaptureError::NotSent => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "claimed columns were changed too late to be claimed".into(),
+                Some("The change came after the deferred trigger that sends the transaction's claims.".into()),
+                Some(
+                    "Leave the triggers of claims as they are, or call claims.begin_pending() before the end of the transaction.",
+                ),
+            ),
+            CaptureError::NotCommittedHere { lease } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("local transaction of lease {lease} has not committed yet"),
+                Some("It is the one that is running.".into()),
+                Some("Call claims.finish() after the COMMIT."),
+            ),
+            CaptureError::NotTracked { lease } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("lease {lease} is not tracked here"),
+                Some("It is outstanding, but no local transaction that has committed stands behind it.".into()),
+                Some("Leave it to claims.reconcile()."),
+            ),
+        }
+    }
+}
+
+/// Tells the declarer that capture may be wrong for a condition.
+pub fn warn_of_mutable_condition() {
+    ErrorReport::new(Code::ERRCODE_WARNING, "condition is not immutable".to_owned(), function_name!())
+        .set_detail("When its value changes without a change of the row, nothing is captured.")
+        .set_hint("Let it depend on the row alone.")
+        .report(PgLogLevel::WARNING);
+}

@@ -1,0 +1,71 @@
+//! The errors and warnings of verification.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
+
+use super::{ClaimsError, Text};
+
+/// What goes wrong in verification.
+#[derive(Debug)]
+pub enum VerificationError {
+    /// A range has more claims than one comparison may have.
+    RangeTooLarge { limit: usize },
+    /// No column of this database is claimed with the source type.
+    NothingClaimed { source_type: String },
+    /// An isolation level that shows an old state.
+    OldSnapshot,
+    /// The service's answer cannot be read.
+    StrangeAnswer { what: String },
+}
+
+impl From<VerificationError> for ClaimsError {
+    fn from(error: VerificationError) -> Self {
+        ClaimsError::Verification(error)
+    }
+}
+
+impl VerificationError {
+    pub(super) fn text(self) -> Text {
+        match self {
+            VerificationError::RangeTooLarge { limit } => Text(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "range has too many claims".into(),
+                Some(format!("At most {limit} claims can be compared in one call.")),
+                Some("Narrow the range with source_id_gt and source_id_lte."),
+            ),
+            VerificationError::NothingClaimed { source_type } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("no column is claimed with source type \"{source_type}\""),
+                Some("Verification would take every claim of that type as extra.".into()),
+                Some("Declare the columns with claims.claim_attribute(), or name another source type."),
+            ),
+            VerificationError::OldSnapshot => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "verification needs a READ COMMITTED transaction".into(),
+                Some("Another isolation level would show it rows as they were when the transaction began.".into()),
+                Some("Begin the transaction with ISOLATION LEVEL READ COMMITTED."),
+            ),
+            VerificationError::StrangeAnswer { what } => Text(
+                Code::ERRCODE_DATA_EXCEPTION,
+                "answer of the claims service cannot be read".into(),
+                Some(format!("It says {what}.")),
+                Some("Install the same version of the extension in the cell and at the service."),
+            ),
+        }
+    }
+}
+
+/// Tells the client, and the log, of rows that verification can make no claims for.
+pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
+    let rows = if unclaimable + doubles == 1 { "1 row".to_owned() } else { format!("{} rows", unclaimable + doubles) };
+    ErrorReport::new(
+        Code::ERRCODE_WARNING,
+        format!("{rows} of source type \"{source_type}\" cannot have the claims that they call for"),
+        function_name!(),
+    )
+    .set_detail(format!(
+        "{unclaimable} have a value that is empty or longer than 1024 characters, or no subject; {doubles} have a value that another row has, too."
+    ))
+    .set_hint("Change those rows, or leave them out by the condition of the claimed attribute.")
+    .report(PgLogLevel::WARNING);
+}

@@ -1,0 +1,106 @@
+//! Conditions over the rows of a table.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::pg_sys;
+
+use super::settings::with_search_path;
+
+/// A condition, with all names in it spelled out.
+pub struct Condition {
+    pub text: String,
+    /// Its value depends on nothing but the row.
+    pub is_immutable: bool,
+}
+
+/// Reads a condition under the search_path in force, as a CHECK constraint would be read. `None`: it is more than one
+/// expression, or the table is none that has rows. What is wrong with the expression itself is an error of Postgres.
+pub fn read_condition(table: pg_sys::Oid, condition: &str) -> Option<Condition> {
+    let source = CString::new(condition).ok()?;
+    // SAFETY: the parse trees live in the current memory context; the relation is closed again here or, after an error,
+    // with the (sub)transaction. Its lock is kept: what was read stays true until the transaction ends.
+    unsafe {
+        let expression =
+            only_expression(pg_sys::raw_parser(source.as_ptr(), pg_sys::RawParseMode::RAW_PARSE_PLPGSQL_EXPR))?;
+        let lock = pg_sys::AccessShareLock as i32;
+        let relation = pg_sys::try_relation_open(table, lock);
+        if relation.is_null() {
+            return None;
+        }
+        let kind = (*(*relation).rd_rel).relkind as u8;
+        let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_PARTITIONED_TABLE;
+        let condition = if has_rows { over_rows_of(relation, expression) } else { None };
+        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+        condition
+    }
+}
+
+/// # Safety
+/// A parse of RAW_PARSE_PLPGSQL_EXPR, which reads more than expressions: they come as a SELECT, with its clauses.
+unsafe fn only_expression(parse: *mut pg_sys::List) -> Option<*mut pg_sys::Node> {
+    // SAFETY: the parser's result is a list of one RawStmt that holds a SelectStmt.
+    unsafe {
+        let statement: *mut pg_sys::RawStmt = pg_sys::list_nth(parse, 0).cast();
+        let select = &*(*statement).stmt.cast::<pg_sys::SelectStmt>();
+        let is_plain = select.distinctClause.is_null()
+            && select.fromClause.is_null()
+            && select.whereClause.is_null()
+            && select.groupClause.is_null()
+            && select.havingClause.is_null()
+            && select.windowClause.is_null()
+            && select.sortClause.is_null()
+            && select.limitOffset.is_null()
+            && select.limitCount.is_null()
+            && select.lockingClause.is_null()
+            && !select.targetList.is_null()
+            && (*select.targetList).length == 1;
+        let target: *mut pg_sys::ResTarget = is_plain.then(|| pg_sys::list_nth(select.targetList, 0).cast())?;
+        ((*target).name.is_null() && !is_star((*target).val)).then_some((*target).val)
+    }
+}
+
+/// A bare `*`, which stands for many expressions and which Postgres does not expect in one.
+///
+/// # Safety
+/// A raw parse tree.
+unsafe fn is_star(node: *mut pg_sys::Node) -> bool {
+    // SAFETY: a ColumnRef has at least one field.
+    unsafe {
+        (*node).type_ == pg_sys::NodeTag::T_ColumnRef
+            && (*pg_sys::list_nth((*node.cast::<pg_sys::ColumnRef>()).fields, 0).cast::<pg_sys::Node>()).type_
+                == pg_sys::NodeTag::T_A_Star
+    }
+}
+
+/// # Safety
+/// An open relation and a raw parse tree.
+unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node) -> Option<Condition> {
+    // SAFETY: the pattern of Postgres' own CHECK constraints (cookConstraint).
+    unsafe {
+        let state = pg_sys::make_parsestate(std::ptr::null_mut());
+        let lock = pg_sys::AccessShareLock as i32;
+        let null = std::ptr::null_mut();
+        let rows = pg_sys::addRangeTableEntryForRelation(state, relation, lock, null, false, true);
+        pg_sys::addNSItemToQuery(state, rows, true, true, true);
+        let kind = pg_sys::ParseExprKind::EXPR_KIND_CHECK_CONSTRAINT;
+        let expression = pg_sys::transformExpr(state, expression, kind);
+        let expression = pg_sys::coerce_to_boolean(state, expression, c"CLAIMS".as_ptr());
+        pg_sys::assign_expr_collations(state, expression);
+        // CHECK constraints may ask for tableoid, which is no part of the row.
+        let mut columns = std::ptr::null_mut();
+        pg_sys::pull_varattnos(expression, 1, &mut columns);
+        let tableoid = pg_sys::TableOidAttributeNumber - pg_sys::FirstLowInvalidHeapAttributeNumber;
+        if pg_sys::bms_is_member(tableoid, columns) {
+            return None;
+        }
+        let is_immutable = !pg_sys::contain_mutable_functions(expression);
+        let name = (&raw const (*(*relation).rd_rel).relname.data).cast();
+        let text = with_search_path(c"pg_catalog, pg_temp", || {
+            let context = pg_sys::deparse_context_for(name, (*relation).rd_id);
+            let text = pg_sys::deparse_expression(expression, context, false, false);
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        });
+        pg_sys::free_parsestate(state);
+        Some(Condition { text, is_immutable })
+    }
+}

@@ -1,0 +1,122 @@
+//! The row that a trigger was called for.
+
+use std::num::NonZeroUsize;
+
+use pgrx::htup::heap_getattr_raw;
+use pgrx::pg_sys;
+use pgrx::{PgTrigger, PgTriggerLevel, PgTriggerOperation};
+
+use super::spi::Value;
+
+/// A row-level trigger's row, before and after.
+pub struct RowChange<'t> {
+    data: &'t pg_sys::TriggerData,
+    operation: PgTriggerOperation,
+}
+
+/// One version of a row.
+#[derive(Clone, Copy)]
+pub struct RowVersion {
+    tuple: pg_sys::HeapTuple,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl<'t> RowChange<'t> {
+    /// `None` for a trigger that is not called for a row.
+    pub fn of(trigger: &PgTrigger<'t>) -> Option<Self> {
+        let operation = trigger.op().ok()?;
+        let is_row =
+            matches!(trigger.level(), PgTriggerLevel::Row) && !matches!(operation, PgTriggerOperation::Truncate);
+        is_row.then(|| RowChange { data: trigger.trigger_data(), operation })
+    }
+
+    /// The table that the row is in: a partition, where there are any.
+    pub fn table(&self) -> pg_sys::Oid {
+        // SAFETY: the relation is open while its trigger runs.
+        unsafe { (*self.data.tg_relation).rd_id }
+    }
+
+    /// The row as it was; `None` for an INSERT.
+    pub fn before(&self) -> Option<RowVersion> {
+        match self.operation {
+            PgTriggerOperation::Insert => None,
+            _ => Some(self.version(self.data.tg_trigtuple)),
+        }
+    }
+
+    /// The row as it is; `None` for a DELETE.
+    pub fn after(&self) -> Option<RowVersion> {
+        match self.operation {
+            PgTriggerOperation::Insert => Some(self.version(self.data.tg_trigtuple)),
+            PgTriggerOperation::Update => Some(self.version(self.data.tg_newtuple)),
+            _ => None,
+        }
+    }
+
+    fn version(&self, tuple: pg_sys::HeapTuple) -> RowVersion {
+        // SAFETY: as in `table`.
+        RowVersion { tuple, descriptor: unsafe { (*self.data.tg_relation).rd_att } }
+    }
+}
+
+impl RowVersion {
+    /// The whole row, as an argument of the table's row type.
+    pub fn value(self) -> Value {
+        // SAFETY: the tuple is one of the descriptor's relation, and lives as long as the trigger runs; it is copied.
+        unsafe {
+            Value::of_type(pg_sys::heap_copy_tuple_as_datum(self.tuple, self.descriptor), (*self.descriptor).tdtypeid)
+        }
+    }
+
+    /// The row type of the table.
+    pub fn row_type(self) -> pg_sys::Oid {
+        // SAFETY: as above.
+        unsafe { (*self.descriptor).tdtypeid }
+    }
+
+    /// Where the row is stored.
+    pub fn place(self) -> Value {
+        // SAFETY: as above; t_self stays where it is while the trigger runs.
+        Value::of_type(pg_sys::Datum::from(unsafe { &raw mut (*self.tuple).t_self }), pg_sys::TIDOID)
+    }
+
+    /// Whether a column holds the same bytes in both versions. Values that are stored outside of the row are the same
+    /// only where they were not written again.
+    pub fn has_same(self, other: RowVersion, column: NonZeroUsize) -> bool {
+        // SAFETY: both are versions of one relation's row; `column` is one of its columns.
+        unsafe {
+            let number = column.get();
+            if number > (*self.descriptor).natts.unsigned_abs() as usize {
+                return false;
+            }
+            let attribute = &*(*self.descriptor).attrs.as_ptr().add(number - 1);
+            let values = [self, other].map(|version| heap_getattr_raw(version.tuple, column, version.descriptor));
+            match values {
+                [Some(one), Some(two)] => bytes_are_same(one, two, attribute),
+                [None, None] => true,
+                _ => false,
+            }
+        }
+    }
+}
+
+/// # Safety
+/// Both are values of the attribute.
+unsafe fn bytes_are_same(one: pg_sys::Datum, two: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> bool {
+    if attribute.attbyval {
+        return one.value() == two.value();
+    }
+    // SAFETY: a value that is not passed by value is a pointer to as many bytes as its type, or its header, says.
+    unsafe {
+        let bytes = |datum: pg_sys::Datum| {
+            let start: *const u8 = datum.cast_mut_ptr();
+            let length = match attribute.attlen {
+                -1 => pgrx::varlena::varsize_any(start.cast()),
+                -2 => std::ffi::CStr::from_ptr(start.cast()).count_bytes(),
+                fixed => usize::from(fixed.unsigned_abs()),
+            };
+            std::slice::from_raw_parts(start, length)
+        };
+        bytes(one) == bytes(two)
+    }
+}

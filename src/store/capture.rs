@@ -1,0 +1,195 @@
+//! Statements on claimed attributes, and what is cached of them for each table that rows are captured of.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+
+use pgrx::pg_sys::Oid;
+use uuid::Uuid;
+
+use super::leases::from_pg_uuid;
+use crate::pg::cache::{self, Freshness};
+use crate::pg::prepared::Prepared;
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::statement;
+
+statement! {
+    RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
+    /// What is claimed of table $1, by itself or as a partition.
+    ATTRIBUTES(OIDOID) =
+        "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
+                quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
+                a.source_type, a.condition, v.attnum::int, s.attnum::int, k.attnum::int
+           FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name
+           LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped
+           LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped
+           LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped
+          WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
+          ORDER BY a.table_name, a.attribute";
+    /// The service of automatic mode.
+    AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
+    /// Has the deferred trigger called at the end of the transaction.
+    ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
+    /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
+    REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
+    ADD_TRIGGERS(OIDOID) = "SELECT claims.add_capture_triggers($1)";
+    DROP_TRIGGERS(OIDOID) = "SELECT claims.drop_capture_triggers($1)";
+    /// The newest tracked leases, at most $1.
+    NEWEST_TRACKED(INT8OID) = "SELECT uuid FROM claims.cells_outstanding_leases ORDER BY uuid DESC LIMIT $1";
+    DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
+}
+
+/// A claimed column of a table.
+pub struct Attribute {
+    pub bucket_type: Rc<str>,
+    pub subject_type: Rc<str>,
+    pub source_type: Rc<str>,
+}
+
+/// What capturing the rows of one table takes.
+pub struct Captured {
+    pub attributes: Vec<Attribute>,
+    /// Owner of the claimed table: whose code the conditions and the casts to text are.
+    pub owner: Oid,
+    /// All columns that matter; `None`: there is a condition, which may look at any.
+    pub columns: Option<Vec<NonZeroUsize>>,
+    /// Three columns for each attribute: value (NULL where it is not claimed), subject, source.
+    pub statement: Option<Prepared>,
+    fresh: [Freshness; 2],
+}
+
+/// A claimed column that the table does not have any more.
+pub struct Missing {
+    pub table: String,
+    pub attribute: String,
+}
+
+thread_local! {
+    static CAPTURED: RefCell<HashMap<Oid, Rc<Captured>>> = RefCell::default();
+    static SERVICE: RefCell<Option<(Freshness, Option<Automatic>)>> = const { RefCell::new(None) };
+}
+
+fn relation(connection: &Connection, number: i32) -> Oid {
+    connection.run(&RELATIONS, View::Latest, []).first(|row| row.get(number)).flatten().unwrap_or(Oid::INVALID)
+}
+
+/// What is claimed of a table, as committed right now or changed by this transaction. `row_type` is the table's.
+pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Missing> {
+    let known = CAPTURED.with_borrow(|all| all.get(&table).cloned());
+    match known.filter(|captured| captured.fresh.iter().all(Freshness::is_fresh)) {
+        Some(captured) => Ok(captured),
+        None => load(connection, table, row_type),
+    }
+}
+
+fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Missing> {
+    let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
+    let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
+    let columns = rows.map(|row| Column::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let text = statement_text(&columns);
+    let captured = Rc::new(Captured {
+        owner: rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID),
+        columns: columns
+            .iter()
+            .all(|column| column.condition.is_none())
+            .then(|| columns.iter().flat_map(|column| column.numbers).collect()),
+        statement: text.map(|text| Prepared::new(connection, &text, &[row_type])),
+        attributes: columns.into_iter().map(|column| column.attribute).collect(),
+        fresh,
+    });
+    CAPTURED.with_borrow_mut(|all| all.insert(table, captured.clone()));
+    Ok(captured)
+}
+
+/// A row of ATTRIBUTES.
+struct Column {
+    /// Names, quoted: the table, the column, the keys.
+    names: [String; 4],
+    condition: Option<String>,
+    numbers: [NonZeroUsize; 3],
+    attribute: Attribute,
+}
+
+impl Column {
+    fn read(row: &Row) -> Result<Self, Missing> {
+        let number = |column: i32| row.get::<i32>(column).and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
+        let numbers = match (number(12), number(13), number(14)) {
+            (Some(value), Some(subject), Some(source)) => [value, subject, source],
+            _ => return Err(Missing { attribute: row.must(3), table: row.must(4) }),
+        };
+        let type_name = |column: i32| Rc::from(row.must::<String>(column));
+        Ok(Column {
+            names: [row.must(1), row.must(5), row.must(6), row.must(7)],
+            condition: row.get(11),
+            numbers,
+            attribute: Attribute { bucket_type: type_name(8), subject_type: type_name(9), source_type: type_name(10) },
+        })
+    }
+}
+
+/// The row $1 as the attributes see it; conditions find it under the name of the claimed table. Names other than those
+/// of the row's columns are spelled out, in conditions too: the search_path has no say.
+fn statement_text(columns: &[Column]) -> Option<String> {
+    let table = &columns.first()?.names[0];
+    let values: Vec<_> = columns
+        .iter()
+        .map(|Column { names: [table, value, subject, source], condition, .. }| {
+            let condition = condition.as_deref().unwrap_or("true");
+            format!(
+                "CASE WHEN ({condition}) THEN {table}.{value}::pg_catalog.text END, \
+                 {table}.{subject}::pg_catalog.int8, {table}.{source}::pg_catalog.int8"
+            )
+        })
+        .collect();
+    Some(format!("SELECT {} FROM (SELECT ($1).*) AS {table}", values.join(", ")))
+}
+
+/// Who is to be called at the end of each transaction.
+#[derive(Debug, Clone)]
+pub struct Automatic {
+    pub cell_id: i64,
+    pub service: String,
+}
+
+/// The service of automatic mode, as committed right now or changed by this transaction.
+pub fn automatic(connection: &Connection) -> Option<Automatic> {
+    cache::catch_up();
+    let known = SERVICE.with_borrow(|known| known.clone());
+    if let Some((fresh, automatic)) = known
+        && fresh.is_fresh()
+    {
+        return automatic;
+    }
+    let fresh = Freshness::of(relation(connection, 2));
+    let rows = connection.run(&AUTOMATIC, View::Latest, []);
+    let automatic = rows.first(|row| Automatic { cell_id: row.must(1), service: row.must(2) });
+    SERVICE.replace(Some((fresh, automatic.clone())));
+    automatic
+}
+
+/// Has the deferred trigger called at the end of this transaction.
+pub fn enqueue(connection: &Connection) {
+    connection.run(&ENQUEUE, View::Statement, []);
+}
+
+/// Where there were changes since the row was queued, and the first time in any case, the trigger is called once more,
+/// behind everything deferred by now: `true`.
+pub fn requeue(connection: &Connection, place: Value, changes: i64) -> bool {
+    connection.run(&REQUEUE, View::Statement, [place, changes.into()]).count() > 0
+}
+
+/// Drops the trigger's row.
+pub fn dequeue(connection: &Connection, place: Value) {
+    connection.run(&DEQUEUE, View::Statement, [place]);
+}
+
+/// Puts the triggers of claimed tables on a table, or takes them off.
+pub fn change_triggers(connection: &Connection, table: Oid, add: bool) {
+    connection.run(if add { &ADD_TRIGGERS } else { &DROP_TRIGGERS }, View::Statement, [table.into()]);
+}
+
+/// The leases that were tracked last, as of right now.
+pub fn newest_tracked(connection: &Connection, limit: i64) -> Vec<Uuid> {
+    connection.run(&NEWEST_TRACKED, View::Latest, [limit.into()]).map(|row| from_pg_uuid(row.must(1)))
+}

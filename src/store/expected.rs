@@ -1,0 +1,205 @@
+//! Statements on the cell's own tables: the rows that call for claims.
+//!
+//! The texts are put together from what claims.claimed_attributes says, names quoted; they are run as the table's
+//! owner, because conditions and the output of columns are the owner's code.
+
+use std::ffi::CStr;
+use std::ops::RangeInclusive;
+
+use pgrx::pg_sys::Oid;
+
+use crate::pg::owner::restricted_as;
+use crate::pg::scoped::under;
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::statement;
+
+macro_rules! attributes {
+    ($condition:literal) => {
+        concat!(
+            "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname), quote_ident(c.relname), c.relkind = 'r', c.relowner,
+                    quote_ident(a.attribute), a.bucket_type, a.subject_type, quote_ident(a.subject_key), a.source_type,
+                    quote_ident(a.source_key), a.condition, greatest(c.reltuples, 0)::bigint
+               FROM claims.claimed_attributes a
+               JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
+              WHERE ", $condition, " ORDER BY c.oid, a.attribute"
+        )
+    };
+}
+
+statement! {
+    /// The attributes whose claims come from source type $1.
+    OF_SOURCE(TEXTOID) = attributes!("a.source_type = $1");
+    /// The attributes that claim buckets of type $1.
+    OF_BUCKET(TEXTOID) = attributes!("a.bucket_type = $1");
+}
+
+/// Settings under which the text of a value is the same in every session, and no row is left out silently: a policy that
+/// would hide rows is an error. The search path is the calling function's, pinned.
+const SETTINGS: [(&CStr, &CStr); 7] = [
+    (c"row_security", c"off"),
+    (c"DateStyle", c"ISO, YMD"),
+    (c"IntervalStyle", c"postgres"),
+    (c"TimeZone", c"UTC"),
+    (c"bytea_output", c"hex"),
+    (c"extra_float_digits", c"1"),
+    (c"lc_monetary", c"C"),
+];
+
+/// A claimed column. All names but the types' are quoted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Attribute {
+    table: Oid,
+    table_name: String,
+    /// The table's own name, by which conditions know it.
+    alias: String,
+    /// A table of its own, whose heirs are tables of their own; otherwise one that consists of its partitions.
+    plain: bool,
+    owner: Oid,
+    column: String,
+    pub bucket_type: String,
+    pub subject_type: String,
+    subject_key: String,
+    pub source_type: String,
+    source_key: String,
+    condition: Option<String>,
+    /// Rows of the table, as last counted by ANALYZE.
+    pub rows: i64,
+}
+
+fn attribute(row: Row) -> Attribute {
+    Attribute {
+        table: row.must(1),
+        table_name: row.must(2),
+        alias: row.must(3),
+        plain: row.must(4),
+        owner: row.must(5),
+        column: row.must(6),
+        bucket_type: row.must(7),
+        subject_type: row.must(8),
+        subject_key: row.must(9),
+        source_type: row.must(10),
+        source_key: row.must(11),
+        condition: row.get(12),
+        rows: row.must(13),
+    }
+}
+
+/// The attributes whose claims come from a source type.
+pub fn of_source(connection: &Connection, source_type: &str) -> Vec<Attribute> {
+    connection.run(&OF_SOURCE, View::Caller, [source_type.into()]).map(attribute)
+}
+
+/// The attributes that claim buckets of a type.
+pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
+    connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]).map(attribute)
+}
+
+/// A row that calls for a claim.
+pub struct Calling {
+    pub source_id: String,
+    pub value: String,
+    pub subject_id: Option<String>,
+}
+
+fn calling(row: Row) -> Calling {
+    Calling { source_id: row.must(1), value: row.must(2), subject_id: row.get(3) }
+}
+
+/// How rows are to be held until the (sub)transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    No,
+    /// Against every change and against deletion, but not against each other. Rows that another transaction is changing
+    /// are passed over.
+    Unchanged,
+}
+
+impl Attribute {
+    /// What the owner wrote, with the owner's rights and under the settings above.
+    fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
+        restricted_as(self.owner, || under(&SETTINGS, body))
+    }
+
+    /// Whether two attributes are columns of one table with one key.
+    pub fn has_rows_of(&self, other: &Attribute) -> bool {
+        self.table == other.table && self.source_key == other.source_key
+    }
+
+    /// The rows that call for claims.
+    fn query(&self, condition: &str, hold: Hold) -> String {
+        let Attribute { alias, column, subject_key, source_key, .. } = self;
+        let own_condition = self.condition.as_deref().map_or(String::new(), |text| format!(" AND ({text})"));
+        let hold = match hold {
+            Hold::No => String::new(),
+            Hold::Unchanged => format!(" FOR SHARE OF {alias} SKIP LOCKED"),
+        };
+        format!(
+            "SELECT {alias}.{source_key}::pg_catalog.text, {alias}.{column}::pg_catalog.text,
+                    {alias}.{subject_key}::pg_catalog.text
+               FROM {} WHERE {condition} AND {alias}.{source_key} IS NOT NULL AND {alias}.{column} IS NOT NULL{own_condition}{hold}",
+            self.from()
+        )
+    }
+
+    /// The table and its name in the query. Heirs of a plain table are tables of their own; partitions are not.
+    fn from(&self) -> String {
+        format!("{}{} AS {}", if self.plain { "ONLY " } else { "" }, self.table_name, self.alias)
+    }
+
+    fn key(&self) -> String {
+        format!("{}.{}", self.alias, self.source_key)
+    }
+
+    /// Hands over the rows with keys in a stretch, in no order. `as_caller`: as the calling query sees them.
+    pub fn each(
+        &self,
+        connection: &Connection,
+        keys: &RangeInclusive<i64>,
+        as_caller: bool,
+        mut each: impl FnMut(Calling),
+    ) {
+        if keys.is_empty() {
+            return;
+        }
+        let text = self.query(&format!("{} BETWEEN $1 AND $2", self.key()), Hold::No);
+        let bounds: [Value; 2] = [(*keys.start()).into(), (*keys.end()).into()];
+        self.as_owner(|| connection.stream(&text, bounds, as_caller, |row| each(calling(row))));
+    }
+
+    /// The rows with these keys.
+    pub fn with_keys(&self, connection: &Connection, keys: &[i64], hold: Hold) -> Vec<Calling> {
+        self.now(connection, &format!("{} = ANY ($1)", self.key()), keys.to_vec().into(), hold)
+    }
+
+    /// The rows with these values.
+    pub fn with_values(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
+        self.now(
+            connection,
+            &format!("{}.{}::pg_catalog.text = ANY ($1)", self.alias, self.column),
+            values.to_vec().into(),
+            Hold::No,
+        )
+    }
+
+    /// Rows that are there right now.
+    fn now(&self, connection: &Connection, condition: &str, value: Value, hold: Hold) -> Vec<Calling> {
+        let text = self.query(condition, hold);
+        self.as_owner(|| connection.run_text(&text, [value]).map(calling))
+    }
+
+    /// The key that stands at `place` of the table's keys in a stretch, counted from 0 outward from zero; without
+    /// `place`, that in the middle. `None`: there are not so many.
+    pub fn key_at(&self, connection: &Connection, keys: &RangeInclusive<i64>, place: Option<i64>) -> Option<i64> {
+        if keys.is_empty() {
+            return None;
+        }
+        let (key, from) = (self.key(), self.from());
+        let direction = if *keys.start() < 0 { "DESC" } else { "ASC" };
+        let text = format!(
+            "SELECT {key}::pg_catalog.int8 FROM {from} WHERE {key} BETWEEN $1 AND $2 ORDER BY {key} {direction}
+             OFFSET coalesce($3, (SELECT greatest(count(*) - 1, 0) / 2 FROM {from} WHERE {key} BETWEEN $1 AND $2)) LIMIT 1"
+        );
+        let values: [Value; 3] = [(*keys.start()).into(), (*keys.end()).into(), place.into()];
+        self.as_owner(|| connection.run_text(&text, values).first(|row| row.must(1)))
+    }
+}

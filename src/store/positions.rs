@@ -1,0 +1,30 @@
+//! Where a verification that ran out of time goes on.
+
+use crate::pg::spi::{Connection, View};
+use crate::statement;
+
+statement! {
+    POSITION(INT8OID, TEXTOID) =
+        "SELECT p.source_id FROM claims.verification_positions p WHERE p.cell_id = $1 AND p.source_type = $2";
+    KEEP(INT8OID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.verification_positions AS p (cell_id, source_type, source_id) VALUES ($1, $2, $3)
+         ON CONFLICT (cell_id, source_type) DO UPDATE SET source_id = excluded.source_id, stopped_at = clock_timestamp()";
+    FORGET(INT8OID, TEXTOID) =
+        "DELETE FROM claims.verification_positions p WHERE p.cell_id = $1 AND p.source_type = $2";
+}
+
+/// The source id up to which all was verified when the last call stopped; `None`: begin at the beginning.
+pub fn position(connection: &Connection, cell_id: i64, source_type: &str) -> Option<String> {
+    let rows = connection.run(&POSITION, View::Latest, [cell_id.into(), source_type.into()]);
+    rows.first(|row| row.must(1))
+}
+
+/// Remembers how far it got; `None`: to the end, or nowhere.
+pub fn keep(connection: &Connection, cell_id: i64, source_type: &str, source_id: Option<&str>) {
+    match source_id {
+        Some(source_id) => {
+            connection.run(&KEEP, View::Statement, [cell_id.into(), source_type.into(), source_id.into()])
+        }
+        None => connection.run(&FORGET, View::Statement, [cell_id.into(), source_type.into()]),
+    };
+}

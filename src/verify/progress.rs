@@ -1,0 +1,83 @@
+//! What a verification has done so far, for its caller and for everybody who watches.
+
+use claims_model::verify::{Discrepancy, Outcome};
+
+use crate::pg::activity::Activity;
+
+/// What was found. Every discrepancy counts once by its kind, and once more if it was corrected, another cell's, or
+/// left alone.
+#[derive(Default)]
+pub struct Tally {
+    pub checked: i64,
+    pub missing: i64,
+    pub different: i64,
+    pub extra: i64,
+    pub corrected: i64,
+    pub held_by_other: i64,
+    pub skipped: i64,
+    /// Rows whose value nobody can claim.
+    pub unclaimable: i64,
+    /// Rows whose value another row has, too.
+    pub doubles: i64,
+}
+
+impl Tally {
+    pub fn count(&mut self, discrepancy: Discrepancy, outcome: Option<Outcome>) {
+        match discrepancy {
+            Discrepancy::Missing => self.missing += 1,
+            Discrepancy::Different => self.different += 1,
+            Discrepancy::Extra => self.extra += 1,
+        }
+        match outcome {
+            None => {}
+            Some(Outcome::Corrected) => self.corrected += 1,
+            Some(Outcome::HeldByOther) => self.held_by_other += 1,
+            Some(Outcome::Leased | Outcome::Recent | Outcome::Busy) => self.skipped += 1,
+        }
+    }
+
+    /// Rows that have no claim, and cannot have one.
+    pub fn count_unclaimable(&mut self, rows: i64) {
+        self.checked += rows;
+        self.missing += rows;
+        self.skipped += rows;
+        self.unclaimable += rows;
+    }
+
+    /// Rows that call for what another row calls for.
+    pub fn count_doubles(&mut self, rows: i64) {
+        self.missing += rows;
+        self.skipped += rows;
+        self.doubles += rows;
+    }
+
+    fn discrepancies(&self) -> i64 {
+        self.missing + self.different + self.extra
+    }
+}
+
+/// Shows the tally to other sessions; claims.verification_progress reads the text again.
+pub struct Progress<'a> {
+    activity: Activity,
+    cell_id: i64,
+    source_type: &'a str,
+    rows: i64,
+}
+
+impl<'a> Progress<'a> {
+    /// `rows`: about how many there are.
+    pub fn begin(cell_id: i64, source_type: &'a str, rows: i64) -> Self {
+        Progress { activity: Activity::begin(), cell_id, source_type, rows }
+    }
+
+    /// `position`: the source id up to which all is verified.
+    pub fn show(&self, tally: &Tally, position: Option<&str>) {
+        let Progress { activity, cell_id, source_type, rows } = self;
+        activity.show(&format!(
+            "claims.verify: cell {cell_id}, {source_type}, checked {} of about {rows}, {} discrepancies, up to source id {}",
+            tally.checked,
+            tally.discrepancies(),
+            position.unwrap_or_default()
+        ));
+    }
+}

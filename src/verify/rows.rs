@@ -1,0 +1,105 @@
+//! Rows of the cell's tables, looked at one by one: what they call for right now.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+use super::expected::{Called, called};
+use super::remote::Report;
+use crate::pg::spi::Connection;
+use crate::store::expected::{self, Attribute, Hold};
+
+/// What was seen on a second look.
+#[derive(Default)]
+pub struct Rows {
+    /// Rows that call for a bucket, found by the bucket.
+    callers: HashMap<(String, String), Called>,
+    /// What rows call for that were looked up by their key.
+    seen: Vec<Called>,
+    /// What the rows call for that the claims name as their sources.
+    sources: Vec<Called>,
+}
+
+impl Rows {
+    /// Looks for rows that call for buckets, whatever source type they have.
+    pub fn find_callers(&mut self, connection: &Connection, buckets: impl Iterator<Item = (String, String)>) {
+        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        buckets.for_each(|(bucket_type, value)| values.entry(bucket_type).or_default().push(value));
+        for (bucket_type, values) in values {
+            let values: Vec<_> = values.iter().map(String::as_str).collect();
+            for attribute in expected::of_bucket(connection, &bucket_type).into_iter().map(Rc::new) {
+                let rows = attribute.with_values(connection, &values);
+                for called in rows.into_iter().filter_map(|row| called(&attribute, row)) {
+                    self.callers.insert((bucket_type.clone(), called.value.clone()), called);
+                }
+            }
+        }
+    }
+
+    pub fn callers(&self) -> Vec<Called> {
+        self.callers.values().cloned().collect()
+    }
+
+    /// The row that calls for a bucket.
+    pub fn caller(&self, bucket_type: &str, value: &str) -> Option<Called> {
+        self.callers.get(&(bucket_type.to_owned(), value.to_owned())).cloned()
+    }
+
+    /// Looks rows up by their keys again, column by column, in the order of the keys.
+    pub fn look(&mut self, connection: &Connection, wanted: impl Iterator<Item = Called>, hold: Hold) {
+        let mut columns: Vec<(Rc<Attribute>, Vec<i64>)> = Vec::new();
+        for called in wanted {
+            let Some(key) = called.key() else { continue };
+            match columns.iter_mut().find(|(attribute, _)| **attribute == **called.attribute()) {
+                Some((_, keys)) => keys.push(key),
+                None => columns.push((called.attribute().clone(), vec![key])),
+            }
+        }
+        for (attribute, mut keys) in columns {
+            keys.sort_unstable();
+            keys.dedup();
+            let rows = attribute.with_keys(connection, &keys, hold);
+            self.seen.extend(rows.into_iter().filter_map(|row| called(&attribute, row)));
+        }
+    }
+
+    /// Looks up the rows that claims name as their sources: pairs of source type and id.
+    pub fn look_at_sources(&mut self, connection: &Connection, sources: HashSet<(String, String)>) {
+        let mut keys: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+        for (source_type, id) in sources {
+            // A source that is no integer is no row of this database.
+            if let Ok(key) = id.parse() {
+                keys.entry(source_type).or_default().push(key);
+            }
+        }
+        for (source_type, keys) in keys {
+            for attribute in expected::of_source(connection, &source_type).into_iter().map(Rc::new) {
+                let rows = attribute.with_keys(connection, &keys, Hold::No);
+                self.sources.extend(rows.into_iter().filter_map(|row| called(&attribute, row)));
+            }
+        }
+    }
+
+    /// Whether the row was there on the second look, and called for the same.
+    pub fn is_seen(&self, called: &Called) -> bool {
+        self.seen.iter().any(|seen| seen.is_as(called))
+    }
+
+    /// Whether the row is there and calls for the same, though it could not be held.
+    pub fn is_there(&self, connection: &Connection, called: &Called) -> bool {
+        let attribute = called.attribute();
+        let rows = called.key().map(|key| attribute.with_keys(connection, &[key], Hold::No)).unwrap_or_default();
+        rows.into_iter().filter_map(|row| super::expected::called(attribute, row)).any(|there| there.is_as(called))
+    }
+
+    /// Whether the row that the claim names as its source is another one, and calls for the same bucket.
+    pub fn has_rival(&self, report: &Report, called: &Called) -> bool {
+        let Some((source_type, source_id)) = &report.source else { return false };
+        self.sources.iter().any(|there| {
+            there.bucket_type() == report.bucket_type
+                && there.value == report.bucket_value
+                && (&there.attribute().source_type, &there.source_id) == (source_type, source_id)
+                && (&there.attribute().source_type, &there.source_id)
+                    != (&called.attribute().source_type, &called.source_id)
+        })
+    }
+}

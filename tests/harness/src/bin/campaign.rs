@@ -1,0 +1,7 @@
+//! The crash campaign's writers, recoveries and judge; `tests/scripts/campaign.sh` starts it and does the crashing.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    claims_harness::campaign::main()
+}

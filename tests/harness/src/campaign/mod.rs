@@ -1,0 +1,117 @@
+//! The crash campaign: two cells save the same names at random while somebody kills the three clusters and cuts the network.
+//!
+//! `writer` follows the protocol and dies at random points of it, `recovery` runs `claims.reconcile()` all the while,
+//! `proxy` is the network between the cells and the service. When it is over, recovery runs to its end and `verdict`
+//! compares what the cells have saved with what the service says.
+
+mod proxy;
+mod recovery;
+mod tally;
+mod verdict;
+mod writer;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use postgres::{Client, Config, NoTls};
+
+use tally::Tally;
+
+/// Connections of each cell's application.
+const WRITERS: usize = 4;
+
+/// Names that both cells want.
+const NAMES: u32 = 60;
+
+/// Where everything is, as the script says.
+pub struct Field {
+    /// Socket directory and port of shared, cell 1, cell 2.
+    clusters: [(String, u16); 3],
+    /// The password of the cells' roles at the service.
+    password: String,
+    /// Where the proxy listens.
+    proxy_port: u16,
+    /// A file that says `close` or `hold` while the network is cut.
+    cut: PathBuf,
+    /// A file whose appearance ends the campaign.
+    over: PathBuf,
+}
+
+impl Field {
+    fn from_env() -> Result<Self> {
+        let get = |name: &str| env::var(name).with_context(|| format!("{name} is not set"));
+        let cluster = |name: &str| -> Result<(String, u16)> {
+            let value = get(name)?;
+            let (dir, port) = value.rsplit_once(':').with_context(|| format!("{name} is no DIR:PORT"))?;
+            Ok((dir.to_string(), port.parse()?))
+        };
+        Ok(Field {
+            clusters: [cluster("CAMPAIGN_SHARED")?, cluster("CAMPAIGN_CELL1")?, cluster("CAMPAIGN_CELL2")?],
+            password: get("CAMPAIGN_PASSWORD")?,
+            proxy_port: get("CAMPAIGN_PROXY")?.parse()?,
+            cut: get("CAMPAIGN_CUT")?.into(),
+            over: get("CAMPAIGN_OVER")?.into(),
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        Path::exists(&self.over)
+    }
+
+    /// A connection to a cluster's own socket: 0 is the shared one, 1 and 2 the cells.
+    fn connect(&self, cluster: usize, role: &str) -> Result<Client, postgres::Error> {
+        let (dir, port) = &self.clusters[cluster];
+        Config::new().host(dir).port(*port).user(role).dbname("postgres").connect(NoTls)
+    }
+
+    /// A connection of a cell's application to the service, over the network.
+    fn connect_service(&self, cell: usize) -> Result<Client, postgres::Error> {
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(self.proxy_port).user(&format!("cell{cell}")).password(&self.password);
+        config.dbname("postgres").connect_timeout(Duration::from_secs(2)).connect(NoTls)
+    }
+}
+
+/// Runs until the script says that it is over, then judges.
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("campaign: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool> {
+    let field = Field::from_env()?;
+    let seed = rand::random_range(0..1_000_000);
+    println!("campaign: {WRITERS} writers in each of two cells, {NAMES} names, seed {seed}");
+    let network = proxy::start(&field)?;
+    let mut tally = thread::scope(|scope| {
+        let field = &field;
+        let mut threads = Vec::new();
+        for cell in [1, 2] {
+            threads.push(scope.spawn(move || recovery::run(field, cell)));
+            for number in 0..WRITERS {
+                let seed = seed + (cell * 100 + number) as u64;
+                threads.push(scope.spawn(move || writer::run(field, cell, seed)));
+            }
+        }
+        let mut all = Tally::default();
+        for thread in threads {
+            all.merge(thread.join().map_err(|_| anyhow!("a thread panicked"))?);
+        }
+        Ok::<_, anyhow::Error>(all)
+    })?;
+    recovery::finish(&field, &mut tally)?;
+    verdict::compare(&field, &mut tally)?;
+    drop(network);
+    tally.demand_that_it_was_a_campaign();
+    Ok(tally.print())
+}

@@ -1,0 +1,77 @@
+//! `claims.reconcile()` in each cell: all the time, and at the end until nothing is left.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::Field;
+use super::tally::Tally;
+
+const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned \
+                    FROM claims.reconcile($1, 'service', ($2::text)::interval, 20)";
+
+/// Two passes at once, every half second. Leases are left alone for two seconds.
+pub fn run(field: &Field, cell: usize) -> Tally {
+    let mut tally = Tally::default();
+    while !field.is_over() {
+        thread::sleep(Duration::from_millis(500));
+        let passes = thread::scope(|scope| {
+            let second = scope.spawn(|| pass(field, cell, "2 seconds"));
+            [Ok(pass(field, cell, "2 seconds")), second.join()]
+        });
+        for answer in passes {
+            match answer {
+                Ok(Ok(counts)) => add(&mut tally, cell, counts),
+                Ok(Err(error)) => note(&mut tally, &error),
+                Err(_) => tally.problem("recovery panicked".into()),
+            }
+        }
+    }
+    tally
+}
+
+type Counts = [i64; 5];
+
+fn pass(field: &Field, cell: usize, stale_after: &str) -> Result<Counts, postgres::Error> {
+    let row = field.connect(cell, "app")?.query_one(PASS, &[&(cell as i64), &stale_after])?;
+    Ok([0, 1, 2, 3, 4].map(|column| row.get(column)))
+}
+
+fn add(tally: &mut Tally, cell: usize, [_, committed, rolled_back, _, orphaned]: Counts) {
+    tally.count("recovery: passes");
+    tally.add("recovery: committed", committed);
+    tally.add("recovery: rolled back", rolled_back);
+    if orphaned > 0 {
+        tally.problem(format!("cell {cell}: {orphaned} orphans"));
+    }
+}
+
+fn note(tally: &mut Tally, error: &postgres::Error) {
+    match error.code().map(|state| state.code()) {
+        None => tally.count("recovery: its own cluster was down"),
+        Some("08001") => tally.count("recovery: service unreachable"),
+        Some(code) if code.starts_with("57P") => tally.count("recovery: its own cluster was down"),
+        Some(_) => tally.problem(format!("recovery: {error:?}")),
+    }
+}
+
+/// Everybody has stopped: recovery runs until nothing is outstanding.
+pub fn finish(field: &Field, tally: &mut Tally) -> Result<()> {
+    for cell in [1, 2] {
+        let mut quiet = 0;
+        for _ in 0..60 {
+            let counts = pass(field, cell, "0").context("recovery after the campaign")?;
+            add(tally, cell, counts);
+            quiet = if counts[0] == 0 { quiet + 1 } else { 0 };
+            if quiet == 2 {
+                break;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        if quiet < 2 {
+            bail!("cell {cell}: recovery does not come to an end");
+        }
+    }
+    Ok(())
+}

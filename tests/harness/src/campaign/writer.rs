@@ -1,0 +1,223 @@
+//! One connection of a cell's application: it saves, renames and deletes names by the protocol, and dies at random points.
+
+use std::thread;
+use std::time::Duration;
+
+use postgres::Client;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::tally::Tally;
+use super::{Field, NAMES};
+use crate::failure::{Failure, Refusal};
+
+/// What one transaction does to the cell's table.
+struct Change {
+    create: Option<String>,
+    destroy: Option<String>,
+}
+
+struct Writer<'f> {
+    field: &'f Field,
+    cell: usize,
+    rng: StdRng,
+    tally: Tally,
+    /// To the cell's database, and to the service.
+    local: Option<Client>,
+    service: Option<Client>,
+}
+
+/// Why a round ended before its end.
+enum Stop {
+    /// The application died here, or lost a connection.
+    Died,
+    /// The transaction is rolled back in order.
+    RollBack(Option<Uuid>),
+}
+
+impl From<postgres::Error> for Stop {
+    fn from(_: postgres::Error) -> Self {
+        Stop::Died
+    }
+}
+
+/// Works until the campaign is over.
+pub fn run(field: &Field, cell: usize, seed: u64) -> Tally {
+    let rng = StdRng::seed_from_u64(seed);
+    let mut writer = Writer { field, cell, rng, tally: Tally::default(), local: None, service: None };
+    while !field.is_over() {
+        writer.round();
+    }
+    writer.tally
+}
+
+impl Writer<'_> {
+    fn round(&mut self) {
+        let connected = self.connect();
+        match connected.and_then(|()| self.transaction()) {
+            Ok(()) => {}
+            Err(Stop::RollBack(lease)) => {
+                let local = self.local.as_mut().map(|client| client.batch_execute("ROLLBACK"));
+                if let (Some(Ok(())), Some(lease), Some(service)) = (local, lease, self.service.as_mut()) {
+                    let cell = self.cell as i64;
+                    let _ = service.execute("SELECT claims.rollback_update($1, $2)", &[&cell, &lease]);
+                }
+            }
+            Err(Stop::Died) => {
+                self.tally.count("connections lost");
+                (self.local, self.service) = (None, None);
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Result<(), Stop> {
+        if self.local.as_ref().is_none_or(Client::is_closed) {
+            self.local = Some(self.field.connect(self.cell, "app")?);
+        }
+        if self.service.as_ref().is_none_or(Client::is_closed) {
+            self.service = Some(self.field.connect_service(self.cell)?);
+        }
+        Ok(())
+    }
+
+    /// One transaction of the cell, from BEGIN to `forget_leases`.
+    fn transaction(&mut self) -> Result<(), Stop> {
+        let lease = Uuid::new_v4();
+        let named = self.rng.random_bool(0.5);
+        self.local()?.batch_execute("BEGIN")?;
+        let xid: String = self.local()?.query_one("SELECT pg_current_xact_id()::text", &[])?.get(0);
+        let Some(change) = self.change()? else { return Err(Stop::RollBack(None)) };
+        self.perhaps_die(0.01)?;
+        self.begin(&change, lease, named.then_some(xid.as_str()))?;
+        self.linger();
+        self.perhaps_die(0.03)?;
+        self.local_call("SELECT claims.track_lease($1)", lease)?;
+        self.linger();
+        self.perhaps_die(0.03)?;
+        self.local()?.batch_execute("COMMIT")?;
+        self.tally.count("saved");
+        self.perhaps_die(0.05)?;
+        if self.rng.random_bool(0.1) {
+            return Ok(());
+        }
+        let cell = self.cell as i64;
+        self.service()?.execute("SELECT claims.commit_update($1, $2)", &[&cell, &lease])?;
+        self.perhaps_die(0.03)?;
+        self.local_call("SELECT claims.forget_leases(ARRAY[$1::uuid])", lease)
+    }
+
+    fn local(&mut self) -> Result<&mut Client, Stop> {
+        self.local.as_mut().ok_or(Stop::Died)
+    }
+
+    fn service(&mut self) -> Result<&mut Client, Stop> {
+        self.service.as_mut().ok_or(Stop::Died)
+    }
+
+    fn perhaps_die(&mut self, probability: f64) -> Result<(), Stop> {
+        if self.rng.random_bool(probability) { Err(Stop::Died) } else { Ok(()) }
+    }
+
+    /// Sometimes for longer than leases are left alone.
+    fn linger(&mut self) {
+        let time = match self.rng.random_range(0..200) {
+            0..4 => self.rng.random_range(1000..5000),
+            4..24 => self.rng.random_range(1..30),
+            _ => return,
+        };
+        thread::sleep(Duration::from_millis(time));
+    }
+
+    /// Changes the cell's own table; `None` where there is nothing to do.
+    fn change(&mut self) -> Result<Option<Change>, Stop> {
+        let (one, other) = (self.name(), self.name());
+        let kind = self.rng.random_range(0..10);
+        let (sql, values, create, destroy): (_, Vec<&String>, _, _) = match kind {
+            0..5 => ("INSERT INTO routes (name) VALUES ($1)", vec![&one], Some(&one), None),
+            5..8 => ("DELETE FROM routes WHERE name = $1", vec![&one], None, Some(&one)),
+            _ => ("UPDATE routes SET name = $2 WHERE name = $1", vec![&one, &other], Some(&other), Some(&one)),
+        };
+        if kind >= 8 && one == other {
+            return Ok(None);
+        }
+        let parameters: Vec<_> =
+            values.into_iter().map(|value| value as &(dyn postgres::types::ToSql + Sync)).collect();
+        match self.local()?.execute(sql, &parameters) {
+            Ok(1) => Ok(Some(Change { create: create.cloned(), destroy: destroy.cloned() })),
+            Ok(_) => Ok(None),
+            Err(error) => match Failure::from(error) {
+                // The name is this cell's already; two of its writers met.
+                Failure::Refused(refusal) if ["23505", "40P01"].contains(&refusal.code.as_str()) => Ok(None),
+                Failure::Refused(refusal) => Err(self.odd("the cell's table", &refusal)),
+                Failure::Lost(_) => Err(Stop::Died),
+            },
+        }
+    }
+
+    fn name(&mut self) -> String {
+        format!("name{}", self.rng.random_range(0..NAMES))
+    }
+
+    /// begin_update, twice where the answer is said to be lost.
+    fn begin(&mut self, change: &Change, lease: Uuid, xid: Option<&str>) -> Result<(), Stop> {
+        let record = |name: &String| -> Value {
+            json!({"bucket": {"type": "ROUTES", "value": name}, "subject": {"type": "GROUP", "id": 1},
+                   "source": {"type": "RAILS_TABLE_ROUTES", "id": 1}})
+        };
+        let creates = Value::Array(change.create.iter().map(record).collect());
+        let destroys = Value::Array(change.destroy.iter().map(record).collect());
+        let cell = self.cell as i64;
+        for _ in 0..if self.rng.random_bool(0.05) { 2 } else { 1 } {
+            let sql = "SELECT claims.begin_update($1, $2, $3, $4, ($5::text)::xid8)";
+            let answer = self.service()?.query_one(sql, &[&cell, &creates, &destroys, &lease, &xid]);
+            match answer.map_err(Failure::from) {
+                Ok(_) => {}
+                Err(Failure::Lost(_)) => return Err(Stop::Died),
+                Err(Failure::Refused(refusal)) => return Err(self.refused(change, lease, &refusal)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A conflict, of which some kinds would show that rows and claims differ: what the transaction deletes is saved here,
+    /// so the claim must be there and this cell's; what it creates is not, so no claim of this cell's can be settled.
+    fn refused(&mut self, change: &Change, lease: Uuid, refusal: &Refusal) -> Stop {
+        for conflict in refusal.conflicts().unwrap_or_default() {
+            let of_ours = conflict.holder == Some(self.cell as i64);
+            match conflict.reason.as_str() {
+                "leased" | "in_flight" => self.tally.count("conflicts"),
+                "taken" if !of_ours => self.tally.count("conflicts"),
+                _ => self.tally.problem(format!("cell {}: {refusal:?} for {:?}", self.cell, change.destroy)),
+            }
+        }
+        match refusal.code.as_str() {
+            "23505" | "55P03" | "42501" | "P0002" => Stop::RollBack(None),
+            // Recovery was here between the first call and the repeated one.
+            "55000" => Stop::RollBack(Some(lease)),
+            _ => self.odd("begin_update", refusal),
+        }
+    }
+
+    fn local_call(&mut self, sql: &str, lease: Uuid) -> Result<(), Stop> {
+        match self.local()?.execute(sql, &[&lease]).map_err(Failure::from) {
+            Ok(_) => Ok(()),
+            Err(Failure::Lost(_)) => Err(Stop::Died),
+            Err(Failure::Refused(refusal)) if ["55000", "55P03"].contains(&refusal.code.as_str()) => {
+                self.tally.count("given up by recovery");
+                Err(Stop::RollBack(Some(lease)))
+            }
+            Err(Failure::Refused(refusal)) => Err(self.odd(sql, &refusal)),
+        }
+    }
+
+    fn odd(&mut self, what: &str, refusal: &Refusal) -> Stop {
+        // A server that starts, or has just lost another process, is no oddity.
+        if !refusal.code.starts_with("57") {
+            self.tally.problem(format!("cell {}: {what}: {} {}", self.cell, refusal.code, refusal.message));
+        }
+        Stop::Died
+    }
+}

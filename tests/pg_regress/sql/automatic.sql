@@ -1,0 +1,138 @@
+-- Automatic mode: the batch is sent when the transaction is about to commit.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SET client_min_messages = error;
+SET lock_timeout = '10s'; SET claims.service_timeout = '10s';
+SELECT t.clean();
+CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;
+CREATE TABLE app.routes (id bigint PRIMARY KEY, path text UNIQUE, namespace_id int, other int);
+GRANT ALL ON app.routes TO PUBLIC;
+CREATE EXTENSION dblink SCHEMA app;
+DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_auto FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+    current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_auto OPTIONS (user 'postgres');
+SELECT claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'namespace_id', 'RAILS_TABLE_ROUTES');
+-- what happened at the service: payloads, in order; then everything is settled and forgotten
+CREATE FUNCTION t.sent() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+    SELECT 'create ' || coalesce((SELECT string_agg(c #>> '{bucket,value}', ',') FROM jsonb_array_elements(payload -> 'create_records') c), '-')
+        || ' destroy ' || coalesce((SELECT string_agg(c #>> '{bucket,value}', ',') FROM jsonb_array_elements(payload -> 'destroy_records') c), '-')
+        || CASE WHEN EXISTS (SELECT FROM claims.cells_outstanding_leases o WHERE o.uuid = l.uuid) THEN ', tracked' ELSE ', lost' END
+      FROM claims.claim_leases l WHERE creator_id = 1 ORDER BY uuid $$;
+CREATE FUNCTION t.settle() RETURNS text LANGUAGE sql AS $$ SELECT r::text FROM claims.reconcile(1, 'regress_claims_auto') r $$;
+\echo -- arguments; administrators only
+SELECT t.call($$SELECT claims.automatic(1, NULL)$$);
+SELECT t.call($$SELECT claims.automatic(NULL, 'regress_claims_auto')$$);
+SELECT t.call($$SELECT claims.automatic(77, 'regress_claims_auto')$$);
+SELECT t.call($$SELECT claims.automatic(1, 'host=localhost')$$);
+SET ROLE regress_claims_one;
+SELECT t.call($$SELECT claims.automatic(1, 'regress_claims_auto')$$);
+RESET ROLE;
+-- not on yet
+INSERT INTO app.routes VALUES (90, 'before', 1); DELETE FROM app.routes; SELECT * FROM t.sent();
+SELECT claims.automatic(1, 'regress_claims_auto');
+SELECT cell_id, service FROM claims.automatic_service;
+
+\echo -- as a role that has rights on the table and nothing else
+DROP ROLE IF EXISTS regress_claims_app; CREATE ROLE regress_claims_app;
+GRANT USAGE ON SCHEMA t TO regress_claims_app;
+SET SESSION AUTHORIZATION regress_claims_app;
+INSERT INTO app.routes VALUES (1, 'one', 10);
+SELECT * FROM t.sent();
+BEGIN; INSERT INTO app.routes VALUES (2, 'two', 10), (3, 'three', 10); UPDATE app.routes SET path = 'drei' WHERE id = 3; SAVEPOINT s; DELETE FROM app.routes; ROLLBACK TO s; SELECT * FROM t.sent(); COMMIT;
+SELECT * FROM t.sent();
+RESET SESSION AUTHORIZATION; SELECT t.settle(); SELECT count(*) FROM claims.cells_outstanding_leases; SET SESSION AUTHORIZATION regress_claims_app;
+-- one call for a transaction however much it changed, none where nothing claimed changed, none after a rollback
+UPDATE app.routes SET other = 1; SELECT * FROM t.sent();
+BEGIN; UPDATE app.routes SET path = 'x' WHERE id = 1; UPDATE app.routes SET path = 'one' WHERE id = 1; COMMIT; SELECT * FROM t.sent();
+BEGIN; DELETE FROM app.routes; ROLLBACK; SELECT * FROM t.sent();
+BEGIN; SAVEPOINT a; DELETE FROM app.routes; ROLLBACK TO a; COMMIT; SELECT * FROM t.sent();
+BEGIN; SAVEPOINT a; DELETE FROM app.routes; ROLLBACK TO a; UPDATE app.routes SET path = 'eins' WHERE id = 1; COMMIT; SELECT * FROM t.sent();
+RESET SESSION AUTHORIZATION; SELECT t.settle();
+
+\echo -- what cannot be had fails the transaction at its end, with the SQLSTATE of the conflict
+SELECT t.have(2, 'taken'), claims.begin_update(2, t.creates('leased'), lease_uuid => t.u(5201)) IS NULL;
+SET SESSION AUTHORIZATION regress_claims_app;
+\set VERBOSITY terse
+INSERT INTO app.routes VALUES (4, 'taken', 10);
+\echo :SQLSTATE
+UPDATE app.routes SET path = 'leased' WHERE id = 1;
+\echo :SQLSTATE
+BEGIN; INSERT INTO app.routes VALUES (4, 'taken', 10); COMMIT;
+\echo :SQLSTATE
+INSERT INTO app.routes VALUES (5, 'no subject', NULL);
+\echo :SQLSTATE
+RESET SESSION AUTHORIZATION;
+ALTER TABLE app.routes DROP CONSTRAINT routes_path_key;
+INSERT INTO app.routes VALUES (5, 'same', 10), (6, 'same', 10);
+\echo :SQLSTATE
+ALTER TABLE app.routes ADD UNIQUE (path);
+SELECT path FROM app.routes ORDER BY 1;
+SELECT * FROM t.sent();
+
+\echo -- PREPARE TRANSACTION sends before it
+BEGIN; INSERT INTO app.routes VALUES (7, 'prepared', 10); PREPARE TRANSACTION 'regress_claims_auto'; SELECT * FROM t.sent();
+SELECT committed, rolled_back, pending FROM claims.reconcile(1, 'regress_claims_auto');
+COMMIT PREPARED 'regress_claims_auto'; SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN; INSERT INTO app.routes VALUES (8, 'undone', 10); PREPARE TRANSACTION 'regress_claims_auto'; ROLLBACK PREPARED 'regress_claims_auto'; SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN; INSERT INTO app.routes VALUES (8, 'taken', 10); PREPARE TRANSACTION 'regress_claims_auto';
+SELECT count(*) FROM pg_prepared_xacts WHERE gid = 'regress_claims_auto';
+
+\echo -- other deferred work goes first: what it refuses is not leased, what it changes is
+CREATE FUNCTION app.deferred() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF NEW.path = 'refused' THEN RAISE EXCEPTION USING ERRCODE = '23514', MESSAGE = 'refused'; END IF;
+    IF NEW.path LIKE 'more%' AND length(NEW.path) < 7 THEN UPDATE app.routes SET path = path || '+' WHERE id = NEW.id; END IF; RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER a_deferred AFTER INSERT OR UPDATE ON app.routes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION app.deferred();
+BEGIN; INSERT INTO app.routes VALUES (9, 'first', 10); INSERT INTO app.routes VALUES (10, 'refused', 10); COMMIT;
+SELECT * FROM t.sent();
+-- several rounds of it, and one batch
+BEGIN; INSERT INTO app.routes VALUES (9, 'first', 10); INSERT INTO app.routes VALUES (10, 'more', 10); COMMIT; SELECT * FROM t.sent();
+SELECT path FROM app.routes WHERE id IN (9, 10) ORDER BY 1;
+SELECT t.settle();
+SELECT bucket_value FROM claims.claims WHERE creator_id = 1 ORDER BY 1;
+DROP TRIGGER a_deferred ON app.routes;
+-- SET CONSTRAINTS sends at once; what comes then is sent by itself
+BEGIN; UPDATE app.routes SET path = 'now' WHERE id = 10; SET CONSTRAINTS ALL IMMEDIATE; SELECT * FROM t.sent(); UPDATE app.routes SET path = 'later' WHERE id = 9; SELECT * FROM t.sent(); COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN; SAVEPOINT s; UPDATE app.routes SET path = 'lost' WHERE id = 10; SET CONSTRAINTS claims.automatic IMMEDIATE; ROLLBACK TO s; UPDATE app.routes SET path = 'kept' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+-- begin_pending first, and nothing is left for the end
+BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SELECT claims.begin_pending(1, 'regress_claims_auto') IS NOT NULL; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+-- the trigger is taken away: then the commit is refused
+ALTER TABLE claims.automatic_queue DISABLE TRIGGER automatic;
+BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; COMMIT;
+\echo :SQLSTATE
+BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; PREPARE TRANSACTION 'regress_claims_auto';
+\echo :SQLSTATE
+SELECT count(*) FROM pg_prepared_xacts WHERE gid = 'regress_claims_auto';
+BEGIN; UPDATE app.routes SET path = 'there' WHERE id = 9; UPDATE app.routes SET path = 'by hand' WHERE id = 9; COMMIT;
+\echo :SQLSTATE
+ALTER TABLE claims.automatic_queue ENABLE TRIGGER automatic; DELETE FROM claims.automatic_queue;
+SELECT path FROM app.routes WHERE id = 9;
+
+\echo -- a procedure with two transactions; SERIALIZABLE and REPEATABLE READ
+CREATE PROCEDURE app.two() LANGUAGE plpgsql AS $$ BEGIN UPDATE app.routes SET path = 'p1' WHERE id = 9; COMMIT; UPDATE app.routes SET path = 'p2' WHERE id = 10; END $$;
+CALL app.two(); SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE app.routes SET path = 's1' WHERE id = 9; COMMIT; SELECT * FROM t.sent();
+BEGIN ISOLATION LEVEL REPEATABLE READ; UPDATE app.routes SET path = 's2' WHERE id = 9; COMMIT; SELECT * FROM t.sent();
+SELECT t.settle();
+\echo -- a hostile search_path, and a role whose DateStyle and quoting differ
+CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
+CREATE FUNCTION evil.evil(text, text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
+CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.evil);
+CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
+SET SESSION AUTHORIZATION regress_claims_app; SET search_path = evil, pg_catalog; SET standard_conforming_strings = off; SET escape_string_warning = off;
+UPDATE app.routes SET path = 'it''s \\ evil' WHERE id OPERATOR(pg_catalog.=) 9;
+RESET ALL; SET lock_timeout = '10s'; SET claims.service_timeout = '10s'; RESET SESSION AUTHORIZATION; SELECT * FROM t.sent(); SELECT t.settle();
+SELECT count(*) FROM claims.automatic_queue;
+
+\echo -- session_replication_role = replica captures nothing
+BEGIN; SET LOCAL session_replication_role = replica; UPDATE app.routes SET path = 'replica' WHERE id = 9; SELECT * FROM t.pending(); COMMIT; SELECT * FROM t.sent();
+\echo -- off
+SELECT claims.automatic(NULL, NULL); SELECT claims.automatic(NULL, NULL);
+UPDATE app.routes SET path = 'off' WHERE id = 9; SELECT * FROM t.sent();
+BEGIN; SELECT claims.automatic(1, 'regress_claims_auto'); UPDATE app.routes SET path = 'on' WHERE id = 10; SELECT claims.automatic(NULL, NULL); COMMIT; SELECT * FROM t.sent();
+BEGIN; SELECT claims.automatic(1, 'regress_claims_auto'); ROLLBACK; UPDATE app.routes SET path = 'off2' WHERE id = 9; SELECT * FROM t.sent();
+SELECT count(*) FROM claims.check();
+SELECT claims.unclaim_attribute('app.routes', 'path');
+DROP SCHEMA app, evil CASCADE;
+REVOKE USAGE ON SCHEMA t FROM regress_claims_app; DROP ROLE regress_claims_app;
+SELECT t.clean();

@@ -1,0 +1,67 @@
+-- Conditions: which rows are claimed, and with whose rights that is found out.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SET client_min_messages = error;
+CREATE SCHEMA app;
+CREATE TABLE app.users (id int PRIMARY KEY, name text UNIQUE, kind text, state int DEFAULT 1);
+SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => $$ kind <> 'bot' AND users.state > 0 $$);
+SELECT condition FROM claims.claimed_attributes;
+-- true, false, null
+BEGIN; INSERT INTO app.users VALUES (1, 'human', 'human'), (2, 'bot', 'bot'), (3, 'null', NULL); SELECT * FROM t.pending(); COMMIT;
+-- it flips, there and back; it and the value change together
+BEGIN; UPDATE app.users SET kind = 'human'; SELECT * FROM t.pending(); UPDATE app.users SET state = 0; SELECT * FROM t.pending(); ROLLBACK;
+BEGIN; UPDATE app.users SET kind = 'bot' WHERE id = 1; UPDATE app.users SET kind = 'human' WHERE id = 1; SELECT count(*) FROM t.pending(); ROLLBACK;
+BEGIN; UPDATE app.users SET kind = 'bot', name = 'gone' WHERE id = 1; SELECT * FROM t.pending(); ROLLBACK;
+BEGIN; UPDATE app.users SET kind = 'human', name = 'come' WHERE id = 2; SELECT * FROM t.pending(); ROLLBACK;
+BEGIN; UPDATE app.users SET name = 'bot2' WHERE id = 2; DELETE FROM app.users WHERE id > 1; SELECT count(*) FROM t.pending(); ROLLBACK;
+-- another condition, from the next change on; and none
+SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => 'kind IS NULL');
+BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
+SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS');
+BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
+SELECT count(*) FROM claims.claimed_attributes;
+-- names mean what they mean to who declares, and the same to everybody later on
+CREATE FUNCTION app.wanted(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT $1 = 'human' $$;
+CREATE FUNCTION t.wanted(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT true $$;
+SET search_path = app;
+SELECT claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => 'wanted(kind)');
+SET search_path = t;
+BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
+RESET search_path;
+SELECT condition FROM claims.claimed_attributes;
+DROP FUNCTION t.wanted(text);
+
+-- it runs with the rights of the table's owner, whoever writes, and in a restricted operation
+CREATE ROLE regress_claims_owner; CREATE ROLE regress_claims_writer;
+GRANT USAGE, CREATE ON SCHEMA app TO regress_claims_owner; GRANT USAGE ON SCHEMA app TO regress_claims_writer;
+ALTER TABLE app.users OWNER TO regress_claims_owner;
+GRANT ALL ON app.users TO regress_claims_writer;
+CREATE TABLE app.secret (x int); CREATE TABLE app.seen (by name); ALTER TABLE app.seen OWNER TO regress_claims_owner;
+SET ROLE regress_claims_owner;
+CREATE FUNCTION app.spy() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN INSERT INTO app.seen VALUES (current_user); RETURN true; END $$;
+CREATE FUNCTION app.peek() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM FROM app.secret; RETURN true; END $$;
+CREATE FUNCTION app.escape() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RESET ROLE; RETURN true; END $$;
+CREATE FUNCTION app.temp() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN CREATE TEMP TABLE x (); RETURN true; END $$;
+RESET ROLE;
+GRANT USAGE ON SCHEMA claims TO regress_claims_owner;
+GRANT EXECUTE ON FUNCTION claims.claim_attribute, claims.declare_attribute, claims.spell_out_condition TO regress_claims_owner;
+CREATE FUNCTION t.with_condition(condition text) RETURNS SETOF text LANGUAGE plpgsql AS $$ BEGIN
+    SET LOCAL ROLE regress_claims_owner;
+    PERFORM claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => condition);
+    SET LOCAL ROLE regress_claims_writer;
+    RETURN QUERY SELECT t.call('UPDATE app.users SET name = name || ''x'' WHERE id = 1 RETURNING id, name');
+    SET LOCAL ROLE postgres;
+END $$;
+SELECT t.with_condition('app.spy()');
+SELECT DISTINCT by FROM app.seen;
+SELECT t.with_condition('app.peek()');
+SELECT t.with_condition('app.escape()');
+SELECT t.with_condition('app.temp()');
+SELECT t.with_condition(NULL);
+-- a condition that fails makes the write fail
+SELECT t.with_condition('1 / (id - 1) > 0');
+SELECT claims.unclaim_attribute('app.users', 'name');
+DROP SCHEMA app CASCADE;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_owner; REVOKE ALL ON SCHEMA claims FROM regress_claims_owner;
+DROP ROLE regress_claims_owner; DROP ROLE regress_claims_writer;

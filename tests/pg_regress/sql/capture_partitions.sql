@@ -1,0 +1,52 @@
+-- Partitioned tables: rows that move, partitions that come later or look different, TRUNCATE.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SET client_min_messages = error;
+CREATE SCHEMA app;
+CREATE TABLE app.parts (gone int, id int, region text, name text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+ALTER TABLE app.parts DROP gone;
+CREATE TABLE app.eu PARTITION OF app.parts FOR VALUES IN ('eu');
+CREATE TABLE app.us PARTITION OF app.parts FOR VALUES IN ('us') PARTITION BY RANGE (id);
+CREATE TABLE app.us1 PARTITION OF app.us FOR VALUES FROM (1) TO (100);
+CREATE TABLE app.us2 (name text, region text NOT NULL, more text, id int NOT NULL);
+ALTER TABLE app.us2 DROP more;
+ALTER TABLE app.us ATTACH PARTITION app.us2 FOR VALUES FROM (100) TO (200);
+SELECT t.call($$SELECT claims.claim_attribute('app.parts', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS')$$);
+SELECT claims.claim_attribute('app.parts', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id', 'length(parts.name) > 1');
+BEGIN;
+INSERT INTO app.parts VALUES (1, 'eu', 'eu1'), (2, 'us', 'us2'), (103, 'us', 'us103'), (104, 'us', 'x');
+INSERT INTO app.us2 VALUES ('direct', 'us', 105);
+SELECT * FROM t.pending();
+COMMIT;
+-- rows that move are the same rows
+BEGIN; UPDATE app.parts SET region = CASE region WHEN 'eu' THEN 'us' ELSE 'eu' END; SELECT count(*) FROM t.pending(), (SELECT count(*) FROM app.eu) n; SELECT count(*) FROM app.eu; ROLLBACK;
+BEGIN; UPDATE app.parts SET id = id + 110 WHERE id = 2; SELECT count(*) FROM t.pending(); SELECT count(*) FROM app.us2; ROLLBACK;
+BEGIN; UPDATE app.parts SET id = id + 110, name = 'moved' WHERE id = 2; SELECT * FROM t.pending(); ROLLBACK;
+BEGIN; DELETE FROM app.us; SELECT * FROM t.pending(); ROLLBACK;
+-- partitions that come later
+CREATE TABLE app.asia PARTITION OF app.parts FOR VALUES IN ('asia');
+CREATE TABLE app.africa (name text, id int NOT NULL, region text NOT NULL);
+ALTER TABLE app.parts ATTACH PARTITION app.africa FOR VALUES IN ('africa');
+BEGIN; INSERT INTO app.asia VALUES (5, 'asia', 'as5'); INSERT INTO app.parts VALUES (6, 'africa', 'af6'); INSERT INTO app.africa VALUES ('af7', 7, 'africa'); SELECT * FROM t.pending(); ROLLBACK;
+-- TRUNCATE of the whole and of each part; of those that came later, too
+SELECT t.call('TRUNCATE app.parts');
+SELECT t.call('TRUNCATE app.us');
+SELECT t.call('TRUNCATE app.us2');
+SELECT t.call('TRUNCATE app.asia');
+SELECT t.call('TRUNCATE app.africa');
+-- a partition that goes takes its rows out of what is captured
+ALTER TABLE app.parts DETACH PARTITION app.eu;
+BEGIN; DELETE FROM app.eu; SELECT count(*) FROM t.pending(); ROLLBACK;
+SELECT count(*) FROM app.eu; TRUNCATE app.eu; SELECT count(*) FROM app.eu;
+-- partitions themselves are not for claiming
+SELECT t.call($$SELECT claims.claim_attribute('app.us', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id')$$);
+SELECT t.call($$SELECT claims.claim_attribute('app.us1', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id')$$);
+-- nor may a claimed table become one
+CREATE TABLE app.own (id int NOT NULL, region text NOT NULL, name text, UNIQUE (id, region));
+SELECT claims.claim_attribute('app.own', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id');
+SELECT t.call($$ALTER TABLE app.parts ATTACH PARTITION app.own FOR VALUES IN ('own')$$);
+SELECT claims.unclaim_attribute('app.own', 'name'), claims.unclaim_attribute('app.parts', 'name');
+BEGIN; DELETE FROM app.parts; SELECT count(*) FROM t.pending(); TRUNCATE app.parts; TRUNCATE app.us2, app.asia; ROLLBACK;
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'claims%';
+DROP SCHEMA app CASCADE;

@@ -1,0 +1,79 @@
+-- Who the caller is where Postgres itself, replication or a restore is between him and us.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean();
+SELECT t.have(2, 'victim');
+-- code of a table's owner that Postgres runs for a superuser: an index expression, a materialized view
+GRANT CREATE ON SCHEMA t TO regress_claims_one;
+SET SESSION AUTHORIZATION regress_claims_one;
+CREATE FUNCTION t.attack() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM claims.commit_update(2, claims.begin_update(2, '[]', t.destroys('victim')));
+    RETURN 'it worked';
+EXCEPTION WHEN insufficient_privilege THEN RETURN 'refused: ' || SQLERRM;
+END $$;
+CREATE FUNCTION t.trap(x text) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE NOTICE '%', t.attack(); RETURN 1; END $$;
+CREATE TABLE t.bait (x text);
+CREATE INDEX bait_index ON t.bait (t.trap(x));
+INSERT INTO t.bait VALUES ('x');
+CREATE MATERIALIZED VIEW t.bait_view AS SELECT t.attack() AS a WITH NO DATA;
+RESET SESSION AUTHORIZATION;
+ANALYZE t.bait;
+REINDEX TABLE t.bait;
+REFRESH MATERIALIZED VIEW t.bait_view;
+SELECT a FROM t.bait_view;
+SELECT claim, cell, status FROM t.state();
+-- not even the own cell, and not what only administrators may
+CREATE OR REPLACE FUNCTION t.attack() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(c, E'\n') FROM t.call('SELECT claims.list_leases(1)') c $$;
+REFRESH MATERIALIZED VIEW t.bait_view;
+SELECT a FROM t.bait_view;
+CREATE OR REPLACE FUNCTION t.attack() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(c, E'\n') FROM t.call('SELECT * FROM claims.check()') c $$;
+REFRESH MATERIALIZED VIEW t.bait_view;
+SELECT a FROM t.bait_view;
+DROP TABLE t.bait;
+DROP MATERIALIZED VIEW t.bait_view;
+DROP FUNCTION t.trap(text), t.attack();
+REVOKE CREATE ON SCHEMA t FROM regress_claims_one;
+-- a cell that changes hands with triggers off, as replication and restores write
+CREATE ROLE regress_claims_three;
+SELECT claims.register_cell(3, 'regress_claims_three');
+SET SESSION AUTHORIZATION regress_claims_three;
+SELECT count(*) FROM claims.list_leases(3);
+RESET SESSION AUTHORIZATION;
+SET session_replication_role = replica;
+UPDATE claims.cells SET role = 'regress_claims_two' WHERE cell_id = 3;
+RESET session_replication_role;
+SET SESSION AUTHORIZATION regress_claims_three;
+SELECT t.call('SELECT * FROM claims.list_leases(3)');
+RESET SESSION AUTHORIZATION;
+-- a router that was a cell for a while stays a router; a cell that was no router keeps nothing
+UPDATE claims.cells SET role = 'regress_claims_three' WHERE cell_id = 3;
+SELECT claims.register_cell(3, 'regress_claims_router');
+SET SESSION AUTHORIZATION regress_claims_three;
+SELECT t.call($$SELECT * FROM claims.get_record('ROUTES', 'victim')$$);
+RESET SESSION AUTHORIZATION;
+SELECT claims.register_cell(3, 'regress_claims_two');
+SET SESSION AUTHORIZATION regress_claims_router;
+SELECT cell_id FROM claims.get_record('ROUTES', 'victim');
+SELECT count(*) FROM claims.records;
+SELECT left(c, 5) FROM t.call('SELECT * FROM claims.list_leases(3)') c LIMIT 1;
+RESET SESSION AUTHORIZATION;
+-- a role that is gone while its cell is not
+SELECT claims.register_cell(3, 'regress_claims_three');
+BEGIN;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_three;
+REVOKE ALL ON SCHEMA claims FROM regress_claims_three;
+DROP ROLE regress_claims_three;
+SELECT problem, regexp_replace(detail, '\d+\.$', 'N.') FROM claims.check();
+ROLLBACK;
+DELETE FROM claims.cells WHERE cell_id = 3;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_three;
+REVOKE ALL ON SCHEMA claims FROM regress_claims_three;
+DROP ROLE regress_claims_three;
+-- the largest type there can be, at the source id that is excluded
+SELECT claims.add_bucket_type(2147483647, 'LAST');
+SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(t.claim('v', 'LAST', 7), t.claim(repeat(chr(1114111), 1024), 'LAST', 7), t.claim('w', 'ROUTES', 8))));
+SELECT bucket_value FROM claims.list_records(1, 'RAILS_TABLE_ROUTES', source_id_gt => '7');
+SELECT t.clean();
+DELETE FROM claims.bucket_types WHERE id = 2147483647;

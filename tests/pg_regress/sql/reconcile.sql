@@ -1,0 +1,177 @@
+-- reconcile against a service that is this same database, reached through dblink. Leases 41xx.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean(), t.no_leases();
+-- without dblink, and without a server
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$);
+CREATE EXTENSION postgres_fdw;
+CREATE FUNCTION t.server(name text, wrapper text, host text DEFAULT current_setting('unix_socket_directories'), port text DEFAULT current_setting('port')) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER %s OPTIONS (host %L, port %L, dbname %L)', name, wrapper, host, port, current_database());
+END $$;
+SELECT t.server('regress_claims_service', 'postgres_fdw');
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$);
+-- dblink wherever it is
+CREATE SCHEMA "where dblink is";
+CREATE EXTENSION dblink SCHEMA "where dblink is";
+SELECT t.server('Regress Claims'' "Service', 'dblink_fdw'), t.server('regress_claims_unmapped', 'dblink_fdw'), t.server('regress_claims_gone', 'dblink_fdw', '/nowhere', '1');
+CREATE FOREIGN DATA WRAPPER regress_claims_other;
+CREATE SERVER regress_claims_other FOREIGN DATA WRAPPER regress_claims_other;
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_service OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR postgres SERVER "Regress Claims' ""Service" OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_gone OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_other;
+-- what is no server of these wrappers
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'dbname=postgres')$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'postgresql://localhost/postgres')$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, '')$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_other')$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, repeat('x', 1000))$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'REGRESS_CLAIMS_SERVICE')$$);
+-- arguments
+SELECT t.call($$SELECT * FROM claims.reconcile(NULL, 'regress_claims_service')$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, NULL)$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', NULL)$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => NULL)$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => 0)$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => 10001)$$);
+SELECT t.call($$SELECT * FROM claims.reconcile(77, 'regress_claims_service')$$);
+-- no user mapping; no server at the other end: nothing is left open, nothing changed
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_unmapped')$$);
+SELECT claims.track_lease(t.u(4100));
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_gone')$$);
+SELECT "where dblink is".dblink_get_connections(), t.tracked(), t.fences();
+SELECT claims.forget_leases(ARRAY[t.u(4100)]);
+
+-- nothing outstanding
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+-- tracked and outstanding; outstanding only: young; of another cell
+SELECT claims.begin_update(1, t.creates('tracked'), lease_uuid => t.u(4101)), claims.track_lease(t.u(4101));
+SELECT claims.begin_update(1, t.creates('young'), lease_uuid => t.u(4102));
+SELECT claims.begin_update(2, t.creates('other'), lease_uuid => t.u(4103));
+SELECT * FROM claims.reconcile(1, 'Regress Claims'' "Service');
+SELECT t.tracked(), t.fences();
+SELECT * FROM t.state();
+-- stale: fenced by one pass, rolled back by the next
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0');
+SELECT t.fences();
+SELECT * FROM t.state();
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0');
+SELECT * FROM t.state();
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0');
+-- its transaction known to have ended: at once
+BEGIN; SELECT pg_current_xact_id() AS xid \gset
+ROLLBACK;
+SELECT claims.begin_update(1, t.creates('ended'), lease_uuid => t.u(4104), cell_xid => :'xid');
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT * FROM t.state();
+-- pages
+CREATE FUNCTION t.leases_for_pages(first int) RETURNS void LANGUAGE sql AS $$
+    SELECT claims.begin_update(1, t.creates('p' || first + n), lease_uuid => t.u(first + n)) FROM generate_series(1, 9) n;
+    SELECT claims.track_lease(t.u(first + n)) FROM generate_series(1, 5) n $$;
+SELECT t.leases_for_pages(4200);
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0', 2);
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0', 3);
+SELECT t.leases_for_pages(4210);
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0', 1);
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0', 9);
+SELECT t.leases(), t.tracked(), (SELECT count(*) FROM claims.check());
+
+-- tracked only: committed is forgotten; rolled back and unknown are orphans, again and again
+SELECT claims.commit_update(1, claims.begin_update(1, t.creates('done'), lease_uuid => t.u(4300))), claims.track_lease(t.u(4300));
+SELECT claims.rollback_update(1, claims.begin_update(1, t.creates('undone'), lease_uuid => t.u(4301))), claims.track_lease(t.u(4301));
+SELECT claims.track_lease(t.u(4302));
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT t.tracked();
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => 1);
+SELECT claims.forget_leases(ARRAY[t.u(4301), t.u(4302)]);
+
+-- one lease that fails among many: the others are settled
+SELECT t.clean();
+SELECT t.leases_for_pages(4310);
+DELETE FROM claims.claims WHERE bucket_value = 'p4313';
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT t.tracked();
+-- and one that makes the whole call at the service fail
+CREATE FUNCTION t.fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'P0001', MESSAGE = 'not this one'; END $$;
+SELECT claims.begin_update(1, t.creates('fails'), lease_uuid => t.u(4331)), claims.track_lease(t.u(4331));
+SELECT claims.begin_update(1, t.creates('works'), lease_uuid => t.u(4332)), claims.track_lease(t.u(4332));
+CREATE TRIGGER fails BEFORE DELETE ON claims.claim_leases FOR EACH ROW WHEN (OLD.uuid = '00000000-0000-4000-8000-000000004331') EXECUTE FUNCTION t.fails();
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+DROP TRIGGER fails ON claims.claim_leases;
+SELECT t.tracked();
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT t.no_leases(), t.clean();
+
+-- as the application's role, which has no right on dblink, server or tables; not for another cell; a
+-- user mapping of its own does not count
+SELECT claims.begin_update(1, t.creates('app'), lease_uuid => t.u(4340)), claims.track_lease(t.u(4340));
+CREATE USER MAPPING FOR regress_claims_one SERVER regress_claims_service OPTIONS (user 'no such role');
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT t.call($$SELECT * FROM claims.reconcile(2, 'regress_claims_service')$$);
+RESET SESSION AUTHORIZATION;
+DROP USER MAPPING FOR regress_claims_one SERVER regress_claims_service;
+-- a hostile search_path, and a connection of the caller's own that has the server's name
+CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
+CREATE FUNCTION evil.dblink_connect(text, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
+CREATE FUNCTION evil.dblink_send_query(text, text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
+CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
+SELECT format('%L', format('host=%s port=%s dbname=%s user=postgres', current_setting('unix_socket_directories'), current_setting('port'), current_database())) AS conninfo \gset
+SELECT "where dblink is".dblink_connect('regress_claims_service', :conninfo);
+SELECT "where dblink is".dblink_exec('regress_claims_service', 'BEGIN');
+SET search_path = evil, pg_catalog;
+SELECT claims.begin_update(1, t.creates('evil'), lease_uuid => t.u(4341)), claims.track_lease(t.u(4341));
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+RESET search_path;
+SELECT "where dblink is".dblink_exec('regress_claims_service', 'ROLLBACK');
+SELECT claims.lease_outcome(1, t.u(4341));
+SELECT "where dblink is".dblink_get_connections();
+SELECT "where dblink is".dblink_disconnect('regress_claims_service');
+-- the service is asked with settings of its own: dates, schema
+ALTER ROLE postgres SET DateStyle = 'SQL, DMY'; ALTER ROLE postgres SET search_path = evil;
+SELECT claims.begin_update(1, t.creates('dates'), lease_uuid => t.u(4342)), claims.track_lease(t.u(4342));
+SELECT * FROM claims.reconcile(1, 'regress_claims_service', '1 month 2 days 03:04:05.5');
+ALTER ROLE postgres RESET DateStyle; ALTER ROLE postgres RESET search_path;
+-- an error of the service comes as it is, and leaves nothing open
+CREATE ROLE regress_claims_stranger LOGIN;
+ALTER USER MAPPING FOR PUBLIC SERVER regress_claims_service OPTIONS (SET user 'regress_claims_stranger');
+SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$);
+SELECT "where dblink is".dblink_get_connections();
+-- a cancel while the service is silent, too
+ALTER USER MAPPING FOR PUBLIC SERVER regress_claims_service OPTIONS (SET user 'postgres');
+SELECT claims.begin_update(1, t.creates('slow'), lease_uuid => t.u(4343)), claims.track_lease(t.u(4343));
+CREATE FUNCTION t.sleeps() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(20); RETURN OLD; END $$;
+CREATE TRIGGER sleeps BEFORE DELETE ON claims.claim_leases FOR EACH ROW EXECUTE FUNCTION t.sleeps();
+SET statement_timeout = '300ms';
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+RESET statement_timeout;
+SELECT "where dblink is".dblink_get_connections(), t.tracked();
+SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE query LIKE '%settle_leases%' AND pid <> pg_backend_pid();
+DROP TRIGGER sleeps ON claims.claim_leases;
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+-- in a transaction that cannot write, and one that is rolled back
+SELECT claims.begin_update(1, t.creates('back'), lease_uuid => t.u(4344)), claims.track_lease(t.u(4344));
+BEGIN READ ONLY; SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$); ROLLBACK;
+BEGIN; SELECT * FROM claims.reconcile(1, 'regress_claims_service'); ROLLBACK;
+SELECT t.tracked(), claims.lease_outcome(1, t.u(4344));
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT t.tracked();
+-- SERIALIZABLE
+SELECT claims.begin_update(1, t.creates('serializable'), lease_uuid => t.u(4345)), claims.track_lease(t.u(4345));
+BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT * FROM claims.reconcile(1, 'regress_claims_service', '0'); COMMIT;
+SELECT t.tracked(), t.leases();
+-- old fences go on the way
+SELECT t.verdicts(t.listed('11 minutes', 4350, 4351));
+UPDATE claims.lease_fences SET fenced_at = clock_timestamp() - interval '8 days' WHERE lease_uuid = t.u(4350);
+SELECT count(*) FROM claims.reconcile(1, 'regress_claims_service');
+SELECT t.fences();
+
+SET client_min_messages = warning;
+DROP SCHEMA "where dblink is", evil CASCADE;
+DROP EXTENSION postgres_fdw CASCADE;
+DROP FOREIGN DATA WRAPPER regress_claims_other CASCADE;
+DROP ROLE regress_claims_stranger;
+RESET client_min_messages;
+SELECT t.no_leases(), t.clean();

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed
+# and the network between them goes away. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long.
+. "$(dirname "$0")/common.bash"
+. "$(dirname "$0")/cells.bash"
+
+seconds=${CAMPAIGN_SECONDS:-30}
+(cd "$CLAIMS_ROOT" && cargo build --quiet --release -p claims-harness --bin campaign </dev/null)
+start_cells -c deadlock_timeout=20ms
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  proxy=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
+  ! port_is_free "$proxy" || break
+done
+for cell in cell1 cell2; do at $cell "ALTER SERVER service OPTIONS (SET port '$proxy', SET connect_timeout '2')"; done
+
+CAMPAIGN_SHARED=${CLUSTER_DIR[shared]}:${CLUSTER_PORT[shared]} \
+CAMPAIGN_CELL1=${CLUSTER_DIR[cell1]}:${CLUSTER_PORT[cell1]} CAMPAIGN_CELL2=${CLUSTER_DIR[cell2]}:${CLUSTER_PORT[cell2]} \
+CAMPAIGN_PASSWORD=$CELLS_PASSWORD CAMPAIGN_PROXY=$proxy CAMPAIGN_CUT=$CLAIMS_TMP/cut CAMPAIGN_OVER=$CLAIMS_TMP/over \
+  "$CLAIMS_TARGET/release/campaign" &
+campaign=$!
+
+# A backend of the applications or of recovery: the postmaster then starts everything anew.
+kill_backend() {
+  local pid
+  pid=$(at "$1" "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1" 2>/dev/null) || true
+  [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
+}
+clusters=(shared cell1 cell2)
+disturbed=0
+end=$((SECONDS + seconds))
+while [ $SECONDS -lt $end ] && kill -0 $campaign 2>/dev/null; do
+  sleep "$((RANDOM % 2)).$((RANDOM % 10))"
+  cluster=${clusters[RANDOM % 3]}
+  # each kind once, then at random
+  case $((disturbed < 6 ? disturbed : RANDOM % 6)) in
+    0 | 1) crash "$cluster"; sleep "0.$((RANDOM % 10))"; resume "$cluster" ;;
+    2) kill_backend "$cluster" ;;
+    3) kill_backend "$cluster"; kill_backend "${clusters[RANDOM % 3]}" ;;
+    4) echo close >"$CLAIMS_TMP/cut"; sleep "1.$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
+    5) echo hold >"$CLAIMS_TMP/cut"; sleep "$((RANDOM % 3)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
+  esac
+  disturbed=$((disturbed + 1))
+done
+echo "disturbed $disturbed times"
+for cluster in "${clusters[@]}"; do
+  for _ in $(seq 1 200); do at "$cluster" 'SELECT 1' >/dev/null 2>&1 && break; sleep 0.1; done
+done
+touch "$CLAIMS_TMP/over"
+wait $campaign

@@ -1,0 +1,151 @@
+# Three clusters: `shared` keeps the claims, `cell1` and `cell2` are cells with data of their own. Sourced after common.bash.
+#
+#   start_cells                       starts them; what follows leads to the extension's own database in each
+#   at shared 'SELECT …'              as the superuser;  as_cell 1 '…' at the service as that cell
+#   open NAME cell1; tell NAME '…'    a session of the cell's application that stays open, and what it answers
+#   crash cell1; resume cell1         kill -9 of every process, and the start after it
+#   reconcile 1 [STALE_AFTER]         one pass of recovery, as the application's role
+#   agree WHAT                        claims and saved rows are the same, nothing is left over
+
+# start_cells [-c setting=value]...: what is committed survives a crash of the processes, but not of the machine.
+start_cells() {
+  local number
+  CELLS_PASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
+  start_cluster shared --fast -c synchronous_commit=on -c log_min_messages=panic "$@"
+  at shared "CREATE EXTENSION claims"
+  for number in 1 2; do
+    at shared "CREATE ROLE cell$number LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell($number, 'cell$number', 'cell $number')" >/dev/null
+  done
+  for number in 1 2; do
+    start_cluster "cell$number" --fast -c synchronous_commit=on -c log_min_messages=panic "$@"
+    # In cell 2 the extension's owner is no superuser: as the guide has it.
+    at "cell$number" "
+      CREATE ROLE claims_owner NOLOGIN SUPERUSER; CREATE ROLE app LOGIN; CREATE EXTENSION dblink;
+      $([ $number = 1 ] || echo 'SET ROLE claims_owner;') CREATE EXTENSION claims; RESET ROLE;
+      ALTER ROLE claims_owner NOSUPERUSER;
+      SELECT claims.register_cell($number, 'app');
+      CREATE SERVER service FOREIGN DATA WRAPPER dblink_fdw
+        OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[shared]}', dbname 'postgres', connect_timeout '5');
+      GRANT USAGE ON FOREIGN SERVER service TO claims_owner;
+      CREATE USER MAPPING FOR $([ $number = 1 ] && echo postgres || echo claims_owner)
+        SERVER service OPTIONS (user 'cell$number', password '$CELLS_PASSWORD');
+      CREATE TABLE routes (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE CHECK (name <> 'forbidden'));
+      GRANT SELECT, INSERT, UPDATE, DELETE ON routes TO app" >/dev/null
+  done
+  trap 'for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+}
+
+at() { ( use_cluster "$1"; sql "$2" ) }
+as_cell() { ( use_cluster shared; export PGUSER=cell$1; sql "$2" ) }
+as_app() { ( use_cluster "cell$1"; export PGUSER=app; sql "$2" ) }
+# The SQLSTATE that a statement ends with.
+state_at() { ( use_cluster "$1"; sqlstate "$2" ) }
+state_as_cell() { ( use_cluster shared; export PGUSER=cell$1; sqlstate "$2" ) }
+state_as_app() { ( use_cluster "cell$1"; export PGUSER=app; sqlstate "$2" ) }
+
+# --- sessions -------------------------------------------------------------------------------------------------------
+
+declare -A SESSION_PID=() SESSION_IN=() SESSION_OUT=()
+
+# open NAME CLUSTER [ROLE]
+open() {
+  local in=$CLAIMS_TMP/session.$1.in fd
+  [ -z "${SESSION_PID[$1]:-}" ] || close "$1"
+  rm -f "$in"; mkfifo "$in"; : >"$CLAIMS_TMP/session.$1.out"
+  SESSION_OUT[$1]=$CLAIMS_TMP/session.$1.out
+  ( leave_sessions; use_cluster "$2"; PGUSER=${3:-app} exec psql -XqAt -v VERBOSITY=sqlstate <"$in" >"${SESSION_OUT[$1]}" 2>&1 ) &
+  SESSION_PID[$1]=$!
+  exec {fd}>"$in"
+  SESSION_IN[$1]=$fd
+}
+
+# In a subshell that starts something: a session ends when nobody holds the other end of its input any more.
+leave_sessions() { local fd; for fd in "${SESSION_IN[@]}"; do exec {fd}>&-; done; }
+
+# send NAME SQL: without waiting; answer NAME: what it has answered since, in one line.
+send() {
+  SESSION_MARK=$(wc -l <"${SESSION_OUT[$1]}")
+  printf '%s\n;\\echo done\n' "$2" >&"${SESSION_IN[$1]}"
+}
+answer() {
+  local text _
+  for _ in $(seq 1 1000); do
+    text=$(tail -n +$((SESSION_MARK + 1)) "${SESSION_OUT[$1]}")
+    case $text in *done) sed '/^$/d' <<<"${text%done}" | tr '\n' ' ' | sed 's/ *$//'; return ;; esac
+    sleep 0.01
+  done
+  echo 'no answer'
+}
+tell() { send "$1" "$2"; answer "$1"; }
+
+close() {
+  local fd=${SESSION_IN[$1]}
+  exec {fd}>&-
+  wait "${SESSION_PID[$1]}" 2>/dev/null || true
+  unset "SESSION_PID[$1]" "SESSION_IN[$1]" "SESSION_OUT[$1]"
+}
+
+# --- clusters that stop and start -----------------------------------------------------------------------------------
+
+# halt NAME [MODE]: an orderly stop. The directory and the port stay.
+halt() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/data" -m "${2:-fast}" -w stop >/dev/null 2>&1); }
+
+# crash NAME: SIGKILL for the postmaster and all that it started.
+crash() {
+  local postmaster pids pid _
+  postmaster=$(head -1 "${CLUSTER_DIR[$1]}/data/postmaster.pid")
+  # Processes that end meanwhile make grep complain.
+  pids="$postmaster $( (grep -lE "^PPid:[[:space:]]+$postmaster\$" /proc/[0-9]*/status 2>/dev/null || true) | tr -dc '0-9\n' | tr '\n' ' ')"
+  # shellcheck disable=SC2086
+  kill -9 $pids 2>/dev/null || true
+  for pid in $pids; do
+    for _ in $(seq 1 500); do readlink "/proc/$pid/exe" >/dev/null || break; sleep 0.01; done
+  done
+  # They name a process that is dead, but perhaps not yet buried: the next one would wait for that.
+  rm -f "${CLUSTER_DIR[$1]}/data/postmaster.pid" "${CLUSTER_DIR[$1]}/.s.PGSQL.${CLUSTER_PORT[$1]}"*
+}
+
+resume() {
+  local dir=${CLUSTER_DIR[$1]} _
+  for _ in $(seq 1 50); do
+    (leave_sessions; cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p ${CLUSTER_PORT[$1]}" -w \
+      -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-) && return
+    sleep 0.1
+  done
+  as_server tail -20 "$dir/log" >&2
+  die "cluster $1 does not start again"
+}
+
+# --- the protocol ---------------------------------------------------------------------------------------------------
+
+# begin CELL LEASE NAME [XID]: at the service, a claim to create.
+begin() { as_cell "$1" "SELECT claims.begin_update($1, '[$(claim "$3")]', lease_uuid => '$(lease "$2")', cell_xid => $([ -z "${4:-}" ] && echo NULL || echo "'$4'"))" >/dev/null; }
+commit() { as_cell "$1" "SELECT claims.commit_update($1, '$(lease "$2")')"; }
+outcome() { as_cell "$1" "SELECT coalesce(claims.lease_outcome($1, '$(lease "$2")'), 'unknown')"; }
+track() { printf "SELECT claims.track_lease('%s');" "$(lease "$1")"; }
+forget() { printf "SELECT claims.forget_leases(ARRAY['%s'::uuid]);" "$(lease "$1")"; }
+
+# save CELL LEASE NAME: the whole protocol up to the local COMMIT, in one go.
+save() {
+  begin "$1" "$2" "$3"
+  as_app "$1" "BEGIN; INSERT INTO routes (name) VALUES ('$3'); $(track "$2") COMMIT" >/dev/null
+}
+
+# reconcile CELL [STALE_AFTER] [PAGE]: processed|committed|rolled_back|pending|orphaned
+reconcile() { as_app "$1" "SELECT * FROM claims.reconcile($1, 'service', '${2:-10 minutes}', ${3:-100})" 2>>"$CLAIMS_TMP/warnings"; }
+
+saved() { at "cell$1" "SELECT coalesce(string_agg(name, ' ' ORDER BY name COLLATE \"C\"), '-') FROM routes"; }
+claimed() { at shared "SELECT coalesce(string_agg(bucket_value || CASE status WHEN 1 THEN '' ELSE '*' END, ' ' ORDER BY bucket_value), '-') FROM claims.claims WHERE creator_id = $1"; }
+tracked() { at "cell$1" "SELECT coalesce(string_agg(ltrim(right(uuid::text, 12), '0'), ' ' ORDER BY uuid), '-') FROM claims.cells_outstanding_leases"; }
+fences() { at "cell$1" "SELECT count(*) FROM claims.lease_fences"; }
+
+agree() {
+  local number
+  for number in 1 2; do
+    expect "$1: cell $number has what it claims, no more, no less" "$(saved $number)" "$(claimed $number)"
+    expect "$1: cell $number tracks nothing any more" "$(tracked $number)" -
+  done
+  expect "$1: no name is in both cells" "$(comm -12 <(saved 1 | tr ' ' '\n' | grep -v '^-$' | sort) <(saved 2 | tr ' ' '\n' | grep -v '^-$' | sort))" ''
+  expect "$1: no lease is outstanding" "$(at shared 'SELECT count(*) FROM claims.claim_leases')" 0
+  expect "$1: check" "$(at shared 'SELECT count(*) FROM claims.check()')" 0
+}
