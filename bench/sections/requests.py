@@ -11,7 +11,7 @@ from lib import CONNECTIONS, HERE, QUICK, Section, Session, median, pgbench, psq
 
 # A flush to disk would take most of the time and hide what is looked for.
 OPTIONS = "-c synchronous_commit=off -c claims.notify_requests=off"
-JOBS = 2_000 if QUICK else 20_000
+JOBS = 2_000 if QUICK else 5_000
 HISTORY = 20_000 if QUICK else 1_000_000
 BLOCKED = 10_000 if QUICK else 100_000
 PASSING = 20_000 if QUICK else 200_000

@@ -49,9 +49,9 @@ SELECT claims.release_expiring('service', 'one');
 
 -- the clock goes on inside of a transaction; what has expired is not revived, by nobody
 BEGIN;
-SELECT key, token FROM claims.acquire_expiring('service', 'four', '20 ms');
+SELECT key, token FROM claims.acquire_expiring('service', 'four', '500 ms');
 SELECT key FROM claims.held_expiring('service', 'four');
-SELECT pg_sleep(0.03);
+SELECT pg_sleep(0.6);
 SELECT key FROM claims.held_expiring('service', 'four');
 SELECT key FROM claims.renew_expiring('service', 'four', '60 s');
 SELECT claims.release_expiring('service', 'four');
@@ -62,9 +62,9 @@ COMMIT;
 -- never-held ones first, then by oldest expiry
 SELECT claims.remove_expiring('service', '{a,b,c}');
 SELECT claims.add_expiring('service', '{e1,e2,e3}');
-SELECT key FROM claims.acquire_expiring('service', 'one', '3 ms', 1);
-SELECT key FROM claims.acquire_expiring('service', 'one', '2 ms', 1);
-SELECT pg_sleep(0.01);
+SELECT key FROM claims.acquire_expiring('service', 'one', '900 ms', 1);
+SELECT key FROM claims.acquire_expiring('service', 'one', '100 ms', 1);
+SELECT pg_sleep(1);
 SELECT claims.add_expiring('service', '{a9}');
 SELECT key FROM claims.acquire_expiring('service', 'two', '60 s', 1);
 SELECT key FROM claims.acquire_expiring('service', 'two', '60 s', 1);
@@ -97,9 +97,9 @@ SELECT t.call('SELECT claims.assert_held(''service'', ''unknown'', 1)');
 SELECT t.call('SELECT claims.assert_held(''nothing'', ''e1'', 1)');
 SELECT claims.release_expiring('service', 'one', '{e1}');
 SELECT t.state_of(format('SELECT claims.assert_held(''service'', ''e1'', %s)', :token));
-SELECT token AS token FROM claims.acquire_expiring('service', 'one', '10 ms') \gset
+SELECT token AS token FROM claims.acquire_expiring('service', 'one', '500 ms') \gset
 SELECT claims.assert_held('service', 'e1', :token);
-SELECT pg_sleep(0.02);
+SELECT pg_sleep(0.6);
 SELECT t.state_of(format('SELECT claims.assert_held(''service'', ''e1'', %s)', :token));
 
 -- renewals are HOT

@@ -36,18 +36,18 @@ SELECT t.requests('q');
 DELETE FROM claims.requests;
 ALTER TABLE claims.requests ALTER id RESTART;
 SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('a', 'update'), ('b', 'update')) v(e, r);
-SELECT t.take('q', 1, hold => '10 ms');
+SELECT t.take('q', 1, hold => '500 ms');
 SELECT t.take('q', 1, hold => '1 min');
-SELECT pg_sleep(0.02);
+SELECT pg_sleep(0.6);
 SELECT t.call('SELECT claims.settle_requests(t.u(1))');
 SELECT t.call('SELECT claims.extend_requests(t.u(1), ''1 min'')');
 SELECT t.requests('q');
 -- it counts as new; the next take has one attempt more
-SELECT t.take('q', 2, hold => '10 ms');
+SELECT t.take('q', 2, hold => '500 ms');
 SELECT t.requests('q');
 -- taken over: the first process has only what it still holds
 SELECT claims.settle_requests(t.u(1));
-SELECT pg_sleep(0.02);
+SELECT pg_sleep(0.6);
 -- an expired one comes in its place among the new ones, and not before after_id
 SELECT claims.enqueue_request('q', 'z', 'update');
 SELECT t.take('q', 3, 1);
@@ -71,10 +71,10 @@ SELECT t.requests('q');
 DELETE FROM claims.requests;
 ALTER TABLE claims.requests ALTER id RESTART;
 SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('a', 'create'), ('a', 'update'), ('b', 'update')) v(e, r);
-SELECT t.take('q', 1, hold => '10 ms');
-SELECT t.take('q', 1, hold => '10 ms');
+SELECT t.take('q', 1, hold => '500 ms');
+SELECT t.take('q', 1, hold => '500 ms');
 SELECT claims.enqueue_request('q', 'b', 'update');
-SELECT pg_sleep(0.02);
+SELECT pg_sleep(0.6);
 SELECT t.take('q', 2, hold => '1 min');
 SELECT t.take('q', 2, hold => '1 min');
 SELECT t.take('q', 2, hold => '1 min');
