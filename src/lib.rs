@@ -59,6 +59,7 @@ extension_sql_file!(
         capture::declare::require_owner,
         capture::declare::change_capture_triggers,
         capture::automatic::require_service,
+        capture::automatic::require_cell,
         capture::send::pending_batch,
         capture::send::begin_pending,
         capture::send::finish

@@ -277,19 +277,21 @@ CREATE FUNCTION claims.automatic(cell_id bigint, service text) RETURNS void
 AS $$
 #variable_conflict use_variable
 BEGIN
-    PERFORM claims.require_admin();
     IF (cell_id IS NULL) <> (service IS NULL) THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'cell_id and service must be given both, or be both null',
             HINT = 'automatic(NULL, NULL) turns automatic mode off.';
+    END IF;
+    -- Both for the cell that it is on for, and for the one that it will be on for.
+    IF EXISTS (SELECT FROM claims.automatic_service a JOIN claims.cells c ON c.cell_id = a.cell_id) THEN
+        PERFORM claims.require_cell(a.cell_id) FROM claims.automatic_service a;
+    ELSIF EXISTS (SELECT FROM claims.automatic_service) THEN
+        PERFORM claims.require_admin();
     END IF;
     IF cell_id IS NULL THEN
         DELETE FROM claims.automatic_service;
         RETURN;
     END IF;
-    IF EXISTS (SELECT FROM claims.cells) AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = automatic.cell_id) THEN
-        RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('cell %s is not registered', cell_id),
-            HINT = 'Register it with claims.register_cell().';
-    END IF;
+    PERFORM claims.require_cell(cell_id);
     PERFORM claims.require_service(service);
     INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES (cell_id, service)
         ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service;
@@ -297,7 +299,7 @@ END $$;
 
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('claim_attribute', 'cell'), ('declare_attribute', 'cell'), ('spell_out_condition', 'cell'), ('unclaim_attribute', 'cell'),
-    ('pending_batch', 'cell'), ('begin_pending', 'cell'), ('finish', 'cell');
+    ('pending_batch', 'cell'), ('begin_pending', 'cell'), ('finish', 'cell'), ('automatic', 'cell');
 
 COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text) IS
     'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out); condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
@@ -312,7 +314,7 @@ COMMENT ON FUNCTION claims.begin_pending(bigint, text) IS
 COMMENT ON FUNCTION claims.finish(bigint, text, uuid) IS
     'In a cell, after the local COMMIT: commits a tracked lease at the service and forgets it here. true: this call committed it; false: it had been committed before. 55000 before the local COMMIT, and for a lease that is not tracked. What it leaves undone, recovery does. Locks the tracked row here, and what commit_update locks there.';
 COMMENT ON FUNCTION claims.automatic(bigint, text) IS
-    'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. Administrators only. Locks the one row that says so.';
+    'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. For who may act for the cell. Locks the one row that says so.';
 COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS 'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
 COMMENT ON FUNCTION claims.add_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
 COMMENT ON FUNCTION claims.drop_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
@@ -325,6 +327,7 @@ COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of clai
 COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';
 COMMENT ON FUNCTION claims.send_automatically() IS 'Internal: deferred trigger that sends the pending batch in automatic mode.';
 COMMENT ON FUNCTION claims.require_owner(text, oid) IS 'Internal: raises 42501 unless the caller has the privileges of a table''s owner.';
+COMMENT ON FUNCTION claims.require_cell(bigint) IS 'Internal: raises 42501 unless the caller may act for a cell.';
 COMMENT ON FUNCTION claims.require_service(text) IS 'Internal: raises 42704 unless a foreign server is one that leads to a Postgres database.';
 COMMENT ON TRIGGER announce_change ON claims.claimed_attributes IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.automatic_service IS 'Sessions cache this table.';
