@@ -49,12 +49,13 @@ extension_sql_file!(
         verify::whole::verify
     ]
 );
+extension_sql_file!("../sql/install/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(
-    "../sql/install/capture.sql",
-    name = "capture",
+    "../sql/install/declare.sql",
+    name = "declare",
     requires = [
         "admin",
-        "cell",
+        "capture",
         capture::declare::spell_out_condition,
         capture::declare::require_owner,
         capture::declare::change_capture_triggers,
@@ -68,7 +69,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "capture", "verify"],
+    requires = ["admin", "check", "cell", "declare", "verify"],
     finalize
 );
 
