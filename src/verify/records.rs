@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use claims_model::batch::expected_records;
 use claims_model::types::UNSPECIFIED;
 use claims_model::verify::{self as rules, Discrepancy, Outcome};
-use claims_model::{Bucket, Claim, Types};
+use claims_model::{BadInput, Bucket, Claim, Problem, Types};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -78,7 +78,7 @@ fn verify_records(
         let (source_type, _) = self::source_type(&source_type, types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         let mut tokens = expected.tokens();
-        let expected = expected_records(&mut tokens, "expected", types, MAX_RECORDS)?;
+        let expected = expected_records(&mut tokens, "expected", types, MAX_RECORDS).map_err(too_many)?;
         let only = extra_uuids.map(|uuids| uuids.into_iter().flatten().map(from_pg_uuid).collect::<HashSet<_>>());
         let part = Part { cell_id, source_type, range: &range };
         let mut findings = find(connection, &part, &expected, only.as_ref(), recent)?;
@@ -88,6 +88,14 @@ fn verify_records(
         findings.iter().map(|finding| answer(finding, types)).collect::<Result<Vec<_>, ClaimsError>>()
     })?;
     Ok(TableIterator::new(answers))
+}
+
+/// The limit of a batch can be raised; this one cannot, and does not need to be: a range can be narrowed.
+fn too_many(bad: BadInput) -> ClaimsError {
+    match bad.problem {
+        Problem::TooManyRecords { limit, .. } => VerificationError::RangeTooLarge { limit }.into(),
+        _ => bad.into(),
+    }
 }
 
 /// Compares, and returns what differs, in the order of the buckets: the order of all locks.

@@ -13,10 +13,10 @@ use crate::store::expected::{self, Attribute, Hold};
 pub struct Rows {
     /// Rows that call for a bucket, found by the bucket.
     callers: HashMap<(String, String), Called>,
-    /// What rows call for that were looked up by their key.
-    seen: Vec<Called>,
-    /// What the rows call for that the claims name as their sources.
-    sources: Vec<Called>,
+    /// What rows call for that were looked up by their key, by source id.
+    seen: HashMap<String, Vec<Called>>,
+    /// What the rows call for that the claims name as their sources, by source id.
+    sources: HashMap<String, Vec<Called>>,
 }
 
 impl Rows {
@@ -58,7 +58,7 @@ impl Rows {
             keys.sort_unstable();
             keys.dedup();
             let rows = attribute.with_keys(connection, &keys, hold);
-            self.seen.extend(rows.into_iter().filter_map(|row| called(&attribute, row)));
+            keep(&mut self.seen, rows.into_iter().filter_map(|row| called(&attribute, row)));
         }
     }
 
@@ -74,14 +74,14 @@ impl Rows {
         for (source_type, keys) in keys {
             for attribute in expected::of_source(connection, &source_type).into_iter().map(Rc::new) {
                 let rows = attribute.with_keys(connection, &keys, Hold::No);
-                self.sources.extend(rows.into_iter().filter_map(|row| called(&attribute, row)));
+                keep(&mut self.sources, rows.into_iter().filter_map(|row| called(&attribute, row)));
             }
         }
     }
 
     /// Whether the row was there on the second look, and called for the same.
     pub fn is_seen(&self, called: &Called) -> bool {
-        self.seen.iter().any(|seen| seen.is_as(called))
+        self.seen.get(&called.source_id).is_some_and(|seen| seen.iter().any(|seen| seen.is_as(called)))
     }
 
     /// Whether the row is there and calls for the same, though it could not be held.
@@ -94,12 +94,16 @@ impl Rows {
     /// Whether the row that the claim names as its source is another one, and calls for the same bucket.
     pub fn has_rival(&self, report: &Report, called: &Called) -> bool {
         let Some((source_type, source_id)) = &report.source else { return false };
-        self.sources.iter().any(|there| {
-            there.bucket_type() == report.bucket_type
+        let is_another = (source_type, source_id) != (&called.attribute().source_type, &called.source_id);
+        let calls = |there: &Called| {
+            there.attribute().source_type == *source_type
+                && there.bucket_type() == report.bucket_type
                 && there.value == report.bucket_value
-                && (&there.attribute().source_type, &there.source_id) == (source_type, source_id)
-                && (&there.attribute().source_type, &there.source_id)
-                    != (&called.attribute().source_type, &called.source_id)
-        })
+        };
+        is_another && self.sources.get(source_id).is_some_and(|rows| rows.iter().any(calls))
     }
+}
+
+fn keep(rows: &mut HashMap<String, Vec<Called>>, more: impl Iterator<Item = Called>) {
+    more.for_each(|called| rows.entry(called.source_id.clone()).or_default().push(called));
 }
