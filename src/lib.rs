@@ -52,16 +52,18 @@ extension_sql_file!(
         verify::whole::verify
     ]
 );
+extension_sql_file!("../sql/install/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(
-    "../sql/install/capture.sql",
-    name = "capture",
+    "../sql/install/declare.sql",
+    name = "declare",
     requires = [
         "admin",
-        "cell",
+        "capture",
         capture::declare::spell_out_condition,
         capture::declare::require_owner,
         capture::declare::change_capture_triggers,
         capture::automatic::require_service,
+        capture::automatic::require_cell,
         capture::send::pending_batch,
         capture::send::begin_pending,
         capture::send::finish
@@ -71,7 +73,7 @@ extension_sql_file!("../sql/install/grant_worker.sql", name = "grant_worker", re
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "capture", "verify", "expiring", "requests"],
+    requires = ["admin", "check", "cell", "declare", "verify", "expiring", "requests"],
     finalize
 );
 

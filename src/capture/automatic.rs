@@ -14,7 +14,7 @@ use crate::cell::service;
 use crate::error::{ClaimsError, raise};
 use crate::pg::spi::{self, Connection};
 use crate::pg::trigger::RowChange;
-use crate::store::capture;
+use crate::store::{capture, catalog};
 
 /// Called when something was captured.
 pub fn see_to_sending(connection: &Connection) {
@@ -31,6 +31,17 @@ fn require_service(service: Option<String>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
         let service = access::given(service, "service")?;
         service::must_be_one(connection, &service)
+    })
+    .map_err(ErrorReport::from)
+}
+
+/// For SQL functions: raises unless the caller may act for a cell.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_cell(cell_id: Option<i64>) -> Result<(), ErrorReport> {
+    spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        access::act_here_for(&catalog::current(connection), cell_id)
     })
     .map_err(ErrorReport::from)
 }

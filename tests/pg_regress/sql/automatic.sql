@@ -20,14 +20,28 @@ CREATE FUNCTION t.sent() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER SET se
         || CASE WHEN EXISTS (SELECT FROM claims.cells_outstanding_leases o WHERE o.uuid = l.uuid) THEN ', tracked' ELSE ', lost' END
       FROM claims.claim_leases l WHERE creator_id = 1 ORDER BY uuid $$;
 CREATE FUNCTION t.settle() RETURNS text LANGUAGE sql AS $$ SELECT r::text FROM claims.reconcile(1, 'regress_claims_auto') r $$;
-\echo -- arguments; administrators only
+\echo -- arguments; who may act for the cell
 SELECT t.call($$SELECT claims.automatic(1, NULL)$$);
 SELECT t.call($$SELECT claims.automatic(NULL, 'regress_claims_auto')$$);
 SELECT t.call($$SELECT claims.automatic(77, 'regress_claims_auto')$$);
 SELECT t.call($$SELECT claims.automatic(1, 'host=localhost')$$);
+SET ROLE regress_claims_nobody;
+SELECT t.call($$SELECT claims.automatic(1, 'regress_claims_auto')$$);
+SET ROLE regress_claims_two;
+SELECT t.call($$SELECT claims.automatic(1, 'regress_claims_auto')$$);
+SELECT claims.automatic(2, 'regress_claims_auto');
 SET ROLE regress_claims_one;
 SELECT t.call($$SELECT claims.automatic(1, 'regress_claims_auto')$$);
+SELECT t.call($$SELECT claims.automatic(NULL, NULL)$$);
+SET ROLE regress_claims_two;
+SELECT claims.automatic(NULL, NULL);
+SET ROLE regress_claims_one;
+SELECT claims.automatic(1, 'regress_claims_auto'), claims.automatic(NULL, NULL);
 RESET ROLE;
+-- what is on for a cell that nobody registered, an administrator turns off
+INSERT INTO claims.automatic_service (cell_id, service) VALUES (77, 'x');
+SET ROLE regress_claims_one; SELECT t.call($$SELECT claims.automatic(NULL, NULL)$$); RESET ROLE;
+SELECT claims.automatic(NULL, NULL); SELECT count(*) FROM claims.automatic_service;
 -- not on yet
 INSERT INTO app.routes VALUES (90, 'before', 1); DELETE FROM app.routes; SELECT * FROM t.sent();
 SELECT claims.automatic(1, 'regress_claims_auto');

@@ -1,0 +1,192 @@
+-- Declaring what is captured, and automatic mode; comments and audiences of everything to do with claimed columns.
+
+-- What claim_attribute does once the condition is spelled out. The caller may call it, too: it trusts nothing.
+CREATE FUNCTION claims.declare_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
+                                         subject_key name, source_type text, source_key name, condition text)
+    RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    claimed pg_class%ROWTYPE;
+    argument record;
+    column_type oid;
+    key_number smallint;
+BEGIN
+    FOR argument IN SELECT * FROM (VALUES ('table_name', table_name::text), ('attribute', attribute), ('bucket_type', bucket_type),
+            ('subject_type', subject_type), ('subject_key', subject_key), ('source_type', source_type)) AS given (name, value)
+    LOOP
+        IF argument.value IS NULL THEN
+            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s must not be null', argument.name), HINT = 'Give a value.';
+        END IF;
+    END LOOP;
+    SELECT c.* INTO claimed FROM pg_class c WHERE c.oid = table_name;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('table %s does not exist', table_name), HINT = 'Name a table of this database.';
+    END IF;
+    PERFORM claims.require_owner(table_name::text, claimed.relowner);
+    IF claimed.relkind NOT IN ('r', 'p') OR claimed.relpersistence = 't' OR claimed.relispartition
+       OR claimed.relnamespace IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace, 'claims'::regnamespace)
+       OR EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = table_name OR i.inhparent = table_name AND claimed.relkind = 'r')
+    THEN
+        RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('columns of "%s" cannot be claimed', table_name),
+            DETAIL = 'It is no permanent table, or a partition, or part of an inheritance tree, or belongs to the system.',
+            HINT = 'Claim columns of ordinary tables and of partitioned ones.';
+    END IF;
+    -- First, since it locks the table: from here on no column changes.
+    PERFORM claims.change_capture_triggers(table_name, true);
+    IF source_key IS NULL THEN
+        SELECT a.attname INTO source_key FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+         WHERE i.indrelid = table_name AND i.indisprimary AND i.indnkeyatts = 1;
+        IF source_key IS NULL THEN
+            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('table "%s" has no primary key of one column', table_name),
+                DETAIL = 'source_key is the primary key where it is left out.', HINT = 'Name the column as source_key.';
+        END IF;
+    END IF;
+    FOR argument IN SELECT * FROM (VALUES ('attribute', attribute), ('subject_key', subject_key), ('source_key', source_key)) AS given (name, value)
+    LOOP
+        SELECT a.atttypid, a.attnum INTO column_type, key_number FROM pg_attribute a
+         WHERE a.attrelid = table_name AND a.attname = argument.value AND a.attnum > 0 AND NOT a.attisdropped;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" of table "%s" does not exist', argument.value, table_name),
+                DETAIL = format('It was given as %s.', argument.name), HINT = 'Name a column of the table.';
+        END IF;
+        LOOP
+            EXIT WHEN argument.name = 'attribute' OR column_type IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype);
+            SELECT y.typbasetype INTO column_type FROM pg_type y WHERE y.oid = column_type AND y.typtype = 'd';
+            IF NOT FOUND THEN
+                RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('column "%s" of table "%s" is no integer', argument.value, table_name),
+                    DETAIL = format('It was given as %s.', argument.name), HINT = 'Subjects and sources have smallint, integer or bigint keys.';
+            END IF;
+        END LOOP;
+    END LOOP;
+    FOR argument IN
+        SELECT given.* FROM (VALUES ('bucket', bucket_type), ('subject', subject_type), ('source', source_type)) AS given (name, value)
+         WHERE given.value = 'UNSPECIFIED' OR NOT EXISTS (
+             SELECT FROM claims.bucket_types y WHERE given.name = 'bucket' AND y.name = given.value
+             UNION ALL SELECT FROM claims.subject_types y WHERE given.name = 'subject' AND y.name = given.value
+             UNION ALL SELECT FROM claims.source_types y WHERE given.name = 'source' AND y.name = given.value)
+    LOOP
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s_type names an unknown %s type', argument.name, argument.name),
+            DETAIL = format('There is no %s type "%s" that a claim can have.', argument.name, left(argument.value, 64)),
+            HINT = format('Types are added with claims.add_%s_type(), here and at the service.', argument.name);
+    END LOOP;
+    SELECT a.atttypid INTO column_type FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = attribute;
+    IF NOT claims.has_fixed_text(column_type) THEN
+        RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('type %s of column "%s" cannot be claimed', format_type(column_type, NULL), attribute),
+            DETAIL = 'How its values look as text depends on settings of the session.',
+            HINT = 'Claim a generated column of type text.';
+    END IF;
+    IF condition IS NOT NULL THEN
+        condition := claims.spell_out_condition(table_name, condition, true);
+    END IF;
+    INSERT INTO claims.claimed_attributes AS a (table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition)
+        VALUES (table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition)
+        ON CONFLICT ON CONSTRAINT claimed_attributes_pkey DO UPDATE
+        SET bucket_type = excluded.bucket_type, subject_type = excluded.subject_type, subject_key = excluded.subject_key,
+            source_type = excluded.source_type, source_key = excluded.source_key, condition = excluded.condition;
+    SELECT a.attnum INTO key_number FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = attribute;
+    IF NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = table_name AND i.indisunique AND i.indisvalid
+                    AND i.indnkeyatts = 1 AND i.indkey[0] = key_number AND i.indexprs IS NULL) THEN
+        RAISE WARNING USING MESSAGE = format('column "%s" of table "%s" has no unique index', attribute, table_name),
+            DETAIL = 'Where two rows of this database have one value, the claim goes with the first of them that goes.',
+            HINT = 'Have Postgres keep the values unique in this database; claims keeps them unique between databases.';
+    END IF;
+END $$;
+
+-- With the caller's search_path and rights, as far as names in the condition are concerned; nothing is left to it else.
+CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
+                                       subject_key name, source_type text, source_key name DEFAULT NULL,
+                                       condition text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE sql
+    BEGIN ATOMIC
+        SELECT claims.declare_attribute(table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key,
+                                        claims.spell_out_condition(table_name, condition, false));
+    END;
+
+CREATE FUNCTION claims.unclaim_attribute(table_name regclass, attribute name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    owner oid;
+BEGIN
+    IF table_name IS NULL OR attribute IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'table_name and attribute must not be null', HINT = 'Give both.';
+    END IF;
+    SELECT c.relowner INTO owner FROM pg_class c WHERE c.oid = table_name;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('table %s does not exist', table_name), HINT = 'Name a table of this database.';
+    END IF;
+    PERFORM claims.require_owner(table_name::text, owner);
+    DELETE FROM claims.claimed_attributes a WHERE a.table_name = unclaim_attribute.table_name AND a.attribute = unclaim_attribute.attribute;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('column "%s" of table "%s" is not claimed', attribute, table_name),
+            HINT = 'claims.claimed_attributes lists the columns that are.';
+    END IF;
+    IF NOT EXISTS (SELECT FROM claims.claimed_attributes a WHERE a.table_name = unclaim_attribute.table_name) THEN
+        PERFORM claims.change_capture_triggers(table_name, false);
+    END IF;
+END $$;
+
+CREATE FUNCTION claims.automatic(cell_id bigint, service text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    IF (cell_id IS NULL) <> (service IS NULL) THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'cell_id and service must be given both, or be both null',
+            HINT = 'automatic(NULL, NULL) turns automatic mode off.';
+    END IF;
+    -- Both for the cell that it is on for, and for the one that it will be on for.
+    IF EXISTS (SELECT FROM claims.automatic_service a JOIN claims.cells c ON c.cell_id = a.cell_id) THEN
+        PERFORM claims.require_cell(a.cell_id) FROM claims.automatic_service a;
+    ELSIF EXISTS (SELECT FROM claims.automatic_service) THEN
+        PERFORM claims.require_admin();
+    END IF;
+    IF cell_id IS NULL THEN
+        DELETE FROM claims.automatic_service;
+        RETURN;
+    END IF;
+    PERFORM claims.require_cell(cell_id);
+    PERFORM claims.require_service(service);
+    INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES (cell_id, service)
+        ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service;
+END $$;
+
+INSERT INTO claims.audiences (function_name, audience) VALUES
+    ('claim_attribute', 'cell'), ('declare_attribute', 'cell'), ('spell_out_condition', 'cell'), ('unclaim_attribute', 'cell'),
+    ('pending_batch', 'cell'), ('begin_pending', 'cell'), ('finish', 'cell'), ('automatic', 'cell');
+
+COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text) IS
+    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out); condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
+COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS 'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
+COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS 'Internal: a condition with every name in it qualified, as the caller''s search_path has them.';
+COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name) IS
+    'In a cell: ends the capture of a column; its claims stay as they are. For the table''s owner. 42704 where it is not claimed. Where it was the table''s last, locks the table against everybody until the transaction ends.';
+COMMENT ON FUNCTION claims.pending_batch() IS
+    'In a cell: what the current transaction has changed of claimed columns and not sent yet, netted, as begin_update takes it. Always one row. 54000 where it is too much to keep. Locks nothing.';
+COMMENT ON FUNCTION claims.begin_pending(bigint, text) IS
+    'In a cell: leases the pending batch at the service, a foreign server that leads to the shared database, and tracks the lease, which it returns; NULL where nothing is pending. Conflicts come with the SQLSTATE and DETAIL of begin_update; 57014 where the service did not answer within claims.service_timeout, 08001 where it cannot be reached. When the local transaction does not commit, recovery rolls the lease back. Locks the lease''s key here, and what begin_update locks there.';
+COMMENT ON FUNCTION claims.finish(bigint, text, uuid) IS
+    'In a cell, after the local COMMIT: commits a tracked lease at the service and forgets it here. true: this call committed it; false: it had been committed before. 55000 before the local COMMIT, and for a lease that is not tracked. What it leaves undone, recovery does. Locks the tracked row here, and what commit_update locks there.';
+COMMENT ON FUNCTION claims.automatic(bigint, text) IS
+    'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. For who may act for the cell. Locks the one row that says so.';
+COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS 'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
+COMMENT ON FUNCTION claims.add_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
+COMMENT ON FUNCTION claims.drop_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
+COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';
+COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether values of a type look the same as text in every session.';
+COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that puts missing triggers on new partitions of claimed tables.';
+COMMENT ON FUNCTION claims.forget_dropped_tables() IS 'Internal: event trigger that ends the capture of tables that are dropped.';
+COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';
+COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed tables refuse TRUNCATE.';
+COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';
+COMMENT ON FUNCTION claims.send_automatically() IS 'Internal: deferred trigger that sends the pending batch in automatic mode.';
+COMMENT ON FUNCTION claims.require_owner(text, oid) IS 'Internal: raises 42501 unless the caller has the privileges of a table''s owner.';
+COMMENT ON FUNCTION claims.require_cell(bigint) IS 'Internal: raises 42501 unless the caller may act for a cell.';
+COMMENT ON FUNCTION claims.require_service(text) IS 'Internal: raises 42704 unless a foreign server is one that leads to a Postgres database.';
+COMMENT ON TRIGGER announce_change ON claims.claimed_attributes IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.automatic_service IS 'Sessions cache this table.';
+COMMENT ON TRIGGER automatic ON claims.automatic_queue IS 'Sends the pending batch at the end of the transaction.';
