@@ -12,7 +12,7 @@ from pathlib import Path
 from lib import HERE, LOADED, QUICK, markdown_table, psql, say
 import workload
 
-SECTIONS = ["in_server", "end_to_end", "reads", "conflict", "snapshot", "verification"]
+SECTIONS = ["in_server", "end_to_end", "reads", "conflict", "snapshot", "verification", "requests"]
 
 
 def machine():

@@ -38,7 +38,7 @@ pub fn administer() -> Result<(), ClaimsError> {
 }
 
 /// Nobody is let in from code that runs with somebody else's identity around it.
-fn refuse_restricted() -> Result<(), ClaimsError> {
+pub fn refuse_restricted() -> Result<(), ClaimsError> {
     if roles::is_restricted() { Err(ClaimsError::Restricted) } else { Ok(()) }
 }
 
@@ -47,4 +47,16 @@ fn refuse_restricted() -> Result<(), ClaimsError> {
 #[search_path(pg_catalog, pg_temp)]
 fn require_admin() -> Result<(), ErrorReport> {
     Ok(administer()?)
+}
+
+/// For SQL functions: raises unless the caller has the privileges of the role, or is an administrator.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_role(role: Option<pg_sys::Oid>) -> Result<(), ErrorReport> {
+    let allowed = role.is_some_and(|role| roles::has_privileges_of(roles::caller(), role));
+    if allowed || roles::caller_is_admin() {
+        Ok(())
+    } else {
+        Err(ClaimsError::NotTheOwner { caller: roles::name(roles::caller()) }.into())
+    }
 }

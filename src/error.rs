@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use claims_model::problem::shortened;
 use claims_model::{BadInput, Problem, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
@@ -49,6 +50,20 @@ pub enum ClaimsError {
     StaleClaim,
     /// A lease does not hold what its payload names: somebody wrote into the tables.
     Damaged { lease: Uuid, expected: usize, found: usize },
+    /// The caller neither owns the table nor is an administrator.
+    NotTheOwner { caller: String },
+    /// The token is not the key's current one, or its claim has expired.
+    NotHeld { kind: String, key: String, token: i64 },
+    /// What the transaction's snapshot shows of an expiring claim is out of date.
+    StaleHold,
+    /// The entity has a create request already.
+    CreateExists { queue: String, entity: String },
+    /// The process has no request in hand.
+    NothingInHand { process: Uuid },
+    /// Another session is extending or settling what the process holds.
+    HoldBusy,
+    /// Requests that the process held count as new again.
+    HoldExpired { process: Uuid, expired: i64 },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
     /// Recovery has fenced the lease: its local transaction must not commit any more.
@@ -115,9 +130,16 @@ impl ClaimsError {
     fn text(self) -> Text {
         match self {
             ClaimsError::BadInput(bad) => bad_input(bad),
-            ClaimsError::NotTheCell { .. } | ClaimsError::UnknownCell { .. } | ClaimsError::NotAdmin { .. } => {
-                self.privilege()
-            }
+            ClaimsError::NotTheCell { .. }
+            | ClaimsError::UnknownCell { .. }
+            | ClaimsError::NotAdmin { .. }
+            | ClaimsError::NotTheOwner { .. } => self.privilege(),
+            ClaimsError::NotHeld { .. }
+            | ClaimsError::StaleHold
+            | ClaimsError::CreateExists { .. }
+            | ClaimsError::NothingInHand { .. }
+            | ClaimsError::HoldBusy
+            | ClaimsError::HoldExpired { .. } => self.shorter_hold(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(
                 Code::ERRCODE_DATA_CORRUPTED,
@@ -212,6 +234,52 @@ impl ClaimsError {
                 Some(format!("Role \"{caller}\" does not have the privileges of the extension's owner.")),
                 Some("Ask an administrator, or name one cell."),
             ),
+            ClaimsError::NotTheOwner { caller } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied: only the table's owner and administrators of claims may do this".into(),
+                Some(format!("Role \"{caller}\" does not have the privileges of the table's owner.")),
+                Some("Ask the table's owner, or an administrator."),
+            ),
+            other => other.lease(),
+        }
+    }
+
+    fn shorter_hold(self) -> Text {
+        match self {
+            ClaimsError::NotHeld { kind, key, token } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("{kind} \"{}\" is not held with token {token}", shortened(&key)),
+                Some("The claim has expired, was released or was taken over, or was never made.".into()),
+                Some("Roll back what was done under it, and acquire the key again."),
+            ),
+            ClaimsError::StaleHold => stale("an expiring claim".into(), "The claim"),
+            ClaimsError::CreateExists { queue, entity } => Text(
+                Code::ERRCODE_UNIQUE_VIOLATION,
+                format!("entity \"{}\" has a create request already", shortened(&entity)),
+                Some(format!("Queue \"{queue}\" keeps at most one create request of an entity.")),
+                Some("Send an update, or put a failed create back with claims.retry_requests()."),
+            ),
+            ClaimsError::NothingInHand { process } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("process {process} has no request in hand"),
+                Some(
+                    "It took none, settled them, took them in a transaction that has ended, or its hold was taken over."
+                        .into(),
+                ),
+                Some(TAKE_AGAIN),
+            ),
+            ClaimsError::HoldBusy => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "requests of the process are being extended or settled by another open transaction".into(),
+                None,
+                Some("Repeat the call when that transaction has ended."),
+            ),
+            ClaimsError::HoldExpired { process, expired } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the hold of process {process} has expired"),
+                Some(format!("Of the requests that it held, {expired} count as new again.")),
+                Some(TAKE_AGAIN),
+            ),
             other => other.lease(),
         }
     }
@@ -283,6 +351,8 @@ impl ClaimsError {
         }
     }
 }
+
+const TAKE_AGAIN: &str = "Roll back what was done for the requests, and take requests again.";
 
 fn stale(what: String, subject: &str) -> Text {
     Text(

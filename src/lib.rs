@@ -5,13 +5,16 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod arguments;
 mod capture;
 mod cell;
 mod error;
+mod expiring;
 mod lease;
 #[macro_use]
 mod pg;
 mod read;
+mod request;
 mod settings;
 mod store;
 mod verify;
@@ -64,10 +67,11 @@ extension_sql_file!(
         capture::send::finish
     ]
 );
+extension_sql_file!("../sql/install/grant_worker.sql", name = "grant_worker", requires = ["admin"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "capture", "verify"],
+    requires = ["admin", "check", "cell", "capture", "verify", "expiring", "requests"],
     finalize
 );
 
@@ -80,5 +84,5 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
-    capture::log::register();
+    pg::transaction_end::register(&[capture::log::HOOKS, request::HOOKS]);
 }

@@ -9,6 +9,7 @@ static WAIT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
 static OUTCOME_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(7 * 24 * 60 * 60);
 
 static SERVICE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(250);
+static NOTIFY_REQUESTS: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 struct Integer {
     name: &'static CStr,
@@ -70,6 +71,14 @@ pub fn define() {
         let Integer { name, short, long, setting, min, max, context, unit } = integer;
         GucRegistry::define_int_guc(name, short, long, setting, min, max, context, unit);
     }
+    GucRegistry::define_bool_guc(
+        c"claims.notify_requests",
+        c"Whether recorded requests are announced with NOTIFY on channel claims_requests.",
+        c"All commits that notify wait for each other: where back ends ask often anyway, off lets front ends commit side by side.",
+        &NOTIFY_REQUESTS,
+        GucContext::Userset,
+        GucFlags::empty(),
+    );
     crate::pg::settings::reserve_prefix();
 }
 
@@ -90,4 +99,8 @@ pub fn outcome_retention() -> i64 {
 /// In milliseconds.
 pub fn service_timeout() -> i64 {
     SERVICE_TIMEOUT.get().into()
+}
+
+pub fn notify_requests() -> bool {
+    NOTIFY_REQUESTS.get()
 }

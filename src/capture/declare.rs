@@ -31,6 +31,7 @@ fn spell_out_condition(
 #[search_path(pg_catalog, pg_temp)]
 fn require_owner(table_name: Option<String>, owner: Option<Oid>) -> Result<(), ErrorReport> {
     let table = access::given(table_name, "table_name")?;
+    access::refuse_restricted()?;
     let caller = roles::caller();
     if owner.is_some_and(|owner| roles::has_privileges_of(caller, owner)) {
         return Ok(());

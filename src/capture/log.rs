@@ -9,7 +9,7 @@ use claims_model::capture::{Bucket, Ends, Log, Pending};
 use pgrx::pg_sys::panic::ErrorReport;
 
 use crate::error::{CaptureError, ClaimsError};
-use crate::pg::transaction_end::{self, Hooks, current_subtransaction};
+use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
 thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
@@ -21,10 +21,8 @@ thread_local! {
     static QUEUED_BY: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Called once per process.
-pub fn register() {
-    transaction_end::register(Hooks { before_commit, end, released, rolled_back });
-}
+/// The log follows savepoints, ends with the transaction, and must have been sent before.
+pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back };
 
 /// Takes note of a claim that came (`by` 1) or went (-1) with a row.
 pub fn record(bucket: Bucket, ends: Ends, by: i64) {

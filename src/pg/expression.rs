@@ -28,8 +28,8 @@ pub fn read_condition(table: pg_sys::Oid, condition: &str) -> Option<Condition> 
             return None;
         }
         let kind = (*(*relation).rd_rel).relkind as u8;
-        let condition = (kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_PARTITIONED_TABLE)
-            .then(|| over_rows_of(relation, expression));
+        let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_PARTITIONED_TABLE;
+        let condition = if has_rows { over_rows_of(relation, expression) } else { None };
         pg_sys::relation_close(relation, pg_sys::NoLock as i32);
         condition
     }
@@ -74,7 +74,7 @@ unsafe fn is_star(node: *mut pg_sys::Node) -> bool {
 
 /// # Safety
 /// An open relation and a raw parse tree.
-unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node) -> Condition {
+unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node) -> Option<Condition> {
     // SAFETY: the pattern of Postgres' own CHECK constraints (cookConstraint).
     unsafe {
         let state = pg_sys::make_parsestate(std::ptr::null_mut());
@@ -86,6 +86,13 @@ unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node
         let expression = pg_sys::transformExpr(state, expression, kind);
         let expression = pg_sys::coerce_to_boolean(state, expression, c"CLAIMS".as_ptr());
         pg_sys::assign_expr_collations(state, expression);
+        // CHECK constraints may ask for tableoid, which is no part of the row.
+        let mut columns = std::ptr::null_mut();
+        pg_sys::pull_varattnos(expression, 1, &mut columns);
+        let tableoid = pg_sys::TableOidAttributeNumber - pg_sys::FirstLowInvalidHeapAttributeNumber;
+        if pg_sys::bms_is_member(tableoid, columns) {
+            return None;
+        }
         let is_immutable = !pg_sys::contain_mutable_functions(expression);
         let name = (&raw const (*(*relation).rd_rel).relname.data).cast();
         let text = with_search_path(c"pg_catalog, pg_temp", || {
@@ -94,6 +101,6 @@ unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node
             CStr::from_ptr(text).to_string_lossy().into_owned()
         });
         pg_sys::free_parsestate(state);
-        Condition { text, is_immutable }
+        Some(Condition { text, is_immutable })
     }
 }

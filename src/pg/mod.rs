@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub mod activity;
+pub mod advisory;
 pub mod cache;
 pub mod clock;
 pub mod cursor;

@@ -44,7 +44,7 @@ impl Drop for LockWaits {
 /// Runs `body` with planner settings under which every lookup goes through an index, also where the statistics are those
 /// of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
 pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
-    const OFF: [&CStr; 4] = [c"enable_seqscan", c"enable_bitmapscan", c"enable_hashjoin", c"jit"];
+    const OFF: [&CStr; 5] = [c"enable_seqscan", c"enable_bitmapscan", c"enable_hashjoin", c"enable_mergejoin", c"jit"];
     // SAFETY: known settings of type bool; the nest level ends here or, after an error, with the (sub)transaction.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();

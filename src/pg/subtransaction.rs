@@ -6,6 +6,8 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
+use super::settings::LockWaits;
+
 /// Why a subtransaction was rolled back.
 pub enum Undone<E> {
     /// The body said so.
@@ -102,6 +104,23 @@ pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> R
         Stopped::ByError(caught) => caught.rethrow(),
     })
 }
+
+/// Runs a statement that passes over locked rows, `body`, without waiting for other transactions; `None` where it would
+/// have had to.
+///
+/// SKIP LOCKED and NOWAIT have a gap: where the transaction that was in the way ends in the very moment, Postgres goes on to
+/// the row's next version and waits there for whoever has locked that. A `lock_timeout` ends such a wait; the second
+/// attempt finds the row as it is now. The limit is so long that waits for a table being extended are over by then.
+pub fn without_waiting<T>(mut body: impl FnMut() -> T) -> Option<T> {
+    const ATTEMPTS: usize = 5;
+    (0..ATTEMPTS).find_map(|_| {
+        let _waits = LockWaits::limit(WITHOUT_WAITING);
+        subtransaction(&[PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE], || Ok::<_, ()>(body())).ok()
+    })
+}
+
+/// In milliseconds; see [`without_waiting`].
+pub const WITHOUT_WAITING: i64 = 20;
 
 /// Runs `body`, and turns a Postgres error in `handled` into a value. No subtransaction: the caller must raise an error.
 pub fn translate_error<T, E>(

@@ -1,6 +1,7 @@
 //! Being told how transactions and savepoints end.
 
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, pg_guard, pg_sys};
@@ -17,11 +18,16 @@ pub struct Hooks {
     pub rolled_back: fn(u32),
 }
 
-static HOOKS: std::sync::OnceLock<Hooks> = std::sync::OnceLock::new();
+impl Hooks {
+    /// Nothing to do at any of these moments.
+    pub const NONE: Hooks = Hooks { before_commit: || Ok(()), end: || (), released: |_, _| (), rolled_back: |_| () };
+}
 
-/// Called once per process.
-pub fn register(hooks: Hooks) {
-    if HOOKS.set(hooks).is_ok() {
+static ALL: OnceLock<&[Hooks]> = OnceLock::new();
+
+/// Called once per process, with the hooks of everybody who wants to be told.
+pub fn register(hooks: &'static [Hooks]) {
+    if ALL.set(hooks).is_ok() {
         // SAFETY: the callbacks live as long as the library, which is never unloaded.
         unsafe {
             pg_sys::RegisterXactCallback(Some(transaction), std::ptr::null_mut());
@@ -30,17 +36,22 @@ pub fn register(hooks: Hooks) {
     }
 }
 
+fn all() -> &'static [Hooks] {
+    ALL.get().copied().unwrap_or_default()
+}
+
 #[pg_guard]
 unsafe extern "C-unwind" fn transaction(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     use pg_sys::XactEvent::*;
-    let Some(hooks) = HOOKS.get() else { return };
     match event {
         XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
-            if let Err(error) = (hooks.before_commit)() {
-                error.report(PgLogLevel::ERROR);
+            for hooks in all() {
+                if let Err(error) = (hooks.before_commit)() {
+                    error.report(PgLogLevel::ERROR);
+                }
             }
         }
-        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE => (hooks.end)(),
+        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE => all().iter().for_each(|hooks| (hooks.end)()),
         _ => {}
     }
 }
@@ -53,15 +64,14 @@ unsafe extern "C-unwind" fn subtransaction(
     _argument: *mut c_void,
 ) {
     use pg_sys::SubXactEvent::*;
-    let Some(hooks) = HOOKS.get() else { return };
     match event {
-        SUBXACT_EVENT_COMMIT_SUB => (hooks.released)(own, parent),
-        SUBXACT_EVENT_ABORT_SUB => (hooks.rolled_back)(own),
+        SUBXACT_EVENT_COMMIT_SUB => all().iter().for_each(|hooks| (hooks.released)(own, parent)),
+        SUBXACT_EVENT_ABORT_SUB => all().iter().for_each(|hooks| (hooks.rolled_back)(own)),
         _ => {}
     }
 }
 
-/// The (sub)transaction that runs right now.
+/// The (sub)transaction that runs right now, a number that grows within a transaction.
 pub fn current_subtransaction() -> u32 {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::GetCurrentSubTransactionId() }

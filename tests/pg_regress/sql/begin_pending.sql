@@ -16,6 +16,7 @@ CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_gone OPTIONS (user 'postgre
 SELECT claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'namespace_id', 'RAILS_TABLE_ROUTES');
 CREATE FUNCTION t.tracked_leases() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$ SELECT count(*) FROM claims.cells_outstanding_leases $$;
 SELECT t.tracked_leases();
+SET claims.service_timeout = '10s';
 \echo -- arguments, before anything else
 SELECT t.call($$SELECT claims.begin_pending(NULL, 'regress_claims_pending')$$);
 SELECT t.call($$SELECT claims.begin_pending(1, NULL)$$);
@@ -91,7 +92,7 @@ RESET SESSION AUTHORIZATION;
 CREATE FUNCTION t.sleep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$;
 CREATE TRIGGER sleep BEFORE INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION t.sleep();
 SET SESSION AUTHORIZATION regress_claims_one;
-SHOW claims.service_timeout;
+SELECT boot_val, unit FROM pg_settings WHERE name = 'claims.service_timeout';
 SET claims.service_timeout = 100;
 BEGIN; INSERT INTO app.routes VALUES (5, 'slow', 10); SELECT clock_timestamp() AS before \gset
 SELECT claims.begin_pending(1, 'regress_claims_pending');
@@ -100,12 +101,12 @@ ROLLBACK;
 SELECT clock_timestamp() - :'before'::timestamptz < interval '0.9 s';
 SET claims.service_timeout = '5s';
 BEGIN; INSERT INTO app.routes VALUES (5, 'slow but in time', 10); SELECT claims.begin_pending(1, 'regress_claims_pending') IS NOT NULL; COMMIT;
-RESET claims.service_timeout;
+SET claims.service_timeout = '10s';
 SELECT t.call('SET claims.service_timeout = 0');
 -- a cancel is obeyed meanwhile
 SET statement_timeout = 150; SET claims.service_timeout = '5s';
 BEGIN; INSERT INTO app.routes VALUES (6, 'slower', 10); SELECT claims.begin_pending(1, 'regress_claims_pending'); ROLLBACK;
-RESET statement_timeout; RESET claims.service_timeout;
+RESET statement_timeout; SET claims.service_timeout = '10s';
 RESET SESSION AUTHORIZATION;
 SELECT pg_sleep(1);
 DROP TRIGGER sleep ON claims.claim_leases;

@@ -2,6 +2,9 @@
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
+-- the functions as promised, and who may execute them
+SELECT p.oid::regprocedure, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), has_function_privilege('regress_claims_one', p.oid, 'EXECUTE') FROM pg_proc p
+ WHERE pronamespace = 'claims'::regnamespace AND proname IN ('claim_attribute', 'unclaim_attribute', 'pending_batch', 'begin_pending', 'finish', 'automatic', 'change_capture_triggers', 'capture_row', 'send_automatically') ORDER BY proname;
 CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO regress_claims_one;
 CREATE TABLE app.routes (id int PRIMARY KEY, path text UNIQUE, owner_id bigint, name text, label varchar);
 CREATE TABLE app.pair (a int, b int, path text UNIQUE, PRIMARY KEY (a, b));
@@ -27,7 +30,7 @@ SELECT t.claim_column(bucket => 'NOTHING'); SELECT t.claim_column(bucket => 'UNS
 \echo -- conditions
 SELECT t.claim_column(condition => ''); SELECT t.claim_column(condition => 'path'); SELECT t.claim_column(condition => 'nothing = 1'); SELECT t.claim_column(condition => 'path =');
 SELECT t.claim_column(condition => 'true, true'); SELECT t.claim_column(condition => 'true) OR (true'); SELECT t.claim_column(condition => 'true FROM app.pair'); SELECT t.claim_column(condition => 'true AS x'); SELECT t.claim_column(condition => 'true; DROP TABLE app.pair'); SELECT t.claim_column(condition => 'true LIMIT 1'); SELECT t.claim_column(condition => 'true UNION SELECT true'); SELECT t.claim_column(condition => '*'); SELECT t.claim_column(condition => 'routes.*'); SELECT t.claim_column(condition => 'routes'); SELECT t.claim_column(condition => 'routes.* IS NOT NULL AND pg_temp.nothing()'); SELECT t.claim_column(condition => 'CAST(* AS boolean)'); SELECT t.claim_column(condition => 'DEFAULT');
-SELECT t.claim_column(condition => 'EXISTS (SELECT FROM app.pair)'); SELECT t.claim_column(condition => 'count(*) > 1'); SELECT t.claim_column(condition => 'generate_series(1, 2) > 1'); SELECT t.claim_column(condition => 'row_number() OVER () = 1'); SELECT t.claim_column(condition => '$1'); SELECT t.claim_column(condition => 'pair.a > 1'); SELECT t.claim_column(condition => 'xmin::text > ''1''');
+SELECT t.claim_column(condition => 'EXISTS (SELECT FROM app.pair)'); SELECT t.claim_column(condition => 'count(*) > 1'); SELECT t.claim_column(condition => 'generate_series(1, 2) > 1'); SELECT t.claim_column(condition => 'row_number() OVER () = 1'); SELECT t.claim_column(condition => '$1'); SELECT t.claim_column(condition => 'pair.a > 1'); SELECT t.claim_column(condition => 'xmin::text > ''1'''); SELECT t.claim_column(condition => 'tableoid > 0'); SELECT t.claim_column(condition => 'routes.tableoid::regclass::text = ''x''');
 -- nothing of all that has left a trace
 SELECT count(*) FROM claims.claimed_attributes; SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'claims_c%' OR tgname LIKE 'claims_t%';
 \echo -- good ones; again; changed; without a unique index there is a warning, and so for a condition that may change by itself
@@ -63,6 +66,10 @@ GRANT regress_claims_one TO regress_claims_two; SET ROLE regress_claims_two; SEL
 -- the role in force counts, not a SECURITY DEFINER function on the way
 CREATE FUNCTION t.as_definer(statement text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER AS $$ SELECT t.call(statement) $$;
 SET ROLE regress_claims_one; SELECT t.as_definer($$SELECT claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'owner_id', 'RAILS_TABLE_ROUTES')$$); RESET ROLE;
+-- and not from code of somebody else that a superuser happens to run
+CREATE FUNCTION app.claims_it() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'owner_id', 'RAILS_TABLE_ROUTES'); RETURN 1; END $$;
+CREATE MATERIALIZED VIEW app.trap AS SELECT app.claims_it() AS x WITH NO DATA;
+DO $$ BEGIN REFRESH MATERIALIZED VIEW app.trap; EXCEPTION WHEN insufficient_privilege THEN RAISE EXCEPTION USING MESSAGE = SQLSTATE || ' ' || SQLERRM; END $$;
 \echo -- a hostile search_path
 CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
 CREATE FUNCTION evil.evil(text, text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;

@@ -96,3 +96,25 @@ CREATE FUNCTION t.pending() RETURNS SETOF text LANGUAGE sql AS $$
       FROM claims.pending_batch() p,
            LATERAL (SELECT '+', e FROM jsonb_array_elements(p.create_records) e
                     UNION ALL SELECT '-', e FROM jsonb_array_elements(p.destroy_records) e) r (op, c) $$;
+-- how a statement ends
+CREATE FUNCTION t.state_of(statement text) RETURNS text LANGUAGE sql AS $$ SELECT left(c, 5) FROM t.call(statement) c LIMIT 1 $$;
+
+-- processes 1, 2, ...; what a take gives, in the order given
+CREATE FUNCTION t.take(queue text, process int, after bigint DEFAULT 0, hold interval DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(format('%s %s %s%s', id, request_type, entity, ' ' || payload::text), ', ') FROM claims.take_requests(queue, t.u(process), after, hold) $$;
+CREATE FUNCTION t.requests(queue text) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT concat_ws(' ', id, request_type, entity, status, 'attempts ' || attempts, 'process ' || ltrim(right(process_id::text, 12), '0'), error,
+                     CASE WHEN (settled_at IS NOT NULL) <> (status IN ('complete', 'error')) OR (hold_until IS NOT NULL) <> (status = 'in-progress') THEN 'STATE' END)
+      FROM claims.requests r WHERE r.queue = $1 ORDER BY id $$;
+-- works until nothing is left, one transaction after another
+CREATE PROCEDURE t.work(queue text, process int) LANGUAGE plpgsql AS $$
+DECLARE got text;
+BEGIN
+    LOOP
+        got := t.take(queue, process);
+        EXIT WHEN got IS NULL;
+        RAISE INFO '%', got;
+        PERFORM claims.settle_requests(t.u(process));
+        COMMIT;
+    END LOOP;
+END $$;

@@ -20,6 +20,8 @@ pub struct Member {
 
 pub const NORTH: Member = Member { id: 1, name: "north", role: "demo_north", database: "claims_demo_north" };
 pub const SOUTH: Member = Member { id: 2, name: "south", role: "demo_south", database: "claims_demo_south" };
+/// The role of instances and back ends.
+pub const WORKER: &str = "demo_worker";
 pub const CELLS: [Member; 2] = [NORTH, SOUTH];
 
 impl Member {
@@ -76,6 +78,6 @@ impl World {
         for database in CELLS.iter().map(|cell| cell.database).chain([SHARED]) {
             server.drop_database(database)?;
         }
-        server.drop_roles(CELLS.iter().map(|cell| cell.role))
+        server.drop_roles(CELLS.iter().map(|cell| cell.role).chain([WORKER]))
     }
 }

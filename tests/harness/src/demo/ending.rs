@@ -1,4 +1,4 @@
-//! Chapter 5: nothing is left over and nothing contradicts itself.
+//! Chapter 6: nothing is left over and nothing contradicts itself.
 
 use super::cast::{CELLS, World};
 use super::screen::{Screen, thousands};

@@ -11,6 +11,7 @@ mod opening;
 mod race;
 mod refusals;
 mod screen;
+mod shorter;
 mod tally;
 
 use anyhow::Result;
@@ -20,11 +21,12 @@ use std::process::ExitCode;
 
 type Chapter = fn(&mut Screen, &mut World) -> Result<()>;
 
-const CHAPTERS: [(&str, Chapter); 5] = [
+const CHAPTERS: [(&str, Chapter); 6] = [
     ("Two cells and one shared database", opening::tell),
     ("Both claim names at the same time", race::tell),
     ("How the service says no", refusals::tell),
     ("A cell dies halfway", death::tell),
+    ("Shorter holds: expiring claims and requests", shorter::tell),
     ("What is left", ending::tell),
 ];
 

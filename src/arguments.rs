@@ -1,0 +1,76 @@
+//! Arguments of the shorter holds: each given, in its limits, or an error that names it.
+
+use claims_model::limits::is_longer_than;
+use claims_model::{BadInput, Problem};
+use pgrx::datum::Interval;
+
+use crate::access::given;
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+
+/// Longest kind or queue, in characters.
+pub const NAME_CHARS: usize = 63;
+/// Longest key or entity, in characters: with four bytes each, and a name beside it, they fit into an index entry.
+pub const KEY_CHARS: usize = 512;
+/// Longest claimant, in characters.
+pub const CLAIMANT_CHARS: usize = 128;
+/// Longest error of a request, in characters.
+pub const ERROR_CHARS: usize = 65_536;
+/// Most keys in one call.
+pub const MAX_KEYS: usize = 100_000;
+
+/// Ten years, in microseconds.
+const LONGEST_HOLD: i128 = 10 * 366 * 24 * 60 * 60 * 1_000_000;
+
+/// A text of 1 to `limit` characters.
+pub fn text(value: Option<String>, name: &str, limit: usize) -> Result<String, ClaimsError> {
+    let value = given(value, name)?;
+    check_text(&value, limit).map_err(|problem| BadInput::new(name, problem))?;
+    Ok(value)
+}
+
+/// A text of up to `limit` characters.
+pub fn at_most(value: String, name: &str, limit: usize) -> Result<String, ClaimsError> {
+    if is_longer_than(&value, limit) {
+        return Err(BadInput::new(name, Problem::TooLong { limit }).into());
+    }
+    Ok(value)
+}
+
+fn check_text(value: &str, limit: usize) -> Result<(), Problem> {
+    if value.is_empty() {
+        Err(Problem::Empty)
+    } else if is_longer_than(value, limit) {
+        Err(Problem::TooLong { limit })
+    } else {
+        Ok(())
+    }
+}
+
+/// The keys of an array, each given and in its limits.
+pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, ClaimsError> {
+    if list.len() > MAX_KEYS {
+        let problem = Problem::OutOfRange { allowed: "up to 100000 keys in one call" };
+        return Err(BadInput::new(name, problem).into());
+    }
+    let key = |(index, key): (usize, Option<String>)| text(key, &format!("{name}[{index}]"), KEY_CHARS);
+    list.into_iter().enumerate().map(key).collect()
+}
+
+/// The moment that lies a duration after `now`. A month is 30 days and a day 24 hours: deadlines know no calendar.
+pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
+    let microseconds = given(duration, name)?.as_micros();
+    if !(1..=LONGEST_HOLD).contains(&microseconds) {
+        return Err(BadInput::new(name, Problem::OutOfRange { allowed: "1 microsecond to 3660 days" }).into());
+    }
+    Ok(Moment(now.0 + microseconds as i64))
+}
+
+/// The moment that lies a duration before `now`.
+pub fn before(duration: Interval, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
+    let microseconds = duration.as_micros();
+    if !(0..=100 * LONGEST_HOLD).contains(&microseconds) {
+        return Err(BadInput::new(name, Problem::OutOfRange { allowed: "0 to 366000 days" }).into());
+    }
+    Ok(Moment(now.0.saturating_sub(microseconds as i64)))
+}

@@ -1,0 +1,138 @@
+-- Requests: first come first served among what can be worked on, a create before its updates, an entity in one hand.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SET claims.notify_requests = off;
+-- ids in order; a payload comes back as it was
+SELECT claims.enqueue_request('q', 'a', 'update', '{"n": 1}'), claims.enqueue_request('q', 'b', 'create', '[1, "x"]'), claims.enqueue_request('q', 'b', 'update', 'null'),
+       claims.enqueue_request('q', 'a', 'update'), claims.enqueue_request('q', 'c', 'update'), claims.enqueue_request('q', 'b', 'update');
+SELECT t.requests('q');
+-- all updates of an entity together, by id; a create alone, and its updates after it
+CALL t.work('q', 1);
+SELECT t.requests('q');
+SELECT count(*) FROM claims.requests WHERE created_at > settled_at OR settled_at > clock_timestamp();
+
+-- one transaction: updates stay out of reach while their create is in hand, and come when it is settled
+DELETE FROM claims.requests;
+SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('d', 'create'), ('d', 'update'), ('e', 'create')) v(e, r);
+BEGIN;
+SELECT t.take('q', 1);
+SELECT t.take('q', 1);
+SELECT t.take('q', 1);
+SELECT claims.settle_requests(t.u(1));
+SELECT t.take('q', 1);
+SELECT claims.settle_requests(t.u(1));
+SELECT t.take('q', 1);
+COMMIT;
+SELECT t.requests('q');
+
+-- a second create is refused while the first one's row is kept; other queues are other entities
+SELECT t.call('SELECT claims.enqueue_request(''q'', ''d'', ''create'')');
+SELECT claims.enqueue_request('q2', 'd', 'create') > 0;
+SELECT claims.purge_requests('q', '0');
+SELECT claims.enqueue_request('q', 'd', 'create') > 0;
+SELECT t.take('q2', 1), t.take('q', 1);
+
+-- nothing in hand: 55000. What was taken is forgotten with the transaction, and with the savepoint
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SELECT count(claims.enqueue_request('q', 'e' || n, 'update')) FROM generate_series(1, 4) n;
+SELECT t.call('SELECT claims.settle_requests(t.u(1))');
+SELECT t.take('q', 1);
+SELECT t.call('SELECT claims.settle_requests(t.u(1))');
+BEGIN;
+SELECT t.take('q', 1);
+ROLLBACK;
+SELECT t.state_of('SELECT claims.settle_requests(t.u(1))');
+BEGIN;
+SAVEPOINT s;
+SELECT t.take('q', 1);
+ROLLBACK TO s;
+SELECT t.state_of('SELECT claims.settle_requests(t.u(1))');
+SELECT t.take('q', 1);
+SAVEPOINT s;
+SELECT claims.settle_requests(t.u(1));
+ROLLBACK TO s;
+SELECT t.take('q', 1);
+-- settles both takes; another process settles none of them
+SELECT t.state_of('SELECT claims.settle_requests(t.u(2))');
+SELECT claims.settle_requests(t.u(1));
+SELECT t.state_of('SELECT claims.settle_requests(t.u(1))');
+SELECT t.take('q', 2);
+COMMIT;
+-- the one that was not settled is new
+SELECT t.requests('q');
+
+-- after_id limits the search, and never hides updates of an entity that is taken
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('a', 'update'), ('b', 'create'), ('a', 'update'), ('c', 'update')) v(e, r);
+SELECT t.take('q', 1, 1);
+SELECT t.take('q', 1, 2);
+SELECT t.take('q', 1, 3);
+SELECT t.take('q', 1, 4);
+SELECT t.take('q', 1, -5);
+SELECT t.requests('q');
+
+-- a failed create blocks its entity until it is retried; a failed update does not
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('f', 'create'), ('f', 'update'), ('g', 'update')) v(e, r);
+BEGIN;
+SELECT t.take('q', 1), claims.settle_requests(t.u(1), 'no room');
+COMMIT;
+BEGIN;
+SELECT t.take('q', 2), claims.settle_requests(t.u(2), '');
+COMMIT;
+SELECT claims.enqueue_request('q', 'f', 'update'), claims.enqueue_request('q', 'g', 'update');
+CALL t.work('q', 3);
+SELECT t.requests('q');
+SELECT claims.retry_requests('q', 'f'), claims.retry_requests('q', 'g'), claims.retry_requests('q', 'h'), claims.retry_requests('q2', 'f');
+SELECT t.requests('q');
+CALL t.work('q', 4);
+SELECT t.requests('q');
+SELECT claims.retry_requests('q', 'f');
+
+-- an update before there was a create, and a create after it: the create goes first
+SELECT claims.enqueue_request('q', 'u', 'update') - claims.enqueue_request('q', 'u', 'create');
+CALL t.work('q', 5);
+
+-- purging keeps failed creates, what is young and what is not settled
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('a', 'create'), ('b', 'create'), ('c', 'update'), ('d', 'update'), ('e', 'update')) v(e, r);
+BEGIN; SELECT t.take('q', 1), claims.settle_requests(t.u(1), 'no'); COMMIT;
+BEGIN; SELECT t.take('q', 1), claims.settle_requests(t.u(1)); COMMIT;
+BEGIN; SELECT t.take('q', 1), claims.settle_requests(t.u(1), 'no'); COMMIT;
+BEGIN; SELECT t.take('q', 1), claims.settle_requests(t.u(1)); COMMIT;
+SELECT claims.purge_requests('q', '1 hour');
+SELECT claims.purge_requests('q2', '0');
+UPDATE claims.requests SET settled_at = settled_at - interval '2 hours' WHERE id = 4;
+SELECT claims.purge_requests('q', '1 hour');
+SELECT claims.purge_requests('q', '0');
+SELECT t.requests('q');
+-- more than one statement drops
+SELECT count(claims.enqueue_request('purge', 'p', 'update')) FROM generate_series(1, 20001) n;
+BEGIN; SELECT count(*) FROM claims.take_requests('purge', t.u(1)); SELECT claims.settle_requests(t.u(1)); COMMIT;
+SELECT claims.purge_requests('purge', '0');
+
+-- with the setting off a transaction that enqueues can be prepared, and not with it on
+BEGIN;
+SELECT claims.enqueue_request('p', 'a', 'update') > 0;
+PREPARE TRANSACTION 'regress_requests';
+SELECT t.take('p', 1);
+COMMIT PREPARED 'regress_requests';
+BEGIN;
+SELECT t.take('p', 1) IS NOT NULL;
+PREPARE TRANSACTION 'regress_requests';
+SELECT t.take('p', 1);
+ROLLBACK PREPARED 'regress_requests';
+SELECT t.take('p', 1) IS NOT NULL;
+SET claims.notify_requests = on;
+BEGIN;
+SELECT claims.enqueue_request('p', 'a', 'update') > 0;
+PREPARE TRANSACTION 'regress_requests';
+ROLLBACK;
+DELETE FROM claims.requests;

@@ -1,0 +1,83 @@
+-- Capturing: every change of a table becomes a request, in the same transaction.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+DELETE FROM claims.requests;
+SET claims.notify_requests = off;
+CREATE FUNCTION t.captured() RETURNS SETOF text LANGUAGE sql AS $$
+    WITH gone AS (DELETE FROM claims.requests RETURNING *)
+    SELECT format('%s %s %s %s', queue, request_type, entity, coalesce(payload::text, 'null')) FROM gone ORDER BY id $$;
+CREATE TABLE t.parts (id int PRIMARY KEY, "Entity of" text, n numeric);
+SELECT claims.capture_requests('t.parts', 'parts', 'Entity of');
+INSERT INTO t.parts VALUES (1, 'x', 1.50), (2, NULL, 2), (3, 'y', NULL);
+SELECT t.captured();
+UPDATE t.parts SET n = n + 1 WHERE id < 3;
+UPDATE t.parts SET "Entity of" = 'z' WHERE id < 3;
+UPDATE t.parts SET "Entity of" = NULL WHERE id = 1;
+SELECT t.captured();
+DELETE FROM t.parts WHERE id < 3;
+INSERT INTO t.parts VALUES (3, 'y', 9) ON CONFLICT (id) DO UPDATE SET n = excluded.n;
+COPY t.parts FROM stdin;
+4	w	7
+\.
+SELECT t.captured();
+-- in the same transaction: together with it, or not at all
+BEGIN;
+DELETE FROM t.parts;
+ROLLBACK;
+SELECT t.captured();
+TRUNCATE t.parts;
+SELECT t.call('TRUNCATE t.parts');
+SELECT t.captured();
+-- two queues, one table; repeating changes the column; the end of one leaves the other
+SELECT claims.capture_requests('t.parts', 'by id', 'id');
+SELECT claims.capture_requests('t.parts', 'by id', 'id');
+UPDATE t.parts SET n = 0 WHERE id = 4;
+SELECT t.captured();
+SELECT claims.uncapture_requests('t.parts', 'parts');
+SELECT claims.uncapture_requests('t.parts', 'parts');
+SELECT claims.uncapture_requests('t.parts', 'nothing of the kind');
+UPDATE t.parts SET id = 5 WHERE id = 4;
+SELECT t.captured();
+-- a renamed column is said, and not passed over
+ALTER TABLE t.parts RENAME id TO number;
+SELECT t.call('UPDATE t.parts SET n = 1 WHERE number = 5');
+SELECT claims.capture_requests('t.parts', 'by id', 'number');
+UPDATE t.parts SET n = 1 WHERE number = 5;
+SELECT t.captured();
+-- an entity that is no request's fails the change
+SELECT claims.capture_requests('t.parts', 'by id', 'Entity of');
+SELECT t.call('UPDATE t.parts SET "Entity of" = ''''');
+SELECT t.call('UPDATE t.parts SET "Entity of" = repeat(''e'', 513)');
+SELECT t.captured();
+SELECT claims.uncapture_requests('t.parts', 'by id');
+TRUNCATE t.parts;
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 't.parts'::regclass;
+-- partitions: rows that move, partitions of their own, partitions that come later
+CREATE TABLE t.split (id int, entity text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE t.split_low PARTITION OF t.split FOR VALUES FROM (0) TO (10);
+CREATE TABLE t.split_high PARTITION OF t.split FOR VALUES FROM (10) TO (20);
+SELECT claims.capture_requests('t.split', 'split', 'entity');
+INSERT INTO t.split VALUES (1, 'one');
+INSERT INTO t.split_high VALUES (11, 'eleven');
+UPDATE t.split SET id = 12 WHERE id = 1;
+SELECT t.captured();
+SELECT t.state_of('TRUNCATE t.split'), t.state_of('TRUNCATE t.split_low');
+CREATE TABLE t.split_later PARTITION OF t.split FOR VALUES FROM (20) TO (30);
+INSERT INTO t.split VALUES (21, 'later');
+SELECT t.captured();
+SELECT claims.capture_requests('t.split', 'split', 'entity');
+SELECT t.state_of('TRUNCATE t.split_later');
+SELECT claims.uncapture_requests('t.split', 'split');
+TRUNCATE t.split;
+SELECT t.captured();
+-- an update of a captured row waits for its entity's create as any other
+SELECT claims.capture_requests('t.parts', 'q', 'Entity of');
+SELECT claims.enqueue_request('q', 'x', 'create') > 0;
+INSERT INTO t.parts VALUES (1, 'x');
+SELECT count(*) FROM claims.take_requests('q', t.u(1), 0, '1 min') WHERE request_type = 'create';
+SELECT t.take('q', 1);
+SELECT claims.settle_requests(t.u(1));
+SELECT request_type, entity FROM claims.take_requests('q', t.u(1));
+DROP TABLE t.parts, t.split;
+DELETE FROM claims.requests;

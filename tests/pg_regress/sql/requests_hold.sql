@@ -1,0 +1,109 @@
+-- Requests that are held beyond a transaction: in-progress once the caller commits, new again when the hold expires.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SET claims.notify_requests = off;
+SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('a', 'create'), ('a', 'update'), ('b', 'update'), ('b', 'update'), ('c', 'update')) v(e, r);
+SELECT t.take('q', 1, hold => '1 min');
+SELECT t.requests('q');
+SELECT round(extract(epoch FROM hold_until - clock_timestamp()) / 10) * 10 FROM claims.requests WHERE hold_until IS NOT NULL;
+-- an entity that is held is nobody else's, also when an update arrives; the holder takes more, and settles all of it
+SELECT claims.enqueue_request('q', 'a', 'update');
+SELECT t.take('q', 2, hold => '1 min');
+SELECT claims.enqueue_request('q', 'b', 'update');
+SELECT t.take('q', 1, hold => '1 min');
+SELECT t.take('q', 3);
+SELECT claims.settle_requests(t.u(1));
+SELECT t.state_of('SELECT claims.settle_requests(t.u(1))');
+SELECT t.requests('q');
+-- a rolled back take leaves everything new
+BEGIN;
+SELECT t.take('q', 1, hold => '1 min');
+ROLLBACK;
+SELECT t.requests('q') LIMIT 2;
+SELECT t.state_of('SELECT claims.settle_requests(t.u(1))');
+-- extending: never shorter
+SELECT claims.extend_requests(t.u(2), '100 min');
+SELECT claims.extend_requests(t.u(2), '1 s');
+SELECT round(extract(epoch FROM min(hold_until) - clock_timestamp()) / 60) FROM claims.requests WHERE hold_until IS NOT NULL;
+SELECT t.state_of('SELECT claims.extend_requests(t.u(1), ''1 min'')');
+SELECT claims.settle_requests(t.u(2), 'gave up');
+SELECT t.requests('q');
+
+-- the hold expires: nothing can be settled or extended, and nothing changes
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('a', 'update'), ('b', 'update')) v(e, r);
+SELECT t.take('q', 1, hold => '10 ms');
+SELECT t.take('q', 1, hold => '1 min');
+SELECT pg_sleep(0.02);
+SELECT t.call('SELECT claims.settle_requests(t.u(1))');
+SELECT t.call('SELECT claims.extend_requests(t.u(1), ''1 min'')');
+SELECT t.requests('q');
+-- it counts as new; the next take has one attempt more
+SELECT t.take('q', 2, hold => '10 ms');
+SELECT t.requests('q');
+-- taken over: the first process has only what it still holds
+SELECT claims.settle_requests(t.u(1));
+SELECT pg_sleep(0.02);
+-- an expired one comes in its place among the new ones, and not before after_id
+SELECT claims.enqueue_request('q', 'z', 'update');
+SELECT t.take('q', 3, 1);
+BEGIN;
+SELECT t.take('q', 3);
+SELECT t.take('q', 3);
+ROLLBACK;
+-- for the length of a transaction: what is not settled is new again
+BEGIN;
+SELECT t.take('q', 3);
+COMMIT;
+SELECT t.requests('q');
+-- and this session finds it again, below of where it last looked
+SELECT t.take('q', 3);
+BEGIN;
+SELECT t.take('q', 3), claims.settle_requests(t.u(3));
+COMMIT;
+SELECT t.requests('q');
+
+-- a create whose hold expires is taken before its updates; updates go with those whose hold has expired
+DELETE FROM claims.requests;
+ALTER TABLE claims.requests ALTER id RESTART;
+SELECT count(claims.enqueue_request('q', e, r)) FROM (VALUES ('a', 'create'), ('a', 'update'), ('b', 'update')) v(e, r);
+SELECT t.take('q', 1, hold => '10 ms');
+SELECT t.take('q', 1, hold => '10 ms');
+SELECT claims.enqueue_request('q', 'b', 'update');
+SELECT pg_sleep(0.02);
+SELECT t.take('q', 2, hold => '1 min');
+SELECT t.take('q', 2, hold => '1 min');
+SELECT t.take('q', 2, hold => '1 min');
+SELECT claims.settle_requests(t.u(2));
+SELECT t.take('q', 2, hold => '1 min');
+SELECT t.requests('q');
+-- a create that comes while updates are held is taken before them, in its own place
+SELECT claims.enqueue_request('h', 'x', 'update') < claims.enqueue_request('h', 'y', 'update');
+SELECT request_type, entity FROM claims.take_requests('h', t.u(8), 0, '1 microsecond');
+SELECT claims.enqueue_request('h', 'x', 'create') < claims.enqueue_request('h', 'x', 'update');
+BEGIN; SELECT request_type, entity FROM claims.take_requests('h', t.u(9)); SELECT claims.settle_requests(t.u(9)); COMMIT;
+BEGIN; SELECT request_type, entity FROM claims.take_requests('h', t.u(9)); SELECT claims.settle_requests(t.u(9)); COMMIT;
+BEGIN; SELECT request_type, entity FROM claims.take_requests('h', t.u(9)); SELECT claims.settle_requests(t.u(9)); COMMIT;
+DELETE FROM claims.requests WHERE queue = 'h';
+ALTER TABLE claims.requests ALTER id RESTART WITH 5;
+-- in hand and held at once: one call settles both
+SELECT claims.enqueue_request('q', 'c', 'update');
+BEGIN;
+SELECT t.take('q', 2);
+SELECT claims.settle_requests(t.u(2));
+COMMIT;
+SELECT t.requests('q');
+-- one transaction takes, is done and settles
+SELECT claims.enqueue_request('q', 'd', 'create'), claims.enqueue_request('q', 'd', 'update');
+BEGIN;
+SELECT t.take('q', 5, hold => '1 min');
+SELECT claims.settle_requests(t.u(5));
+SELECT t.take('q', 5, hold => '1 min');
+SELECT claims.settle_requests(t.u(5), 'no');
+COMMIT;
+SELECT t.requests('q') OFFSET 5;
+DELETE FROM claims.requests;

@@ -1,0 +1,100 @@
+-- No planner setting and no statistics of another time change what a take gives, or make it read more.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SET claims.notify_requests = off;
+DELETE FROM claims.requests;
+VACUUM (ANALYZE) claims.requests;
+CREATE PROCEDURE t.story(settings text[]) LANGUAGE plpgsql AS $$
+DECLARE setting text; got text; first bigint;
+BEGIN
+    FOREACH setting IN ARRAY settings LOOP PERFORM set_config(setting, 'off', false); END LOOP;
+    DELETE FROM claims.requests;
+    DELETE FROM t.told;
+    ALTER TABLE claims.requests ALTER id RESTART;
+    -- 60 entities: every third without a create, every fifth with two updates before it
+    PERFORM claims.enqueue_request('q', 'e' || n % 60, CASE WHEN n BETWEEN 60 AND 119 AND n % 3 > 0 THEN 'create' ELSE 'update' END)
+       FROM generate_series(1, 300) n WHERE n >= 60 OR n % 5 = 0;
+    COMMIT;
+    LOOP
+        got := t.take('q', 1);
+        EXIT WHEN got IS NULL;
+        INSERT INTO t.told (what) VALUES (got);
+        PERFORM claims.settle_requests(t.u(1), CASE WHEN got LIKE '%create e7' THEN 'no' END);
+        COMMIT;
+        IF got LIKE '% e20' THEN
+            INSERT INTO t.told (what) VALUES (t.take('q', 2, hold => '1 microsecond'));
+            COMMIT;
+        END IF;
+    END LOOP;
+    INSERT INTO t.told (what) SELECT t.requests('q');
+END $$;
+CREATE TABLE t.told (n int GENERATED ALWAYS AS IDENTITY, what text);
+CALL t.story('{}');
+CREATE TABLE t.first_told AS SELECT what FROM t.told ORDER BY n;
+SELECT what FROM t.told ORDER BY n LIMIT 12;
+SELECT count(*), count(*) FILTER (WHERE what LIKE '%complete%'), count(*) FILTER (WHERE what LIKE '% new %') FROM t.told;
+-- told again under other settings, each in a new session, in which nothing is planned yet
+\c
+SET claims.notify_requests = off;
+CALL t.story('{enable_hashjoin,enable_mergejoin,enable_sort,enable_material,enable_hashagg,enable_incremental_sort}');
+SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
+\c
+SET claims.notify_requests = off;
+CALL t.story('{enable_nestloop,enable_indexscan,enable_indexonlyscan,enable_sort,enable_material}');
+SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
+\c
+SET claims.notify_requests = off;
+SET plan_cache_mode = force_custom_plan;
+CALL t.story('{enable_seqscan,enable_bitmapscan,enable_material}');
+SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
+
+-- how many rows and index entries a call reads
+CREATE FUNCTION t.read() RETURNS bigint LANGUAGE sql AS $$
+    SELECT sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) + max(pg_stat_get_xact_tuples_returned(i.indrelid))
+      FROM pg_index i WHERE i.indrelid = 'claims.requests'::regclass $$;
+CREATE FUNCTION t.row_reads(what text, OUT answer text) LANGUAGE plpgsql AS $$
+DECLARE was bigint := t.read();
+BEGIN
+    EXECUTE 'SELECT ' || what INTO answer;
+    was := t.read() - was;
+    answer := coalesce(answer, 'nothing') || CASE WHEN was < 60 THEN '' ELSE format(' after %s reads', was) END;
+END $$;
+CREATE FUNCTION t.one_round(queue text) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT t.row_reads(q) FROM unnest(ARRAY[
+        format('count(*) FROM claims.take_requests(%L, t.u(1))', queue), 'claims.settle_requests(t.u(1))',
+        format('count(*) FROM claims.take_requests(%L, t.u(1), 0, ''1 min'')', queue), 'claims.extend_requests(t.u(1), ''2 min'')', 'claims.settle_requests(t.u(1), ''no'')',
+        format('claims.enqueue_request(%L, ''late'', ''update'') > 0', queue), format('claims.retry_requests(%L, ''second'')', queue)]) q $$;
+-- Plans of an empty table and its statistics; then 20,000 settled requests, 20,000 blocked ones in front, 20,000 behind.
+DELETE FROM claims.requests;
+VACUUM (ANALYZE) claims.requests;
+\c
+SET claims.notify_requests = off;
+BEGIN;
+SELECT count(claims.enqueue_request('q', e, 'update')) FROM unnest('{first,second}'::text[]) e;
+SELECT t.one_round('q');
+ROLLBACK;
+SELECT count(claims.enqueue_request('q', 'settled', 'update')) FROM generate_series(1, 20000);
+BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); SELECT claims.settle_requests(t.u(1)); COMMIT;
+SELECT claims.enqueue_request('q', 'blocked', 'create') > 0;
+BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); SELECT claims.settle_requests(t.u(1), 'no'); COMMIT;
+SELECT count(claims.enqueue_request('q', 'blocked', 'update')) FROM generate_series(1, 20000);
+SELECT claims.enqueue_request('q', 'first', 'update') > 0, claims.enqueue_request('q', 'second', 'update') > 0;
+SELECT count(claims.enqueue_request('q', 'e' || n, 'update')) FROM generate_series(1, 20000) n;
+-- the session has not looked for long: once it walks over what was settled since
+BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); ROLLBACK;
+BEGIN; SELECT t.one_round('q'); ROLLBACK;
+-- a session of its own: its first take walks over what vacuum has not removed yet
+VACUUM claims.requests;
+\c
+SET claims.notify_requests = off;
+BEGIN; SELECT t.one_round('q'); ROLLBACK;
+-- the same with statistics of everything waiting, and of everything settled
+ANALYZE claims.requests;
+BEGIN; SELECT t.one_round('q'); ROLLBACK;
+UPDATE claims.requests SET status = 'complete', settled_at = now() WHERE status = 'new' AND entity NOT IN ('blocked', 'first', 'second');
+ANALYZE claims.requests;
+BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); ROLLBACK;
+BEGIN; SELECT t.one_round('q'); ROLLBACK;
+DELETE FROM claims.requests;
+VACUUM (ANALYZE) claims.requests;

@@ -1,0 +1,76 @@
+-- Who may use expiring claims and requests: workers all kinds and queues, administrators the rest, PUBLIC nothing.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+DELETE FROM claims.expiring_claims;
+DELETE FROM claims.requests;
+SET client_min_messages = warning;
+DROP ROLE IF EXISTS regress_claims_worker;
+RESET client_min_messages;
+CREATE ROLE regress_claims_worker;
+CREATE FUNCTION pg_temp.states(VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT q.s || ' -> ' || c FROM unnest(statements) WITH ORDINALITY q(s, n), t.call('SELECT ' || q.s) c WHERE c NOT LIKE '  %' ORDER BY n $$;
+\set workers ' \'claims.acquire_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', \'claims.renew_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', \'claims.held_expiring(\'\'k\'\', \'\'c\'\') IS NULL\', \'claims.assert_held(\'\'k\'\', \'\'a\'\', 0)\', \'claims.release_expiring(\'\'k\'\', \'\'c\'\')\', \'claims.enqueue_request(\'\'q\'\', \'\'e\'\', \'\'update\'\') > 0\', \'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1))\', \'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1), 0, \'\'1 min\'\')\', \'claims.extend_requests(t.u(1), \'\'1 min\'\')\', \'claims.settle_requests(t.u(1))\', \'claims.retry_requests(\'\'q\'\', \'\'e\'\')\' '
+\set admins ' \'claims.add_expiring(\'\'k\'\', \'\'{a}\'\')\', \'claims.remove_expiring(\'\'k\'\', \'\'{b}\'\')\', \'claims.purge_requests(\'\'q\'\', \'\'1 day\'\')\', \'claims.grant_worker(\'\'regress_claims_worker\'\')\' '
+\set internals ' \'claims.require_role(10)\', \'claims.capture_trigger(\'\'q\'\', \'\'w\'\')\' '
+-- nobody, a cell, a reader: nothing of it
+SET ROLE regress_claims_nobody;
+SELECT pg_temp.states(:workers);
+RESET ROLE;
+SET ROLE regress_claims_one;
+SELECT pg_temp.states(:workers, :admins);
+RESET ROLE;
+SET ROLE regress_claims_router;
+SELECT pg_temp.states(:workers);
+RESET ROLE;
+-- an administrator who is no superuser
+SET ROLE regress_claims_admin;
+SELECT pg_temp.states(:admins);
+RESET ROLE;
+SELECT claims.add_expiring('k', '{a}');
+-- a worker
+SET ROLE regress_claims_worker;
+SELECT pg_temp.states(:workers);
+SELECT pg_temp.states(:admins);
+SELECT pg_temp.states(:internals);
+SELECT count(*) FROM claims.requests;
+SELECT count(*) FROM claims.expiring_claims;
+-- reads both tables, and writes neither; the claims of cells are none of its business
+INSERT INTO claims.requests (queue, entity, request_type) VALUES ('q', 'x', 'update');
+UPDATE claims.requests SET status = 'new';
+DELETE FROM claims.requests;
+UPDATE claims.expiring_claims SET claimant = 'me';
+SELECT nextval('claims.expiring_tokens');
+SELECT count(*) FROM claims.claims;
+SELECT claims.begin_update(1, t.creates('a'));
+RESET ROLE;
+-- DETAIL and HINT of a refusal
+SET ROLE regress_claims_worker;
+SELECT t.call('SELECT claims.purge_requests(''q'', ''1 day'')');
+-- capturing: the table's owner and administrators
+CREATE TEMP TABLE mine (id int PRIMARY KEY, entity text);
+RESET ROLE;
+CREATE TABLE t.theirs (id int PRIMARY KEY, entity text);
+GRANT ALL ON t.theirs TO regress_claims_worker, regress_claims_nobody;
+SET ROLE regress_claims_worker;
+SELECT t.call('SELECT claims.capture_requests(''mine'', ''q'', ''entity'')');
+SELECT t.call('SELECT claims.capture_requests(''t.theirs'', ''q'', ''entity'')');
+SELECT t.call('SELECT claims.uncapture_requests(''t.theirs'', ''q'')');
+RESET ROLE;
+SELECT t.call('SELECT claims.capture_requests(''t.theirs'', ''captured'', ''entity'')');
+-- whoever may write the table writes its requests with it, and may do nothing else
+SET ROLE regress_claims_nobody;
+INSERT INTO t.theirs VALUES (1, 'one');
+SELECT claims.enqueue_request('captured', 'one', 'update');
+RESET ROLE;
+SELECT queue, entity, payload FROM claims.requests WHERE queue = 'captured';
+-- every function of the two is denied to PUBLIC, pins its search_path where it runs with its owner's rights, and has a comment
+SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace
+   AND (has_function_privilege('regress_claims_nobody', p.oid, 'EXECUTE') OR obj_description(p.oid, 'pg_proc') IS NULL
+        OR (p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)));
+-- granting is safe to repeat; the functions that it gives
+SELECT claims.grant_worker('regress_claims_worker');
+SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND has_function_privilege('regress_claims_worker', p.oid, 'EXECUTE');
+DROP TABLE t.theirs;
+DELETE FROM claims.expiring_claims;
+DELETE FROM claims.requests;

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Capture between real clusters: a batch by hand and by itself, conflicts, a service that is down or silent, crashes, a dump.
+. "$(dirname "$0")/common.bash"
+. "$(dirname "$0")/cells.bash"
+
+start_cells
+# Where time is not the question: the machine may be busy.
+for n in 1 2; do at "cell$n" "ALTER DATABASE postgres SET claims.service_timeout = '10s'"; done
+for n in 1 2; do
+  at "cell$n" "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
+done
+add() { printf "INSERT INTO routes (name) VALUES ('%s');" "$1"; }
+
+# By hand, as the application's role: begin_pending before the COMMIT, finish after it.
+open app cell1
+expect 'by hand: begin' "$(tell app "BEGIN; $(add hand) SELECT claims.begin_pending(1, 'service') IS NOT NULL;")" t
+lease=$(at shared 'SELECT uuid FROM claims.claim_leases')
+expect 'by hand: not before the COMMIT' "$(tell app "SAVEPOINT s; SELECT claims.finish(1, 'service', '$lease'); ROLLBACK TO s;")" 'ERROR:  55000'
+expect 'by hand: finish' "$(tell app "COMMIT; SELECT claims.finish(1, 'service', '$lease');")" t
+agree 'by hand'
+# Without it, nothing is claimed in this mode: that is what automatic mode is for.
+
+for n in 1 2; do at "cell$n" "SELECT claims.automatic($n, 'service')" >/dev/null; done
+as_app 1 "$(add one)"
+expect 'automatic: leased and tracked' "$(claimed 1) $(at cell1 'SELECT count(*) FROM claims.cells_outstanding_leases')" 'hand one* 1'
+expect 'leased elsewhere' "$(state_as_app 2 "$(add one)")" 55P03
+expect 'the next pass commits it' "$(reconcile 1)" '1|1|0|0|0'
+expect 'taken elsewhere' "$(state_as_app 2 "$(add one)")" 23505
+expect 'one call for a transaction' "$(as_app 2 "BEGIN; $(add x1) $(add x2) UPDATE routes SET name = name || '!'; DELETE FROM routes WHERE name = 'x2!'; COMMIT"; at shared 'SELECT count(*) FROM claims.claim_leases')" 1
+expect 'changed again before it is settled' "$(as_app 2 "UPDATE routes SET name = 'x' WHERE name = 'x1!'"; claimed 2)" 'x* x1!*'
+expect 'a local constraint comes first: no lease' "$(state_as_app 1 "$(add forbidden)") $(state_as_app 1 "$(add one)") $(at shared 'SELECT count(*) FROM claims.claim_leases')" '23514 23505 1'
+reconcile 1 >/dev/null; reconcile 2 >/dev/null
+agree 'automatic'
+
+# Prepared transactions: sent at PREPARE, decided later.
+as_app 1 "BEGIN; $(add prepared) PREPARE TRANSACTION 'p'; BEGIN; $(add forgotten) PREPARE TRANSACTION 'f'" >/dev/null
+expect 'prepared: recovery waits' "$(reconcile 1 0)" '2|0|0|2|0'
+crash cell1; resume cell1
+expect 'prepared: it waits after a crash, too' "$(reconcile 1 0)" '2|0|0|2|0'
+as_app 1 "COMMIT PREPARED 'p'"; as_app 1 "ROLLBACK PREPARED 'f'"
+expect 'prepared: each its own way' "$(reconcile 1)" '2|1|1|0|0'
+agree 'prepared'
+
+# The cell crashes: after the lease and before the COMMIT, and after the COMMIT.
+open app cell1
+tell app "BEGIN; $(add lost) SELECT claims.begin_pending(1, 'service');" >/dev/null
+crash cell1; resume cell1; close app
+# The transaction's id may not have reached the disk: then it is one of the future until some more are given out.
+for _ in 1 2 3 4 5; do as_app 1 'SELECT pg_current_xact_id()' >/dev/null; done
+expect 'crash before COMMIT: nothing is saved' "$(at cell1 "SELECT count(*) FROM routes WHERE name = 'lost'") $(reconcile 1)" '0 1|0|1|0|0'
+as_app 1 "$(add kept)"
+crash cell1; resume cell1
+expect 'crash after COMMIT: it is saved and gets its claim' "$(at cell1 "SELECT count(*) FROM routes WHERE name = 'kept'") $(reconcile 1)" '1 1|1|0|0|0'
+agree 'crashes'
+
+# The service is down: nothing claimed can be changed, everything else can.
+halt shared
+expect 'service down: refused' "$(state_as_app 1 "$(add down)")" 08001
+expect 'service down: what is not claimed goes on' "$(state_as_app 1 'UPDATE routes SET name = name')" 00000
+resume shared
+expect 'service back' "$(state_as_app 1 "$(add back)")" 00000
+reconcile 1 >/dev/null
+# It is silent: the local transaction is given up in time, and what the service did all the same is rolled back.
+at shared "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END';
+  CREATE TRIGGER slow BEFORE INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION slow()"
+started=$(date +%s%3N)
+expect 'service silent' "$(state_as_app 1 "SET claims.service_timeout = '250ms'; $(add silent)")" 57014
+took=$(($(date +%s%3N) - started))
+expect "service silent: given up in time ($took ms)" "$([ $took -lt 950 ] && echo yes)" yes
+sleep 1.2
+expect 'service silent: it did it after all' "$(claimed 1 | tr ' ' '\n' | grep silent)" 'silent*'
+at shared 'DROP TRIGGER slow ON claims.claim_leases'
+expect 'service silent: rolled back at once' "$(reconcile 1)" '1|0|1|0|0'
+agree 'service'
+
+# What capture leaves to verification: rows that swap their names. Their claims stay, with the subjects of before.
+in_order="SELECT concat_ws(' ', missing, different, extra, corrected) FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', recent => '0'"
+expect 'verification finds captured claims in order' "$(as_app 1 "$in_order)")" '0 0 0 0'
+as_app 1 "BEGIN; UPDATE routes SET name = 'swapped' WHERE name = 'kept'; UPDATE routes SET name = 'kept' WHERE name = 'back'; UPDATE routes SET name = 'back' WHERE name = 'swapped'; COMMIT"
+expect 'a swap sends nothing' "$(at shared 'SELECT count(*) FROM claims.claim_leases')" 0
+expect 'and verification sets it right' "$(as_app 1 "$in_order, correct => true)"), $(as_app 1 "$in_order)")" '0 2 0 2, 0 0 0 0'
+
+# A dump of a cell, restored: still claimed, still automatic, by its triggers.
+dump=$CLAIMS_TMP/cell.dump
+( use_cluster cell1; pg_dump -Fc -f "$dump" postgres; createdb copy -T template0; pg_restore --exit-on-error -d copy "$dump" )
+expect 'restored' "$( use_cluster cell1; sql copy "SELECT table_name || ' ' || attribute || ' ' || cell_id FROM claims.claimed_attributes, claims.automatic_service" )" 'routes name 1'
+expect 'restored: captures' "$( use_cluster cell1; sql copy "BEGIN; DELETE FROM routes WHERE name = 'kept'; SELECT destroy_records #>> '{0,bucket,value}' FROM claims.pending_batch()" )" kept
+expect 'restored: claims' "$( use_cluster cell1; sqlstate copy "$(add x)" )" 23505
+
+# Off: nothing is claimed any more, nothing asked.
+at cell1 'SELECT claims.automatic(NULL, NULL)' >/dev/null
+halt shared
+expect 'off' "$(state_as_app 1 "$(add off); DELETE FROM routes WHERE name = 'off'")" 00000
+resume shared
+agree 'off'
