@@ -20,7 +20,7 @@ expect 'from before: not claimed yet' "$(claimed 1) $(claimed 2) $(verify 1) $(v
 expect 'from before: neither renamed nor deleted' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 1 "DELETE FROM routes WHERE name = 'old-1'")" 'P0002 P0002'
 expect 'from before: claimed by the first cell' "$(verify 1 'correct => true') $(claimed 1)" '2 0 0 2 0 both old-1'
 expect 'from before: what the other one has is reported' "$(verify 2 'correct => true') $(claimed 2)" '2 0 0 1 1 old-2'
-expect 'from before: the name cannot be given up in automatic mode' "$(state_as_app 2 "$(rename both both-2)")" 42501
+expect 'from before: the name cannot be given up in automatic mode' "$(state_as_app 2 "$(rename both both-2)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'both'")" '42501 42501'
 at cell2 "SET session_replication_role = replica; $(rename both both-2)"
 expect 'from before: past the trigger it can' "$(verify 2 'correct => true') $(claimed 2)" '1 0 0 1 0 both-2 old-2'
 expect 'from before: now renamed' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'old-2'") $(reconcile 1) $(reconcile 2)" '00000 00000 1|1|0|0|0 1|1|0|0|0'
