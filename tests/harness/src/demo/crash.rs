@@ -21,7 +21,8 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     let pid: i32 = open.query_one("SELECT pg_backend_pid()", &[])?.get(0);
     // What a COMMIT does first: the deferred constraint triggers, and with them the lease.
     open.batch_execute(&format!("BEGIN; {}; SET CONSTRAINTS ALL IMMEDIATE", home::insert_sql(LOST)))?;
-    home::insert(&mut NORTH.at_home(APP)?, SAVED)?;
+    let mut other = NORTH.at_home(APP)?;
+    home::insert(&mut other, SAVED)?;
     let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().context("cannot run kill")?;
     ensure!(killed.success(), "cannot kill process {pid} of north's server");
     screen.say(&format!(
@@ -29,7 +30,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
          committed yet. Then its process (pid {pid}) is killed with SIGKILL. PostgreSQL ends all the others and \
          recovers from its log. Two leases are left:"
     ));
-    let mut north = come_back(&mut open)?;
+    let mut north = come_back(&mut other)?;
 
     let mut rows = Vec::new();
     for lease in NORTH.connect(&world.server)?.list_all()? {
@@ -67,11 +68,12 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the server has noticed the crash and has recovered from it.
-fn come_back(open: &mut Client) -> Result<Client> {
+/// Waits until the server has noticed the crash and has recovered from it. `other` is a session that was not killed.
+fn come_back(other: &mut Client) -> Result<Client> {
     let started = Instant::now();
-    // Its session is gone as soon as the process is; a new one could still meet the server before the crash.
-    while open.batch_execute("SELECT").is_ok() {
+    // Until the server has noticed, it takes new sessions that it ends in a moment. When it has, it ends this one too.
+    while other.batch_execute("SELECT").is_ok() {
+        ensure!(started.elapsed() < PATIENCE, "north's server does not notice that a process of it was killed");
         sleep(Duration::from_millis(20));
     }
     loop {
