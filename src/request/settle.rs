@@ -16,6 +16,7 @@ use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
+use crate::pg::xact;
 use crate::settings;
 use crate::store::leases::from_pg_uuid;
 use crate::store::requests::{self, InHand};
@@ -90,6 +91,11 @@ pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -
     let until = arguments::deadline(hold_for, "hold_for", now)?;
     Ok(spi::connect(|connection| match unexpired_holds(connection, process, now)? {
         0 => Err(ClaimsError::NothingInHand { process: from_pg_uuid(process) }),
-        _ => unless_busy(|| requests::extend(connection, process, now, until) as i64),
+        _ => {
+            let extended = unless_busy(|| requests::extend(connection, process, now, until) as i64)?;
+            // A crash must not take back what the process has been told.
+            xact::commit_durably();
+            Ok(extended)
+        }
     })?)
 }
