@@ -157,7 +157,16 @@ statement! {
     MARK_CREATE(TEXTOID, TEXTOID, BOOLOID) =
         "UPDATE claims.requests SET unblock = $3
           WHERE queue = $1 AND entity = $2 AND request_type = 'create' AND status = 'complete' AND unblock <> $3";
-    MARKED_CREATES(TEXTOID) = "SELECT entity FROM claims.requests WHERE queue = $1 AND unblock ORDER BY id LIMIT 10";
+    /// Marked creates, whether updates wait for each, and the first of those behind $2.
+    MARKED_CREATES(TEXTOID, INT8OID) =
+        "SELECT c.entity,
+                EXISTS (SELECT FROM claims.requests b
+                         WHERE b.queue = c.queue AND b.entity = c.entity AND b.status IN ('new', 'in-progress') AND b.blocked),
+                (SELECT b.id FROM claims.requests b
+                  WHERE b.queue = c.queue AND b.entity = c.entity AND b.status IN ('new', 'in-progress') AND b.blocked
+                    AND b.id > $2
+                  ORDER BY b.id LIMIT 1)
+           FROM claims.requests c WHERE c.queue = $1 AND c.unblock ORDER BY c.id LIMIT 1000";
     /// Whether the entity has outstanding requests and no failed create in front of them.
     HAS_MORE(TEXTOID, TEXTOID) =
         "SELECT EXISTS (SELECT FROM claims.requests r
@@ -369,8 +378,18 @@ pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: b
     connection.run(&MARK_CREATE, View::Statement, [queue.into(), entity.into(), marked.into()]);
 }
 
-pub fn marked_creates(connection: &Connection, queue: &str) -> Vec<String> {
-    connection.run(&MARKED_CREATES, View::Statement, [queue.into()]).map(|row| row.must(1))
+/// A complete create that is marked.
+pub struct Marked {
+    pub entity: String,
+    /// The search does not see all of the entity's updates.
+    pub is_waited_for: bool,
+    /// The first of them behind the id that was asked for.
+    pub first: Option<i64>,
+}
+
+pub fn marked_creates(connection: &Connection, queue: &str, after: i64) -> Vec<Marked> {
+    let rows = connection.run(&MARKED_CREATES, View::Statement, [queue.into(), after.into()]);
+    rows.map(|row| Marked { entity: row.must(1), is_waited_for: row.must(2), first: row.get(3) })
 }
 
 pub fn has_more(connection: &Connection, queue: &str, entity: &str) -> bool {
