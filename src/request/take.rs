@@ -169,14 +169,19 @@ fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
     let locked = lock_entity(connection, order, &candidate.entity)?;
     let requests = choose(connection, order, candidate, locked)?;
     let ids = |of: fn(&Outstanding) -> bool| requests.iter().filter(|r| of(r)).map(|r| r.id).collect::<Vec<_>>();
+    let expired = ids(|request| request.in_progress);
+    if !expired.is_empty() {
+        requests::leave_word(connection, &order.queue, &expired, order.process);
+    }
     match order.hold_until {
         Some(until) => {
+            requests::begin_anew(connection, order.process, &order.queue, &ids(|_| true));
             requests::hold(connection, &order.queue, &ids(|_| true), order.process, until);
             hints::held(&order.queue, until);
             // Who is told of a hold must have it after a crash, too.
             xact::commit_durably();
         }
-        None => renew(connection, &order.queue, &ids(|request| request.in_progress)),
+        None => renew(connection, &order.queue, &expired),
     }
     Some(Taken { entity: candidate.entity.clone(), requests })
 }

@@ -119,10 +119,36 @@ statement! {
                 EXISTS (SELECT FROM claims.requests h
                          WHERE h.queue = $1 AND h.entity = $2 AND h.status = 'in-progress'
                            AND coalesce(h.hold_until > $3, false))";
-    /// How many requests a process holds beyond a transaction, and how many holds of it have expired.
+    /// How many requests a process holds beyond a transaction, how many holds of it have expired, and how many were taken
+    /// over.
     HOLDS(UUIDOID, TIMESTAMPTZOID) =
-        "SELECT count(*) FILTER (WHERE hold_until > $2), count(*) FILTER (WHERE hold_until <= $2)
+        "SELECT count(*) FILTER (WHERE hold_until > $2), count(*) FILTER (WHERE hold_until <= $2),
+                (SELECT coalesce(sum(l.requests), 0)::bigint FROM claims.lost_holds l WHERE l.process_id = $1)
            FROM claims.requests WHERE process_id = $1 AND status = 'in-progress'";
+    /// Leaves word for the processes whose expired holds of $2 process $3 takes over.
+    LEAVE_WORD(TEXTOID, INT8ARRAYOID, UUIDOID) = concat!(
+        "INSERT INTO claims.lost_holds (queue, process_id, requests)
+         SELECT $1, r.process_id, count(*)
+           FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
+           JOIN claims.requests r ON ", is_row!("r.queue", "r.id", "m.queue", "m.id"), "
+          WHERE r.hold_until IS NOT NULL AND r.process_id <> $3 GROUP BY r.process_id");
+    /// Drops the word left for a process that holds nothing but the requests $2 of queue $3: it begins anew with them.
+    BEGIN_ANEW(UUIDOID, INT8ARRAYOID, TEXTOID) =
+        "WITH old AS MATERIALIZED (
+             SELECT id FROM claims.lost_holds WHERE process_id = $1
+                AND NOT EXISTS (SELECT FROM claims.requests r
+                                 WHERE r.process_id = $1 AND r.status = 'in-progress'
+                                   AND (r.queue <> $3 OR r.id <> ALL ($2)))
+              ORDER BY id FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.lost_holds l USING old WHERE l.id = old.id";
+    /// Drops words left at $2 or earlier for processes that hold nothing any more.
+    PURGE_WORDS(TEXTOID, TIMESTAMPTZOID) =
+        "WITH old AS MATERIALIZED (
+             SELECT id FROM claims.lost_holds l WHERE l.queue = $1 AND l.lost_at <= $2
+                AND NOT EXISTS (SELECT FROM claims.requests r
+                                 WHERE r.process_id = l.process_id AND r.status = 'in-progress')
+              ORDER BY id FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.lost_holds l USING old WHERE l.id = old.id";
     LOCK_HELD(UUIDOID, TIMESTAMPTZOID) =
         "SELECT queue, id, entity, request_type = 'create' FROM claims.requests
           WHERE process_id = $1 AND status = 'in-progress' AND coalesce(hold_until > $2, false)
@@ -327,10 +353,33 @@ pub fn standing(connection: &Connection, queue: &str, entity: &str, now: Moment)
     rows.first(|row| Standing { create: row.get(1), held: row.must(2) }).unwrap_or_default()
 }
 
-/// How many requests a process holds beyond a transaction, and how many holds of it have expired.
-pub fn holds(connection: &Connection, process: PgUuid, now: Moment) -> (i64, i64) {
+/// What a process holds beyond a transaction.
+#[derive(Default)]
+pub struct Holds {
+    pub held: i64,
+    pub expired: i64,
+    /// Of what it held besides, so many requests were taken over by others.
+    pub lost: i64,
+}
+
+pub fn holds(connection: &Connection, process: PgUuid, now: Moment) -> Holds {
     let rows = connection.run(&HOLDS, View::Statement, [process.into(), now.into()]);
-    rows.first(|row| (row.must(1), row.must(2))).unwrap_or_default()
+    rows.first(|row| Holds { held: row.must(1), expired: row.must(2), lost: row.must(3) }).unwrap_or_default()
+}
+
+/// Leaves word for other processes whose expired holds this one takes over.
+pub fn leave_word(connection: &Connection, queue: &str, expired: &[i64], process: PgUuid) {
+    connection.run(&LEAVE_WORD, View::Statement, [queue.into(), expired.to_vec().into(), process.into()]);
+}
+
+/// Word that was left for a process counts no more if it holds nothing but these requests.
+pub fn begin_anew(connection: &Connection, process: PgUuid, queue: &str, ids: &[i64]) {
+    connection.run(&BEGIN_ANEW, View::Statement, [process.into(), ids.to_vec().into(), queue.into()]);
+}
+
+/// Drops words left at `before` or earlier that nobody can ask for any more.
+pub fn purge_words(connection: &Connection, queue: &str, before: Moment) {
+    connection.run(&PURGE_WORDS, View::Statement, [queue.into(), before.into()]);
 }
 
 /// Requests of one entity in the hands of one process.
