@@ -9,7 +9,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
 mod verification;
-pub use verification::{VerificationError, warn_of_rows};
+pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 mod capture;
 pub use capture::{CaptureError, warn_of_mutable_condition};
 
