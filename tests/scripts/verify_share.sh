@@ -18,7 +18,7 @@ expect 'all claims are made' "$(as_app 1 "SELECT corrected FROM claims.verify(1,
 
 # work NAME HOLD: a worker from beginning to end, as the guide has it. What it counts commits with what it has done.
 work() {
-  as_app 1 "SET application_name = '$1'; DO \$\$
+  PGAPPNAME=$1 as_app 1 "DO \$\$
     DECLARE pass uuid; share record;
     BEGIN
       pass := claims.begin_verification(1, 'RAILS_TABLE_ROUTES', correct => true);
