@@ -11,9 +11,9 @@ at cell1 "ALTER TABLE routes ADD COLUMN grp int NOT NULL DEFAULT 7;
   CREATE TABLE counts (worker text, checked bigint, missing bigint, corrected bigint);
   GRANT SELECT, INSERT ON counts TO app;
   CREATE SEQUENCE looks;
-  -- Holds the victim up at its first look at row 2000.
+  -- Holds the victim up at its first look at row 1921, the first of a range, so that it is the first to be corrected.
   CREATE FUNCTION slow(id bigint) RETURNS boolean LANGUAGE plpgsql AS \$\$ BEGIN
-    IF id = 2000 AND current_setting('application_name') = 'victim' AND nextval('public.looks') = 1 THEN PERFORM pg_sleep(4); END IF; RETURN true; END \$\$"
+    IF id = 1921 AND current_setting('application_name') = 'victim' AND nextval('public.looks') = 1 THEN PERFORM pg_sleep(4); END IF; RETURN true; END \$\$"
 expect 'all claims are made' "$(as_app 1 "SELECT corrected FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', correct => true)")" 8000
 
 # work NAME HOLD: a worker from beginning to end, as the guide has it. What it counts commits with what it has done.
@@ -36,7 +36,7 @@ start() { (leave_sessions; work "$1" "$2") & WORKER=$!; }
 total() { at cell1 "SELECT sum(checked), sum(missing), sum(corrected) FROM counts"; }
 anew() {
   at cell1 "TRUNCATE counts; SELECT setval('looks', 1, false); UPDATE claims.claimed_attributes SET condition = 'public.slow(id)'" >/dev/null
-  lose r2000 r7000
+  lose r1921 r7000
 }
 # lose NAME...: the claim goes at the service.
 lose() { local name; for name in "$@"; do at shared "DELETE FROM claims.claims WHERE bucket_value = '$name'"; done; }
@@ -56,7 +56,7 @@ nothing_left() {
 
 # four at once: every claim checked by one of them, and by one only
 at cell1 "UPDATE claims.claimed_attributes SET condition = NULL"
-lose r17 r2000 r7999
+lose r17 r1921 r7999
 workers=()
 for name in one two three four; do start "$name" '1 minute'; workers+=("$WORKER"); done
 for worker in "${workers[@]}"; do wait "$worker"; done
@@ -68,7 +68,7 @@ nothing_left 'four workers'
 anew
 start victim '3 s'; victim=$WORKER
 pid=$(held_up)
-expect 'the range is in the victim'\''s hands' "$(at cell1 "SELECT worker, held, 2000 BETWEEN source_id_gt::int AND source_id_lte::int FROM claims.verification_workers")" 'victim|t|t'
+expect 'the range is in the victim'\''s hands' "$(at cell1 "SELECT worker, held, source_id_gt FROM claims.verification_workers")" 'victim|t|1920'
 before=$(at cell1 "SELECT sum(checked) FROM counts")
 kill -9 "$pid"
 wait "$victim" || true
@@ -98,10 +98,10 @@ pid=$(held_up)
 kill -STOP "$pid"
 work heir '1 minute'
 expect 'silent: the heir has done all that was left' "$(at cell1 "SELECT finished_at IS NOT NULL FROM claims.verification_passes ORDER BY pass DESC LIMIT 1") $(total)" 't 8000|2|2'
-lose r2000
+lose r1921
 kill -CONT "$pid"
 wait "$victim"
-expect 'silent: the victim has corrected nothing since' "$(at shared "SELECT count(*) FROM claims.claims WHERE bucket_value = 'r2000'") $(at cell1 "SELECT coalesce(sum(corrected), 0) FROM counts WHERE worker = 'victim'")" '0 0'
+expect 'silent: the victim has corrected nothing since' "$(at shared "SELECT count(*) FROM claims.claims WHERE bucket_value = 'r1921'") $(at cell1 "SELECT coalesce(sum(corrected), 0) FROM counts WHERE worker = 'victim'")" '0 0'
 expect 'silent: and knows why' "$(grep -c 'WARNING:  worker "victim" has lost the range' "$CLAIMS_TMP/victim.out")" 1
 nothing_left silent
 anew
