@@ -55,7 +55,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/share.sql",
     name = "share",
-    requires = ["verify", "expiring", verify::share::begin_verification, verify::share::verify_share]
+    requires = ["verify", "expiring", verify::begin::begin_verification, verify::share::verify_share]
 );
 extension_sql_file!("../sql/install/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(

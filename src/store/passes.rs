@@ -47,7 +47,6 @@ statement! {
 }
 
 /// One verification of everything that a cell has claimed from a source type.
-#[derive(Debug, Clone)]
 pub struct Pass {
     pub uuid: Uuid,
     pub cell_id: i64,

@@ -4,6 +4,7 @@
 //! `verify`, which walks over everything and calls the other two; `begin_verification` and `verify_share` divide that
 //! among workers. docs/verification.md has the picture.
 
+pub mod begin;
 mod compare;
 mod correct;
 pub mod digest;

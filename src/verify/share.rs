@@ -1,4 +1,4 @@
-//! `begin_verification` and `verify_share`: one verification by several workers.
+//! `verify_share`: one step of a worker in a verification that several share.
 //!
 //! A pass is divided into ranges as workers ask for them. Which worker has a range is an expiring claim on its number. A
 //! hold is worth something only once it is committed: so each call works on the range that an earlier call took, and at
@@ -8,20 +8,19 @@
 use std::time::{Duration, Instant};
 
 use claims_model::source_range::SourceRange;
-use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
+use super::begin::{must_be_claimed, patiently};
 use super::compare::Comparison;
 use super::expected::Expected;
 use super::progress::{Progress, Tally};
 use super::remote::Remote;
-use super::source_type;
 use super::walk::{SHARED_BATCHES, Walk};
-use super::whole::{PATIENCE, batch};
+use super::whole::batch;
 use crate::access;
 use crate::arguments::{self, CLAIMANT_CHARS};
 use crate::cell::reconcile::unreachable;
@@ -29,62 +28,12 @@ use crate::cell::service;
 use crate::error::{self, ClaimsError, VerificationError};
 use crate::expiring::require_held;
 use crate::pg::clock::Moment;
-use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::{subtransaction, without_waiting};
+use crate::pg::subtransaction::without_waiting;
 use crate::pg::xact;
-use crate::store::leases::{from_pg_uuid, pg_uuid};
+use crate::store::leases::from_pg_uuid;
 use crate::store::passes::{self, Pass};
 use crate::store::{catalog, expiring};
-
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
-fn begin_verification(
-    cell_id: Option<i64>,
-    source_type: Option<String>,
-    correct: default!(Option<bool>, false),
-) -> Result<PgUuid, ErrorReport> {
-    xact::must_be_writable(c"claims.begin_verification()");
-    Ok(spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
-        let source_type = access::given(source_type, "source_type")?;
-        let correct = access::given(correct, "correct")?;
-        let catalog = catalog::current(connection);
-        access::act_here_for(&catalog, cell_id)?;
-        let (_, source_type) = self::source_type(&source_type, &catalog.types)?;
-        must_be_claimed(&Expected::of(connection, &source_type, false), &source_type)?;
-        passes::purge(connection);
-        let pass = Pass { uuid: Uuid::now_v7(), cell_id, source_type, correct };
-        join(connection, pass).map(pg_uuid)
-    })?)
-}
-
-fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), ClaimsError> {
-    if expected.attributes().is_empty() {
-        return Err(VerificationError::NothingClaimed { source_type: source_type.to_owned() }.into());
-    }
-    Ok(())
-}
-
-/// The pass that is under way, or this one, begun.
-fn join(connection: &Connection, pass: Pass) -> Result<Uuid, ClaimsError> {
-    let under_way = || passes::open(connection, pass.cell_id, &pass.source_type, pass.correct);
-    if let Some(uuid) = under_way() {
-        return Ok(uuid);
-    }
-    match patiently(|| passes::begin(connection, &pass)) {
-        Some(true) => Ok(pass.uuid),
-        // Somebody was faster; or so fast that it is over already.
-        Some(false) => under_way().ok_or(VerificationError::BeingBegun.into()),
-        None => Err(VerificationError::BeingBegun.into()),
-    }
-}
-
-/// Waits for other sessions' calls to end, but not for long. `None`: they have not.
-fn patiently<T>(body: impl FnOnce() -> T) -> Option<T> {
-    let _waits = LockWaits::limit(PATIENCE);
-    subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || Ok::<_, ()>(body())).ok()
-}
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
