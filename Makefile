@@ -20,7 +20,7 @@ build: setup ## Build the extension into a private copy of PostgreSQL under targ
 install: setup ## Install into the PostgreSQL that PG_CONFIG names
 	@scripts/install
 
-demo: build ## Two cells claim the names of all Debian packages in a throwaway cluster
+demo: build ## Two cells and a shared database in throwaway clusters: a race, conflicts, crashes, recovery, a repair
 	@scripts/demo
 
 test: build ## Run every test

@@ -28,6 +28,7 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
 /// As [`act_for`], for calls that a cell's own database answers: before anybody is registered in it, administrators may
 /// name any cell, and the service has the last word.
 pub fn act_here_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
+    refuse_restricted()?;
     if catalog.cells.is_empty() && roles::caller_is_admin() { Ok(()) } else { act_for(catalog, cell_id) }
 }
 

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use claims_model::problem::shortened;
-use claims_model::{BadInput, Problem, Reason};
+use claims_model::{BadInput, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+mod bad_input;
 mod verification;
+mod warnings;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
+pub use warnings::{warn_of_failures, warn_of_orphans};
 mod capture;
 pub use capture::{CaptureError, warn_of_mutable_condition};
 
@@ -129,7 +132,7 @@ impl ClaimsError {
 
     fn text(self) -> Text {
         match self {
-            ClaimsError::BadInput(bad) => bad_input(bad),
+            ClaimsError::BadInput(bad) => bad_input::bad_input(bad),
             ClaimsError::NotTheCell { .. }
             | ClaimsError::UnknownCell { .. }
             | ClaimsError::NotAdmin { .. }
@@ -384,123 +387,4 @@ fn conflicts(weightiest: Reason, count: usize, detail: String) -> Text {
         }
     };
     Text(code, format!("could not claim {buckets} of the batch"), Some(detail), Some(hint))
-}
-
-fn bad_input(BadInput { place, problem }: BadInput) -> Text {
-    use Problem::*;
-    let (message, detail, hint): (String, Option<String>, Option<&'static str>) = match &problem {
-        WrongType { wanted, got } => (format!("{place} must be {wanted}"), Some(format!("It is {got}.")), Some(FORM)),
-        Missing => (format!("{place} is missing"), None, Some(FORM)),
-        UnknownKey { allowed } => {
-            (format!("unknown key {place}"), Some(format!("Allowed are: {allowed}.")), Some(FORM))
-        }
-        TwoSpellings { first } => (
-            format!("{place} says again what \"{first}\" says"),
-            Some("They are two spellings of one key.".into()),
-            Some("Send only rails_primary_key_id."),
-        ),
-        NotAnInteger { got } => (
-            format!("{place} must be an integer of 64 bits"),
-            Some(format!("It is {got}.")),
-            Some("Send ids that are no such integers as strings."),
-        ),
-        UnknownType { kind, got } => (
-            format!("{place} names an unknown {kind} type"),
-            Some(format!("There is no {kind} type \"{got}\".")),
-            Some(
-                "An administrator adds types with claims.add_bucket_type(), add_subject_type() and add_source_type().",
-            ),
-        ),
-        Unspecified { kind } => (
-            format!("{place} must not be UNSPECIFIED"),
-            Some(format!("Every claim has a {kind} type.")),
-            Some("Name a type other than UNSPECIFIED."),
-        ),
-        Empty => (format!("{place} must not be empty"), None, Some("Send at least one character.")),
-        TooLong { limit } => (
-            format!("{place} is too long"),
-            Some(format!("At most {limit} characters are allowed.")),
-            Some("Shorten it, or claim a digest of it."),
-        ),
-        Duplicate { first } => (
-            format!("{place} is in the batch twice"),
-            Some(format!("The same bucket is at {first}.")),
-            Some("Name each bucket once, in one of the two lists."),
-        ),
-        EmptyBatch => (
-            "batch is empty: create_records and destroy_records have no records".into(),
-            None,
-            Some("Call only when there is something to claim or to give back."),
-        ),
-        TooManyRecords { got, limit } => (
-            format!("{place} has too many records"),
-            Some(format!("There are {got} records, at most {limit} are allowed in one call.")),
-            Some(
-                "Send it in several calls. For a batch that must stay whole an administrator can raise claims.max_batch_size.",
-            ),
-        ),
-        TooManyLeases { got, limit } => (
-            format!("{place} has too many leases"),
-            Some(format!("There are {got} leases, at most {limit} are allowed in one call.")),
-            Some("Name fewer in one call."),
-        ),
-        BadCursor => (
-            format!("{place} is not a cursor of this list"),
-            None,
-            Some("Give the cursor of the last row seen, unchanged, or NULL to begin."),
-        ),
-        Null => (format!("{place} must not be null"), None, Some("Give a value.")),
-        OutOfRange { allowed } => (
-            format!("{place} is out of range"),
-            Some(format!("Allowed is {allowed}.")),
-            Some("Give a value in that range."),
-        ),
-    };
-    Text(bad_input_code(&problem), message, detail, hint)
-}
-
-const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": {\"type\", \"value\"}, \"subject\": {\"type\", \"id\"}, \"source\": {\"type\", \"rails_primary_key_id\"}}.";
-
-fn bad_input_code(problem: &Problem) -> Code {
-    match problem {
-        Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
-        Problem::TooManyRecords { .. } | Problem::TooManyLeases { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-        _ => Code::ERRCODE_INVALID_PARAMETER_VALUE,
-    }
-}
-
-/// Leases that one warning names.
-const NAMED: usize = 100;
-
-/// Tells the client, and the log, of saved rows whose claims are gone.
-pub fn warn_of_orphans(cell_id: i64, orphans: &[Uuid]) {
-    let leases = if orphans.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", orphans.len()) };
-    let message = format!("{leases} of cell {cell_id} committed here without claims at the service");
-    let detail =
-        format!("{} The service has rolled back, or does not know: {}.", "Data was saved under them.", named(orphans));
-    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!())
-        .set_detail(detail)
-        .set_hint("Claim what was saved again by verifying this cell's records, then drop these leases with claims.forget_leases().")
-        .report(PgLogLevel::WARNING);
-}
-
-/// Tells the client, and the log, of leases that the service could not settle.
-pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
-    let Some((_, first)) = failures.first() else { return };
-    let leases = if failures.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", failures.len()) };
-    let uuids: Vec<_> = failures.iter().map(|(lease, _)| *lease).collect();
-    ErrorReport::new(
-        Code::ERRCODE_WARNING,
-        format!("{leases} of cell {cell_id} could not be settled at the service"),
-        function_name!(),
-    )
-    .set_detail(format!("{}. The first error: {first}.", named(&uuids)))
-    .set_hint("They stay as they are; the next pass tries again.")
-    .report(PgLogLevel::WARNING);
-}
-
-fn named(leases: &[Uuid]) -> String {
-    let list: Vec<_> = leases.iter().take(NAMED).map(Uuid::to_string).collect();
-    let more = if leases.len() > NAMED { ", ..." } else { "" };
-    format!("{}{more}", list.join(", "))
 }

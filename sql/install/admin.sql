@@ -71,7 +71,12 @@ BEGIN
     LOOP
         EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
     END LOOP;
-    EXECUTE format('%s USAGE ON SCHEMA claims %s %I', verb, word, role_name);
+    -- A role that keeps the functions of another audience keeps the schema.
+    IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
+                                WHERE p.pronamespace = 'claims'::regnamespace
+                                  AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
+        EXECUTE format('%s USAGE ON SCHEMA claims %s %I', verb, word, role_name);
+    END IF;
 END $$;
 
 CREATE FUNCTION claims.register_cell(cell_id bigint, role_name name, name text DEFAULT NULL, address text DEFAULT NULL)
@@ -105,8 +110,6 @@ BEGIN
         -- What grant_read() gave stays; it alone grants the view.
         IF NOT EXISTS (SELECT FROM pg_class v, aclexplode(v.relacl) a WHERE v.oid = 'claims.records'::regclass AND a.grantee = old_role) THEN
             PERFORM claims.change_grants(r.rolname, '{reader}', false) FROM pg_roles r WHERE r.oid = old_role;
-        ELSE
-            EXECUTE (SELECT format('GRANT USAGE ON SCHEMA claims TO %I', r.rolname) FROM pg_roles r WHERE r.oid = old_role);
         END IF;
     END IF;
 END $$;

@@ -102,8 +102,6 @@ BEGIN
                JOIN claims.claimed_attributes a
                  ON a.table_name = c.oid OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors(c.oid) p)) claimed;
 END $$;
-CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'ALTER TABLE')
-    EXECUTE FUNCTION claims.complete_triggers();
 
 -- A table that is dropped is claimed no more.
 CREATE FUNCTION claims.forget_dropped_tables() RETURNS event_trigger
@@ -113,7 +111,6 @@ BEGIN
     DELETE FROM claims.claimed_attributes a USING pg_event_trigger_dropped_objects() d
      WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND a.table_name = d.objid;
 END $$;
-CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables();
 
 CREATE FUNCTION claims.drop_capture_triggers(table_name regclass) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

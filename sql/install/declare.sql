@@ -180,8 +180,6 @@ COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables
 COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether values of a type look the same as text in every session.';
 COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that puts missing triggers on new partitions of claimed tables.';
 COMMENT ON FUNCTION claims.forget_dropped_tables() IS 'Internal: event trigger that ends the capture of tables that are dropped.';
-COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';
-COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed tables refuse TRUNCATE.';
 COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';
 COMMENT ON FUNCTION claims.send_automatically() IS 'Internal: deferred trigger that sends the pending batch in automatic mode.';
 COMMENT ON FUNCTION claims.require_owner(text, oid) IS 'Internal: raises 42501 unless the caller has the privileges of a table''s owner.';

@@ -60,3 +60,10 @@ COMMENT ON TRIGGER announce_change ON claims.cells IS 'Sessions cache this table
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON SCHEMA claims FROM PUBLIC;
+
+-- The very last: they answer to what follows them, and pgrx orders files only as far as it is told.
+CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'ALTER TABLE')
+    EXECUTE FUNCTION claims.complete_triggers();
+CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables();
+COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';
+COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed tables refuse TRUNCATE.';

@@ -12,6 +12,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', grant_worker.role_name),
             HINT = 'Create the role with CREATE ROLE first.';
     END IF;
+    LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE;
     PERFORM claims.change_grants(grant_worker.role_name, '{worker}', true);
     EXECUTE format('GRANT SELECT ON claims.expiring_claims, claims.requests TO %I', grant_worker.role_name);
 END $$;

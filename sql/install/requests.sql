@@ -30,6 +30,7 @@ CREATE INDEX requests_outstanding ON claims.requests (queue, entity, id) WHERE s
 CREATE INDEX requests_failed ON claims.requests (queue, entity, id) WHERE status = 'error';
 CREATE INDEX requests_held_entity ON claims.requests (queue, entity) WHERE status = 'in-progress';
 CREATE INDEX requests_hold ON claims.requests (queue, hold_until) WHERE hold_until IS NOT NULL;
+CREATE INDEX requests_held_since ON claims.requests (entered_xid) WHERE hold_until IS NOT NULL;
 CREATE INDEX requests_holder ON claims.requests (process_id, hold_until) WHERE status = 'in-progress';
 CREATE INDEX requests_unblock ON claims.requests (queue, id) WHERE unblock;
 COMMENT ON TABLE claims.requests IS 'Requests to create or update entities, outstanding ones and settled ones. Written only by the functions of this extension.';
@@ -40,6 +41,7 @@ COMMENT ON INDEX claims.requests_outstanding IS 'Everything of one entity that i
 COMMENT ON INDEX claims.requests_failed IS 'What claims.retry_requests() puts back.';
 COMMENT ON INDEX claims.requests_held_entity IS 'Whether an entity is held beyond a transaction.';
 COMMENT ON INDEX claims.requests_hold IS 'Holds that have expired.';
+COMMENT ON INDEX claims.requests_held_since IS 'Holds that were made since a session last looked, however short.';
 COMMENT ON INDEX claims.requests_holder IS 'What a process holds beyond a transaction.';
 COMMENT ON INDEX claims.requests_unblock IS 'Completed creates some of whose updates may still have to be unblocked.';
 COMMENT ON COLUMN claims.requests.id IS 'Number of the request; the order of work.';
@@ -56,7 +58,7 @@ COMMENT ON COLUMN claims.requests.settled_at IS 'When it became complete or erro
 COMMENT ON COLUMN claims.requests.hold_until IS 'Until when process_id holds it (clock time).';
 COMMENT ON COLUMN claims.requests.blocked IS 'An update that waits for its create: out of the way of the search until the create is complete.';
 COMMENT ON COLUMN claims.requests.unblock IS 'A completed create during whose settling updates were being recorded: the next takes unblock them.';
-COMMENT ON COLUMN claims.requests.entered_xid IS 'The transaction by which it came, or came back, into the search.';
+COMMENT ON COLUMN claims.requests.entered_xid IS 'The transaction by which it came, or came back, into the search, or was last held.';
 COMMENT ON SEQUENCE claims.requests_id_seq IS 'Numbers of requests.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.requests', '');

@@ -12,6 +12,7 @@ use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
+use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -80,7 +81,11 @@ fn begin(
         let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
         let given_uuid = arguments.lease_uuid.map(from_pg_uuid);
         match request(connection, &catalog, &batch, cell_id, given_uuid, arguments.cell_xid)? {
-            Acquired::Lease(uuid) => Ok(uuid),
+            Acquired::Lease(uuid) => {
+                // The cell will rely on it: a crash must not undo what it was told, whatever its `synchronous_commit` says.
+                xact::commit_durably();
+                Ok(uuid)
+            }
             Acquired::Conflicts(conflicts) => on_conflicts(conflicts, &catalog),
         }
     })

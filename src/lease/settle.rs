@@ -130,6 +130,8 @@ pub fn end_leases(
     ending: Ending,
     patience: i64,
 ) -> Result<usize, ClaimsError> {
+    // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says.
+    xact::commit_durably();
     let now = Moment::now();
     let ended = leases::end(connection, list, cell_id, ending, now);
     let held = ended.iter().map(|lease| held_by(lease, catalog)).collect::<Result<Vec<_>, _>>()?;

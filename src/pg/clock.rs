@@ -9,6 +9,8 @@ pub struct Moment(pub i64);
 impl Moment {
     /// -infinity: before every other moment.
     pub const MIN: Moment = Moment(i64::MIN);
+    /// infinity: after every other moment.
+    pub const MAX: Moment = Moment(i64::MAX);
 
     pub fn now() -> Self {
         // SAFETY: reads the system's clock.

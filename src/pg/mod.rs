@@ -12,7 +12,6 @@ pub mod jsonb;
 pub mod owner;
 pub mod prepared;
 pub mod roles;
-pub mod scoped;
 pub mod settings;
 pub mod spi;
 pub mod subtransaction;

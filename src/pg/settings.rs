@@ -44,14 +44,32 @@ impl Drop for LockWaits {
 /// Runs `body` with planner settings under which every lookup goes through an index, also where the statistics are those
 /// of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
 pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
-    const OFF: [&CStr; 5] = [c"enable_seqscan", c"enable_bitmapscan", c"enable_hashjoin", c"enable_mergejoin", c"jit"];
-    // SAFETY: known settings of type bool; the nest level ends here or, after an error, with the (sub)transaction.
+    const OFF: &[(&CStr, &CStr)] = &[
+        (c"enable_seqscan", c"off"),
+        (c"enable_bitmapscan", c"off"),
+        (c"enable_hashjoin", c"off"),
+        (c"enable_mergejoin", c"off"),
+        (c"jit", c"off"),
+    ];
+    under(OFF, body)
+}
+
+/// Runs `body` with another search_path.
+pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
+    under(&[(c"search_path", path)], body)
+}
+
+/// Runs `body` with settings in force, each of which any caller may change. They are as before when it ends, also by an
+/// error.
+pub fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> T) -> T {
+    // SAFETY: known settings with values that they take; the nest level ends here or, after an error, with the
+    // (sub)transaction.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        for setting in OFF {
+        for (setting, value) in settings {
             pg_sys::set_config_option(
                 setting.as_ptr(),
-                c"off".as_ptr(),
+                value.as_ptr(),
                 pg_sys::GucContext::PGC_USERSET,
                 pg_sys::GucSource::PGC_S_SESSION,
                 pg_sys::GucAction::GUC_ACTION_SAVE,
@@ -60,27 +78,6 @@ pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
                 false,
             );
         }
-        let result = body();
-        pg_sys::AtEOXact_GUC(true, level);
-        result
-    }
-}
-
-/// Runs `body` with another search_path.
-pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
-    // SAFETY: as in `planning_by_index`.
-    unsafe {
-        let level = pg_sys::NewGUCNestLevel();
-        pg_sys::set_config_option(
-            c"search_path".as_ptr(),
-            path.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
         let result = body();
         pg_sys::AtEOXact_GUC(true, level);
         result

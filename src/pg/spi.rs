@@ -53,19 +53,7 @@ impl Statement {
     /// Makes the statement ready. Its plan is always generic: the values never change which index is the right one, and
     /// planning anew for each call costs more than the call.
     fn prepare(&self) {
-        let text = CString::new(self.text).unwrap_or_default();
-        // SAFETY: text and types are valid for the call, which copies them; SPI is connected (see `connect`).
-        unsafe {
-            let plan = pg_sys::SPI_prepare_cursor(
-                text.as_ptr(),
-                i32::try_from(self.argument_types.len()).unwrap_or(0),
-                self.argument_types.as_ptr().cast_mut(),
-                pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
-            );
-            assert!(!plan.is_null(), "SPI_prepare_cursor failed: {}", self.text);
-            pg_sys::SPI_keepplan(plan);
-            self.plan.set(plan);
-        }
+        self.plan.set(kept_plan(self.text, self.argument_types));
     }
 
     /// Runs `execute` with the plan, and sees to it that it was made under the settings of [`planning_by_index`].
@@ -179,8 +167,7 @@ impl Connection {
                     0,
                 ),
             };
-            assert!(status > 0, "SPI failed with {status}: {:?}", statement.text);
-            Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
+            rows_of(status, statement.text)
         })
     }
 }
@@ -188,7 +175,7 @@ impl Connection {
 impl Connection {
     /// Executes a statement whose text is only known now, planned for this one time.
     pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows {
-        let text = CString::new(text).unwrap_or_default();
+        let terminated = CString::new(text).unwrap_or_default();
         let values: Vec<Value> = values.into_iter().collect();
         let mut types: Vec<_> = values.iter().map(|value| value.type_oid).collect();
         let mut datums: Vec<_> = values.iter().map(|value| value.datum.unwrap_or_else(|| 0.into())).collect();
@@ -197,11 +184,42 @@ impl Connection {
         unsafe {
             let count = i32::try_from(values.len()).unwrap_or(0);
             let (types, datums) = (types.as_mut_ptr(), datums.as_mut_ptr());
-            let status = pg_sys::SPI_execute_with_args(text.as_ptr(), count, types, datums, nulls.as_ptr(), false, 0);
-            assert!(status > 0, "SPI failed with {status}: {text:?}");
-            Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize }
+            let status =
+                pg_sys::SPI_execute_with_args(terminated.as_ptr(), count, types, datums, nulls.as_ptr(), false, 0);
+            rows_of(status, text)
         }
     }
+}
+
+/// Plans a statement, always generically, and keeps the plan. SPI must be connected.
+pub(super) fn kept_plan(text: &str, argument_types: &[pg_sys::Oid]) -> pg_sys::SPIPlanPtr {
+    let terminated = CString::new(text).unwrap_or_default();
+    // SAFETY: text and types are valid for the call, which copies them.
+    unsafe {
+        let plan = pg_sys::SPI_prepare_cursor(
+            terminated.as_ptr(),
+            i32::try_from(argument_types.len()).unwrap_or(0),
+            argument_types.as_ptr().cast_mut(),
+            pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+        );
+        if plan.is_null() {
+            pgrx::error!("SPI_prepare_cursor failed: {text}");
+        }
+        pg_sys::SPI_keepplan(plan);
+        plan
+    }
+}
+
+/// The rows of the statement that was executed last.
+///
+/// # Safety
+/// Nothing else may have been executed since it returned `status`.
+pub(super) unsafe fn rows_of(status: i32, text: &str) -> Rows {
+    if status <= 0 {
+        pgrx::error!("SPI failed with {status}: {text}");
+    }
+    // SAFETY: by the caller.
+    unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
 }
 
 /// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
@@ -227,15 +245,6 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of the statement that SPI executed last.
-    ///
-    /// # Safety
-    /// Nobody else has taken them.
-    pub(super) unsafe fn last() -> Self {
-        // SAFETY: by the caller.
-        unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
-    }
-
     /// How many rows there are, or were written.
     pub fn count(&self) -> usize {
         self.count

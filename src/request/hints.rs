@@ -11,40 +11,46 @@ use std::collections::HashMap;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
-use crate::store::requests::{self, Horizon};
-
-#[derive(Clone)]
-struct Hint {
-    low: i64,
-    snapshot: String,
-}
+use crate::store::requests::{self, Horizon, Known};
 
 /// Queues that a session remembers.
 const MAX_QUEUES: usize = 1000;
 
 thread_local! {
-    static HINTS: RefCell<HashMap<String, Hint>> = RefCell::new(HashMap::new());
+    static HINTS: RefCell<HashMap<String, Known>> = RefCell::new(HashMap::new());
     /// This transaction took, settled or put back requests. What it sees from then on may be rolled back, and is no
     /// ground for a hint.
     static TOUCHED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Looks where the search of a queue has to begin, and remembers it.
-pub fn look(connection: &Connection, queue: &str, now: Moment) -> Horizon {
-    let hint = HINTS.with_borrow(|hints| hints.get(queue).cloned());
-    let low = hint.as_ref().map_or(i64::MIN, |hint| hint.low);
-    let horizon = requests::horizon(connection, queue, low, hint.as_ref().map(|hint| &*hint.snapshot), now);
-    if !TOUCHED.get() {
-        // Where nothing is ready, whatever comes next is not visible in this snapshot.
-        let hint = Hint { low: horizon.first.unwrap_or(i64::MAX), snapshot: horizon.snapshot.clone() };
-        HINTS.with_borrow_mut(|hints| {
-            if hints.len() >= MAX_QUEUES {
-                hints.clear();
-            }
-            hints.insert(queue.to_owned(), hint);
-        });
-    }
+pub fn look(connection: &Connection, queue: &str) -> Horizon {
+    let nothing = || Known { low: i64::MIN, first_hold: Moment::MIN, snapshot: None };
+    let known = HINTS.with_borrow_mut(|hints| hints.remove(queue)).unwrap_or_else(nothing);
+    let horizon = requests::horizon(connection, queue, &known);
+    // Where nothing is ready, or held, whatever comes next is not visible in this snapshot.
+    let seen = || Known {
+        low: horizon.first.unwrap_or(i64::MAX),
+        first_hold: horizon.first_hold.unwrap_or(Moment::MAX),
+        snapshot: Some(horizon.snapshot.clone()),
+    };
+    let hint = if TOUCHED.get() { known } else { seen() };
+    HINTS.with_borrow_mut(|hints| {
+        if hints.len() >= MAX_QUEUES {
+            hints.clear();
+        }
+        hints.insert(queue.to_owned(), hint);
+    });
     horizon
+}
+
+/// This transaction made a hold that ends at `until`.
+pub fn held(queue: &str, until: Moment) {
+    HINTS.with_borrow_mut(|hints| {
+        if let Some(hint) = hints.get_mut(queue) {
+            hint.first_hold = hint.first_hold.min(until);
+        }
+    });
 }
 
 /// This transaction changed what is ready.

@@ -120,13 +120,15 @@ struct Search<'o> {
 
 impl<'o> Search<'o> {
     fn begin(connection: &Connection, order: &'o Order) -> Self {
-        let horizon = hints::look(connection, &order.queue, order.now);
+        let horizon = hints::look(connection, &order.queue);
         let unblocked = if horizon.has_marked { unblock::open_marked(connection, &order.queue) } else { None };
         let first = [horizon.first, unblocked].into_iter().flatten().min();
         let passed_over = hands::entities(&order.queue);
-        let mut expired = match horizon.has_expired {
-            true => requests::expired(connection, &order.queue, order.now, order.after_id),
-            false => Vec::new(),
+        let mut expired = match horizon.first_hold {
+            Some(first) if first <= order.now => {
+                requests::expired(connection, &order.queue, order.now, order.after_id, first)
+            }
+            _ => Vec::new(),
         };
         expired.retain(|candidate| !passed_over.contains(&candidate.entity));
         let after = first.map(|first| order.after_id.max(first - 1));
@@ -154,7 +156,10 @@ fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
     let requests = choose(connection, order, candidate, locked)?;
     let ids = |of: fn(&Outstanding) -> bool| requests.iter().filter(|r| of(r)).map(|r| r.id).collect::<Vec<_>>();
     match order.hold_until {
-        Some(until) => requests::hold(connection, &order.queue, &ids(|_| true), order.process, until),
+        Some(until) => {
+            requests::hold(connection, &order.queue, &ids(|_| true), order.process, until);
+            hints::held(&order.queue, until);
+        }
         None => renew(connection, &order.queue, &ids(|request| request.in_progress)),
     }
     Some(Taken { entity: candidate.entity.clone(), requests })

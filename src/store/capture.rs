@@ -94,7 +94,7 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
             .iter()
             .all(|column| column.condition.is_none())
             .then(|| columns.iter().flat_map(|column| column.numbers).collect()),
-        statement: text.map(|text| Prepared::new(connection, &text, &[row_type])),
+        statement: text.map(|text| Prepared::new(connection, text, &[row_type])),
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
         fresh,
     });

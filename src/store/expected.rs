@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use pgrx::pg_sys::Oid;
 
 use crate::pg::owner::restricted_as;
-use crate::pg::scoped::under;
+use crate::pg::settings::under;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::statement;
 

@@ -27,6 +27,13 @@ macro_rules! entered {
     };
 }
 
+/// Holds, in the words of the index requests_held_since and of no other one.
+macro_rules! held_since {
+    () => {
+        " r.queue || '' = $1 AND r.hold_until IS NOT NULL "
+    };
+}
+
 statement! {
     ENQUEUE(TEXTOID, TEXTOID, TEXTOID, JSONBOID, BOOLOID) =
         "INSERT INTO claims.requests (queue, entity, request_type, payload, blocked) VALUES ($1, $2, $3, $4, $5)
@@ -39,7 +46,8 @@ statement! {
             FOR KEY SHARE SKIP LOCKED";
     NOTIFY(TEXTOID) = "SELECT pg_notify('claims_requests', $1)";
     /// Where the search has to begin: the snapshot that says so, the first ready request from id $2 on, and the first
-    /// one below that came in since snapshot $3; then whether there are expired holds and creates to unblock.
+    /// one below that came in since snapshot $3; then the same of the ends of holds, from $4 on and of those made since; and
+    /// whether there are creates to unblock.
     HORIZON(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID) = concat!(
         "SELECT pg_current_snapshot()::text,
                 (SELECT r.id FROM claims.requests r WHERE", ready!(), "AND r.id >= $2 ORDER BY r.id LIMIT 1),
@@ -53,13 +61,23 @@ statement! {
                                            WHERE", entered!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
                       WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late
                   WHERE late.id + 0 < $2),
-                EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.hold_until <= $4),
+                (SELECT r.hold_until FROM claims.requests r
+                  WHERE r.queue = $1 AND r.hold_until >= $4 ORDER BY r.hold_until LIMIT 1),
+                (SELECT min(late.hold_until) FROM (
+                     SELECT r.hold_until FROM claims.requests r
+                      WHERE", held_since!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
+                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot())
+                     UNION ALL
+                     SELECT late.hold_until FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
+                      CROSS JOIN LATERAL (SELECT r.hold_until FROM claims.requests r
+                                           WHERE", held_since!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
+                      WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
     /// Entities with expired holds that can be worked on, each with the first of its requests that is one. Updates whose
     /// create came while they were held wait for it.
-    EXPIRED(TEXTOID, TIMESTAMPTZOID, INT8OID) =
+    EXPIRED(TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID) =
         "SELECT min(r.id), r.entity FROM claims.requests r
-          WHERE r.queue = $1 AND r.hold_until <= $2 AND r.id > $3
+          WHERE r.queue = $1 AND r.hold_until >= $4 AND r.hold_until <= $2 AND r.id > $3
             AND (r.request_type = 'create'
                  OR coalesce((SELECT c.status = 'complete' FROM claims.requests c
                                WHERE c.queue = r.queue AND c.entity = r.entity AND c.request_type = 'create'), true))
@@ -90,7 +108,8 @@ statement! {
            FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
           WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"), " AND r.hold_until IS NOT NULL");
     HOLD(TEXTOID, INT8ARRAYOID, UUIDOID, TIMESTAMPTZOID) = concat!(
-        "UPDATE claims.requests r SET status = 'in-progress', process_id = $3, hold_until = $4, attempts = attempts + 1
+        "UPDATE claims.requests r SET status = 'in-progress', process_id = $3, hold_until = $4, attempts = attempts + 1,
+                entered_xid = pg_current_xact_id()
            FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
           WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
     /// The create of an entity, and whether somebody holds the entity beyond a transaction.
@@ -196,19 +215,30 @@ pub struct Horizon {
     pub snapshot: String,
     /// No ready request lies below; `None`: there is none at all.
     pub first: Option<i64>,
-    pub has_expired: bool,
+    /// No hold ends earlier; `None`: there is none at all.
+    pub first_hold: Option<Moment>,
     pub has_marked: bool,
 }
 
-/// What is ready now, given that nothing was below id `low` when `snapshot` was taken (`None`: nothing is known).
-pub fn horizon(connection: &Connection, queue: &str, low: i64, snapshot: Option<&str>, now: Moment) -> Horizon {
-    let values = [queue.into(), low.into(), snapshot.into(), now.into()];
+/// What was known of a queue.
+pub struct Known {
+    /// No ready request lay below.
+    pub low: i64,
+    /// No hold ended earlier.
+    pub first_hold: Moment,
+    /// When that was true; `None`: nothing is known.
+    pub snapshot: Option<String>,
+}
+
+/// What is ready now, given what was known.
+pub fn horizon(connection: &Connection, queue: &str, known: &Known) -> Horizon {
+    let values = [queue.into(), known.low.into(), known.snapshot.as_deref().into(), known.first_hold.into()];
     let rows = connection.run(&HORIZON, View::Statement, values);
     let horizon = rows.first(|row| Horizon {
         snapshot: row.must(1),
         first: [row.get::<i64>(2), row.get::<i64>(3)].into_iter().flatten().min(),
-        has_expired: row.must(4),
-        has_marked: row.must(5),
+        first_hold: [row.get::<Moment>(4), row.get::<Moment>(5)].into_iter().flatten().min(),
+        has_marked: row.must(6),
     });
     horizon.unwrap_or_default()
 }
@@ -219,9 +249,10 @@ pub struct Candidate {
     pub entity: String,
 }
 
-pub fn expired(connection: &Connection, queue: &str, now: Moment, after: i64) -> Vec<Candidate> {
+/// Entities whose holds have expired, none of them before `first_hold`.
+pub fn expired(connection: &Connection, queue: &str, now: Moment, after: i64, first_hold: Moment) -> Vec<Candidate> {
     connection
-        .run(&EXPIRED, View::Statement, [queue.into(), now.into(), after.into()])
+        .run(&EXPIRED, View::Statement, [queue.into(), now.into(), after.into(), first_hold.into()])
         .map(|row| Candidate { id: row.must(1), entity: row.must(2) })
 }
 

@@ -7,9 +7,28 @@ start_cells
 # Where time is not the question: the machine may be busy.
 for n in 1 2; do at "cell$n" "ALTER DATABASE postgres SET claims.service_timeout = '10s'"; done
 for n in 1 2; do
-  at "cell$n" "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
+  at "cell$n" "INSERT INTO routes (name) VALUES ('old-$n'), ('both');
+    SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');
+    SELECT claims.automatic($n, 'service')" >/dev/null
 done
 add() { printf "INSERT INTO routes (name) VALUES ('%s');" "$1"; }
+
+# Rows that were there before the column was claimed: verification claims them, and a name that both cells have goes to one.
+verify() { as_app "$1" "SELECT concat_ws(' ', missing, different, extra, corrected, held_by_other) FROM claims.verify($1, 'service', 'RAILS_TABLE_ROUTES'${2:+, $2})"; }
+rename() { printf "UPDATE routes SET name = '%s' WHERE name = '%s'" "$2" "$1"; }
+expect 'from before: not claimed yet' "$(claimed 1) $(claimed 2) $(verify 1) $(verify 2)" '- - 2 0 0 0 0 2 0 0 0 0'
+expect 'from before: neither renamed nor deleted' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 1 "DELETE FROM routes WHERE name = 'old-1'")" 'P0002 P0002'
+expect 'from before: claimed by the first cell' "$(verify 1 'correct => true') $(claimed 1)" '2 0 0 2 0 both old-1'
+expect 'from before: what the other one has is reported' "$(verify 2 'correct => true') $(claimed 2)" '2 0 0 1 1 old-2'
+expect 'from before: the name cannot be given up in automatic mode' "$(state_as_app 2 "$(rename both both-2)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'both'")" '42501 42501'
+at cell2 "SET session_replication_role = replica; $(rename both both-2)"
+expect 'from before: past the trigger it can' "$(verify 2 'correct => true') $(claimed 2)" '1 0 0 1 0 both-2 old-2'
+expect 'from before: now renamed' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'old-2'") $(reconcile 1) $(reconcile 2)" '00000 00000 1|1|0|0|0 1|1|0|0|0'
+agree 'from before'
+for n in 1 2; do
+  as_app $n 'DELETE FROM routes'; reconcile $n >/dev/null
+  at "cell$n" 'SELECT claims.automatic(NULL, NULL)' >/dev/null
+done
 
 # By hand, as the application's role: begin_pending before the COMMIT, finish after it.
 open app cell1

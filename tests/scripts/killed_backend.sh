@@ -46,3 +46,13 @@ expect 'the cell that died is rolled back' "$(sql "SELECT outcome, settled FROM 
 expect 'and its names are free' "$(sql "SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim x)]'))")" t
 expect 'the old one is what it was' "$(sql "SELECT status, cell_id FROM claims.get_record('ROUTES', 'old')")" 'ACTIVE|1'
 expect 'check' "$(sql 'SELECT count(*) FROM claims.check()')" 0
+
+# A cell's own synchronous_commit does not count: what it was told survives. wal_writer_delay is long, so that nobody else writes.
+sql "ALTER SYSTEM SET wal_writer_delay = '10s'" && sql 'SELECT pg_reload_conf()' >/dev/null
+in_session 'SET synchronous_commit = off' 'SELECT 1' "SELECT claims.begin_update(1, '[$(claim off)]', '[]', '$(lease 21)')"
+kill_it
+expect 'killed after an asynchronous begin: outstanding' "$(sql "SELECT claims.lease_outcome(1, '$(lease 21)')")" outstanding
+in_session 'SET synchronous_commit = off' "SELECT claims.commit_update(1, '$(lease 21)')"
+kill_it
+expect 'killed after an asynchronous commit: committed' "$(sql "SELECT claims.lease_outcome(1, '$(lease 21)')")" committed
+sql 'ALTER SYSTEM RESET wal_writer_delay'

@@ -231,15 +231,18 @@ struct SourceForm<'a> {
     rails_primary_key_id: Option<i64>,
 }
 
-/// Changes as the JSON that `begin_update` takes.
-pub fn records_json(changes: &[Change]) -> Result<String, serde_json::Error> {
-    let form = |Change { bucket, ends, .. }: &'_ Change| {
-        serde_json::to_value(RecordForm {
+impl<'a> RecordForm<'a> {
+    fn new(Change { bucket, ends, .. }: &'a Change) -> Self {
+        RecordForm {
             bucket,
             subject: SubjectForm { type_name: &ends.subject_type, id: ends.subject_id },
             source: SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id },
-        })
-    };
-    let records = changes.iter().map(form).collect::<Result<Vec<_>, _>>()?;
+        }
+    }
+}
+
+/// Changes as the JSON that `begin_update` takes.
+pub fn records_json(changes: &[Change]) -> Result<String, serde_json::Error> {
+    let records: Vec<_> = changes.iter().map(RecordForm::new).collect();
     serde_json::to_string(&records)
 }

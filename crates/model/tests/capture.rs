@@ -161,8 +161,8 @@ fn records_are_what_begin_update_takes() {
     assert_eq!(
         records_json(&log.pending().unwrap().creates).unwrap(),
         r#"[{"bucket":{"type":"ROUTES","value":"it's \\ \"é\""},"#.to_owned()
-            + r#""source":{"rails_primary_key_id":9223372036854775807,"type":"RAILS_TABLE_ROUTES"},"#
-            + r#""subject":{"id":9223372036854775807,"type":"GROUP"}}]"#
+            + r#""subject":{"type":"GROUP","id":9223372036854775807},"#
+            + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":9223372036854775807}}]"#
     );
 }
 

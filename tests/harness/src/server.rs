@@ -1,4 +1,4 @@
-//! Where the cluster is, and how to reach it under this or that role.
+//! Where the clusters are, and how to reach it under this or that role.
 
 use anyhow::{Context, Result};
 use postgres::{Client, Config, NoTls};
@@ -25,6 +25,19 @@ impl Server {
             .user(&get("PGUSER", "postgres"))
             .connect_timeout(Duration::from_secs(10));
         Ok(Self { config, maintenance })
+    }
+
+    /// Another cluster, from a variable that holds its socket directory and port: `/tmp/dir:5432`.
+    pub fn named(variable: &str) -> Result<Self> {
+        let place = env::var(variable).with_context(|| format!("{variable} is not set"))?;
+        let (directory, port) = place.rsplit_once(':').with_context(|| format!("{variable} is no DIRECTORY:PORT"))?;
+        let mut config = Config::new();
+        config.host(directory).port(port.parse()?).user("postgres").connect_timeout(Duration::from_secs(10));
+        Ok(Self { config, maintenance: "postgres".to_string() })
+    }
+
+    pub fn port(&self) -> u16 {
+        self.config.get_ports().first().copied().unwrap_or(5432)
     }
 
     /// Connects as `role`; authentication is the cluster's affair (the throwaway ones trust).

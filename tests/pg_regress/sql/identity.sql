@@ -59,16 +59,26 @@ SELECT cell_id FROM claims.get_record('ROUTES', 'victim');
 SELECT count(*) FROM claims.records;
 SELECT left(c, 5) FROM t.call('SELECT * FROM claims.list_leases(3)') c LIMIT 1;
 RESET SESSION AUTHORIZATION;
+-- and so does a worker
+SELECT claims.grant_worker('regress_claims_three');
+SELECT claims.register_cell(3, 'regress_claims_three');
+SELECT claims.register_cell(3, 'regress_claims_two');
+SET SESSION AUTHORIZATION regress_claims_three;
+SELECT count(*) FROM claims.held_expiring('a', 'one');
+SELECT left(c, 5) FROM t.call('SELECT * FROM claims.list_leases(3)') c LIMIT 1;
+RESET SESSION AUTHORIZATION;
 -- a role that is gone while its cell is not
 SELECT claims.register_cell(3, 'regress_claims_three');
 BEGIN;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_three;
+REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM regress_claims_three;
 REVOKE ALL ON SCHEMA claims FROM regress_claims_three;
 DROP ROLE regress_claims_three;
 SELECT problem, regexp_replace(detail, '\d+\.$', 'N.') FROM claims.check();
 ROLLBACK;
 DELETE FROM claims.cells WHERE cell_id = 3;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_three;
+REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM regress_claims_three;
 REVOKE ALL ON SCHEMA claims FROM regress_claims_three;
 DROP ROLE regress_claims_three;
 -- the largest type there can be, at the source id that is excluded

@@ -1,4 +1,4 @@
-//! `make demo`: two cells, one shared database, the names of all Debian packages.
+//! `make demo`: two cells with databases of their own, one shared database, the names of all Debian packages.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 //! Who takes part: the cells, their roles, and the databases of the demo.
 
+use super::home;
 use crate::cell::Cell;
 use crate::failure::Failure;
 use crate::server::{Server, fresh_role, register_cell};
@@ -25,6 +26,16 @@ pub const WORKER: &str = "demo_worker";
 pub const CELLS: [Member; 2] = [NORTH, SOUTH];
 
 impl Member {
+    /// The server of the cell's own database.
+    pub fn home(&self) -> Result<Server> {
+        Server::named(&format!("CLUSTER_{}", self.name)).context("the demo needs a cluster for each cell: scripts/demo")
+    }
+
+    /// A connection to the cell's own database as a role of it.
+    pub fn at_home(&self, role: &str) -> Result<Client> {
+        Ok(self.home()?.connect(self.database, role)?)
+    }
+
     /// A connection to the service as this cell.
     pub fn connect(&self, server: &Server) -> Result<Cell, Failure> {
         Cell::connect(server, SHARED, self.id, self.role)
@@ -75,9 +86,11 @@ impl World {
     pub fn tear_down(self) -> Result<()> {
         let Self { server, admin, .. } = self;
         drop(admin);
-        for database in CELLS.iter().map(|cell| cell.database).chain([SHARED]) {
-            server.drop_database(database)?;
+        for cell in &CELLS {
+            cell.home()?.drop_database(cell.database)?;
+            cell.home()?.drop_roles(home::ROLES)?;
         }
+        server.drop_database(SHARED)?;
         server.drop_roles(CELLS.iter().map(|cell| cell.role).chain([WORKER]))
     }
 }

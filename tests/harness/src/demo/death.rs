@@ -24,7 +24,7 @@ const ROUTES: [&str; 3] = ["new-team", "new-team/website", "new-team/shop"];
 const LOCAL: &str = "CREATE TABLE routes (id bigint PRIMARY KEY, path text NOT NULL UNIQUE, owner text NOT NULL)";
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
-    world.server.fresh_database(SOUTH.database)?.batch_execute(LOCAL)?;
+    SOUTH.home()?.fresh_database(SOUTH.database)?.batch_execute(LOCAL)?;
     let (lease, error) = let_it_die(screen)?;
     let mut north = NORTH.connect(&world.server)?;
     let wish = Batch::create(vec![(ROUTES[0].to_string(), 7)]);
@@ -47,7 +47,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.table(&["lease", "age", "creates"], &listed.iter().map(row).collect::<Vec<_>>());
     screen.expect(listed.len() == 1 && listed[0].lease == lease, "it is the lease of the process that died");
 
-    let rows = world.server.admin(SOUTH.database)?.query("SELECT 1 FROM routes", &[])?.len();
+    let rows = SOUTH.home()?.admin(SOUTH.database)?.query("SELECT 1 FROM routes", &[])?.len();
     screen.expect(rows == 0 && error.contains("null value"), "none of the routes was saved in south's own database");
     screen.expect(south.rollback(lease)?, "so south rolls the lease back");
     screen.expect(!south.rollback(lease)?, "a second rollback changes nothing and says so");
@@ -93,7 +93,7 @@ pub fn dying_cell() -> Result<bool> {
     let creates = ROUTES.iter().zip(1..).map(|(name, id)| (name.to_string(), id)).collect();
     let lease = service.begin(&Batch::create(creates), Some(Uuid::new_v4()))?;
     println!("{lease}");
-    let mut local = server.admin(SOUTH.database)?;
+    let mut local = SOUTH.home()?.admin(SOUTH.database)?;
     let mut transaction = local.transaction()?;
     for (id, path) in ROUTES.iter().enumerate() {
         // The last route has no owner: the row violates a constraint.

@@ -4,8 +4,11 @@
 //! happens, and states with `Screen::expect` what must be so; any statement that fails fails the demo.
 
 mod cast;
+mod crash;
+mod damage;
 mod death;
 mod ending;
+mod home;
 mod names;
 mod opening;
 mod race;
@@ -13,6 +16,7 @@ mod refusals;
 mod screen;
 mod shorter;
 mod tally;
+mod unaware;
 
 use anyhow::Result;
 use cast::World;
@@ -21,12 +25,15 @@ use std::process::ExitCode;
 
 type Chapter = fn(&mut Screen, &mut World) -> Result<()>;
 
-const CHAPTERS: [(&str, Chapter); 6] = [
+const CHAPTERS: [(&str, Chapter); 9] = [
     ("Two cells and one shared database", opening::tell),
     ("Both claim names at the same time", race::tell),
     ("How the service says no", refusals::tell),
     ("A cell dies halfway", death::tell),
     ("Shorter holds: expiring claims and requests", shorter::tell),
+    ("Applications that know nothing of claims", unaware::tell),
+    ("A cell's database crashes", crash::tell),
+    ("A damaged claim is found and repaired", damage::tell),
     ("What is left", ending::tell),
 ];
 

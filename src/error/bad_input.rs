@@ -1,0 +1,90 @@
+//! Input that is not of the form or size that it must have: one text for each problem.
+
+use claims_model::{BadInput, Problem};
+use pgrx::PgSqlErrorCode as Code;
+
+use super::Text;
+
+/// The text of what is wrong with a value, and where.
+pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
+    use Problem::*;
+    let (message, detail, hint): (String, Option<String>, Option<&'static str>) = match &problem {
+        WrongType { wanted, got } => (format!("{place} must be {wanted}"), Some(format!("It is {got}.")), Some(FORM)),
+        Missing => (format!("{place} is missing"), None, Some(FORM)),
+        UnknownKey { allowed } => {
+            (format!("unknown key {place}"), Some(format!("Allowed are: {allowed}.")), Some(FORM))
+        }
+        TwoSpellings { first } => (
+            format!("{place} says again what \"{first}\" says"),
+            Some("They are two spellings of one key.".into()),
+            Some("Send only rails_primary_key_id."),
+        ),
+        NotAnInteger { got } => (
+            format!("{place} must be an integer of 64 bits"),
+            Some(format!("It is {got}.")),
+            Some("Send ids that are no such integers as strings."),
+        ),
+        UnknownType { kind, got } => (
+            format!("{place} names an unknown {kind} type"),
+            Some(format!("There is no {kind} type \"{got}\".")),
+            Some(
+                "An administrator adds types with claims.add_bucket_type(), add_subject_type() and add_source_type().",
+            ),
+        ),
+        Unspecified { kind } => (
+            format!("{place} must not be UNSPECIFIED"),
+            Some(format!("Every claim has a {kind} type.")),
+            Some("Name a type other than UNSPECIFIED."),
+        ),
+        Empty => (format!("{place} must not be empty"), None, Some("Send at least one character.")),
+        TooLong { limit } => (
+            format!("{place} is too long"),
+            Some(format!("At most {limit} characters are allowed.")),
+            Some("Shorten it, or claim a digest of it."),
+        ),
+        Duplicate { first } => (
+            format!("{place} is in the batch twice"),
+            Some(format!("The same bucket is at {first}.")),
+            Some("Name each bucket once, in one of the two lists."),
+        ),
+        EmptyBatch => (
+            "batch is empty: create_records and destroy_records have no records".into(),
+            None,
+            Some("Call only when there is something to claim or to give back."),
+        ),
+        TooManyRecords { got, limit } => (
+            format!("{place} has too many records"),
+            Some(format!("There are {got} records, at most {limit} are allowed in one call.")),
+            Some(
+                "Send it in several calls. For a batch that must stay whole an administrator can raise claims.max_batch_size.",
+            ),
+        ),
+        TooManyLeases { got, limit } => (
+            format!("{place} has too many leases"),
+            Some(format!("There are {got} leases, at most {limit} are allowed in one call.")),
+            Some("Name fewer in one call."),
+        ),
+        BadCursor => (
+            format!("{place} is not a cursor of this list"),
+            None,
+            Some("Give the cursor of the last row seen, unchanged, or NULL to begin."),
+        ),
+        Null => (format!("{place} must not be null"), None, Some("Give a value.")),
+        OutOfRange { allowed } => (
+            format!("{place} is out of range"),
+            Some(format!("Allowed is {allowed}.")),
+            Some("Give a value in that range."),
+        ),
+    };
+    Text(bad_input_code(&problem), message, detail, hint)
+}
+
+const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": {\"type\", \"value\"}, \"subject\": {\"type\", \"id\"}, \"source\": {\"type\", \"rails_primary_key_id\"}}.";
+
+fn bad_input_code(problem: &Problem) -> Code {
+    match problem {
+        Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+        Problem::TooManyRecords { .. } | Problem::TooManyLeases { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        _ => Code::ERRCODE_INVALID_PARAMETER_VALUE,
+    }
+}

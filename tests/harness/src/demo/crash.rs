@@ -1,0 +1,86 @@
+//! Chapter 7: a cell's database server crashes between its COMMIT and that of the leases, and recovery finishes them.
+
+use super::cast::{NORTH, SOUTH, World};
+use super::home::{self, APP, PASS};
+use super::screen::Screen;
+use anyhow::{Context, Result, bail, ensure};
+use postgres::Client;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Whose transaction has committed when the server crashes, and whose has not.
+const SAVED: &str = "grace";
+const LOST: &str = "linus";
+
+/// How long the server may take to come back.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
+    let mut open = NORTH.at_home(APP)?;
+    let pid: i32 = open.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    // What a COMMIT does first: the deferred constraint triggers, and with them the lease.
+    open.batch_execute(&format!("BEGIN; {}; SET CONSTRAINTS ALL IMMEDIATE", home::insert_sql(LOST)))?;
+    let mut other = NORTH.at_home(APP)?;
+    home::insert(&mut other, SAVED)?;
+    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().context("cannot run kill")?;
+    ensure!(killed.success(), "cannot kill process {pid} of north's server");
+    screen.say(&format!(
+        "North's application saves {SAVED}. Another transaction of it inserts {LOST} and has its lease, but is not \
+         committed yet. Then its process (pid {pid}) is killed with SIGKILL. PostgreSQL ends all the others and \
+         recovers from its log. Two leases are left:"
+    ));
+    let mut north = come_back(&mut other)?;
+
+    let mut rows = Vec::new();
+    for lease in NORTH.connect(&world.server)?.list_all()? {
+        let name = lease.payload["create_records"][0]["bucket"]["value"].as_str().unwrap_or_default().to_string();
+        let row = north.query_one(
+            "SELECT EXISTS (SELECT FROM users WHERE username = $1), \
+                    EXISTS (SELECT FROM claims.cells_outstanding_leases WHERE uuid = $2)",
+            &[&name, &lease.lease],
+        )?;
+        let [saved, tracked] = [0, 1].map(|column| if row.get(column) { "yes" } else { "no" }.to_string());
+        rows.push(vec![lease.lease.to_string(), name, saved, tracked]);
+    }
+    screen.table(&["lease", "creates", "saved in north", "tracked in north"], &rows);
+    rows.sort_by(|one, other| one[1].cmp(&other[1]));
+    let found: Vec<String> = rows.iter().map(|row| row[1..].join(" ")).collect();
+    screen.expect(
+        found == [format!("{SAVED} yes yes"), format!("{LOST} no no")],
+        "each lease is tracked exactly where its row was saved",
+    );
+    let mut app = SOUTH.at_home(APP)?;
+    let states = [SAVED, LOST].map(|name| home::state(&mut app, name));
+    screen.expect(states == ["55P03", "55P03"], "until they are settled, south can have neither name (55P03)");
+    screen.blank();
+
+    screen.say("The next pass of recovery in north, claims.reconcile(1, 'claims_service'), settles both:");
+    let pass = home::reconcile(&NORTH)?;
+    screen.table(&PASS, &[pass.iter().map(i64::to_string).collect()]);
+    screen.expect(pass == [2, 1, 1, 0, 0], "the tracked lease is committed, the other one rolled back");
+    let states = [SAVED, LOST].map(|name| home::state(&mut app, name));
+    screen.expect(
+        states == ["23505", "00000"],
+        &format!("{SAVED} is north's for good (23505), and south can save {LOST}"),
+    );
+    screen.expect(home::reconcile(&SOUTH)? == [1, 1, 0, 0, 0], "south's pass commits that lease");
+    Ok(())
+}
+
+/// Waits until the server has noticed the crash and has recovered from it. `other` is a session that was not killed.
+fn come_back(other: &mut Client) -> Result<Client> {
+    let started = Instant::now();
+    // Until the server has noticed, it takes new sessions that it ends in a moment. When it has, it ends this one too.
+    while other.batch_execute("SELECT").is_ok() {
+        ensure!(started.elapsed() < PATIENCE, "north's server does not notice that a process of it was killed");
+        sleep(Duration::from_millis(20));
+    }
+    loop {
+        match NORTH.home()?.admin(NORTH.database) {
+            Ok(client) => return Ok(client),
+            Err(error) if started.elapsed() > PATIENCE => bail!("north's server does not come back: {error:#}"),
+            Err(_) => sleep(Duration::from_millis(50)),
+        }
+    }
+}

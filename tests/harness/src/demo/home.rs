@@ -1,0 +1,135 @@
+//! A cell's own database: the application's table, the extension, and the way to the service.
+
+use super::cast::{Member, World};
+use super::screen::Screen;
+use crate::failure::{Failure, Refusal};
+use crate::server::fresh_role;
+use anyhow::Result;
+use postgres::Client;
+use uuid::Uuid;
+
+/// The role of the application: it may write its table, and has no right on anything of claims.
+pub const APP: &str = "demo_app";
+/// The role of whatever schedules recovery and verification.
+pub const KEEPER: &str = "demo_keeper";
+/// The owner of the extension. Nobody logs in as it.
+const OWNER: &str = "demo_owner";
+pub const ROLES: [&str; 3] = [APP, KEEPER, OWNER];
+
+/// The columns of `claims.reconcile()`.
+pub const PASS: [&str; 5] = ["processed", "committed", "rolled_back", "pending", "orphaned"];
+
+/// Makes the cell's database, with users in it, as the guide in `docs/cells.md` has it.
+pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Client> {
+    let password = Uuid::new_v4();
+    world.admin.batch_execute(&format!("ALTER ROLE {} PASSWORD '{password}'", cell.role))?;
+    let mut home = cell.home()?.fresh_database(cell.database)?;
+    for role in ROLES {
+        fresh_role(&mut home, role)?;
+    }
+    home.batch_execute(&format!(
+        "CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, username text NOT NULL UNIQUE); \
+         GRANT SELECT, INSERT, UPDATE, DELETE ON users TO {APP}; \
+         CREATE EXTENSION dblink; \
+         ALTER ROLE {OWNER} NOLOGIN SUPERUSER; \
+         SET ROLE {OWNER}; \
+         CREATE EXTENSION claims; \
+         RESET ROLE; \
+         ALTER ROLE {OWNER} NOSUPERUSER; \
+         SELECT claims.register_cell({id}, '{KEEPER}'); \
+         CREATE SERVER claims_service FOREIGN DATA WRAPPER dblink_fdw \
+             OPTIONS (host '127.0.0.1', port '{port}', dbname '{shared}', connect_timeout '5'); \
+         GRANT USAGE ON FOREIGN SERVER claims_service TO {OWNER}; \
+         CREATE USER MAPPING FOR {OWNER} SERVER claims_service OPTIONS (user '{role}', password '{password}')",
+        id = cell.id,
+        role = cell.role,
+        port = world.server.port(),
+        shared = super::cast::SHARED,
+    ))?;
+    // The machine may be busy, and how long an answer takes is not the question here.
+    home.batch_execute(&format!("ALTER DATABASE {} SET claims.service_timeout = '10s'", cell.database))?;
+    for name in users {
+        home.execute("INSERT INTO users (username) VALUES ($1)", &[name])?;
+    }
+    Ok(home)
+}
+
+/// What an application does that knows nothing of claims.
+pub fn insert(app: &mut Client, name: &str) -> Result<(), Failure> {
+    Ok(app.batch_execute(&insert_sql(name))?)
+}
+
+pub fn insert_sql(name: &str) -> String {
+    format!("INSERT INTO users (username) VALUES ('{name}')")
+}
+
+/// The refusal of an insert; `None` where it was not refused.
+pub fn refusal(app: &mut Client, name: &str) -> Option<Refusal> {
+    insert(app, name).err().and_then(Failure::refusal)
+}
+
+/// The SQLSTATE that an insert ends with.
+pub fn state(app: &mut Client, name: &str) -> String {
+    insert(app, name).map_or_else(|failure| failure.code().to_string(), |()| "00000".to_string())
+}
+
+pub fn users(home: &mut Client) -> Result<Vec<String>> {
+    Ok(home.query("SELECT username FROM users", &[])?.iter().map(|row| row.get(0)).collect())
+}
+
+/// One pass of recovery, as the scheduler runs it.
+pub fn reconcile(cell: &Member) -> Result<Vec<i64>> {
+    let mut keeper = cell.at_home(KEEPER)?;
+    let row = keeper.query_one("SELECT * FROM claims.reconcile($1, 'claims_service')", &[&cell.id])?;
+    Ok((0..PASS.len()).map(|column| row.get(column)).collect())
+}
+
+/// What one verification counted.
+#[derive(Debug)]
+pub struct Verified {
+    pub checked: i64,
+    pub missing: i64,
+    pub different: i64,
+    pub extra: i64,
+    pub corrected: i64,
+    pub held_by_other: i64,
+}
+
+/// The columns of `Verified::cells`.
+pub const VERIFIED: [&str; 6] = ["checked", "missing", "different", "extra", "corrected", "held_by_other"];
+
+impl Verified {
+    /// A row of a table, behind its name.
+    pub fn cells(&self, name: &str) -> Vec<String> {
+        let counts = [self.checked, self.missing, self.different, self.extra, self.corrected, self.held_by_other];
+        [name.to_string()].into_iter().chain(counts.iter().map(i64::to_string)).collect()
+    }
+
+    /// Discrepancies of each kind, and those corrected.
+    pub fn found(&self) -> [i64; 4] {
+        [self.missing, self.different, self.extra, self.corrected]
+    }
+}
+
+/// Verifies the cell's users. Claims of the demo are only seconds old, so nothing counts as recent.
+pub fn verify(cell: &Member, correct: bool) -> Result<Verified> {
+    let row = cell.at_home(KEEPER)?.query_one(
+        "SELECT * FROM claims.verify($1, 'claims_service', 'RAILS_TABLE_USERS', recent => '0', correct => $2)",
+        &[&cell.id, &correct],
+    )?;
+    Ok(Verified {
+        checked: row.get("checked"),
+        missing: row.get("missing"),
+        different: row.get("different"),
+        extra: row.get("extra"),
+        corrected: row.get("corrected"),
+        held_by_other: row.get("held_by_other"),
+    })
+}
+
+/// An error as the application gets it.
+pub fn show(screen: &Screen, refusal: &Refusal) {
+    screen.label("ERROR", &format!("{}: {}", refusal.code, refusal.message));
+    screen.label("DETAIL", refusal.detail.as_deref().unwrap_or("(none)"));
+    screen.label("HINT", refusal.hint.as_deref().unwrap_or("(none)"));
+}
