@@ -12,12 +12,12 @@ DO $$ BEGIN
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
 END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_share OPTIONS (user 'postgres');
-CREATE FUNCTION t.in_order() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION t.as_called_for() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM claims.claims;
     INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status, created_at, updated_at)
     SELECT 1, path, 2, grp, 3, id, 1, 1, clock_timestamp() - interval '2 hours', clock_timestamp() - interval '2 hours' FROM t.routes WHERE path IS NOT NULL;
     SELECT count(*) FROM claims.claims $$;
-CREATE FUNCTION t.damage() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION t.spoil() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM claims.claims WHERE bucket_value IN ('p-30', 'p0', 'p1500', 'p3000');
     UPDATE claims.claims SET subject_id = '99' WHERE bucket_value IN ('p-29', 'p1', 'p1501', 'p2999');
     INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status, updated_at)
@@ -54,7 +54,7 @@ SELECT t.share('a'), t.share('b');
 SELECT count(*) FROM claims.expiring_claims;
 -- each worker gets ranges of its own, nobody more than one; what is taken counts once the taking call has ended
 INSERT INTO t.routes SELECT i, 'p' || i, i % 7 FROM generate_series(-30, 3000) i;
-SELECT t.in_order();
+SELECT t.as_called_for();
 SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES') = claims.begin_verification(1, '3') AS joins;
 SELECT t.share('a');
 SELECT t.share('b');
@@ -89,7 +89,7 @@ SELECT t.total();
 SELECT count(*), min(n), max(n) FROM (SELECT count(*) AS n FROM t.looks GROUP BY id) l;
 UPDATE claims.claimed_attributes SET condition = NULL;
 -- what is wrong is found, and with correct put right, as by verify; a pass that reports and one that corrects are two
-SELECT t.damage();
+SELECT t.spoil();
 SELECT missing, different, extra, corrected, finished FROM claims.verify(1, 'regress_claims_share', 'RAILS_TABLE_ROUTES', 10);
 TRUNCATE t.shares;
 SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES') <> claims.begin_verification(1, 'RAILS_TABLE_ROUTES', true) AS two;
@@ -103,7 +103,7 @@ SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES') IN (SELECT pass FROM c
 TRUNCATE t.shares;
 CREATE SEQUENCE t.looks_at_5;
 CREATE FUNCTION t.slow(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN IF id = 5 AND nextval('t.looks_at_5') = 2 THEN PERFORM pg_sleep(2); END IF; RETURN true; END $$;
-SELECT t.in_order(); DELETE FROM claims.claims WHERE bucket_value IN ('p5', 'p60', 'p120');
+SELECT t.as_called_for(); DELETE FROM claims.claims WHERE bucket_value IN ('p5', 'p60', 'p120');
 DELETE FROM claims.verification_passes;
 SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES', true) IS NOT NULL;
 SELECT t.share('a');
@@ -124,7 +124,7 @@ CREATE SEQUENCE t.looks_at_60;
 CREATE FUNCTION t.falls_silent(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
     IF id = 60 AND nextval('t.looks_at_60') = current_setting('t.at_look')::int THEN UPDATE claims.expiring_claims SET expires_at = clock_timestamp() - interval '1 s' WHERE claimant = 'a'; END IF;
     RETURN true; END $$;
-SELECT t.in_order(); DELETE FROM claims.claims WHERE bucket_value = 'p60';
+SELECT t.as_called_for(); DELETE FROM claims.claims WHERE bucket_value = 'p60';
 SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES', true) IS NOT NULL;
 SELECT t.share('a', 1000);
 UPDATE claims.claimed_attributes SET condition = 't.falls_silent(id)';
@@ -135,7 +135,7 @@ SELECT count(*) FROM claims.get_record('ROUTES', 'p60');
 -- it has taken the same range again: nobody else wanted it
 SELECT number, source_id_gt, worker, held FROM claims.verification_workers;
 -- too late to record what was found in order
-SELECT t.share('a', 1000); SELECT t.in_order();
+SELECT t.share('a', 1000); SELECT t.as_called_for();
 SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES', true) IS NOT NULL;
 SELECT t.share('a', 1000);
 SELECT setval('t.looks_at_60', 1, false);
@@ -145,7 +145,7 @@ SELECT number, source_id_gt, worker, held FROM claims.verification_workers;
 UPDATE claims.claimed_attributes SET condition = NULL;
 SELECT t.share('a', 1000);
 -- two sessions by one name: the second cannot record what the first has done
-SELECT t.in_order();
+SELECT t.as_called_for();
 SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES') IS NOT NULL;
 SELECT t.share('a');
 CREATE FUNCTION t.namesake(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN IF id = 60 THEN UPDATE claims.verification_ranges SET source_id_gt = '100'; END IF; RETURN true; END $$;
