@@ -11,7 +11,7 @@ use uuid::Uuid;
 mod bad_input;
 mod verification;
 mod warnings;
-pub use verification::{VerificationError, warn_of_rows};
+pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{warn_of_failures, warn_of_orphans};
 mod capture;
 pub use capture::{CaptureError, warn_of_mutable_condition};
