@@ -60,7 +60,8 @@ def array(texts):
     return "'{" + ",".join(texts) + "}'"
 
 
-NEW_NAMES = "\\set r random(1, 1000000000)\n"
+# Odd, so that they never meet the loaded ones, which are multiples of a million.
+NEW_NAMES = "\\set r random(1, 500000000) * 2 + 1\n"
 
 
 def functions(schema, size):

@@ -54,6 +54,7 @@ fn require_admin() -> Result<(), ErrorReport> {
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_role(role: Option<pg_sys::Oid>) -> Result<(), ErrorReport> {
+    refuse_restricted()?;
     let allowed = role.is_some_and(|role| roles::has_privileges_of(roles::caller(), role));
     if allowed || roles::caller_is_admin() {
         Ok(())

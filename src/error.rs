@@ -11,7 +11,7 @@ use uuid::Uuid;
 mod bad_input;
 mod verification;
 mod warnings;
-pub use verification::{VerificationError, warn_of_rows};
+pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{warn_of_failures, warn_of_orphans};
 mod capture;
 pub use capture::{CaptureError, warn_of_mutable_condition};
@@ -75,6 +75,8 @@ pub enum ClaimsError {
     LeaseInRecovery,
     /// No foreign server of a wrapper that dblink can use has this name.
     NotAService { server: String },
+    /// The foreign server belongs to somebody who is no administrator.
+    ServerOfOther { server: String, owner: String },
     /// The extension dblink is not there.
     NoDblink,
     /// The service cannot be reached, or went away.
@@ -165,6 +167,7 @@ impl ClaimsError {
             ClaimsError::GivenUp { .. }
             | ClaimsError::LeaseInRecovery
             | ClaimsError::NotAService { .. }
+            | ClaimsError::ServerOfOther { .. }
             | ClaimsError::NoDblink
             | ClaimsError::ServiceUnreachable { .. }
             | ClaimsError::ServiceSilent { .. } => self.cell(),
@@ -194,6 +197,12 @@ impl ClaimsError {
                 Some(
                     "Create it with CREATE SERVER ... FOREIGN DATA WRAPPER dblink_fdw, and a user mapping for the owner of claims; connection strings are not taken.",
                 ),
+            ),
+            ClaimsError::ServerOfOther { server, owner } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied: service is not an administrator's foreign server".into(),
+                Some(format!("Server \"{server}\" belongs to role \"{owner}\".")),
+                Some("Have an administrator own the server that leads to the shared database."),
             ),
             ClaimsError::NoDblink => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

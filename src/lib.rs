@@ -52,6 +52,11 @@ extension_sql_file!(
         verify::whole::verify
     ]
 );
+extension_sql_file!(
+    "../sql/install/share.sql",
+    name = "share",
+    requires = ["verify", "expiring", verify::begin::begin_verification, verify::share::verify_share]
+);
 extension_sql_file!("../sql/install/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(
     "../sql/install/declare.sql",
@@ -73,7 +78,7 @@ extension_sql_file!("../sql/install/grant_worker.sql", name = "grant_worker", re
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "declare", "verify", "expiring", "requests"],
+    requires = ["admin", "check", "cell", "declare", "verify", "share", "expiring", "requests"],
     finalize
 );
 

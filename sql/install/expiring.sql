@@ -28,7 +28,8 @@ COMMENT ON COLUMN claims.expiring_claims.acquired_at IS 'When it was last acquir
 COMMENT ON COLUMN claims.expiring_claims.renewed_at IS 'When it was last acquired or renewed (clock time).';
 COMMENT ON COLUMN claims.expiring_claims.expires_at IS 'Until when it is held (clock time).';
 
-SELECT pg_catalog.pg_extension_config_dump('claims.expiring_claims', '');
+-- Verifications that workers share are not dumped, so neither are the holds on their ranges.
+SELECT pg_catalog.pg_extension_config_dump('claims.expiring_claims', $$WHERE kind NOT LIKE 'claims.verify %'$$);
 SELECT pg_catalog.pg_extension_config_dump('claims.expiring_tokens', '');
 
 INSERT INTO claims.audiences (function_name, audience) VALUES

@@ -61,6 +61,9 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON SCHEMA claims FROM PUBLIC;
 
+ALTER TABLE claims.claimed_attributes ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.automatic_service ENABLE ALWAYS TRIGGER announce_change;
+
 -- The very last: they answer to what follows them, and pgrx orders files only as far as it is told.
 CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'ALTER TABLE')
     EXECUTE FUNCTION claims.complete_triggers();

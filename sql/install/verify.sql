@@ -13,7 +13,7 @@ COMMENT ON COLUMN claims.verification_positions.source_type IS 'Name of the sour
 COMMENT ON COLUMN claims.verification_positions.source_id IS 'Up to here all is verified; the next call goes on behind it.';
 COMMENT ON COLUMN claims.verification_positions.stopped_at IS 'When the call ended (clock time).';
 
--- What running calls of claims.verify() tell of themselves: it is in their entries of pg_stat_activity, as autovacuum's
+-- What running calls of claims.verify() and claims.verify_share() tell of themselves: it is in their entries of pg_stat_activity, as autovacuum's
 -- work is, and so needs neither shared memory nor a commit, and is gone when they are.
 CREATE FUNCTION claims.running_verifications()
     RETURNS TABLE (cell_id bigint, source_type text, pid int, started_at timestamptz, checked bigint, estimated bigint,
@@ -32,7 +32,7 @@ CREATE VIEW claims.verification_progress AS
            coalesce(r.source_id, p.source_id) AS source_id, p.stopped_at
       FROM claims.running_verifications() r
       FULL JOIN claims.verification_positions p ON p.cell_id = r.cell_id AND p.source_type = r.source_type;
-COMMENT ON VIEW claims.verification_progress IS 'In a cell: how far each running claims.verify() is, and where those that ran out of time will go on. Running ones are seen by all sessions at once, before they commit, as long as track_activities is on.';
+COMMENT ON VIEW claims.verification_progress IS 'In a cell: how far each running claims.verify() and claims.verify_share() is, and where those that ran out of time will go on. Running ones are seen by all sessions at once, before they commit, as long as track_activities is on.';
 COMMENT ON COLUMN claims.verification_progress.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.verification_progress.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.verification_progress.running IS 'Whether a call is running.';
@@ -41,7 +41,7 @@ COMMENT ON COLUMN claims.verification_progress.started_at IS 'When the calling s
 COMMENT ON COLUMN claims.verification_progress.checked IS 'Claims that this call has checked so far.';
 COMMENT ON COLUMN claims.verification_progress.estimated IS 'About how many rows there are, as ANALYZE last counted them.';
 COMMENT ON COLUMN claims.verification_progress.discrepancies IS 'Discrepancies that this call has found so far.';
-COMMENT ON COLUMN claims.verification_progress.source_id IS 'Up to here all is verified.';
+COMMENT ON COLUMN claims.verification_progress.source_id IS 'Up to here all is verified; by a worker of a shared verification: all of its range.';
 COMMENT ON COLUMN claims.verification_progress.stopped_at IS 'When the last call ran out of time.';
 
 INSERT INTO claims.audiences (function_name, audience) VALUES

@@ -11,6 +11,7 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
+use crate::pg::roles;
 use crate::pg::spi::{Connection, Row};
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
 use crate::pg::wait::{pause, uninterrupted};
@@ -67,10 +68,20 @@ pub fn with_service<T>(
     })
 }
 
-/// Raises unless `server` is a foreign server that leads to a Postgres database.
+/// Raises unless `server` is an administrator's foreign server that leads to a Postgres database. What a service says
+/// decides over claims, and the connection to it is made by the extension's owner: neither is for anybody who may create
+/// servers.
 pub fn must_be_one(connection: &Connection, server: &str) -> Result<(), ClaimsError> {
-    match servers::wrapper_of(connection, server) {
-        Some(wrapper) if WRAPPERS.contains(&wrapper.as_str()) => Ok(()),
+    match servers::server(connection, server) {
+        Some(found) if WRAPPERS.contains(&found.wrapper.as_str()) => {
+            let is_trusted = roles::is_admin(found.owner);
+            let owner = || roles::name(found.owner);
+            if is_trusted {
+                Ok(())
+            } else {
+                Err(ClaimsError::ServerOfOther { server: server.to_owned(), owner: owner() })
+            }
+        }
         _ => Err(ClaimsError::NotAService { server: server.to_owned() }),
     }
 }

@@ -3,6 +3,8 @@
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 
+use uuid::Uuid;
+
 use super::{ClaimsError, Text};
 
 /// What goes wrong in verification.
@@ -14,6 +16,10 @@ pub enum VerificationError {
     NothingClaimed { source_type: String },
     /// An isolation level that shows an old state.
     OldSnapshot,
+    /// Another open transaction is beginning the same verification.
+    BeingBegun,
+    /// No shared verification has this id.
+    UnknownPass { pass: Uuid },
     /// The service's answer cannot be read.
     StrangeAnswer { what: String },
 }
@@ -45,6 +51,18 @@ impl VerificationError {
                 Some("Another isolation level would show it rows as they were when the transaction began.".into()),
                 Some("Begin the transaction with ISOLATION LEVEL READ COMMITTED."),
             ),
+            VerificationError::BeingBegun => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "verification is being begun by another open transaction".into(),
+                None,
+                Some("Repeat the call when that transaction has ended."),
+            ),
+            VerificationError::UnknownPass { pass } => Text(
+                Code::ERRCODE_NO_DATA_FOUND,
+                format!("verification {pass} does not exist"),
+                Some("A shared verification is forgotten a day after its end.".into()),
+                Some("Begin one with claims.begin_verification()."),
+            ),
             VerificationError::StrangeAnswer { what } => Text(
                 Code::ERRCODE_DATA_EXCEPTION,
                 "answer of the claims service cannot be read".into(),
@@ -67,5 +85,17 @@ pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
         "{unclaimable} have a value that is empty or longer than 1024 characters, or no subject; {doubles} have a value that another row has, too."
     ))
     .set_hint("Change those rows, or leave them out by the condition of the claimed attribute.")
+    .report(PgLogLevel::WARNING);
+}
+
+/// Tells the client, and the log, that a worker was too slow for its hold.
+pub fn warn_of_lost_range(worker: &str) {
+    ErrorReport::new(
+        Code::ERRCODE_WARNING,
+        format!("worker \"{worker}\" has lost the range that it was verifying"),
+        function_name!(),
+    )
+    .set_detail("Its hold had expired, or another session uses the same name. What it did there is done again by whoever has the range now.")
+    .set_hint("If that comes back, give a longer hold_for; give every session a name of its own.")
     .report(PgLogLevel::WARNING);
 }

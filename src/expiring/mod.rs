@@ -15,7 +15,7 @@ use crate::access;
 use crate::arguments::{self, CLAIMANT_CHARS, KEY_CHARS, NAME_CHARS};
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
-use crate::pg::spi;
+use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::without_waiting;
 use crate::pg::xact;
 use crate::store::expiring;
@@ -55,7 +55,7 @@ fn remove_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> R
 fn change_keys(
     kind: Option<String>,
     keys: Option<Vec<Option<String>>>,
-    change: fn(&spi::Connection, &str, Vec<String>) -> usize,
+    change: fn(&Connection, &str, Vec<String>) -> usize,
 ) -> Result<i64, ClaimsError> {
     spi::connect(|connection| {
         let kind = access::given(kind, "kind")?;
@@ -145,23 +145,28 @@ fn release_expiring(
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn assert_held(kind: Option<String>, key: Option<String>, token: Option<i64>) -> Result<(), ErrorReport> {
-    let now = Moment::now();
     let kind = arguments::text(kind, "kind", NAME_CHARS)?;
     let key = arguments::text(key, "key", KEY_CHARS)?;
     let token = access::given(token, "token")?;
-    Ok(spi::connect(|connection| {
-        // An old snapshot shows neither a release nor a renewal: first ask what is committed now.
-        let is_stale = xact::keeps_one_snapshot();
-        if is_stale && !expiring::is_held(connection, &kind, &key, token, now) {
-            Err(ClaimsError::NotHeld { kind, key, token })
-        } else if without_waiting(|| expiring::lock_held(connection, &kind, &key, token, now)) == Some(true) {
-            Ok(())
-        } else if is_stale {
-            Err(ClaimsError::StaleHold)
-        } else {
-            Err(ClaimsError::NotHeld { kind, key, token })
-        }
-    })?)
+    Ok(spi::connect(|connection| require_held(connection, &kind, &key, token))?)
+}
+
+/// Raises unless the token is current and unexpired; if it is, nobody can take the key over before the (sub)transaction
+/// ends.
+pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) -> Result<(), ClaimsError> {
+    let now = Moment::now();
+    let not_held = || Err(ClaimsError::NotHeld { kind: kind.to_owned(), key: key.to_owned(), token });
+    // An old snapshot shows neither a release nor a renewal: first ask what is committed now.
+    let is_stale = xact::keeps_one_snapshot();
+    if is_stale && !expiring::is_held(connection, kind, key, token, now) {
+        not_held()
+    } else if without_waiting(|| expiring::lock_held(connection, kind, key, token, now)) == Some(true) {
+        Ok(())
+    } else if is_stale {
+        Err(ClaimsError::StaleHold)
+    } else {
+        not_held()
+    }
 }
 
 /// Has the commit of what was done wait for the disk, where anything was done.

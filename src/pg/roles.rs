@@ -22,11 +22,16 @@ pub fn has_privileges_of(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(member, role) }
 }
 
-/// Whether the caller is an administrator: a superuser, or a role with the privileges of the extension's owner, who is
-/// the role in force inside of a SECURITY DEFINER function.
-pub fn caller_is_admin() -> bool {
+/// Whether a role is an administrator: a superuser, or a role with the privileges of the extension's owner, who is the
+/// role in force inside of a SECURITY DEFINER function.
+pub fn is_admin(role: pg_sys::Oid) -> bool {
     // SAFETY: reads a backend variable.
-    has_privileges_of(caller(), unsafe { pg_sys::GetUserId() })
+    has_privileges_of(role, unsafe { pg_sys::GetUserId() })
+}
+
+/// Whether the caller is one.
+pub fn caller_is_admin() -> bool {
+    is_admin(caller())
 }
 
 /// The name of a role, for messages.

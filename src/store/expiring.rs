@@ -96,6 +96,11 @@ pub fn held_by(connection: &Connection, kind: &str, claimant: &str, now: Moment)
     connection.run(&HELD, View::Caller, [kind.into(), claimant.into(), now.into()]).map(held)
 }
 
+/// As [`held_by`], by what is committed, or was done by this transaction, right now.
+pub fn held_now(connection: &Connection, kind: &str, claimant: &str, now: Moment) -> Vec<Held> {
+    connection.run(&HELD, View::Statement, [kind.into(), claimant.into(), now.into()]).map(held)
+}
+
 pub fn release(connection: &Connection, kind: &str, claimant: &str, now: Moment, keys: Option<Vec<String>>) -> usize {
     let values = [kind.into(), claimant.into(), now.into(), keys.into()];
     connection.run(&RELEASE, View::Statement, values).count()

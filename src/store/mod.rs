@@ -29,6 +29,7 @@ pub mod claims;
 pub mod expected;
 pub mod expiring;
 pub mod leases;
+pub mod passes;
 pub mod positions;
 pub mod records;
 pub mod requests;

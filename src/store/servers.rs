@@ -1,12 +1,14 @@
 //! What the catalog says of foreign servers and of dblink.
 
+use pgrx::pg_sys::Oid;
+
 use crate::pg::spi::{Connection, View};
 use crate::statement;
 
 statement! {
-    /// The foreign-data wrapper of server $1.
-    WRAPPER(TEXTOID) =
-        "SELECT w.fdwname::text FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+    /// The foreign-data wrapper of server $1, and whose server it is.
+    SERVER(TEXTOID) =
+        "SELECT w.fdwname::text, s.srvowner FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
           WHERE s.srvname::text = $1";
     /// Where dblink's functions are, quoted.
     DBLINK() =
@@ -14,9 +16,17 @@ statement! {
           WHERE e.extname = 'dblink'";
 }
 
-/// The name of a foreign server's wrapper; `None`: there is no such server.
-pub fn wrapper_of(connection: &Connection, server: &str) -> Option<String> {
-    connection.run(&WRAPPER, View::Statement, [server.into()]).first(|row| row.must(1))
+/// A foreign server.
+pub struct Server {
+    pub wrapper: String,
+    pub owner: Oid,
+}
+
+/// The foreign server of that name.
+pub fn server(connection: &Connection, name: &str) -> Option<Server> {
+    connection
+        .run(&SERVER, View::Statement, [name.into()])
+        .first(|row| Server { wrapper: row.must(1), owner: row.must(2) })
 }
 
 /// The schema of the extension dblink, quoted; `None`: it is not installed. Functions are only ever called by that name

@@ -28,6 +28,8 @@ pub struct Comparison<'a> {
     pub remote: &'a Remote<'a, 'a>,
     pub source_type: &'a str,
     pub correct: bool,
+    /// Raises where somebody else has taken the work over. Otherwise nobody can until the subtransaction ends.
+    pub in_charge: &'a dyn Fn() -> Result<(), ClaimsError>,
 }
 
 /// A type of bucket, and a value.
@@ -140,6 +142,7 @@ impl Comparison<'_> {
         if claim.is_empty() && destroy.is_empty() {
             return Ok(());
         }
+        (self.in_charge)()?;
         for report in self.remote.correct(range, &list_json(&claim), &destroy)? {
             tally.count(report.discrepancy, report.outcome);
         }

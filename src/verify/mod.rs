@@ -1,8 +1,10 @@
 //! Verification: what a cell's own tables call for, compared with what it has claimed.
 //!
 //! At the service: `digest_records` and `verify_records`. In the cell: `digest_expected`, `expected_records`, and
-//! `verify`, which walks over everything and calls the other two. docs/verification.md has the picture.
+//! `verify`, which walks over everything and calls the other two; `begin_verification` and `verify_share` divide that
+//! among workers. docs/verification.md has the picture.
 
+pub mod begin;
 mod compare;
 mod correct;
 pub mod digest;
@@ -11,6 +13,7 @@ mod progress;
 pub mod records;
 mod remote;
 mod rows;
+pub mod share;
 mod walk;
 pub mod whole;
 

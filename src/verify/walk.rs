@@ -15,7 +15,10 @@ use crate::error::ClaimsError;
 /// often that six more digests find the batch.
 const BATCHES: i64 = 64;
 
-/// Where ranges come from. The whole cell in one line, for one worker; several workers would share them out.
+/// Batches in one range of several workers: small enough that all have something to do to the end.
+pub const SHARED_BATCHES: i64 = 16;
+
+/// Where ranges come from: the whole cell in one line for one worker, one range at a time for a worker that shares.
 pub trait Ranges {
     fn next(&mut self) -> Option<SourceRange>;
 }
@@ -44,6 +47,13 @@ impl Ranges for InOrder<'_, '_> {
         self.above = range.up_to.clone();
         self.over = self.above.is_none();
         Some(range)
+    }
+}
+
+/// The one range that a worker has in hand.
+impl Ranges for Option<SourceRange> {
+    fn next(&mut self) -> Option<SourceRange> {
+        self.take()
     }
 }
 

@@ -26,8 +26,8 @@ use crate::store::{catalog, positions};
 
 const MAX_BATCH: i32 = 10_000;
 
-/// Milliseconds to wait for another call that is about to remember its position.
-const PATIENCE: i64 = 1000;
+/// Milliseconds to wait for another call that is about to remember its position, or to divide what is left.
+pub const PATIENCE: i64 = 1000;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -83,7 +83,7 @@ fn verify(
     Ok(TableIterator::once((checked, missing, different, extra, corrected, held_by_other, skipped, finished)))
 }
 
-fn batch(batch_size: i32) -> Result<i64, ClaimsError> {
+pub fn batch(batch_size: i32) -> Result<i64, ClaimsError> {
     if (1..=MAX_BATCH).contains(&batch_size) {
         return Ok(batch_size.into());
     }
@@ -121,8 +121,14 @@ impl Task {
         let (tally, position, finished) = service::with_service(connection, server, |service| {
             let remote = Remote::new(service, *cell_id, source_type, self.recent)?;
             let mut ranges = InOrder::new(&expected, self.batch, position.clone());
-            let comparison =
-                Comparison { connection, expected: &expected, remote: &remote, source_type, correct: self.correct };
+            let comparison = Comparison {
+                connection,
+                expected: &expected,
+                remote: &remote,
+                source_type,
+                correct: self.correct,
+                in_charge: &|| Ok(()),
+            };
             let progress = Progress::begin(*cell_id, source_type, rows);
             let deadline = self.deadline;
             let mut walk =

@@ -1,0 +1,70 @@
+-- One verification by several workers: the passes, and the ranges of them that are still to be done. Who has a range is an
+-- expiring claim of kind 'claims.verify ' and the pass, on the range's number.
+
+CREATE TABLE claims.verification_passes (
+    pass          uuid        NOT NULL PRIMARY KEY,
+    cell_id       bigint      NOT NULL,
+    source_type   text        COLLATE "C" NOT NULL,
+    correct       boolean     NOT NULL,
+    divided_up_to text        COLLATE "C",
+    divided       boolean     NOT NULL DEFAULT false,
+    ranges        bigint      NOT NULL DEFAULT 0,
+    begun_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    finished_at   timestamptz
+);
+CREATE UNIQUE INDEX verification_passes_open ON claims.verification_passes (cell_id, source_type, correct) WHERE finished_at IS NULL;
+COMMENT ON TABLE claims.verification_passes IS 'In a cell: verifications that workers share. Kept for a day after their end. Not in a dump: in a restored database they begin anew.';
+COMMENT ON INDEX claims.verification_passes_pkey IS 'Every pass has its own id.';
+COMMENT ON INDEX claims.verification_passes_open IS 'One pass at a time: whoever comes later joins it.';
+COMMENT ON COLUMN claims.verification_passes.pass IS 'Identifies it.';
+COMMENT ON COLUMN claims.verification_passes.cell_id IS 'The cell.';
+COMMENT ON COLUMN claims.verification_passes.source_type IS 'Name of the source type.';
+COMMENT ON COLUMN claims.verification_passes.correct IS 'Whether what is wrong is put right.';
+COMMENT ON COLUMN claims.verification_passes.divided_up_to IS 'Up to here there are ranges; NULL: there are none yet, or they reach to the end.';
+COMMENT ON COLUMN claims.verification_passes.divided IS 'Whether the ranges reach to the end.';
+COMMENT ON COLUMN claims.verification_passes.ranges IS 'How many ranges it has been divided into so far.';
+COMMENT ON COLUMN claims.verification_passes.begun_at IS 'When it was begun (clock time).';
+COMMENT ON COLUMN claims.verification_passes.finished_at IS 'When nothing was left of it (clock time).';
+
+CREATE TABLE claims.verification_ranges (
+    pass          uuid   NOT NULL,
+    number        bigint NOT NULL,
+    source_id_gt  text   COLLATE "C",
+    source_id_lte text   COLLATE "C",
+    PRIMARY KEY (pass, number)
+);
+COMMENT ON TABLE claims.verification_ranges IS 'In a cell: what is left of the ranges of shared verifications. Not in a dump.';
+COMMENT ON INDEX claims.verification_ranges_pkey IS 'The number of a range is the key of its expiring claim.';
+COMMENT ON COLUMN claims.verification_ranges.pass IS 'The pass.';
+COMMENT ON COLUMN claims.verification_ranges.number IS 'Number of the range, from 1.';
+COMMENT ON COLUMN claims.verification_ranges.source_id_gt IS 'What is left begins behind this source id; NULL: at the beginning.';
+COMMENT ON COLUMN claims.verification_ranges.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
+
+CREATE VIEW claims.verification_workers AS
+    SELECT p.pass, p.cell_id, p.source_type, p.correct, r.number, r.source_id_gt, r.source_id_lte,
+           e.claimant AS worker, coalesce(e.expires_at > clock_timestamp(), false) AS held, e.expires_at
+      FROM claims.verification_passes p
+      JOIN claims.verification_ranges r ON r.pass = p.pass
+      LEFT JOIN claims.expiring_claims e ON e.kind = 'claims.verify ' || p.pass AND e.key = r.number::text;
+COMMENT ON VIEW claims.verification_workers IS 'In a cell: which worker has which range of a shared verification.';
+COMMENT ON COLUMN claims.verification_workers.pass IS 'The pass.';
+COMMENT ON COLUMN claims.verification_workers.cell_id IS 'The cell.';
+COMMENT ON COLUMN claims.verification_workers.source_type IS 'Name of the source type.';
+COMMENT ON COLUMN claims.verification_workers.correct IS 'Whether what is wrong is put right.';
+COMMENT ON COLUMN claims.verification_workers.number IS 'Number of the range.';
+COMMENT ON COLUMN claims.verification_workers.source_id_gt IS 'What is left begins behind this source id.';
+COMMENT ON COLUMN claims.verification_workers.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
+COMMENT ON COLUMN claims.verification_workers.worker IS 'Who has it, or had it last.';
+COMMENT ON COLUMN claims.verification_workers.held IS 'Whether the hold lasts; if not, the next worker that needs a range takes this one.';
+COMMENT ON COLUMN claims.verification_workers.expires_at IS 'Until when it is held (clock time).';
+
+INSERT INTO claims.audiences (function_name, audience) VALUES ('begin_verification', 'cell'), ('verify_share', 'cell');
+
+COMMENT ON FUNCTION claims.begin_verification(bigint, text, boolean) IS
+    'In a cell: begins a verification of everything that it has claimed from one source type, or joins the one under way, for workers that share it, and returns it. Waits a second at most for another open transaction that is beginning one (55P03).';
+COMMENT ON FUNCTION claims.verify_share(uuid, text, text, int, interval, interval) IS
+    'In a cell: one step of a worker in a shared verification; to be called again and again, each call in a transaction of its own, until finished is true. Verifies as claims.verify() does, for half of hold_for at most, in the range that the worker''s call before took, and takes a range for the next call: one whose worker has fallen silent for longer than its hold_for, or a new one. in_hand false and finished false: others have all that is left; call again a little later. A range whose hold has expired is not corrected and not recorded any more. To be called under READ COMMITTED. Locks what claims.verify() locks, the range''s expiring claim FOR KEY SHARE, and while it takes a new range the pass, for which it waits a second at most.';
+
+-- With the extension, but without their rows: in a restored database a verification begins anew.
+SELECT pg_catalog.pg_extension_config_dump('claims.verification_passes', 'WHERE false');
+SELECT pg_catalog.pg_extension_config_dump('claims.verification_ranges', 'WHERE false');
