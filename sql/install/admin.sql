@@ -72,8 +72,8 @@ BEGIN
         EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
     END LOOP;
     IF 'cell' = ANY (change_grants.audiences) THEN
-        -- What tells a cell about itself: the columns it claims, and how far its verification is.
-        EXECUTE format('%s SELECT ON claims.claimed_attributes, claims.verification_progress %s %I', verb, word, role_name);
+        -- What tells a cell about itself: the columns it claims, and how far its verification is and in whose hands.
+        EXECUTE format('%s SELECT ON claims.claimed_attributes, claims.verification_progress, claims.verification_workers %s %I', verb, word, role_name);
     END IF;
     -- A role that keeps the functions of another audience keeps the schema.
     IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a

@@ -1,11 +1,16 @@
 //! Statements on expiring claims. Each that writes locks its rows first, once, in a materialized part, and then updates
 //! them by primary key: no plan can run the locking part twice or lock more than is taken. See `is_row` in the parent module for the
 //! wording.
+//!
+//! What an instance is told must survive a crash, whatever `synchronous_commit` says: an acquire that is lost would give
+//! its token to somebody else, a lost renewal the key, and a key that was removed would be held again. A lost release
+//! frees the key later, and that is all: who acquires it makes the release durable with it.
 
 use pgrx::datum::TimestampWithTimeZone;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Row, View};
+use crate::pg::xact;
 use crate::statement;
 
 statement! {
@@ -71,7 +76,15 @@ pub fn add(connection: &Connection, kind: &str, keys: Vec<String>) -> usize {
 }
 
 pub fn remove(connection: &Connection, kind: &str, keys: Vec<String>) -> usize {
-    connection.run(&REMOVE, View::Statement, [kind.into(), keys.into()]).count()
+    let removed = connection.run(&REMOVE, View::Statement, [kind.into(), keys.into()]).count();
+    durably_if(removed > 0);
+    removed
+}
+
+fn durably_if(anything_was_done: bool) {
+    if anything_was_done {
+        xact::commit_durably();
+    }
 }
 
 /// `limit`: `None` is no limit.
@@ -84,12 +97,16 @@ pub fn acquire(
     limit: Option<i64>,
 ) -> Vec<Held> {
     let values = [kind.into(), claimant.into(), now.into(), until.into(), limit.into()];
-    connection.run(&ACQUIRE, View::Statement, values).map(held)
+    let acquired = connection.run(&ACQUIRE, View::Statement, values).map(held);
+    durably_if(!acquired.is_empty());
+    acquired
 }
 
 pub fn renew(connection: &Connection, kind: &str, claimant: &str, now: Moment, until: Moment) -> Vec<Held> {
     let values = [kind.into(), claimant.into(), now.into(), until.into()];
-    connection.run(&RENEW, View::Statement, values).map(held)
+    let renewed = connection.run(&RENEW, View::Statement, values).map(held);
+    durably_if(!renewed.is_empty());
+    renewed
 }
 
 pub fn held_by(connection: &Connection, kind: &str, claimant: &str, now: Moment) -> Vec<Held> {
