@@ -11,7 +11,7 @@ use crate::pg::{expression, roles, spi};
 use crate::store::capture;
 
 /// A condition with all its names spelled out, as the caller's search_path has them: so it means the same to everybody
-/// later on. Runs with the caller's rights and evaluates nothing. `warn`: of one that is not immutable.
+/// later on. For the table's owner, with whose rights it is read. `warn`: of one that is not immutable.
 #[pg_extern(schema = "claims", stable)]
 fn spell_out_condition(
     table_name: Option<Oid>,
@@ -19,7 +19,12 @@ fn spell_out_condition(
     warn: Option<bool>,
 ) -> Result<Option<String>, ErrorReport> {
     let (Some(table), Some(condition)) = (table_name, condition) else { return Ok(None) };
-    let read = expression::read_condition(table, &condition).ok_or(ClaimsError::from(CaptureError::NotACondition))?;
+    access::refuse_restricted()?;
+    let read = expression::read_condition(table, &condition, |owner| match roles::caller() {
+        caller if roles::has_privileges_of(caller, owner) => Ok(()),
+        caller => Err(CaptureError::NotTheOwner { table: expression::table_name(table), caller: roles::name(caller) }),
+    });
+    let read = read.map_err(ClaimsError::from)?.ok_or(ClaimsError::from(CaptureError::NotACondition))?;
     if warn == Some(true) && !read.is_immutable {
         crate::error::warn_of_mutable_condition();
     }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::leases::from_pg_uuid;
 use crate::pg::cache::{self, Freshness};
+use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::statement;
@@ -87,14 +88,17 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
     let columns = rows.map(|row| Column::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let text = statement_text(&columns);
+    let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
+    // Parsing evaluates literals: it is the owner's code as much as what is run later.
+    let statement =
+        statement_text(&columns).map(|text| restricted_as(owner, || Prepared::new(connection, text, &[row_type])));
     let captured = Rc::new(Captured {
-        owner: rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID),
+        owner,
         columns: columns
             .iter()
             .all(|column| column.condition.is_none())
             .then(|| columns.iter().flat_map(|column| column.numbers).collect()),
-        statement: text.map(|text| Prepared::new(connection, text, &[row_type])),
+        statement,
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
         fresh,
     });
