@@ -110,6 +110,8 @@ AS $$
 BEGIN
     DELETE FROM claims.claimed_attributes a USING pg_event_trigger_dropped_objects() d
      WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND a.table_name = d.objid;
+    DELETE FROM claims.captured_tables t USING pg_event_trigger_dropped_objects() d
+     WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND t.table_name = d.objid;
 END $$;
 
 CREATE FUNCTION claims.drop_capture_triggers(table_name regclass) RETURNS void

@@ -15,6 +15,8 @@ pub enum CaptureError {
     NotTheOwner { table: String, caller: String },
     /// A claimed column, or one of its keys, has gone since.
     NoAttribute { table: String, attribute: String },
+    /// The column by which a table's changes are recorded as requests has gone since.
+    NoEntity { table: String, column: String, queue: String },
     /// The transaction has changed more than is kept.
     TooManyChanges,
     /// Two new rows have the same value.
@@ -55,6 +57,12 @@ impl CaptureError {
                 format!("claimed column \"{attribute}\" of table \"{table}\", or one of its keys, does not exist"),
                 Some("It was renamed or dropped after it was claimed.".into()),
                 Some("End its capture with claims.unclaim_attribute(), and claim it again under its new name."),
+            ),
+            CaptureError::NoEntity { table, column, queue } => Text(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("table \"{table}\" has no column \"{column}\" any more"),
+                Some(format!("Its changes are recorded for queue \"{queue}\" by that column.")),
+                Some("Call claims.uncapture_requests() and claims.capture_requests() with the new name."),
             ),
             CaptureError::TooManyChanges => Text(
                 Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,

@@ -23,6 +23,7 @@ macro_rules! is_row {
     };
 }
 
+pub mod captured_tables;
 pub mod catalog;
 pub mod cell;
 pub mod claims;

@@ -42,4 +42,17 @@ SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT claims.spell_out_condition('app.theirs'::regclass, '''{x}''::app.noting[] IS NOT NULL', false)$$);
 RESET SESSION AUTHORIZATION; SELECT t.seen();
 SELECT claims.unclaim_attribute('app.users', 'username');
+\echo -- requests: a cast to json
+SET SESSION AUTHORIZATION regress_claims_one;
+CREATE TYPE app.kind AS ENUM ('a');
+CREATE FUNCTION app.note(value app.kind) RETURNS json LANGUAGE plpgsql AS $$ BEGIN PERFORM app.note('x'::text); RETURN '1'; END $$;
+CREATE CAST (app.kind AS json) WITH FUNCTION app.note(app.kind);
+CREATE TABLE app.things (id text PRIMARY KEY, kind app.kind);
+RESET SESSION AUTHORIZATION;
+SELECT claims.capture_requests('app.things', 'rights', 'id');
+INSERT INTO app.things VALUES ('1', 'a'); SELECT t.seen();
+SET SESSION AUTHORIZATION regress_claims_one;
+INSERT INTO app.things VALUES ('2', 'a');
+RESET SESSION AUTHORIZATION; SELECT t.seen();
+DELETE FROM claims.requests WHERE queue = 'rights' RETURNING entity, payload;
 DROP SCHEMA app CASCADE; DROP FUNCTION t.seen();
