@@ -34,8 +34,6 @@ statement! {
     ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
     /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
     REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
-    ADD_TRIGGERS(OIDOID) = "SELECT claims.add_capture_triggers($1)";
-    DROP_TRIGGERS(OIDOID) = "SELECT claims.drop_capture_triggers($1)";
     /// The newest tracked leases, at most $1.
     NEWEST_TRACKED(INT8OID) = "SELECT uuid FROM claims.cells_outstanding_leases ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
@@ -186,11 +184,6 @@ pub fn requeue(connection: &Connection, place: Value, changes: i64) -> bool {
 /// Drops the trigger's row.
 pub fn dequeue(connection: &Connection, place: Value) {
     connection.run(&DEQUEUE, View::Statement, [place]);
-}
-
-/// Puts the triggers of claimed tables on a table, or takes them off.
-pub fn change_triggers(connection: &Connection, table: Oid, add: bool) {
-    connection.run(if add { &ADD_TRIGGERS } else { &DROP_TRIGGERS }, View::Statement, [table.into()]);
 }
 
 /// The leases that were tracked last, as of right now.

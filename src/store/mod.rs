@@ -35,4 +35,5 @@ pub mod positions;
 pub mod records;
 pub mod requests;
 pub mod servers;
+pub mod triggers;
 pub mod verify;

@@ -55,4 +55,37 @@ SET SESSION AUTHORIZATION regress_claims_one;
 INSERT INTO app.things VALUES ('2', 'a');
 RESET SESSION AUTHORIZATION; SELECT t.seen();
 DELETE FROM claims.requests WHERE queue = 'rights' RETURNING entity, payload;
+\echo -- an ordinary owner adds partitions to what is claimed and captured; they refuse TRUNCATE
+SET SESSION AUTHORIZATION regress_claims_one;
+CREATE TABLE app.parts (id bigint PRIMARY KEY, name text) PARTITION BY RANGE (id);
+CREATE TABLE app.low PARTITION OF app.parts FOR VALUES FROM (0) TO (10);
+SELECT claims.claim_attribute('app.parts', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS');
+RESET SESSION AUTHORIZATION;
+SELECT claims.capture_requests('app.parts', 'rights', 'name');
+SET SESSION AUTHORIZATION regress_claims_one;
+CREATE TABLE app.middle PARTITION OF app.parts FOR VALUES FROM (10) TO (20);
+CREATE TABLE app.high (id bigint NOT NULL, name text) PARTITION BY RANGE (id);
+CREATE TABLE app.highest PARTITION OF app.high FOR VALUES FROM (20) TO (30);
+ALTER TABLE app.parts ATTACH PARTITION app.high FOR VALUES FROM (20) TO (30);
+SELECT tgrelid::regclass, count(*), count(*) FILTER (WHERE tgname LIKE 'claims_truncate%') FROM pg_trigger WHERE tgrelid IN (SELECT relid FROM pg_partition_tree('app.parts')) GROUP BY tgrelid ORDER BY tgrelid::regclass::text COLLATE "C";
+BEGIN; INSERT INTO app.parts VALUES (11, 'middle'), (21, 'high'); SELECT * FROM t.pending(); COMMIT;
+SELECT t.call('TRUNCATE app.middle'); SELECT t.call('TRUNCATE app.highest');
+\echo -- a trigger that its owner makes of a table that is not captured records nothing
+CREATE TABLE app.aside (id text);
+CREATE TRIGGER aside AFTER INSERT ON app.aside FOR EACH ROW EXECUTE FUNCTION claims.capture_change('of others', 'id');
+CREATE TRIGGER aside AFTER INSERT ON app.middle FOR EACH ROW EXECUTE FUNCTION claims.capture_change('of others', 'name');
+INSERT INTO app.aside VALUES ('1'); INSERT INTO app.middle VALUES (12, 'x');
+RESET SESSION AUTHORIZATION;
+DELETE FROM claims.requests WHERE queue IN ('rights', 'of others') RETURNING queue, entity;
+\echo -- only tables that lack a trigger are locked, and only a command that brings partitions looks
+BEGIN; CREATE TABLE app.later PARTITION OF app.parts FOR VALUES FROM (30) TO (40);
+SELECT relation::regclass, mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('app.low'::regclass, 'app.middle'::regclass) AND mode LIKE '%Exclusive%'; ROLLBACK;
+DROP TRIGGER claims_truncate ON app.low; ALTER TABLE app.parts ADD more text;
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.low'::regclass AND tgname = 'claims_truncate';
+\echo -- a table without its own triggers is being restored: nothing is added
+DROP TRIGGER claims_truncate ON app.parts;
+CREATE TABLE app.later PARTITION OF app.parts FOR VALUES FROM (30) TO (40);
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.later'::regclass AND tgname = 'claims_truncate';
+\echo -- dropped with everything that was known of them
+DROP TABLE app.parts, app.things; SELECT count(*) FROM claims.claimed_attributes; SELECT count(*) FROM claims.captured_tables;
 DROP SCHEMA app CASCADE; DROP FUNCTION t.seen();
