@@ -66,7 +66,7 @@ pub enum ClaimsError {
     /// Another session is extending or settling what the process holds.
     HoldBusy,
     /// Requests that the process held count as new again.
-    HoldExpired { process: Uuid, expired: i64 },
+    HoldExpired { process: Uuid, expired: i64, lost: i64 },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
     /// Recovery has fenced the lease: its local transaction must not commit any more.
@@ -286,10 +286,15 @@ impl ClaimsError {
                 None,
                 Some("Repeat the call when that transaction has ended."),
             ),
-            ClaimsError::HoldExpired { process, expired } => Text(
+            ClaimsError::HoldExpired { process, expired, lost } => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("the hold of process {process} has expired"),
-                Some(format!("Of the requests that it held, {expired} count as new again.")),
+                Some(match lost {
+                    0 => format!("Of the requests that it held, {expired} count as new again."),
+                    lost => format!(
+                        "Of the requests that it held, {expired} count as new again, and {lost} were taken over."
+                    ),
+                }),
                 Some(TAKE_AGAIN),
             ),
             other => other.lease(),

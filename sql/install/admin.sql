@@ -56,7 +56,7 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('begin_update', 'cell'), ('try_begin_update', 'cell'), ('commit_update', 'cell'), ('rollback_update', 'cell'),
     ('settle_leases', 'cell'), ('lease_outcome', 'cell'), ('list_leases', 'cell'), ('list_records', 'cell');
 
--- Grants (or revokes) the schema and the functions for some audiences.
+-- Grants (or revokes) the schema and the functions for some audiences, and to cells what they may read.
 CREATE FUNCTION claims.change_grants(role_name name, audiences text[], granting boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
@@ -71,6 +71,10 @@ BEGIN
     LOOP
         EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
     END LOOP;
+    IF 'cell' = ANY (change_grants.audiences) THEN
+        -- What tells a cell about itself: the columns it claims, and how far its verification is.
+        EXECUTE format('%s SELECT ON claims.claimed_attributes, claims.verification_progress %s %I', verb, word, role_name);
+    END IF;
     -- A role that keeps the functions of another audience keeps the schema.
     IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
                                 WHERE p.pronamespace = 'claims'::regnamespace

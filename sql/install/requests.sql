@@ -61,6 +61,27 @@ COMMENT ON COLUMN claims.requests.unblock IS 'A completed create during whose se
 COMMENT ON COLUMN claims.requests.entered_xid IS 'The transaction by which it came, or came back, into the search, or was last held.';
 COMMENT ON SEQUENCE claims.requests_id_seq IS 'Numbers of requests.';
 
+-- Not in the requests themselves: those are settled and purged by others while their old holder still works.
+CREATE TABLE claims.lost_holds (
+    id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue      text        COLLATE "C" NOT NULL,
+    process_id uuid        NOT NULL,
+    requests   int         NOT NULL,
+    lost_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX lost_holds_process ON claims.lost_holds (process_id);
+COMMENT ON TABLE claims.lost_holds IS 'Expired holds that others have taken over: word for their old holders, who must not settle what else they hold. Dropped by the next take of a process that holds nothing any more, and by claims.purge_requests().';
+COMMENT ON SEQUENCE claims.lost_holds_id_seq IS 'Numbers of lost holds.';
+COMMENT ON INDEX claims.lost_holds_pkey IS 'Every word has one number.';
+COMMENT ON INDEX claims.lost_holds_process IS 'What a process has lost.';
+COMMENT ON COLUMN claims.lost_holds.id IS 'Number.';
+COMMENT ON COLUMN claims.lost_holds.queue IS 'The queue of the requests.';
+COMMENT ON COLUMN claims.lost_holds.process_id IS 'The process that held them.';
+COMMENT ON COLUMN claims.lost_holds.requests IS 'How many requests were taken over.';
+COMMENT ON COLUMN claims.lost_holds.lost_at IS 'When (clock time).';
+
+SELECT pg_catalog.pg_extension_config_dump('claims.lost_holds', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.lost_holds_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.requests', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.requests_id_seq', '');
 
@@ -151,9 +172,9 @@ COMMENT ON FUNCTION claims.enqueue_request(text, text, text, jsonb) IS
 COMMENT ON FUNCTION claims.take_requests(text, uuid, bigint, interval) IS
     'Takes the first request after after_id that can be worked on: a create alone, or all outstanding updates of one entity. No row: nothing to do now. Without hold_for they are in the caller''s hands until its transaction ends; with it until settled or the hold has expired. Locks all outstanding rows of the entity FOR NO KEY UPDATE by id; an entity that is busy is passed over. Waits for nothing.';
 COMMENT ON FUNCTION claims.settle_requests(uuid, text) IS
-    'Makes what the process has in hand complete, or error, and returns how many; 55000 where it has nothing in hand, or one of its holds has expired. Notifies when an entity has more to do. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
+    'Makes what the process has in hand complete, or error, and returns how many; 55000 where it has nothing in hand, or one of its holds has expired or was taken over. Notifies when an entity has more to do. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
 COMMENT ON FUNCTION claims.extend_requests(uuid, interval) IS
-    'Extends the holds of a process to hold_for from now, never to less, and returns how many requests they are; 55000 where it holds none any more, or one of its holds has expired. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
+    'Extends the holds of a process to hold_for from now, never to less, and returns how many requests they are; 55000 where it holds none any more, or one of its holds has expired or was taken over. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
 COMMENT ON FUNCTION claims.retry_requests(text, text) IS
     'Puts the failed requests of an entity back to new, and returns how many. Locks the rows by id, passing over those that another transaction has locked.';
 COMMENT ON FUNCTION claims.purge_requests(text, interval) IS

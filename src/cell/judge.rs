@@ -142,10 +142,14 @@ fn fence(connection: &Connection, mut leases: Vec<Uuid>, deadline: Instant) -> H
     }
     leases.sort_unstable();
     let all = fence_within(connection, &leases, Duration::ZERO);
-    let fenced = all.unwrap_or_else(|| {
+    let fenced: Vec<_> = all.unwrap_or_else(|| {
         let left = || deadline.saturating_duration_since(Instant::now());
         leases.iter().filter_map(|lease| fence_within(connection, &[*lease], left())).flatten().collect()
     });
+    if !fenced.is_empty() {
+        // A verdict tells the service to roll back because of it: a crash must not take it away.
+        xact::commit_durably();
+    }
     fenced.into_iter().collect()
 }
 

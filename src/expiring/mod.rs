@@ -1,6 +1,10 @@
 //! Expiring claims: instances that share keys, each key in the hands of one of them until a deadline. The database's
 //! record and clock decide; an instance is only a name. Each function reads the clock before its statement takes a
 //! snapshot: what it finds expired was so by a record that is at least as young.
+//!
+//! What an instance is told must survive a crash, whatever `synchronous_commit` says: an acquire that is lost would give
+//! its token to somebody else, a lost renewal the key, and a key that was removed would be held again. A lost release
+//! frees the key later, and that is all: who acquires it makes the release durable with it.
 
 use claims_model::{BadInput, Problem};
 use pgrx::datum::{Interval, TimestampWithTimeZone};
@@ -41,7 +45,9 @@ fn add_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Resu
 #[search_path(pg_catalog, pg_temp)]
 fn remove_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Result<i64, ErrorReport> {
     let remove = |connection: &_, kind: &str, keys: Vec<String>| {
-        without_waiting(|| expiring::remove(connection, kind, keys.clone())).unwrap_or(0)
+        durably(without_waiting(|| expiring::remove(connection, kind, keys.clone())).unwrap_or(0), |removed| {
+            *removed > 0
+        })
     };
     Ok(change_keys(kind, keys, remove)?)
 }
@@ -84,7 +90,8 @@ fn acquire_expiring(
         .into()),
         limit => Ok(TableIterator::new(spi::connect(|connection| {
             let limit = limit.map(i64::from);
-            without_waiting(|| expiring::acquire(connection, &kind, &claimant, now, until, limit)).unwrap_or_default()
+            let acquire = || expiring::acquire(connection, &kind, &claimant, now, until, limit);
+            durably(without_waiting(acquire).unwrap_or_default(), |held| !held.is_empty())
         }))),
     }
 }
@@ -103,7 +110,7 @@ fn renew_expiring(
     let (kind, claimant) = names(kind, claimant)?;
     let until = arguments::deadline(ttl, "ttl", now)?;
     let renew = |connection: &_| without_waiting(|| expiring::renew(connection, &kind, &claimant, now, until));
-    Ok(TableIterator::new(spi::connect(renew).unwrap_or_default()))
+    Ok(TableIterator::new(durably(spi::connect(renew).unwrap_or_default(), |held| !held.is_empty())))
 }
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -160,6 +167,14 @@ pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) 
     } else {
         not_held()
     }
+}
+
+/// Has the commit of what was done wait for the disk, where anything was done.
+fn durably<T>(done: T, is_something: impl FnOnce(&T) -> bool) -> T {
+    if is_something(&done) {
+        xact::commit_durably();
+    }
+    done
 }
 
 fn names(kind: Option<String>, claimant: Option<String>) -> Result<(String, String), ClaimsError> {

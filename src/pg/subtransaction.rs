@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
-use super::settings::LockWaits;
+use super::settings::{LockTimeouts, LockWaits};
 
 /// Why a subtransaction was rolled back.
 pub enum Undone<E> {
@@ -96,12 +96,18 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
 /// `handled` are returned; every other one is raised again, after the rollback, so that whoever catches it further out
 /// finds the subtransaction that it opened itself.
 pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
+    let waits = LockTimeouts::from_now();
     attempt(body).map_err(|stopped| match stopped {
         Stopped::ByBody(error) => Undone::ByBody(error),
-        Stopped::ByError(caught) if caught.is_of_postgres() && handled.contains(&caught.code()) => {
-            Undone::ByError(caught.code())
+        Stopped::ByError(caught) => {
+            let code = match caught.code() {
+                PgSqlErrorCode::ERRCODE_QUERY_CANCELED if waits.one_was_taken_for_a_cancel() => {
+                    PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
+                }
+                code => code,
+            };
+            if caught.is_of_postgres() && handled.contains(&code) { Undone::ByError(code) } else { caught.rethrow() }
         }
-        Stopped::ByError(caught) => caught.rethrow(),
     })
 }
 

@@ -103,6 +103,7 @@ pub fn purge_requests(queue: Option<String>, older_than: Option<Interval>) -> Re
         access::administer()?;
         let queue = arguments::text(Some(queue), "queue", NAME_CHARS)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;
+        requests::purge_words(connection, &queue, before);
         let mut total = 0;
         let mut after = i64::MIN;
         loop {

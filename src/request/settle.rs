@@ -16,9 +16,10 @@ use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
+use crate::pg::xact;
 use crate::settings;
 use crate::store::leases::from_pg_uuid;
-use crate::store::requests::{self, InHand};
+use crate::store::requests::{self, Holds, InHand};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -33,6 +34,8 @@ pub fn settle_requests(
         let mut in_hand = hands::of(process);
         if unexpired_holds(connection, process, now)? > 0 {
             in_hand.extend(unless_busy(|| requests::lock_held(connection, process, now))?);
+            // What expired before it could be locked may be somebody else's by now.
+            unexpired_holds(connection, process, now)?;
         }
         if in_hand.is_empty() {
             return Err(ClaimsError::NothingInHand { process: from_pg_uuid(process) });
@@ -59,12 +62,14 @@ fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
     translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::HoldBusy, || Ok(body()))
 }
 
-/// How many holds a process has beyond a transaction. One that has expired spoils them all: its work counts as not done,
-/// and what was done for it must be rolled back.
+/// How many holds a process has beyond a transaction. One that has expired, or was taken over since, spoils them all: its
+/// work counts as not done, and what was done for it must be rolled back. Who takes over leaves word of it, in the same
+/// transaction. A process that holds nothing has nothing to spoil: what it takes next is new work.
 fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Result<i64, ClaimsError> {
     match requests::holds(connection, process, now) {
-        (held, 0) => Ok(held),
-        (_, expired) => Err(ClaimsError::HoldExpired { process: from_pg_uuid(process), expired }),
+        Holds { held: 0, expired: 0, .. } => Ok(0),
+        Holds { held, expired: 0, lost: 0 } => Ok(held),
+        Holds { expired, lost, .. } => Err(ClaimsError::HoldExpired { process: from_pg_uuid(process), expired, lost }),
     }
 }
 
@@ -90,6 +95,13 @@ pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -
     let until = arguments::deadline(hold_for, "hold_for", now)?;
     Ok(spi::connect(|connection| match unexpired_holds(connection, process, now)? {
         0 => Err(ClaimsError::NothingInHand { process: from_pg_uuid(process) }),
-        _ => unless_busy(|| requests::extend(connection, process, now, until) as i64),
+        _ => {
+            let extended = unless_busy(|| requests::extend(connection, process, now, until) as i64)?;
+            // What expired before it could be locked may be somebody else's by now.
+            unexpired_holds(connection, process, now)?;
+            // A crash must not take back what the process has been told.
+            xact::commit_durably();
+            Ok(extended)
+        }
     })?)
 }

@@ -1,5 +1,7 @@
 //! `take_requests`: the first request that can be worked on, and with it all that belongs to it.
 
+use std::collections::{HashSet, VecDeque};
+
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
@@ -83,7 +85,12 @@ fn take(connection: &Connection, order: &Order) -> Option<Taken> {
         // What was locked for an entity that then cannot be taken must not stay locked.
         let attempt = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
             candidate = Some(search.next(connection).ok_or(NotTaken)?);
-            candidate.as_ref().and_then(|candidate| take_entity(connection, order, candidate)).ok_or(NotTaken)
+            let candidate = candidate.as_ref().ok_or(NotTaken)?;
+            let taken = take_entity(connection, order, candidate).ok_or(NotTaken)?;
+            if search.waiting.contains(&candidate.entity) {
+                unblock::open_taken(connection, &order.queue, &candidate.entity);
+            }
+            Ok::<_, NotTaken>(taken)
         });
         match (attempt, candidate) {
             (Ok(taken), _) => return Some(in_hand(order, taken)),
@@ -109,43 +116,50 @@ fn in_hand(order: &Order, taken: Taken) -> Taken {
     taken
 }
 
-/// One way through a queue: ready requests, and between them, where their ids say so, expired holds.
+/// One way through a queue: ready requests, and between them, where their ids say so, expired holds and updates whose
+/// create was marked.
 struct Search<'o> {
     order: &'o Order,
     /// The last id that was looked at; `None`: nothing is ready.
     after: Option<i64>,
-    expired: std::collections::VecDeque<Candidate>,
+    /// What is not among the ready requests, by id.
+    unseen: VecDeque<Candidate>,
+    /// The entities whose creates are marked.
+    waiting: HashSet<String>,
     passed_over: Vec<String>,
 }
 
 impl<'o> Search<'o> {
     fn begin(connection: &Connection, order: &'o Order) -> Self {
         let horizon = hints::look(connection, &order.queue);
-        let unblocked = if horizon.has_marked { unblock::open_marked(connection, &order.queue) } else { None };
-        let first = [horizon.first, unblocked].into_iter().flatten().min();
+        let waiting =
+            if horizon.has_marked { unblock::waiting(connection, &order.queue, order.after_id) } else { Vec::new() };
         let passed_over = hands::entities(&order.queue);
-        let mut expired = match horizon.first_hold {
+        let waiting_entities = waiting.iter().map(|candidate| candidate.entity.clone()).collect();
+        let expired = match horizon.first_hold {
             Some(first) if first <= order.now => {
                 requests::expired(connection, &order.queue, order.now, order.after_id, first)
             }
             _ => Vec::new(),
         };
-        expired.retain(|candidate| !passed_over.contains(&candidate.entity));
-        let after = first.map(|first| order.after_id.max(first - 1));
-        Search { order, after, expired: expired.into(), passed_over }
+        let mut unseen: Vec<_> = expired.into_iter().chain(waiting).collect();
+        unseen.retain(|candidate| !passed_over.contains(&candidate.entity));
+        unseen.sort_by_key(|candidate| candidate.id);
+        let after = horizon.first.map(|first| order.after_id.max(first - 1));
+        Search { order, after, unseen: unseen.into(), waiting: waiting_entities, passed_over }
     }
 
     fn next(&mut self, connection: &Connection) -> Option<Candidate> {
-        let before = self.expired.front().map_or(i64::MAX, |candidate| candidate.id);
+        let before = self.unseen.front().map_or(i64::MAX, |candidate| candidate.id);
         let found = self.after.and_then(|after| {
             requests::find(connection, &self.order.queue, (after, before), &self.passed_over, self.order.now)
         });
-        found.or_else(|| self.expired.pop_front())
+        found.or_else(|| self.unseen.pop_front())
     }
 
     fn pass_over(&mut self, candidate: Candidate) {
         self.after = self.after.map(|after| after.max(candidate.id));
-        self.expired.retain(|other| other.entity != candidate.entity);
+        self.unseen.retain(|other| other.entity != candidate.entity);
         self.passed_over.push(candidate.entity);
     }
 }
@@ -155,12 +169,19 @@ fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
     let locked = lock_entity(connection, order, &candidate.entity)?;
     let requests = choose(connection, order, candidate, locked)?;
     let ids = |of: fn(&Outstanding) -> bool| requests.iter().filter(|r| of(r)).map(|r| r.id).collect::<Vec<_>>();
+    let expired = ids(|request| request.in_progress);
+    if !expired.is_empty() {
+        requests::leave_word(connection, &order.queue, &expired, order.process);
+    }
     match order.hold_until {
         Some(until) => {
+            requests::begin_anew(connection, order.process, &order.queue, &ids(|_| true));
             requests::hold(connection, &order.queue, &ids(|_| true), order.process, until);
             hints::held(&order.queue, until);
+            // Who is told of a hold must have it after a crash, too.
+            xact::commit_durably();
         }
-        None => renew(connection, &order.queue, &ids(|request| request.in_progress)),
+        None => renew(connection, &order.queue, &expired),
     }
     Some(Taken { entity: candidate.entity.clone(), requests })
 }

@@ -6,9 +6,12 @@
 
 use crate::pg::spi::Connection;
 use crate::pg::xact;
-use crate::store::requests::{self, InHand};
+use crate::store::requests::{self, Candidate, InHand};
 
 use super::hints;
+
+/// Marks that one take takes off.
+const UNMARKED_AT_ONCE: usize = 10;
 
 /// Locks creates that are about to become complete against those who are recording updates that wait for them. Returns
 /// those that could be had. An old snapshot does not show all that waits, so that it closes nothing.
@@ -17,26 +20,42 @@ pub fn close_creates<'h>(connection: &Connection, in_hand: &'h [InHand]) -> Vec<
     creates.filter(|hand| requests::close_create(connection, &hand.queue, &hand.entity)).collect()
 }
 
-/// Lets the search see the updates of an entity whose create is complete. Returns the first that it did not see.
-pub fn open_updates(connection: &Connection, queue: &str, entity: &str, closed: bool) -> Option<i64> {
+/// Lets the search see the updates of an entity whose create is complete.
+pub fn open_updates(connection: &Connection, queue: &str, entity: &str, closed: bool) {
     let first = requests::unblock(connection, queue, entity);
     let done = closed && !requests::has_blocked(connection, queue, entity);
     requests::mark_create(connection, queue, entity, !done);
     if let Some(first) = first {
         hints::lower(queue, first);
     }
-    first
 }
 
-/// The same for creates that were marked. Returns the first request that the search did not see.
-pub fn open_marked(connection: &Connection, queue: &str) -> Option<i64> {
+/// Entities with marked creates that have updates which the search does not see, each with the first of those that is
+/// behind `after`. They stay as they are until they are taken: unblocked by a transaction that goes on to work on
+/// something else, they would be hidden from everybody until it ends. The mark of those that have none is taken off.
+pub fn waiting(connection: &Connection, queue: &str, after: i64) -> Vec<Candidate> {
     if xact::keeps_one_snapshot() {
-        return None;
+        return Vec::new();
     }
-    hints::touch();
-    let open = |entity: &String| {
-        let closed = requests::close_create(connection, queue, entity);
-        open_updates(connection, queue, entity, closed)
-    };
-    requests::marked_creates(connection, queue).iter().filter_map(open).min()
+    let (waiting, done): (Vec<_>, Vec<_>) =
+        requests::marked_creates(connection, queue, after).into_iter().partition(|marked| marked.is_waited_for);
+    for marked in done.iter().take(UNMARKED_AT_ONCE) {
+        // Asked once more when it is closed: until then there may be some that are not visible yet.
+        if requests::close_create(connection, queue, &marked.entity)
+            && !requests::has_blocked(connection, queue, &marked.entity)
+        {
+            requests::mark_create(connection, queue, &marked.entity, false);
+        }
+    }
+    let mut candidates: Vec<_> =
+        waiting.into_iter().filter_map(|marked| Some(Candidate { id: marked.first?, entity: marked.entity })).collect();
+    candidates.sort_unstable_by_key(|candidate| candidate.id);
+    candidates
+}
+
+/// Unblocks the updates of an entity that this transaction takes, so that they come back into the search should it give
+/// them up.
+pub fn open_taken(connection: &Connection, queue: &str, entity: &str) {
+    let closed = requests::close_create(connection, queue, entity);
+    open_updates(connection, queue, entity, closed);
 }

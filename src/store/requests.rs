@@ -119,10 +119,36 @@ statement! {
                 EXISTS (SELECT FROM claims.requests h
                          WHERE h.queue = $1 AND h.entity = $2 AND h.status = 'in-progress'
                            AND coalesce(h.hold_until > $3, false))";
-    /// How many requests a process holds beyond a transaction, and how many holds of it have expired.
+    /// How many requests a process holds beyond a transaction, how many holds of it have expired, and how many were taken
+    /// over.
     HOLDS(UUIDOID, TIMESTAMPTZOID) =
-        "SELECT count(*) FILTER (WHERE hold_until > $2), count(*) FILTER (WHERE hold_until <= $2)
+        "SELECT count(*) FILTER (WHERE hold_until > $2), count(*) FILTER (WHERE hold_until <= $2),
+                (SELECT coalesce(sum(l.requests), 0)::bigint FROM claims.lost_holds l WHERE l.process_id = $1)
            FROM claims.requests WHERE process_id = $1 AND status = 'in-progress'";
+    /// Leaves word for the processes whose expired holds of $2 process $3 takes over.
+    LEAVE_WORD(TEXTOID, INT8ARRAYOID, UUIDOID) = concat!(
+        "INSERT INTO claims.lost_holds (queue, process_id, requests)
+         SELECT $1, r.process_id, count(*)
+           FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
+           JOIN claims.requests r ON ", is_row!("r.queue", "r.id", "m.queue", "m.id"), "
+          WHERE r.hold_until IS NOT NULL AND r.process_id <> $3 GROUP BY r.process_id");
+    /// Drops the word left for a process that holds nothing but the requests $2 of queue $3: it begins anew with them.
+    BEGIN_ANEW(UUIDOID, INT8ARRAYOID, TEXTOID) =
+        "WITH old AS MATERIALIZED (
+             SELECT id FROM claims.lost_holds WHERE process_id = $1
+                AND NOT EXISTS (SELECT FROM claims.requests r
+                                 WHERE r.process_id = $1 AND r.status = 'in-progress'
+                                   AND (r.queue <> $3 OR r.id <> ALL ($2)))
+              ORDER BY id FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.lost_holds l USING old WHERE l.id = old.id";
+    /// Drops words left at $2 or earlier for processes that hold nothing any more.
+    PURGE_WORDS(TEXTOID, TIMESTAMPTZOID) =
+        "WITH old AS MATERIALIZED (
+             SELECT id FROM claims.lost_holds l WHERE l.queue = $1 AND l.lost_at <= $2
+                AND NOT EXISTS (SELECT FROM claims.requests r
+                                 WHERE r.process_id = l.process_id AND r.status = 'in-progress')
+              ORDER BY id FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.lost_holds l USING old WHERE l.id = old.id";
     LOCK_HELD(UUIDOID, TIMESTAMPTZOID) =
         "SELECT queue, id, entity, request_type = 'create' FROM claims.requests
           WHERE process_id = $1 AND status = 'in-progress' AND coalesce(hold_until > $2, false)
@@ -157,7 +183,16 @@ statement! {
     MARK_CREATE(TEXTOID, TEXTOID, BOOLOID) =
         "UPDATE claims.requests SET unblock = $3
           WHERE queue = $1 AND entity = $2 AND request_type = 'create' AND status = 'complete' AND unblock <> $3";
-    MARKED_CREATES(TEXTOID) = "SELECT entity FROM claims.requests WHERE queue = $1 AND unblock ORDER BY id LIMIT 10";
+    /// Marked creates, whether updates wait for each, and the first of those behind $2.
+    MARKED_CREATES(TEXTOID, INT8OID) =
+        "SELECT c.entity,
+                EXISTS (SELECT FROM claims.requests b
+                         WHERE b.queue = c.queue AND b.entity = c.entity AND b.status IN ('new', 'in-progress') AND b.blocked),
+                (SELECT b.id FROM claims.requests b
+                  WHERE b.queue = c.queue AND b.entity = c.entity AND b.status IN ('new', 'in-progress') AND b.blocked
+                    AND b.id > $2
+                  ORDER BY b.id LIMIT 1)
+           FROM claims.requests c WHERE c.queue = $1 AND c.unblock ORDER BY c.id LIMIT 1000";
     /// Whether the entity has outstanding requests and no failed create in front of them.
     HAS_MORE(TEXTOID, TEXTOID) =
         "SELECT EXISTS (SELECT FROM claims.requests r
@@ -318,10 +353,33 @@ pub fn standing(connection: &Connection, queue: &str, entity: &str, now: Moment)
     rows.first(|row| Standing { create: row.get(1), held: row.must(2) }).unwrap_or_default()
 }
 
-/// How many requests a process holds beyond a transaction, and how many holds of it have expired.
-pub fn holds(connection: &Connection, process: PgUuid, now: Moment) -> (i64, i64) {
+/// What a process holds beyond a transaction.
+#[derive(Default)]
+pub struct Holds {
+    pub held: i64,
+    pub expired: i64,
+    /// Of what it held besides, so many requests were taken over by others.
+    pub lost: i64,
+}
+
+pub fn holds(connection: &Connection, process: PgUuid, now: Moment) -> Holds {
     let rows = connection.run(&HOLDS, View::Statement, [process.into(), now.into()]);
-    rows.first(|row| (row.must(1), row.must(2))).unwrap_or_default()
+    rows.first(|row| Holds { held: row.must(1), expired: row.must(2), lost: row.must(3) }).unwrap_or_default()
+}
+
+/// Leaves word for other processes whose expired holds this one takes over.
+pub fn leave_word(connection: &Connection, queue: &str, expired: &[i64], process: PgUuid) {
+    connection.run(&LEAVE_WORD, View::Statement, [queue.into(), expired.to_vec().into(), process.into()]);
+}
+
+/// Word that was left for a process counts no more if it holds nothing but these requests.
+pub fn begin_anew(connection: &Connection, process: PgUuid, queue: &str, ids: &[i64]) {
+    connection.run(&BEGIN_ANEW, View::Statement, [process.into(), ids.to_vec().into(), queue.into()]);
+}
+
+/// Drops words left at `before` or earlier that nobody can ask for any more.
+pub fn purge_words(connection: &Connection, queue: &str, before: Moment) {
+    connection.run(&PURGE_WORDS, View::Statement, [queue.into(), before.into()]);
 }
 
 /// Requests of one entity in the hands of one process.
@@ -369,8 +427,18 @@ pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: b
     connection.run(&MARK_CREATE, View::Statement, [queue.into(), entity.into(), marked.into()]);
 }
 
-pub fn marked_creates(connection: &Connection, queue: &str) -> Vec<String> {
-    connection.run(&MARKED_CREATES, View::Statement, [queue.into()]).map(|row| row.must(1))
+/// A complete create that is marked.
+pub struct Marked {
+    pub entity: String,
+    /// The search does not see all of the entity's updates.
+    pub is_waited_for: bool,
+    /// The first of them behind the id that was asked for.
+    pub first: Option<i64>,
+}
+
+pub fn marked_creates(connection: &Connection, queue: &str, after: i64) -> Vec<Marked> {
+    let rows = connection.run(&MARKED_CREATES, View::Statement, [queue.into(), after.into()]);
+    rows.map(|row| Marked { entity: row.must(1), is_waited_for: row.must(2), first: row.get(3) })
 }
 
 pub fn has_more(connection: &Connection, queue: &str, entity: &str) -> bool {

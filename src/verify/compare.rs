@@ -47,6 +47,8 @@ enum Verdict {
     Dismissed,
     /// It is one, and is left to others.
     Left(Outcome),
+    /// No column that is claimed here can have made this claim.
+    Foreign,
     /// The claim is to be as this row calls for it.
     Claim(Called),
     /// The claim is to go.
@@ -92,6 +94,7 @@ impl Comparison<'_> {
             match self.judge(suspect, &rows) {
                 Verdict::Dismissed => {}
                 Verdict::Left(outcome) => tally.count(discrepancy, Some(outcome)),
+                Verdict::Foreign => tally.count_foreign(),
                 // The range that the row is in tells of it.
                 Verdict::Claim(called) if discrepancy == Discrepancy::Extra => {
                     if called.attribute().source_type != self.source_type {
@@ -130,6 +133,7 @@ impl Comparison<'_> {
             match self.judge(suspect, &rows) {
                 Verdict::Dismissed => {}
                 Verdict::Left(outcome) => tally.count(discrepancy, Some(outcome)),
+                Verdict::Foreign => tally.count_foreign(),
                 Verdict::Claim(_) if outcome.is_some() => tally.count(discrepancy, outcome),
                 Verdict::Claim(called) => claim.push(called),
                 Verdict::Destroy(uuid) => destroy.push(uuid),
@@ -169,6 +173,7 @@ impl Comparison<'_> {
             (Some(called), _) if rows.is_seen(&called) => Verdict::Claim(called),
             (Some(called), _) if rows.is_there(self.connection, &called) => Verdict::Left(Outcome::Busy),
             (Some(_), _) => Verdict::Dismissed,
+            (None, Some(_)) if !report.names_a_key() => Verdict::Foreign,
             (None, Some(uuid)) => Verdict::Destroy(uuid),
             (None, None) => Verdict::Dismissed,
         }

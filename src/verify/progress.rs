@@ -36,6 +36,12 @@ impl Tally {
         }
     }
 
+    /// A claim that no row here can call for: it is left alone.
+    pub fn count_foreign(&mut self) {
+        self.extra += 1;
+        self.skipped += 1;
+    }
+
     /// Rows that have no claim, and cannot have one.
     pub fn count_unclaimable(&mut self, rows: i64) {
         self.checked += rows;

@@ -34,7 +34,7 @@ SELECT a FROM t.bait_view;
 -- nor what asks for the owner of a table
 CREATE TABLE t.secret (id text PRIMARY KEY);
 CREATE OR REPLACE FUNCTION t.attack() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(c, E'\n') FROM t.call($q$SELECT claims.capture_requests('t.secret', 'spy', 'id')$q$) c $$;
-SELECT claims.grant_worker('regress_claims_one');
+GRANT EXECUTE ON FUNCTION claims.capture_requests(regclass, text, name) TO regress_claims_one;
 REFRESH MATERIALIZED VIEW t.bait_view;
 SELECT a FROM t.bait_view;
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 't.secret'::regclass;
@@ -76,6 +76,20 @@ SET SESSION AUTHORIZATION regress_claims_three;
 SELECT count(*) FROM claims.held_expiring('a', 'one');
 SELECT left(c, 5) FROM t.call('SELECT * FROM claims.list_leases(3)') c LIMIT 1;
 RESET SESSION AUTHORIZATION;
+-- a cell reads what tells of itself, and nothing else; a role that is no cell any more does not
+SELECT claims.register_cell(3, 'regress_claims_three');
+CREATE FUNCTION t.readable(reader name) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(relname, ' ' ORDER BY relname COLLATE "C") FROM pg_class
+     WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S') AND has_table_privilege(reader, oid, 'SELECT') $$;
+SELECT t.readable('regress_claims_three'), t.readable('regress_claims_one'), t.readable('regress_claims_router');
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT count(*) FROM claims.claimed_attributes;
+SELECT count(*) FROM claims.verification_progress;
+SELECT t.call('DELETE FROM claims.claimed_attributes RETURNING 1');
+RESET SESSION AUTHORIZATION;
+SELECT claims.register_cell(3, 'regress_claims_two');
+SELECT t.readable('regress_claims_three'), t.readable('regress_claims_two');
+DROP FUNCTION t.readable(name);
 -- a role that is gone while its cell is not
 SELECT claims.register_cell(3, 'regress_claims_three');
 BEGIN;

@@ -32,7 +32,7 @@ SELECT t.call($$SELECT * FROM claims.reconcile(1, 'REGRESS_CLAIMS_SERVICE')$$);
 -- somebody else's server: what he makes it say would decide over claims, with a connection of the extension's owner
 GRANT USAGE ON FOREIGN DATA WRAPPER dblink_fdw TO regress_claims_one;
 SET SESSION AUTHORIZATION regress_claims_one;
-SELECT t.server('regress_claims_his_own', 'dblink_fdw');
+SELECT t.server('regress_claims_his_own', 'dblink_fdw', '/nowhere', '1');
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_his_own OPTIONS (user 'postgres');
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_his_own')$$);
 SELECT t.call($$SELECT * FROM claims.automatic(1, 'regress_claims_his_own')$$);

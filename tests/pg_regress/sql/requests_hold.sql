@@ -45,8 +45,9 @@ SELECT t.requests('q');
 -- it counts as new; the next take has one attempt more
 SELECT t.take('q', 2, hold => '500 ms');
 SELECT t.requests('q');
--- taken over: the first process has only what it still holds
+-- taken over: what the first process still holds it cannot settle either, nor extend
 SELECT claims.settle_requests(t.u(1));
+SELECT t.state_of('SELECT claims.extend_requests(t.u(1), ''1 min'')');
 SELECT pg_sleep(0.6);
 -- an expired one comes in its place among the new ones, and not before after_id
 SELECT claims.enqueue_request('q', 'z', 'update');
@@ -107,3 +108,4 @@ SELECT claims.settle_requests(t.u(5), 'no');
 COMMIT;
 SELECT t.requests('q') OFFSET 5;
 DELETE FROM claims.requests;
+DELETE FROM claims.lost_holds;

@@ -45,6 +45,8 @@ SELECT t.verify();
 SELECT t.verify(correct => true, batch => 1000);
 SELECT t.verify();
 SELECT count(*) FROM claims.check();
+-- claims whose source id no claimed column can have are somebody else's, and stay
+SELECT t.claims_of('extra abc', 'extra é', 'extra 01', 'extra 999999999999999999999999', 'extra 3001');
 SELECT t.in_order(), t.damage();
 SELECT t.verify(correct => true, batch => 1);
 SELECT t.verify();

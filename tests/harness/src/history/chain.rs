@@ -29,12 +29,17 @@ impl Chain {
 
 /// Puts the links in order and follows the bucket through them.
 ///
-/// A begin is always acknowledged before its end is asked for, so a link surely holds the bucket from
-/// `begin.hi` to `end.lo`, and sorting by `begin.hi` gives the only order that can be free of overlaps. For
-/// that order, letting everything happen as early as its window allows finds a possible course whenever
-/// there is one.
+/// A link surely holds the bucket from `begin.hi` to `end.lo` where its begin was acknowledged before its end was asked
+/// for, and sorting by `begin.hi` gives the only order of such links that can be free of overlaps. A lease that is begun
+/// and ended in one transaction holds it for a moment in its window, and its acknowledgement may come later than that of
+/// the lease after it. So an order is searched in which everything fits; letting everything happen as early as its window
+/// allows finds a possible course whenever the order has one.
 pub fn follow(bucket: &str, mut links: Vec<Link>) -> Chain {
     links.sort_by_key(|l| (l.tenure.begin.hi, l.tenure.end.lo, l.tenure.end.hi));
+    let mut search = Search { left: links.clone(), placed: Vec::new(), steps: 0 };
+    if search.place(0, State::Free) {
+        links = search.placed;
+    }
     let mut chain = Chain { segments: vec![(State::Free, Window::new(0, u64::MAX))], problems: Vec::new() };
     let mut now = 0;
     for link in links {
@@ -56,16 +61,64 @@ pub fn follow(bucket: &str, mut links: Vec<Link>) -> Chain {
     chain
 }
 
+/// A search for an order in which every link finds the state that it needs within its windows.
+struct Search<'a> {
+    left: Vec<Link<'a>>,
+    placed: Vec<Link<'a>>,
+    steps: usize,
+}
+
+impl Search<'_> {
+    /// How many of those that are left may be out of order, and how long to search.
+    const AHEAD: usize = 16;
+    const MOST_STEPS: usize = 1_000_000;
+
+    /// Places all that is left from this moment and state on.
+    fn place(&mut self, now: u64, found: State) -> bool {
+        if self.left.is_empty() {
+            return true;
+        }
+        for at in 0..self.left.len().min(Self::AHEAD) {
+            self.steps += 1;
+            if self.steps > Self::MOST_STEPS {
+                return false;
+            }
+            let link = self.left[at];
+            let begun = now.max(link.tenure.begin.lo);
+            let ended = begun.max(link.tenure.end.lo);
+            if link.needs() != found || begun > link.tenure.begin.hi || ended > link.tenure.end.hi {
+                continue;
+            }
+            self.placed.push(self.left.remove(at));
+            if self.place(ended, link.leaves()) {
+                return true;
+            }
+            self.placed.pop();
+            self.left.insert(at, link);
+        }
+        false
+    }
+}
+
+impl Link<'_> {
+    fn needs(&self) -> State {
+        if self.creates { State::Free } else { State::Active(self.tenure.cell) }
+    }
+
+    fn leaves(&self) -> State {
+        match (self.creates, self.tenure.outcome) {
+            (true, Outcome::Committed) | (false, Outcome::RolledBack) => State::Active(self.tenure.cell),
+            (true, Outcome::RolledBack) | (false, Outcome::Committed) => State::Free,
+        }
+    }
+}
+
 /// One lease: the state it needs, the state it holds, the state it leaves.
 fn step(bucket: &str, chain: &mut Chain, link: Link) {
     let Link { tenure, creates } = link;
     let cell = tenure.cell;
-    let needs = if creates { State::Free } else { State::Active(cell) };
+    let (needs, leaves) = (link.needs(), link.leaves());
     let holds = if creates { State::Creating(cell) } else { State::Destroying(cell) };
-    let leaves = match (creates, tenure.outcome) {
-        (true, Outcome::Committed) | (false, Outcome::RolledBack) => State::Active(cell),
-        (true, Outcome::RolledBack) | (false, Outcome::Committed) => State::Free,
-    };
     let found = chain.last();
     if found != needs {
         chain.problems.push(format!(

@@ -79,6 +79,19 @@ fn a_bucket_may_change_hands() {
 }
 
 #[test]
+fn one_transaction_may_be_acknowledged_after_the_lease_that_follows() {
+    Notes::default()
+        .creates(1, 1, "x", 10, 20)
+        .ends(1, Committed, 30, 40)
+        .destroys(2, 1, "x", 50, 100)
+        .ends(2, Committed, 50, 100)
+        .creates(3, 2, "x", 60, 70)
+        .ends(3, Committed, 75, 80)
+        .finally("x", State::Active(2))
+        .good();
+}
+
+#[test]
 fn two_owners_at_once() {
     Notes::default()
         .creates(1, 1, "x", 10, 20)
