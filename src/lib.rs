@@ -67,6 +67,7 @@ extension_sql_file!(
         capture::declare::spell_out_condition,
         capture::declare::require_owner,
         capture::declare::change_capture_triggers,
+        capture::declare::change_request_triggers,
         capture::automatic::require_service,
         capture::automatic::require_cell,
         capture::send::pending_batch,

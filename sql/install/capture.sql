@@ -68,60 +68,15 @@ CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON c
 CREATE CONSTRAINT TRIGGER automatic AFTER INSERT OR UPDATE ON claims.automatic_queue
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION claims.send_automatically();
 
--- Puts the triggers of claimed tables on a table and its partitions, where they are not there yet.
-CREATE FUNCTION claims.add_capture_triggers(table_name regclass) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    part regclass;
-BEGIN
-    -- Nobody may be writing while the triggers come, or what they capture changes.
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', table_name);
-    -- Postgres gives a row trigger to the partitions itself, also to those that come later; a statement trigger not.
-    IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = table_name AND t.tgname = 'claims_capture') THEN
-        EXECUTE format('CREATE TRIGGER claims_capture AFTER INSERT OR UPDATE OR DELETE ON %s
-                        FOR EACH ROW EXECUTE FUNCTION claims.capture_row()', table_name);
-    END IF;
-    FOR part IN SELECT p.relid FROM pg_partition_tree(table_name) p UNION SELECT table_name LOOP
-        IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = part AND t.tgname = 'claims_truncate')
-           AND (SELECT c.relkind IN ('r', 'p') FROM pg_class c WHERE c.oid = part) THEN
-            EXECUTE format('CREATE TRIGGER claims_truncate BEFORE TRUNCATE ON %s
-                            FOR EACH STATEMENT EXECUTE FUNCTION claims.refuse_truncate()', part);
-        END IF;
-    END LOOP;
-END $$;
-
--- Partitions that come later refuse TRUNCATE, too.
+-- Event triggers run with the rights of whoever gave the command, a superuser perhaps: only a superuser may replace them.
 CREATE FUNCTION claims.complete_triggers() RETURNS event_trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM claims.change_capture_triggers(claimed.table_name, true)
-       FROM (SELECT DISTINCT a.table_name FROM pg_event_trigger_ddl_commands() d
-               JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND (c.relispartition OR c.relkind = 'p')
-               JOIN claims.claimed_attributes a
-                 ON a.table_name = c.oid OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors(c.oid) p)) claimed;
-END $$;
-
--- A table that is dropped is claimed no more.
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'claims_complete_triggers';
 CREATE FUNCTION claims.forget_dropped_tables() RETURNS event_trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'claims_forget_dropped_tables';
+DO $$
 BEGIN
-    DELETE FROM claims.claimed_attributes a USING pg_event_trigger_dropped_objects() d
-     WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND a.table_name = d.objid;
-END $$;
-
-CREATE FUNCTION claims.drop_capture_triggers(table_name regclass) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    part regclass;
-BEGIN
-    FOR part IN SELECT p.relid FROM pg_partition_tree(table_name) p UNION SELECT table_name LOOP
-        EXECUTE format('DROP TRIGGER IF EXISTS claims_truncate ON %s', part);
-    END LOOP;
-    EXECUTE format('DROP TRIGGER IF EXISTS claims_capture ON %s', table_name);
+    EXECUTE format('ALTER FUNCTION claims.complete_triggers() OWNER TO %I', pg_catalog.pg_get_userbyid(10));
+    EXECUTE format('ALTER FUNCTION claims.forget_dropped_tables() OWNER TO %I', pg_catalog.pg_get_userbyid(10));
 END $$;
 
 -- Whether values of a type look the same as text in every session: enums, and what an immutable function makes text of,

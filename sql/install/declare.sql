@@ -174,11 +174,10 @@ COMMENT ON FUNCTION claims.finish(bigint, text, uuid) IS
 COMMENT ON FUNCTION claims.automatic(bigint, text) IS
     'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. For who may act for the cell. Locks the one row that says so.';
 COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS 'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
-COMMENT ON FUNCTION claims.add_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
-COMMENT ON FUNCTION claims.drop_capture_triggers(regclass) IS 'Internal: the statements of change_capture_triggers.';
+COMMENT ON FUNCTION claims.change_request_triggers(oid, text, text, boolean) IS 'Internal: as change_capture_triggers, of a table whose changes become requests.';
 COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';
 COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether values of a type look the same as text in every session.';
-COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that puts missing triggers on new partitions of claimed tables.';
+COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that has new partitions of claimed and captured tables refuse TRUNCATE.';
 COMMENT ON FUNCTION claims.forget_dropped_tables() IS 'Internal: event trigger that ends the capture of tables that are dropped.';
 COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';
 COMMENT ON FUNCTION claims.send_automatically() IS 'Internal: deferred trigger that sends the pending batch in automatic mode.';

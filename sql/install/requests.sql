@@ -90,28 +90,25 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('extend_requests', 'worker'), ('retry_requests', 'worker'),
     ('capture_requests', 'worker'), ('uncapture_requests', 'worker');
 
+-- The trigger looks here: who may execute it could make it a trigger of any table, with any queue.
+CREATE TABLE claims.captured_tables (
+    table_name    regclass NOT NULL,
+    queue         text     COLLATE "C" NOT NULL,
+    entity_column name     NOT NULL,
+    PRIMARY KEY (table_name, queue)
+);
+COMMENT ON TABLE claims.captured_tables IS 'The tables whose changes are recorded as requests. Written by claims.capture_requests() and claims.uncapture_requests().';
+COMMENT ON COLUMN claims.captured_tables.table_name IS 'The table.';
+COMMENT ON COLUMN claims.captured_tables.queue IS 'The queue of the requests.';
+COMMENT ON COLUMN claims.captured_tables.entity_column IS 'The column that names the entity.';
+SELECT pg_catalog.pg_extension_config_dump('claims.captured_tables', '');
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.captured_tables
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+COMMENT ON TRIGGER announce_change ON claims.captured_tables IS 'Sessions cache this table.';
+
 -- Trigger: records an update request for the changed row's entity. Arguments: queue, column of the entity.
 CREATE FUNCTION claims.capture_change() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    old_row jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
-    new_row jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
-    was text := old_row ->> TG_ARGV[1];
-    is_now text := new_row ->> TG_ARGV[1];
-BEGIN
-    IF NOT coalesce(new_row, old_row) ? TG_ARGV[1] THEN
-        RAISE EXCEPTION USING ERRCODE = '42703',
-            MESSAGE = format('table "%s" has no column "%s" any more', TG_TABLE_NAME, TG_ARGV[1]),
-            DETAIL = format('Its changes are recorded for queue "%s" by that column.', TG_ARGV[0]),
-            HINT = 'Call claims.uncapture_requests() and claims.capture_requests() with the new name.';
-    END IF;
-    IF was <> is_now OR is_now IS NULL THEN
-        PERFORM claims.enqueue_request(TG_ARGV[0], was, 'update', new_row) WHERE was IS NOT NULL;
-    END IF;
-    PERFORM claims.enqueue_request(TG_ARGV[0], is_now, 'update', new_row) WHERE is_now IS NOT NULL;
-    RETURN NULL;
-END $$;
+    LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'capture_change_wrapper';
 COMMENT ON FUNCTION claims.capture_change() IS 'Internal: trigger that records requests for changed rows. Locks what claims.enqueue_request() locks.';
 
 CREATE FUNCTION claims.refuse_unrecorded_truncate() RETURNS trigger
@@ -124,19 +121,10 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION claims.refuse_unrecorded_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
 
--- The names of the two triggers of a queue. A queue's name may be longer than what would fit into a trigger's.
-CREATE FUNCTION claims.capture_trigger(queue text, what text) RETURNS name
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT ('claims_' || what || '_' || md5(queue))::name $$;
-COMMENT ON FUNCTION claims.capture_trigger(text, text) IS 'Internal: the name of a capture trigger. Locks nothing.';
-
 CREATE FUNCTION claims.capture_requests(table_name regclass, queue text, entity_column name) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    changes name := claims.capture_trigger(queue, 'capture');
-    truncates name := claims.capture_trigger(queue, 'truncate');
-    part regclass;
+#variable_conflict use_variable
 BEGIN
     IF table_name IS NULL OR queue IS NULL OR entity_column IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'table_name, queue and entity_column must not be null', HINT = 'Give all three.';
@@ -157,33 +145,24 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" of table "%s" does not exist', entity_column, table_name),
             HINT = 'Name the column that says which entity a row belongs to.';
     END IF;
-    EXECUTE format('CREATE OR REPLACE TRIGGER %I AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION claims.capture_change(%L, %L)',
-                   changes, table_name, queue, entity_column);
-    -- Postgres copies a trigger for rows to the partitions, but not one for statements.
-    FOR part IN SELECT table_name UNION SELECT p.relid FROM pg_partition_tree(table_name) p JOIN pg_class c ON c.oid = p.relid
-                 WHERE c.relkind IN ('r', 'p') LOOP
-        EXECUTE format('CREATE OR REPLACE TRIGGER %I BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION claims.refuse_unrecorded_truncate()',
-                       truncates, part);
-    END LOOP;
+    PERFORM claims.change_request_triggers(table_name, queue, entity_column, true);
+    INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column) VALUES (table_name, queue, entity_column)
+        ON CONFLICT ON CONSTRAINT captured_tables_pkey DO UPDATE SET entity_column = excluded.entity_column;
 END $$;
 COMMENT ON FUNCTION claims.capture_requests(regclass, text, name) IS
     'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and takes in partitions that were attached since. Locks the table SHARE ROW EXCLUSIVE.';
 
 CREATE FUNCTION claims.uncapture_requests(table_name regclass, queue text) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    part regclass;
+#variable_conflict use_variable
 BEGIN
     IF table_name IS NULL OR queue IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'table_name and queue must not be null', HINT = 'Give both.';
     END IF;
     PERFORM claims.require_role((SELECT c.relowner FROM pg_class c WHERE c.oid = table_name));
-    EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', claims.capture_trigger(queue, 'capture'), table_name);
-    FOR part IN SELECT table_name UNION SELECT p.relid FROM pg_partition_tree(table_name) p JOIN pg_class c ON c.oid = p.relid
-                 WHERE c.relkind IN ('r', 'p') LOOP
-        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', claims.capture_trigger(queue, 'truncate'), part);
-    END LOOP;
+    PERFORM claims.change_request_triggers(table_name, queue, NULL, false);
+    DELETE FROM claims.captured_tables t WHERE t.table_name = uncapture_requests.table_name AND t.queue = uncapture_requests.queue;
 END $$;
 COMMENT ON FUNCTION claims.uncapture_requests(regclass, text) IS
     'Ends what claims.capture_requests() began; does nothing where it was not begun. For administrators and the table''s owner. Locks the table ACCESS EXCLUSIVE.';

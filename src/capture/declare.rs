@@ -6,12 +6,11 @@ use pgrx::prelude::*;
 
 use crate::access;
 use crate::error::{CaptureError, ClaimsError};
-use crate::pg::owner::as_superuser;
 use crate::pg::{expression, roles, spi};
-use crate::store::capture;
+use crate::store::triggers::{self, Purpose};
 
 /// A condition with all its names spelled out, as the caller's search_path has them: so it means the same to everybody
-/// later on. Runs with the caller's rights and evaluates nothing. `warn`: of one that is not immutable.
+/// later on. For the table's owner, with whose rights it is read. `warn`: of one that is not immutable.
 #[pg_extern(schema = "claims", stable)]
 fn spell_out_condition(
     table_name: Option<Oid>,
@@ -19,7 +18,12 @@ fn spell_out_condition(
     warn: Option<bool>,
 ) -> Result<Option<String>, ErrorReport> {
     let (Some(table), Some(condition)) = (table_name, condition) else { return Ok(None) };
-    let read = expression::read_condition(table, &condition).ok_or(ClaimsError::from(CaptureError::NotACondition))?;
+    access::refuse_restricted()?;
+    let read = expression::read_condition(table, &condition, |owner| match roles::caller() {
+        caller if roles::has_privileges_of(caller, owner) => Ok(()),
+        caller => Err(CaptureError::NotTheOwner { table: expression::table_name(table), caller: roles::name(caller) }),
+    });
+    let read = read.map_err(ClaimsError::from)?.ok_or(ClaimsError::from(CaptureError::NotACondition))?;
     if warn == Some(true) && !read.is_immutable {
         crate::error::warn_of_mutable_condition();
     }
@@ -44,8 +48,35 @@ fn require_owner(table_name: Option<String>, owner: Option<Oid>) -> Result<(), E
 #[pg_extern(schema = "claims")]
 #[search_path(pg_catalog, pg_temp)]
 fn change_capture_triggers(table_name: Option<Oid>, add: Option<bool>) -> Result<(), ErrorReport> {
-    let table = access::given(table_name, "table_name")?;
-    let add = access::given(add, "add")?;
-    spi::connect(|connection| as_superuser(|| capture::change_triggers(connection, table, add)));
+    change(table_name, add, &Purpose::Claims)
+}
+
+/// As `change_capture_triggers`, of tables whose changes become requests.
+#[pg_extern(schema = "claims")]
+#[search_path(pg_catalog, pg_temp)]
+fn change_request_triggers(
+    table_name: Option<Oid>,
+    queue: Option<String>,
+    entity_column: Option<String>,
+    add: Option<bool>,
+) -> Result<(), ErrorReport> {
+    let queue = access::given(queue, "queue")?;
+    change(table_name, add, &Purpose::Requests { queue, column: entity_column.unwrap_or_default() })
+}
+
+fn change(table: Option<Oid>, add: Option<bool>, purpose: &Purpose) -> Result<(), ErrorReport> {
+    let table = access::given(table, "table_name")?;
+    let change = if access::given(add, "add")? { triggers::add } else { triggers::drop };
+    spi::connect(|connection| change(connection, table, purpose));
     Ok(())
+}
+
+/// Event trigger: partitions that come later refuse TRUNCATE, too.
+pub fn complete_triggers(has_attached: bool) {
+    spi::connect(|connection| triggers::complete(connection, has_attached));
+}
+
+/// Event trigger: a table that is dropped is claimed and captured no more.
+pub fn forget_dropped_tables() {
+    spi::connect(triggers::forget);
 }

@@ -9,7 +9,7 @@ use crate::error::{CaptureError, ClaimsError, raise};
 use crate::pg::owner::restricted_as;
 use crate::pg::spi::{self, Connection};
 use crate::pg::trigger::{RowChange, RowVersion};
-use crate::store::capture::{self, Captured};
+use crate::store::capture::{self, Captured, Unusable};
 
 /// AFTER ROW trigger of claimed tables; declared in sql/install/capture.sql. Being the last to see a row, it sees what
 /// other triggers have made of it.
@@ -24,8 +24,13 @@ fn capture_row<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, 
 fn capture(connection: &Connection, change: &RowChange) -> Result<(), ClaimsError> {
     let (old, new) = (change.before(), change.after());
     let Some(version) = new.or(old) else { return Ok(()) };
-    let captured = capture::captured(connection, change.table(), version.row_type())
-        .map_err(|missing| CaptureError::NoAttribute { table: missing.table, attribute: missing.attribute })?;
+    let captured =
+        capture::captured(connection, change.table(), version.row_type()).map_err(|unusable| match unusable {
+            Unusable::Missing { table, attribute } => CaptureError::NoAttribute { table, attribute },
+            Unusable::NoFixedText { table, attribute, type_name } => {
+                CaptureError::NoFixedText { table, attribute, type_name }
+            }
+        })?;
     if let (Some(old), Some(new), Some(columns)) = (old, new, &captured.columns)
         && columns.iter().all(|column| old.has_same(new, *column))
     {

@@ -15,6 +15,10 @@ pub enum CaptureError {
     NotTheOwner { table: String, caller: String },
     /// A claimed column, or one of its keys, has gone since.
     NoAttribute { table: String, attribute: String },
+    /// A claimed column has got a type whose values look as the session's settings say.
+    NoFixedText { table: String, attribute: String, type_name: String },
+    /// The column by which a table's changes are recorded as requests has gone since.
+    NoEntity { table: String, column: String, queue: String },
     /// The transaction has changed more than is kept.
     TooManyChanges,
     /// Two new rows have the same value.
@@ -55,6 +59,18 @@ impl CaptureError {
                 format!("claimed column \"{attribute}\" of table \"{table}\", or one of its keys, does not exist"),
                 Some("It was renamed or dropped after it was claimed.".into()),
                 Some("End its capture with claims.unclaim_attribute(), and claim it again under its new name."),
+            ),
+            CaptureError::NoFixedText { table, attribute, type_name } => Text(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("type {type_name} of column \"{attribute}\" of table \"{table}\" cannot be claimed"),
+                Some("It was changed after the column was claimed. How its values look as text depends on settings of the session.".into()),
+                Some("Change it back, or end its capture with claims.unclaim_attribute()."),
+            ),
+            CaptureError::NoEntity { table, column, queue } => Text(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("table \"{table}\" has no column \"{column}\" any more"),
+                Some(format!("Its changes are recorded for queue \"{queue}\" by that column.")),
+                Some("Call claims.uncapture_requests() and claims.capture_requests() with the new name."),
             ),
             CaptureError::TooManyChanges => Text(
                 Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
+use super::owner::restricted_as;
 use super::settings::with_search_path;
 
 /// A condition, with all names in it spelled out.
@@ -15,23 +16,42 @@ pub struct Condition {
 
 /// Reads a condition under the search_path in force, as a CHECK constraint would be read. `None`: it is more than one
 /// expression, or the table is none that has rows. What is wrong with the expression itself is an error of Postgres.
-pub fn read_condition(table: pg_sys::Oid, condition: &str) -> Option<Condition> {
-    let source = CString::new(condition).ok()?;
+///
+/// Reading evaluates literals, and with them code of types: it runs as the table's owner, if `may_act_for` lets it.
+pub fn read_condition<E>(
+    table: pg_sys::Oid,
+    condition: &str,
+    may_act_for: impl FnOnce(pg_sys::Oid) -> Result<(), E>,
+) -> Result<Option<Condition>, E> {
+    let Ok(source) = CString::new(condition) else { return Ok(None) };
     // SAFETY: the parse trees live in the current memory context; the relation is closed again here or, after an error,
     // with the (sub)transaction. Its lock is kept: what was read stays true until the transaction ends.
     unsafe {
-        let expression =
-            only_expression(pg_sys::raw_parser(source.as_ptr(), pg_sys::RawParseMode::RAW_PARSE_PLPGSQL_EXPR))?;
+        let parse = pg_sys::raw_parser(source.as_ptr(), pg_sys::RawParseMode::RAW_PARSE_PLPGSQL_EXPR);
+        let Some(expression) = only_expression(parse) else { return Ok(None) };
         let lock = pg_sys::AccessShareLock as i32;
         let relation = pg_sys::try_relation_open(table, lock);
         if relation.is_null() {
-            return None;
+            return Ok(None);
         }
-        let kind = (*(*relation).rd_rel).relkind as u8;
+        let (kind, owner) = ((*(*relation).rd_rel).relkind as u8, (*(*relation).rd_rel).relowner);
+        if let Err(refusal) = may_act_for(owner) {
+            pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+            return Err(refusal);
+        }
         let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_PARTITIONED_TABLE;
-        let condition = if has_rows { over_rows_of(relation, expression) } else { None };
+        let condition = has_rows.then(|| restricted_as(owner, || over_rows_of(relation, expression))).flatten();
         pg_sys::relation_close(relation, pg_sys::NoLock as i32);
-        condition
+        Ok(condition)
+    }
+}
+
+/// The name of a table, for messages.
+pub fn table_name(table: pg_sys::Oid) -> String {
+    // SAFETY: the result is NULL or a palloc'ed cstring.
+    unsafe {
+        let name = pg_sys::get_rel_name(table);
+        if name.is_null() { table.to_u32().to_string() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
     }
 }
 

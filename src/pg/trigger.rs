@@ -36,6 +36,17 @@ impl<'t> RowChange<'t> {
         unsafe { (*self.data.tg_relation).rd_id }
     }
 
+    /// The owner of that table.
+    pub fn owner(&self) -> pg_sys::Oid {
+        // SAFETY: as above.
+        unsafe { (*(*self.data.tg_relation).rd_rel).relowner }
+    }
+
+    /// The name of that table, for messages.
+    pub fn table_name(&self) -> String {
+        super::expression::table_name(self.table())
+    }
+
     /// The row as it was; `None` for an INSERT.
     pub fn before(&self) -> Option<RowVersion> {
         match self.operation {

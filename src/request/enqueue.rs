@@ -27,27 +27,36 @@ pub fn enqueue_request(
     request_type: Option<String>,
     payload: default!(Option<Jsonb>, "NULL"),
 ) -> Result<i64, ErrorReport> {
-    Ok(spi::connect(|connection| {
-        let queue = arguments::text(queue, "queue", NAME_CHARS)?;
-        let entity = arguments::text(entity, "entity", KEY_CHARS)?;
-        let request_type = access::given(request_type, "request_type")?;
-        if !["create", "update"].contains(&&*request_type) {
-            let problem = Problem::OutOfRange { allowed: "create or update" };
-            return Err(BadInput::new("request_type", problem).into());
-        }
-        let create = requests::create_status(connection, &queue, &entity, View::Statement);
-        let is_create = request_type == "create";
-        let blocked =
-            !is_create && create.as_deref().is_some_and(is_unfinished) && wait_for_create(connection, &queue, &entity);
-        // A create that can be seen is not met by the INSERT, which would wait for whoever is settling it.
-        let id = match create {
-            Some(_) if is_create => None,
-            _ => requests::enqueue(connection, &queue, &entity, &request_type, payload, blocked),
-        };
-        let id = id.ok_or(ClaimsError::CreateExists { queue: queue.clone(), entity })?;
-        announce(connection, &queue);
-        Ok::<_, ClaimsError>(id)
-    })?)
+    Ok(spi::connect(|connection| record(connection, queue, entity, request_type, payload))?)
+}
+
+/// Records a request and returns its id.
+pub fn record(
+    connection: &Connection,
+    queue: Option<String>,
+    entity: Option<String>,
+    request_type: Option<String>,
+    payload: Option<Jsonb>,
+) -> Result<i64, ClaimsError> {
+    let queue = arguments::text(queue, "queue", NAME_CHARS)?;
+    let entity = arguments::text(entity, "entity", KEY_CHARS)?;
+    let request_type = access::given(request_type, "request_type")?;
+    if !["create", "update"].contains(&&*request_type) {
+        let problem = Problem::OutOfRange { allowed: "create or update" };
+        return Err(BadInput::new("request_type", problem).into());
+    }
+    let create = requests::create_status(connection, &queue, &entity, View::Statement);
+    let is_create = request_type == "create";
+    let blocked =
+        !is_create && create.as_deref().is_some_and(is_unfinished) && wait_for_create(connection, &queue, &entity);
+    // A create that can be seen is not met by the INSERT, which would wait for whoever is settling it.
+    let id = match create {
+        Some(_) if is_create => None,
+        _ => requests::enqueue(connection, &queue, &entity, &request_type, payload, blocked),
+    };
+    let id = id.ok_or(ClaimsError::CreateExists { queue: queue.clone(), entity })?;
+    announce(connection, &queue);
+    Ok(id)
 }
 
 fn is_unfinished(status: &str) -> bool {

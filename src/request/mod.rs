@@ -3,6 +3,7 @@
 //! What a process has in hand for the length of its transaction is what it has locked ([`hands`] remembers which rows);
 //! what it holds longer is written into the rows. docs/shorter-holds.md has the states and the locks.
 
+mod capture;
 mod enqueue;
 mod hands;
 mod hints;

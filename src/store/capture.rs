@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::leases::from_pg_uuid;
 use crate::pg::cache::{self, Freshness};
+use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::statement;
@@ -20,7 +21,8 @@ statement! {
     ATTRIBUTES(OIDOID) =
         "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
                 quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
-                a.source_type, a.condition, v.attnum::int, s.attnum::int, k.attnum::int
+                a.source_type, a.condition, v.attnum::int, s.attnum::int, k.attnum::int,
+                claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL)
            FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name
            LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped
            LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped
@@ -33,8 +35,6 @@ statement! {
     ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
     /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
     REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
-    ADD_TRIGGERS(OIDOID) = "SELECT claims.add_capture_triggers($1)";
-    DROP_TRIGGERS(OIDOID) = "SELECT claims.drop_capture_triggers($1)";
     /// The newest tracked leases, at most $1.
     NEWEST_TRACKED(INT8OID) = "SELECT uuid FROM claims.cells_outstanding_leases ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
@@ -59,10 +59,12 @@ pub struct Captured {
     fresh: [Freshness; 2],
 }
 
-/// A claimed column that the table does not have any more.
-pub struct Missing {
-    pub table: String,
-    pub attribute: String,
+/// A claimed column that cannot be captured any more.
+pub enum Unusable {
+    /// The table does not have it, or one of its keys.
+    Missing { table: String, attribute: String },
+    /// It has got a type whose values look as the session's settings say.
+    NoFixedText { table: String, attribute: String, type_name: String },
 }
 
 thread_local! {
@@ -75,7 +77,7 @@ fn relation(connection: &Connection, number: i32) -> Oid {
 }
 
 /// What is claimed of a table, as committed right now or changed by this transaction. `row_type` is the table's.
-pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Missing> {
+pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Unusable> {
     let known = CAPTURED.with_borrow(|all| all.get(&table).cloned());
     match known.filter(|captured| captured.fresh.iter().all(Freshness::is_fresh)) {
         Some(captured) => Ok(captured),
@@ -83,18 +85,21 @@ pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc
     }
 }
 
-fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Missing> {
+fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Unusable> {
     let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
     let columns = rows.map(|row| Column::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let text = statement_text(&columns);
+    let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
+    // Parsing evaluates literals: it is the owner's code as much as what is run later.
+    let statement =
+        statement_text(&columns).map(|text| restricted_as(owner, || Prepared::new(connection, text, &[row_type])));
     let captured = Rc::new(Captured {
-        owner: rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID),
+        owner,
         columns: columns
             .iter()
             .all(|column| column.condition.is_none())
             .then(|| columns.iter().flat_map(|column| column.numbers).collect()),
-        statement: text.map(|text| Prepared::new(connection, text, &[row_type])),
+        statement,
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
         fresh,
     });
@@ -112,12 +117,16 @@ struct Column {
 }
 
 impl Column {
-    fn read(row: &Row) -> Result<Self, Missing> {
+    fn read(row: &Row) -> Result<Self, Unusable> {
         let number = |column: i32| row.get::<i32>(column).and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
         let numbers = match (number(12), number(13), number(14)) {
             (Some(value), Some(subject), Some(source)) => [value, subject, source],
-            _ => return Err(Missing { attribute: row.must(3), table: row.must(4) }),
+            _ => return Err(Unusable::Missing { attribute: row.must(3), table: row.must(4) }),
         };
+        if row.get(15) == Some(false) {
+            let type_name = row.must(16);
+            return Err(Unusable::NoFixedText { attribute: row.must(3), table: row.must(4), type_name });
+        }
         let type_name = |column: i32| Rc::from(row.must::<String>(column));
         Ok(Column {
             names: [row.must(1), row.must(5), row.must(6), row.must(7)],
@@ -182,11 +191,6 @@ pub fn requeue(connection: &Connection, place: Value, changes: i64) -> bool {
 /// Drops the trigger's row.
 pub fn dequeue(connection: &Connection, place: Value) {
     connection.run(&DEQUEUE, View::Statement, [place]);
-}
-
-/// Puts the triggers of claimed tables on a table, or takes them off.
-pub fn change_triggers(connection: &Connection, table: Oid, add: bool) {
-    connection.run(if add { &ADD_TRIGGERS } else { &DROP_TRIGGERS }, View::Statement, [table.into()]);
 }
 
 /// The leases that were tracked last, as of right now.

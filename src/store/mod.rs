@@ -23,6 +23,7 @@ macro_rules! is_row {
     };
 }
 
+pub mod captured_tables;
 pub mod catalog;
 pub mod cell;
 pub mod claims;
@@ -34,4 +35,5 @@ pub mod positions;
 pub mod records;
 pub mod requests;
 pub mod servers;
+pub mod triggers;
 pub mod verify;

@@ -23,6 +23,19 @@ judged >/dev/null
 # a value that no index can hold as it is
 sql "SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', (SELECT string_agg(chr(65536 + ('x' || substr(md5(n::text), 1, 7))::bit(28)::int % 900000), '' ORDER BY n) FROM generate_series(1, 1024) n)), 'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb))))" >/dev/null
 
+# claimed tables and captured ones, plain and partitioned
+sql "CREATE TABLE public.plain (id bigint PRIMARY KEY, username text UNIQUE);
+     CREATE TABLE public.parts (id bigint PRIMARY KEY, username text) PARTITION BY RANGE (id);
+     CREATE TABLE public.low PARTITION OF public.parts FOR VALUES FROM (0) TO (10);
+     CREATE TABLE public.captured (id bigint PRIMARY KEY, entity text) PARTITION BY RANGE (id);
+     CREATE TABLE public.captured_low PARTITION OF public.captured FOR VALUES FROM (0) TO (10);
+     ALTER TABLE public.plain OWNER TO script_claims_one; ALTER TABLE public.parts OWNER TO script_claims_one"
+sql "SELECT claims.claim_attribute('public.plain', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS')" >/dev/null
+sql "SELECT claims.claim_attribute('public.parts', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS')" >/dev/null 2>&1
+sql "SELECT claims.capture_requests('public.captured', 'dumped', 'entity')" >/dev/null
+sql "INSERT INTO public.plain VALUES (1, 'a'); INSERT INTO public.parts VALUES (1, 'b'); INSERT INTO public.captured VALUES (1, 'c')"
+triggers() { sql "$1" "SELECT string_agg(tgrelid::regclass || ' ' || tgname, ', ' ORDER BY tgrelid::regclass::text COLLATE \"C\", tgname) FROM pg_trigger WHERE tgname LIKE 'claims%'"; }
+
 dump_of() { pg_dump --dbname="$1" --data-only --no-comments --inserts --rows-per-insert=1 | grep -E '^INSERT|^SELECT pg_catalog.setval' | LC_ALL=C sort; }
 
 restore_and_compare() {
@@ -60,6 +73,14 @@ restore_and_compare() {
   expect "$how: a new type" "$(sqlstate "SELECT claims.add_bucket_type(101, 'MORE')")" 00000
   expect "$how: a type that is taken" "$(sqlstate "SELECT claims.add_bucket_type(100, 'MORE')")" 23505
   expect "$how: purge" "$(sqlstate "SELECT claims.purge_outcomes()")" 00000
+  # capture goes on, and later partitions belong to it
+  expect "$how: the triggers are there" "$(triggers "$target_db")" "$(triggers "$source_db")"
+  expect "$how: claimed columns are captured" "$(sql "BEGIN; INSERT INTO public.plain VALUES (2, 'd'); INSERT INTO public.parts VALUES (2, 'e'); SELECT jsonb_array_length(create_records) FROM claims.pending_batch(); ROLLBACK")" 2
+  expect "$how: changes become requests" "$(sql "BEGIN; INSERT INTO public.captured VALUES (2, 'd'); SELECT count(*) FROM claims.requests WHERE queue = 'dumped'; ROLLBACK")" 2
+  sql "CREATE TABLE public.middle PARTITION OF public.parts FOR VALUES FROM (10) TO (20); CREATE TABLE public.captured_middle PARTITION OF public.captured FOR VALUES FROM (10) TO (20)"
+  expect "$how: a later partition refuses TRUNCATE" "$(sqlstate 'TRUNCATE public.middle') $(sqlstate 'TRUNCATE public.captured_middle') $(sqlstate 'TRUNCATE public.low')" '55000 55000 55000'
+  expect "$how: its owner may have made it" "$(sql "SELECT has_function_privilege('script_claims_one', 'claims.capture_row()', 'EXECUTE')")" t
+  sql "DROP TABLE public.middle, public.captured_middle"
   expect "$how: check() finds nothing afterwards" "$(sql "SELECT count(*) FROM claims.check()")" 0
   export PGDATABASE=postgres
 }

@@ -61,6 +61,10 @@ SELECT * FROM claims.claimed_attributes;
 BEGIN; INSERT INTO app.other VALUES (-2147483648, 'low'); SELECT * FROM t.pending(); ROLLBACK;
 ALTER TABLE app.other ALTER id TYPE bigint;
 BEGIN; INSERT INTO app.other VALUES (9223372036854775807, 'high'), (9007199254740993, 'odd'); SELECT * FROM t.pending(); ROLLBACK;
+-- a type without a fixed text, given to the column afterwards
+ALTER TABLE app.other ALTER name TYPE timestamptz USING now();
+SELECT t.call($$INSERT INTO app.other VALUES (2, now()) RETURNING 1$$);
+ALTER TABLE app.other ALTER name TYPE varchar(50);
 -- more than is kept
 BEGIN;
 INSERT INTO app.other SELECT n, 'n' || n FROM generate_series(1, 200000) n;
