@@ -150,7 +150,7 @@ BEGIN
         ON CONFLICT ON CONSTRAINT captured_tables_pkey DO UPDATE SET entity_column = excluded.entity_column;
 END $$;
 COMMENT ON FUNCTION claims.capture_requests(regclass, text, name) IS
-    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and takes in partitions that were attached since. Locks the table SHARE ROW EXCLUSIVE.';
+    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and puts missing triggers back. Partitions that come later belong to it. Locks the table SHARE ROW EXCLUSIVE.';
 
 CREATE FUNCTION claims.uncapture_requests(table_name regclass, queue text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
