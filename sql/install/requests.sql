@@ -119,6 +119,8 @@ BEGIN
         DETAIL = 'TRUNCATE would leave the back ends without word of the rows that go.',
         HINT = 'Use DELETE, or call claims.uncapture_requests() first.';
 END $$;
+-- It runs with the rights of whoever truncates, a superuser perhaps: only a superuser may replace it.
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION claims.refuse_unrecorded_truncate() OWNER TO %I', pg_catalog.pg_get_userbyid(10)); END $$;
 COMMENT ON FUNCTION claims.refuse_unrecorded_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
 
 CREATE FUNCTION claims.capture_requests(table_name regclass, queue text, entity_column name) RETURNS void
