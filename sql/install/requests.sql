@@ -119,6 +119,8 @@ BEGIN
         DETAIL = 'TRUNCATE would leave the back ends without word of the rows that go.',
         HINT = 'Use DELETE, or call claims.uncapture_requests() first.';
 END $$;
+-- It runs with the rights of whoever truncates, a superuser perhaps: only a superuser may replace it.
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION claims.refuse_unrecorded_truncate() OWNER TO %I', pg_catalog.pg_get_userbyid(10)); END $$;
 COMMENT ON FUNCTION claims.refuse_unrecorded_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
 
 CREATE FUNCTION claims.capture_requests(table_name regclass, queue text, entity_column name) RETURNS void
@@ -150,7 +152,7 @@ BEGIN
         ON CONFLICT ON CONSTRAINT captured_tables_pkey DO UPDATE SET entity_column = excluded.entity_column;
 END $$;
 COMMENT ON FUNCTION claims.capture_requests(regclass, text, name) IS
-    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and takes in partitions that were attached since. Locks the table SHARE ROW EXCLUSIVE.';
+    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and puts missing triggers back. Partitions that come later belong to it. Locks the table SHARE ROW EXCLUSIVE.';
 
 CREATE FUNCTION claims.uncapture_requests(table_name regclass, queue text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

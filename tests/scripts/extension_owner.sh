@@ -26,10 +26,11 @@ expect 'a partition that came later is captured' "$(as_cell "INSERT INTO public.
 expect 'and refuses TRUNCATE' "$(PGUSER=script_claims_one sqlstate 'TRUNCATE public.low')" 55000
 expect 'a repetition' "$(PGUSER=script_claims_one sqlstate "SELECT claims.capture_requests('public.users', 'q', 'username')")" 00000
 
-# the event triggers run for superusers, too: only superusers may replace them
-for function in complete_triggers forget_dropped_tables; do
+# these run with the rights of superusers, too: only superusers may replace them
+for function in complete_triggers:event_trigger forget_dropped_tables:event_trigger refuse_unrecorded_truncate:trigger; do
+  result=${function#*:} function=${function%:*}
   expect "$function cannot be replaced" \
-    "$(PGUSER=script_claims_owner sqlstate "CREATE OR REPLACE FUNCTION claims.$function() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'")" 42501
+    "$(PGUSER=script_claims_owner sqlstate "CREATE OR REPLACE FUNCTION claims.$function() RETURNS $result LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'")" 42501
 done
 # a function that was there before, whose place stays empty for whoever owns the schema
 as_owner "CREATE FUNCTION claims.add_capture_triggers(table_name regclass) RETURNS void LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'"
