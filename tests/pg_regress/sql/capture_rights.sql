@@ -87,5 +87,5 @@ DROP TRIGGER claims_truncate ON app.parts;
 CREATE TABLE app.later PARTITION OF app.parts FOR VALUES FROM (30) TO (40);
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.later'::regclass AND tgname = 'claims_truncate';
 \echo -- dropped with everything that was known of them
-DROP TABLE app.parts, app.things; SELECT count(*) FROM claims.claimed_attributes; SELECT count(*) FROM claims.captured_tables WHERE table_name NOT IN (SELECT oid FROM pg_class);
+DROP TABLE app.parts, app.things; SELECT count(*) FROM claims.claimed_attributes; SELECT count(*) FROM claims.captured_tables WHERE queue = 'rights';
 DROP SCHEMA app CASCADE; DROP FUNCTION t.seen();
