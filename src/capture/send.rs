@@ -71,13 +71,17 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
         let started = Instant::now();
         let left = || timeout().saturating_sub(started.elapsed());
         let begin = |timeout| service.call(&statement, "lease uuid", timeout, |_| ());
-        if let Some(conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? {
-            if !own_leases::settle(connection, service, cell_id, left())? {
-                conflict.rethrow();
+        let Some(mut conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? else { return Ok(()) };
+        if own_leases::settle_committed(connection, service, cell_id, left())? {
+            match own_leases::in_the_way(cell_id, || begin(left()))? {
+                None => return Ok(()),
+                Some(again) => conflict = again,
             }
-            begin(left())?;
         }
-        Ok(())
+        if !own_leases::settle_ended(connection, service, cell_id, &conflict, left())? {
+            conflict.rethrow();
+        }
+        begin(left()).map(|_| ())
     })?;
     track::track(connection, lease)?;
     log::mark_sent();
