@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
@@ -13,6 +14,7 @@ use crate::pg::cache::{self, Freshness};
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::subtransaction::{Caught, Stopped, attempt};
 use crate::statement;
 
 statement! {
@@ -65,6 +67,8 @@ pub enum Unusable {
     Missing { table: String, attribute: String },
     /// It has got a type whose values look as the session's settings say.
     NoFixedText { table: String, attribute: String, type_name: String },
+    /// A condition names a column, a table or something else that has gone.
+    ConditionLost { table: String, error: Caught },
 }
 
 thread_local! {
@@ -91,8 +95,16 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     let columns = rows.map(|row| Column::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
     // Parsing evaluates literals: it is the owner's code as much as what is run later.
-    let statement =
-        statement_text(&columns).map(|text| restricted_as(owner, || Prepared::new(connection, text, &[row_type])));
+    let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
+    let statement = match statement_text(&columns).map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
+        None => None,
+        Some(Ok(prepared)) => Some(prepared),
+        Some(Err(Stopped::ByBody(never))) => match never {},
+        Some(Err(Stopped::ByError(error))) if error.names_what_is_not_there() => {
+            return Err(Unusable::ConditionLost { table: rows.first(|row| row.must(4)).unwrap_or_default(), error });
+        }
+        Some(Err(Stopped::ByError(error))) => error.rethrow(),
+    };
     let captured = Rc::new(Captured {
         owner,
         columns: columns
