@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 
 use crate::error::ClaimsError;
 use crate::pg::roles;
-use crate::store::catalog::Catalog;
+use crate::store::catalog::{Catalog, Cell};
 
 /// The value of an argument that must not be NULL.
 pub fn given<T>(argument: Option<T>, name: &str) -> Result<T, ClaimsError> {
@@ -30,6 +30,14 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
 pub fn act_here_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     refuse_restricted()?;
     if catalog.cells.is_empty() && roles::caller_is_admin() { Ok(()) } else { act_for(catalog, cell_id) }
+}
+
+/// The cells that the caller may act for; `None`: any, it is an administrator.
+pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsError> {
+    refuse_restricted()?;
+    let caller = roles::caller();
+    let is_his = |(cell_id, cell): (&i64, &Cell)| roles::has_privileges_of(caller, cell.role).then_some(*cell_id);
+    Ok((!roles::caller_is_admin()).then(|| catalog.cells.iter().filter_map(is_his).collect()))
 }
 
 /// Allows administrators only.

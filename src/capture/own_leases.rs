@@ -78,7 +78,7 @@ pub fn settle_committed(
     cell_id: i64,
     timeout: Duration,
 ) -> Result<bool, ClaimsError> {
-    let leases = capture::newest_tracked(connection, AT_ONCE);
+    let leases = capture::newest_tracked(connection, cell_id, AT_ONCE);
     let sights = cell::sight(connection, leases.into_iter().map(|lease| (lease, None)));
     // Not those of this very transaction, which may still be rolled back.
     let committed: Vec<_> = sights.iter().filter(|sight| sight.tracked).map(|sight| sight.lease).collect();
@@ -90,7 +90,7 @@ pub fn settle_committed(
         uuid_array(&committed)
     );
     let settled: Vec<Uuid> = service.call(&statement, "lease_uuid uuid", timeout, |row| from_pg_uuid(row.must(1)))?;
-    cell::forget(connection, &settled);
+    cell::forget(connection, &settled, Some(&[cell_id]));
     Ok(true)
 }
 
@@ -124,7 +124,7 @@ pub fn settle_ended(
         })?;
     let committed = settled.into_iter().filter(|(_, outcome)| outcome.as_deref() == Some("committed"));
     let committed: Vec<_> = committed.map(|(lease, _)| lease).collect();
-    cell::forget(connection, &committed);
+    cell::forget(connection, &committed, Some(&[cell_id]));
     Ok(true)
 }
 

@@ -83,7 +83,7 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
         }
         begin(left()).map(|_| ())
     })?;
-    track::track(connection, lease)?;
+    track::track(connection, lease, Some(cell_id))?;
     log::mark_sent();
     Ok(Some(lease))
 }
@@ -129,7 +129,7 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
             true => commit(service, cell_id, lease),
             false => was_committed(service, cell_id, lease),
         })?;
-        cell::forget(connection, &[lease]);
+        cell::forget(connection, &[lease], Some(&[cell_id]));
         Ok::<_, ClaimsError>(by_this_call)
     })
     .map_err(ErrorReport::from)

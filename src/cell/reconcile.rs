@@ -203,7 +203,7 @@ impl Pass<'_> {
             open.remove(&lease);
         }
         // Only now, when the service has confirmed it.
-        cell::forget(self.connection, &committed);
+        cell::forget(self.connection, &committed, Some(&[self.cell_id]));
         Ok(())
     }
 
@@ -268,14 +268,14 @@ impl Pass<'_> {
     fn find_orphans(&self, service: &Service, tally: &mut Tally, open: &HashSet<Uuid>) -> Result<(), ClaimsError> {
         let mut after = Uuid::nil();
         loop {
-            let tracked = cell::tracked_after(self.connection, after, self.page);
+            let tracked = cell::tracked_after(self.connection, self.cell_id, after, self.page);
             let closed: Vec<_> = tracked.iter().copied().filter(|lease| !open.contains(lease)).collect();
             let outcomes = self.outcomes(service, &closed)?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
                 wanted.map(|(lease, _)| *lease).collect()
             };
-            cell::forget(self.connection, &of(&[Some("committed")]));
+            cell::forget(self.connection, &of(&[Some("committed")]), Some(&[self.cell_id]));
             tally.orphans.extend(of(&[Some("rolled_back"), None]));
             match tracked.last() {
                 Some(last) if tracked.len() as i64 == self.page => after = *last,

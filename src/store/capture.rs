@@ -37,8 +37,9 @@ statement! {
     ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
     /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
     REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
-    /// The newest tracked leases, at most $1.
-    NEWEST_TRACKED(INT8OID) = "SELECT uuid FROM claims.cells_outstanding_leases ORDER BY uuid DESC LIMIT $1";
+    /// The newest tracked leases of cell $2, at most $1, and those whose cell is not known.
+    NEWEST_TRACKED(INT8OID, INT8OID) =
+        "SELECT uuid FROM claims.cells_outstanding_leases WHERE cell_id IS NULL OR cell_id = $2 ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
 }
 
@@ -205,7 +206,8 @@ pub fn dequeue(connection: &Connection, place: Value) {
     connection.run(&DEQUEUE, View::Statement, [place]);
 }
 
-/// The leases that were tracked last, as of right now.
-pub fn newest_tracked(connection: &Connection, limit: i64) -> Vec<Uuid> {
-    connection.run(&NEWEST_TRACKED, View::Latest, [limit.into()]).map(|row| from_pg_uuid(row.must(1)))
+/// The leases that a cell has tracked last, as of right now.
+pub fn newest_tracked(connection: &Connection, cell_id: i64, limit: i64) -> Vec<Uuid> {
+    let values = [limit.into(), cell_id.into()];
+    connection.run(&NEWEST_TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
 }
