@@ -5,7 +5,7 @@ use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::error::ClaimsError;
+use crate::error::{AccessError, ClaimsError};
 use crate::pg::roles;
 use crate::store::catalog::{Catalog, Cell};
 
@@ -20,8 +20,8 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     let caller = roles::caller();
     match catalog.cells.get(&cell_id) {
         Some(cell) if roles::has_privileges_of(caller, cell.role) || roles::caller_is_admin() => Ok(()),
-        None if roles::caller_is_admin() => Err(ClaimsError::UnknownCell { cell_id }),
-        _ => Err(ClaimsError::NotTheCell { cell_id, caller: roles::name(caller) }),
+        None if roles::caller_is_admin() => Err(AccessError::UnknownCell { cell_id }.into()),
+        _ => Err(AccessError::NotTheCell { cell_id, caller: roles::name(caller) }.into()),
     }
 }
 
@@ -43,12 +43,16 @@ pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsErro
 /// Allows administrators only.
 pub fn administer() -> Result<(), ClaimsError> {
     refuse_restricted()?;
-    if roles::caller_is_admin() { Ok(()) } else { Err(ClaimsError::NotAdmin { caller: roles::name(roles::caller()) }) }
+    if roles::caller_is_admin() {
+        Ok(())
+    } else {
+        Err(AccessError::NotAdmin { caller: roles::name(roles::caller()) }.into())
+    }
 }
 
 /// Nobody is let in from code that runs with somebody else's identity around it.
 pub fn refuse_restricted() -> Result<(), ClaimsError> {
-    if roles::is_restricted() { Err(ClaimsError::Restricted) } else { Ok(()) }
+    if roles::is_restricted() { Err(AccessError::Restricted.into()) } else { Ok(()) }
 }
 
 /// For SQL functions: raises unless the caller is an administrator.
@@ -67,6 +71,6 @@ fn require_role(role: Option<pg_sys::Oid>) -> Result<(), ErrorReport> {
     if allowed || roles::caller_is_admin() {
         Ok(())
     } else {
-        Err(ClaimsError::NotTheOwner { caller: roles::name(roles::caller()) }.into())
+        Err(ClaimsError::from(AccessError::NotTheOwner { caller: roles::name(roles::caller()) }).into())
     }
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::judge::{Candidate, judge};
 use super::service::{self, Service, literal, uuid_array};
 use crate::access;
-use crate::error::{self, ClaimsError};
+use crate::error::{self, CellError, ClaimsError};
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
@@ -107,10 +107,10 @@ pub fn interval(interval: Interval) -> String {
 /// To recovery a service that does not answer is one that cannot be reached.
 pub fn unreachable(error: ClaimsError) -> ClaimsError {
     match error {
-        ClaimsError::ServiceSilent { server, timeout } => ClaimsError::ServiceUnreachable {
-            server,
-            detail: format!("It did not answer for {} seconds.", timeout.as_secs()),
-        },
+        ClaimsError::Cell(CellError::ServiceSilent { server, timeout }) => {
+            let detail = format!("It did not answer for {} seconds.", timeout.as_secs());
+            CellError::ServiceUnreachable { server, detail }.into()
+        }
         other => other,
     }
 }

@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 
 use super::uuids;
 use crate::access;
-use crate::error::ClaimsError;
+use crate::error::{CellError, ClaimsError};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
@@ -30,11 +30,11 @@ fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
         let _waits = LockWaits::limit(settings::wait_timeout().max(PATIENCE));
         translate_error(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
-            || ClaimsError::LeaseInRecovery,
+            || CellError::LeaseInRecovery.into(),
             || {
                 translate_error(
                     Code::ERRCODE_T_R_DEADLOCK_DETECTED,
-                    || ClaimsError::LeaseInRecovery,
+                    || CellError::LeaseInRecovery.into(),
                     || track(connection, lease, cell_id),
                 )
             },
@@ -57,7 +57,7 @@ fn only(cells: Option<Vec<i64>>) -> Option<i64> {
 pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(), ClaimsError> {
     xact::commit_durably();
     cell::track(connection, lease, cell_id);
-    if cell::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(ClaimsError::GivenUp { lease }) }
+    if cell::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(CellError::GivenUp { lease }.into()) }
 }
 
 #[pg_extern(schema = "claims", security_definer)]
