@@ -96,11 +96,10 @@ impl RowVersion {
     pub fn has_same(self, other: RowVersion, column: NonZeroUsize) -> bool {
         // SAFETY: both are versions of one relation's row; `column` is one of its columns.
         unsafe {
-            let number = column.get();
-            if number > (*self.descriptor).natts.unsigned_abs() as usize {
+            if column.get() > (*self.descriptor).natts.unsigned_abs() as usize {
                 return false;
             }
-            let attribute = &*(*self.descriptor).attrs.as_ptr().add(number - 1);
+            let attribute = &*description(self.descriptor, column);
             let values = [self, other].map(|version| heap_getattr_raw(version.tuple, column, version.descriptor));
             match values {
                 [Some(one), Some(two)] => bytes_are_same(one, two, attribute),
@@ -109,6 +108,22 @@ impl RowVersion {
             }
         }
     }
+}
+
+/// A column's description.
+///
+/// # Safety
+/// The descriptor has that column.
+unsafe fn description(
+    descriptor: pg_sys::TupleDesc,
+    column: NonZeroUsize,
+) -> *const pg_sys::FormData_pg_attribute {
+    let at = column.get() - 1;
+    // SAFETY: by the caller. Since PostgreSQL 18 the descriptions no longer have a field of their own.
+    #[cfg(not(feature = "pg18"))]
+    return unsafe { (*descriptor).attrs.as_ptr().add(at) };
+    #[cfg(feature = "pg18")]
+    return unsafe { pg_sys::TupleDescAttr(descriptor, at as std::ffi::c_int) };
 }
 
 /// # Safety
