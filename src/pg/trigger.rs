@@ -114,10 +114,7 @@ impl RowVersion {
 ///
 /// # Safety
 /// The descriptor has that column.
-unsafe fn description(
-    descriptor: pg_sys::TupleDesc,
-    column: NonZeroUsize,
-) -> *const pg_sys::FormData_pg_attribute {
+unsafe fn description(descriptor: pg_sys::TupleDesc, column: NonZeroUsize) -> *const pg_sys::FormData_pg_attribute {
     let at = column.get() - 1;
     // SAFETY: by the caller. Since PostgreSQL 18 the descriptions no longer have a field of their own.
     #[cfg(not(feature = "pg18"))]
