@@ -48,6 +48,14 @@ impl Caught {
     pub fn is_of_postgres(&self) -> bool {
         matches!(*self.0, CaughtError::PostgresError(_))
     }
+
+    /// Raised because of a value: SQLSTATE class 22, or 42 where the value is the name of something that is not there.
+    pub fn is_about_data(&self) -> bool {
+        // A class is the two lowest of five groups of six bits.
+        let class = |code: PgSqlErrorCode| code as i32 & 0xFFF;
+        let classes = [PgSqlErrorCode::ERRCODE_DATA_EXCEPTION, PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT].map(class);
+        self.is_of_postgres() && classes.contains(&class(self.code()))
+    }
 }
 
 /// What stopped the body of [`attempt`].

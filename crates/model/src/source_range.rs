@@ -1,10 +1,14 @@
-//! Ranges of source ids, as the service orders them (by length, then bytewise), and the integers that lie in them.
+//! Ranges of source ids, as the service orders them (by length, then bytewise), and the integers and uuids that lie in
+//! them.
 //!
-//! A cell's keys are integers. Non-negative ones come in the service's order as they are; -7 is a text of two
-//! characters that begins with a minus, and so lies between 9 and 10. Both sides must put the same keys into a range.
+//! Both sides must put the same keys into a range. Non-negative integers come in the service's order as they are; -7 is a
+//! text of two characters that begins with a minus, and so lies between 9 and 10. Uuids have texts of one length, and come
+//! in the service's order, too.
 
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
+
+use crate::source_key::last_uuid_within;
 
 /// Source ids above `above` and up to `up_to`; `None` is no bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,6 +58,17 @@ impl SourceRange {
                 highest => bounded(highest + 1..=up_to.highest_natural),
             },
         }
+    }
+
+    /// The uuids whose texts lie in the range, as numbers.
+    pub fn uuids(&self) -> RangeInclusive<u128> {
+        let last = self.up_to.as_deref().map_or(Some(u128::MAX), last_uuid_within);
+        let first = match self.above.as_deref().map(last_uuid_within) {
+            None | Some(None) => Some(0),
+            Some(Some(below)) => below.checked_add(1),
+        };
+        #[allow(clippy::reversed_empty_ranges)]
+        first.zip(last).map_or(1..=0, |(first, last)| first..=last)
     }
 }
 
