@@ -9,7 +9,7 @@ use claims_model::source_key;
 use claims_model::source_range::SourceRange;
 use pgrx::pg_sys::Oid;
 
-use super::keys::{Kind, Stretch, base_type};
+use super::keys::{Kind, Parameters, Part, Stretch, base_type};
 use crate::pg::owner::restricted_as;
 use crate::pg::settings::under;
 use crate::pg::spi::{Connection, Row, Value, View};
@@ -173,29 +173,35 @@ impl Attribute {
     pub fn each(&self, connection: &Connection, range: &SourceRange, as_caller: bool, mut each: impl FnMut(Calling)) {
         let without_key = (range.above.is_none() && !self.has_keys).then_some(Stretch::Nulls);
         for stretch in self.kind.stretches(range).into_iter().chain(without_key).filter(|keys| !keys.is_empty()) {
-            let (condition, values) = stretch.condition(&self.key());
-            let text = self.query(&condition, Hold::No);
-            self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(calling(row))));
+            for part in stretch.parts() {
+                let mut parameters = Parameters::default();
+                let text = self.query(&part.condition(&self.key(), &mut parameters), Hold::No);
+                let values = parameters.values();
+                self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(calling(row))));
+            }
         }
     }
 
     /// The rows with these source ids.
     pub fn with_ids(&self, connection: &Connection, ids: &[&str], hold: Hold) -> Vec<Calling> {
-        let among = self.kind.among(&self.key(), ids);
-        among.map_or_else(Vec::new, |(condition, values)| self.now(connection, &condition, values, hold))
+        let mut parameters = Parameters::default();
+        let among = self.kind.among(&self.key(), ids, &mut parameters);
+        among.map_or_else(Vec::new, |condition| self.now(connection, &condition, parameters, hold))
     }
 
     /// The rows with these values.
     pub fn with_values(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
-        let condition =
-            format!("{}.{}::pg_catalog.text = ANY ($1) AND {} IS NOT NULL", self.alias, self.column, self.key());
-        self.now(connection, &condition, vec![values.to_vec().into()], Hold::No)
+        let mut parameters = Parameters::default();
+        let values = parameters.add(values.to_vec());
+        let value = format!("{}.{}::pg_catalog.text", self.alias, self.column);
+        let condition = format!("{value} = ANY ({values}) AND {} IS NOT NULL", self.key());
+        self.now(connection, &condition, parameters, Hold::No)
     }
 
     /// Rows that are there right now.
-    fn now(&self, connection: &Connection, condition: &str, values: Vec<Value>, hold: Hold) -> Vec<Calling> {
+    fn now(&self, connection: &Connection, condition: &str, parameters: Parameters, hold: Hold) -> Vec<Calling> {
         let text = self.query(condition, hold);
-        self.as_owner(|| connection.run_text(&text, values).map(calling))
+        self.as_owner(|| connection.run_text(&text, parameters.values()).map(calling))
     }
 
     /// Keys of the table that lie together and have ids in a range; the first stretch is in the order of the ids.
@@ -209,16 +215,23 @@ impl Attribute {
         if stretch.is_empty() {
             return None;
         }
-        let (key, from) = (self.key(), self.from());
-        let (condition, mut values) = stretch.condition_on_ids(&key);
+        let (key, from, mut parameters) = (self.key(), self.from(), Parameters::default());
+        let condition = stretch.from_first_id(&key, &mut parameters);
+        let place = match place {
+            Some(place) => parameters.add(place),
+            None => {
+                let count = |part: &Part| {
+                    format!("(SELECT count(*) FROM {from} WHERE {})", part.condition(&key, &mut parameters))
+                };
+                let counts: Vec<_> = stretch.parts().iter().map(count).collect();
+                format!("greatest({} - 1, 0) / 2", counts.join(" + "))
+            }
+        };
         let order = self.kind.order(&key, stretch.descends());
-        values.push(place.into());
         let text = format!(
-            "SELECT {key}::pg_catalog.text FROM {from} WHERE {condition} ORDER BY {order}
-             OFFSET coalesce(${}, (SELECT greatest(count(*) - 1, 0) / 2 FROM {from} WHERE {condition})) LIMIT 1",
-            values.len()
+            "SELECT {key}::pg_catalog.text FROM {from} WHERE {condition} ORDER BY {order} OFFSET {place} LIMIT 1"
         );
-        self.as_owner(|| connection.run_text(&text, values).first(|row| row.must(1)))
+        self.as_owner(|| connection.run_text(&text, parameters.values()).first(|row| row.must(1)))
     }
 
     /// Whether a row of the table can have this source id: whether it is the text of a value of the key's type. Of types

@@ -4,11 +4,12 @@
 //! uuids have an order of their own that fits that of their texts. Other keys are compared as the texts that the service
 //! has, which an index on the two expressions of [`order`] serves.
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use claims_model::limits::ID_CHARS;
 use claims_model::source_key;
-use claims_model::source_range::SourceRange;
+use claims_model::source_range::{Section, SourceRange};
 use pgrx::pg_sys::{self, Oid};
 use uuid::Uuid;
 
@@ -72,31 +73,26 @@ impl Kind {
 
     /// A condition for the keys that have these texts, exactly these: collations and types that take different texts for
     /// equal have no say. `None`: there can be no such keys.
-    pub fn among(self, key: &str, ids: &[&str]) -> Option<(String, Vec<Value>)> {
+    pub fn among(self, key: &str, ids: &[&str], parameters: &mut Parameters) -> Option<String> {
         let ids = ids.iter().copied();
-        let is_among = || format!("{key} = ANY ($1)");
         match self {
             Kind::Integer => {
                 let keys: Vec<i64> = ids.filter_map(source_key::integer).collect();
-                (!keys.is_empty()).then(|| (is_among(), vec![keys.into()]))
+                (!keys.is_empty()).then(|| format!("{key} = ANY ({})", parameters.add(keys)))
             }
             Kind::Uuid => {
                 let keys: Vec<_> = ids.filter_map(source_key::uuid).map(|key| pg_uuid(Uuid::from_u128(key))).collect();
-                (!keys.is_empty()).then(|| (is_among(), vec![keys.into()]))
+                (!keys.is_empty()).then(|| format!("{key} = ANY ({})", parameters.add(keys)))
             }
             Kind::Text => {
                 let ids: Vec<&str> = ids.collect();
-                let mut lengths: Vec<i32> =
-                    ids.iter().filter_map(|id| i32::try_from(id.chars().count()).ok()).collect();
-                lengths.sort_unstable();
-                lengths.dedup();
+                let lengths: HashSet<_> = ids.iter().filter_map(|id| i32::try_from(id.chars().count()).ok()).collect();
+                let (ids, lengths) = (parameters.add(ids), parameters.add(Vec::from_iter(lengths)));
+                let (length, bytes) = (length(key), bytes(key));
                 // By the column's own index, where it is one of texts, or by the one that serves ranges.
-                let condition = format!(
-                    "{key}::pg_catalog.text = ANY ($1) AND {} = ANY ($1) AND {} = ANY ($2)",
-                    bytes(key),
-                    length(key)
-                );
-                (!ids.is_empty()).then(|| (condition, vec![ids.into(), lengths.into()]))
+                Some(format!(
+                    "{key}::pg_catalog.text = ANY ({ids}) AND {bytes} = ANY ({ids}) AND {length} = ANY ({lengths})"
+                ))
             }
         }
     }
@@ -140,39 +136,78 @@ impl Stretch {
         matches!(self, Stretch::Integers(keys) if *keys.start() < 0)
     }
 
-    /// A condition for the keys, and the values of its parameters.
-    pub fn condition(&self, key: &str) -> (String, Vec<Value>) {
-        let between = || format!("{key} BETWEEN $1 AND $2");
+    /// The keys in parts such that an index begins and ends with each.
+    pub fn parts(&self) -> Vec<Part<'_>> {
         match self {
-            Stretch::Integers(keys) => (between(), vec![(*keys.start()).into(), (*keys.end()).into()]),
-            Stretch::Uuids(keys) => {
-                let bounds = [keys.start(), keys.end()];
-                (between(), bounds.map(|bound| pg_uuid(Uuid::from_u128(*bound)).into()).into())
-            }
-            Stretch::Texts(SourceRange { above, up_to }) => {
-                let mut condition = format!("{key} IS NOT NULL");
-                let mut values: Vec<Value> = Vec::new();
-                for (bound, operator) in [(above, ">"), (up_to, "<=")] {
-                    let Some(bound) = bound else { continue };
-                    values.push(bound.as_str().into());
-                    let number = values.len();
-                    condition += &format!(" AND ({}) {operator} (pg_catalog.length(${number}), ${number})", order(key));
-                }
-                (condition, values)
-            }
-            Stretch::Nulls => (format!("{key} IS NULL"), Vec::new()),
+            Stretch::Integers(keys) => vec![Part::Integers(keys)],
+            Stretch::Uuids(keys) => vec![Part::Uuids(keys)],
+            Stretch::Texts(range) => range.sections().into_iter().map(Part::Texts).collect(),
+            Stretch::Nulls => vec![Part::Nulls],
         }
     }
 
-    /// As [`Stretch::condition`], without the keys that can be no ids: only an id can be a bound for the service.
-    pub fn condition_on_ids(&self, key: &str) -> (String, Vec<Value>) {
+    /// A condition that leads to the first of the keys that are ids, and then on in their order. Only an id can be a
+    /// bound for the service.
+    pub fn from_first_id(&self, key: &str, parameters: &mut Parameters) -> String {
+        let Stretch::Texts(SourceRange { above, up_to }) = self else {
+            return self.parts().iter().map(|part| part.condition(key, parameters)).collect();
+        };
+        let (order, above) = (order(key), parameters.add(above.as_deref().unwrap_or_default()));
+        let up_to = up_to.as_deref().map_or(String::new(), |up_to| {
+            let up_to = parameters.add(up_to);
+            format!(" AND ({order}) <= (pg_catalog.length({up_to}), {up_to})")
+        });
+        format!("({order}) > (pg_catalog.length({above}), {above}){up_to} AND {} <= {ID_CHARS}", length(key))
+    }
+}
+
+/// Keys of a stretch that one condition finds.
+pub enum Part<'s> {
+    Integers(&'s RangeInclusive<i64>),
+    Uuids(&'s RangeInclusive<u128>),
+    Texts(Section<'s>),
+    Nulls,
+}
+
+impl Part<'_> {
+    pub fn condition(&self, key: &str, parameters: &mut Parameters) -> String {
         match self {
-            Stretch::Texts(SourceRange { above, up_to }) => {
-                let above = Some(above.clone().unwrap_or_default());
-                let (condition, values) = Stretch::Texts(SourceRange { above, up_to: up_to.clone() }).condition(key);
-                (format!("{condition} AND {} <= {ID_CHARS}", length(key)), values)
+            Part::Integers(keys) => parameters.between(key, *keys.start(), *keys.end()),
+            Part::Uuids(keys) => {
+                let [first, last] = [keys.start(), keys.end()].map(|bound| pg_uuid(Uuid::from_u128(*bound)));
+                parameters.between(key, first, last)
             }
-            other => other.condition(key),
+            Part::Texts(Section::Lengths(lengths)) => {
+                parameters.between(&length(key), *lengths.start(), *lengths.end())
+            }
+            Part::Texts(Section::OfLength { length: chars, above, up_to }) => {
+                let (length, bytes) = (length(key), bytes(key));
+                let (chars, above) = (parameters.add(*chars), parameters.add(*above));
+                let up_to = up_to.map_or(String::new(), |up_to| format!(" AND {bytes} <= {}", parameters.add(up_to)));
+                format!("{length} = {chars} AND {bytes} > {above}{up_to}")
+            }
+            Part::Nulls => format!("{key} IS NULL"),
         }
+    }
+}
+
+/// The parameters of a statement, as they come.
+#[derive(Default)]
+pub struct Parameters(Vec<Value>);
+
+impl Parameters {
+    /// Adds one, and returns what stands for it in the text.
+    pub fn add(&mut self, value: impl Into<Value>) -> String {
+        self.0.push(value.into());
+        format!("${}", self.0.len())
+    }
+
+    fn between<T: Into<Value>>(&mut self, expression: &str, first: T, last: T) -> String {
+        let (first, last) = (self.add(first), self.add(last));
+        format!("{expression} BETWEEN {first} AND {last}")
+    }
+
+    pub fn values(self) -> Vec<Value> {
+        self.0
     }
 }
