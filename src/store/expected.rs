@@ -12,7 +12,7 @@ use pgrx::pg_sys::Oid;
 use super::keys::{Kind, Parameters, Part, Stretch, base_type};
 use crate::pg::owner::restricted_as;
 use crate::pg::settings::under;
-use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::spi::{Connection, Row, View};
 use crate::pg::subtransaction::{Stopped, attempt};
 use crate::statement;
 
@@ -216,7 +216,7 @@ impl Attribute {
             return None;
         }
         let (key, from, mut parameters) = (self.key(), self.from(), Parameters::default());
-        let condition = stretch.from_first_id(&key, &mut parameters);
+        let condition = stretch.in_order_of_ids(&key, &mut parameters);
         let place = match place {
             Some(place) => parameters.add(place),
             None => {

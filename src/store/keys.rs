@@ -146,9 +146,9 @@ impl Stretch {
         }
     }
 
-    /// A condition that leads to the first of the keys that are ids, and then on in their order. Only an id can be a
+    /// A condition by which an index finds the first of the keys that are ids, and then the next. Only an id can be a
     /// bound for the service.
-    pub fn from_first_id(&self, key: &str, parameters: &mut Parameters) -> String {
+    pub fn in_order_of_ids(&self, key: &str, parameters: &mut Parameters) -> String {
         let Stretch::Texts(SourceRange { above, up_to }) = self else {
             return self.parts().iter().map(|part| part.condition(key, parameters)).collect();
         };
