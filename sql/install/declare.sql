@@ -157,7 +157,7 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('pending_batch', 'cell'), ('begin_pending', 'cell'), ('finish', 'cell'), ('automatic', 'cell');
 
 COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text) IS
-    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out); condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
+    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out), columns of any types whose text does not depend on settings; condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
 COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS 'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
 COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS 'Internal: a condition with every name in it qualified, as the caller''s search_path has them.';
 COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name) IS

@@ -35,17 +35,25 @@ CREATE TABLE plans.ints (id bigint PRIMARY KEY, path text UNIQUE, grp int);
 CREATE TABLE plans.uuids (id uuid PRIMARY KEY, path text UNIQUE, grp int);
 CREATE TABLE plans.texts (id text COLLATE "tr-x-icu" PRIMARY KEY, path text UNIQUE, grp int);
 CREATE TABLE plans.chars (id varchar(40) PRIMARY KEY, path text UNIQUE, grp int);
+CREATE EXTENSION citext SCHEMA plans; CREATE DOMAIN plans.slug AS text CHECK (length(VALUE) > 2);
+CREATE TABLE plans.folds (id plans.citext PRIMARY KEY, path text UNIQUE, grp int);
+CREATE TABLE plans.slugs (id plans.slug PRIMARY KEY, path text UNIQUE, grp int);
+CREATE INDEX ON plans.folds (length(id::text), (id::text) COLLATE "C");
+CREATE INDEX ON plans.slugs (length(id::text), (id::text) COLLATE "C");
 CREATE INDEX ON plans.texts (length(id::text), (id::text) COLLATE "C");
 CREATE INDEX ON plans.chars (length(id::text), (id::text) COLLATE "C");
 INSERT INTO plans.ints SELECT n, 'i' || n, 1 FROM generate_series(100000, 159999) n;
 INSERT INTO plans.uuids SELECT lpad(n::text, 32, '0')::uuid, 'u' || n, 1 FROM generate_series(100000, 159999) n;
 INSERT INTO plans.texts SELECT 'Key ' || n, 't' || n, 1 FROM generate_series(100000, 159999) n;
 INSERT INTO plans.chars SELECT 'Key ' || n, 'c' || n, 1 FROM generate_series(100000, 159999) n;
-VACUUM ANALYZE plans.ints; VACUUM ANALYZE plans.uuids; VACUUM ANALYZE plans.texts; VACUUM ANALYZE plans.chars;
+INSERT INTO plans.folds SELECT 'Key ' || n, 'f' || n, 1 FROM generate_series(100000, 159999) n;
+INSERT INTO plans.slugs SELECT 'Key ' || n, 's' || n, 1 FROM generate_series(100000, 159999) n;
+VACUUM ANALYZE plans.folds; VACUUM ANALYZE plans.slugs; VACUUM ANALYZE plans.ints; VACUUM ANALYZE plans.uuids; VACUUM ANALYZE plans.texts; VACUUM ANALYZE plans.chars;
 INSERT INTO claims.claimed_attributes VALUES ('plans.ints', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_USERS', 'id', NULL), ('plans.uuids', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_EMAILS', 'id', NULL),
-    ('plans.texts', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL), ('plans.chars', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_PROJECTS', 'id', NULL);
+    ('plans.texts', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL), ('plans.chars', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_PROJECTS', 'id', NULL),
+    ('plans.folds', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_GROUPS', 'id', NULL), ('plans.slugs', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ORGANIZATIONS', 'id', NULL);
 CREATE VIEW plans.sources (source, of_table, id) AS VALUES ('RAILS_TABLE_USERS', 'plans.ints'::regclass, '%s'), ('RAILS_TABLE_EMAILS', 'plans.uuids', '00000000-0000-0000-0000-000000%s'),
-    ('RAILS_TABLE_ROUTES', 'plans.texts', 'Key %s'), ('RAILS_TABLE_PROJECTS', 'plans.chars', 'Key %s');
+    ('RAILS_TABLE_ROUTES', 'plans.texts', 'Key %s'), ('RAILS_TABLE_PROJECTS', 'plans.chars', 'Key %s'), ('RAILS_TABLE_GROUPS', 'plans.folds', 'Key %s'), ('RAILS_TABLE_ORGANIZATIONS', 'plans.slugs', 'Key %s');
 SELECT of_table, plans.reads(of_table, format('SELECT records FROM claims.digest_expected(%L, %L, %L)', source, format(id, gt), format(id, lte)))
   FROM plans.sources, (VALUES ('100000', '100200'), ('130000', '130200'), ('159800', '159999')) r (gt, lte) ORDER BY of_table::text, gt;
 SELECT of_table, plans.reads(of_table, format('SELECT records FROM claims.digest_expected(%L, %L)', source, format(id, '159800'))) FROM plans.sources ORDER BY of_table::text;
