@@ -62,12 +62,12 @@ impl Caught {
         matches!(*self.0, CaughtError::PostgresError(_))
     }
 
-    /// Raised because of a value: SQLSTATE class 22, or 42 where the value is the name of something that is not there.
+    /// Raised because a text is no value of a type: SQLSTATE class 22, or what it names is not there.
     pub fn is_about_data(&self) -> bool {
-        // A class is the two lowest of five groups of six bits.
+        // The class is in the two lowest of five groups of six bits.
         let class = |code: PgSqlErrorCode| code as i32 & 0xFFF;
-        let classes = [PgSqlErrorCode::ERRCODE_DATA_EXCEPTION, PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT].map(class);
-        self.is_of_postgres() && classes.contains(&class(self.code()))
+        let is_data = class(self.code()) == class(PgSqlErrorCode::ERRCODE_DATA_EXCEPTION);
+        self.is_of_postgres() && is_data || self.names_what_is_not_there()
     }
 }
 
