@@ -27,7 +27,8 @@ INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, 
     SELECT 1, 'b' || n, 2, '1', 3, n, 1, 1 FROM generate_series(100000, 119999) n;
 VACUUM ANALYZE claims.claims;
 SELECT plans.reads('claims.claims', format('SELECT records FROM claims.digest_records(1, %L, %L, %L)', 'RAILS_TABLE_ROUTES', gt, lte)),
-       plans.reads('claims.claims', format('SELECT count(*) FROM claims.verify_records(1, %L, %L, %L, %L)', 'RAILS_TABLE_ROUTES', gt, lte, '[]'))
+       plans.reads('claims.claims', format('SELECT count(*) FROM claims.verify_records(1, %L, %L, %L, %L)', 'RAILS_TABLE_ROUTES', gt, lte, '[]')),
+       plans.reads('claims.claims', format('SELECT count(*) FROM claims.list_records(1, %L, source_id_gt => %L, source_id_lte => %L)', 'RAILS_TABLE_ROUTES', gt, lte))
   FROM (VALUES ('100000', '100200'), ('110000', '110200'), ('119800', '119999'), ('119800', NULL), (NULL, '100200'), ('99800', '100200'), ('119800', '1000000')) r (gt, lte);
 SELECT t.clean();
 \echo -- in the cell: 20,000 rows with keys of several types; the index for texts is that of the guide
