@@ -17,7 +17,8 @@ mod writer;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -116,22 +117,27 @@ fn run() -> Result<bool> {
     let seed = rand::random_range(0..1_000_000);
     println!("campaign: {} writers in two cells, {NAMES} names, seed {seed}", WRITERS.concat().len());
     let network = proxy::start(&field)?;
+    let stopped = AtomicBool::new(false);
     let mut tally = thread::scope(|scope| {
-        let field = &field;
-        let mut threads = Vec::new();
+        let (field, stopped) = (&field, &stopped);
+        let (mut writers, mut recoveries) = (Vec::new(), Vec::new());
         for cell in [1, 2] {
-            threads.push(scope.spawn(move || recovery::run(field, cell)));
+            recoveries.push(scope.spawn(move || recovery::run(field, cell, stopped)));
             for (number, kind) in WRITERS[cell - 1].iter().copied().enumerate() {
                 let seed = seed + (cell * 100 + number) as u64;
-                threads.push(scope.spawn(move || match kind {
+                writers.push(scope.spawn(move || match kind {
                     Kind::Explicit => writer::run(field, cell, seed),
                     Kind::Unaware(mode) => unaware::run(field, cell, mode, seed),
                 }));
             }
         }
+        // Writers may wait for what recovery has to end.
+        let writers: Vec<_> = writers.into_iter().map(ScopedJoinHandle::join).collect();
+        stopped.store(true, Relaxed);
+        let recoveries = recoveries.into_iter().map(ScopedJoinHandle::join);
         let mut all = Tally::default();
-        for thread in threads {
-            all.merge(thread.join().map_err(|_| anyhow!("a thread panicked"))?);
+        for tally in writers.into_iter().chain(recoveries) {
+            all.merge(tally.map_err(|_| anyhow!("a thread panicked"))?);
         }
         Ok::<_, anyhow::Error>(all)
     })?;

@@ -1,5 +1,6 @@
 //! `claims.reconcile()` in each cell: all the time, and at the end until nothing is left.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use super::tally::Tally;
 const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned \
                     FROM claims.reconcile($1, 'service', ($2::text)::interval, 20)";
 
-/// Two passes at once, every half second. Leases are left alone for two seconds.
-pub fn run(field: &Field, cell: usize) -> Tally {
+/// Two passes at once, every half second, until the writers have stopped. Leases are left alone for two seconds.
+pub fn run(field: &Field, cell: usize, stopped: &AtomicBool) -> Tally {
     let mut tally = Tally::default();
-    while !field.is_over() {
+    while !stopped.load(Relaxed) {
         thread::sleep(Duration::from_millis(500));
         // Where the cell is down, it is so for the passes, too, and they say so.
         let _ = end_prepared(field, cell, "1 second");
