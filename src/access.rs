@@ -5,9 +5,9 @@ use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::error::ClaimsError;
+use crate::error::{AccessError, ClaimsError};
 use crate::pg::roles;
-use crate::store::catalog::Catalog;
+use crate::store::catalog::{Catalog, Cell};
 
 /// The value of an argument that must not be NULL.
 pub fn given<T>(argument: Option<T>, name: &str) -> Result<T, ClaimsError> {
@@ -20,8 +20,8 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     let caller = roles::caller();
     match catalog.cells.get(&cell_id) {
         Some(cell) if roles::has_privileges_of(caller, cell.role) || roles::caller_is_admin() => Ok(()),
-        None if roles::caller_is_admin() => Err(ClaimsError::UnknownCell { cell_id }),
-        _ => Err(ClaimsError::NotTheCell { cell_id, caller: roles::name(caller) }),
+        None if roles::caller_is_admin() => Err(AccessError::UnknownCell { cell_id }.into()),
+        _ => Err(AccessError::NotTheCell { cell_id, caller: roles::name(caller) }.into()),
     }
 }
 
@@ -32,15 +32,27 @@ pub fn act_here_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> 
     if catalog.cells.is_empty() && roles::caller_is_admin() { Ok(()) } else { act_for(catalog, cell_id) }
 }
 
+/// The cells that the caller may act for; `None`: any, it is an administrator.
+pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsError> {
+    refuse_restricted()?;
+    let caller = roles::caller();
+    let is_his = |(cell_id, cell): (&i64, &Cell)| roles::has_privileges_of(caller, cell.role).then_some(*cell_id);
+    Ok((!roles::caller_is_admin()).then(|| catalog.cells.iter().filter_map(is_his).collect()))
+}
+
 /// Allows administrators only.
 pub fn administer() -> Result<(), ClaimsError> {
     refuse_restricted()?;
-    if roles::caller_is_admin() { Ok(()) } else { Err(ClaimsError::NotAdmin { caller: roles::name(roles::caller()) }) }
+    if roles::caller_is_admin() {
+        Ok(())
+    } else {
+        Err(AccessError::NotAdmin { caller: roles::name(roles::caller()) }.into())
+    }
 }
 
 /// Nobody is let in from code that runs with somebody else's identity around it.
 pub fn refuse_restricted() -> Result<(), ClaimsError> {
-    if roles::is_restricted() { Err(ClaimsError::Restricted) } else { Ok(()) }
+    if roles::is_restricted() { Err(AccessError::Restricted.into()) } else { Ok(()) }
 }
 
 /// For SQL functions: raises unless the caller is an administrator.
@@ -59,6 +71,6 @@ fn require_role(role: Option<pg_sys::Oid>) -> Result<(), ErrorReport> {
     if allowed || roles::caller_is_admin() {
         Ok(())
     } else {
-        Err(ClaimsError::NotTheOwner { caller: roles::name(roles::caller()) }.into())
+        Err(ClaimsError::from(AccessError::NotTheOwner { caller: roles::name(roles::caller()) }).into())
     }
 }

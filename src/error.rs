@@ -1,40 +1,35 @@
 //! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
 
-use std::time::Duration;
-
-use claims_model::problem::shortened;
 use claims_model::{BadInput, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+mod access;
 mod bad_input;
+mod capture;
+mod cell;
+mod hold;
 mod verification;
 mod warnings;
+pub use access::AccessError;
+pub use capture::{CaptureError, warn_of_mutable_condition};
+pub use cell::CellError;
+pub use hold::HoldError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{warn_of_failures, warn_of_orphans};
-mod capture;
-pub use capture::{CaptureError, warn_of_mutable_condition};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
 pub enum ClaimsError {
     /// Input that is not of the form or size that it must have.
     BadInput(BadInput),
-    /// The caller may not act for the cell.
-    NotTheCell { cell_id: i64, caller: String },
-    /// An administrator named a cell that is not registered.
-    UnknownCell { cell_id: i64 },
-    /// The caller is no administrator.
-    NotAdmin { caller: String },
     /// The batch cannot have all its claims. `detail` is the JSON of the conflicts.
     Conflicts { weightiest: Reason, count: usize, detail: String },
     /// Another open transaction is beginning, fencing or settling the lease.
     LeaseBusy,
     /// Another transaction has locked a whole table.
     TableLocked,
-    /// Called from code that runs with somebody else's identity around it.
-    Restricted,
     /// The lease was rolled back.
     RolledBack { lease: Uuid },
     /// The lease was committed.
@@ -53,36 +48,14 @@ pub enum ClaimsError {
     StaleClaim,
     /// A lease does not hold what its payload names: somebody wrote into the tables.
     Damaged { lease: Uuid, expected: usize, found: usize },
-    /// The caller neither owns the table nor is an administrator.
-    NotTheOwner { caller: String },
-    /// The token is not the key's current one, or its claim has expired.
-    NotHeld { kind: String, key: String, token: i64 },
-    /// What the transaction's snapshot shows of an expiring claim is out of date.
-    StaleHold,
-    /// The entity has a create request already.
-    CreateExists { queue: String, entity: String },
-    /// The process has no request in hand.
-    NothingInHand { process: Uuid },
-    /// Another session is extending or settling what the process holds.
-    HoldBusy,
-    /// Requests that the process held count as new again.
-    HoldExpired { process: Uuid, expired: i64, lost: i64 },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
-    /// Recovery has fenced the lease: its local transaction must not commit any more.
-    GivenUp { lease: Uuid },
-    /// Another open transaction is tracking or fencing the lease.
-    LeaseInRecovery,
-    /// No foreign server of a wrapper that dblink can use has this name.
-    NotAService { server: String },
-    /// The foreign server belongs to somebody who is no administrator.
-    ServerOfOther { server: String, owner: String },
-    /// The extension dblink is not there.
-    NoDblink,
-    /// The service cannot be reached, or went away.
-    ServiceUnreachable { server: String, detail: String },
-    /// The service did not answer in time.
-    ServiceSilent { server: String, timeout: Duration },
+    /// What a caller may not do.
+    Access(AccessError),
+    /// What goes wrong with expiring claims and requests.
+    Hold(HoldError),
+    /// What goes wrong between a cell and the service.
+    Cell(CellError),
     /// What goes wrong in verification.
     Verification(VerificationError),
     /// What goes wrong with claimed attributes.
@@ -133,18 +106,11 @@ impl ClaimsError {
     }
 
     fn text(self) -> Text {
+        const NEXT: &str = "Begin a new lease under a new uuid.";
         match self {
             ClaimsError::BadInput(bad) => bad_input::bad_input(bad),
-            ClaimsError::NotTheCell { .. }
-            | ClaimsError::UnknownCell { .. }
-            | ClaimsError::NotAdmin { .. }
-            | ClaimsError::NotTheOwner { .. } => self.privilege(),
-            ClaimsError::NotHeld { .. }
-            | ClaimsError::StaleHold
-            | ClaimsError::CreateExists { .. }
-            | ClaimsError::NothingInHand { .. }
-            | ClaimsError::HoldBusy
-            | ClaimsError::HoldExpired { .. } => self.shorter_hold(),
+            ClaimsError::Access(error) => error.text(),
+            ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(
                 Code::ERRCODE_DATA_CORRUPTED,
@@ -164,160 +130,12 @@ impl ClaimsError {
             ),
             ClaimsError::Verification(error) => error.text(),
             ClaimsError::Capture(error) => error.text(),
-            ClaimsError::GivenUp { .. }
-            | ClaimsError::LeaseInRecovery
-            | ClaimsError::NotAService { .. }
-            | ClaimsError::ServerOfOther { .. }
-            | ClaimsError::NoDblink
-            | ClaimsError::ServiceUnreachable { .. }
-            | ClaimsError::ServiceSilent { .. } => self.cell(),
-            _ => self.lease(),
-        }
-    }
-
-    /// What goes wrong in a cell's own database.
-    fn cell(self) -> Text {
-        match self {
-            ClaimsError::GivenUp { lease } => Text(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("lease {lease} was given up by recovery"),
-                Some("It was not tracked in time, and is or will be rolled back at the service.".into()),
-                Some("Roll this transaction back, and repeat it with a new lease."),
-            ),
-            ClaimsError::LeaseInRecovery => Text(
-                Code::ERRCODE_LOCK_NOT_AVAILABLE,
-                "lease is being tracked or fenced by another open transaction".into(),
-                None,
-                Some("Roll this transaction back, and repeat it with a new lease."),
-            ),
-            ClaimsError::NotAService { server } => Text(
-                Code::ERRCODE_UNDEFINED_OBJECT,
-                "service is not a foreign server of dblink_fdw or postgres_fdw".into(),
-                Some(format!("There is no such server \"{}\".", claims_model::problem::shortened(&server))),
-                Some(
-                    "Create it with CREATE SERVER ... FOREIGN DATA WRAPPER dblink_fdw, and a user mapping for the owner of claims; connection strings are not taken.",
-                ),
-            ),
-            ClaimsError::ServerOfOther { server, owner } => Text(
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                "permission denied: service is not an administrator's foreign server".into(),
-                Some(format!("Server \"{server}\" belongs to role \"{owner}\".")),
-                Some("Have an administrator own the server that leads to the shared database."),
-            ),
-            ClaimsError::NoDblink => Text(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "extension \"dblink\" is not installed in this database".into(),
-                Some("The service is called through it.".into()),
-                Some("Have an administrator run CREATE EXTENSION dblink."),
-            ),
-            ClaimsError::ServiceUnreachable { server, detail } => Text(
-                Code::ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
-                format!("claims service \"{server}\" cannot be reached"),
-                Some(detail),
-                Some("Nothing was changed here. Repeat the call when the service is back."),
-            ),
-            ClaimsError::ServiceSilent { server, timeout } => Text(
-                Code::ERRCODE_QUERY_CANCELED,
-                format!("claims service \"{server}\" did not answer in time"),
-                Some(format!("It was given {} ms.", timeout.as_millis())),
-                Some("Repeat the transaction."),
-            ),
-            other => other.lease(),
-        }
-    }
-
-    fn privilege(self) -> Text {
-        match self {
-            ClaimsError::UnknownCell { cell_id } => Text(
-                Code::ERRCODE_NO_DATA_FOUND,
-                format!("cell {cell_id} is not registered"),
-                None,
-                Some("Register it with claims.register_cell()."),
-            ),
-            ClaimsError::NotTheCell { cell_id, caller } => Text(
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                format!("permission denied for cell {cell_id}"),
-                Some(format!("Role \"{caller}\" does not have the privileges of that cell's role.")),
-                Some("Call as the cell's role, or have an administrator run claims.register_cell() for this role."),
-            ),
-            ClaimsError::NotAdmin { caller } => Text(
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                "permission denied: only administrators of claims may do this".into(),
-                Some(format!("Role \"{caller}\" does not have the privileges of the extension's owner.")),
-                Some("Ask an administrator, or name one cell."),
-            ),
-            ClaimsError::NotTheOwner { caller } => Text(
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                "permission denied: only the table's owner and administrators of claims may do this".into(),
-                Some(format!("Role \"{caller}\" does not have the privileges of the table's owner.")),
-                Some("Ask the table's owner, or an administrator."),
-            ),
-            other => other.lease(),
-        }
-    }
-
-    fn shorter_hold(self) -> Text {
-        match self {
-            ClaimsError::NotHeld { kind, key, token } => Text(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("{kind} \"{}\" is not held with token {token}", shortened(&key)),
-                Some("The claim has expired, was released or was taken over, or was never made.".into()),
-                Some("Roll back what was done under it, and acquire the key again."),
-            ),
-            ClaimsError::StaleHold => stale("an expiring claim".into(), "The claim"),
-            ClaimsError::CreateExists { queue, entity } => Text(
-                Code::ERRCODE_UNIQUE_VIOLATION,
-                format!("entity \"{}\" has a create request already", shortened(&entity)),
-                Some(format!("Queue \"{queue}\" keeps at most one create request of an entity.")),
-                Some("Send an update, or put a failed create back with claims.retry_requests()."),
-            ),
-            ClaimsError::NothingInHand { process } => Text(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("process {process} has no request in hand"),
-                Some(
-                    "It took none, settled them, took them in a transaction that has ended, or its hold was taken over."
-                        .into(),
-                ),
-                Some(TAKE_AGAIN),
-            ),
-            ClaimsError::HoldBusy => Text(
-                Code::ERRCODE_LOCK_NOT_AVAILABLE,
-                "requests of the process are being extended or settled by another open transaction".into(),
-                None,
-                Some("Repeat the call when that transaction has ended."),
-            ),
-            ClaimsError::HoldExpired { process, expired, lost } => Text(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the hold of process {process} has expired"),
-                Some(match lost {
-                    0 => format!("Of the requests that it held, {expired} count as new again."),
-                    lost => format!(
-                        "Of the requests that it held, {expired} count as new again, and {lost} were taken over."
-                    ),
-                }),
-                Some(TAKE_AGAIN),
-            ),
-            other => other.lease(),
-        }
-    }
-
-    fn lease(self) -> Text {
-        const NEXT: &str = "Begin a new lease under a new uuid.";
-        match self {
+            ClaimsError::Cell(error) => error.text(),
             ClaimsError::TableLocked => Text(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 "another transaction has locked a table of claims".into(),
                 None,
                 Some("Repeat the call when that transaction has ended."),
-            ),
-            ClaimsError::Restricted => Text(
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                "permission denied within a security-restricted operation".into(),
-                Some(
-                    "Index expressions, materialized views and the like run for whoever causes them, who did not write them."
-                        .into(),
-                ),
-                Some("Call the function directly."),
             ),
             ClaimsError::LeaseBusy => Text(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
@@ -364,12 +182,9 @@ impl ClaimsError {
             ),
             ClaimsError::StaleLease { lease } => stale(format!("lease {lease}"), "The lease"),
             ClaimsError::StaleClaim => stale("a claim".into(), "A claim of the batch"),
-            other => Text(Code::ERRCODE_DATA_CORRUPTED, format!("unexpected state: {other:?}"), None, None),
         }
     }
 }
-
-const TAKE_AGAIN: &str = "Roll back what was done for the requests, and take requests again.";
 
 fn stale(what: String, subject: &str) -> Text {
     Text(

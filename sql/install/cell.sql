@@ -3,7 +3,8 @@
 CREATE TABLE claims.cells_outstanding_leases (
     uuid       uuid        PRIMARY KEY,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    cell_id    bigint
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000);
 -- vacuum_truncate: truncating takes an ACCESS EXCLUSIVE lock, for which no save should wait.
@@ -11,6 +12,7 @@ COMMENT ON TABLE claims.cells_outstanding_leases IS 'The leases whose local tran
 COMMENT ON COLUMN claims.cells_outstanding_leases.uuid IS 'The lease. Tracking and fencing a lease both pass through this key, so that one always meets the other.';
 COMMENT ON COLUMN claims.cells_outstanding_leases.created_at IS 'When it was tracked (clock time).';
 COMMENT ON COLUMN claims.cells_outstanding_leases.updated_at IS 'When the row last changed (clock time).';
+COMMENT ON COLUMN claims.cells_outstanding_leases.cell_id IS 'The cell that tracked it, as far as the call or the caller''s role said which one; only that cell and administrators can forget the lease. NULL: any can.';
 
 CREATE TABLE claims.lease_fences (
     lease_uuid uuid        PRIMARY KEY,
@@ -31,7 +33,7 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
 COMMENT ON FUNCTION claims.track_lease(uuid) IS
     'In a cell: says, as part of the local transaction, that the lease is to be committed when that transaction commits. To be called after begin_update at the service and before the local COMMIT. 55000 where recovery has given the lease up; 55P03 where another open transaction is tracking or fencing it. Tracking a lease twice is tracking it once. The commit waits for the disk whatever synchronous_commit says. Locks the lease''s key; waits claims.wait_timeout, 5 ms at least.';
 COMMENT ON FUNCTION claims.forget_leases(uuid[]) IS
-    'In a cell: drops tracked leases, after the service has confirmed how they ended, and returns how many. Locks their rows, passing over those that another session is forgetting.';
+    'In a cell: drops tracked leases, after the service has confirmed how they ended, and returns how many. Leaves alone those that another cell of this database has tracked. Locks their rows, passing over those that another session is forgetting.';
 COMMENT ON FUNCTION claims.judge_leases(jsonb, interval) IS
     'In a cell: what is to become of leases that are outstanding at the service, an array of {"lease_uuid", "created_at", "cell_xid"} as list_leases returns them: commit (tracked here), rollback (it can never be tracked any more) or wait. A lease older than stale_after is fenced, and rolled back by a later call that finds the fence committed; where cell_xid is known, the end of that transaction decides and not the age. Locks the keys of the leases that it fences, in uuid order; waits claims.wait_timeout at most.';
 COMMENT ON FUNCTION claims.purge_fences() IS

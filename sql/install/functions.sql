@@ -65,7 +65,7 @@ ALTER TABLE claims.claimed_attributes ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.automatic_service ENABLE ALWAYS TRIGGER announce_change;
 
 -- The very last: they answer to what follows them, and pgrx orders files only as far as it is told.
-CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'ALTER TABLE')
+CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'CREATE SCHEMA', 'ALTER TABLE')
     EXECUTE FUNCTION claims.complete_triggers();
 CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables();
 COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';

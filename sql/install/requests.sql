@@ -136,10 +136,10 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = CASE WHEN queue = '' THEN '22023' ELSE '22001' END, MESSAGE = 'queue has a wrong length',
             DETAIL = 'A queue''s name has 1 to 63 characters.', HINT = 'Choose another name.';
     END IF;
-    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = table_name AND c.relkind IN ('r', 'p')
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = table_name AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
                       AND c.relnamespace <> 'claims'::regnamespace) THEN
         RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" cannot be captured', table_name),
-            DETAIL = 'It is no table, or one of the tables of claims itself.',
+            DETAIL = 'It is no table, or a temporary one, or one of the tables of claims itself.',
             HINT = 'Name a table or a partitioned table.';
     END IF;
     IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = entity_column

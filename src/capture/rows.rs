@@ -30,6 +30,9 @@ fn capture(connection: &Connection, change: &RowChange) -> Result<(), ClaimsErro
             Unusable::NoFixedText { table, attribute, type_name } => {
                 CaptureError::NoFixedText { table, attribute, type_name }
             }
+            Unusable::ConditionLost { table, error } => {
+                CaptureError::ConditionLost { table, code: error.code(), message: error.message().to_owned() }
+            }
         })?;
     if let (Some(old), Some(new), Some(columns)) = (old, new, &captured.columns)
         && columns.iter().all(|column| old.has_same(new, *column))

@@ -71,15 +71,19 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
         let started = Instant::now();
         let left = || timeout().saturating_sub(started.elapsed());
         let begin = |timeout| service.call(&statement, "lease uuid", timeout, |_| ());
-        if let Some(conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? {
-            if !own_leases::settle(connection, service, cell_id, left())? {
-                conflict.rethrow();
+        let Some(mut conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? else { return Ok(()) };
+        if own_leases::settle_committed(connection, service, cell_id, left())? {
+            match own_leases::in_the_way(cell_id, || begin(left()))? {
+                None => return Ok(()),
+                Some(again) => conflict = again,
             }
-            begin(left())?;
         }
-        Ok(())
+        if !own_leases::settle_ended(connection, service, cell_id, &conflict, left())? {
+            conflict.rethrow();
+        }
+        begin(left()).map(|_| ())
     })?;
-    track::track(connection, lease)?;
+    track::track(connection, lease, Some(cell_id))?;
     log::mark_sent();
     Ok(Some(lease))
 }
@@ -125,7 +129,7 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
             true => commit(service, cell_id, lease),
             false => was_committed(service, cell_id, lease),
         })?;
-        cell::forget(connection, &[lease]);
+        cell::forget(connection, &[lease], Some(&[cell_id]));
         Ok::<_, ClaimsError>(by_this_call)
     })
     .map_err(ErrorReport::from)

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::judge::{Candidate, judge};
 use super::service::{self, Service, literal, uuid_array};
 use crate::access;
-use crate::error::{self, ClaimsError};
+use crate::error::{self, CellError, ClaimsError};
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
@@ -107,10 +107,10 @@ pub fn interval(interval: Interval) -> String {
 /// To recovery a service that does not answer is one that cannot be reached.
 pub fn unreachable(error: ClaimsError) -> ClaimsError {
     match error {
-        ClaimsError::ServiceSilent { server, timeout } => ClaimsError::ServiceUnreachable {
-            server,
-            detail: format!("It did not answer for {} seconds.", timeout.as_secs()),
-        },
+        ClaimsError::Cell(CellError::ServiceSilent { server, timeout }) => {
+            let detail = format!("It did not answer for {} seconds.", timeout.as_secs());
+            CellError::ServiceUnreachable { server, detail }.into()
+        }
         other => other,
     }
 }
@@ -203,7 +203,7 @@ impl Pass<'_> {
             open.remove(&lease);
         }
         // Only now, when the service has confirmed it.
-        cell::forget(self.connection, &committed);
+        cell::forget(self.connection, &committed, Some(&[self.cell_id]));
         Ok(())
     }
 
@@ -268,14 +268,14 @@ impl Pass<'_> {
     fn find_orphans(&self, service: &Service, tally: &mut Tally, open: &HashSet<Uuid>) -> Result<(), ClaimsError> {
         let mut after = Uuid::nil();
         loop {
-            let tracked = cell::tracked_after(self.connection, after, self.page);
+            let tracked = cell::tracked_after(self.connection, self.cell_id, after, self.page);
             let closed: Vec<_> = tracked.iter().copied().filter(|lease| !open.contains(lease)).collect();
             let outcomes = self.outcomes(service, &closed)?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
                 wanted.map(|(lease, _)| *lease).collect()
             };
-            cell::forget(self.connection, &of(&[Some("committed")]));
+            cell::forget(self.connection, &of(&[Some("committed")]), Some(&[self.cell_id]));
             tally.orphans.extend(of(&[Some("rolled_back"), None]));
             match tracked.last() {
                 Some(last) if tracked.len() as i64 == self.page => after = *last,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use crate::error::ClaimsError;
+use crate::error::{CellError, ClaimsError};
 use crate::pg::roles;
 use crate::pg::spi::{Connection, Row, Rows};
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
@@ -58,7 +58,7 @@ pub fn with_service<T>(
     body: impl FnOnce(&Service) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
     must_be_one(connection, server)?;
-    let schema = servers::dblink_schema(connection).ok_or(ClaimsError::NoDblink)?;
+    let schema = servers::dblink_schema(connection).ok_or(CellError::NoDblink)?;
     let name = format!("claims {}", Uuid::now_v7());
     let service = Service { connection, schema, server, name, link: Cell::new(Link::Closed) };
     let result = attempt(|| body(&service));
@@ -67,7 +67,7 @@ pub fn with_service<T>(
         Stopped::ByBody(error) => error,
         Stopped::ByError(caught) if is_unreachable(&caught) => {
             let detail = caught.detail().filter(|detail| !detail.is_empty()).unwrap_or(caught.message()).to_owned();
-            ClaimsError::ServiceUnreachable { server: server.to_owned(), detail }
+            CellError::ServiceUnreachable { server: server.to_owned(), detail }.into()
         }
         Stopped::ByError(caught) => caught.rethrow(),
     })
@@ -84,10 +84,10 @@ pub fn must_be_one(connection: &Connection, server: &str) -> Result<(), ClaimsEr
             if is_trusted {
                 Ok(())
             } else {
-                Err(ClaimsError::ServerOfOther { server: server.to_owned(), owner: owner() })
+                Err(CellError::ServerOfOther { server: server.to_owned(), owner: owner() }.into())
             }
         }
-        _ => Err(ClaimsError::NotAService { server: server.to_owned() }),
+        _ => Err(CellError::NotAService { server: server.to_owned() }.into()),
     }
 }
 
@@ -158,10 +158,11 @@ impl Service<'_> {
         let sent = self.connection.run_text(&text, [self.name.as_str().into(), statement.into()]);
         match sent.first(|row| row.get::<i32>(1)).flatten() {
             Some(1) => Ok(()),
-            _ => Err(ClaimsError::ServiceUnreachable {
+            _ => Err(CellError::ServiceUnreachable {
                 server: self.server.to_owned(),
                 detail: "The connection was lost.".into(),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -177,7 +178,7 @@ impl Service<'_> {
             drop(busy);
             let waited = started.elapsed();
             if waited >= timeout {
-                return Err(ClaimsError::ServiceSilent { server: self.server.to_owned(), timeout });
+                return Err(CellError::ServiceSilent { server: self.server.to_owned(), timeout }.into());
             }
             pause((waited / PAUSES_TO_DOUBLE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
         }

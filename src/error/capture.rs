@@ -17,6 +17,8 @@ pub enum CaptureError {
     NoAttribute { table: String, attribute: String },
     /// A claimed column has got a type whose values look as the session's settings say.
     NoFixedText { table: String, attribute: String, type_name: String },
+    /// A condition names what has gone since.
+    ConditionLost { table: String, code: Code, message: String },
     /// The column by which a table's changes are recorded as requests has gone since.
     NoEntity { table: String, column: String, queue: String },
     /// The transaction has changed more than is kept.
@@ -65,6 +67,12 @@ impl CaptureError {
                 format!("type {type_name} of column \"{attribute}\" of table \"{table}\" cannot be claimed"),
                 Some("It was changed after the column was claimed. How its values look as text depends on settings of the session.".into()),
                 Some("Change it back, or end its capture with claims.unclaim_attribute()."),
+            ),
+            CaptureError::ConditionLost { table, code, message } => Text(
+                code,
+                format!("condition of a claimed column of table \"{table}\" cannot be evaluated any more"),
+                Some(format!("It names what was renamed or dropped after the column was claimed: {message}.")),
+                Some("Call claims.claim_attribute() again with a condition that fits the table."),
             ),
             CaptureError::NoEntity { table, column, queue } => Text(
                 Code::ERRCODE_UNDEFINED_COLUMN,

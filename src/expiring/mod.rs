@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use crate::access;
 use crate::arguments::{self, CLAIMANT_CHARS, KEY_CHARS, NAME_CHARS};
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::without_waiting;
@@ -148,7 +148,7 @@ fn assert_held(kind: Option<String>, key: Option<String>, token: Option<i64>) ->
 /// ends.
 pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) -> Result<(), ClaimsError> {
     let now = Moment::now();
-    let not_held = || Err(ClaimsError::NotHeld { kind: kind.to_owned(), key: key.to_owned(), token });
+    let not_held = || Err(HoldError::NotHeld { kind: kind.to_owned(), key: key.to_owned(), token }.into());
     // An old snapshot shows neither a release nor a renewal: first ask what is committed now.
     let is_stale = xact::keeps_one_snapshot();
     if is_stale && !expiring::is_held(connection, kind, key, token, now) {
@@ -156,7 +156,7 @@ pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) 
     } else if without_waiting(|| expiring::lock_held(connection, kind, key, token, now)) == Some(true) {
         Ok(())
     } else if is_stale {
-        Err(ClaimsError::StaleHold)
+        Err(HoldError::StaleHold.into())
     } else {
         not_held()
     }

@@ -9,6 +9,7 @@ pub mod cursor;
 mod event_trigger;
 pub mod expression;
 pub mod in_flight;
+pub mod index;
 pub mod jsonb;
 pub mod lock;
 pub mod owner;

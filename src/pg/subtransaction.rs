@@ -44,6 +44,19 @@ impl Caught {
         }
     }
 
+    /// A statement names a table, a column, a function, an operator or a type that is not there.
+    pub fn names_what_is_not_there(&self) -> bool {
+        use PgSqlErrorCode as Code;
+        let codes = [
+            Code::ERRCODE_UNDEFINED_COLUMN,
+            Code::ERRCODE_UNDEFINED_FUNCTION,
+            Code::ERRCODE_UNDEFINED_TABLE,
+            Code::ERRCODE_UNDEFINED_OBJECT,
+            Code::ERRCODE_INVALID_SCHEMA_NAME,
+        ];
+        self.is_of_postgres() && codes.contains(&self.code())
+    }
+
     /// Raised by Postgres, not by a fault of this extension.
     pub fn is_of_postgres(&self) -> bool {
         matches!(*self.0, CaughtError::PostgresError(_))

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use super::hints;
 use crate::access;
 use crate::arguments::{self, KEY_CHARS, NAME_CHARS};
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{self, Connection, View};
@@ -54,7 +54,7 @@ pub fn record(
         Some(_) if is_create => None,
         _ => requests::enqueue(connection, &queue, &entity, &request_type, payload, blocked),
     };
-    let id = id.ok_or(ClaimsError::CreateExists { queue: queue.clone(), entity })?;
+    let id = id.ok_or(HoldError::CreateExists { queue: queue.clone(), entity })?;
     announce(connection, &queue);
     Ok(id)
 }

@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 use super::{enqueue, hands, hints, unblock};
 use crate::access;
 use crate::arguments;
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
@@ -38,7 +38,7 @@ pub fn settle_requests(
             unexpired_holds(connection, process, now)?;
         }
         if in_hand.is_empty() {
-            return Err(ClaimsError::NothingInHand { process: from_pg_uuid(process) });
+            return Err(HoldError::NothingInHand { process: from_pg_uuid(process) }.into());
         }
         // Before the creates are settled: after that, who records an update would have to wait for this transaction.
         let closed = match error {
@@ -59,7 +59,7 @@ const PATIENCE: i64 = 1000;
 
 fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
     let _waits = LockWaits::limit(PATIENCE);
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::HoldBusy, || Ok(body()))
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || HoldError::HoldBusy.into(), || Ok(body()))
 }
 
 /// How many holds a process has beyond a transaction. One that has expired, or was taken over since, spoils them all: its
@@ -69,7 +69,9 @@ fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Res
     match requests::holds(connection, process, now) {
         Holds { held: 0, expired: 0, .. } => Ok(0),
         Holds { held, expired: 0, lost: 0 } => Ok(held),
-        Holds { expired, lost, .. } => Err(ClaimsError::HoldExpired { process: from_pg_uuid(process), expired, lost }),
+        Holds { expired, lost, .. } => {
+            Err(HoldError::HoldExpired { process: from_pg_uuid(process), expired, lost }.into())
+        }
     }
 }
 
@@ -94,7 +96,7 @@ pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -
     let process = access::given(process_id, "process_id")?;
     let until = arguments::deadline(hold_for, "hold_for", now)?;
     Ok(spi::connect(|connection| match unexpired_holds(connection, process, now)? {
-        0 => Err(ClaimsError::NothingInHand { process: from_pg_uuid(process) }),
+        0 => Err(ClaimsError::from(HoldError::NothingInHand { process: from_pg_uuid(process) })),
         _ => {
             let extended = unless_busy(|| requests::extend(connection, process, now, until) as i64)?;
             // What expired before it could be locked may be somebody else's by now.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
@@ -13,6 +14,7 @@ use crate::pg::cache::{self, Freshness};
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::subtransaction::{Caught, Stopped, attempt};
 use crate::statement;
 
 statement! {
@@ -35,8 +37,9 @@ statement! {
     ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
     /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
     REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
-    /// The newest tracked leases, at most $1.
-    NEWEST_TRACKED(INT8OID) = "SELECT uuid FROM claims.cells_outstanding_leases ORDER BY uuid DESC LIMIT $1";
+    /// The newest tracked leases of cell $2, at most $1, and those whose cell is not known.
+    NEWEST_TRACKED(INT8OID, INT8OID) =
+        "SELECT uuid FROM claims.cells_outstanding_leases WHERE cell_id IS NULL OR cell_id = $2 ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
 }
 
@@ -65,6 +68,8 @@ pub enum Unusable {
     Missing { table: String, attribute: String },
     /// It has got a type whose values look as the session's settings say.
     NoFixedText { table: String, attribute: String, type_name: String },
+    /// A condition names a column, a table or something else that has gone.
+    ConditionLost { table: String, error: Caught },
 }
 
 thread_local! {
@@ -91,8 +96,16 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     let columns = rows.map(|row| Column::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
     // Parsing evaluates literals: it is the owner's code as much as what is run later.
-    let statement =
-        statement_text(&columns).map(|text| restricted_as(owner, || Prepared::new(connection, text, &[row_type])));
+    let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
+    let statement = match statement_text(&columns).map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
+        None => None,
+        Some(Ok(prepared)) => Some(prepared),
+        Some(Err(Stopped::ByBody(never))) => match never {},
+        Some(Err(Stopped::ByError(error))) if error.names_what_is_not_there() => {
+            return Err(Unusable::ConditionLost { table: rows.first(|row| row.must(4)).unwrap_or_default(), error });
+        }
+        Some(Err(Stopped::ByError(error))) => error.rethrow(),
+    };
     let captured = Rc::new(Captured {
         owner,
         columns: columns
@@ -193,7 +206,8 @@ pub fn dequeue(connection: &Connection, place: Value) {
     connection.run(&DEQUEUE, View::Statement, [place]);
 }
 
-/// The leases that were tracked last, as of right now.
-pub fn newest_tracked(connection: &Connection, limit: i64) -> Vec<Uuid> {
-    connection.run(&NEWEST_TRACKED, View::Latest, [limit.into()]).map(|row| from_pg_uuid(row.must(1)))
+/// The leases that a cell has tracked last, as of right now.
+pub fn newest_tracked(connection: &Connection, cell_id: i64, limit: i64) -> Vec<Uuid> {
+    let values = [limit.into(), cell_id.into()];
+    connection.run(&NEWEST_TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
 }

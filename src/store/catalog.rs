@@ -10,7 +10,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::pg::cache;
-use crate::pg::spi::{Connection, Statement, View};
+use crate::pg::spi::{self, Connection, Statement, View};
 use crate::statement;
 
 statement! {
@@ -42,9 +42,17 @@ thread_local! {
 /// The catalog as of now: what is committed, and what this transaction changed itself. Never older than the last
 /// change that this session was told of, whatever the transaction's own snapshot.
 pub fn current(connection: &Connection) -> Rc<Catalog> {
+    cached().unwrap_or_else(|| load(connection))
+}
+
+/// The same, for calls that have no use for SPI themselves.
+pub fn current_without_spi() -> Rc<Catalog> {
+    cached().unwrap_or_else(|| spi::connect(load))
+}
+
+fn cached() -> Option<Rc<Catalog>> {
     let version = cache::version();
-    let cached = CACHED.with_borrow(|cached| cached.as_ref().filter(|(of, _)| *of == version).map(|(_, c)| c.clone()));
-    cached.unwrap_or_else(|| load(connection))
+    CACHED.with_borrow(|cached| cached.as_ref().filter(|(of, _)| *of == version).map(|(_, c)| c.clone()))
 }
 
 fn load(connection: &Connection) -> Rc<Catalog> {

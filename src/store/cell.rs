@@ -11,8 +11,9 @@ use crate::pg::xid8::Xid8;
 use crate::statement;
 
 statement! {
-    /// Tracks lease $1. Waits for whoever is tracking or fencing the same lease, up to `lock_timeout`.
-    TRACK(UUIDOID) = "INSERT INTO claims.cells_outstanding_leases (uuid) VALUES ($1) ON CONFLICT DO NOTHING";
+    /// Tracks lease $1 for cell $2, if it is known. Waits for whoever is tracking or fencing the same lease, up to `lock_timeout`.
+    TRACK(UUIDOID, INT8OID) =
+        "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     /// Fences among $1, and who wrote them.
     FENCES(UUIDARRAYOID) =
         "SELECT lease_uuid, xmin::text::bigint FROM claims.lease_fences WHERE lease_uuid = ANY ($1)";
@@ -29,14 +30,17 @@ statement! {
     FENCE(UUIDARRAYOID) =
         "WITH freed AS (DELETE FROM claims.cells_outstanding_leases WHERE uuid = ANY ($1))
          INSERT INTO claims.lease_fences (lease_uuid) SELECT u FROM unnest($1) AS u ORDER BY u ON CONFLICT DO NOTHING";
-    /// Forgets tracked leases, passing over those that another session is forgetting right now.
-    FORGET(UUIDARRAYOID) =
-        "WITH free AS MATERIALIZED (SELECT uuid FROM claims.cells_outstanding_leases WHERE uuid = ANY ($1)
+    /// Forgets tracked leases, unless they are known to be of other cells than $2 (NULL: of any), passing over those that
+    /// another session is forgetting right now.
+    FORGET(UUIDARRAYOID, INT8ARRAYOID) =
+        "WITH free AS MATERIALIZED (SELECT uuid FROM claims.cells_outstanding_leases
+                                     WHERE uuid = ANY ($1) AND ($2 IS NULL OR cell_id IS NULL OR cell_id = ANY ($2))
                                      ORDER BY uuid FOR UPDATE SKIP LOCKED)
          DELETE FROM claims.cells_outstanding_leases t USING free WHERE t.uuid = free.uuid";
-    /// A page of tracked leases behind $1.
-    TRACKED(UUIDOID, INT8OID) =
-        "SELECT uuid FROM claims.cells_outstanding_leases WHERE uuid > $1 ORDER BY uuid LIMIT $2";
+    /// A page of the tracked leases of cell $3 behind $1, and of those whose cell is not known.
+    TRACKED(UUIDOID, INT8OID, INT8OID) =
+        "SELECT uuid FROM claims.cells_outstanding_leases
+          WHERE uuid > $1 AND (cell_id IS NULL OR cell_id = $3) ORDER BY uuid LIMIT $2";
     /// What judge_leases was given, in its order: lease, whether its age is known, whether it is older than $2, its
     /// transaction.
     GIVEN(JSONBOID, INTERVALOID) =
@@ -71,8 +75,8 @@ fn xmin(printed: i64) -> u32 {
 }
 
 /// Tracks a lease; one that is tracked already stays so.
-pub fn track(connection: &Connection, lease: Uuid) {
-    connection.run(&TRACK, View::Statement, [pg_uuid(lease).into()]);
+pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) {
+    connection.run(&TRACK, View::Statement, [pg_uuid(lease).into(), cell_id.into()]);
 }
 
 /// A fence.
@@ -123,14 +127,16 @@ pub fn fence(connection: &Connection, leases: &[Uuid]) -> Vec<Uuid> {
     taken
 }
 
-/// Forgets tracked leases; returns how many.
-pub fn forget(connection: &Connection, leases: &[Uuid]) -> usize {
-    connection.run(&FORGET, View::Statement, [pg_uuids(leases.iter().copied())]).count()
+/// Forgets tracked leases of some cells (`None`: of any); returns how many.
+pub fn forget(connection: &Connection, leases: &[Uuid], cells: Option<&[i64]>) -> usize {
+    let values = [pg_uuids(leases.iter().copied()), cells.map(<[i64]>::to_vec).into()];
+    connection.run(&FORGET, View::Statement, values).count()
 }
 
-/// A page of what is tracked right now, in uuid order.
-pub fn tracked_after(connection: &Connection, after: Uuid, limit: i64) -> Vec<Uuid> {
-    connection.run(&TRACKED, View::Latest, [pg_uuid(after).into(), limit.into()]).map(|row| from_pg_uuid(row.must(1)))
+/// A page of what a cell has tracked, as of right now, in uuid order.
+pub fn tracked_after(connection: &Connection, cell_id: i64, after: Uuid, limit: i64) -> Vec<Uuid> {
+    let values = [pg_uuid(after).into(), limit.into(), cell_id.into()];
+    connection.run(&TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
 }
 
 /// An element of judge_leases' argument.

@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
-use crate::pg::in_flight::{self, KeyPart};
+use crate::pg::in_flight;
+use crate::pg::index::KeyPart;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::statement;
 

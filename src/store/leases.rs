@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use super::claims::{key_array, keys_by_type};
 use crate::pg::clock::Moment;
-use crate::pg::in_flight::{self, KeyPart};
+use crate::pg::in_flight;
+use crate::pg::index::KeyPart;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::xid8::Xid8;

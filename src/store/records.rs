@@ -11,6 +11,7 @@ use pgrx::Uuid as PgUuid;
 use super::claims::{key_array, keys_by_type};
 use super::leases::pg_uuid;
 use crate::pg::clock::Moment;
+use crate::pg::index::{self, KeyPart};
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::xid8::Xid8;
 use crate::statement;
@@ -23,10 +24,6 @@ macro_rules! columns {
 }
 
 statement! {
-    /// One claim by its bucket.
-    RECORD(INT4OID, TEXTOID) = concat!(
-        "SELECT ", columns!(), " FROM claims.claims c
-          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = $2");
     /// Claims of one bucket type by their keys.
     RECORDS(INT4OID, TEXTARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
@@ -98,9 +95,25 @@ fn record(row: Row) -> Record {
     }
 }
 
-/// The claim on a bucket.
-pub fn by_bucket(connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<Record> {
-    connection.run(&RECORD, View::Caller, [bucket_type.into(), (&*bucket_key(bucket_value)).into()]).map(record)
+/// The claim on a bucket as the calling query sees it. The columns are those of the table, in its order.
+pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
+    let key = bucket_key(bucket_value);
+    index::find(c"claims_bucket", &[KeyPart::Text(&key), KeyPart::Int4(bucket_type)], |row| {
+        Some(Record {
+            uuid: row.get(1)?,
+            bucket_type: row.get(2)?,
+            bucket_value: row.get(3)?,
+            subject_type: row.get(4)?,
+            subject_id: row.get(5)?,
+            source_type: row.get(6)?,
+            source_id: row.get(7)?,
+            cell_id: row.get(8)?,
+            lease_uuid: row.get(9),
+            status: row.get(10)?,
+            created_at: row.get(11)?,
+            updated_at: row.get(12)?,
+        })
+    })?
 }
 
 /// The claims on buckets, in the order of the buckets.

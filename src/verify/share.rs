@@ -25,7 +25,7 @@ use crate::access;
 use crate::arguments::{self, CLAIMANT_CHARS};
 use crate::cell::reconcile::unreachable;
 use crate::cell::service;
-use crate::error::{self, ClaimsError, VerificationError};
+use crate::error::{self, ClaimsError, HoldError, VerificationError};
 use crate::expiring::require_held;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{self, Connection};
@@ -198,7 +198,7 @@ impl Share {
             let ended = match walk.run(&mut Some(hand.range.clone())) {
                 Ok(true) => Ended::Done,
                 Ok(false) => Ended::OutOfTime,
-                Err(ClaimsError::NotHeld { .. }) => Ended::Lost,
+                Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => Ended::Lost,
                 Err(error) => return Err(error),
             };
             Ok((walk.tally, walk.position, ended))
@@ -218,7 +218,7 @@ impl Share {
             return Ok(Ended::Lost);
         }
         match require_held(connection, &self.kind, &hand.key, hand.token) {
-            Err(ClaimsError::NotHeld { .. }) => return Ok(Ended::Lost),
+            Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => return Ok(Ended::Lost),
             other => other?,
         }
         let (pass, was) = (self.pass.uuid, hand.range.above.as_deref());

@@ -90,7 +90,17 @@ sleep 1.2
 expect 'service silent: it did it after all' "$(claimed 1 | tr ' ' '\n' | grep silent)" 'silent*'
 at shared 'DROP TRIGGER slow ON claims.claim_leases'
 expect 'service silent: rolled back at once' "$(reconcile 1)" '1|0|1|0|0'
-agree 'service'
+
+# A transaction that asked the service and was rolled back then: the application tries again, before recovery has come by.
+as_app 1 "BEGIN; $(add again) SELECT claims.begin_pending(1, 'service'); ROLLBACK" >/dev/null
+expect 'rolled back: still leased' "$(claimed 1 | tr ' ' '\n' | grep again) $(state_as_app 2 "$(add again)")" 'again* 55P03'
+expect 'rolled back: tried again at once' "$(state_as_app 1 "$(add again)") $(at shared 'SELECT count(*) FROM claims.claim_leases') $(reconcile 1)" '00000 1 1|1|0|0|0'
+open app cell1
+tell app "BEGIN; SAVEPOINT s; $(add open) SELECT claims.begin_pending(1, 'service'); ROLLBACK TO s; SAVEPOINT t;" >/dev/null
+expect 'still open: its lease stays in the way' "$(tell app "$(add open) SELECT claims.begin_pending(1, 'service');")" 'ERROR:  55P03'
+tell app 'ROLLBACK;' >/dev/null; close app
+expect 'ended: out of the way' "$(state_as_app 1 "$(add open)") $(reconcile 1)" '00000 1|1|0|0|0'
+agree 'tried again'
 
 # What capture leaves to verification: rows that swap their names. Their claims stay, with the subjects of before.
 in_order="SELECT concat_ws(' ', missing, different, extra, corrected) FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', recent => '0'"

@@ -31,6 +31,17 @@ BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
 RESET search_path;
 SELECT condition FROM claims.claimed_attributes;
 DROP FUNCTION t.wanted(text);
+-- what it names goes: an error that says so, until the condition fits again
+ALTER TABLE app.users RENAME kind TO sort;
+SELECT t.call('DELETE FROM app.users RETURNING 1');
+ALTER TABLE app.users RENAME sort TO kind;
+BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
+SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => 'users IS NOT NULL');
+ALTER TABLE app.users RENAME TO people;
+SELECT t.call('DELETE FROM app.people RETURNING 1');
+SELECT claims.claim_attribute('app.people', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => 'app.wanted(kind)');
+ALTER TABLE app.people RENAME TO users;
+BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
 
 -- it runs with the rights of the table's owner, whoever writes, and in a restricted operation
 CREATE ROLE regress_claims_owner; CREATE ROLE regress_claims_writer;

@@ -29,12 +29,14 @@ CREATE TABLE app.asia PARTITION OF app.parts FOR VALUES IN ('asia');
 CREATE TABLE app.africa (name text, id int NOT NULL, region text NOT NULL);
 ALTER TABLE app.parts ATTACH PARTITION app.africa FOR VALUES IN ('africa');
 BEGIN; INSERT INTO app.asia VALUES (5, 'asia', 'as5'); INSERT INTO app.parts VALUES (6, 'africa', 'af6'); INSERT INTO app.africa VALUES ('af7', 7, 'africa'); SELECT * FROM t.pending(); ROLLBACK;
+CREATE SCHEMA regress_claims_late CREATE TABLE europe PARTITION OF app.parts FOR VALUES IN ('europe');
 -- TRUNCATE of the whole and of each part; of those that came later, too
 SELECT t.call('TRUNCATE app.parts');
 SELECT t.call('TRUNCATE app.us');
 SELECT t.call('TRUNCATE app.us2');
 SELECT t.call('TRUNCATE app.asia');
 SELECT t.call('TRUNCATE app.africa');
+SELECT t.call('TRUNCATE regress_claims_late.europe');
 -- a partition that goes takes its rows out of what is captured
 ALTER TABLE app.parts DETACH PARTITION app.eu;
 BEGIN; DELETE FROM app.eu; SELECT count(*) FROM t.pending(); ROLLBACK;
@@ -49,4 +51,4 @@ SELECT t.call($$ALTER TABLE app.parts ATTACH PARTITION app.own FOR VALUES IN ('o
 SELECT claims.unclaim_attribute('app.own', 'name'), claims.unclaim_attribute('app.parts', 'name');
 BEGIN; DELETE FROM app.parts; SELECT count(*) FROM t.pending(); TRUNCATE app.parts; TRUNCATE app.us2, app.asia; ROLLBACK;
 SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'claims%';
-DROP SCHEMA app CASCADE;
+DROP SCHEMA app, regress_claims_late CASCADE;

@@ -100,6 +100,11 @@ SELECT * FROM claims.reconcile(1, 'regress_claims_service');
 SELECT t.tracked();
 SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => 1);
 SELECT claims.forget_leases(ARRAY[t.u(4301), t.u(4302)]);
+-- what another cell of this database has tracked is not this one's orphan
+SET SESSION AUTHORIZATION regress_claims_two; SELECT claims.track_lease(t.u(4303)); RESET SESSION AUTHORIZATION;
+SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT orphaned FROM claims.reconcile(2, 'regress_claims_service');
+SELECT claims.forget_leases(ARRAY[t.u(4303)]);
 
 -- one lease that fails among many: the others are settled
 SELECT t.clean();

@@ -53,6 +53,9 @@ SELECT t.captured();
 SELECT claims.uncapture_requests('t.parts', 'by id');
 TRUNCATE t.parts;
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 't.parts'::regclass;
+-- a temporary table goes with its session, and nobody would say so
+CREATE TEMP TABLE passing (id int);
+SELECT t.call($$SELECT claims.capture_requests('passing', 'q', 'id')$$);
 -- partitions: rows that move, partitions of their own, partitions that come later
 CREATE TABLE t.split (id int, entity text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
 CREATE TABLE t.split_low PARTITION OF t.split FOR VALUES FROM (0) TO (10);

@@ -118,3 +118,10 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
+-- The cell's half: what is tracked and fenced here.
+CREATE FUNCTION t.tracked() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(string_agg(ltrim(right(uuid::text, 12), '0'), ' ' ORDER BY uuid), '-') FROM claims.cells_outstanding_leases $$;
+CREATE FUNCTION t.fences() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(string_agg(ltrim(right(lease_uuid::text, 12), '0'), ' ' ORDER BY lease_uuid), '-') FROM claims.lease_fences $$;
+CREATE FUNCTION t.no_leases() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    DELETE FROM claims.cells_outstanding_leases; DELETE FROM claims.lease_fences $$;

@@ -48,12 +48,13 @@ RESET ROLE;
 SET ROLE regress_claims_worker;
 SELECT t.call('SELECT claims.purge_requests(''q'', ''1 day'')');
 -- capturing: the table's owner and administrators
-CREATE TEMP TABLE mine (id int PRIMARY KEY, entity text);
 RESET ROLE;
+CREATE TABLE t.mine (id int PRIMARY KEY, entity text);
+ALTER TABLE t.mine OWNER TO regress_claims_worker;
 CREATE TABLE t.theirs (id int PRIMARY KEY, entity text);
 GRANT ALL ON t.theirs TO regress_claims_worker, regress_claims_nobody;
 SET ROLE regress_claims_worker;
-SELECT t.call('SELECT claims.capture_requests(''mine'', ''q'', ''entity'')');
+SELECT t.call('SELECT claims.capture_requests(''t.mine'', ''q'', ''entity'')');
 SELECT t.call('SELECT claims.capture_requests(''t.theirs'', ''q'', ''entity'')');
 SELECT t.call('SELECT claims.uncapture_requests(''t.theirs'', ''q'')');
 RESET ROLE;
@@ -71,6 +72,6 @@ SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace
 -- granting is safe to repeat; the functions that it gives
 SELECT claims.grant_worker('regress_claims_worker');
 SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND has_function_privilege('regress_claims_worker', p.oid, 'EXECUTE');
-DROP TABLE t.theirs;
+DROP TABLE t.theirs, t.mine;
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;

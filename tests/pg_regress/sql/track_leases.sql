@@ -9,12 +9,6 @@ CREATE FUNCTION t.listed(age interval, VARIADIC numbers int[]) RETURNS jsonb LAN
 CREATE FUNCTION t.verdicts(leases jsonb, stale_after interval DEFAULT '10 minutes') RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(ltrim(right(lease_uuid::text, 12), '0') || ' ' || verdict, ', ' ORDER BY n)
       FROM claims.judge_leases(leases, stale_after) WITH ORDINALITY AS j(lease_uuid, verdict, n) $$;
-CREATE FUNCTION t.tracked() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(string_agg(ltrim(right(uuid::text, 12), '0'), ' ' ORDER BY uuid), '-') FROM claims.cells_outstanding_leases $$;
-CREATE FUNCTION t.fences() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(string_agg(ltrim(right(lease_uuid::text, 12), '0'), ' ' ORDER BY lease_uuid), '-') FROM claims.lease_fences $$;
-CREATE FUNCTION t.no_leases() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    DELETE FROM claims.cells_outstanding_leases; DELETE FROM claims.lease_fences $$;
 SELECT t.no_leases();
 
 -- tables as promised
@@ -204,6 +198,14 @@ SELECT r, count(*) FILTER (WHERE has_function_privilege(r, p.oid, 'EXECUTE')) FR
  WHERE pronamespace = 'claims'::regnamespace AND proname IN ('track_lease', 'forget_leases', 'judge_leases', 'reconcile', 'purge_fences') GROUP BY r;
 SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT * FROM claims.cells_outstanding_leases$$), t.call($$DELETE FROM claims.lease_fences$$);
+-- where several cells share a database, each forgets its own leases; those of administrators are anybody's
+SELECT claims.track_lease(t.u(4073));
+SET SESSION AUTHORIZATION regress_claims_two;
+SELECT claims.track_lease(t.u(4074)), claims.forget_leases(ARRAY[t.u(4073), t.u(4074)]), t.tracked();
+RESET SESSION AUTHORIZATION;
+SELECT claims.track_lease(t.u(4075)), claims.forget_leases(ARRAY[t.u(4073)]), t.tracked();
+SET SESSION AUTHORIZATION regress_claims_two;
+SELECT claims.forget_leases(ARRAY[t.u(4075)]), t.tracked();
 RESET SESSION AUTHORIZATION;
 BEGIN READ ONLY; SELECT t.call($$SELECT claims.track_lease(t.u(4070))$$) ~ '^25006'; ROLLBACK;
 -- the caller's lock_timeout stays

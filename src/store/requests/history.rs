@@ -1,0 +1,58 @@
+//! Statements on requests that are settled, and on what comes after them.
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, View};
+use crate::statement;
+
+statement! {
+    /// Whether the entity has outstanding requests and no failed create in front of them.
+    HAS_MORE(TEXTOID, TEXTOID) =
+        "SELECT EXISTS (SELECT FROM claims.requests r
+                         WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress'))
+            AND coalesce((SELECT c.status <> 'error' FROM claims.requests c
+                           WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'), true)";
+    RETRY(TEXTOID, TEXTOID) = concat!(
+        "WITH failed AS MATERIALIZED (
+             SELECT queue, id FROM claims.requests WHERE queue = $1 AND entity = $2 AND status = 'error'
+              ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE claims.requests r
+            SET status = 'new', process_id = NULL, error = NULL, settled_at = NULL, entered_xid = pg_current_xact_id()
+           FROM failed f WHERE ", is_row!("r.queue", "r.id", "f.queue", "f.id"), " RETURNING r.id");
+    /// From id $4 on, up to $3 requests.
+    PURGE(TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID) = concat!(
+        "WITH old AS MATERIALIZED (
+             SELECT queue, id FROM claims.requests
+              WHERE queue = $1 AND status IN ('complete', 'error') AND settled_at <= $2 AND NOT unblock
+                AND NOT (request_type = 'create' AND status = 'error') AND id > $4
+              ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue", "r.id", "o.queue", "o.id"), " RETURNING r.id");
+    /// Drops words left at $2 or earlier for processes that hold nothing any more.
+    PURGE_WORDS(TEXTOID, TIMESTAMPTZOID) =
+        "WITH old AS MATERIALIZED (
+             SELECT id FROM claims.lost_holds l WHERE l.queue = $1 AND l.lost_at <= $2
+                AND NOT EXISTS (SELECT FROM claims.requests r
+                                 WHERE r.process_id = l.process_id AND r.status = 'in-progress')
+              ORDER BY id FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.lost_holds l USING old WHERE l.id = old.id";
+}
+
+pub fn has_more(connection: &Connection, queue: &str, entity: &str) -> bool {
+    let rows = connection.run(&HAS_MORE, View::Statement, [queue.into(), entity.into()]);
+    rows.first(|row| row.must(1)).unwrap_or(false)
+}
+
+/// Puts failed requests back to new; their ids.
+pub fn retry(connection: &Connection, queue: &str, entity: &str) -> Vec<i64> {
+    connection.run(&RETRY, View::Statement, [queue.into(), entity.into()]).map(|row| row.must(1))
+}
+
+/// Deletes the first requests, `limit` at most, after an id that were settled at `before` or earlier; their ids.
+pub fn purge(connection: &Connection, queue: &str, before: Moment, limit: i64, after: i64) -> Vec<i64> {
+    let values = [queue.into(), before.into(), limit.into(), after.into()];
+    connection.run(&PURGE, View::Statement, values).map(|row| row.must(1))
+}
+
+/// Drops words left at `before` or earlier that nobody can ask for any more.
+pub fn purge_words(connection: &Connection, queue: &str, before: Moment) {
+    connection.run(&PURGE_WORDS, View::Statement, [queue.into(), before.into()]);
+}

@@ -1,0 +1,197 @@
+//! Statements by which requests are found that can be worked on.
+//!
+//! `ready` is what the search goes through: new requests but for updates that wait for their create, by queue and id.
+//! Whatever is found is tested again once everything outstanding of its entity is locked.
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, View};
+use crate::statement;
+
+/// The predicate of the index requests_ready, word by word.
+macro_rules! ready {
+    () => {
+        " r.queue = $1 AND r.status = 'new' AND NOT r.blocked "
+    };
+}
+
+/// The same set, in the words of the index requests_entered and of no other one.
+macro_rules! entered {
+    () => {
+        " r.queue || '' = $1 AND r.settled_at IS NULL AND r.hold_until IS NULL AND NOT r.blocked "
+    };
+}
+
+/// Holds, in the words of the index requests_held_since and of no other one.
+macro_rules! held_since {
+    () => {
+        " r.queue || '' = $1 AND r.hold_until IS NOT NULL "
+    };
+}
+
+statement! {
+    /// Where the search has to begin: the snapshot that says so, the first ready request from id $2 on, and the first
+    /// one below that came in since snapshot $3; then the same of the ends of holds, from $4 on and of those made since; and
+    /// whether there are creates to unblock.
+    HORIZON(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID) = concat!(
+        "SELECT pg_current_snapshot()::text,
+                (SELECT r.id FROM claims.requests r WHERE", ready!(), "AND r.id >= $2 ORDER BY r.id LIMIT 1),
+                (SELECT min(late.id) FROM (
+                     SELECT r.id FROM claims.requests r
+                      WHERE", entered!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
+                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot())
+                     UNION ALL
+                     SELECT late.id FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
+                      CROSS JOIN LATERAL (SELECT r.id FROM claims.requests r
+                                           WHERE", entered!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
+                      WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late
+                  WHERE late.id + 0 < $2),
+                (SELECT r.hold_until FROM claims.requests r
+                  WHERE r.queue = $1 AND r.hold_until >= $4 ORDER BY r.hold_until LIMIT 1),
+                (SELECT min(late.hold_until) FROM (
+                     SELECT r.hold_until FROM claims.requests r
+                      WHERE", held_since!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
+                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot())
+                     UNION ALL
+                     SELECT late.hold_until FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
+                      CROSS JOIN LATERAL (SELECT r.hold_until FROM claims.requests r
+                                           WHERE", held_since!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
+                      WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late),
+                EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
+    /// Entities with expired holds that can be worked on, each with the first of its requests that is one. Updates whose
+    /// create came while they were held wait for it.
+    EXPIRED(TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID) =
+        "SELECT min(r.id), r.entity FROM claims.requests r
+          WHERE r.queue = $1 AND r.hold_until >= $4 AND r.hold_until <= $2 AND r.id > $3
+            AND (r.request_type = 'create'
+                 OR coalesce((SELECT c.status = 'complete' FROM claims.requests c
+                               WHERE c.queue = r.queue AND c.entity = r.entity AND c.request_type = 'create'), true))
+          GROUP BY r.entity ORDER BY min(r.id)";
+    /// The first ready request between ids $2 and $3 whose entity is not in $4 and can be worked on. The tests are scalar
+    /// subqueries, which are never turned into joins: each is one look into an index. A locked row is passed over.
+    FIND(TEXTOID, INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID) = concat!(
+        "SELECT r.id, r.entity FROM claims.requests r
+          WHERE", ready!(), "AND r.id > $2 AND r.id < $3 AND r.entity <> ALL ($4)
+            AND (r.request_type = 'create'
+                 OR coalesce((SELECT c.status = 'complete' FROM claims.requests c
+                               WHERE c.queue = r.queue AND c.entity = r.entity AND c.request_type = 'create'), true))
+            AND (SELECT true FROM claims.requests h
+                  WHERE h.queue = r.queue AND h.entity = r.entity AND h.status = 'in-progress'
+                    AND coalesce(h.hold_until > $5, false)
+                  LIMIT 1) IS NULL
+          ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED");
+    /// Everything outstanding of one entity, locked.
+    LOCK_ENTITY(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
+        "SELECT r.id, r.request_type = 'create', r.status = 'in-progress', coalesce(r.hold_until > $3, false),
+                coalesce(r.entered_xid = pg_current_xact_id_if_assigned(), false), r.payload::text
+           FROM claims.requests r
+          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress')
+          ORDER BY r.id FOR NO KEY UPDATE NOWAIT";
+    /// The create of an entity, and whether somebody holds the entity beyond a transaction.
+    STANDING(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
+        "SELECT (SELECT c.status FROM claims.requests c
+                  WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'),
+                EXISTS (SELECT FROM claims.requests h
+                         WHERE h.queue = $1 AND h.entity = $2 AND h.status = 'in-progress'
+                           AND coalesce(h.hold_until > $3, false))";
+}
+
+/// What a take has to look at.
+#[derive(Default)]
+pub struct Horizon {
+    pub snapshot: String,
+    /// No ready request lies below; `None`: there is none at all.
+    pub first: Option<i64>,
+    /// No hold ends earlier; `None`: there is none at all.
+    pub first_hold: Option<Moment>,
+    pub has_marked: bool,
+}
+
+/// What was known of a queue.
+pub struct Known {
+    /// No ready request lay below.
+    pub low: i64,
+    /// No hold ended earlier.
+    pub first_hold: Moment,
+    /// When that was true; `None`: nothing is known.
+    pub snapshot: Option<String>,
+}
+
+/// What is ready now, given what was known.
+pub fn horizon(connection: &Connection, queue: &str, known: &Known) -> Horizon {
+    let values = [queue.into(), known.low.into(), known.snapshot.as_deref().into(), known.first_hold.into()];
+    let rows = connection.run(&HORIZON, View::Statement, values);
+    let horizon = rows.first(|row| Horizon {
+        snapshot: row.must(1),
+        first: [row.get::<i64>(2), row.get::<i64>(3)].into_iter().flatten().min(),
+        first_hold: [row.get::<Moment>(4), row.get::<Moment>(5)].into_iter().flatten().min(),
+        has_marked: row.must(6),
+    });
+    horizon.unwrap_or_default()
+}
+
+/// A request by which an entity may be taken.
+pub struct Candidate {
+    pub id: i64,
+    pub entity: String,
+}
+
+/// Entities whose holds have expired, none of them before `first_hold`.
+pub fn expired(connection: &Connection, queue: &str, now: Moment, after: i64, first_hold: Moment) -> Vec<Candidate> {
+    connection
+        .run(&EXPIRED, View::Statement, [queue.into(), now.into(), after.into(), first_hold.into()])
+        .map(|row| Candidate { id: row.must(1), entity: row.must(2) })
+}
+
+/// The first candidate between two ids, locked.
+pub fn find(
+    connection: &Connection,
+    queue: &str,
+    between: (i64, i64),
+    passed_over: &[String],
+    now: Moment,
+) -> Option<Candidate> {
+    let (after, before) = between;
+    let values = [queue.into(), after.into(), before.into(), passed_over.to_vec().into(), now.into()];
+    let rows = connection.run(&FIND, View::Statement, values);
+    rows.first(|row| Candidate { id: row.must(1), entity: row.must(2) })
+}
+
+/// An outstanding request that this transaction has locked.
+pub struct Outstanding {
+    pub id: i64,
+    pub is_create: bool,
+    pub in_progress: bool,
+    /// Its hold has not expired.
+    pub held: bool,
+    /// This transaction recorded it: nobody else can see it.
+    pub own: bool,
+    pub payload: Option<String>,
+}
+
+/// Locks all that is outstanding of an entity; an error at once where somebody else has locked any of it.
+pub fn lock_entity(connection: &Connection, queue: &str, entity: &str, now: Moment) -> Vec<Outstanding> {
+    let values = [queue.into(), entity.into(), now.into()];
+    connection.run(&LOCK_ENTITY, View::Statement, values).map(|row| Outstanding {
+        id: row.must(1),
+        is_create: row.must(2),
+        in_progress: row.must(3),
+        held: row.must(4),
+        own: row.must(5),
+        payload: row.get(6),
+    })
+}
+
+/// How an entity stands.
+#[derive(Default)]
+pub struct Standing {
+    /// The status of its create, if it has one.
+    pub create: Option<String>,
+    /// Somebody holds it beyond a transaction.
+    pub held: bool,
+}
+
+/// How an entity stands by what is committed right now.
+pub fn standing(connection: &Connection, queue: &str, entity: &str, now: Moment) -> Standing {
+    let rows = connection.run(&STANDING, View::Latest, [queue.into(), entity.into(), now.into()]);
+    rows.first(|row| Standing { create: row.get(1), held: row.must(2) }).unwrap_or_default()
+}
