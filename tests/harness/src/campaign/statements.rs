@@ -68,7 +68,7 @@ fn pair(rng: &mut StdRng) -> String {
     let mut two = index::sample(rng, PAIRS as usize, 2).into_iter();
     let mut next = || format!("{PAIR}{}", two.next().unwrap_or_default());
     let (p, q) = (next(), next());
-    match rng.random_range(0..6) {
+    match rng.random_range(0..7) {
         0..3 => format!(
             "UPDATE routes SET name = NULL WHERE name = '{p}'; UPDATE routes SET name = '{p}' WHERE name = '{q}'; \
              UPDATE routes SET name = '{q}' WHERE name IS NULL"

@@ -90,6 +90,9 @@ impl Application<'_> {
     }
 
     fn transaction(&mut self) -> Result<(), Stop> {
+        if self.client.as_ref().is_none_or(Client::is_closed) {
+            self.client = Some(self.field.connect(self.cell, "app").map_err(|_| Stop::Died)?);
+        }
         self.statements.clear();
         self.run("BEGIN")?;
         // From now on each row is sent by itself.
@@ -150,7 +153,10 @@ impl Application<'_> {
     fn finish(&mut self, lease: Uuid) -> Result<(), Stop> {
         let cell = self.cell as i64;
         match self.client()?.query_one("SELECT claims.finish($1, 'service', $2)", &[&cell, &lease]) {
-            Ok(_) => Ok(self.count("finished")),
+            Ok(_) => {
+                self.count("finished");
+                Ok(())
+            }
             Err(error) => Err(self.stopped(At::Finish, &error)),
         }
     }
@@ -180,9 +186,6 @@ impl Application<'_> {
     }
 
     fn client(&mut self) -> Result<&mut Client, Stop> {
-        if self.client.as_ref().is_none_or(Client::is_closed) {
-            self.client = Some(self.field.connect(self.cell, "app").map_err(|_| Stop::Died)?);
-        }
         self.client.as_mut().ok_or(Stop::Died)
     }
 
