@@ -95,16 +95,16 @@ impl Application<'_> {
         }
         self.statements.clear();
         self.run("BEGIN")?;
-        // From now on each row is sent by itself.
-        if self.mode == Mode::Automatic && self.rng.random_bool(0.05) {
-            self.run("SET CONSTRAINTS ALL IMMEDIATE")?;
-        }
         let mut changed = 0;
         for statement in statements::draw(&mut self.rng) {
             let rows = self.run(&statement)?;
             // What is rolled back to a savepoint is no change.
             changed += if statement.contains("ROLLBACK TO") { 0 } else { rows };
             self.perhaps_die(0.01)?;
+            // From now on each row is sent by itself.
+            if self.mode == Mode::Automatic && self.rng.random_bool(0.05) {
+                self.run("SET CONSTRAINTS ALL IMMEDIATE")?;
+            }
         }
         linger(&mut self.rng);
         let lease = if self.mode == Mode::Pending { self.begin_pending()? } else { None };
