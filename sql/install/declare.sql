@@ -51,14 +51,11 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" of table "%s" does not exist', argument.value, table_name),
                 DETAIL = format('It was given as %s.', argument.name), HINT = 'Name a column of the table.';
         END IF;
-        LOOP
-            EXIT WHEN argument.name = 'attribute' OR column_type IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype);
-            SELECT y.typbasetype INTO column_type FROM pg_type y WHERE y.oid = column_type AND y.typtype = 'd';
-            IF NOT FOUND THEN
-                RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('column "%s" of table "%s" is no integer', argument.value, table_name),
-                    DETAIL = format('It was given as %s.', argument.name), HINT = 'Subjects and sources have smallint, integer or bigint keys.';
-            END IF;
-        END LOOP;
+        IF argument.name <> 'attribute' AND NOT claims.has_fixed_text(column_type) THEN
+            RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('type %s of column "%s" cannot be a key', format_type(column_type, NULL), argument.value),
+                DETAIL = format('It was given as %s. How its values look as text depends on settings of the session.', argument.name),
+                HINT = 'Subjects and sources have integers, uuids, texts or other keys whose text is always the same.';
+        END IF;
     END LOOP;
     FOR argument IN
         SELECT given.* FROM (VALUES ('bucket', bucket_type), ('subject', subject_type), ('source', source_type)) AS given (name, value)
@@ -160,7 +157,7 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('pending_batch', 'cell'), ('begin_pending', 'cell'), ('finish', 'cell'), ('automatic', 'cell');
 
 COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text) IS
-    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out); condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
+    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out), columns of any types whose text does not depend on settings; condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
 COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS 'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
 COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS 'Internal: a condition with every name in it qualified, as the caller''s search_path has them.';
 COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name) IS

@@ -57,6 +57,7 @@ fn send_automatically<'a>(
                 return Ok(());
             }
             capture::dequeue(connection, row.place());
+            log::mark_dequeued();
             send_all(connection)
         }));
     }

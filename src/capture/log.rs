@@ -43,6 +43,10 @@ pub fn pending() -> Result<Pending, ClaimsError> {
 /// All that was pending is sent, as far as the subtransaction that says so lasts.
 pub fn mark_sent() {
     LOG.with_borrow_mut(|log| log.mark_sent(current_subtransaction()));
+}
+
+/// The deferred trigger's row has left its queue: the next change puts in another one.
+pub fn mark_dequeued() {
     QUEUED_BY.set(None);
 }
 

@@ -1,15 +1,16 @@
 //! The trigger that captures rows.
 
-use claims_model::capture::{Bucket, Ends};
+use claims_model::capture::{Bucket, Ends, Id};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::{automatic, log};
 use crate::error::{CaptureError, ClaimsError, raise};
 use crate::pg::owner::restricted_as;
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi::{self, Connection, Row};
 use crate::pg::trigger::{RowChange, RowVersion};
 use crate::store::capture::{self, Captured, Unusable};
+use crate::store::keys::Kind;
 
 /// AFTER ROW trigger of claimed tables; declared in sql/install/capture.sql. Being the last to see a row, it sees what
 /// other triggers have made of it.
@@ -59,11 +60,11 @@ fn claims_of(connection: &Connection, captured: &Captured, version: RowVersion) 
     let Some(statement) = &captured.statement else { return Vec::new() };
     let values = restricted_as(captured.owner, || {
         statement.run(connection, [version.value()]).first(|row| {
-            (0..)
-                .step_by(3)
-                .take(captured.attributes.len())
-                .map(|at| (row.get(at + 1), row.get(at + 2), row.get(at + 3)))
-                .collect::<Vec<_>>()
+            let columns = (0..).step_by(3).zip(&captured.attributes);
+            let read = |(at, attribute): (i32, &capture::Attribute)| {
+                (row.get(at + 1), id(&row, at + 2, attribute.subject_key), id(&row, at + 3, attribute.source_key))
+            };
+            columns.map(read).collect::<Vec<_>>()
         })
     });
     let claim = |(attribute, (value, subject_id, source_id)): (&capture::Attribute, (Option<String>, _, _))| {
@@ -72,4 +73,12 @@ fn claims_of(connection: &Connection, captured: &Captured, version: RowVersion) 
         Some((bucket, Ends { subject_type, subject_id, source_type, source_id }))
     };
     captured.attributes.iter().zip(values.into_iter().flatten()).filter_map(claim).collect()
+}
+
+/// A key, as the statement hands it on.
+fn id(row: &Row, column: i32, kind: Kind) -> Option<Id> {
+    match kind {
+        Kind::Integer => row.get(column).map(Id::Number),
+        Kind::Uuid | Kind::Text => row.get(column).map(Id::Text),
+    }
 }

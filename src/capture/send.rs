@@ -95,7 +95,7 @@ fn timeout() -> Duration {
 /// Creates and destroys. A claim without a subject or a source cannot be made.
 fn batch_json(pending: &Pending) -> Result<(String, String), ClaimsError> {
     for Change { bucket, ends, .. } in &pending.creates {
-        let (key, type_name) = match (ends.subject_id, ends.source_id) {
+        let (key, type_name) = match (&ends.subject_id, &ends.source_id) {
             (None, _) => ("subject", &ends.subject_type),
             (_, None) => ("source", &ends.source_type),
             _ => continue,

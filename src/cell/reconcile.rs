@@ -258,7 +258,7 @@ impl Pass<'_> {
         match answer {
             Ok(settled) => Ok(Ok(settled)),
             Err(Stopped::ByBody(error)) => Err(error),
-            Err(Stopped::ByError(caught)) if service::is_of_one_call(&caught) => Ok(Err(caught.message().to_owned())),
+            Err(Stopped::ByError(caught)) if service.has_answered(&caught) => Ok(Err(caught.message().to_owned())),
             Err(Stopped::ByError(caught)) => caught.rethrow(),
         }
     }

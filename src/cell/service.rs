@@ -2,7 +2,8 @@
 //!
 //! A connection lives no longer than [`with_service`], however that ends. It has a name of its own, so that it can never
 //! be one that the caller's session has open. Calls are sent without waiting and then asked for, so that a cancel or a
-//! timeout of the caller is obeyed while the service is silent.
+//! timeout of the caller is obeyed while the service is silent. An answer that has arrived is read without looking for a
+//! cancel: so an error that comes while it is read is the service's, also when it is a cancel there.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,16 +13,18 @@ use uuid::Uuid;
 
 use crate::error::{CellError, ClaimsError};
 use crate::pg::roles;
-use crate::pg::spi::{Connection, Row};
+use crate::pg::spi::{Connection, Row, Rows};
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
-use crate::pg::wait::{pause, uninterrupted};
+use crate::pg::wait::{obey_interrupts, pause, uninterrupted};
 use crate::store::servers;
 
 /// Wrappers whose servers name a PostgreSQL database that libpq can reach.
 const WRAPPERS: [&str; 2] = ["dblink_fdw", "postgres_fdw"];
 
-/// The pauses between two looks for an answer: short while an answer is due, longer when it is late.
-const FIRST_PAUSE: Duration = Duration::from_micros(100);
+/// The pauses between two looks for an answer are a tenth of the time waited so far, so that an answer lies about for
+/// no longer than a tenth of the time that it took; within these limits.
+const PAUSES_TO_DOUBLE: u32 = 10;
+const SHORTEST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// In what state the connection is.
@@ -31,6 +34,8 @@ enum Link {
     Ready,
     /// It is being made, or a call was sent whose end has not been read.
     Busy,
+    /// A call's answer has arrived and is being read. Stays so where the answer was an error.
+    Answering,
 }
 
 /// The service, as long as `with_service` runs.
@@ -101,11 +106,6 @@ pub fn is_unreachable(caught: &Caught) -> bool {
     )
 }
 
-/// Whether an error concerns one call only, so that others may be made after it.
-pub fn is_of_one_call(caught: &Caught) -> bool {
-    caught.is_of_postgres() && caught.code() != Code::ERRCODE_QUERY_CANCELED && !is_unreachable(caught)
-}
-
 impl Service<'_> {
     /// Runs one statement at the service, in a transaction of its own there, and returns its rows. `columns` is their
     /// names and types. An error of the service is raised here as it is; after `timeout` it is `ServiceSilent`.
@@ -117,21 +117,26 @@ impl Service<'_> {
         convert: impl FnMut(Row) -> T,
     ) -> Result<Vec<T>, ClaimsError> {
         self.open();
+        let started = Instant::now();
         self.send(statement)?;
-        self.wait(timeout)?;
-        let name = self.name.as_str().into();
-        let text = format!("SELECT * FROM {}.dblink_get_result($1) AS answer ({columns})", self.schema);
-        let rows = self.connection.run_text(&text, [name]).map(convert);
+        self.wait(started, timeout)?;
+        let rows = self.answer(columns).map(convert);
         // The answer's end is an answer of its own; the connection takes no other call before that was read.
-        let name = self.name.as_str().into();
-        let text = format!("SELECT * FROM {}.dblink_get_result($1) AS nothing (nothing text)", self.schema);
-        self.connection.run_text(&text, [name]);
+        self.wait(started, timeout)?;
+        self.answer("nothing text");
         self.link.set(Link::Ready);
         Ok(rows)
     }
 
+    /// Whether the error that has just ended a [`Service::call`] was the service's answer to it, so that others may be made
+    /// after it. Raises a cancel of this session's own statement, should one have arrived at the same time.
+    pub fn has_answered(&self, caught: &Caught) -> bool {
+        obey_interrupts();
+        self.link.get() == Link::Answering && caught.is_of_postgres() && !is_unreachable(caught)
+    }
+
     fn open(&self) {
-        if self.link.get() == Link::Busy {
+        if matches!(self.link.get(), Link::Busy | Link::Answering) {
             self.close();
         }
         if self.link.get() == Link::Closed {
@@ -161,22 +166,29 @@ impl Service<'_> {
         }
     }
 
-    fn wait(&self, timeout: Duration) -> Result<(), ClaimsError> {
-        let started = Instant::now();
+    /// Until there is something to read.
+    fn wait(&self, started: Instant, timeout: Duration) -> Result<(), ClaimsError> {
+        self.link.set(Link::Busy);
         let text = format!("SELECT {}.dblink_is_busy($1)", self.schema);
-        let mut next_pause = FIRST_PAUSE;
         loop {
             let busy = self.connection.run_text(&text, [self.name.as_str().into()]);
             if busy.first(|row| row.get::<i32>(1)).flatten() != Some(1) {
                 return Ok(());
             }
-            if started.elapsed() >= timeout {
+            drop(busy);
+            let waited = started.elapsed();
+            if waited >= timeout {
                 return Err(CellError::ServiceSilent { server: self.server.to_owned(), timeout }.into());
             }
-            drop(busy);
-            pause(next_pause);
-            next_pause = LONGEST_PAUSE.min(next_pause * 2);
+            pause((waited / PAUSES_TO_DOUBLE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
         }
+    }
+
+    /// Reads what has arrived.
+    fn answer(&self, columns: &str) -> Rows {
+        let text = format!("SELECT * FROM {}.dblink_get_result($1) AS answer ({columns})", self.schema);
+        self.link.set(Link::Answering);
+        uninterrupted(|| self.connection.run_text(&text, [self.name.as_str().into()]))
     }
 
     fn close(&self) {

@@ -82,7 +82,7 @@ pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
         function_name!(),
     )
     .set_detail(format!(
-        "{unclaimable} have a value that is empty or longer than 1024 characters, or no subject; {doubles} have a value that another row has, too."
+        "{unclaimable} have a value that is empty or longer than 1024 characters, or a subject or source whose key is null, empty or longer than 128 characters; {doubles} have a value that another row has, too."
     ))
     .set_hint("Change those rows, or leave them out by the condition of the claimed attribute.")
     .report(PgLogLevel::WARNING);

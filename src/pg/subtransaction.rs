@@ -61,6 +61,14 @@ impl Caught {
     pub fn is_of_postgres(&self) -> bool {
         matches!(*self.0, CaughtError::PostgresError(_))
     }
+
+    /// Raised because a text is no value of a type: SQLSTATE class 22, or what it names is not there.
+    pub fn is_about_data(&self) -> bool {
+        // The class is in the two lowest of five groups of six bits.
+        let class = |code: PgSqlErrorCode| code as i32 & 0xFFF;
+        let is_data = class(self.code()) == class(PgSqlErrorCode::ERRCODE_DATA_EXCEPTION);
+        self.is_of_postgres() && is_data || self.names_what_is_not_there()
+    }
 }
 
 /// What stopped the body of [`attempt`].

@@ -22,6 +22,11 @@ pub fn pause(duration: Duration) {
     pg_sys::check_for_interrupts!();
 }
 
+/// Raises a cancel, a timeout or a shutdown that has arrived.
+pub fn obey_interrupts() {
+    pg_sys::check_for_interrupts!();
+}
+
 /// Runs `body`, which must be short: a cancel, a timeout or a shutdown that arrives meanwhile takes effect after it.
 pub fn uninterrupted<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: counts in this process' own memory. An error in `body` sets the counter to zero, as Postgres does for every

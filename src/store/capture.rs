@@ -9,6 +9,7 @@ use std::rc::Rc;
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
+use super::keys::{Kind, base_type};
 use super::leases::from_pg_uuid;
 use crate::pg::cache::{self, Freshness};
 use crate::pg::owner::restricted_as;
@@ -20,17 +21,19 @@ use crate::statement;
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
     /// What is claimed of table $1, by itself or as a partition.
-    ATTRIBUTES(OIDOID) =
+    ATTRIBUTES(OIDOID) = concat!(
         "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
                 quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
                 a.source_type, a.condition, v.attnum::int, s.attnum::int, k.attnum::int,
-                claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL)
+                claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL), ", base_type!("s"), ", ", base_type!("k"), ",
+                s.attname::text, claims.has_fixed_text(s.atttypid), format_type(s.atttypid, NULL),
+                k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL)
            FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name
            LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped
            LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped
            LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped
           WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
-          ORDER BY a.table_name, a.attribute";
+          ORDER BY a.table_name, a.attribute");
     /// The service of automatic mode.
     AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
     /// Has the deferred trigger called at the end of the transaction.
@@ -47,7 +50,9 @@ statement! {
 pub struct Attribute {
     pub bucket_type: Rc<str>,
     pub subject_type: Rc<str>,
+    pub subject_key: Kind,
     pub source_type: Rc<str>,
+    pub source_key: Kind,
 }
 
 /// What capturing the rows of one table takes.
@@ -57,7 +62,8 @@ pub struct Captured {
     pub owner: Oid,
     /// All columns that matter; `None`: there is a condition, which may look at any.
     pub columns: Option<Vec<NonZeroUsize>>,
-    /// Three columns for each attribute: value (NULL where it is not claimed), subject, source.
+    /// Three columns for each attribute: value (NULL where it is not claimed), subject, source; the latter two as numbers
+    /// or as texts.
     pub statement: Option<Prepared>,
     fresh: [Freshness; 2],
 }
@@ -66,7 +72,7 @@ pub struct Captured {
 pub enum Unusable {
     /// The table does not have it, or one of its keys.
     Missing { table: String, attribute: String },
-    /// It has got a type whose values look as the session's settings say.
+    /// It, or one of its keys, has got a type whose values look as the session's settings say.
     NoFixedText { table: String, attribute: String, type_name: String },
     /// A condition names a column, a table or something else that has gone.
     ConditionLost { table: String, error: Caught },
@@ -136,16 +142,27 @@ impl Column {
             (Some(value), Some(subject), Some(source)) => [value, subject, source],
             _ => return Err(Unusable::Missing { attribute: row.must(3), table: row.must(4) }),
         };
-        if row.get(15) == Some(false) {
-            let type_name = row.must(16);
-            return Err(Unusable::NoFixedText { attribute: row.must(3), table: row.must(4), type_name });
+        // A name, whether its type has a fixed text, and the type.
+        let columns = [(3, 15, 16), (19, 20, 21), (22, 23, 24)];
+        if let Some((attribute, _, type_name)) =
+            columns.into_iter().find(|(_, fixed, _)| row.get(*fixed) == Some(false))
+        {
+            let (attribute, type_name) = (row.must(attribute), row.must(type_name));
+            return Err(Unusable::NoFixedText { attribute, table: row.must(4), type_name });
         }
         let type_name = |column: i32| Rc::from(row.must::<String>(column));
+        let kind = |column: i32| Kind::of(row.get(column));
         Ok(Column {
             names: [row.must(1), row.must(5), row.must(6), row.must(7)],
             condition: row.get(11),
             numbers,
-            attribute: Attribute { bucket_type: type_name(8), subject_type: type_name(9), source_type: type_name(10) },
+            attribute: Attribute {
+                bucket_type: type_name(8),
+                subject_type: type_name(9),
+                subject_key: kind(17),
+                source_type: type_name(10),
+                source_key: kind(18),
+            },
         })
     }
 }
@@ -156,15 +173,24 @@ fn statement_text(columns: &[Column]) -> Option<String> {
     let table = &columns.first()?.names[0];
     let values: Vec<_> = columns
         .iter()
-        .map(|Column { names: [table, value, subject, source], condition, .. }| {
+        .map(|Column { names: [table, value, subject, source], condition, attribute, .. }| {
+            let [subject_type, source_type] = [attribute.subject_key, attribute.source_key].map(as_sent);
             let condition = condition.as_deref().unwrap_or("true");
             format!(
                 "CASE WHEN ({condition}) THEN {table}.{value}::pg_catalog.text END, \
-                 {table}.{subject}::pg_catalog.int8, {table}.{source}::pg_catalog.int8"
+                 {table}.{subject}::{subject_type}, {table}.{source}::{source_type}"
             )
         })
         .collect();
     Some(format!("SELECT {} FROM (SELECT ($1).*) AS {table}", values.join(", ")))
+}
+
+/// What a key is handed on as.
+fn as_sent(key: Kind) -> &'static str {
+    match key {
+        Kind::Integer => "pg_catalog.int8",
+        Kind::Uuid | Kind::Text => "pg_catalog.text",
+    }
 }
 
 /// Who is to be called at the end of each transaction.

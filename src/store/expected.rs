@@ -4,13 +4,16 @@
 //! owner, because conditions and the output of columns are the owner's code.
 
 use std::ffi::CStr;
-use std::ops::RangeInclusive;
 
+use claims_model::source_key;
+use claims_model::source_range::SourceRange;
 use pgrx::pg_sys::Oid;
 
+use super::keys::{Kind, Parameters, Part, Stretch, base_type};
 use crate::pg::owner::restricted_as;
 use crate::pg::settings::under;
-use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::spi::{Connection, Row, View};
+use crate::pg::subtransaction::{Stopped, attempt};
 use crate::statement;
 
 macro_rules! attributes {
@@ -18,9 +21,13 @@ macro_rules! attributes {
         concat!(
             "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname), quote_ident(c.relname), c.relkind = 'r', c.relowner,
                     quote_ident(a.attribute), a.bucket_type, a.subject_type, quote_ident(a.subject_key), a.source_type,
-                    quote_ident(a.source_key), a.condition, greatest(c.reltuples, 0)::bigint
+                    quote_ident(a.source_key), a.condition, greatest(c.reltuples, 0)::bigint, k.attnotnull IS TRUE,
+                    k.base_type, y.typcategory = 'S', format_type(k.base_type, -1)
                FROM claims.claimed_attributes a
                JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
+               LEFT JOIN (SELECT k.*, ", base_type!("k"), " AS base_type FROM pg_attribute k) k
+                      ON k.attrelid = c.oid AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped
+               LEFT JOIN pg_type y ON y.oid = k.base_type
               WHERE ", $condition, " ORDER BY c.oid, a.attribute"
         )
     };
@@ -64,6 +71,13 @@ pub struct Attribute {
     condition: Option<String>,
     /// Rows of the table, as last counted by ANALYZE.
     pub rows: i64,
+    /// Every row has a key.
+    has_keys: bool,
+    kind: Kind,
+    /// The key's type without its domains.
+    key_type: String,
+    /// It is a type of strings: any text may be a key.
+    any_text: bool,
 }
 
 fn attribute(row: Row) -> Attribute {
@@ -81,6 +95,10 @@ fn attribute(row: Row) -> Attribute {
         source_key: row.must(11),
         condition: row.get(12),
         rows: row.must(13),
+        has_keys: row.must(14),
+        kind: Kind::of(row.get(15)),
+        any_text: row.get(16).unwrap_or(false),
+        key_type: row.get(17).unwrap_or_default(),
     }
 }
 
@@ -96,13 +114,13 @@ pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
 
 /// A row that calls for a claim.
 pub struct Calling {
-    pub source_id: String,
+    pub source_id: Option<String>,
     pub value: String,
     pub subject_id: Option<String>,
 }
 
 fn calling(row: Row) -> Calling {
-    Calling { source_id: row.must(1), value: row.must(2), subject_id: row.get(3) }
+    Calling { source_id: row.get(1), value: row.must(2), subject_id: row.get(3) }
 }
 
 /// How rows are to be held until the (sub)transaction ends.
@@ -136,7 +154,7 @@ impl Attribute {
         format!(
             "SELECT {alias}.{source_key}::pg_catalog.text, {alias}.{column}::pg_catalog.text,
                     {alias}.{subject_key}::pg_catalog.text
-               FROM {} WHERE {condition} AND {alias}.{source_key} IS NOT NULL AND {alias}.{column} IS NOT NULL{own_condition}{hold}",
+               FROM {} WHERE {condition} AND {alias}.{column} IS NOT NULL{own_condition}{hold}",
             self.from()
         )
     }
@@ -150,56 +168,91 @@ impl Attribute {
         format!("{}.{}", self.alias, self.source_key)
     }
 
-    /// Hands over the rows with keys in a stretch, in no order. `as_caller`: as the calling query sees them.
-    pub fn each(
-        &self,
-        connection: &Connection,
-        keys: &RangeInclusive<i64>,
-        as_caller: bool,
-        mut each: impl FnMut(Calling),
-    ) {
-        if keys.is_empty() {
-            return;
+    /// Hands over the rows whose keys lie in a range, in no order; rows without a key come before all others.
+    /// `as_caller`: as the calling query sees them.
+    pub fn each(&self, connection: &Connection, range: &SourceRange, as_caller: bool, mut each: impl FnMut(Calling)) {
+        let without_key = (range.above.is_none() && !self.has_keys).then_some(Stretch::Nulls);
+        for stretch in self.kind.stretches(range).into_iter().chain(without_key).filter(|keys| !keys.is_empty()) {
+            for part in stretch.parts() {
+                let mut parameters = Parameters::default();
+                let text = self.query(&part.condition(&self.key(), &mut parameters), Hold::No);
+                let values = parameters.values();
+                self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(calling(row))));
+            }
         }
-        let text = self.query(&format!("{} BETWEEN $1 AND $2", self.key()), Hold::No);
-        let bounds: [Value; 2] = [(*keys.start()).into(), (*keys.end()).into()];
-        self.as_owner(|| connection.stream(&text, bounds, as_caller, |row| each(calling(row))));
     }
 
-    /// The rows with these keys.
-    pub fn with_keys(&self, connection: &Connection, keys: &[i64], hold: Hold) -> Vec<Calling> {
-        self.now(connection, &format!("{} = ANY ($1)", self.key()), keys.to_vec().into(), hold)
+    /// The rows with these source ids.
+    pub fn with_ids(&self, connection: &Connection, ids: &[&str], hold: Hold) -> Vec<Calling> {
+        let mut parameters = Parameters::default();
+        let among = self.kind.among(&self.key(), ids, &mut parameters);
+        among.map_or_else(Vec::new, |condition| self.now(connection, &condition, parameters, hold))
     }
 
     /// The rows with these values.
     pub fn with_values(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
-        self.now(
-            connection,
-            &format!("{}.{}::pg_catalog.text = ANY ($1)", self.alias, self.column),
-            values.to_vec().into(),
-            Hold::No,
-        )
+        let mut parameters = Parameters::default();
+        let values = parameters.add(values.to_vec());
+        let value = format!("{}.{}::pg_catalog.text", self.alias, self.column);
+        let condition = format!("{value} = ANY ({values}) AND {} IS NOT NULL", self.key());
+        self.now(connection, &condition, parameters, Hold::No)
     }
 
     /// Rows that are there right now.
-    fn now(&self, connection: &Connection, condition: &str, value: Value, hold: Hold) -> Vec<Calling> {
+    fn now(&self, connection: &Connection, condition: &str, parameters: Parameters, hold: Hold) -> Vec<Calling> {
         let text = self.query(condition, hold);
-        self.as_owner(|| connection.run_text(&text, [value]).map(calling))
+        self.as_owner(|| connection.run_text(&text, parameters.values()).map(calling))
     }
 
-    /// The key that stands at `place` of the table's keys in a stretch, counted from 0 outward from zero; without
-    /// `place`, that in the middle. `None`: there are not so many.
-    pub fn key_at(&self, connection: &Connection, keys: &RangeInclusive<i64>, place: Option<i64>) -> Option<i64> {
-        if keys.is_empty() {
+    /// Keys of the table that lie together and have ids in a range; the first stretch is in the order of the ids.
+    pub fn stretches(&self, range: &SourceRange) -> Vec<Stretch> {
+        self.kind.stretches(range)
+    }
+
+    /// The source id of the key that stands at `place` of the table's keys in a stretch, counted from 0 in the order of
+    /// the ids; without `place`, that in the middle. `None`: there are not so many.
+    pub fn id_at(&self, connection: &Connection, stretch: &Stretch, place: Option<i64>) -> Option<String> {
+        if stretch.is_empty() {
             return None;
         }
-        let (key, from) = (self.key(), self.from());
-        let direction = if *keys.start() < 0 { "DESC" } else { "ASC" };
+        let (key, from, mut parameters) = (self.key(), self.from(), Parameters::default());
+        let condition = stretch.in_order_of_ids(&key, &mut parameters);
+        let place = match place {
+            Some(place) => parameters.add(place),
+            None => {
+                let count = |part: &Part| {
+                    format!("(SELECT count(*) FROM {from} WHERE {})", part.condition(&key, &mut parameters))
+                };
+                let counts: Vec<_> = stretch.parts().iter().map(count).collect();
+                format!("greatest({} - 1, 0) / 2", counts.join(" + "))
+            }
+        };
+        let order = self.kind.order(&key, stretch.descends());
         let text = format!(
-            "SELECT {key}::pg_catalog.int8 FROM {from} WHERE {key} BETWEEN $1 AND $2 ORDER BY {key} {direction}
-             OFFSET coalesce($3, (SELECT greatest(count(*) - 1, 0) / 2 FROM {from} WHERE {key} BETWEEN $1 AND $2)) LIMIT 1"
+            "SELECT {key}::pg_catalog.text FROM {from} WHERE {condition} ORDER BY {order} OFFSET {place} LIMIT 1"
         );
-        let values: [Value; 3] = [(*keys.start()).into(), (*keys.end()).into(), place.into()];
-        self.as_owner(|| connection.run_text(&text, values).first(|row| row.must(1)))
+        self.as_owner(|| connection.run_text(&text, parameters.values()).first(|row| row.must(1)))
+    }
+
+    /// Whether a row of the table can have this source id: whether it is the text of a value of the key's type. Of types
+    /// other than integers, uuids and strings the type itself is asked.
+    pub fn can_have(&self, connection: &Connection, id: &str) -> bool {
+        match self.kind {
+            Kind::Integer => source_key::integer(id).is_some(),
+            Kind::Uuid => source_key::uuid(id).is_some(),
+            Kind::Text if self.any_text => true,
+            Kind::Text => self.is_value(connection, id),
+        }
+    }
+
+    fn is_value(&self, connection: &Connection, id: &str) -> bool {
+        let text = format!("SELECT $1::{}::pg_catalog.text COLLATE pg_catalog.\"C\" = $1", self.key_type);
+        let cast = || self.as_owner(|| connection.run_text(&text, [id.into()]).first(|row| row.get(1)).flatten());
+        match attempt(|| cast().ok_or(())) {
+            Ok(is_same) => is_same,
+            Err(Stopped::ByBody(())) => false,
+            Err(Stopped::ByError(caught)) if caught.is_about_data() => false,
+            Err(Stopped::ByError(caught)) => caught.rethrow(),
+        }
     }
 }

@@ -29,6 +29,7 @@ pub mod cell;
 pub mod claims;
 pub mod expected;
 pub mod expiring;
+pub mod keys;
 pub mod leases;
 pub mod passes;
 pub mod positions;

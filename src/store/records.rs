@@ -28,15 +28,23 @@ statement! {
     RECORDS(INT4OID, TEXTARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = ANY ($2)");
-    /// A cell's claims of source type $2 from source id $3 on, at or behind bucket ($4, $5) where the source id is $3;
-    /// up to source id $6 (NULL: all); at most $7.
-    RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID) = concat!(
+    /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
+    /// ids that are no longer than $6; at most $7.
+    RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.creator_id = $1 AND c.source_type = $2
             AND (length(c.source_id), c.source_id) >= (length($3), $3)
-            AND ($6 IS NULL OR (length(c.source_id), c.source_id) <= (length($6), $6))
+            AND length(c.source_id) <= $6
             AND ((length(c.source_id), c.source_id) > (length($3), $3)
                  OR (c.bucket_type, c.bucket_value) > ($4, $5))
+          ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
+          LIMIT $7");
+    /// The same of source ids as long as $6, and up to it. An index does not stop at the end of a comparison of rows.
+    LAST_RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID) = concat!(
+        "SELECT ", columns!(), " FROM claims.claims c
+          WHERE c.creator_id = $1 AND c.source_type = $2
+            AND length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
+            AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))
           ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
           LIMIT $7");
     /// The source types of a cell's claims from $2 on, by hops through the index.
@@ -128,7 +136,7 @@ pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 
-/// A cell's claims of one source type behind a cursor.
+/// A cell's claims of one source type behind a cursor, up to a source id.
 pub fn page(
     connection: &Connection,
     cell_id: i64,
@@ -136,16 +144,30 @@ pub fn page(
     last_source_id: Option<&str>,
     limit: i64,
 ) -> Vec<Record> {
-    let values: [Value; 7] = [
-        cell_id.into(),
-        after.source_type.into(),
-        after.source_id.as_str().into(),
-        after.bucket_type.into(),
-        after.bucket_value.as_str().into(),
-        last_source_id.into(),
-        limit.into(),
-    ];
-    connection.run(&RECORD_PAGE, View::Caller, values).map(record)
+    let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
+    let from = |source_id: &str, up_to: Value, limit: i64| -> [Value; 7] {
+        [
+            cell_id.into(),
+            after.source_type.into(),
+            source_id.into(),
+            after.bucket_type.into(),
+            after.bucket_value.as_str().into(),
+            up_to,
+            limit.into(),
+        ]
+    };
+    let no_longer_than = |length: i32, limit| {
+        connection.run(&RECORD_PAGE, View::Caller, from(&after.source_id, length.into(), limit)).map(record)
+    };
+    let Some(last) = last_source_id else { return no_longer_than(i32::MAX, limit) };
+    let mut found = no_longer_than(length(last) - 1, limit);
+    let room = limit.saturating_sub_unsigned(found.len() as u64);
+    if room > 0 && length(&after.source_id) <= length(last) {
+        // Behind shorter ids come all of this length, whatever their buckets.
+        let start = if length(&after.source_id) == length(last) { after.source_id.as_str() } else { "" };
+        found.extend(connection.run(&LAST_RECORD_PAGE, View::Caller, from(start, last.into(), room)).map(record));
+    }
+    found
 }
 
 /// The source types of a cell's claims, from one on.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use claims_model::batch::Reference;
 use claims_model::key::bucket_key;
-use claims_model::source_range::SourceRange;
+use claims_model::source_range::{Section, SourceRange};
 use claims_model::verify::State;
 use claims_model::{Bucket, Claim};
 use pgrx::Uuid as PgUuid;
@@ -29,17 +29,20 @@ macro_rules! columns {
     };
 }
 
-/// Claims of cell $1 and source type $2 with source ids above $3.
-macro_rules! above {
-    () => {
-        "c.creator_id = $1 AND c.source_type = $2 AND (length(c.source_id), c.source_id) > (length($3), $3)"
+/// The claims of cell $1 and source type $2 in one section of a range. Not one statement for all sections, nor comparisons of
+/// rows: those are no conditions that an index stops at.
+macro_rules! section {
+    ($section:literal) => {
+        concat!("c.creator_id = $1 AND c.source_type = $2 AND ", $section)
     };
-}
-
-/// And up to $4. Not one statement with `$4 IS NULL OR …`: that is no condition an index can stop at.
-macro_rules! up_to {
-    () => {
-        " AND (length(c.source_id), c.source_id) <= (length($4), $4)"
+    (of_length) => {
+        section!("length(c.source_id) = $3 AND c.source_id > $4")
+    };
+    (of_length_up_to) => {
+        section!("length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
+    };
+    (lengths) => {
+        section!("length(c.source_id) BETWEEN $3 AND $4")
     };
 }
 
@@ -50,10 +53,13 @@ statement! {
     /// What stands on buckets of type $1 with keys $2; recent is what changed within $3.
     ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
         columns!("$3"), "claims.bucket_key(c.bucket_value) = ANY ($2) AND c.bucket_type = $1");
-    /// The claims of a range, at most $4 or $5 of them.
-    RANGE_WITHOUT_END(INT8OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(columns!("$4"), above!(), " LIMIT $5");
-    RANGE(INT8OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID) = concat!(
-        columns!("$5"), above!(), up_to!(), " LIMIT $6");
+    /// The claims of a section, at most $6 or $7 of them.
+    OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(
+        columns!("$5"), section!(of_length), " LIMIT $6");
+    OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID) = concat!(
+        columns!("$6"), section!(of_length_up_to), " LIMIT $7");
+    LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
+        columns!("$5"), section!(lengths), " LIMIT $6");
     ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID) =
         "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
                                     creator_id, status, created_at, updated_at)
@@ -126,19 +132,34 @@ pub struct Part<'r> {
 }
 
 impl Part<'_> {
-    /// Cell, source type and bounds. The empty text is below every source id.
-    fn values(&self) -> Vec<Value> {
-        let above = self.range.above.as_deref().unwrap_or_default();
-        let up_to = self.range.up_to.as_deref().map(Value::from);
-        [self.cell_id.into(), self.source_type.into(), above.into()].into_iter().chain(up_to).collect()
+    /// Cell, source type and what bounds the section.
+    fn values(&self, section: &Section) -> Vec<Value> {
+        let mut values: Vec<Value> = vec![self.cell_id.into(), self.source_type.into()];
+        match section {
+            Section::Lengths(lengths) => values.extend([(*lengths.start()).into(), (*lengths.end()).into()]),
+            Section::OfLength { length, above, up_to } => {
+                values.extend([(*length).into(), (*above).into()]);
+                values.extend(up_to.map(Value::from));
+            }
+        }
+        values
     }
 }
 
 /// The claims of a part that are committed right now, at most `limit`.
-pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: i64) -> Vec<Actual> {
-    let statement = if part.range.up_to.is_some() { &RANGE } else { &RANGE_WITHOUT_END };
-    let values = part.values().into_iter().chain([recent.into(), limit.into()]);
-    connection.run(statement, View::Latest, values).map(actual)
+pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
+    let mut found = Vec::new();
+    for section in part.range.sections() {
+        let statement = match section {
+            Section::Lengths(_) => &LENGTHS,
+            Section::OfLength { up_to: None, .. } => &OF_LENGTH,
+            Section::OfLength { .. } => &OF_LENGTH_UP_TO,
+        };
+        let left = limit.saturating_sub(found.len()) as i64;
+        let values = part.values(&section).into_iter().chain([recent.into(), left.into()]);
+        found.extend(connection.run(statement, View::Latest, values).map(actual));
+    }
+    found
 }
 
 /// A claim as digests read it, types by number.
@@ -152,19 +173,24 @@ pub struct Entry {
 
 /// Hands over the claims of a part, as the calling query sees them, in no order.
 pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(Entry)) {
-    let end = if part.range.up_to.is_some() { up_to!() } else { "" };
-    let text = format!("{ENTRIES}{}{end}", above!());
-    planning_by_index(|| {
-        connection.stream(&text, part.values(), true, |row| {
-            each(Entry {
-                bucket_type: row.must(1),
-                bucket_value: row.must(2),
-                subject_type: row.must(3),
-                subject_id: row.must(4),
-                source_id: row.must(5),
-            });
+    let mut each_of = |row: Row| {
+        each(Entry {
+            bucket_type: row.must(1),
+            bucket_value: row.must(2),
+            subject_type: row.must(3),
+            subject_id: row.must(4),
+            source_id: row.must(5),
         });
-    });
+    };
+    for section in part.range.sections() {
+        let condition = match section {
+            Section::Lengths(_) => section!(lengths),
+            Section::OfLength { up_to: None, .. } => section!(of_length),
+            Section::OfLength { .. } => section!(of_length_up_to),
+        };
+        let text = format!("{ENTRIES}{condition}");
+        planning_by_index(|| connection.stream(&text, part.values(&section), true, &mut each_of));
+    }
 }
 
 fn new_uuid() -> PgUuid {

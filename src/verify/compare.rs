@@ -173,7 +173,7 @@ impl Comparison<'_> {
             (Some(called), _) if rows.is_seen(&called) => Verdict::Claim(called),
             (Some(called), _) if rows.is_there(self.connection, &called) => Verdict::Left(Outcome::Busy),
             (Some(_), _) => Verdict::Dismissed,
-            (None, Some(_)) if !report.names_a_key() => Verdict::Foreign,
+            (None, Some(_)) if !report.source.is_some_and(|(_, id)| self.expected.can_have(&id)) => Verdict::Foreign,
             (None, Some(uuid)) => Verdict::Destroy(uuid),
             (None, None) => Verdict::Dismissed,
         }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use claims_model::digest::{Digest, Entry};
 use claims_model::limits;
+use claims_model::source_key::is_id;
 use claims_model::source_range::{self, SourceRange};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -58,11 +59,6 @@ impl Called {
         &self.attribute
     }
 
-    /// The row's key; what is called for always has one.
-    pub fn key(&self) -> Option<i64> {
-        self.source_id.parse().ok()
-    }
-
     pub fn is_as(&self, other: &Called) -> bool {
         self.bucket_type() == other.bucket_type()
             && (&self.value, &self.subject_id, &self.source_id) == (&other.value, &other.subject_id, &other.source_id)
@@ -83,17 +79,14 @@ pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c Called>) -> String {
     Value::Array(claims.into_iter().map(Called::json).collect()).to_string()
 }
 
-/// The claim that a row calls for; `None` where there can be no such claim: the value is empty or too long, or belongs to
-/// no subject.
+/// The claim that a row calls for; `None` where there can be no such claim: the value is empty or too long, or there is
+/// no subject or source, or none that has an id.
 pub fn called(attribute: &Rc<Attribute>, row: Calling) -> Option<Called> {
     let Calling { source_id, value, subject_id } = row;
     let claimable = !value.is_empty() && !limits::is_longer_than(&value, limits::BUCKET_VALUE_CHARS);
-    subject_id.filter(|_| claimable).map(|subject_id| Called {
-        attribute: attribute.clone(),
-        value,
-        subject_id,
-        source_id,
-    })
+    let (subject_id, source_id) = (subject_id.filter(|id| is_id(id)), source_id.filter(|id| is_id(id)));
+    let (subject_id, source_id) = subject_id.zip(source_id).filter(|_| claimable)?;
+    Some(Called { attribute: attribute.clone(), value, subject_id, source_id })
 }
 
 /// What a range calls for, in short.
@@ -136,11 +129,8 @@ impl<'c> Expected<'c> {
     }
 
     fn each(&self, range: &SourceRange, mut each: impl FnMut(&Rc<Attribute>, Calling)) {
-        let integers = range.integers();
         for attribute in &self.attributes {
-            for keys in [&integers.negative, &integers.natural] {
-                attribute.each(self.connection, keys, self.as_caller, |row| each(attribute, row));
-            }
+            attribute.each(self.connection, range, self.as_caller, |row| each(attribute, row));
         }
     }
 
@@ -184,25 +174,29 @@ impl<'c> Expected<'c> {
         self.attributes.iter().enumerate().filter(move |(at, _)| is_first(*at)).map(|(_, attribute)| attribute)
     }
 
-    /// The key up to which there are `rows` rows in the range, in the table where that is soonest. `None`: no table has so
-    /// many. Rows with negative keys come along; they do not count.
+    /// The source id up to which there are `rows` rows in the range, in the table where that is soonest. `None`: no table
+    /// has so many. Rows with negative keys come along; they do not count.
     pub fn end_of(&self, range: &SourceRange, rows: i64) -> Option<String> {
-        let natural = range.integers().natural;
-        let keys = self.tables().filter_map(|table| table.key_at(self.connection, &natural, Some(rows - 1)));
-        keys.min().map(|key| key.to_string())
+        let id = |table: &Rc<Attribute>| {
+            table.stretches(range).first().and_then(|keys| table.id_at(self.connection, keys, Some(rows - 1)))
+        };
+        self.tables().filter_map(id).min_by(|a, b| source_range::compare(a, b))
     }
 
-    /// A key in the middle of the range, by which it can be halved. `None`: it has too few different keys.
+    /// A source id in the middle of the range, by which it can be halved. `None`: it has too few different ones.
     pub fn middle_of(&self, range: &SourceRange) -> Option<String> {
-        let integers = range.integers();
-        let stretches = [&integers.natural, &integers.negative];
-        let keys = stretches
-            .into_iter()
-            .flat_map(|keys| self.tables().filter_map(move |table| table.key_at(self.connection, keys, None)));
-        let divides = |key: &String| {
-            let end = SourceRange { above: Some(key.clone()), up_to: range.up_to.clone() };
+        let stretches =
+            self.tables().flat_map(|table| table.stretches(range).into_iter().map(move |keys| (table, keys)));
+        let divides = |id: &String| {
+            let end = SourceRange { above: Some(id.clone()), up_to: range.up_to.clone() };
             !end.is_void()
         };
-        keys.map(|key| key.to_string()).find(divides)
+        stretches.filter_map(|(table, keys)| table.id_at(self.connection, &keys, None)).find(divides)
+    }
+
+    /// Whether a row of one of the tables can have this source id. A claim from a source that cannot be here was made by
+    /// somebody who does not claim columns, and is his.
+    pub fn can_have(&self, id: &str) -> bool {
+        self.tables().any(|table| table.can_have(self.connection, id))
     }
 }

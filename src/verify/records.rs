@@ -106,7 +106,7 @@ fn find<'e>(
     only: Option<&HashSet<Uuid>>,
     recent: Interval,
 ) -> Result<Vec<Finding<'e>>, ClaimsError> {
-    let in_range = verify::in_range(connection, part, recent, MAX_RECORDS as i64 + 1);
+    let in_range = verify::in_range(connection, part, recent, MAX_RECORDS + 1);
     if in_range.len() > MAX_RECORDS {
         return Err(VerificationError::RangeTooLarge { limit: MAX_RECORDS }.into());
     }

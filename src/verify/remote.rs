@@ -32,15 +32,6 @@ pub struct Report {
     pub outcome: Option<Outcome>,
 }
 
-impl Report {
-    /// Whether the claim's source id is the text of a key that a claimed column can have. Others were made by somebody
-    /// who does not claim columns, and are his.
-    pub fn names_a_key(&self) -> bool {
-        let is_key = |id: &str| id.parse::<i64>().is_ok_and(|key| key.to_string() == id);
-        self.source.as_ref().is_some_and(|(_, id)| is_key(id))
-    }
-}
-
 /// The claims of one cell and source type, at the service.
 pub struct Remote<'s, 'c> {
     service: &'s Service<'c>,

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
+use claims_model::source_key;
+
 use super::expected::{Called, called};
 use super::remote::Report;
 use crate::pg::spi::Connection;
@@ -46,34 +48,30 @@ impl Rows {
 
     /// Looks rows up by their keys again, column by column, in the order of the keys.
     pub fn look(&mut self, connection: &Connection, wanted: impl Iterator<Item = Called>, hold: Hold) {
-        let mut columns: Vec<(Rc<Attribute>, Vec<i64>)> = Vec::new();
+        let mut columns: Vec<(Rc<Attribute>, Vec<String>)> = Vec::new();
         for called in wanted {
-            let Some(key) = called.key() else { continue };
             match columns.iter_mut().find(|(attribute, _)| **attribute == **called.attribute()) {
-                Some((_, keys)) => keys.push(key),
-                None => columns.push((called.attribute().clone(), vec![key])),
+                Some((_, ids)) => ids.push(called.source_id),
+                None => columns.push((called.attribute().clone(), vec![called.source_id])),
             }
         }
-        for (attribute, mut keys) in columns {
-            keys.sort_unstable();
-            keys.dedup();
-            let rows = attribute.with_keys(connection, &keys, hold);
+        for (attribute, ids) in columns {
+            let mut ids: Vec<_> = ids.iter().map(String::as_str).collect();
+            source_key::sort(&mut ids);
+            let rows = attribute.with_ids(connection, &ids, hold);
             keep(&mut self.seen, rows.into_iter().filter_map(|row| called(&attribute, row)));
         }
     }
 
     /// Looks up the rows that claims name as their sources: pairs of source type and id.
     pub fn look_at_sources(&mut self, connection: &Connection, sources: HashSet<(String, String)>) {
-        let mut keys: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        for (source_type, id) in sources {
-            // A source that is no integer is no row of this database.
-            if let Ok(key) = id.parse() {
-                keys.entry(source_type).or_default().push(key);
-            }
+        let mut by_type: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (source_type, id) in &sources {
+            by_type.entry(source_type).or_default().push(id);
         }
-        for (source_type, keys) in keys {
-            for attribute in expected::of_source(connection, &source_type).into_iter().map(Rc::new) {
-                let rows = attribute.with_keys(connection, &keys, Hold::No);
+        for (source_type, ids) in by_type {
+            for attribute in expected::of_source(connection, source_type).into_iter().map(Rc::new) {
+                let rows = attribute.with_ids(connection, &ids, Hold::No);
                 keep(&mut self.sources, rows.into_iter().filter_map(|row| called(&attribute, row)));
             }
         }
@@ -87,7 +85,7 @@ impl Rows {
     /// Whether the row is there and calls for the same, though it could not be held.
     pub fn is_there(&self, connection: &Connection, called: &Called) -> bool {
         let attribute = called.attribute();
-        let rows = called.key().map(|key| attribute.with_keys(connection, &[key], Hold::No)).unwrap_or_default();
+        let rows = attribute.with_ids(connection, &[&called.source_id], Hold::No);
         rows.into_iter().filter_map(|row| super::expected::called(attribute, row)).any(|there| there.is_as(called))
     }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed
-# and the network between them goes away. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long.
+# The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed,
+# the network between them goes away and the service is slow. Some writers follow the protocol, the others write to a claimed
+# table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 
@@ -11,7 +12,21 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
   proxy=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
   ! port_is_free "$proxy" || break
 done
-for cell in cell1 cell2; do at $cell "ALTER SERVER service OPTIONS (SET port '$proxy', SET connect_timeout '2')"; done
+for cell in cell1 cell2; do
+  at $cell "ALTER SERVER service OPTIONS (SET port '$proxy', SET connect_timeout '2');
+    ALTER DATABASE postgres SET claims.service_timeout = '800ms';
+    SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
+done
+at cell2 "SELECT claims.automatic(2, 'service')" >/dev/null
+# slow SECONDS: what every new lease costs the service from now on.
+at shared "CREATE TABLE slow AS SELECT 0.0::float AS seconds;
+  CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(seconds) FROM public.slow WHERE seconds > 0; RETURN NULL; END';
+  CREATE TRIGGER slow BEFORE INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION slow()"
+slow() {
+  local _
+  for _ in $(seq 1 200); do at shared "UPDATE slow SET seconds = $1" 2>/dev/null && return; sleep 0.1; done
+  die 'the shared cluster does not come back'
+}
 
 CAMPAIGN_SHARED=${CLUSTER_DIR[shared]}:${CLUSTER_PORT[shared]} \
 CAMPAIGN_CELL1=${CLUSTER_DIR[cell1]}:${CLUSTER_PORT[cell1]} CAMPAIGN_CELL2=${CLUSTER_DIR[cell2]}:${CLUSTER_PORT[cell2]} \
@@ -32,12 +47,13 @@ while [ $SECONDS -lt $end ] && kill -0 $campaign 2>/dev/null; do
   sleep "$((RANDOM % 2)).$((RANDOM % 10))"
   cluster=${clusters[RANDOM % 3]}
   # each kind once, then at random
-  case $((disturbed < 6 ? disturbed : RANDOM % 6)) in
+  case $((disturbed < 7 ? disturbed : RANDOM % 7)) in
     0 | 1) crash "$cluster"; sleep "0.$((RANDOM % 10))"; resume "$cluster" ;;
     2) kill_backend "$cluster" ;;
     3) kill_backend "$cluster"; kill_backend "${clusters[RANDOM % 3]}" ;;
     4) echo close >"$CLAIMS_TMP/cut"; sleep "1.$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
     5) echo hold >"$CLAIMS_TMP/cut"; sleep "$((RANDOM % 3)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
+    6) slow 1; sleep "2.$((RANDOM % 10))"; slow 0 ;;
   esac
   disturbed=$((disturbed + 1))
 done

@@ -18,13 +18,21 @@ pub struct Bucket {
     pub value: String,
 }
 
+/// The id of a subject or a source: numbers are sent as numbers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+pub enum Id {
+    Number(i64),
+    Text(String),
+}
+
 /// What a claim belongs to and where it comes from. A key that is NULL stays one until the batch is made.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ends {
     pub subject_type: Rc<str>,
-    pub subject_id: Option<i64>,
+    pub subject_id: Option<Id>,
     pub source_type: Rc<str>,
-    pub source_id: Option<i64>,
+    pub source_id: Option<Id>,
 }
 
 /// By bucket: how often each claim on it was added, minus how often it was removed; never zero. Sums do not depend on
@@ -221,22 +229,22 @@ struct RecordForm<'a> {
 struct SubjectForm<'a> {
     #[serde(rename = "type")]
     type_name: &'a str,
-    id: Option<i64>,
+    id: Option<&'a Id>,
 }
 
 #[derive(Serialize)]
 struct SourceForm<'a> {
     #[serde(rename = "type")]
     type_name: &'a str,
-    rails_primary_key_id: Option<i64>,
+    rails_primary_key_id: Option<&'a Id>,
 }
 
 impl<'a> RecordForm<'a> {
     fn new(Change { bucket, ends, .. }: &'a Change) -> Self {
         RecordForm {
             bucket,
-            subject: SubjectForm { type_name: &ends.subject_type, id: ends.subject_id },
-            source: SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id },
+            subject: SubjectForm { type_name: &ends.subject_type, id: ends.subject_id.as_ref() },
+            source: SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id.as_ref() },
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod payload;
 pub mod problem;
 pub mod reader;
+pub mod source_key;
 pub mod source_range;
 pub mod token;
 pub mod types;

@@ -1,10 +1,14 @@
-//! Ranges of source ids, as the service orders them (by length, then bytewise), and the integers that lie in them.
+//! Ranges of source ids, as the service orders them (by length, then bytewise), and the integers and uuids that lie in
+//! them.
 //!
-//! A cell's keys are integers. Non-negative ones come in the service's order as they are; -7 is a text of two
-//! characters that begins with a minus, and so lies between 9 and 10. Both sides must put the same keys into a range.
+//! Both sides must put the same keys into a range. Non-negative integers come in the service's order as they are; -7 is a
+//! text of two characters that begins with a minus, and so lies between 9 and 10. Uuids have texts of one length, and come
+//! in the service's order, too.
 
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
+
+use crate::source_key::last_uuid_within;
 
 /// Source ids above `above` and up to `up_to`; `None` is no bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,7 +30,36 @@ pub struct Integers {
     pub natural: RangeInclusive<i64>,
 }
 
+/// Neighbouring ids of a range that conditions on length and text find, such that an index on both begins and ends
+/// where they do. A comparison of rows, `(length, text) <= (…)`, is something Postgres begins at, but does not end at as
+/// long as the length is the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Section<'r> {
+    /// All ids of these lengths.
+    Lengths(RangeInclusive<i32>),
+    /// Ids of one length above a text, and up to one.
+    OfLength { length: i32, above: &'r str, up_to: Option<&'r str> },
+}
+
 impl SourceRange {
+    /// The range in sections, in the order of the ids.
+    pub fn sections(&self) -> Vec<Section<'_>> {
+        let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
+        let above = self.above.as_deref().map(|above| (length(above), above));
+        let up_to = self.up_to.as_deref().map(|up_to| (length(up_to), up_to));
+        if let (Some((length, above)), Some((last, up_to))) = (above, up_to)
+            && length == last
+        {
+            return vec![Section::OfLength { length, above, up_to: Some(up_to) }];
+        }
+        let between =
+            above.map_or(0, |(length, _)| length.saturating_add(1))..=up_to.map_or(i32::MAX, |(length, _)| length - 1);
+        let first = above.map(|(length, above)| Section::OfLength { length, above, up_to: None });
+        let middle = (!between.is_empty()).then_some(Section::Lengths(between));
+        let last = up_to.map(|(length, up_to)| Section::OfLength { length, above: "", up_to: Some(up_to) });
+        if self.is_void() { Vec::new() } else { [first, middle, last].into_iter().flatten().collect() }
+    }
+
     /// Whether a source id lies in the range.
     pub fn contains(&self, id: &str) -> bool {
         self.above.as_deref().is_none_or(|above| compare(id, above).is_gt())
@@ -54,6 +87,17 @@ impl SourceRange {
                 highest => bounded(highest + 1..=up_to.highest_natural),
             },
         }
+    }
+
+    /// The uuids whose texts lie in the range, as numbers.
+    pub fn uuids(&self) -> RangeInclusive<u128> {
+        let last = self.up_to.as_deref().map_or(Some(u128::MAX), last_uuid_within);
+        let first = match self.above.as_deref().map(last_uuid_within) {
+            None | Some(None) => Some(0),
+            Some(Some(below)) => below.checked_add(1),
+        };
+        #[allow(clippy::reversed_empty_ranges)]
+        first.zip(last).map_or(1..=0, |(first, last)| first..=last)
     }
 }
 
@@ -140,7 +184,33 @@ mod tests {
         assert_eq!(range(None, Some("007")).integers().natural, 0..=99);
     }
 
+    #[test]
+    fn sections_in_order() {
+        let of_length = |length, above, up_to| Section::OfLength { length, above, up_to };
+        assert_eq!(range(None, None).sections(), [Section::Lengths(0..=i32::MAX)]);
+        assert_eq!(range(Some("10"), Some("20")).sections(), [of_length(2, "10", Some("20"))]);
+        assert_eq!(range(Some("9"), Some("20")).sections(), [of_length(1, "9", None), of_length(2, "", Some("20"))]);
+        let sections = [of_length(1, "é", None), Section::Lengths(2..=2), of_length(3, "", Some("abc"))];
+        assert_eq!(range(Some("é"), Some("abc")).sections(), sections);
+        assert_eq!(range(Some("abc"), Some("é")).sections(), []);
+    }
+
     proptest! {
+        #[test]
+        fn sections_are_the_range(
+            above in proptest::option::of("[ab\u{e9}]{0,4}"), up_to in proptest::option::of("[ab\u{e9}]{1,4}"), id in "[ab\u{e9}]{1,5}",
+        ) {
+            let range = SourceRange { above, up_to };
+            let length = id.chars().count() as i32;
+            let lies_in = |section: &&Section| match section {
+                Section::Lengths(lengths) => lengths.contains(&length),
+                Section::OfLength { length: of, above, up_to } => {
+                    *of == length && id.as_str() > *above && up_to.is_none_or(|up_to| id.as_str() <= up_to)
+                }
+            };
+            prop_assert_eq!(range.sections().iter().filter(lies_in).count(), usize::from(range.contains(&id)));
+        }
+
         #[test]
         fn integers_are_those_whose_texts_lie_in_the_range(
             above in proptest::option::of("[-0-9a]{0,20}"), up_to in proptest::option::of("[-0-9é]{0,20}"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use claims_model::capture::{Bucket, Ends, Log, TooMany, records_json};
+use claims_model::capture::{Bucket, Ends, Id, Log, TooMany, records_json};
 use proptest::prelude::*;
 
 fn bucket(value: &str) -> Bucket {
@@ -13,9 +13,9 @@ fn bucket(value: &str) -> Bucket {
 fn ends(id: i64) -> Ends {
     Ends {
         subject_type: Rc::from("GROUP"),
-        subject_id: Some(id),
+        subject_id: Some(Id::Number(id)),
         source_type: Rc::from("RAILS_TABLE_ROUTES"),
-        source_id: Some(id),
+        source_id: Some(Id::Number(id)),
     }
 }
 
@@ -163,6 +163,18 @@ fn records_are_what_begin_update_takes() {
         r#"[{"bucket":{"type":"ROUTES","value":"it's \\ \"é\""},"#.to_owned()
             + r#""subject":{"type":"GROUP","id":9223372036854775807},"#
             + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":9223372036854775807}}]"#
+    );
+}
+
+#[test]
+fn ids_that_are_texts_are_sent_as_texts() {
+    let mut log = Log::default();
+    let [subject_id, source_id] = ["42", "é\""].map(|id| Some(Id::Text(id.to_owned())));
+    log.record(1, bucket("a"), Ends { subject_id, source_id, ..ends(0) }, 1);
+    assert_eq!(
+        records_json(&log.pending().unwrap().creates).unwrap(),
+        r#"[{"bucket":{"type":"ROUTES","value":"a"},"subject":{"type":"GROUP","id":"42"},"#.to_owned()
+            + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":"é\""}}]"#
     );
 }
 

@@ -1,5 +1,6 @@
 //! Why a call did not answer: the server refused it, or the connection was lost on the way.
 
+use postgres::error::DbError;
 use serde_json::Value;
 use std::fmt;
 
@@ -66,14 +67,20 @@ fn ends_the_session(code: &str) -> bool {
 impl From<postgres::Error> for Failure {
     fn from(error: postgres::Error) -> Self {
         match error.as_db_error() {
-            Some(db) if !ends_the_session(db.code().code()) => Self::Refused(Refusal {
-                code: db.code().code().to_string(),
-                message: db.message().to_string(),
-                detail: db.detail().map(str::to_string),
-                hint: db.hint().map(str::to_string),
-            }),
+            Some(db) if !ends_the_session(db.code().code()) => Self::Refused(db.into()),
             Some(db) => Self::Lost(format!("{} {}", db.code().code(), db.message())),
             None => Self::Lost(error.to_string()),
+        }
+    }
+}
+
+impl From<&DbError> for Refusal {
+    fn from(db: &DbError) -> Self {
+        Self {
+            code: db.code().code().to_string(),
+            message: db.message().to_string(),
+            detail: db.detail().map(str::to_string),
+            hint: db.hint().map(str::to_string),
         }
     }
 }

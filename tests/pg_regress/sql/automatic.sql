@@ -107,6 +107,8 @@ SELECT bucket_value FROM claims.claims WHERE creator_id = 1 ORDER BY 1;
 DROP TRIGGER a_deferred ON app.routes;
 -- SET CONSTRAINTS sends at once; what comes then is sent by itself
 BEGIN; UPDATE app.routes SET path = 'now' WHERE id = 10; SET CONSTRAINTS ALL IMMEDIATE; SELECT * FROM t.sent(); UPDATE app.routes SET path = 'later' WHERE id = 9; SELECT * FROM t.sent(); COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+-- nothing is left to send when it begins, and something later
+BEGIN; UPDATE app.routes SET path = 'there' WHERE id = 10; UPDATE app.routes SET path = 'now' WHERE id = 10; SET CONSTRAINTS ALL IMMEDIATE; UPDATE app.routes SET path = 'later still' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
 BEGIN; SAVEPOINT s; UPDATE app.routes SET path = 'lost' WHERE id = 10; SET CONSTRAINTS claims.automatic IMMEDIATE; ROLLBACK TO s; UPDATE app.routes SET path = 'kept' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
 -- begin_pending first, and nothing is left for the end
 BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SELECT claims.begin_pending(1, 'regress_claims_auto') IS NOT NULL; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();

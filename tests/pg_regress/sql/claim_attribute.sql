@@ -8,7 +8,9 @@ SELECT p.oid::regprocedure, pg_get_function_arguments(p.oid), pg_get_function_re
 CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO regress_claims_one;
 CREATE TABLE app.routes (id int PRIMARY KEY, path text UNIQUE, owner_id bigint, name text, label varchar);
 CREATE TABLE app.pair (a int, b int, path text UNIQUE, PRIMARY KEY (a, b));
+CREATE DOMAIN app.moment AS timestamptz;
 CREATE TABLE app.uuids (id uuid PRIMARY KEY, path text UNIQUE, n int);
+CREATE TABLE app.moments (id app.moment PRIMARY KEY, path text UNIQUE, n int, weight float8, days date[], raw bytea);
 CREATE TABLE app.parent (id int PRIMARY KEY, path text); CREATE TABLE app.child () INHERITS (app.parent);
 CREATE VIEW app.view AS SELECT * FROM app.routes;
 CREATE UNLOGGED TABLE app.unlogged (id int PRIMARY KEY, path text UNIQUE);
@@ -24,7 +26,7 @@ SELECT t.claim_column('app.nothing'); SELECT t.claim_column('1234567'); SELECT t
 SELECT t.claim_column('app.parent'); SELECT t.claim_column('app.child'); SELECT t.claim_column('pg_catalog.pg_class'); SELECT t.claim_column('claims.cells');
 \echo -- columns
 SELECT t.claim_column(attribute => 'nothing'); SELECT t.claim_column(attribute => 'ctid'); SELECT t.claim_column(subject_key => 'nothing'); SELECT t.claim_column(source_key => 'nothing');
-SELECT t.claim_column(subject_key => 'name'); SELECT t.claim_column(source_key => 'path'); SELECT t.claim_column('app.uuids', subject_key => 'n'); SELECT t.claim_column('app.pair', subject_key => 'a');
+SELECT t.claim_column('app.moments', subject_key => 'n'); SELECT t.claim_column('app.moments', subject_key => 'weight', source_key => 'n'); SELECT t.claim_column('app.moments', subject_key => 'n', source_key => 'days'); SELECT t.claim_column('app.moments', subject_key => 'raw', source_key => 'n'); SELECT t.claim_column('app.pair', subject_key => 'a');
 \echo -- types
 SELECT t.claim_column(bucket => 'NOTHING'); SELECT t.claim_column(bucket => 'UNSPECIFIED'); SELECT t.claim_column(bucket => 'routes'); SELECT t.claim_column(bucket => '1'); SELECT t.claim_column(subject => 'UNSPECIFIED'); SELECT t.claim_column(source => 'NOTHING'); SELECT t.claim_column(source => repeat('x', 100));
 \echo -- conditions

@@ -134,3 +134,9 @@ CREATE FUNCTION t.fences() RETURNS text LANGUAGE sql SECURITY DEFINER SET search
     SELECT coalesce(string_agg(ltrim(right(lease_uuid::text, 12), '0'), ' ' ORDER BY lease_uuid), '-') FROM claims.lease_fences $$;
 CREATE FUNCTION t.no_leases() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM claims.cells_outstanding_leases; DELETE FROM claims.lease_fences $$;
+CREATE FUNCTION t.listed(age interval, VARIADIC numbers int[]) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT jsonb_agg(jsonb_build_object('lease_uuid', t.u(n), 'created_at', clock_timestamp() - age) ORDER BY p)
+      FROM unnest(numbers) WITH ORDINALITY AS u(n, p) $$;
+CREATE FUNCTION t.verdicts(leases jsonb, stale_after interval DEFAULT '10 minutes') RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(ltrim(right(lease_uuid::text, 12), '0') || ' ' || verdict, ', ' ORDER BY n)
+      FROM claims.judge_leases(leases, stale_after) WITH ORDINALITY AS j(lease_uuid, verdict, n) $$;

@@ -3,12 +3,6 @@
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
-CREATE FUNCTION t.listed(age interval, VARIADIC numbers int[]) RETURNS jsonb LANGUAGE sql AS $$
-    SELECT jsonb_agg(jsonb_build_object('lease_uuid', t.u(n), 'created_at', clock_timestamp() - age) ORDER BY p)
-      FROM unnest(numbers) WITH ORDINALITY AS u(n, p) $$;
-CREATE FUNCTION t.verdicts(leases jsonb, stale_after interval DEFAULT '10 minutes') RETURNS text LANGUAGE sql AS $$
-    SELECT string_agg(ltrim(right(lease_uuid::text, 12), '0') || ' ' || verdict, ', ' ORDER BY n)
-      FROM claims.judge_leases(leases, stale_after) WITH ORDINALITY AS j(lease_uuid, verdict, n) $$;
 SELECT t.no_leases();
 
 -- tables as promised

@@ -1,31 +1,55 @@
 //! The crash campaign: two cells save the same names at random while somebody kills the three clusters and cuts the network.
 //!
-//! `writer` follows the protocol and dies at random points of it, `recovery` runs `claims.reconcile()` all the while,
-//! `proxy` is the network between the cells and the service. When it is over, recovery runs to its end and `verdict`
-//! compares what the cells have saved with what the service says.
+//! `writer` follows the protocol, call by call; `unaware` writes plain `statements` to a claimed table, and has capture do the
+//! rest. Both die at random points. `recovery` runs `claims.reconcile()` all the while, `proxy` is the network between the
+//! cells and the service. When it is over, recovery runs to its end and `verdict` compares what the cells have saved with
+//! what the service says. At last `sabotage` breaks what was in order, to see that the verdict notices.
 
 mod proxy;
 mod recovery;
+mod sabotage;
+mod statements;
 mod tally;
+mod unaware;
 mod verdict;
 mod writer;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use postgres::{Client, Config, NoTls};
 
-use tally::Tally;
+use rand::RngExt;
+use rand::rngs::StdRng;
 
-/// Connections of each cell's application.
-const WRITERS: usize = 4;
+use tally::Tally;
+use unaware::Mode;
+
+/// Who writes in cell 1, where nothing is claimed by itself, and in cell 2, where everything is.
+const WRITERS: [&[Kind]; 2] = [
+    &[Kind::Explicit, Kind::Explicit, Kind::Unaware(Mode::Pending), Kind::Unaware(Mode::Pending)],
+    &[
+        Kind::Unaware(Mode::Automatic),
+        Kind::Unaware(Mode::Automatic),
+        Kind::Unaware(Mode::Automatic),
+        Kind::Unaware(Mode::Automatic),
+        Kind::Unaware(Mode::Pending),
+    ],
+];
 
 /// Names that both cells want.
 const NAMES: u32 = 60;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Explicit,
+    Unaware(Mode),
+}
 
 /// Where everything is, as the script says.
 pub struct Field {
@@ -91,27 +115,50 @@ pub fn main() -> ExitCode {
 fn run() -> Result<bool> {
     let field = Field::from_env()?;
     let seed = rand::random_range(0..1_000_000);
-    println!("campaign: {WRITERS} writers in each of two cells, {NAMES} names, seed {seed}");
+    println!("campaign: {} writers in two cells, {NAMES} names, seed {seed}", WRITERS.concat().len());
     let network = proxy::start(&field)?;
+    let stopped = AtomicBool::new(false);
     let mut tally = thread::scope(|scope| {
-        let field = &field;
-        let mut threads = Vec::new();
+        let (field, stopped) = (&field, &stopped);
+        let (mut writers, mut recoveries) = (Vec::new(), Vec::new());
         for cell in [1, 2] {
-            threads.push(scope.spawn(move || recovery::run(field, cell)));
-            for number in 0..WRITERS {
+            recoveries.push(scope.spawn(move || recovery::run(field, cell, stopped)));
+            for (number, kind) in WRITERS[cell - 1].iter().copied().enumerate() {
                 let seed = seed + (cell * 100 + number) as u64;
-                threads.push(scope.spawn(move || writer::run(field, cell, seed)));
+                writers.push(scope.spawn(move || match kind {
+                    Kind::Explicit => writer::run(field, cell, seed),
+                    Kind::Unaware(mode) => unaware::run(field, cell, mode, seed),
+                }));
             }
         }
+        // Writers may wait for what recovery has to end.
+        let writers: Vec<_> = writers.into_iter().map(ScopedJoinHandle::join).collect();
+        stopped.store(true, Relaxed);
+        let recoveries = recoveries.into_iter().map(ScopedJoinHandle::join);
         let mut all = Tally::default();
-        for thread in threads {
-            all.merge(thread.join().map_err(|_| anyhow!("a thread panicked"))?);
+        for tally in writers.into_iter().chain(recoveries) {
+            all.merge(tally.map_err(|_| anyhow!("a thread panicked"))?);
         }
         Ok::<_, anyhow::Error>(all)
     })?;
     recovery::finish(&field, &mut tally)?;
     verdict::compare(&field, &mut tally)?;
+    verdict::correct(&field, &mut tally)?;
+    // What is broken already is not to be broken again.
+    if tally.problems.is_empty() {
+        sabotage::try_all(&field, &mut tally)?;
+    }
     drop(network);
     tally.demand_that_it_was_a_campaign();
     Ok(tally.print())
+}
+
+/// Sometimes for longer than leases are left alone.
+fn linger(rng: &mut StdRng) {
+    let time = match rng.random_range(0..200) {
+        0..4 => rng.random_range(1000..5000),
+        4..24 => rng.random_range(1..30),
+        _ => return,
+    };
+    thread::sleep(Duration::from_millis(time));
 }

@@ -1,5 +1,6 @@
 //! `claims.reconcile()` in each cell: all the time, and at the end until nothing is left.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -11,11 +12,13 @@ use super::tally::Tally;
 const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned \
                     FROM claims.reconcile($1, 'service', ($2::text)::interval, 20)";
 
-/// Two passes at once, every half second. Leases are left alone for two seconds.
-pub fn run(field: &Field, cell: usize) -> Tally {
+/// Two passes at once, every half second, until the writers have stopped. Leases are left alone for two seconds.
+pub fn run(field: &Field, cell: usize, stopped: &AtomicBool) -> Tally {
     let mut tally = Tally::default();
-    while !field.is_over() {
+    while !stopped.load(Relaxed) {
         thread::sleep(Duration::from_millis(500));
+        // Where the cell is down, it is so for the passes, too, and they say so.
+        let _ = end_prepared(field, cell, "1 second");
         let passes = thread::scope(|scope| {
             let second = scope.spawn(|| pass(field, cell, "2 seconds"));
             [Ok(pass(field, cell, "2 seconds")), second.join()]
@@ -56,9 +59,39 @@ fn note(tally: &mut Tally, error: &postgres::Error) {
     }
 }
 
+/// Commits or rolls back what was prepared before `age`, as whoever coordinates transactions would.
+fn end_prepared(field: &Field, cell: usize, age: &str) -> Result<()> {
+    let mut client = field.connect(cell, "app")?;
+    let old = "SELECT gid FROM pg_prepared_xacts WHERE prepared <= clock_timestamp() - ($1::text)::interval";
+    for row in client.query(old, &[&age])? {
+        let end = if rand::random_bool(0.5) { "COMMIT" } else { "ROLLBACK" };
+        client.batch_execute(&format!("{end} PREPARED '{}'", row.get::<_, String>(0)))?;
+    }
+    Ok(())
+}
+
+/// Everybody has stopped; the servers may still be at what clients have given up, and the service may begin a lease with it.
+fn wait_for_the_late(field: &Field) -> Result<()> {
+    let late = "SELECT count(*) FROM pg_stat_activity WHERE usename IN ('app', 'cell1', 'cell2')";
+    for _ in 0..300 {
+        let mut sessions = 0;
+        for cluster in [1, 2, 0] {
+            let mut client = field.connect(cluster, "postgres").context("a cluster is gone")?;
+            sessions += client.query_one(late, &[])?.get::<_, i64>(0);
+        }
+        if sessions == 0 {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    bail!("some sessions do not end")
+}
+
 /// Everybody has stopped: recovery runs until nothing is outstanding.
 pub fn finish(field: &Field, tally: &mut Tally) -> Result<()> {
+    wait_for_the_late(field)?;
     for cell in [1, 2] {
+        end_prepared(field, cell, "0").context("prepared transactions after the campaign")?;
         let mut quiet = 0;
         for _ in 0..60 {
             let counts = pass(field, cell, "0").context("recovery after the campaign")?;

@@ -1,4 +1,5 @@
-//! One connection of a cell's application: it saves, renames and deletes names by the protocol, and dies at random points.
+//! One connection of an application that follows the protocol itself: it saves, renames and deletes names, and dies at random
+//! points.
 
 use std::thread;
 use std::time::Duration;
@@ -10,11 +11,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::tally::Tally;
-use super::{Field, NAMES};
+use super::{Field, NAMES, linger};
 use crate::failure::{Failure, Refusal};
 
-/// What one transaction does to the cell's table.
+/// What one transaction does to the cell's table, and to which row.
 struct Change {
+    row: i64,
     create: Option<String>,
     destroy: Option<String>,
 }
@@ -66,7 +68,7 @@ impl Writer<'_> {
                 }
             }
             Err(Stop::Died) => {
-                self.tally.count("connections lost");
+                self.tally.count("explicit: died");
                 (self.local, self.service) = (None, None);
                 thread::sleep(Duration::from_millis(100));
             }
@@ -92,13 +94,13 @@ impl Writer<'_> {
         let Some(change) = self.change()? else { return Err(Stop::RollBack(None)) };
         self.perhaps_die(0.01)?;
         self.begin(&change, lease, named.then_some(xid.as_str()))?;
-        self.linger();
+        linger(&mut self.rng);
         self.perhaps_die(0.03)?;
         self.local_call("SELECT claims.track_lease($1)", lease)?;
-        self.linger();
+        linger(&mut self.rng);
         self.perhaps_die(0.03)?;
         self.local()?.batch_execute("COMMIT")?;
-        self.tally.count("saved");
+        self.tally.count("explicit: committed");
         self.perhaps_die(0.05)?;
         if self.rng.random_bool(0.1) {
             return Ok(());
@@ -121,33 +123,27 @@ impl Writer<'_> {
         if self.rng.random_bool(probability) { Err(Stop::Died) } else { Ok(()) }
     }
 
-    /// Sometimes for longer than leases are left alone.
-    fn linger(&mut self) {
-        let time = match self.rng.random_range(0..200) {
-            0..4 => self.rng.random_range(1000..5000),
-            4..24 => self.rng.random_range(1..30),
-            _ => return,
-        };
-        thread::sleep(Duration::from_millis(time));
-    }
-
     /// Changes the cell's own table; `None` where there is nothing to do.
     fn change(&mut self) -> Result<Option<Change>, Stop> {
         let (one, other) = (self.name(), self.name());
         let kind = self.rng.random_range(0..10);
         let (sql, values, create, destroy): (_, Vec<&String>, _, _) = match kind {
-            0..5 => ("INSERT INTO routes (name) VALUES ($1)", vec![&one], Some(&one), None),
-            5..8 => ("DELETE FROM routes WHERE name = $1", vec![&one], None, Some(&one)),
-            _ => ("UPDATE routes SET name = $2 WHERE name = $1", vec![&one, &other], Some(&other), Some(&one)),
+            0..5 => ("INSERT INTO routes (name) VALUES ($1) RETURNING id", vec![&one], Some(&one), None),
+            5..8 => ("DELETE FROM routes WHERE name = $1 RETURNING id", vec![&one], None, Some(&one)),
+            _ => {
+                let rename = "UPDATE routes SET name = $2 WHERE name = $1 RETURNING id";
+                (rename, vec![&one, &other], Some(&other), Some(&one))
+            }
         };
         if kind >= 8 && one == other {
             return Ok(None);
         }
         let parameters: Vec<_> =
             values.into_iter().map(|value| value as &(dyn postgres::types::ToSql + Sync)).collect();
-        match self.local()?.execute(sql, &parameters) {
-            Ok(1) => Ok(Some(Change { create: create.cloned(), destroy: destroy.cloned() })),
-            Ok(_) => Ok(None),
+        match self.local()?.query_opt(sql, &parameters) {
+            Ok(row) => {
+                Ok(row.map(|row| Change { row: row.get(0), create: create.cloned(), destroy: destroy.cloned() }))
+            }
             Err(error) => match Failure::from(error) {
                 // The name is this cell's already; two of its writers met.
                 Failure::Refused(refusal) if ["23505", "40P01"].contains(&refusal.code.as_str()) => Ok(None),
@@ -164,8 +160,8 @@ impl Writer<'_> {
     /// begin_update, twice where the answer is said to be lost.
     fn begin(&mut self, change: &Change, lease: Uuid, xid: Option<&str>) -> Result<(), Stop> {
         let record = |name: &String| -> Value {
-            json!({"bucket": {"type": "ROUTES", "value": name}, "subject": {"type": "GROUP", "id": 1},
-                   "source": {"type": "RAILS_TABLE_ROUTES", "id": 1}})
+            json!({"bucket": {"type": "ROUTES", "value": name}, "subject": {"type": "GROUP", "id": change.row},
+                   "source": {"type": "RAILS_TABLE_ROUTES", "id": change.row}})
         };
         let creates = Value::Array(change.create.iter().map(record).collect());
         let destroys = Value::Array(change.destroy.iter().map(record).collect());
@@ -188,8 +184,8 @@ impl Writer<'_> {
         for conflict in refusal.conflicts().unwrap_or_default() {
             let of_ours = conflict.holder == Some(self.cell as i64);
             match conflict.reason.as_str() {
-                "leased" | "in_flight" => self.tally.count("conflicts"),
-                "taken" if !of_ours => self.tally.count("conflicts"),
+                "leased" | "in_flight" => self.tally.count("explicit: conflicts"),
+                "taken" if !of_ours => self.tally.count("explicit: conflicts"),
                 _ => self.tally.problem(format!("cell {}: {refusal:?} for {:?}", self.cell, change.destroy)),
             }
         }
@@ -206,7 +202,7 @@ impl Writer<'_> {
             Ok(_) => Ok(()),
             Err(Failure::Lost(_)) => Err(Stop::Died),
             Err(Failure::Refused(refusal)) if ["55000", "55P03"].contains(&refusal.code.as_str()) => {
-                self.tally.count("given up by recovery");
+                self.tally.count("explicit: given up by recovery");
                 Err(Stop::RollBack(Some(lease)))
             }
             Err(Failure::Refused(refusal)) => Err(self.odd(sql, &refusal)),
