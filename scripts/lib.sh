@@ -13,21 +13,29 @@ set -euo pipefail
 
 CLAIMS_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CLAIMS_TARGET=${CARGO_TARGET_DIR:-$CLAIMS_ROOT/target}
-PG_MAJOR=${PG_MAJOR:-15}
 export CLAIMS_ROOT
 
 say() { printf '==> %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+major_of() { "$1" --version 2>/dev/null | sed -E 's/^PostgreSQL ([0-9]+).*/\1/'; }
+
+# The PostgreSQL that PG_MAJOR says, else that of PG_CONFIG, else 15.
+if [ -z "${PG_MAJOR:-}" ] && [ -n "${PG_CONFIG:-}" ]; then
+  PG_MAJOR=$(major_of "$PG_CONFIG") || die "PG_CONFIG=$PG_CONFIG cannot be run"
+fi
+PG_MAJOR=${PG_MAJOR:-15}
 
 # The pg_config to build against: what PG_CONFIG names, else the one in PATH, else Debian's own for PG_MAJOR.
 find_pg_config() {
   local candidate
   if [ -n "${PG_CONFIG:-}" ]; then
     command -v "$PG_CONFIG" || die "PG_CONFIG=$PG_CONFIG cannot be run"
+    [ "$(major_of "$PG_CONFIG")" = "$PG_MAJOR" ] || die "PG_CONFIG=$PG_CONFIG is not of PostgreSQL $PG_MAJOR"
     return
   fi
   for candidate in pg_config "/usr/lib/postgresql/$PG_MAJOR/bin/pg_config"; do
-    if [ "$("$candidate" --version 2>/dev/null | sed -E 's/^PostgreSQL ([0-9]+).*/\1/')" = "$PG_MAJOR" ]; then
+    if [ "$(major_of "$candidate")" = "$PG_MAJOR" ]; then
       command -v "$candidate"
       return
     fi

@@ -51,6 +51,11 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" of table "%s" does not exist', argument.value, table_name),
                 DETAIL = format('It was given as %s.', argument.name), HINT = 'Name a column of the table.';
         END IF;
+        IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = table_name AND a.attnum = key_number AND a.attgenerated = 'v') THEN
+            RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('column "%s" of table "%s" is a virtual generated column', argument.value, table_name),
+                DETAIL = format('It was given as %s. Triggers are not given the values of such columns.', argument.name),
+                HINT = 'Have it STORED.';
+        END IF;
         IF argument.name <> 'attribute' AND NOT claims.has_fixed_text(column_type) THEN
             RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('type %s of column "%s" cannot be a key', format_type(column_type, NULL), argument.value),
                 DETAIL = format('It was given as %s. How its values look as text depends on settings of the session.', argument.name),

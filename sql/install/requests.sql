@@ -147,6 +147,10 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" of table "%s" does not exist', entity_column, table_name),
             HINT = 'Name the column that says which entity a row belongs to.';
     END IF;
+    IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = entity_column AND a.attgenerated = 'v') THEN
+        RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('column "%s" of table "%s" is a virtual generated column', entity_column, table_name),
+            DETAIL = 'Triggers are not given the values of such columns.', HINT = 'Have it STORED.';
+    END IF;
     PERFORM claims.change_request_triggers(table_name, queue, entity_column, true);
     INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column) VALUES (table_name, queue, entity_column)
         ON CONFLICT ON CONSTRAINT captured_tables_pkey DO UPDATE SET entity_column = excluded.entity_column;

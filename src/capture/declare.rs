@@ -24,6 +24,9 @@ fn spell_out_condition(
         caller => Err(CaptureError::NotTheOwner { table: expression::table_name(table), caller: roles::name(caller) }),
     });
     let read = read.map_err(ClaimsError::from)?.ok_or(ClaimsError::from(CaptureError::NotACondition))?;
+    if read.reads_virtual_column {
+        return Err(ClaimsError::from(CaptureError::VirtualInCondition).into());
+    }
     if warn == Some(true) && !read.is_immutable {
         crate::error::warn_of_mutable_condition();
     }

@@ -11,6 +11,8 @@ use super::{ClaimsError, Text};
 pub enum CaptureError {
     /// A condition that is more than an expression, or over what has no rows.
     NotACondition,
+    /// A condition over a column that has no value in the rows that triggers see.
+    VirtualInCondition,
     /// The caller is not the owner of the table.
     NotTheOwner { table: String, caller: String },
     /// A claimed column, or one of its keys, has gone since.
@@ -49,6 +51,12 @@ impl CaptureError {
                 "condition is not one expression over the rows of a table".into(),
                 None,
                 Some("Give what could stand in CHECK ( ) of that table."),
+            ),
+            CaptureError::VirtualInCondition => Text(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                "condition reads a virtual generated column".into(),
+                Some("Triggers are not given the values of such columns.".into()),
+                Some("Have the column STORED, or write out in the condition what it is generated from."),
             ),
             CaptureError::NotTheOwner { table, caller } => Text(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,

@@ -12,6 +12,8 @@ pub struct Condition {
     pub text: String,
     /// Its value depends on nothing but the row.
     pub is_immutable: bool,
+    /// It reads a column that has no value in the rows that triggers see.
+    pub reads_virtual_column: bool,
 }
 
 /// Reads a condition under the search_path in force, as a CHECK constraint would be read. `None`: it is more than one
@@ -113,6 +115,7 @@ unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node
         if pg_sys::bms_is_member(tableoid, columns) {
             return None;
         }
+        let reads_virtual_column = has_virtual_column(relation, columns);
         let is_immutable = !pg_sys::contain_mutable_functions(expression);
         let name = (&raw const (*(*relation).rd_rel).relname.data).cast();
         let text = with_search_path(c"pg_catalog, pg_temp", || {
@@ -121,6 +124,35 @@ unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node
             CStr::from_ptr(text).to_string_lossy().into_owned()
         });
         pg_sys::free_parsestate(state);
-        Some(Condition { text, is_immutable })
+        Some(Condition { text, is_immutable, reads_virtual_column })
+    }
+}
+
+/// Whether one of the columns is computed when it is read, as there are since PostgreSQL 18.
+///
+/// # Safety
+/// An open relation, and columns as `pull_varattnos` gives them.
+unsafe fn has_virtual_column(relation: pg_sys::Relation, columns: *const pg_sys::Bitmapset) -> bool {
+    const VIRTUAL: u8 = b'v';
+    // SAFETY: by the caller; the look is at the catalogs.
+    unsafe {
+        let is_virtual = |number: i32| {
+            i16::try_from(number)
+                .is_ok_and(|number| pg_sys::get_attgenerated((*relation).rd_id, number) as u8 == VIRTUAL)
+        };
+        let mut member = pg_sys::bms_next_member(columns, -1);
+        while member >= 0 {
+            let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
+            // The whole row stands for all of its columns.
+            let found = match number {
+                0 => (1..=(*(*relation).rd_att).natts).any(is_virtual),
+                number => number > 0 && is_virtual(number),
+            };
+            if found {
+                return true;
+            }
+            member = pg_sys::bms_next_member(columns, member);
+        }
+        false
     }
 }

@@ -20,7 +20,7 @@ use crate::statement;
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
-    /// What is claimed of table $1, by itself or as a partition.
+    /// What is claimed of table $1, by itself or as a partition. Columns of which triggers get no values are none.
     ATTRIBUTES(OIDOID) = concat!(
         "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
                 quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
@@ -29,9 +29,9 @@ statement! {
                 s.attname::text, claims.has_fixed_text(s.atttypid), format_type(s.atttypid, NULL),
                 k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL)
            FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name
-           LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped
-           LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped
-           LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped
+           LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
+           LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped AND s.attgenerated <> 'v'
+           LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
           WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
           ORDER BY a.table_name, a.attribute");
     /// The service of automatic mode.

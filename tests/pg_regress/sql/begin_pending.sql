@@ -102,7 +102,7 @@ SELECT clock_timestamp() - :'before'::timestamptz < interval '0.9 s';
 SET claims.service_timeout = '5s';
 BEGIN; INSERT INTO app.routes VALUES (5, 'slow but in time', 10); SELECT claims.begin_pending(1, 'regress_claims_pending') IS NOT NULL; COMMIT;
 SET claims.service_timeout = '10s';
-SELECT t.sqlstate('SET claims.service_timeout = 0');
+SELECT t.state_of('SET claims.service_timeout = 0');
 -- a cancel is obeyed meanwhile
 SET statement_timeout = 150; SET claims.service_timeout = '5s';
 BEGIN; INSERT INTO app.routes VALUES (6, 'slower', 10); SELECT claims.begin_pending(1, 'regress_claims_pending'); ROLLBACK;

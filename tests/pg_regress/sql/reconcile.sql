@@ -52,7 +52,7 @@ SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => 10001)$$);
 SELECT t.call($$SELECT * FROM claims.reconcile(77, 'regress_claims_service')$$);
 -- no user mapping; no server at the other end: nothing is left open, nothing changed
-SELECT t.sqlstate($$SELECT * FROM claims.reconcile(1, 'regress_claims_unmapped')$$);
+SELECT t.state_of($$SELECT * FROM claims.reconcile(1, 'regress_claims_unmapped')$$);
 SELECT claims.track_lease(t.u(4100));
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_gone')$$);
 SELECT "where dblink is".dblink_get_connections(), t.tracked(), t.fences();

@@ -23,7 +23,7 @@ SHOW claims.wait_timeout;
 SET claims.wait_timeout = '2s';
 SHOW claims.wait_timeout;
 SET claims.wait_timeout = 0;
-SELECT t.sqlstate($$SET claims.wait_timeout = -1$$);
+SELECT t.state_of($$SET claims.wait_timeout = -1$$);
 SELECT t.call($$SET claims.wait_timeout = 'soon'$$);
 -- the others are not
 SELECT t.call($$SET claims.max_batch_size = 5$$);

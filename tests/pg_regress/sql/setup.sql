@@ -46,15 +46,6 @@ BEGIN
     RETURN NEXT CASE WHEN r IS NULL THEN 'ok' ELSE 'ok ' || r::text END;
 END $$;
 
--- The SQLSTATE alone, where the message is Postgres' own and not the same in all versions.
-CREATE FUNCTION t.sqlstate(statement text) RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE statement;
-    RETURN '00000';
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE;
-END $$;
-
 -- Conflicts without what varies.
 CREATE FUNCTION t.mask(conflicts jsonb) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_replace(c::text, '("lease_age_seconds": ?)[0-9.e-]+', '\1<age>', 'g')
