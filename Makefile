@@ -1,5 +1,6 @@
 # The commands of this repository. Each does what is needed before it and nothing twice.
-#   PG_CONFIG=/path/to/pg_config   which PostgreSQL to build for (default: PostgreSQL 15's)
+#   PG_MAJOR=17                    which PostgreSQL to build for (default: 15)
+#   PG_CONFIG=/path/to/pg_config   the same, where it is not the one that the Debian package installs
 #   CARGO_TARGET_DIR=…             where build output goes (default: target/)
 
 SHELL := /bin/bash
