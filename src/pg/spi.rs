@@ -21,6 +21,29 @@ pub struct Statement {
     plan: Cell<pg_sys::SPIPlanPtr>,
     /// Counts how often Postgres planned it, as of the last time that was under our settings.
     generation: Cell<std::ffi::c_int>,
+    /// How many executions are under way: a trigger that the statement fires may run it again.
+    depth: Cell<u32>,
+}
+
+/// One execution more, until it is dropped, also by an error.
+struct Execution<'s>(&'s Cell<u32>);
+
+impl<'s> Execution<'s> {
+    fn begin(depth: &'s Cell<u32>) -> Self {
+        depth.set(depth.get() + 1);
+        Execution(depth)
+    }
+
+    /// No other one is waiting for this one to end.
+    fn is_outermost(&self) -> bool {
+        self.0.get() == 1
+    }
+}
+
+impl Drop for Execution<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 /// Declares statements: `statement! { NAME(TYPE, …) = "text"; … }`, the types as constants of `pg_sys`.
@@ -47,7 +70,8 @@ pub enum View {
 
 impl Statement {
     pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid]) -> Self {
-        Statement { text, argument_types, plan: Cell::new(std::ptr::null_mut()), generation: Cell::new(0) }
+        let plan = Cell::new(std::ptr::null_mut());
+        Statement { text, argument_types, plan, generation: Cell::new(0), depth: Cell::new(0) }
     }
 
     /// Makes the statement ready. Its plan is always generic: the values never change which index is the right one, and
@@ -60,7 +84,8 @@ impl Statement {
     ///
     /// Those settings are put in force only when Postgres is about to plan. An invalidation that arrives in the moment
     /// between this look and Postgres' own makes it plan without them: then the generation of the plan has changed
-    /// unexpectedly, and the plan is thrown away after this one use.
+    /// unexpectedly, and the plan is thrown away after this one use. Not by an execution inside of another one, which still
+    /// needs the plan, and which looks for itself when it ends.
     fn with_plan<T>(&self, execute: impl FnOnce(pg_sys::SPIPlanPtr) -> T) -> T {
         if self.plan.get().is_null() {
             self.prepare();
@@ -73,10 +98,11 @@ impl Statement {
             let gplan = (*source).gplan;
             ((*source).is_valid && !gplan.is_null() && (*gplan).is_valid, &raw const (*source).generation)
         };
+        let execution = Execution::begin(&self.depth);
         if is_planned {
             let result = execute(plan);
             // SAFETY: the source lives as long as the plan.
-            if unsafe { *generation } != self.generation.get() {
+            if execution.is_outermost() && unsafe { *generation } != self.generation.get() {
                 self.plan.set(std::ptr::null_mut());
                 // SAFETY: nothing refers to the plan any more; rows have been copied out of the executor.
                 unsafe { pg_sys::SPI_freeplan(plan) };

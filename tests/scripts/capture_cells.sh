@@ -51,6 +51,10 @@ expect 'a local constraint comes first: no lease' "$(state_as_app 1 "$(add forbi
 reconcile 1 >/dev/null; reconcile 2 >/dev/null
 agree 'automatic'
 
+# The deferred trigger called at once, the first time in its session: queueing itself again calls it inside of itself.
+expect 'immediate: the first time' "$(as_app 1 "BEGIN; $(add now) SET CONSTRAINTS ALL IMMEDIATE; $(add then) COMMIT"; reconcile 1)" '2|2|0|0|0'
+agree 'immediate'
+
 # Prepared transactions: sent at PREPARE, decided later.
 as_app 1 "BEGIN; $(add prepared) PREPARE TRANSACTION 'p'; BEGIN; $(add forgotten) PREPARE TRANSACTION 'f'" >/dev/null
 expect 'prepared: recovery waits' "$(reconcile 1 0)" '2|0|0|2|0'
