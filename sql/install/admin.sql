@@ -8,18 +8,21 @@ CREATE FUNCTION claims.add_type(type_table regclass, kind text, new_id int, new_
 AS $$
 DECLARE
     known record;
+    is_known boolean;
 BEGIN
     PERFORM claims.require_admin();
     IF new_id IS NULL OR new_name IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s type needs an id and a name', kind),
             DETAIL = 'One of them is null.', HINT = 'Give both.';
     END IF;
-    IF new_id < 1 OR new_name = '' OR new_name ~ '^[0-9]+$' THEN
+    -- What is there already needs no look at its form: the seeds may be added again, UNSPECIFIED with them.
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE id = $1 OR name = $2)', type_table) INTO is_known USING new_id, new_name;
+    IF NOT is_known AND (new_id < 1 OR new_name = '' OR new_name ~ '^[0-9]+$') THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid %s type', kind),
             DETAIL = format('Id %s, name "%s".', new_id, left(new_name, 64)),
             HINT = 'Ids begin at 1, and a name has 1 to 63 characters, not all of them digits.';
     END IF;
-    IF length(new_name) > 63 THEN
+    IF NOT is_known AND length(new_name) > 63 THEN
         RAISE EXCEPTION USING ERRCODE = '22001', MESSAGE = format('name of %s type is too long', kind),
             DETAIL = 'At most 63 characters are allowed.', HINT = 'Shorten it.';
     END IF;
@@ -27,7 +30,7 @@ BEGIN
     FOR known IN EXECUTE format('SELECT id, name FROM %s WHERE (id = $1) <> (name = $2) ORDER BY id', type_table)
                  USING new_id, new_name
     LOOP
-        RAISE EXCEPTION USING ERRCODE = '23505', MESSAGE = format('%s type %s "%s" is taken', kind, new_id, new_name),
+        RAISE EXCEPTION USING ERRCODE = '23505', MESSAGE = format('%s type %s "%s" is taken', kind, new_id, left(new_name, 64)),
             DETAIL = format('There is %s type %s "%s".', kind, known.id, known.name),
             HINT = 'Choose an id and a name that are both free.';
     END LOOP;
@@ -73,7 +76,7 @@ BEGIN
     END LOOP;
     IF 'cell' = ANY (change_grants.audiences) THEN
         -- What tells a cell about itself: the columns it claims, and how far its verification is and in whose hands.
-        EXECUTE format('%s SELECT ON claims.claimed_attributes, claims.verification_progress, claims.verification_workers %s %I', verb, word, role_name);
+        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers %s %I', verb, word, role_name);
     END IF;
     -- A role that keeps the functions of another audience keeps the schema.
     IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
@@ -107,7 +110,8 @@ BEGIN
     SELECT c.role::oid INTO old_role FROM claims.cells c WHERE c.cell_id = register_cell.cell_id;
     INSERT INTO claims.cells AS c (cell_id, role, name, address)
         VALUES (register_cell.cell_id, new_role::regrole, register_cell.name, register_cell.address)
-        ON CONFLICT (cell_id) DO UPDATE SET role = excluded.role, name = excluded.name, address = excluded.address;
+        ON CONFLICT (cell_id) DO UPDATE
+        SET role = excluded.role, name = coalesce(excluded.name, c.name), address = coalesce(excluded.address, c.address);
     PERFORM claims.change_grants(register_cell.role_name, '{reader,cell}', true);
     IF old_role <> new_role AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.role = old_role::regrole) THEN
         PERFORM claims.change_grants(r.rolname, '{cell}', false) FROM pg_roles r WHERE r.oid = old_role;

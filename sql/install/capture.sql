@@ -19,6 +19,11 @@ COMMENT ON COLUMN claims.claimed_attributes.source_type IS 'Name of the source t
 COMMENT ON COLUMN claims.claimed_attributes.source_key IS 'The column that holds the source''s id.';
 COMMENT ON COLUMN claims.claimed_attributes.condition IS 'Which rows are claimed, every name in it spelled out; NULL: all.';
 
+CREATE VIEW claims.claimed_columns AS
+    SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type, a.subject_key, a.source_type, a.source_key, a.condition
+      FROM claims.claimed_attributes a;
+COMMENT ON VIEW claims.claimed_columns IS 'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no right on tables.';
+
 CREATE TABLE claims.automatic_service (
     single  boolean PRIMARY KEY DEFAULT true CHECK (single),
     cell_id bigint  NOT NULL,

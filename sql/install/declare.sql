@@ -125,7 +125,7 @@ BEGIN
     DELETE FROM claims.claimed_attributes a WHERE a.table_name = unclaim_attribute.table_name AND a.attribute = unclaim_attribute.attribute;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('column "%s" of table "%s" is not claimed', attribute, table_name),
-            HINT = 'claims.claimed_attributes lists the columns that are.';
+            HINT = 'claims.claimed_columns lists the columns that are.';
     END IF;
     IF NOT EXISTS (SELECT FROM claims.claimed_attributes a WHERE a.table_name = unclaim_attribute.table_name) THEN
         PERFORM claims.change_capture_triggers(table_name, false);

@@ -44,7 +44,7 @@ COMMENT ON FUNCTION claims.add_source_type(int, text) IS
     'Adds a source type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
 COMMENT ON FUNCTION claims.add_type(regclass, text, int, text) IS 'Internal: what the three add_*_type functions share.';
 COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text) IS
-    'Registers a cell, or changes it, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks the cell''s row.';
+    'Registers a cell, or changes its role and what is given of its name and address, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks the cell''s row.';
 COMMENT ON FUNCTION claims.grant_read(name) IS
     'Grants a role what a router needs: get_record, get_records and the views; administrators only.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
@@ -60,6 +60,61 @@ COMMENT ON TRIGGER announce_change ON claims.cells IS 'Sessions cache this table
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON SCHEMA claims FROM PUBLIC;
+-- Nor does anybody whom default privileges name: with a right on the tables a cell could make itself another one.
+DO $$
+DECLARE
+    other record;
+BEGIN
+    FOR other IN
+        SELECT format('ALL ON SCHEMA %I', n.nspname) AS what, a.grantee
+          FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
+         WHERE n.nspname = 'claims' AND a.grantee <> n.nspowner
+        UNION
+        SELECT format('ALL ON %s %s', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass), a.grantee
+          FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+         WHERE c.relnamespace = 'claims'::regnamespace AND a.grantee <> c.relowner
+        UNION
+        SELECT format('ALL ON FUNCTION %s', p.oid::regprocedure), a.grantee
+          FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
+         WHERE p.pronamespace = 'claims'::regnamespace AND a.grantee <> p.proowner
+        UNION
+        SELECT format('ALL ON TYPE %s', y.oid::regtype), a.grantee
+          FROM pg_catalog.pg_type y, pg_catalog.aclexplode(y.typacl) a
+         WHERE y.typnamespace = 'claims'::regnamespace AND a.grantee NOT IN (y.typowner, 0)
+    LOOP
+        EXECUTE format('REVOKE %s FROM %s', other.what, other.grantee::regrole);
+    END LOOP;
+END $$;
+
+-- Every object explains itself: keys, constraints and the columns of views by what they are.
+DO $$
+DECLARE
+    silent record;
+BEGIN
+    FOR silent IN
+        SELECT format('CONSTRAINT %I ON %s', k.conname, k.conrelid::regclass) AS what,
+               CASE k.contype WHEN 'p' THEN 'Primary key' WHEN 'u' THEN 'No two rows alike' WHEN 'f' THEN 'Foreign key' ELSE 'What a row must be' END
+               || ': ' || pg_catalog.pg_get_constraintdef(k.oid) AS text
+          FROM pg_catalog.pg_constraint k
+         WHERE k.connamespace = 'claims'::regnamespace AND k.conrelid <> 0 AND pg_catalog.obj_description(k.oid, 'pg_constraint') IS NULL
+        UNION ALL
+        SELECT format('INDEX %s', i.indexrelid::regclass), format('Enforces constraint %s of %s.', k.conname, i.indrelid::regclass)
+          FROM pg_catalog.pg_index i JOIN pg_catalog.pg_constraint k ON k.conindid = i.indexrelid
+         WHERE k.connamespace = 'claims'::regnamespace AND pg_catalog.obj_description(i.indexrelid, 'pg_class') IS NULL
+        UNION ALL
+        SELECT format('COLUMN %s.%I', a.attrelid::regclass, a.attname),
+               coalesce((SELECT min(pg_catalog.col_description(t.attrelid, t.attnum)) FROM pg_catalog.pg_attribute t
+                           JOIN pg_catalog.pg_class b ON b.oid = t.attrelid
+                          WHERE b.relnamespace = 'claims'::regnamespace AND b.relkind = 'r' AND t.attname = a.attname
+                            AND b.oid IN (SELECT d.refobjid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite w ON w.oid = d.objid
+                                           WHERE d.classid = 'pg_catalog.pg_rewrite'::regclass AND w.ev_class = v.oid)),
+                        'Column ' || a.attname || '.')
+          FROM pg_catalog.pg_class v JOIN pg_catalog.pg_attribute a ON a.attrelid = v.oid
+         WHERE v.relnamespace = 'claims'::regnamespace AND v.relkind = 'v' AND pg_catalog.col_description(a.attrelid, a.attnum) IS NULL
+    LOOP
+        EXECUTE format('COMMENT ON %s IS %L', silent.what, silent.text);
+    END LOOP;
+END $$;
 
 ALTER TABLE claims.claimed_attributes ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.automatic_service ENABLE ALWAYS TRIGGER announce_change;

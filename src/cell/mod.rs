@@ -27,5 +27,9 @@ fn uuids(list: Option<Vec<Option<PgUuid>>>, name: &str) -> Result<Vec<Uuid>, Cla
 }
 
 fn at_most(got: usize, limit: usize, place: &str) -> Result<(), ClaimsError> {
-    if got <= limit { Ok(()) } else { Err(BadInput::new(place, Problem::TooManyLeases { got, limit }).into()) }
+    if got <= limit {
+        Ok(())
+    } else {
+        Err(BadInput::new(place, Problem::TooMany { what: "leases", got, limit }).into())
+    }
 }

@@ -59,9 +59,9 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
                 "Send it in several calls. For a batch that must stay whole an administrator can raise claims.max_batch_size.",
             ),
         ),
-        TooManyLeases { got, limit } => (
-            format!("{place} has too many leases"),
-            Some(format!("There are {got} leases, at most {limit} are allowed in one call.")),
+        TooMany { what, got, limit } => (
+            format!("{place} has too many {what}"),
+            Some(format!("There are {got} {what}, at most {limit} are allowed in one call.")),
             Some("Name fewer in one call."),
         ),
         BadCursor => (
@@ -84,7 +84,7 @@ const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {
         Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
-        Problem::TooManyRecords { .. } | Problem::TooManyLeases { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        Problem::TooManyRecords { .. } | Problem::TooMany { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         _ => Code::ERRCODE_INVALID_PARAMETER_VALUE,
     }
 }

@@ -36,6 +36,7 @@ fn patience(attempt: u32) -> Duration {
 /// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together.
 pub fn explain<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    leases::refuse_locked_tables(deadline)?;
     for attempt in 0..ATTEMPTS {
         let is_last = attempt + 1 == ATTEMPTS;
         let may_wait = deadline > Instant::now();

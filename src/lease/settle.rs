@@ -71,6 +71,7 @@ fn settle_one(
     ending: Ending,
     deadline: Instant,
 ) -> Result<bool, ClaimsError> {
+    leases::refuse_locked_tables(deadline)?;
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
         if deadline <= Instant::now() && leases::is_in_flight(lease) {

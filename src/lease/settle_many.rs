@@ -66,7 +66,9 @@ fn checked_lists(
 ) -> Result<(Vec<Uuid>, Vec<Uuid>), ClaimsError> {
     let total = commits.len() + rollbacks.len();
     if total > MAX_LEASES {
-        return Err(BadInput::new("settle_leases", Problem::TooManyRecords { got: total, limit: MAX_LEASES }).into());
+        return Err(
+            BadInput::new("settle_leases", Problem::TooMany { what: "leases", got: total, limit: MAX_LEASES }).into()
+        );
     }
     let commits = uuids(commits, "commit_leases")?;
     let rollbacks = uuids(rollbacks, "rollback_leases")?;

@@ -1,5 +1,7 @@
 //! Locks on tables.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 /// Whom a lock keeps out.
@@ -21,5 +23,19 @@ pub fn table(table: pg_sys::Oid, strength: Strength) {
         if !relation.is_null() {
             pg_sys::relation_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
         }
+    }
+}
+
+/// Takes the lock that writing to tables of schema `claims` takes, until the (sub)transaction ends, and waits for nobody.
+/// `false`: another transaction has locked one of them as a whole.
+pub fn for_writing(tables: &[&CStr]) -> bool {
+    // SAFETY: looks names up; a table that is gone has no lock to wait for, and whoever writes to it gets an error.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"claims".as_ptr(), true);
+        tables.iter().all(|table| {
+            let table = pg_sys::get_relname_relid(table.as_ptr(), schema);
+            let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
+            table == pg_sys::Oid::INVALID || pg_sys::ConditionalLockRelationOid(table, lock)
+        })
     }
 }

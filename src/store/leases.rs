@@ -1,14 +1,19 @@
 //! Statements on leases and their outcomes.
 
+use std::ffi::CStr;
+use std::time::Instant;
+
 use claims_model::Bucket;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::claims::{key_array, keys_by_type};
+use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
 use crate::pg::index::KeyPart;
 use crate::pg::jsonb::{JsonText, Jsonb};
+use crate::pg::lock;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::xid8::Xid8;
 use crate::statement;
@@ -217,6 +222,13 @@ pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Known>
         outcome: row.get::<String>(3).map(|name| if name == "committed" { Ending::Commit } else { Ending::Rollback }),
         digest: row.get(4),
     })
+}
+
+/// Where nothing may be waited for, a table that somebody has locked as a whole is an error at once: the waits that a table
+/// being extended needs would be in vain.
+pub fn refuse_locked_tables(deadline: Instant) -> Result<(), ClaimsError> {
+    const WRITTEN: [&CStr; 3] = [c"claim_leases", c"claims", c"lease_outcomes"];
+    if deadline > Instant::now() || lock::for_writing(&WRITTEN) { Ok(()) } else { Err(ClaimsError::TableLocked) }
 }
 
 /// Whether another open transaction has written or locked the row of the lease: is beginning, fencing or settling it.

@@ -64,5 +64,17 @@ at_once 'outcome of what is being settled' 5 'outstanding' "SELECT claims.lease_
 
 exec 7>&-
 wait "$holder" || true
+
+# Whole tables locked against writers, as CREATE INDEX does.
+for table in claims claim_leases lease_outcomes; do
+  psql -XqAt -d script_at_once -c 'BEGIN' -c "LOCK TABLE claims.$table IN SHARE MODE" -c '\echo locked' -c 'SELECT pg_sleep(60)' >"$CLAIMS_TMP/holder" 2>&1 &
+  holder=$!
+  for _ in $(seq 1 200); do grep -q locked "$CLAIMS_TMP/holder" && break; sleep 0.05; done
+  [ $table = lease_outcomes ] || at_once "create while $table is locked" 15 '^55P03' "SELECT claims.begin_update(2, '[$(claim z)]')"
+  at_once "commit while $table is locked" 15 '^55P03' "SELECT claims.commit_update(1, '$(lease 3)')"
+  at_once "rollback while $table is locked" 15 '^55P03' "SELECT claims.rollback_update(1, '$(lease 12)')"
+  sql "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query ~ 'pg_sleep\(60\)' AND pid <> pg_backend_pid()" >/dev/null
+  wait "$holder" || true
+done
 expect 'check' "$(sql 'SELECT count(*) FROM claims.check()')" 0
 sql postgres 'DROP DATABASE script_at_once'

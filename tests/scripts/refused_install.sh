@@ -46,3 +46,21 @@ sql postgres "CREATE DATABASE script_strings ENCODING 'UTF8' TEMPLATE template0"
 expect 'installs whatever standard_conforming_strings is' "$(psql -Xq -v ON_ERROR_STOP=1 -d script_strings -c 'SET standard_conforming_strings = off' -c 'CREATE EXTENSION claims' >/dev/null 2>&1 && echo yes)" yes
 expect 'and means the same' "$(sql script_strings "SELECT claims.bucket_key(repeat('\\', 3000)) = rpad(encode(sha256(convert_to(repeat('\\', 3000), 'UTF8')), 'hex'), 2049, '-')")" t
 sql postgres 'DROP DATABASE script_strings'
+
+# default privileges that a database administrator has set give nobody anything here
+sql postgres 'DROP DATABASE IF EXISTS script_defaults' 2>/dev/null
+sql postgres "CREATE DATABASE script_defaults ENCODING 'UTF8' TEMPLATE template0"
+sql postgres 'DROP ROLE IF EXISTS script_claims_cell' 2>/dev/null
+sql postgres 'CREATE ROLE script_claims_cell LOGIN'
+for what in TABLES SEQUENCES FUNCTIONS TYPES SCHEMAS; do sql script_defaults "ALTER DEFAULT PRIVILEGES GRANT ALL ON $what TO script_claims_cell WITH GRANT OPTION"; done
+sql script_defaults 'CREATE EXTENSION claims'
+expect 'default privileges: nobody but the owner has a right' "$(sql script_defaults "
+  SELECT count(*) FROM (SELECT relacl FROM pg_class WHERE relnamespace = 'claims'::regnamespace
+                        UNION ALL SELECT proacl FROM pg_proc WHERE pronamespace = 'claims'::regnamespace
+                        UNION ALL SELECT nspacl FROM pg_namespace WHERE nspname = 'claims'
+                        UNION ALL SELECT typacl FROM pg_type WHERE typnamespace = 'claims'::regnamespace) x (acl), aclexplode(acl) a
+   WHERE a.grantee = 'script_claims_cell'::regrole")" 0
+sql script_defaults "SELECT claims.register_cell(1, 'script_claims_cell')" >/dev/null
+expect 'default privileges: a cell cannot make itself another one' "$(PGUSER=script_claims_cell sqlstate script_defaults "INSERT INTO claims.cells VALUES (2, 'script_claims_cell')")" 42501
+sql postgres 'DROP DATABASE script_defaults'
+sql postgres 'DROP ROLE script_claims_cell'

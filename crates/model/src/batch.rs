@@ -128,11 +128,11 @@ pub fn bucket_list<'a>(
     tokens: &mut impl Tokens<'a>,
     argument: &'static str,
     types: &Types,
-    max_records: usize,
+    max_buckets: usize,
 ) -> Result<Vec<Bucket<'a>>, BadInput> {
     let within = |count| {
-        let problem = Problem::TooManyRecords { got: count, limit: max_records };
-        if count > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
+        let problem = Problem::TooMany { what: "buckets", got: count, limit: max_buckets };
+        if count > max_buckets { Err(BadInput::new(argument, problem)) } else { Ok(()) }
     };
     reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::asked_bucket(tokens, place, types))
 }

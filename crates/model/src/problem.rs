@@ -36,8 +36,8 @@ pub enum Problem {
     EmptyBatch,
     /// More records than a batch may have.
     TooManyRecords { got: usize, limit: usize },
-    /// More leases than one call may name.
-    TooManyLeases { got: usize, limit: usize },
+    /// More leases, or buckets, than one call may name.
+    TooMany { what: &'static str, got: usize, limit: usize },
     /// A cursor that no list function made.
     BadCursor,
     /// SQL NULL where a value is needed.
@@ -65,9 +65,15 @@ impl fmt::Display for Place<'_> {
         match self {
             Place::Argument(name) => write!(out, "{name}"),
             Place::Index(parent, index) => write!(out, "{parent}[{index}]"),
-            Place::Key(parent, key) => write!(out, "{parent}.{}", shortened(key)),
+            Place::Key(parent, key) if is_plain(key) => write!(out, "{parent}.{}", shortened(key)),
+            Place::Key(parent, key) => write!(out, "{parent}.{}", serde_json::Value::from(shortened(key))),
         }
     }
+}
+
+/// Whether a key can stand in a message as it is. Any other one is quoted as in JSON.
+fn is_plain(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
 }
 
 /// Input in a message is cut: a caller who sends a megabyte does not get it back.

@@ -69,6 +69,14 @@ SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = 'null' W
 SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '[{"create_records": 7}]' WHERE uuid = t.u(1800)$$);
 SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = '{"create_records": "x", "destroy_records": {"a": 1}}' WHERE uuid = t.u(1800)$$);
 SELECT * FROM pg_temp.damage($$INSERT INTO claims.claim_leases SELECT (jsonb_populate_record(l, jsonb_build_object('uuid', t.u(1890)))).* FROM claims.claim_leases l WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET subject_id = 'other' WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET subject_type = 1 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET source_id = 'other' WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET source_type = 1 WHERE bucket_value = 'coming'$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = jsonb_set(payload, '{create_records}', (payload->'create_records') || (payload->'create_records'->0)) WHERE uuid = t.u(1800)$$);
+SELECT * FROM pg_temp.damage($$UPDATE claims.claim_leases SET payload = jsonb_set(payload, '{destroy_records}', payload->'create_records') WHERE uuid = t.u(1801)$$);
+-- of what is to be destroyed the payload does not say whose it is
+SELECT * FROM pg_temp.damage($$UPDATE claims.claims SET subject_id = 'other' WHERE bucket_value = 'going'$$);
 -- every bucket occurs once
 SELECT * FROM pg_temp.damage($$INSERT INTO claims.claims SELECT * FROM claims.claims WHERE bucket_value = 'active'$$);
 SELECT * FROM pg_temp.damage($$INSERT INTO claims.claims SELECT (jsonb_populate_record(c, jsonb_build_object('creator_id', 2, 'uuid', t.u(1891)))).* FROM claims.claims c WHERE bucket_value = 'active'$$);

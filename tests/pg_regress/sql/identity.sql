@@ -83,7 +83,7 @@ CREATE FUNCTION t.readable(reader name) RETURNS text LANGUAGE sql AS $$
      WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S') AND has_table_privilege(reader, oid, 'SELECT') $$;
 SELECT t.readable('regress_claims_three'), t.readable('regress_claims_one'), t.readable('regress_claims_router');
 SET SESSION AUTHORIZATION regress_claims_one;
-SELECT count(*) FROM claims.claimed_attributes;
+SELECT count(*) FROM claims.claimed_columns;
 SELECT count(*) FROM claims.verification_progress;
 SELECT t.call('DELETE FROM claims.claimed_attributes RETURNING 1');
 RESET SESSION AUTHORIZATION;

@@ -38,6 +38,10 @@ CREATE ROLE regress_claims_three_b;
 SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_three_b', 'Cell Three B', 'https://b.example')$$);
 SELECT cell_id, name, address FROM claims.cells WHERE cell_id = 3;
 SELECT cell_name, cell_address FROM claims.get_record('ROUTES', 'a');
+-- what is left out stays
+SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_three_b', address => 'https://c.example')$$);
+SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_three_b')$$);
+SELECT cell_id, name, address FROM claims.cells WHERE cell_id = 3;
 SET LOCAL SESSION AUTHORIZATION regress_claims_three;
 SELECT t.call($$SELECT claims.begin_update(3, t.creates('c'), lease_uuid => t.u(204))$$);
 RESET SESSION AUTHORIZATION;

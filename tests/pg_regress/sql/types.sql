@@ -26,6 +26,14 @@ SELECT t.call($$SELECT claims.add_subject_type(101, 'FLEET')$$);
 SELECT t.call($$SELECT claims.add_source_type(100, 'OTHER')$$);
 SELECT t.call($$SELECT claims.add_source_type(101, 'RAILS_TABLE_DOMAINS')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(0, 'SOMETHING')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(1, '7')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(0, 'ROUTES')$$);
+-- the seeds may be added again, all of them
+SELECT bool_and(claims.add_bucket_type(id, name) IS NULL) FROM claims.bucket_types;
+SELECT bool_and(claims.add_subject_type(id, name) IS NULL) FROM claims.subject_types;
+SELECT bool_and(claims.add_source_type(id, name) IS NULL) FROM claims.source_types;
+SELECT t.call($$SELECT claims.add_bucket_type(-1, 'X')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(103, '7')$$);
 -- names that are no names
 SELECT t.call($$SELECT claims.add_bucket_type(102, '')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(NULL, 'X')$$);
