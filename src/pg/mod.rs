@@ -17,6 +17,7 @@ pub mod prepared;
 pub mod roles;
 pub mod settings;
 pub mod spi;
+pub mod statement;
 pub mod subtransaction;
 pub mod transaction_end;
 pub mod trigger;

@@ -2,7 +2,8 @@
 
 use pgrx::pg_sys;
 
-use super::spi::{Connection, Rows, Value, kept_plan, rows_of};
+use super::spi::{Connection, Rows, Value, rows_of};
+use super::statement::kept_plan;
 
 /// A prepared statement that only reads.
 pub struct Prepared {

@@ -10,7 +10,8 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::pg::cache;
-use crate::pg::spi::{self, Connection, Statement, View};
+use crate::pg::spi::{self, Connection, View};
+use crate::pg::statement::Statement;
 use crate::statement;
 
 statement! {
