@@ -84,15 +84,17 @@ BEGIN
     EXECUTE format('ALTER FUNCTION claims.forget_dropped_tables() OWNER TO %I', pg_catalog.pg_get_userbyid(10));
 END $$;
 
--- Whether values of a type look the same as text in every session: enums, and what an immutable function makes text of,
--- but for three types whose functions say so and still look at settings.
+-- Whether values of a type look the same as text in every session: enums without a cast of their own, and what an immutable
+-- function makes text of, but for the types whose functions say so and still look at settings.
 CREATE FUNCTION claims.has_fixed_text(value_type oid) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
     WITH RECURSIVE base AS (
         SELECT y.oid, y.typtype, y.typbasetype, y.typoutput FROM pg_type y WHERE y.oid = value_type
         UNION ALL SELECT y.oid, y.typtype, y.typbasetype, y.typoutput FROM base JOIN pg_type y ON base.typtype = 'd' AND y.oid = base.typbasetype)
-    SELECT b.typtype = 'e' OR b.oid NOT IN ('float4'::regtype, 'float8'::regtype, 'bytea'::regtype)
+    SELECT b.typtype = 'e' AND c.castsource IS NULL
+           OR b.oid NOT IN ('float4'::regtype, 'float8'::regtype, 'bytea'::regtype, 'interval'::regtype, 'point'::regtype, 'lseg'::regtype,
+                            'path'::regtype, 'box'::regtype, 'polygon'::regtype, 'line'::regtype, 'circle'::regtype)
            AND (c.castmethod IS NOT DISTINCT FROM 'b' OR p.provolatile = 'i')
       FROM base b LEFT JOIN pg_cast c ON c.castsource = b.oid AND c.casttarget = 'text'::regtype
       LEFT JOIN pg_proc p ON p.oid = coalesce(nullif(c.castfunc, 0), b.typoutput)

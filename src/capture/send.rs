@@ -25,6 +25,7 @@ use crate::store::{catalog, cell};
 #[allow(clippy::type_complexity)]
 fn pending_batch()
 -> Result<TableIterator<'static, (name!(create_records, JsonText), name!(destroy_records, JsonText))>, ErrorReport> {
+    access::refuse_restricted()?;
     let (creates, destroys) = batch_json(&log::pending()?)?;
     Ok(TableIterator::once((JsonText(creates), JsonText(destroys))))
 }
@@ -50,13 +51,11 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
     if pending.is_empty() {
         return Ok(None);
     }
-    if let Some(Change { bucket, rows, .. }) = pending.creates.iter().find(|change| change.rows > 1) {
-        return Err(CaptureError::ClaimedTwice {
-            bucket_type: bucket.bucket_type.to_string(),
-            value: bucket.value.clone(),
-            rows: *rows,
-        }
-        .into());
+    // A bucket that more rows have than before belongs to several of them, also where it is theirs in another table.
+    let created_twice = pending.creates.iter().find(|change| change.rows > 1);
+    if let Some(Change { bucket, .. }) = created_twice.or(pending.doubled.first()) {
+        let (bucket_type, value) = (bucket.bucket_type.to_string(), bucket.value.clone());
+        return Err(CaptureError::ClaimedTwice { bucket_type, value }.into());
     }
     let (creates, destroys) = batch_json(&pending)?;
     let lease = Uuid::now_v7();

@@ -5,7 +5,7 @@
 //! timeout of the caller is obeyed while the service is silent. An answer that has arrived is read without looking for a
 //! cancel: so an error that comes while it is read is the service's, also when it is a cancel there.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use pgrx::PgSqlErrorCode as Code;
@@ -48,6 +48,10 @@ pub struct Service<'c> {
     /// Name of the connection.
     name: String,
     link: Cell<Link>,
+    /// The statement that each connection begins with.
+    prelude: RefCell<Option<String>>,
+    /// Whether a connection is closed again after each call.
+    is_hidden: Cell<bool>,
 }
 
 /// Runs `body` with the service at hand. What `body` wrote here is rolled back when it fails; the connection is closed
@@ -60,7 +64,15 @@ pub fn with_service<T>(
     must_be_one(connection, server)?;
     let schema = servers::dblink_schema(connection).ok_or(CellError::NoDblink)?;
     let name = format!("claims {}", Uuid::now_v7());
-    let service = Service { connection, schema, server, name, link: Cell::new(Link::Closed) };
+    let service = Service {
+        connection,
+        schema,
+        server,
+        name,
+        link: Cell::new(Link::Closed),
+        prelude: RefCell::default(),
+        is_hidden: Cell::new(false),
+    };
     let result = attempt(|| body(&service));
     service.close();
     result.map_err(|stopped| match stopped {
@@ -116,7 +128,37 @@ impl Service<'_> {
         timeout: Duration,
         convert: impl FnMut(Row) -> T,
     ) -> Result<Vec<T>, ClaimsError> {
-        self.open();
+        self.open(timeout)?;
+        let rows = self.exchange(statement, columns, timeout, convert)?;
+        if self.is_hidden.get() {
+            self.close();
+        }
+        Ok(rows)
+    }
+
+    /// Has each connection begin with a statement, the one that is open too.
+    pub fn begin_with(&self, statement: String, timeout: Duration) -> Result<(), ClaimsError> {
+        if self.link.get() == Link::Ready {
+            self.exchange(&statement, "nothing text", timeout, |_| ())?;
+        }
+        self.prelude.replace(Some(statement));
+        Ok(())
+    }
+
+    /// From now on nothing is open between two calls. For whoever runs other people's code in between: an open connection
+    /// of dblink can be used by all that runs in the session.
+    pub fn hide(&self) {
+        self.is_hidden.set(true);
+        self.close();
+    }
+
+    fn exchange<T>(
+        &self,
+        statement: &str,
+        columns: &str,
+        timeout: Duration,
+        convert: impl FnMut(Row) -> T,
+    ) -> Result<Vec<T>, ClaimsError> {
         let started = Instant::now();
         self.send(statement)?;
         self.wait(started, timeout)?;
@@ -135,14 +177,18 @@ impl Service<'_> {
         self.link.get() == Link::Answering && caught.is_of_postgres() && !is_unreachable(caught)
     }
 
-    fn open(&self) {
+    fn open(&self, timeout: Duration) -> Result<(), ClaimsError> {
         if matches!(self.link.get(), Link::Busy | Link::Answering) {
             self.close();
         }
         if self.link.get() == Link::Closed {
             self.connect();
             self.link.set(Link::Ready);
+            if let Some(statement) = &*self.prelude.borrow() {
+                self.exchange(statement, "nothing text", timeout, |_| ())?;
+            }
         }
+        Ok(())
     }
 
     fn connect(&self) {

@@ -25,8 +25,8 @@ pub enum CaptureError {
     NoEntity { table: String, column: String, queue: String },
     /// The transaction has changed more than is kept.
     TooManyChanges,
-    /// Two new rows have the same value.
-    ClaimedTwice { bucket_type: String, value: String, rows: i64 },
+    /// Several rows have the same value, and a new one among them.
+    ClaimedTwice { bucket_type: String, value: String },
     /// A row that is to be claimed has no subject or no source.
     NoKey { key: &'static str, type_name: String, bucket_type: String, value: String },
     /// In automatic mode something was changed after the last deferred trigger.
@@ -94,9 +94,9 @@ impl CaptureError {
                 Some(format!("More than {} are not kept.", claims_model::capture::MAX_BUCKETS)),
                 Some("Change fewer rows in one transaction."),
             ),
-            CaptureError::ClaimedTwice { bucket_type, value, rows } => Text(
+            CaptureError::ClaimedTwice { bucket_type, value } => Text(
                 Code::ERRCODE_UNIQUE_VIOLATION,
-                format!("{rows} new rows claim the same bucket"),
+                "several rows claim the same bucket".into(),
                 Some(format!("It is {bucket_type} \"{}\".", claims_model::problem::shortened(&value))),
                 Some("A value can be claimed by one row only: have a unique index on the column."),
             ),

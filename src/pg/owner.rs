@@ -4,15 +4,18 @@
 use pgrx::pg_sys;
 
 /// Runs `body` as `owner`, in a restricted operation: code of the table's owner gets that role's rights, and nothing by
-/// which it could act beyond the end of `body`.
+/// which it could act beyond the end of `body`. Settings that it changes, the search_path above all, are put back: what
+/// comes after it runs with other rights.
 pub fn restricted_as<T>(owner: pg_sys::Oid, body: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
     let restricted = (pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE) as i32;
-    // SAFETY: both are put back below; after an error the end of the (sub)transaction puts them back.
+    // SAFETY: all three are put back below; after an error the end of the (sub)transaction puts them back.
     unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        let level = pg_sys::NewGUCNestLevel();
         pg_sys::SetUserIdAndSecContext(owner, context | restricted);
         let result = body();
+        pg_sys::AtEOXact_GUC(false, level);
         pg_sys::SetUserIdAndSecContext(user, context);
         result
     }

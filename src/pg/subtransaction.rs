@@ -62,12 +62,23 @@ impl Caught {
         matches!(*self.0, CaughtError::PostgresError(_))
     }
 
-    /// Raised because a text is no value of a type: SQLSTATE class 22, or what it names is not there.
+    /// Raised because a text is no value of a type. The types choose the SQLSTATE; of other things speak those of the
+    /// connection, of resources, of cancels and shutdowns, of serialization and of damage.
     pub fn is_about_data(&self) -> bool {
+        use PgSqlErrorCode as Code;
         // The class is in the two lowest of five groups of six bits.
-        let class = |code: PgSqlErrorCode| code as i32 & 0xFFF;
-        let is_data = class(self.code()) == class(PgSqlErrorCode::ERRCODE_DATA_EXCEPTION);
-        self.is_of_postgres() && is_data || self.names_what_is_not_there()
+        let class = |code: Code| code as i32 & 0xFFF;
+        let others = [
+            Code::ERRCODE_CONNECTION_EXCEPTION,
+            Code::ERRCODE_TRANSACTION_ROLLBACK,
+            Code::ERRCODE_INSUFFICIENT_RESOURCES,
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            Code::ERRCODE_OPERATOR_INTERVENTION,
+            Code::ERRCODE_SYSTEM_ERROR,
+            Code::ERRCODE_CONFIG_FILE_ERROR,
+            Code::ERRCODE_INTERNAL_ERROR,
+        ];
+        self.is_of_postgres() && !others.iter().any(|other| class(*other) == class(self.code()))
     }
 }
 

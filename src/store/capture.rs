@@ -34,6 +34,13 @@ statement! {
            LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
           WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
           ORDER BY a.table_name, a.attribute");
+    /// The columns of the claimed table that table $1 is, or is a partition of, taken from a row of $1. A condition may hand
+    /// the whole row on, as one of the claimed table: with its columns in their order there.
+    ROW(OIDOID) =
+        "SELECT string_agg('($1).' || quote_ident(p.attname), ', ' ORDER BY p.attnum) FROM pg_attribute p
+          WHERE p.attrelid = (SELECT a.table_name FROM claims.claimed_attributes a
+                               WHERE a.table_name = $1 OR a.table_name IN (SELECT t.relid FROM pg_partition_ancestors($1) t) LIMIT 1)
+            AND p.attnum > 0 AND NOT p.attisdropped";
     /// The service of automatic mode.
     AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
     /// Has the deferred trigger called at the end of the transaction.
@@ -103,7 +110,9 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
     // Parsing evaluates literals: it is the owner's code as much as what is run later.
     let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
-    let statement = match statement_text(&columns).map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
+    let row = connection.run(&ROW, View::Latest, [table.into()]).first(|row| row.get::<String>(1)).flatten();
+    let text = row.and_then(|row| statement_text(&columns, &row));
+    let statement = match text.map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
         None => None,
         Some(Ok(prepared)) => Some(prepared),
         Some(Err(Stopped::ByBody(never))) => match never {},
@@ -169,7 +178,7 @@ impl Column {
 
 /// The row $1 as the attributes see it; conditions find it under the name of the claimed table. Names other than those
 /// of the row's columns are spelled out, in conditions too: the search_path has no say.
-fn statement_text(columns: &[Column]) -> Option<String> {
+fn statement_text(columns: &[Column], row: &str) -> Option<String> {
     let table = &columns.first()?.names[0];
     let values: Vec<_> = columns
         .iter()
@@ -182,7 +191,7 @@ fn statement_text(columns: &[Column]) -> Option<String> {
             )
         })
         .collect();
-    Some(format!("SELECT {} FROM (SELECT ($1).*) AS {table}", values.join(", ")))
+    Some(format!("SELECT {} FROM (SELECT {row}) AS {table}", values.join(", ")))
 }
 
 /// What a key is handed on as.

@@ -178,7 +178,7 @@ impl Share {
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let in_charge = || require_held(connection, &self.kind, &hand.key, hand.token);
         service::with_service(connection, &self.server, |service| {
-            let remote = Remote::new(service, *cell_id, source_type, self.recent)?;
+            let remote = Remote::new(connection, service, *cell_id, source_type, self.recent)?;
             let comparison = Comparison {
                 connection,
                 expected,

@@ -119,7 +119,7 @@ impl Task {
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let position = positions::position(connection, *cell_id, source_type);
         let (tally, position, finished) = service::with_service(connection, server, |service| {
-            let remote = Remote::new(service, *cell_id, source_type, self.recent)?;
+            let remote = Remote::new(connection, service, *cell_id, source_type, self.recent)?;
             let mut ranges = InOrder::new(&expected, self.batch, position.clone());
             let comparison = Comparison {
                 connection,

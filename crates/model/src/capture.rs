@@ -189,6 +189,8 @@ pub struct Change {
 pub struct Pending {
     pub creates: Vec<Change>,
     pub destroys: Vec<Change>,
+    /// Buckets that were there before, and that more rows have now. They cannot be claimed once more.
+    pub doubled: Vec<Change>,
 }
 
 impl Pending {
@@ -203,6 +205,8 @@ impl Pending {
             let list = match (is_added, is_removed) {
                 (true, false) => &mut pending.creates,
                 (false, true) => &mut pending.destroys,
+                // More rows came than went, and so more than one has it now.
+                (true, true) if rows > 0 => &mut pending.doubled,
                 _ => continue,
             };
             if let Some((ends, _)) = claims.into_iter().next() {
@@ -214,7 +218,7 @@ impl Pending {
 
     /// There is nothing to send.
     pub fn is_empty(&self) -> bool {
-        self.creates.is_empty() && self.destroys.is_empty()
+        self.creates.is_empty() && self.destroys.is_empty() && self.doubled.is_empty()
     }
 }
 

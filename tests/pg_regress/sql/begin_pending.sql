@@ -26,6 +26,19 @@ SELECT t.call($$SELECT claims.finish(1, NULL, t.u(5100))$$);
 SELECT t.call($$SELECT claims.finish(1, 'regress_claims_pending', NULL)$$);
 SELECT t.call($$SELECT claims.finish(1, 'nothing', t.u(5100))$$);
 
+\echo -- a name that goes from one table to two rows: one of them could lose it to another cell
+CREATE TABLE app.others (id bigint PRIMARY KEY, path text UNIQUE, namespace_id int);
+SELECT claims.claim_attribute('app.others', 'path', 'ROUTES', 'GROUP', 'namespace_id', 'RAILS_TABLE_GROUPS');
+INSERT INTO app.routes VALUES (50, 'moving', 10);
+SELECT claims.begin_update(1, t.creates('moving'), lease_uuid => t.u(5150)), claims.commit_update(1, t.u(5150));
+BEGIN;
+DELETE FROM app.routes WHERE id = 50; INSERT INTO app.others VALUES (1, 'moving', 10);
+SELECT claims.begin_pending(1, 'regress_claims_pending') IS NULL;
+INSERT INTO app.routes VALUES (51, 'moving', 10);
+SELECT t.call($$SELECT claims.begin_pending(1, 'regress_claims_pending')$$);
+ROLLBACK;
+DELETE FROM app.routes; DROP TABLE app.others; SELECT t.clean();
+
 \echo -- as the role of the application, which has no right on dblink, server or tables of claims
 SET SESSION AUTHORIZATION regress_claims_one;
 -- nothing to send: the service is not even asked

@@ -143,6 +143,11 @@ SELECT claims.expected_records('RAILS_TABLE_ROUTES') #>> '{0,source}', jsonb_arr
 ALTER TABLE keys.rows ALTER id TYPE int USING substr(id, 2)::int; INSERT INTO keys.rows VALUES (NULL, 'no key', '1');
 SELECT keys.verify(true);
 SET client_min_messages = warning;
+\echo -- a type says in its own way what is none of its values
+CREATE EXTENSION ltree SCHEMA keys;
+TRUNCATE keys.rows; ALTER TABLE keys.rows ALTER id TYPE keys.ltree USING 'a.b'::keys.ltree; SELECT t.clean();
+INSERT INTO keys.rows VALUES ('a.b', 'tree', '1'); SELECT keys.claimed('no tree', 'a b'), keys.claimed('gone', 'a.c');
+SELECT keys.verify(true); SELECT keys.claims_of('tree', 'no tree', 'gone');
 DELETE FROM claims.claimed_attributes;
 DROP SCHEMA keys CASCADE;
 DROP EXTENSION dblink CASCADE;
