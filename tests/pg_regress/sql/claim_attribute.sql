@@ -10,7 +10,10 @@ CREATE TABLE app.routes (id int PRIMARY KEY, path text UNIQUE, owner_id bigint, 
 CREATE TABLE app.pair (a int, b int, path text UNIQUE, PRIMARY KEY (a, b));
 CREATE DOMAIN app.moment AS timestamptz;
 CREATE TABLE app.uuids (id uuid PRIMARY KEY, path text UNIQUE, n int);
-CREATE TABLE app.moments (id app.moment PRIMARY KEY, path text UNIQUE, n int, weight float8, days date[], raw bytea);
+CREATE TYPE app.mood AS ENUM ('good');
+CREATE FUNCTION app.said(app.mood) RETURNS text LANGUAGE sql STABLE AS $$ SELECT current_setting('DateStyle') $$;
+CREATE CAST (app.mood AS text) WITH FUNCTION app.said(app.mood);
+CREATE TABLE app.moments (id app.moment PRIMARY KEY, path text UNIQUE, n int, weight float8, days date[], raw bytea, took interval, way path, area polygon, mood app.mood);
 CREATE TABLE app.parent (id int PRIMARY KEY, path text); CREATE TABLE app.child () INHERITS (app.parent);
 CREATE VIEW app.view AS SELECT * FROM app.routes;
 CREATE UNLOGGED TABLE app.unlogged (id int PRIMARY KEY, path text UNIQUE);
@@ -27,6 +30,7 @@ SELECT t.claim_column('app.parent'); SELECT t.claim_column('app.child'); SELECT 
 \echo -- columns
 SELECT t.claim_column(attribute => 'nothing'); SELECT t.claim_column(attribute => 'ctid'); SELECT t.claim_column(subject_key => 'nothing'); SELECT t.claim_column(source_key => 'nothing');
 SELECT t.claim_column('app.moments', subject_key => 'n'); SELECT t.claim_column('app.moments', subject_key => 'weight', source_key => 'n'); SELECT t.claim_column('app.moments', subject_key => 'n', source_key => 'days'); SELECT t.claim_column('app.moments', subject_key => 'raw', source_key => 'n'); SELECT t.claim_column('app.pair', subject_key => 'a');
+SELECT attribute || ': ' || (SELECT string_agg(c, ' ') FROM t.call(format($$SELECT claims.claim_attribute('app.moments', %L, 'ROUTES', 'GROUP', 'n', 'RAILS_TABLE_ROUTES', 'n')$$, attribute)) c) FROM unnest('{took,way,area,mood}'::name[]) attribute;
 \echo -- types
 SELECT t.claim_column(bucket => 'NOTHING'); SELECT t.claim_column(bucket => 'UNSPECIFIED'); SELECT t.claim_column(bucket => 'routes'); SELECT t.claim_column(bucket => '1'); SELECT t.claim_column(subject => 'UNSPECIFIED'); SELECT t.claim_column(source => 'NOTHING'); SELECT t.claim_column(source => repeat('x', 100));
 \echo -- conditions
