@@ -49,6 +49,10 @@ SELECT t.captured();
 SELECT claims.capture_requests('t.parts', 'by id', 'Entity of');
 SELECT t.call('UPDATE t.parts SET "Entity of" = ''''');
 SELECT t.call('UPDATE t.parts SET "Entity of" = repeat(''e'', 513)');
+-- and so does a row that is too large for a request
+ALTER TABLE t.parts ADD large text;
+SELECT t.call('UPDATE t.parts SET "Entity of" = ''large'', large = repeat(E''\x01'', 11200000)');
+ALTER TABLE t.parts DROP large;
 SELECT t.captured();
 SELECT claims.uncapture_requests('t.parts', 'by id');
 TRUNCATE t.parts;
