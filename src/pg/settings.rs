@@ -99,6 +99,16 @@ pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
     under(BY_INDEX, body)
 }
 
+/// Settings under which the text of a value is the same in every session. The search path is the calling function's, pinned.
+pub const FIXED_TEXT: &[(&CStr, &CStr)] = &[
+    (c"DateStyle", c"ISO, YMD"),
+    (c"IntervalStyle", c"postgres"),
+    (c"TimeZone", c"UTC"),
+    (c"bytea_output", c"hex"),
+    (c"extra_float_digits", c"1"),
+    (c"lc_monetary", c"C"),
+];
+
 /// Runs `body` with another search_path.
 pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
     under(&[(c"search_path", path)], body)

@@ -77,7 +77,11 @@ pub fn close_create(connection: &Connection, queue: &str, entity: &str) -> bool 
 
 /// Lets the search see the entity's updates; returns the first of those that it did not.
 pub fn unblock(connection: &Connection, queue: &str, entity: &str) -> Option<i64> {
-    connection.run(&UNBLOCK, View::LatestToWrite, [queue.into(), entity.into()]).map(|row| row.must(1)).into_iter().min()
+    connection
+        .run(&UNBLOCK, View::LatestToWrite, [queue.into(), entity.into()])
+        .map(|row| row.must(1))
+        .into_iter()
+        .min()
 }
 
 /// Whether the search still does not see some of the entity's updates.
