@@ -75,9 +75,31 @@ INSERT INTO t.split VALUES (21, 'later');
 SELECT t.captured();
 SELECT claims.capture_requests('t.split', 'split', 'entity');
 SELECT t.state_of('TRUNCATE t.split_later');
+-- a partition that leaves is not recorded any more; against TRUNCATE it is guarded until that is ended, too
+ALTER TABLE t.split DETACH PARTITION t.split_later;
+INSERT INTO t.split_later VALUES (22, 'alone');
+SELECT t.captured();
+SELECT t.state_of('TRUNCATE t.split_later');
+SELECT claims.uncapture_requests('t.split_later', 'split');
+TRUNCATE t.split_later;
+DROP TABLE t.split_later;
+INSERT INTO t.split VALUES (13, 'still');
+SELECT t.captured();
 SELECT claims.uncapture_requests('t.split', 'split');
 TRUNCATE t.split;
 SELECT t.captured();
+-- not recorded: children by inheritance, and what a session writes that plays the part of a replica
+CREATE TABLE t.parent (entity text);
+CREATE TABLE t.child () INHERITS (t.parent);
+SELECT claims.capture_requests('t.parent', 'parent', 'entity');
+INSERT INTO t.child VALUES ('child');
+UPDATE t.parent SET entity = 'of child';
+SET session_replication_role = replica;
+INSERT INTO t.parent VALUES ('replicated');
+RESET session_replication_role;
+INSERT INTO t.parent VALUES ('own');
+SELECT t.captured();
+DROP TABLE t.parent, t.child;
 -- what is recorded is the same whatever the writer has set
 CREATE TABLE t.dated (at timestamptz, n int);
 SELECT claims.capture_requests('t.dated', 'dated', 'at');
