@@ -38,6 +38,7 @@ const READ: &str = "SELECT x.r, x.r OPERATOR(pg_catalog.?) $2, x.r OPERATOR(pg_c
 
 /// What is known of a table.
 pub struct Captured {
+    fresh: [Freshness; 2],
     /// The queues and the columns.
     queues: Vec<(String, String)>,
     /// Its rows are to be read under settings that are the same for every session.
@@ -52,7 +53,7 @@ impl Captured {
 }
 
 thread_local! {
-    static CAPTURED_TABLES: RefCell<HashMap<Oid, ([Freshness; 2], Rc<Captured>)>> = RefCell::default();
+    static CAPTURED_TABLES: RefCell<HashMap<Oid, Rc<Captured>>> = RefCell::default();
     /// By row type.
     static READERS: RefCell<HashMap<Oid, Rc<Prepared>>> = RefCell::default();
 }
@@ -61,7 +62,7 @@ thread_local! {
 pub fn captured(connection: &Connection, table: Oid) -> Rc<Captured> {
     let known = CAPTURED_TABLES.with_borrow(|all| all.get(&table).cloned());
     match known {
-        Some((fresh, captured)) if fresh.iter().all(Freshness::is_fresh) => captured,
+        Some(captured) if captured.fresh.iter().all(Freshness::is_fresh) => captured,
         _ => load(connection, table),
     }
 }
@@ -71,8 +72,8 @@ fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
     let fresh = [Freshness::of(table), Freshness::of(relation.unwrap_or(Oid::INVALID))];
     let queues = connection.run(&CAPTURED, View::Latest, [table.into()]).map(|row| (row.must(1), row.must(2)));
     let depends = connection.run(&DEPENDS, View::Latest, [table.into()]).first(|row| row.must(1));
-    let captured = Rc::new(Captured { queues, depends_on_settings: depends.unwrap_or(true) });
-    CAPTURED_TABLES.with_borrow_mut(|all| all.insert(table, (fresh, captured.clone())));
+    let captured = Rc::new(Captured { fresh, queues, depends_on_settings: depends.unwrap_or(true) });
+    CAPTURED_TABLES.with_borrow_mut(|all| all.insert(table, captured.clone()));
     captured
 }
 
