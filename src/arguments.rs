@@ -5,8 +5,9 @@ use claims_model::{BadInput, Problem};
 use pgrx::datum::Interval;
 
 use crate::access::given;
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
+use crate::pg::jsonb::{Extent, Jsonb};
 
 /// Longest kind or queue, in characters.
 pub const NAME_CHARS: usize = 63;
@@ -16,6 +17,11 @@ pub const KEY_CHARS: usize = 512;
 pub const CLAIMANT_CHARS: usize = 128;
 /// Longest error of a request, in characters.
 pub const ERROR_CHARS: usize = 65_536;
+/// Largest payload of a request, in bytes of text, and the deepest: whoever takes it must be able to read it, under any
+/// settings, and beside others.
+pub const PAYLOAD: Extent = Extent { bytes: 64 * 1024 * 1024, depth: 1000 };
+/// A jsonb of fewer bytes is never too large: at worst each 12 of them are a number of 147,459 digits.
+const SMALL_PAYLOAD: usize = 4096;
 /// Most keys in one call.
 pub const MAX_KEYS: usize = 100_000;
 
@@ -44,6 +50,20 @@ fn check_text(value: &str, limit: usize) -> Result<(), Problem> {
         Err(Problem::TooLong { limit })
     } else {
         Ok(())
+    }
+}
+
+/// A payload in its limits.
+pub fn payload(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Option<Jsonb>, ClaimsError> {
+    let is_too_large = |payload: &Jsonb| {
+        let Extent { bytes, depth } = payload.extent(SMALL_PAYLOAD, PAYLOAD);
+        bytes > PAYLOAD.bytes || depth > PAYLOAD.depth
+    };
+    match payload {
+        Some(large) if is_too_large(&large) => {
+            Err(HoldError::PayloadTooLarge { queue: queue.to_owned(), entity: entity.to_owned() }.into())
+        }
+        payload => Ok(payload),
     }
 }
 

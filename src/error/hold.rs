@@ -5,6 +5,7 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::{ClaimsError, Text, stale};
+use crate::arguments::PAYLOAD;
 
 /// What goes wrong with the shorter holds.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub enum HoldError {
     StaleHold,
     /// The entity has a create request already.
     CreateExists { queue: String, entity: String },
+    /// The payload of a request is larger or deeper than a back end can be expected to read.
+    PayloadTooLarge { queue: String, entity: String },
     /// The process has no request in hand.
     NothingInHand { process: Uuid },
     /// Another session is extending or settling what the process holds.
@@ -44,6 +47,15 @@ impl HoldError {
                 format!("entity \"{}\" has a create request already", shortened(&entity)),
                 Some(format!("Queue \"{queue}\" keeps at most one create request of an entity.")),
                 Some("Send an update, or put a failed create back with claims.retry_requests()."),
+            ),
+            HoldError::PayloadTooLarge { queue, entity } => Text(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("payload of a request for entity \"{}\" is too large", shortened(&entity)),
+                Some(format!(
+                    "The payload, for queue \"{queue}\", has more than {} bytes as text, or is nested more than {} deep.",
+                    PAYLOAD.bytes, PAYLOAD.depth
+                )),
+                Some("Store the data in a table, and send its key."),
             ),
             HoldError::NothingInHand { process } => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -24,6 +24,70 @@ impl Jsonb {
         let iterator = unsafe { pg_sys::JsonbIteratorInit(&raw mut (*self.value).root) };
         JsonbTokens { iterator, pending: None, lifetime: PhantomData }
     }
+
+    /// How large the value is as text, and how deep it is nested. A value of less than `unasked` bytes is not looked at.
+    /// Ends as soon as one of `limits` is exceeded.
+    pub fn extent(&self, unasked: usize, limits: Extent) -> Extent {
+        let mut extent = Extent::default();
+        // SAFETY: `value` is a detoasted jsonb; its header holds its size.
+        if unsafe { pgrx::varsize_any(self.value.cast()) } < unasked {
+            return extent;
+        }
+        // SAFETY: as in `tokens`.
+        let mut iterator = unsafe { pg_sys::JsonbIteratorInit(&raw mut (*self.value).root) };
+        let mut depth = 0usize;
+        while extent.bytes <= limits.bytes && extent.depth <= limits.depth {
+            let mut value = pg_sys::JsonbValue::default();
+            // SAFETY: as in `tokens`; the value outlives this loop.
+            let step = unsafe { pg_sys::JsonbIteratorNext(&mut iterator, &mut value, false) };
+            match step {
+                pg_sys::JsonbIteratorToken::WJB_DONE => break,
+                pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY | pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => {
+                    depth += 1;
+                    extent.depth = extent.depth.max(depth);
+                    extent.bytes += BRACKETS;
+                }
+                pg_sys::JsonbIteratorToken::WJB_END_ARRAY | pg_sys::JsonbIteratorToken::WJB_END_OBJECT => depth -= 1,
+                // A key, an element or a value: of these only strings and numbers are longer than a word.
+                _ => extent.bytes += SEPARATOR + printed_size(&value),
+            }
+        }
+        extent
+    }
+}
+
+/// Two brackets, and the separator behind them.
+const BRACKETS: usize = 4;
+/// A comma or a colon, and a space.
+const SEPARATOR: usize = 2;
+
+/// The size of a value.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extent {
+    /// As text, brackets and separators included; a few bytes too many rather than too few.
+    pub bytes: usize,
+    /// Arrays and objects inside each other.
+    pub depth: usize,
+}
+
+/// How long a scalar is as text.
+fn printed_size(value: &pg_sys::JsonbValue) -> usize {
+    match value.type_ {
+        // SAFETY: the type says which member of the union is filled.
+        pg_sys::jbvType::jbvString => unsafe { text(value) }.bytes().map(escaped_size).sum::<usize>() + 2,
+        // SAFETY: as above. A number can be thousands of times as long as text.
+        pg_sys::jbvType::jbvNumeric => unsafe { number(value) }.len(),
+        _ => "false".len(),
+    }
+}
+
+/// How long a byte of a string is as text.
+fn escaped_size(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\x08' | b'\x0c' | b'\n' | b'\r' | b'\t' => 2,
+        ..b' ' => "\\u0000".len(),
+        _ => 1,
+    }
 }
 
 impl FromDatum for Jsonb {

@@ -83,18 +83,31 @@ unsafe extern "C-unwind" {
     fn get_timeout_finish_time(id: std::ffi::c_int) -> pg_sys::TimestampTz;
 }
 
-/// Runs `body` with planner settings under which every lookup goes through an index, also where the statistics are those
-/// of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
+/// Runs `body` with planner settings under which every lookup goes through an index, whatever the session has set, and also
+/// where the statistics are those of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
 pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
-    const OFF: &[(&CStr, &CStr)] = &[
+    const BY_INDEX: &[(&CStr, &CStr)] = &[
+        (c"enable_indexscan", c"on"),
+        (c"enable_indexonlyscan", c"on"),
+        (c"enable_nestloop", c"on"),
         (c"enable_seqscan", c"off"),
         (c"enable_bitmapscan", c"off"),
         (c"enable_hashjoin", c"off"),
         (c"enable_mergejoin", c"off"),
         (c"jit", c"off"),
     ];
-    under(OFF, body)
+    under(BY_INDEX, body)
 }
+
+/// Settings under which the text of a value is the same in every session. The search path is the calling function's, pinned.
+pub const FIXED_TEXT: &[(&CStr, &CStr)] = &[
+    (c"DateStyle", c"ISO, YMD"),
+    (c"IntervalStyle", c"postgres"),
+    (c"TimeZone", c"UTC"),
+    (c"bytea_output", c"hex"),
+    (c"extra_float_digits", c"1"),
+    (c"lc_monetary", c"C"),
+];
 
 /// Runs `body` with another search_path.
 pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {

@@ -22,6 +22,8 @@ pub enum View {
     Caller,
     /// What is committed right now, whatever the isolation level. For questions that an old snapshot answers wrongly.
     Latest,
+    /// The same for a statement that writes: rows that came or changed since the transaction's snapshot are no conflict.
+    LatestToWrite,
 }
 
 /// An open SPI connection.
@@ -89,13 +91,13 @@ impl Connection {
             let status = match view {
                 View::Statement => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), false, 0),
                 View::Caller => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), true, 0),
-                View::Latest => pg_sys::SPI_execute_snapshot(
+                View::Latest | View::LatestToWrite => pg_sys::SPI_execute_snapshot(
                     plan,
                     datums.as_mut_ptr(),
                     nulls.as_ptr(),
                     latest_snapshot(),
                     std::ptr::null_mut(),
-                    true,
+                    view == View::Latest,
                     true,
                     0,
                 ),

@@ -47,6 +47,13 @@ pub fn commit_durably() {
     unsafe { pg_sys::ForceSyncCommit() };
 }
 
+/// Writes to disk what this transaction has logged so far, and all that was logged before: a value of a sequence, told now,
+/// is not drawn again after a crash, also where this transaction does not commit, and where another one logged the draw.
+pub fn flush_log() {
+    // SAFETY: the end of a record that this process has written, or 0, for which nothing is done.
+    unsafe { pg_sys::XLogFlush(pg_sys::XactLastRecEnd) };
+}
+
 /// The id of this transaction, which is given one by this call where it has none yet. Savepoints share it.
 pub fn own_xid() -> Xid8 {
     // SAFETY: assigns an id, or raises an error where the transaction cannot write.

@@ -23,10 +23,11 @@ fn capture_change<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'
 
 /// Only for what is recorded as captured: the owner of a captured table may call the trigger for other tables, too.
 fn capture(connection: &Connection, change: &RowChange, queue: String, column: String) -> Result<(), ClaimsError> {
-    if !captured_tables::is_captured(connection, change.table(), &queue, &column) {
+    let captured = captured_tables::captured(connection, change.table());
+    if !captured.is_for(&queue, &column) {
         return Ok(());
     }
-    let read = |version| captured_tables::read(connection, change.owner(), version, &column);
+    let read = |version| captured_tables::read(connection, &captured, change.owner(), version, &column);
     let (old, new) = (change.before().and_then(read), change.after().and_then(read));
     let Some(current) = new.as_ref().or(old.as_ref()) else { return Ok(()) };
     if !current.has_entity {

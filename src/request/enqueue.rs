@@ -45,6 +45,7 @@ pub fn record(
         let problem = Problem::OutOfRange { allowed: "create or update" };
         return Err(BadInput::new("request_type", problem).into());
     }
+    let payload = arguments::payload(payload, &queue, &entity)?;
     let create = requests::create_status(connection, &queue, &entity, View::Statement);
     let is_create = request_type == "create";
     let blocked =

@@ -5,7 +5,6 @@
 //! again: nobody waits for a front end's transaction.
 
 use crate::pg::spi::Connection;
-use crate::pg::xact;
 use crate::store::requests::{self, Candidate, InHand};
 
 use super::hints;
@@ -14,9 +13,9 @@ use super::hints;
 const UNMARKED_AT_ONCE: usize = 10;
 
 /// Locks creates that are about to become complete against those who are recording updates that wait for them. Returns
-/// those that could be had. An old snapshot does not show all that waits, so that it closes nothing.
+/// those that could be had.
 pub fn close_creates<'h>(connection: &Connection, in_hand: &'h [InHand]) -> Vec<&'h InHand> {
-    let creates = in_hand.iter().filter(|hand| hand.is_create && !xact::keeps_one_snapshot());
+    let creates = in_hand.iter().filter(|hand| hand.is_create);
     creates.filter(|hand| requests::close_create(connection, &hand.queue, &hand.entity)).collect()
 }
 
@@ -34,9 +33,6 @@ pub fn open_updates(connection: &Connection, queue: &str, entity: &str, closed: 
 /// behind `after`. They stay as they are until they are taken: unblocked by a transaction that goes on to work on
 /// something else, they would be hidden from everybody until it ends. The mark of those that have none is taken off.
 pub fn waiting(connection: &Connection, queue: &str, after: i64) -> Vec<Candidate> {
-    if xact::keeps_one_snapshot() {
-        return Vec::new();
-    }
     let (waiting, done): (Vec<_>, Vec<_>) =
         requests::marked_creates(connection, queue, after).into_iter().partition(|marked| marked.is_waited_for);
     for marked in done.iter().take(UNMARKED_AT_ONCE) {

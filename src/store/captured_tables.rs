@@ -10,6 +10,7 @@ use crate::pg::cache::Freshness;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
+use crate::pg::settings::{FIXED_TEXT, under};
 use crate::pg::spi::{Connection, View};
 use crate::pg::trigger::RowVersion;
 use crate::statement;
@@ -20,37 +21,59 @@ statement! {
     CAPTURED(OIDOID) =
         "SELECT t.queue, t.entity_column::text FROM claims.captured_tables t
           WHERE t.table_name = $1 OR t.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)";
+    /// Whether the JSON of a row of table $1 depends on settings of the session: it has a column of a type that is not
+    /// known to be the same under all of them. Dates without a time zone are: jsonb has its own form of them.
+    DEPENDS(OIDOID) =
+        "SELECT EXISTS (
+             SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+               JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
+               JOIN pg_type e ON e.oid = CASE WHEN b.typcategory = 'A' AND b.typelem <> 0 THEN b.typelem ELSE b.oid END
+              WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND e.typtype <> 'e'
+                AND e.oid <> ALL ('{bool,int2,int4,int8,numeric,oid,text,varchar,bpchar,\"char\",name,uuid,date,timestamp,json,jsonb}'::regtype[]::oid[]))";
 }
 
 /// A row of type $1, and of its column $2: whether there is one, and what it holds.
 const READ: &str = "SELECT x.r, x.r OPERATOR(pg_catalog.?) $2, x.r OPERATOR(pg_catalog.->>) $2
                       FROM (SELECT pg_catalog.to_jsonb($1) OFFSET 0) AS x (r)";
 
-/// The queues and the columns of a table.
-type Captured = Rc<Vec<(String, String)>>;
+/// What is known of a table.
+pub struct Captured {
+    fresh: [Freshness; 2],
+    /// The queues and the columns.
+    queues: Vec<(String, String)>,
+    /// Its rows are to be read under settings that are the same for every session.
+    depends_on_settings: bool,
+}
+
+impl Captured {
+    /// Whether changes are to be recorded for the queue by the column.
+    pub fn is_for(&self, queue: &str, column: &str) -> bool {
+        self.queues.iter().any(|(its_queue, its_column)| its_queue == queue && its_column == column)
+    }
+}
 
 thread_local! {
-    static CAPTURED_TABLES: RefCell<HashMap<Oid, ([Freshness; 2], Captured)>> = RefCell::default();
+    static CAPTURED_TABLES: RefCell<HashMap<Oid, Rc<Captured>>> = RefCell::default();
     /// By row type.
     static READERS: RefCell<HashMap<Oid, Rc<Prepared>>> = RefCell::default();
 }
 
-/// Whether changes of a table are to be recorded for the queue by the column.
-pub fn is_captured(connection: &Connection, table: Oid, queue: &str, column: &str) -> bool {
+/// What is known of a table whose changes may have to be recorded.
+pub fn captured(connection: &Connection, table: Oid) -> Rc<Captured> {
     let known = CAPTURED_TABLES.with_borrow(|all| all.get(&table).cloned());
-    let captured = match known {
-        Some((fresh, captured)) if fresh.iter().all(Freshness::is_fresh) => captured,
+    match known {
+        Some(captured) if captured.fresh.iter().all(Freshness::is_fresh) => captured,
         _ => load(connection, table),
-    };
-    captured.iter().any(|(its_queue, its_column)| its_queue == queue && its_column == column)
+    }
 }
 
-fn load(connection: &Connection, table: Oid) -> Captured {
+fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
     let relation = connection.run(&RELATION, View::Latest, []).first(|row| row.get(1)).flatten();
     let fresh = [Freshness::of(table), Freshness::of(relation.unwrap_or(Oid::INVALID))];
-    let rows = connection.run(&CAPTURED, View::Latest, [table.into()]);
-    let captured = Rc::new(rows.map(|row| (row.must(1), row.must(2))));
-    CAPTURED_TABLES.with_borrow_mut(|all| all.insert(table, (fresh, captured.clone())));
+    let queues = connection.run(&CAPTURED, View::Latest, [table.into()]).map(|row| (row.must(1), row.must(2)));
+    let depends = connection.run(&DEPENDS, View::Latest, [table.into()]).first(|row| row.must(1));
+    let captured = Rc::new(Captured { fresh, queues, depends_on_settings: depends.unwrap_or(true) });
+    CAPTURED_TABLES.with_borrow_mut(|all| all.insert(table, captured.clone()));
     captured
 }
 
@@ -63,18 +86,27 @@ pub struct Read {
 }
 
 /// Reads a version of a row as its table's owner: to become jsonb, values are handed to casts that anybody may have
-/// written.
-pub fn read(connection: &Connection, owner: Oid, version: RowVersion, column: &str) -> Option<Read> {
+/// written. What they become is the same whoever writes the row.
+pub fn read(
+    connection: &Connection,
+    captured: &Captured,
+    owner: Oid,
+    version: RowVersion,
+    column: &str,
+) -> Option<Read> {
+    let read = || read_by_settings_in_force(connection, version, column);
+    restricted_as(owner, || if captured.depends_on_settings { under(FIXED_TEXT, read) } else { read() })
+}
+
+fn read_by_settings_in_force(connection: &Connection, version: RowVersion, column: &str) -> Option<Read> {
     let row_type = version.row_type();
-    restricted_as(owner, || {
-        let known = READERS.with_borrow(|all| all.get(&row_type).cloned());
-        let reader = known.unwrap_or_else(|| {
-            let types = [row_type, pgrx::pg_sys::TEXTOID];
-            let reader = Rc::new(Prepared::new(connection, READ.to_owned(), &types));
-            READERS.with_borrow_mut(|all| all.insert(row_type, reader.clone()));
-            reader
-        });
-        let rows = reader.run(connection, [version.value(), column.into()]);
-        rows.first(|row| Read { row: row.must(1), has_entity: row.must(2), entity: row.get(3) })
-    })
+    let known = READERS.with_borrow(|all| all.get(&row_type).cloned());
+    let reader = known.unwrap_or_else(|| {
+        let types = [row_type, pgrx::pg_sys::TEXTOID];
+        let reader = Rc::new(Prepared::new(connection, READ.to_owned(), &types));
+        READERS.with_borrow_mut(|all| all.insert(row_type, reader.clone()));
+        reader
+    });
+    let rows = reader.run(connection, [version.value(), column.into()]);
+    rows.first(|row| Read { row: row.must(1), has_entity: row.must(2), entity: row.get(3) })
 }

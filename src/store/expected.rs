@@ -11,7 +11,7 @@ use pgrx::pg_sys::Oid;
 
 use super::keys::{Kind, Parameters, Part, Stretch, base_type};
 use crate::pg::owner::restricted_as;
-use crate::pg::settings::under;
+use crate::pg::settings::{FIXED_TEXT, under};
 use crate::pg::spi::{Connection, Row, View};
 use crate::pg::subtransaction::{Stopped, attempt};
 use crate::statement;
@@ -43,17 +43,8 @@ statement! {
     OF_BUCKET(TEXTOID) = attributes!("a.bucket_type = $1");
 }
 
-/// Settings under which the text of a value is the same in every session, and no row is left out silently: a policy that
-/// would hide rows is an error. The search path is the calling function's, pinned.
-const SETTINGS: [(&CStr, &CStr); 7] = [
-    (c"row_security", c"off"),
-    (c"DateStyle", c"ISO, YMD"),
-    (c"IntervalStyle", c"postgres"),
-    (c"TimeZone", c"UTC"),
-    (c"bytea_output", c"hex"),
-    (c"extra_float_digits", c"1"),
-    (c"lc_monetary", c"C"),
-];
+/// Rows that a policy would hide are an error, and not left out silently.
+const NO_ROWS_HIDDEN: &[(&CStr, &CStr)] = &[(c"row_security", c"off")];
 
 /// A claimed column. All names but the types' are quoted.
 #[derive(Clone, PartialEq, Eq)]
@@ -141,9 +132,9 @@ pub enum Hold {
 }
 
 impl Attribute {
-    /// What the owner wrote, with the owner's rights and under the settings above.
+    /// What the owner wrote, with the owner's rights, and under settings by which it is the same in every session.
     fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
-        restricted_as(self.owner, || under(&SETTINGS, body))
+        restricted_as(self.owner, || under(NO_ROWS_HIDDEN, || under(FIXED_TEXT, body)))
     }
 
     /// Whether two attributes are columns of one table with one key.

@@ -4,7 +4,8 @@
 //!
 //! What an instance is told must survive a crash, whatever `synchronous_commit` says: an acquire that is lost would give
 //! its token to somebody else, a lost renewal the key, and a key that was removed would be held again. A lost release
-//! frees the key later, and that is all: who acquires it makes the release durable with it.
+//! frees the key later, and that is all: who acquires it makes the release durable with it. A token must not be drawn again
+//! even if the transaction that was told it never commits: its holder may have shown it outside of the database.
 
 use pgrx::datum::TimestampWithTimeZone;
 
@@ -99,6 +100,10 @@ pub fn acquire(
     let values = [kind.into(), claimant.into(), now.into(), until.into(), limit.into()];
     let acquired = connection.run(&ACQUIRE, View::Statement, values).map(held);
     durably_if(!acquired.is_empty());
+    if !acquired.is_empty() {
+        // The rows were written after their tokens were drawn.
+        xact::flush_log();
+    }
     acquired
 }
 

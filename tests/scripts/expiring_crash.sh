@@ -22,8 +22,11 @@ token=$(killed_after "SELECT token FROM claims.acquire_expiring('k', 'one', '5 s
 expect 'an acquire survives' "$(state a '0 s')" "one|$token|t"
 killed_after "SELECT count(*) FROM claims.renew_expiring('k', 'one', '1 h')" >/dev/null
 expect 'a renewal survives' "$(state a '30 min')" "one|$token|t"
+# Told by a transaction that never ended.
+in_vain=$(killed_after BEGIN "SELECT token FROM claims.acquire_expiring('k', 'two', '1 h')")
+expect 'the acquire is undone' "$(sql "SELECT claimant IS NULL FROM claims.expiring_claims WHERE key = 'b'")" t
 next=$(sql "SELECT token FROM claims.acquire_expiring('k', 'two', '1 h')")
-expect 'a token is not given out twice' "$((next > token))" 1
+expect 'a token is not given out twice' "$((next > in_vain && in_vain > token))" 1
 expect 'a key is held by one' "$(sql "SELECT string_agg(key || claimant, ' ' ORDER BY key) FROM claims.expiring_claims")" 'aone btwo'
 killed_after "SELECT claims.remove_expiring('k', '{a}')" >/dev/null
 expect 'a removed key stays removed' "$(sqlstate "SELECT claims.assert_held('k', 'a', $token)")" 55000

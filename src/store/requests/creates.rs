@@ -1,4 +1,7 @@
 //! Statements on how requests are recorded, and on the creates that their entity's updates wait for.
+//!
+//! Which updates wait is asked, and changed, by what is committed right now: an old snapshot shows neither all of them nor
+//! whether a mark is still there, and a row that changed since would be an error.
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
@@ -69,23 +72,27 @@ pub fn lock_create(connection: &Connection, queue: &str, entity: &str) -> bool {
 
 /// Whether from now on, until this transaction ends, nobody can record an update as waiting for this create.
 pub fn close_create(connection: &Connection, queue: &str, entity: &str) -> bool {
-    connection.run(&CLOSE_CREATE, View::Statement, [queue.into(), entity.into()]).count() == 1
+    connection.run(&CLOSE_CREATE, View::LatestToWrite, [queue.into(), entity.into()]).count() == 1
 }
 
 /// Lets the search see the entity's updates; returns the first of those that it did not.
 pub fn unblock(connection: &Connection, queue: &str, entity: &str) -> Option<i64> {
-    connection.run(&UNBLOCK, View::Statement, [queue.into(), entity.into()]).map(|row| row.must(1)).into_iter().min()
+    connection
+        .run(&UNBLOCK, View::LatestToWrite, [queue.into(), entity.into()])
+        .map(|row| row.must(1))
+        .into_iter()
+        .min()
 }
 
 /// Whether the search still does not see some of the entity's updates.
 pub fn has_blocked(connection: &Connection, queue: &str, entity: &str) -> bool {
-    let rows = connection.run(&BLOCKED, View::Statement, [queue.into(), entity.into()]);
+    let rows = connection.run(&BLOCKED, View::Latest, [queue.into(), entity.into()]);
     rows.first(|row| row.must(1)).unwrap_or(false)
 }
 
 /// Marks a complete create as one whose updates may still have to be unblocked, or takes the mark off.
 pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: bool) {
-    connection.run(&MARK_CREATE, View::Statement, [queue.into(), entity.into(), marked.into()]);
+    connection.run(&MARK_CREATE, View::LatestToWrite, [queue.into(), entity.into(), marked.into()]);
 }
 
 /// A complete create that is marked.
@@ -98,7 +105,7 @@ pub struct Marked {
 }
 
 pub fn marked_creates(connection: &Connection, queue: &str, after: i64) -> Vec<Marked> {
-    let rows = connection.run(&MARKED_CREATES, View::Statement, [queue.into(), after.into()]);
+    let rows = connection.run(&MARKED_CREATES, View::Latest, [queue.into(), after.into()]);
     rows.map(|row| Marked { entity: row.must(1), is_waited_for: row.must(2), first: row.get(3) })
 }
 

@@ -99,6 +99,23 @@ SELECT claims.retry_requests('q', 'f');
 SELECT claims.enqueue_request('q', 'u', 'update') - claims.enqueue_request('q', 'u', 'create');
 CALL t.work('q', 5);
 
+-- a payload that nobody could take is not recorded: long as text though short as jsonb, or deep
+DELETE FROM claims.requests;
+SELECT t.call($$SELECT claims.enqueue_request('q', 'large', 'update', to_jsonb(repeat(E'\x01', 11200000)))$$);
+SELECT t.state_of($$SELECT claims.enqueue_request('q', 'large', 'update', to_jsonb(repeat('x', 67108864)))$$);
+SELECT t.state_of($$SELECT claims.enqueue_request('q', 'large', 'create', jsonb_build_object(repeat('x', 67108864), 1))$$);
+SELECT t.state_of($$SELECT claims.enqueue_request('q', 'large', 'update', (SELECT jsonb_agg(1e131071) FROM generate_series(1, 520)))$$);
+SELECT t.state_of($$SELECT claims.enqueue_request('q', 'large', 'update', (repeat('[', 1001) || repeat(']', 1001))::jsonb)$$);
+SELECT t.state_of($$SELECT claims.enqueue_request('q', 'large', 'update', (repeat('{"a":', 1001) || '1' || repeat('}', 1001))::jsonb)$$);
+SELECT count(*) FROM claims.requests;
+-- just inside of the limits, and taken as it was sent
+CREATE TABLE t.sent AS SELECT n, CASE n WHEN 1 THEN to_jsonb(repeat(E'\x01', 11180000)) WHEN 2 THEN (repeat('[', 1000) || repeat(']', 1000))::jsonb
+                                       WHEN 3 THEN (SELECT jsonb_agg(1e131071) FROM generate_series(1, 500)) ELSE to_jsonb(repeat('"', 33000000)) END AS payload
+  FROM generate_series(1, 4) n;
+SELECT count(claims.enqueue_request('q', 'large', 'update', payload)) FROM t.sent;
+SELECT count(*) FROM claims.take_requests('q', t.u(1)) r JOIN t.sent USING (payload);
+DROP TABLE t.sent;
+
 -- purging keeps failed creates, what is young and what is not settled
 DELETE FROM claims.requests;
 ALTER TABLE claims.requests ALTER id RESTART;

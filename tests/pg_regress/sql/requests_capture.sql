@@ -49,6 +49,10 @@ SELECT t.captured();
 SELECT claims.capture_requests('t.parts', 'by id', 'Entity of');
 SELECT t.call('UPDATE t.parts SET "Entity of" = ''''');
 SELECT t.call('UPDATE t.parts SET "Entity of" = repeat(''e'', 513)');
+-- and so does a row that is too large for a request
+ALTER TABLE t.parts ADD large text;
+SELECT t.call('UPDATE t.parts SET "Entity of" = ''large'', large = repeat(E''\x01'', 11200000)');
+ALTER TABLE t.parts DROP large;
 SELECT t.captured();
 SELECT claims.uncapture_requests('t.parts', 'by id');
 TRUNCATE t.parts;
@@ -71,9 +75,55 @@ INSERT INTO t.split VALUES (21, 'later');
 SELECT t.captured();
 SELECT claims.capture_requests('t.split', 'split', 'entity');
 SELECT t.state_of('TRUNCATE t.split_later');
+-- a partition that leaves is not recorded any more; against TRUNCATE it is guarded until that is ended, too
+ALTER TABLE t.split DETACH PARTITION t.split_later;
+INSERT INTO t.split_later VALUES (22, 'alone');
+SELECT t.captured();
+SELECT t.state_of('TRUNCATE t.split_later');
+SELECT claims.uncapture_requests('t.split_later', 'split');
+TRUNCATE t.split_later;
+DROP TABLE t.split_later;
+INSERT INTO t.split VALUES (13, 'still');
+SELECT t.captured();
 SELECT claims.uncapture_requests('t.split', 'split');
 TRUNCATE t.split;
 SELECT t.captured();
+-- not recorded: children by inheritance, and what a session writes that plays the part of a replica
+CREATE TABLE t.parent (entity text);
+CREATE TABLE t.child () INHERITS (t.parent);
+SELECT claims.capture_requests('t.parent', 'parent', 'entity');
+INSERT INTO t.child VALUES ('child');
+UPDATE t.parent SET entity = 'of child';
+SET session_replication_role = replica;
+INSERT INTO t.parent VALUES ('replicated');
+RESET session_replication_role;
+INSERT INTO t.parent VALUES ('own');
+SELECT t.captured();
+DROP TABLE t.parent, t.child;
+-- what is recorded is the same whatever the writer has set
+CREATE TABLE t.dated (at timestamptz, n int);
+SELECT claims.capture_requests('t.dated', 'dated', 'at');
+CREATE PROCEDURE t.write_dated() LANGUAGE sql AS $$ INSERT INTO t.dated SELECT to_timestamp(0) + interval '7 hours' $$;
+CALL t.write_dated();
+SET TimeZone = 'America/New_York'; SET DateStyle = 'SQL, DMY';
+CALL t.write_dated();
+SHOW TimeZone;
+SELECT t.captured();
+-- columns that come later, arrays, domains, ranges, and types of one's own
+CREATE TABLE t.styled (entity float8);
+SELECT claims.capture_requests('t.styled', 'styled', 'entity');
+ALTER TABLE t.styled ALTER entity TYPE int;
+INSERT INTO t.styled VALUES (1);
+CREATE DOMAIN t.spans AS interval[];
+CREATE TYPE t.stamped AS (at timestamptz);
+ALTER TABLE t.styled ADD b bytea DEFAULT '\x01ff', ADD s t.spans DEFAULT '{1 year 2 hours}', ADD f float8 DEFAULT 0.1::float8 * 3,
+    ADD r tstzrange DEFAULT '[2020-01-01 00:00+00,)', ADD c t.stamped DEFAULT '("2020-01-01 00:00+00")', ADD d date DEFAULT '2020-02-01';
+SET bytea_output = 'escape'; SET IntervalStyle = 'sql_standard'; SET extra_float_digits = -15;
+INSERT INTO t.styled (entity) VALUES (2);
+RESET bytea_output; RESET IntervalStyle; RESET extra_float_digits; RESET TimeZone; RESET DateStyle;
+INSERT INTO t.styled (entity) VALUES (2);
+SELECT t.captured();
+DROP TABLE t.dated, t.styled;
 -- an update of a captured row waits for its entity's create as any other
 SELECT claims.capture_requests('t.parts', 'q', 'Entity of');
 SELECT claims.enqueue_request('q', 'x', 'create') > 0;

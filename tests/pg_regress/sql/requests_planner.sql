@@ -89,6 +89,14 @@ VACUUM claims.requests;
 \c
 SET claims.notify_requests = off;
 BEGIN; SELECT t.one_round('q'); ROLLBACK;
+-- the same planned in a session that has switched index scans off
+\c
+SET claims.notify_requests = off;
+SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_nestloop = off;
+BEGIN; SELECT t.one_round('q'); ROLLBACK;
+\c
+SET claims.notify_requests = off;
+BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); ROLLBACK;
 -- the same with statistics of everything waiting, and of everything settled
 ANALYZE claims.requests;
 BEGIN; SELECT t.one_round('q'); ROLLBACK;
