@@ -174,7 +174,7 @@ COMMENT ON FUNCTION claims.uncapture_requests(regclass, text) IS
     'Ends what claims.capture_requests() began; does nothing where it was not begun. For administrators and the table''s owner. Locks the table ACCESS EXCLUSIVE.';
 
 COMMENT ON FUNCTION claims.enqueue_request(text, text, text, jsonb) IS
-    'Records a request and returns its id; notifies channel claims_requests with the queue''s name, once per transaction and queue, unless claims.notify_requests is off. 23505 where the entity has a create already. Waits for another open transaction that is recording the same create. An update whose create is outstanding locks the create''s row FOR KEY SHARE, passing over it where it is locked.';
+    'Records a request and returns its id; notifies channel claims_requests with the queue''s name, once per transaction and queue, unless claims.notify_requests is off. 23505 where the entity has a create already, 54000 where the payload has more than 64 MiB as text. Waits for another open transaction that is recording the same create. An update whose create is outstanding locks the create''s row FOR KEY SHARE, passing over it where it is locked.';
 COMMENT ON FUNCTION claims.take_requests(text, uuid, bigint, interval) IS
     'Takes the first request after after_id that can be worked on: a create alone, or all outstanding updates of one entity. No row: nothing to do now. Without hold_for they are in the caller''s hands until its transaction ends; with it until settled or the hold has expired. Locks all outstanding rows of the entity FOR NO KEY UPDATE by id; an entity that is busy is passed over. Waits for nothing.';
 COMMENT ON FUNCTION claims.settle_requests(uuid, text) IS
