@@ -6,25 +6,47 @@ use std::collections::{BTreeMap, HashMap};
 use claims_model::conflict::Standing;
 use claims_model::key::bucket_key;
 use claims_model::{Bucket, Claim};
-use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::leases::NewLease;
+use super::leases::{NewLease, pg_uuid};
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
 use crate::pg::index::KeyPart;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::statement;
 
+/// Into these columns new claims are put.
+macro_rules! insert_into {
+    () => {
+        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
+                                    creator_id, lease_uuid, status, created_at, updated_at) "
+    };
+}
+
 /// New claims, under the lease $1 of cell $2 at time $3.
 macro_rules! insert_claims {
     ($from:literal, $a:literal, $b:literal, $c:literal, $d:literal, $e:literal, $f:literal, $g:literal) => {
         concat!(
-            "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                        creator_id, lease_uuid, status, created_at, updated_at)
-             SELECT n.uuid, n.bucket_type, n.bucket_value, n.subject_type, n.subject_id, n.source_type, n.source_id,
+            insert_into!(),
+            "SELECT n.uuid, n.bucket_type, n.bucket_value, n.subject_type, n.subject_id, n.source_type, n.source_id,
                     $2, $1, 2, $3, $3
-               FROM ", $from, "unnest(", $a, ", ", $b, ", ", $c, ", ", $d, ", ", $e, ", ", $f, ", ", $g, ")
+               FROM ",
+            $from,
+            "unnest(",
+            $a,
+            ", ",
+            $b,
+            ", ",
+            $c,
+            ", ",
+            $d,
+            ", ",
+            $e,
+            ", ",
+            $f,
+            ", ",
+            $g,
+            ")
                  AS n (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id)"
         )
     };
@@ -55,7 +77,11 @@ macro_rules! with_lease {
 }
 
 statement! {
-    /// A lease with creates only, the most frequent batch: one statement.
+    /// A lease with one create, the most frequent batch. Arrays of one element each would take a third of its time.
+    LEASE_AND_CREATE_ONE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
+                         UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID) = concat!(
+        with_lease!(), insert_into!(), "SELECT $7, $8, $9, $10, $11, $12, $13, $2, $1, 2, $3, $3 FROM lease");
+    /// A lease and creates: one statement.
     LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
                      UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
         with_lease!(),
@@ -87,10 +113,24 @@ pub(super) fn key_array(keys: &[Cow<str>]) -> Value {
     keys.iter().map(|key| &**key).collect::<Vec<&str>>().into()
 }
 
+/// A claim to create as the seven values that its statement takes.
+fn claim_values(claim: &Claim) -> [Value; 7] {
+    let Claim { bucket, subject, source } = claim;
+    [
+        pg_uuid(Uuid::now_v7()).into(),
+        bucket.bucket_type.into(),
+        (&*bucket.value).into(),
+        subject.type_id.into(),
+        (&*subject.id).into(),
+        source.type_id.into(),
+        (&*source.id).into(),
+    ]
+}
+
 /// Claims to create as the seven arrays that statements take.
 fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
     let each = |field: fn(&Claim) -> i32| claims.iter().map(|claim| field(claim)).collect::<Vec<_>>();
-    let uuids: Vec<_> = claims.iter().map(|_| PgUuid::from_bytes(*Uuid::now_v7().as_bytes())).collect();
+    let uuids: Vec<_> = claims.iter().map(|_| pg_uuid(Uuid::now_v7())).collect();
     [
         uuids.into(),
         each(|claim| claim.bucket.bucket_type).into(),
@@ -109,8 +149,12 @@ pub fn take_all(connection: &Connection, lease: &NewLease, creates: &[&Claim], d
         take_lease(connection, lease);
         return mark(connection, lease, destroys);
     }
-    let values = lease.values().into_iter().chain(claim_arrays(creates));
-    let created = connection.run(&LEASE_AND_CREATE, View::Statement, values).count();
+    let lease_values = lease.values().into_iter();
+    let created = match creates {
+        [only] => connection.run(&LEASE_AND_CREATE_ONE, View::Statement, lease_values.chain(claim_values(only))),
+        _ => connection.run(&LEASE_AND_CREATE, View::Statement, lease_values.chain(claim_arrays(creates))),
+    };
+    let created = created.count();
     if destroys.is_empty() { created } else { created + mark(connection, lease, destroys) }
 }
 
