@@ -15,7 +15,9 @@ $$;
 
 CREATE FUNCTION bench.cycles_{schema}(size int, count int) RETURNS float8[] LANGUAGE plpgsql AS $$
 DECLARE
-  batches bigint[] := ARRAY(SELECT (random() * 5e8)::bigint * 2 + 1 FROM generate_series(1, count));
+  -- No name twice, in no order.
+  batches bigint[] := ARRAY(SELECT n FROM (SELECT DISTINCT (random() * 5e8)::bigint * 2 + 1 FROM generate_series(1, count)) AS d (n)
+                             ORDER BY random());
   records jsonb;
   batch bigint;
   lease uuid;
@@ -42,5 +44,5 @@ BEGIN
     spent[3] := spent[3] + (t1 - t0);
     spent[4] := spent[4] + (t2 - t1);
   END LOOP;
-  RETURN ARRAY(SELECT extract(epoch FROM s) * 1e6 / count FROM unnest(spent) s);
+  RETURN ARRAY(SELECT extract(epoch FROM s) * 1e6 / cardinality(batches) FROM unnest(spent) s);
 END $$;
