@@ -85,12 +85,7 @@ pub fn settle_committed(
     if committed.is_empty() {
         return Ok(false);
     }
-    let statement = format!(
-        "SELECT lease_uuid FROM claims.settle_leases({cell_id}, {}) WHERE outcome OPERATOR(pg_catalog.=) 'committed'",
-        uuid_array(&committed)
-    );
-    let settled: Vec<Uuid> = service.call(&statement, "lease_uuid uuid", timeout, |row| from_pg_uuid(row.must(1)))?;
-    cell::forget(connection, &settled, Some(&[cell_id]));
+    settle(connection, service, cell_id, &committed, &[], timeout)?;
     Ok(true)
 }
 
@@ -113,19 +108,27 @@ pub fn settle_ended(
     if committed.is_empty() && ended.is_empty() {
         return Ok(false);
     }
-    let statement = format!(
-        "SELECT lease_uuid, outcome FROM claims.settle_leases({cell_id}, {}, {})",
-        uuid_array(&committed),
-        uuid_array(&ended)
-    );
-    let settled: Vec<(Uuid, Option<String>)> =
-        service.call(&statement, "lease_uuid uuid, outcome text", timeout, |row| {
-            (from_pg_uuid(row.must(1)), row.get(2))
-        })?;
-    let committed = settled.into_iter().filter(|(_, outcome)| outcome.as_deref() == Some("committed"));
-    let committed: Vec<_> = committed.map(|(lease, _)| lease).collect();
-    cell::forget(connection, &committed, Some(&[cell_id]));
+    settle(connection, service, cell_id, &committed, &ended, timeout)?;
     Ok(true)
+}
+
+/// Has the service end leases, and forgets those that it has committed.
+fn settle(
+    connection: &Connection,
+    service: &Service,
+    cell_id: i64,
+    commits: &[Uuid],
+    rollbacks: &[Uuid],
+    timeout: Duration,
+) -> Result<(), ClaimsError> {
+    let statement = format!(
+        "SELECT lease_uuid FROM claims.settle_leases({cell_id}, {}, {}) WHERE outcome OPERATOR(pg_catalog.=) 'committed'",
+        uuid_array(commits),
+        uuid_array(rollbacks)
+    );
+    let committed: Vec<Uuid> = service.call(&statement, "lease_uuid uuid", timeout, |row| from_pg_uuid(row.must(1)))?;
+    cell::forget(connection, &committed, Some(&[cell_id]));
+    Ok(())
 }
 
 /// The leases that hold the buckets. They are asked for by age: the list is long where recovery has not run for a while.

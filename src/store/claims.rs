@@ -113,8 +113,8 @@ pub(super) fn key_array(keys: &[Cow<str>]) -> Value {
     keys.iter().map(|key| &**key).collect::<Vec<&str>>().into()
 }
 
-/// A claim to create as the seven values that its statement takes.
-fn claim_values(claim: &Claim) -> [Value; 7] {
+/// A claim to put in, as seven values of a statement: a new uuid, bucket, subject, source.
+pub(super) fn claim_values(claim: &Claim) -> [Value; 7] {
     let Claim { bucket, subject, source } = claim;
     [
         pg_uuid(Uuid::now_v7()).into(),

@@ -11,7 +11,7 @@ use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
-use super::claims::{key_array, keys_by_type};
+use super::claims::{claim_values, key_array, keys_by_type};
 use super::leases::{from_pg_uuid, pg_uuid};
 use crate::pg::clock::Moment;
 use crate::pg::settings::planning_by_index;
@@ -199,18 +199,7 @@ fn new_uuid() -> PgUuid {
 
 /// Adds a claim. A bucket that exists is a unique violation.
 pub fn add(connection: &Connection, cell_id: i64, claim: &Claim) -> bool {
-    let Claim { bucket, subject, source } = claim;
-    let values: [Value; 9] = [
-        new_uuid().into(),
-        bucket.bucket_type.into(),
-        (&*bucket.value).into(),
-        subject.type_id.into(),
-        (&*subject.id).into(),
-        source.type_id.into(),
-        (&*source.id).into(),
-        cell_id.into(),
-        Moment::now().into(),
-    ];
+    let values = claim_values(claim).into_iter().chain([cell_id.into(), Moment::now().into()]);
     connection.run(&ADD, View::Statement, values).count() == 1
 }
 

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use super::expected::Expected;
 use super::source_type;
-use super::whole::PATIENCE;
 use crate::access;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::settings::LockWaits;
@@ -62,6 +61,9 @@ fn join(connection: &Connection, pass: Pass) -> Result<Uuid, ClaimsError> {
         None => Err(VerificationError::BeingBegun.into()),
     }
 }
+
+/// Milliseconds to wait for another call that is about to remember its position, or to divide what is left.
+const PATIENCE: i64 = 1000;
 
 /// Waits for other sessions' calls to end, but not for long. `None`: they have not.
 pub fn patiently<T>(body: impl FnOnce() -> T) -> Option<T> {

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use claims_model::{BadInput, Problem};
-use pgrx::PgSqlErrorCode as Code;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use super::begin::{must_be_claimed, patiently};
 use super::compare::Comparison;
 use super::expected::Expected;
 use super::progress::{Progress, Tally};
@@ -18,16 +18,11 @@ use crate::access;
 use crate::cell::reconcile::unreachable;
 use crate::cell::service;
 use crate::error::{self, ClaimsError, VerificationError};
-use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::subtransaction;
 use crate::pg::xact;
 use crate::store::{catalog, positions};
 
 const MAX_BATCH: i32 = 10_000;
-
-/// Milliseconds to wait for another call that is about to remember its position, or to divide what is left.
-pub const PATIENCE: i64 = 1000;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -113,9 +108,7 @@ impl Task {
     fn run(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
         let Task { cell_id, source_type, .. } = self;
         let expected = Expected::of(connection, source_type, false);
-        if expected.attributes().is_empty() {
-            return Err(VerificationError::NothingClaimed { source_type: source_type.clone() }.into());
-        }
+        must_be_claimed(&expected, source_type)?;
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let position = positions::position(connection, *cell_id, source_type);
         let (tally, position, finished) = service::with_service(connection, server, |service| {
@@ -142,12 +135,7 @@ impl Task {
 
     /// Remembers where to go on. Where another call has just done the same and has not ended, that one's word stands.
     fn keep(&self, connection: &Connection, position: Option<&str>) {
-        let _waits = LockWaits::limit(PATIENCE);
-        let keep = || {
-            positions::keep(connection, self.cell_id, &self.source_type, position);
-            Ok::<_, ClaimsError>(())
-        };
         // Not kept is only verified again.
-        let _ = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], keep);
+        patiently(|| positions::keep(connection, self.cell_id, &self.source_type, position));
     }
 }
