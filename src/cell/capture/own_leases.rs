@@ -13,20 +13,16 @@ use pgrx::PgSqlErrorCode as Code;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cell::client::{Service, literal, uuid_array};
+use crate::cell::client::Service;
 use crate::cell::recovery::judge::{self, Candidate};
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
-use crate::pg::uuid::from_pg_uuid;
 use crate::store::cell::attributes;
 use crate::store::cell::tracked;
 
 /// Leases that are settled in one go, the newest ones.
 const AT_ONCE: i64 = 1000;
-
-/// Leases that are looked through for those that are in the way; the service lists no more in one call.
-const MAX_LISTED: i64 = 10_000;
 
 /// A conflict with leases of the same cell.
 pub struct OwnConflict {
@@ -122,34 +118,23 @@ fn settle(
     rollbacks: &[Uuid],
     timeout: Duration,
 ) -> Result<(), ClaimsError> {
-    let statement = format!(
-        "SELECT lease_uuid FROM claims.settle_leases({cell_id}, {}, {}) WHERE outcome OPERATOR(pg_catalog.=) 'committed'",
-        uuid_array(commits),
-        uuid_array(rollbacks)
-    );
-    let committed: Vec<Uuid> = service.call(&statement, "lease_uuid uuid", timeout, |row| from_pg_uuid(row.must(1)))?;
+    let settled = service.settle_leases(cell_id, commits, rollbacks, timeout)?.into_iter();
+    let committed: Vec<_> = settled
+        .filter(|settled| settled.outcome.as_deref() == Some("committed"))
+        .map(|settled| settled.lease)
+        .collect();
     tracked::forget(connection, &committed, Some(&[cell_id]));
     Ok(())
 }
 
-/// The leases that hold the buckets. They are asked for by age: the list is long where recovery has not run for a while.
+/// The leases that hold the buckets.
 fn candidates(
     service: &Service,
     cell_id: i64,
     conflict: &OwnConflict,
     timeout: Duration,
 ) -> Result<Vec<Candidate>, ClaimsError> {
-    let statement = format!(
-        "SELECT l.lease_uuid, l.cell_xid
-           FROM claims.list_leases({cell_id}, NULL, {MAX_LISTED},
-                    pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => {:.3})) AS l
-          WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid FROM claims.get_records({}::pg_catalog.jsonb) AS r)",
-        conflict.age + 1.0,
-        literal(&Value::Array(conflict.buckets.clone()).to_string())
-    );
-    service.call(&statement, "lease_uuid uuid, cell_xid xid8", timeout, |row| Candidate {
-        lease: from_pg_uuid(row.must(1)),
-        stale: false,
-        cell_xid: row.get(2),
-    })
+    let buckets = Value::Array(conflict.buckets.clone()).to_string();
+    let holders = service.holders(cell_id, &buckets, conflict.age + 1.0, timeout)?;
+    Ok(holders.into_iter().map(Candidate::from).collect())
 }

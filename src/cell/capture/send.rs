@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::{log, own_leases};
 use crate::access;
-use crate::cell::client::{Service, literal, with_service};
+use crate::cell::client::leases::Request;
+use crate::cell::client::{Service, with_service};
 use crate::cell::track;
 use crate::error::{CaptureError, ClaimsError};
 use crate::pg::jsonb::JsonText;
@@ -60,17 +61,11 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
     }
     let (creates, destroys) = batch_json(&pending)?;
     let lease = Uuid::now_v7();
-    let statement = format!(
-        "SELECT claims.begin_update({cell_id}, {}::pg_catalog.jsonb, {}::pg_catalog.jsonb, '{lease}'::pg_catalog.uuid, \
-         '{}'::pg_catalog.xid8)",
-        literal(&creates),
-        literal(&destroys),
-        xact::own_xid().0
-    );
+    let request = Request { cell_id, lease, creates, destroys, cell_xid: xact::own_xid() };
     with_service(connection, service, |service| {
         let started = Instant::now();
         let left = || timeout().saturating_sub(started.elapsed());
-        let begin = |timeout| service.call(&statement, "lease uuid", timeout, |_| ());
+        let begin = |timeout| service.begin(&request, timeout);
         let Some(mut conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? else { return Ok(()) };
         if own_leases::settle_committed(connection, service, cell_id, left())? {
             match own_leases::in_the_way(cell_id, || begin(left()))? {
@@ -81,7 +76,7 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
         if !own_leases::settle_ended(connection, service, cell_id, &conflict, left())? {
             conflict.rethrow();
         }
-        begin(left()).map(|_| ())
+        begin(left())
     })?;
     track::track(connection, lease, Some(cell_id))?;
     log::mark_sent();
@@ -126,7 +121,7 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
         }
         let is_tracked = sight.is_some_and(|sight| sight.tracked);
         let by_this_call = with_service(connection, &server, |service| match is_tracked {
-            true => commit(service, cell_id, lease),
+            true => service.commit(cell_id, lease, timeout()),
             false => was_committed(service, cell_id, lease),
         })?;
         tracked::forget(connection, &[lease], Some(&[cell_id]));
@@ -135,18 +130,11 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
     .map_err(ErrorReport::from)
 }
 
-fn commit(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
-    let statement = format!("SELECT claims.commit_update({cell_id}, '{lease}'::pg_catalog.uuid)");
-    let answer = service.call(&statement, "committed boolean", timeout(), |row| row.get::<bool>(1))?;
-    Ok(answer.into_iter().flatten().next() == Some(true))
-}
-
 /// A lease that is not tracked here may have been finished before, by recovery for example. Any other is none whose local
 /// transaction has committed: committing it would claim what no row here has.
 fn was_committed(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
-    let statement = format!("SELECT claims.lease_outcome({cell_id}, '{lease}'::pg_catalog.uuid)");
-    let answer = service.call(&statement, "outcome text", timeout(), |row| row.get::<String>(1))?;
-    match answer.into_iter().flatten().next().as_deref() {
+    let outcome = service.lease_outcomes(cell_id, &[lease], timeout())?.into_iter().find_map(|(_, outcome)| outcome);
+    match outcome.as_deref() {
         Some("committed") => Ok(false),
         Some("rolled_back") => Err(ClaimsError::RolledBack { lease }),
         None => Err(ClaimsError::UnknownLease { lease }),

@@ -4,6 +4,13 @@
 //! be one that the caller's session has open. Calls are sent without waiting and then asked for, so that a cancel or a
 //! timeout of the caller is obeyed while the service is silent. An answer that has arrived is read without looking for a
 //! cancel: so an error that comes while it is read is the service's, also when it is a cancel there.
+//!
+//! [`leases`] and [`records`] have the calls, and the only SQL text that goes to the service.
+
+mod answer;
+pub mod leases;
+mod parameters;
+pub mod records;
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -11,9 +18,11 @@ use std::time::{Duration, Instant};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use self::answer::Answer;
+use self::parameters::Parameter;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::roles;
-use crate::pg::spi::{Connection, Row, Rows};
+use crate::pg::spi::{Connection, Rows};
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
 use crate::pg::wait::{obey_interrupts, pause, uninterrupted};
 use crate::store::cell::servers;
@@ -119,27 +128,27 @@ pub fn is_unreachable(caught: &Caught) -> bool {
 }
 
 impl Service<'_> {
-    /// Runs one statement at the service, in a transaction of its own there, and returns its rows. `columns` is their
-    /// names and types. An error of the service is raised here as it is; after `timeout` it is `ServiceSilent`.
-    pub fn call<T>(
-        &self,
-        statement: &str,
-        columns: &str,
-        timeout: Duration,
-        convert: impl FnMut(Row) -> T,
-    ) -> Result<Vec<T>, ClaimsError> {
+    /// Runs one statement at the service, in a transaction of its own there, and returns its rows. An error of the service
+    /// is raised here as it is; after `timeout` it is `ServiceSilent`.
+    fn call(&self, query: &Query, values: &[Parameter], timeout: Duration) -> Result<Answer, ClaimsError> {
         self.open(timeout)?;
-        let rows = self.exchange(statement, columns, timeout, convert)?;
+        let answer = self.exchange(&spelled_out(query.text, values), query.columns, timeout)?;
         if self.is_hidden.get() {
             self.close();
         }
-        Ok(rows)
+        Ok(answer)
+    }
+
+    /// Has the service give up each statement by itself after a time. `timeout`: how long this call may take.
+    pub fn limit_statements(&self, limit: Duration, timeout: Duration) -> Result<(), ClaimsError> {
+        let statement = format!("SELECT pg_catalog.set_config('statement_timeout', '{}', false)", limit.as_millis());
+        self.begin_with(statement, timeout)
     }
 
     /// Has each connection begin with a statement, the one that is open too.
-    pub fn begin_with(&self, statement: String, timeout: Duration) -> Result<(), ClaimsError> {
+    fn begin_with(&self, statement: String, timeout: Duration) -> Result<(), ClaimsError> {
         if self.link.get() == Link::Ready {
-            self.exchange(&statement, "nothing text", timeout, |_| ())?;
+            self.exchange(&statement, 1, timeout)?;
         }
         self.prelude.replace(Some(statement));
         Ok(())
@@ -152,22 +161,18 @@ impl Service<'_> {
         self.close();
     }
 
-    fn exchange<T>(
-        &self,
-        statement: &str,
-        columns: &str,
-        timeout: Duration,
-        convert: impl FnMut(Row) -> T,
-    ) -> Result<Vec<T>, ClaimsError> {
+    fn exchange(&self, statement: &str, columns: usize, timeout: Duration) -> Result<Answer, ClaimsError> {
         let started = Instant::now();
         self.send(statement)?;
         self.wait(started, timeout)?;
-        let rows = self.answer(columns).map(convert);
+        let texts: Vec<_> = (1..=columns).map(|column| format!("c{column} text")).collect();
+        let numbers = || 1..=i32::try_from(columns).unwrap_or(0);
+        let rows = self.answer(&texts.join(", ")).map(|row| numbers().map(|column| row.get(column)).collect());
         // The answer's end is an answer of its own; the connection takes no other call before that was read.
         self.wait(started, timeout)?;
         self.answer("nothing text");
         self.link.set(Link::Ready);
-        Ok(rows)
+        Ok(Answer(rows))
     }
 
     /// Whether the error that has just ended a [`Service::call`] was the service's answer to it, so that others may be made
@@ -185,7 +190,7 @@ impl Service<'_> {
             self.connect();
             self.link.set(Link::Ready);
             if let Some(statement) = &*self.prelude.borrow() {
-                self.exchange(statement, "nothing text", timeout, |_| ())?;
+                self.exchange(statement, 1, timeout)?;
             }
         }
         Ok(())
@@ -248,14 +253,27 @@ impl Service<'_> {
     }
 }
 
-/// A text as a literal of SQL, whatever the server's `standard_conforming_strings`.
-pub fn literal(text: &str) -> String {
-    let quoted = text.replace('\'', "''");
-    if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+/// A statement of the service, with its parameters as $1, $2.
+struct Query {
+    text: &'static str,
+    columns: usize,
 }
 
-/// An array of uuids as a literal of SQL.
-pub fn uuid_array(uuids: &[Uuid]) -> String {
-    let list: Vec<_> = uuids.iter().map(Uuid::to_string).collect();
-    format!("'{{{}}}'", list.join(","))
+/// A statement with literals in the places of its parameters.
+fn spelled_out(text: &str, values: &[Parameter]) -> String {
+    let mut parts = text.split('$');
+    let mut statement = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let value = part[..end].parse().ok().and_then(|number: usize| values.get(number - 1)?.as_deref());
+        statement += &value.map_or("NULL".to_owned(), literal);
+        statement += &part[end..];
+    }
+    statement
+}
+
+/// A text as a literal of SQL, whatever the server's `standard_conforming_strings`.
+fn literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }

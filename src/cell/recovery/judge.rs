@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use crate::access;
+use crate::cell::client::leases::Outstanding;
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
@@ -40,6 +41,12 @@ pub struct Candidate {
     pub stale: bool,
     /// The local transaction that took it.
     pub cell_xid: Option<Xid8>,
+}
+
+impl From<Outstanding> for Candidate {
+    fn from(Outstanding { lease, stale, cell_xid }: Outstanding) -> Self {
+        Candidate { lease, stale, cell_xid }
+    }
 }
 
 #[pg_extern(schema = "claims", security_definer)]

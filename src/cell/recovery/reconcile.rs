@@ -15,11 +15,11 @@ use uuid::Uuid;
 
 use super::judge::{Candidate, judge};
 use crate::access;
-use crate::cell::client::{self, Service, literal, uuid_array};
+use crate::cell::client::leases::Settled;
+use crate::cell::client::{self, Service};
 use crate::error::{self, CellError, ClaimsError};
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::{Stopped, attempt};
-use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
@@ -98,13 +98,6 @@ fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
     Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into())
 }
 
-/// An interval as SQL that every server reads alike.
-pub fn interval(interval: Interval) -> String {
-    let seconds = interval.micros() as f64 / 1e6;
-    let (months, days) = (interval.months(), interval.days());
-    format!("pg_catalog.make_interval(months => {months}, days => {days}, secs => {seconds:.6})")
-}
-
 /// To recovery a service that does not answer is one that cannot be reached.
 pub fn unreachable(error: ClaimsError) -> ClaimsError {
     match error {
@@ -114,19 +107,6 @@ pub fn unreachable(error: ClaimsError) -> ClaimsError {
         }
         other => other,
     }
-}
-
-/// A page of outstanding leases, as the service lists them.
-struct Page {
-    candidates: Vec<Candidate>,
-    last_cursor: Option<String>,
-}
-
-/// What the service says of a lease that it was asked to settle.
-struct Settled {
-    lease: Uuid,
-    outcome: Option<String>,
-    by_this_call: bool,
 }
 
 struct Pass<'c> {
@@ -143,9 +123,10 @@ impl Pass<'_> {
         let mut open = HashSet::new();
         let mut cursor = None;
         loop {
-            let page = self.list(service, cursor)?;
-            self.recover(service, &page.candidates, &mut tally, &mut open)?;
-            if (page.candidates.len() as i64) < self.page {
+            let page = service.list_leases(self.cell_id, cursor, self.page, self.stale_after, PATIENCE)?;
+            let candidates: Vec<_> = page.leases.into_iter().map(Candidate::from).collect();
+            self.recover(service, &candidates, &mut tally, &mut open)?;
+            if (candidates.len() as i64) < self.page {
                 break;
             }
             cursor = page.last_cursor;
@@ -153,25 +134,6 @@ impl Pass<'_> {
         tally.pending = open.len() as i64;
         self.find_orphans(service, &mut tally, &open)?;
         Ok(tally)
-    }
-
-    /// A page of the cell's outstanding leases. How old they are is said by the clock that made them, the service's.
-    fn list(&self, service: &Service, after: Option<String>) -> Result<Page, ClaimsError> {
-        let after = after.map_or("NULL".to_owned(), |cursor| literal(&cursor));
-        let statement = format!(
-            "SELECT lease_uuid, created_at <= pg_catalog.clock_timestamp() - {}, cell_xid, \"cursor\"
-               FROM claims.list_leases({}, {after}, {})",
-            interval(self.stale_after),
-            self.cell_id,
-            self.page
-        );
-        let columns = "lease_uuid uuid, stale boolean, cell_xid xid8, position text";
-        let mut last_cursor = None;
-        let candidates = service.call(&statement, columns, PATIENCE, |row| {
-            last_cursor = row.get(4);
-            Candidate { lease: from_pg_uuid(row.must(1)), stale: row.must(2), cell_xid: row.get(3) }
-        })?;
-        Ok(Page { candidates, last_cursor })
     }
 
     /// Judges a page, has the service settle what can be settled, and forgets what it has committed.
@@ -242,20 +204,7 @@ impl Pass<'_> {
         commits: &[Uuid],
         rollbacks: &[Uuid],
     ) -> Result<Result<Vec<Settled>, String>, ClaimsError> {
-        let statement = format!(
-            "SELECT lease_uuid, outcome, settled FROM claims.settle_leases({}, {}, {})",
-            self.cell_id,
-            uuid_array(commits),
-            uuid_array(rollbacks)
-        );
-        let columns = "lease_uuid uuid, outcome text, settled boolean";
-        let answer = attempt(|| {
-            service.call(&statement, columns, PATIENCE, |row| Settled {
-                lease: from_pg_uuid(row.must(1)),
-                outcome: row.get(2),
-                by_this_call: row.must(3),
-            })
-        });
+        let answer = attempt(|| service.settle_leases(self.cell_id, commits, rollbacks, PATIENCE));
         match answer {
             Ok(settled) => Ok(Ok(settled)),
             Err(Stopped::ByBody(error)) => Err(error),
@@ -271,7 +220,7 @@ impl Pass<'_> {
         loop {
             let tracked = tracked::tracked_after(self.connection, self.cell_id, after, self.page);
             let closed: Vec<_> = tracked.iter().copied().filter(|lease| !open.contains(lease)).collect();
-            let outcomes = self.outcomes(service, &closed)?;
+            let outcomes = service.lease_outcomes(self.cell_id, &closed, PATIENCE)?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
                 wanted.map(|(lease, _)| *lease).collect()
@@ -283,17 +232,5 @@ impl Pass<'_> {
                 _ => return Ok(()),
             }
         }
-    }
-
-    fn outcomes(&self, service: &Service, leases: &[Uuid]) -> Result<Vec<(Uuid, Option<String>)>, ClaimsError> {
-        if leases.is_empty() {
-            return Ok(Vec::new());
-        }
-        let statement = format!(
-            "SELECT lease, claims.lease_outcome({}, lease) FROM pg_catalog.unnest({}::pg_catalog.uuid[]) AS lease",
-            self.cell_id,
-            uuid_array(leases)
-        );
-        service.call(&statement, "lease uuid, outcome text", PATIENCE, |row| (from_pg_uuid(row.must(1)), row.get(2)))
     }
 }

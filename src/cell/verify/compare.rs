@@ -14,8 +14,9 @@ use uuid::Uuid;
 
 use super::expected::{Called, Expected, list_json};
 use super::progress::Tally;
-use super::remote::{Remote, Report};
+use super::remote::Remote;
 use super::rows::Rows;
+use crate::cell::client::records::Report;
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Stopped, attempt};

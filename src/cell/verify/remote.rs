@@ -4,17 +4,14 @@ use std::time::Duration;
 
 use claims_model::digest::Digest;
 use claims_model::source_range::SourceRange;
-use claims_model::verify::{Discrepancy, Outcome};
-use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
-use crate::cell::client::{Service, literal, uuid_array};
-use crate::cell::recovery::reconcile::interval;
-use crate::error::{ClaimsError, VerificationError};
+use crate::cell::client::Service;
+use crate::cell::client::records::{Report, Span};
+use crate::error::ClaimsError;
 use crate::pg::roles;
-use crate::pg::spi::{Connection, Row};
-use crate::pg::uuid::from_pg_uuid;
+use crate::pg::spi::Connection;
 use crate::store::cell::expected;
 
 /// How long one question may take. The service gives up a little earlier than the cell does, so that nothing is
@@ -22,17 +19,6 @@ use crate::store::cell::expected;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_FOR_CORRECTIONS: Duration = Duration::from_secs(5);
 const EARLIER: Duration = Duration::from_millis(500);
-
-/// A discrepancy, as the service tells it.
-pub struct Report {
-    pub discrepancy: Discrepancy,
-    pub bucket_type: String,
-    pub bucket_value: String,
-    /// The claim that is there, and its source's type and id.
-    pub uuid: Option<Uuid>,
-    pub source: Option<(String, String)>,
-    pub outcome: Option<Outcome>,
-}
 
 /// The claims of one cell and source type, at the service.
 pub struct Remote<'s, 'c> {
@@ -60,37 +46,23 @@ impl<'s, 'c> Remote<'s, 'c> {
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {
-        let statement = format!("SELECT records, digest FROM claims.digest_records({})", self.arguments(range));
-        let rows = self.service.call(&statement, "records bigint, digest bytea", PATIENCE, |row| {
-            Digest::from_parts(row.must(1), &row.must::<Vec<u8>>(2))
-        })?;
-        let digest = rows.into_iter().next().flatten();
-        digest.ok_or_else(|| VerificationError::StrangeAnswer { what: "a digest of another length".into() }.into())
+        self.service.digest_records(&self.span(range), PATIENCE)
     }
 
     /// The source id up to which there are `records` claims in the range; `None`: there are not so many.
     pub fn end_of(&self, range: &SourceRange, records: i64) -> Result<Option<String>, ClaimsError> {
-        let SourceRange { above, up_to } = range;
-        let statement = format!(
-            "SELECT source_id FROM claims.list_records({}, {}, NULL, {records}, {}, {}) OFFSET {}",
-            self.cell_id,
-            literal(self.source_type),
-            bound(above),
-            bound(up_to),
-            records - 1
-        );
-        Ok(self.service.call(&statement, "source_id text", PATIENCE, |row| row.must(1))?.pop())
+        self.service.nth_source(&self.span(range), records, PATIENCE)
     }
 
     /// Compares a range with a JSON list of what is expected there.
     pub fn compare(&self, range: &SourceRange, expected: &str) -> Result<Vec<Report>, ClaimsError> {
-        self.verify(range, expected, "false", "NULL", PATIENCE)
+        self.service.verify_records(&self.span(range), expected, self.recent, PATIENCE)
     }
 
     /// Puts right what is expected, and destroys the extra claims that are named. Beforehand, while nothing is held here,
     /// [`Remote::prepare_to_correct`].
     pub fn correct(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
-        self.verify(range, expected, "true", &uuid_array(extra), PATIENCE_FOR_CORRECTIONS)
+        self.service.correct_records(&self.span(range), expected, self.recent, extra, PATIENCE_FOR_CORRECTIONS)
     }
 
     pub fn prepare_to_correct(&self) -> Result<(), ClaimsError> {
@@ -103,53 +75,10 @@ impl<'s, 'c> Remote<'s, 'c> {
 
     /// Has the service give up by itself.
     fn limit(&self, patience: Duration) -> Result<(), ClaimsError> {
-        let limit = (patience - EARLIER).as_millis();
-        let statement = format!("SELECT pg_catalog.set_config('statement_timeout', '{limit}', false)");
-        self.service.begin_with(statement, patience)
+        self.service.limit_statements(patience - EARLIER, patience)
     }
 
-    fn verify(
-        &self,
-        range: &SourceRange,
-        expected: &str,
-        correct: &str,
-        extra: &str,
-        patience: Duration,
-    ) -> Result<Vec<Report>, ClaimsError> {
-        let statement = format!(
-            "SELECT discrepancy, bucket_type, bucket_value,
-                    pg_catalog.jsonb_extract_path_text(actual, 'uuid')::pg_catalog.uuid,
-                    pg_catalog.jsonb_extract_path_text(actual, 'source', 'type'),
-                    pg_catalog.jsonb_extract_path_text(actual, 'source', 'rails_primary_key_id'), outcome
-               FROM claims.verify_records({}, {}, {}, {correct}, {extra})",
-            self.arguments(range),
-            literal(expected),
-            interval(self.recent)
-        );
-        let columns = "discrepancy text, bucket_type text, bucket_value text, uuid uuid, source_type text,
-                       source_id text, outcome text";
-        self.service.call(&statement, columns, patience, report)?.into_iter().collect()
+    fn span<'a>(&'a self, range: &'a SourceRange) -> Span<'a> {
+        Span { cell_id: self.cell_id, source_type: self.source_type, range }
     }
-
-    fn arguments(&self, SourceRange { above, up_to }: &SourceRange) -> String {
-        format!("{}, {}, {}, {}", self.cell_id, literal(self.source_type), bound(above), bound(up_to))
-    }
-}
-
-fn bound(bound: &Option<String>) -> String {
-    bound.as_deref().map_or("NULL".to_owned(), literal)
-}
-
-fn report(row: Row) -> Result<Report, ClaimsError> {
-    let strange = |what: String| VerificationError::StrangeAnswer { what: format!("\"{what}\"") };
-    let discrepancy: String = row.must(1);
-    let outcome: Option<String> = row.get(7);
-    Ok(Report {
-        discrepancy: Discrepancy::named(&discrepancy).ok_or_else(|| strange(discrepancy))?,
-        bucket_type: row.get(2).unwrap_or_default(),
-        bucket_value: row.must(3),
-        uuid: row.get::<PgUuid>(4).map(from_pg_uuid),
-        source: row.get(5).zip(row.get(6)),
-        outcome: outcome.map(|name| Outcome::named(&name).ok_or_else(|| strange(name))).transpose()?,
-    })
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use claims_model::source_key;
 
 use super::expected::{Called, called};
-use super::remote::Report;
+use crate::cell::client::records::Report;
 use crate::pg::spi::Connection;
 use crate::store::cell::expected::{self, Attribute, Hold};
 
