@@ -15,6 +15,7 @@ mod pg;
 mod service;
 mod settings;
 mod store;
+mod version;
 
 use pgrx::prelude::*;
 
@@ -89,6 +90,7 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
+    pg::gate::register(version::require_same);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::transaction_end::register(&[cell::capture::log::HOOKS, holds::requests::HOOKS]);
 }

@@ -47,6 +47,8 @@ COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text) IS
     'Registers a cell, or changes its role and what is given of its name and address, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks the cell''s row.';
 COMMENT ON FUNCTION claims.grant_read(name) IS
     'Grants a role what a router needs: get_record, get_records and the views; administrators only.';
+COMMENT ON FUNCTION claims.refresh_grants() IS
+    'Gives every role that register_cell(), grant_read() or grant_worker() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
 COMMENT ON FUNCTION claims.require_role(oid) IS 'Internal: raises 42501 unless the caller has the privileges of the role or is an administrator. Locks nothing.';
@@ -118,16 +120,3 @@ END $$;
 
 ALTER TABLE claims.claimed_attributes ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.automatic_service ENABLE ALWAYS TRIGGER announce_change;
-
--- The very last: they answer to what follows them, and pgrx orders files only as far as it is told.
-CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'CREATE SCHEMA', 'ALTER TABLE')
-    EXECUTE FUNCTION claims.complete_triggers();
-CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables();
-COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';
-COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed and captured tables refuse TRUNCATE.';
--- Postgres wants a superuser for their owner, also when pg_upgrade makes them anew: the extension's owner need not be one for ever.
-DO $$
-BEGIN
-    EXECUTE format('ALTER EVENT TRIGGER claims_complete_triggers OWNER TO %I', pg_catalog.pg_get_userbyid(10));
-    EXECUTE format('ALTER EVENT TRIGGER claims_forget_dropped_tables OWNER TO %I', pg_catalog.pg_get_userbyid(10));
-END $$;

@@ -50,6 +50,8 @@ pub enum ClaimsError {
     Damaged { lease: Uuid, expected: usize, found: usize },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
+    /// The library and the extension in this database are of two versions.
+    OtherVersion { installed: String, library: &'static str, is_older: bool },
     /// What a caller may not do.
     Access(AccessError),
     /// What goes wrong with expiring claims and requests.
@@ -109,6 +111,16 @@ impl ClaimsError {
         const NEXT: &str = "Begin a new lease under a new uuid.";
         match self {
             ClaimsError::BadInput(bad) => bad_input::bad_input(bad),
+            ClaimsError::OtherVersion { installed, library, is_older } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("extension \"claims\" is version {installed}, but its library is version {library}"),
+                None,
+                Some(if is_older {
+                    "Run ALTER EXTENSION claims UPDATE in this database."
+                } else {
+                    "Reconnect, to load the library of the extension's version; where it is preloaded, restart the server."
+                }),
+            ),
             ClaimsError::Access(error) => error.text(),
             ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),

@@ -9,6 +9,7 @@ use std::ffi::CString;
 use std::marker::PhantomData;
 use std::thread::LocalKey;
 
+use super::gate;
 use super::statement::Statement;
 use pgrx::pg_sys;
 use pgrx::{FromDatum, IntoDatum};
@@ -31,8 +32,9 @@ pub struct Connection {
     not_send: PhantomData<*mut ()>,
 }
 
-/// Runs `body` with SPI connected. After an error Postgres closes the connection itself.
+/// Runs `body` with SPI connected, past the gate. After an error Postgres closes the connection itself.
 pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
+    gate::pass();
     // SAFETY: connect and finish are paired on the way without errors. `body`'s result lives in Rust's memory, not in
     // that of SPI, because rows are converted to owned values.
     unsafe { pg_sys::SPI_connect() };

@@ -9,9 +9,9 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::pg::cache;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::statement::Statement;
+use crate::pg::{cache, gate};
 use crate::statement;
 
 statement! {
@@ -53,6 +53,9 @@ pub fn current_without_spi() -> Rc<Catalog> {
 
 fn cached() -> Option<Rc<Catalog>> {
     let version = cache::version();
+    if !gate::is_open() {
+        return None;
+    }
     CACHED.with_borrow(|cached| cached.as_ref().filter(|(of, _)| *of == version).map(|(_, c)| c.clone()))
 }
 

@@ -83,3 +83,19 @@ BEGIN
         EXECUTE format('COMMENT ON %s IS %L', silent.what, silent.text);
     END LOOP;
 END $$;
+
+-- While the library was of another version than the tables, nobody heard of tables that were dropped, nor of partitions that came.
+DELETE FROM claims.claimed_attributes a WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = a.table_name);
+DELETE FROM claims.captured_tables t WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.table_name);
+SELECT claims.change_capture_triggers(a.table_name, true)
+  FROM (SELECT DISTINCT table_name FROM claims.claimed_attributes) a
+ WHERE EXISTS (SELECT FROM pg_catalog.pg_partition_tree(a.table_name) p JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')
+                WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = p.relid AND g.tgname = 'claims_truncate'));
+SELECT claims.change_request_triggers(t.table_name, t.queue, t.entity_column::text, true)
+  FROM claims.captured_tables t
+ WHERE EXISTS (SELECT FROM pg_catalog.pg_partition_tree(t.table_name) p JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')
+                WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
+                                   WHERE g.tgrelid = p.relid AND g.tgname = ('claims_truncate_' || md5(t.queue))::name));
+
+-- Roles get what is new for their kind.
+SELECT claims.refresh_grants();

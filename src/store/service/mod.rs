@@ -1,6 +1,7 @@
 //! Statements on the tables of the service.
 
 pub mod claims;
+pub mod grants;
 pub mod leases;
 pub mod records;
 pub mod verify;

@@ -27,6 +27,7 @@ CREATE FUNCTION pg_temp.things() RETURNS TABLE (classid oid, objid oid) LANGUAGE
     UNION SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.connamespace = 'claims'::regnamespace
     UNION SELECT 'pg_trigger'::regclass, t.oid FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'claims'::regnamespace
     UNION SELECT 'pg_rewrite'::regclass, r.oid FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE c.relnamespace = 'claims'::regnamespace
+    UNION SELECT 'pg_event_trigger'::regclass, v.oid FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid WHERE p.pronamespace = 'claims'::regnamespace
     UNION SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON d.refobjid = e.oid
            WHERE e.extname = 'claims' AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 $$;
