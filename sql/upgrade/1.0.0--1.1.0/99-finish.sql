@@ -3,10 +3,11 @@
 DROP FUNCTION claims.seed_types(text, int[], text[]);
 
 -- Whoever runs ALTER EXTENSION owns what this script has made. It belongs to the extension's owner, but for what runs with the
--- rights of others: that belongs to the cluster's first superuser.
+-- rights of others: that belongs to the cluster's first superuser. The owner is the schema's: after pg_upgrade the extension itself
+-- belongs to the superuser that ran it.
 DO $$
 DECLARE
-    owner oid := (SELECT e.extowner FROM pg_catalog.pg_extension e WHERE e.extname = 'claims');
+    owner oid := (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims');
     other record;
 BEGIN
     FOR other IN

@@ -31,7 +31,9 @@ statement! {
     LACKS_FUNCTION(OIDOID, TEXTOID) =
         "SELECT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_class c
           WHERE c.oid = $1 AND NOT has_function_privilege(c.relowner, $2, 'EXECUTE')";
-    EXTENSION_OWNER() = "SELECT extowner FROM pg_extension WHERE extname = 'claims'";
+    /// The schema's, not pg_extension.extowner: after pg_upgrade the extension belongs to the superuser that ran it, while
+    /// everything in it has kept its owner.
+    EXTENSION_OWNER() = "SELECT nspowner FROM pg_namespace WHERE nspname = 'claims'";
     /// The claimed tables, and the queues and columns of captured ones, that $1 are or are partitions of.
     ROOTS_OF(OIDARRAYOID) =
         "WITH relation (oid) AS (SELECT x FROM unnest($1) x
