@@ -49,6 +49,17 @@ as_cell "SELECT claims.capture_requests('public.plain', 'q', 'id')" >/dev/null
 as_cell "SELECT claims.uncapture_requests('public.plain', 'q')" >/dev/null
 expect 'the end of a capture' "$(sql "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'public.plain'::regclass")" 0
 expect 'still nobody' "$(sql "SELECT rolsuper FROM pg_roles WHERE rolname = 'script_claims_owner'")" f
+# another schema of that name, with functions that an event trigger would call with everybody's rights
+sql "GRANT CREATE ON DATABASE $db TO script_claims_owner; DROP TABLE IF EXISTS public.users"
+expect 'nothing is captured any more' "$(sql 'SELECT count(*) FROM pg_event_trigger')" 0
+as_owner "ALTER SCHEMA claims RENAME TO away; CREATE SCHEMA claims; CREATE TABLE claims.audiences ();
+          CREATE FUNCTION claims.capture_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+          CREATE FUNCTION claims.refuse_truncate() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+          CREATE FUNCTION claims.complete_triggers() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END';
+          CREATE FUNCTION claims.forget_dropped_tables() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'"
+expect 'no event trigger calls them' "$(PGUSER=script_claims_owner sqlstate "SELECT away.change_capture_triggers('public.plain'::regclass, true)") $(sql 'SELECT count(*) FROM pg_event_trigger')" '55000 0'
+sql 'CREATE TABLE public.any (id int); DROP TABLE public.any'
+expect 'nobody at all' "$(sql "SELECT rolsuper FROM pg_roles WHERE rolname = 'script_claims_owner'")" f
 export PGDATABASE=postgres
 sql "DROP DATABASE $db"
 sql 'DROP ROLE script_claims_owner'
