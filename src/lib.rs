@@ -73,7 +73,6 @@ extension_sql_file!(
         cell::capture::send::finish
     ]
 );
-extension_sql_file!("../sql/install/holds/grant_worker.sql", name = "grant_worker", requires = ["admin"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",

@@ -6,12 +6,15 @@ CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON c
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.source_types
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.type_names
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.cells
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 -- Also what replication and restores write with triggers off must be heard of: the cells say who may do what.
 ALTER TABLE claims.bucket_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.subject_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.source_types ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.type_names ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.cells ENABLE ALWAYS TRIGGER announce_change;
 
 COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
@@ -37,16 +40,17 @@ COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
 COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text) IS
     'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, and of source ids above source_id_gt and up to source_id_lte. The last row''s cursor given as after goes on. Locks nothing.';
 COMMENT ON FUNCTION claims.add_bucket_type(int, text) IS
-    'Adds a bucket type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
+    'Adds a bucket type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_subject_type(int, text) IS
-    'Adds a subject type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
+    'Adds a subject type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_source_type(int, text) IS
-    'Adds a source type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
-COMMENT ON FUNCTION claims.add_type(regclass, text, int, text) IS 'Internal: what the three add_*_type functions share.';
-COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text) IS
-    'Registers a cell, or changes its role and what is given of its name and address, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks the cell''s row.';
+    'Adds a source type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.rename_type(text, int, text) IS
+    'Makes a name the one by which a type of a kind (bucket, subject, source) is shown; administrators only. The names that it had are accepted as before, for ever. 23505 where the name is another type''s. Locks claims.type_names SHARE ROW EXCLUSIVE, then the type''s row: administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text, jsonb) IS
+    'Registers a cell, or changes its role and what is given of its name, address and attributes, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks claims.audiences SHARE ROW EXCLUSIVE, then the cell''s row: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_read(name) IS
-    'Grants a role what a router needs: get_record, get_records and the views; administrators only.';
+    'Grants a role what a router needs: get_record, get_records, list_types, list_cells and the view records; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.refresh_grants() IS
     'Gives every role that register_cell(), grant_read() or grant_worker() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
@@ -56,6 +60,7 @@ COMMENT ON FUNCTION claims.announce_change() IS 'Internal: trigger that tells al
 COMMENT ON TRIGGER announce_change ON claims.bucket_types IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.subject_types IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.source_types IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.type_names IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.cells IS 'Sessions cache this table.';
 
 -- PUBLIC gets nothing, not even what Postgres grants by default.

@@ -6,6 +6,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
 mod access;
+mod admin;
 mod bad_input;
 mod capture;
 mod cell;
@@ -13,6 +14,7 @@ mod hold;
 mod verification;
 mod warnings;
 pub use access::AccessError;
+pub use admin::AdminError;
 pub use capture::{CaptureError, warn_of_mutable_condition};
 pub use cell::CellError;
 pub use hold::HoldError;
@@ -54,6 +56,8 @@ pub enum ClaimsError {
     OtherVersion { installed: String, library: &'static str, is_older: bool },
     /// What a caller may not do.
     Access(AccessError),
+    /// What an administrator cannot do.
+    Admin(AdminError),
     /// What goes wrong with expiring claims and requests.
     Hold(HoldError),
     /// What goes wrong between a cell and the service.
@@ -122,6 +126,7 @@ impl ClaimsError {
                 }),
             ),
             ClaimsError::Access(error) => error.text(),
+            ClaimsError::Admin(error) => error.text(),
             ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(

@@ -21,7 +21,7 @@ extension_sql_file!(
     "../../sql/install/holds/expiring.sql",
     name = "expiring",
     requires = [
-        "grant_worker",
+        "admin",
         add_expiring,
         remove_expiring,
         acquire_expiring,

@@ -14,6 +14,7 @@ pub mod in_flight;
 pub mod index;
 pub mod jsonb;
 pub mod lock;
+pub mod name;
 pub mod owner;
 pub mod prepared;
 mod retired;

@@ -7,18 +7,30 @@ BEGIN
     -- jit: the planner takes every payload for a long one, and compiling would take longer than the answer.
     PERFORM claims.require_admin();
     RETURN QUERY
-    WITH held AS MATERIALIZED (
+    WITH types AS MATERIALIZED (
+        -- Every name of every type, and the name that is shown.
+        SELECT n.kind, n.name, n.id, coalesce(b.name, s.name, o.name) AS shown
+          FROM (SELECT n.kind, n.name, n.id FROM claims.type_names n
+                UNION SELECT 'bucket', y.name, y.id FROM claims.bucket_types y
+                UNION SELECT 'subject', y.name, y.id FROM claims.subject_types y
+                UNION SELECT 'source', y.name, y.id FROM claims.source_types y) n
+          LEFT JOIN claims.bucket_types b ON n.kind = 'bucket' AND b.id = n.id
+          LEFT JOIN claims.subject_types s ON n.kind = 'subject' AND s.id = n.id
+          LEFT JOIN claims.source_types o ON n.kind = 'source' AND o.id = n.id
+    ), held AS MATERIALIZED (
         -- The claims that the outstanding leases' payloads name, and the status in which they must be.
         SELECT l.uuid AS lease_uuid, part.status, t.id AS bucket_type,
-               r.record #>> '{bucket,type}' AS type_name, r.record #>> '{bucket,value}' AS bucket_value,
-               concat_ws(' ', r.record #>> '{subject,type}', r.record #>> '{subject,id}',
-                         'of', r.record #>> '{source,type}', r.record #>> '{source,rails_primary_key_id}') AS ends,
-               row_number() OVER (PARTITION BY l.uuid, r.record #>> '{bucket,type}', r.record #>> '{bucket,value}') AS nth
+               coalesce(t.shown, r.record #>> '{bucket,type}') AS type_name, r.record #>> '{bucket,value}' AS bucket_value,
+               concat_ws(' ', coalesce(s.shown, r.record #>> '{subject,type}'), r.record #>> '{subject,id}',
+                         'of', coalesce(o.shown, r.record #>> '{source,type}'), r.record #>> '{source,rails_primary_key_id}') AS ends,
+               row_number() OVER (PARTITION BY l.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth
           FROM claims.claim_leases l
          CROSS JOIN (VALUES ('create_records', 2::smallint), ('destroy_records', 3::smallint)) AS part (list, status)
          CROSS JOIN LATERAL jsonb_array_elements(
                         CASE jsonb_typeof(l.payload -> part.list) WHEN 'array' THEN l.payload -> part.list ELSE '[]' END) AS r (record)
-          LEFT JOIN claims.bucket_types t ON t.name = r.record #>> '{bucket,type}'
+          LEFT JOIN types t ON t.kind = 'bucket' AND t.name = r.record #>> '{bucket,type}'
+          LEFT JOIN types s ON s.kind = 'subject' AND s.name = r.record #>> '{subject,type}'
+          LEFT JOIN types o ON o.kind = 'source' AND o.name = r.record #>> '{source,type}'
     ), leased AS MATERIALIZED (
         SELECT c.*, coalesce(t.name, c.bucket_type::text) AS type_name,
                concat_ws(' ', coalesce(s.name, c.subject_type::text), c.subject_id,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use claims_model::Kind;
 use claims_model::digest::Digest;
 use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
@@ -12,6 +13,7 @@ use super::answer::{Row, strange};
 use super::parameters::{Parameter, interval, number, text, uuids};
 use super::{Query, Service};
 use crate::error::ClaimsError;
+use crate::store::catalog;
 
 const DIGEST: Query = Query {
     text: "SELECT records, pg_catalog.encode(digest, 'hex')
@@ -120,14 +122,17 @@ impl Service<'_> {
     }
 }
 
+/// What the service says of a claim. It shows types by names of its own; this database keeps them by their first ones.
 fn report(row: &Row) -> Result<Report, ClaimsError> {
     let discrepancy = row.must(1)?;
+    let catalog = catalog::current_without_spi();
+    let own = |kind, name: &str| catalog.types.of(kind).first_name_of(name).unwrap_or(name).to_owned();
     Ok(Report {
         discrepancy: Discrepancy::named(discrepancy).ok_or_else(|| strange(discrepancy))?,
-        bucket_type: row.text(2).unwrap_or_default().to_owned(),
+        bucket_type: own(Kind::Bucket, row.text(2).unwrap_or_default()),
         bucket_value: row.must(3)?.to_owned(),
         uuid: row.uuid_or_null(4)?,
-        source: row.text(5).map(str::to_owned).zip(row.text(6).map(str::to_owned)),
+        source: row.text(5).map(|name| own(Kind::Source, name)).zip(row.text(6).map(str::to_owned)),
         outcome: row.text(7).map(|name| Outcome::named(name).ok_or_else(|| strange(name))).transpose()?,
     })
 }

@@ -1,5 +1,6 @@
 //! Statements on the tables of the service.
 
+pub mod admin;
 pub mod claims;
 pub mod grants;
 pub mod leases;
