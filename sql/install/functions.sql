@@ -34,11 +34,11 @@ COMMENT ON FUNCTION claims.purge_outcomes() IS
 COMMENT ON FUNCTION claims.get_record(text, text) IS
     'The claim on a bucket, with its cell''s name and address; no row where there is none. Reads one index entry, locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.get_records(jsonb) IS
-    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked. Locks nothing, works on a hot standby.';
+    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked; 54000 where they have more than 16 MiB. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
-    'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time. The last row''s cursor given as after goes on. created_after leaves out older ones. Locks nothing.';
-COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text) IS
-    'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, and of source ids above source_id_gt and up to source_id_lte. The last row''s cursor given as after goes on. Locks nothing.';
+    'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time, and no more than have 16 MiB of payload. The last row''s cursor given as after goes on; no row: there are no more. created_after leaves out older ones. Locks nothing.';
+COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, text[], boolean) IS
+    'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends behind a source''s last claim, and may be longer. The last row''s cursor given as after goes on. Locks nothing.';
 COMMENT ON FUNCTION claims.add_bucket_type(int, text) IS
     'Adds a bucket type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_subject_type(int, text) IS

@@ -54,10 +54,9 @@ fn change_keys(
 ) -> Result<i64, ClaimsError> {
     spi::connect(|connection| {
         let kind = access::given(kind, "kind")?;
-        let keys = access::given(keys, "keys")?;
         access::administer()?;
         let kind = arguments::text(Some(kind), "kind", KIND_CHARS)?;
-        let keys = arguments::keys(keys, "keys")?;
+        let keys = arguments::keys(keys.unwrap_or_default(), "keys")?;
         Ok(change(connection, &kind, keys) as i64)
     })
 }

@@ -28,6 +28,8 @@ pub const ERROR_CHARS: usize = 65_536;
 /// settings, and beside others.
 pub const PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
 pub const PAYLOAD_DEPTH: usize = 1000;
+/// Bytes of claims, leases or requests that one answer holds; one row is always told.
+pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Most keys of expiring claims in one call.
 pub const MAX_KEYS: usize = 100_000;
 /// Longest cursor that is looked at; longer ones are not ours.

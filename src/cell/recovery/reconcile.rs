@@ -125,10 +125,11 @@ impl Pass<'_> {
         loop {
             let page = service.list_leases(self.cell_id, cursor, self.page, self.stale_after, PATIENCE)?;
             let candidates: Vec<_> = page.leases.into_iter().map(Candidate::from).collect();
-            self.recover(service, &candidates, &mut tally, &mut open)?;
-            if (candidates.len() as i64) < self.page {
+            // A page may be shorter than was asked for, where payloads are long.
+            if candidates.is_empty() {
                 break;
             }
+            self.recover(service, &candidates, &mut tally, &mut open)?;
             cursor = page.last_cursor;
         }
         tally.pending = open.len() as i64;

@@ -50,11 +50,8 @@ fn register_cell(
 
 /// An object of a size that can be read with every list of cells.
 fn check(attributes: &Jsonb) -> Result<(), ClaimsError> {
-    match attributes.tokens().next() {
-        Token::BeginObject => {}
-        other => {
-            return Err(bad("attributes", Problem::WrongType { wanted: "an object", got: other.type_name() }));
-        }
+    if !matches!(attributes.tokens().next(), Token::BeginObject) {
+        return Err(bad("attributes", Problem::OutOfRange { allowed: "a JSON object" }));
     }
     let Extent { bytes, depth } = attributes.extent(0, LARGEST_ATTRIBUTES);
     if bytes > ATTRIBUTES_BYTES || depth > ATTRIBUTES_DEPTH {

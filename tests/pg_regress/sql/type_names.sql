@@ -51,7 +51,8 @@ SELECT t.call($$SELECT claims.begin_update(1, t.creates('after'), lease_uuid => 
 SELECT t.call($$SELECT claims.rename_type('bucket', 1, 'ROUTES')$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('after'), lease_uuid => t.u(1303))$$);
 -- digests do not change
-SELECT digest = :'before' FROM claims.digest_records(1, 'ROUTES_TABLE', NULL, NULL) WHERE claims.rollback_update(1, t.u(1303));
+SELECT claims.rollback_update(1, t.u(1303));
+SELECT digest = :'before' FROM claims.digest_records(1, 'ROUTES_TABLE');
 SELECT count(*) FROM claims.check();
 -- leases that were begun under the old name end as ever
 SELECT t.call($$SELECT claims.rename_type('bucket', 1, 'PATHS')$$);
@@ -77,7 +78,7 @@ SELECT (SELECT digest FROM claims.digest_records(1, 'GROUPS_TABLE')) = (SELECT d
        (SELECT records FROM claims.digest_expected('RAILS_TABLE_GROUPS'));
 SELECT count(*) FROM claims.verify_records(1, 'GROUPS_TABLE', NULL, NULL, claims.expected_records('GROUPS_TABLE'), '0');
 INSERT INTO public.named VALUES (3, 'c');
-SELECT t.call($$SELECT claims.begin_update(1, create_records) IS NOT NULL FROM claims.pending_batch()$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(create_records -> 2)) IS NOT NULL FROM claims.pending_batch()$$);
 ROLLBACK;
 
 -- what is refused
