@@ -53,6 +53,17 @@ COMMENT ON FUNCTION claims.grant_read(name) IS
     'Grants a role what a router needs: get_record, get_records, list_types, list_cells and the view records; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.refresh_grants() IS
     'Gives every role that register_cell(), grant_read() or grant_worker() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.grant_monitor(name) IS
+    'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the view leases; administrators only. Administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.revoke_read(name) IS
+    'Takes away what grant_read() gave; a cell''s role keeps what cells have. Administrators only, who follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.revoke_worker(name) IS
+    'Takes away what grant_worker() gave; administrators only, who follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.revoke_monitor(name) IS
+    'Takes away what grant_monitor() gave; administrators only, who follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.version() IS
+    'The version of the library, the version of the extension in this database, and the number of the protocol between cells and service. For everybody who was granted anything. Locks nothing.';
+COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
 COMMENT ON FUNCTION claims.require_role(oid) IS 'Internal: raises 42501 unless the caller has the privileges of the role or is an administrator. Locks nothing.';

@@ -20,6 +20,9 @@ pub mod token;
 pub mod types;
 pub mod verify;
 
+/// What cells and service say to each other: a number that grows when one of them would not understand the other.
+pub const PROTOCOL: i32 = 1;
+
 pub use batch::{Batch, Bucket, Claim};
 pub use conflict::{Conflict, Op, Reason};
 pub use problem::{BadInput, Problem};

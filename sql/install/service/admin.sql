@@ -36,12 +36,13 @@ COMMENT ON FUNCTION claims.list_cells() IS 'All cells, with what routers need to
 -- Which function is for whom; nobody else may execute anything. One row per function name.
 CREATE TABLE claims.audiences (
     function_name text COLLATE "C" PRIMARY KEY,
-    audience      text COLLATE "C" NOT NULL CHECK (audience IN ('reader', 'cell', 'worker'))
+    audience      text COLLATE "C" NOT NULL CHECK (audience IN ('all', 'reader', 'cell', 'worker', 'monitor'))
 );
-COMMENT ON TABLE claims.audiences IS 'Which functions claims.register_cell(), grant_read() and grant_worker() grant. Readers'' functions are for cells, too.';
+COMMENT ON TABLE claims.audiences IS 'Which functions claims.register_cell(), grant_read(), grant_worker() and grant_monitor() grant. Readers'' functions are for cells, too.';
 COMMENT ON COLUMN claims.audiences.function_name IS 'Name of a function in schema claims, all its variants.';
-COMMENT ON COLUMN claims.audiences.audience IS 'reader, cell or worker.';
+COMMENT ON COLUMN claims.audiences.audience IS 'reader, cell, worker or monitor; all: for everybody who is one of these.';
 INSERT INTO claims.audiences (function_name, audience) VALUES
+    ('version', 'all'), ('check', 'monitor'),
     ('get_record', 'reader'), ('get_records', 'reader'), ('list_types', 'reader'), ('list_cells', 'reader'),
     ('begin_update', 'cell'), ('try_begin_update', 'cell'), ('commit_update', 'cell'), ('rollback_update', 'cell'),
     ('settle_leases', 'cell'), ('lease_outcome', 'cell'), ('list_leases', 'cell'), ('list_records', 'cell');
@@ -57,7 +58,7 @@ DECLARE
 BEGIN
     FOR target IN
         SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
-         WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = ANY (change_grants.audiences)
+         WHERE p.pronamespace = 'claims'::regnamespace AND (a.audience = ANY (change_grants.audiences) OR granting AND a.audience = 'all')
            -- An owner keeps what is its own.
            AND (granting OR p.proowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name))
          ORDER BY p.oid::regprocedure::text
@@ -68,10 +69,18 @@ BEGIN
         -- What tells a cell about itself: the columns it claims, and how far its verification is and in whose hands.
         EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers %s %I', verb, word, role_name);
     END IF;
-    -- A role that keeps the functions of another audience keeps the schema.
-    IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
-                                WHERE p.pronamespace = 'claims'::regnamespace
-                                  AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
-        EXECUTE format('%s USAGE ON SCHEMA claims %s %I', verb, word, role_name);
+    IF granting THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);
+    -- A role that keeps the functions of another audience keeps what all have.
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p LEFT JOIN claims.audiences f ON f.function_name = p.proname, aclexplode(p.proacl) a
+                       WHERE p.pronamespace = 'claims'::regnamespace AND f.audience IS DISTINCT FROM 'all'
+                         AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
+        FOR target IN
+            SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
+             WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = 'all' ORDER BY p.oid::regprocedure::text
+        LOOP
+            EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', target, role_name);
+        END LOOP;
+        EXECUTE format('REVOKE USAGE ON SCHEMA claims FROM %I', role_name);
     END IF;
 END $$;

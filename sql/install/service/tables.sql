@@ -206,6 +206,20 @@ CREATE VIEW claims.records AS
       LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id;
 COMMENT ON VIEW claims.records IS 'claims.claims with names instead of numbers, and with the owning cell''s name and address.';
 
+CREATE VIEW claims.leases AS
+    SELECT l.uuid AS lease_uuid, l.creator_id AS cell_id, cell.name AS cell_name, l.created_at, clock_timestamp() - l.created_at AS age,
+           CASE jsonb_typeof(l.payload -> 'create_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'create_records') ELSE 0 END::bigint AS creates,
+           CASE jsonb_typeof(l.payload -> 'destroy_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'destroy_records') ELSE 0 END::bigint AS destroys,
+           l.cell_xid
+      FROM claims.claim_leases l LEFT JOIN claims.cells cell ON cell.cell_id = l.creator_id;
+COMMENT ON VIEW claims.leases IS 'The outstanding leases in numbers, for monitoring: no names, no payloads.';
+COMMENT ON COLUMN claims.leases.lease_uuid IS 'The lease.';
+COMMENT ON COLUMN claims.leases.cell_id IS 'The cell that took it.';
+COMMENT ON COLUMN claims.leases.cell_name IS 'Name of the cell, if any.';
+COMMENT ON COLUMN claims.leases.age IS 'How long ago it was made.';
+COMMENT ON COLUMN claims.leases.creates IS 'How many claims it is to create.';
+COMMENT ON COLUMN claims.leases.destroys IS 'How many claims it is to destroy.';
+
 -- Data that pg_dump must carry. Seeded types come with CREATE EXTENSION; added ones are data, and so are names that seeded ones got.
 SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id NOT BETWEEN 0 AND 13 AND id NOT BETWEEN 15 AND 18');
 SELECT pg_catalog.pg_extension_config_dump('claims.subject_types', 'WHERE id > 4');

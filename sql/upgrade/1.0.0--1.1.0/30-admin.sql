@@ -97,7 +97,7 @@ DECLARE
 BEGIN
     FOR target IN
         SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
-         WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = ANY (change_grants.audiences)
+         WHERE p.pronamespace = 'claims'::regnamespace AND (a.audience = ANY (change_grants.audiences) OR granting AND a.audience = 'all')
            -- An owner keeps what is its own.
            AND (granting OR p.proowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name))
          ORDER BY p.oid::regprocedure::text
@@ -108,10 +108,18 @@ BEGIN
         -- What tells a cell about itself: the columns it claims, and how far its verification is and in whose hands.
         EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers %s %I', verb, word, role_name);
     END IF;
-    -- A role that keeps the functions of another audience keeps the schema.
-    IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
-                                WHERE p.pronamespace = 'claims'::regnamespace
-                                  AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
-        EXECUTE format('%s USAGE ON SCHEMA claims %s %I', verb, word, role_name);
+    IF granting THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);
+    -- A role that keeps the functions of another audience keeps what all have.
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p LEFT JOIN claims.audiences f ON f.function_name = p.proname, aclexplode(p.proacl) a
+                       WHERE p.pronamespace = 'claims'::regnamespace AND f.audience IS DISTINCT FROM 'all'
+                         AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
+        FOR target IN
+            SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
+             WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = 'all' ORDER BY p.oid::regprocedure::text
+        LOOP
+            EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', target, role_name);
+        END LOOP;
+        EXECUTE format('REVOKE USAGE ON SCHEMA claims FROM %I', role_name);
     END IF;
 END $$;

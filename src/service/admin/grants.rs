@@ -1,4 +1,4 @@
-//! Who may do what: readers and workers. (Cells are registered.)
+//! Who may do what: readers, workers and monitoring roles. (Cells are registered.)
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -15,6 +15,7 @@ use crate::store::service::admin;
 pub enum Audience {
     Reader,
     Worker,
+    Monitor,
 }
 
 impl Audience {
@@ -23,6 +24,7 @@ impl Audience {
         match self {
             Audience::Reader => "reader",
             Audience::Worker => "worker",
+            Audience::Monitor => "monitor",
         }
     }
 
@@ -31,6 +33,7 @@ impl Audience {
         match self {
             Audience::Reader => &["claims.records"],
             Audience::Worker => &["claims.expiring_claims", "claims.requests"],
+            Audience::Monitor => &["claims.leases"],
         }
     }
 }
@@ -47,6 +50,30 @@ fn grant_worker(role_name: Option<Name>) -> Result<(), ErrorReport> {
     Ok(grant(Audience::Worker, role_name)?)
 }
 
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn grant_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(grant(Audience::Monitor, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn revoke_read(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(revoke(Audience::Reader, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn revoke_worker(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(revoke(Audience::Worker, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn revoke_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(revoke(Audience::Monitor, role_name)?)
+}
+
 fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
     access::administer()?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
@@ -55,6 +82,21 @@ fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError>
         admin::lock_grants(connection);
         admin::change_grants(connection, &role_name, &[audience.name()], true);
         admin::let_read(connection, audience.relations(), &role_name);
+        Ok(())
+    })
+}
+
+/// A role that has it not loses nothing. What a cell's role has as such stays: readers' functions are for cells, too.
+fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
+    access::administer()?;
+    let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
+    spi::connect(|connection| {
+        let role = role_called(connection, &role_name)?;
+        admin::lock_grants(connection);
+        admin::let_read_no_more(connection, audience.relations(), role, &role_name);
+        if audience != Audience::Reader || !admin::has_cells(connection, role) {
+            admin::change_grants(connection, &role_name, &[audience.name()], false);
+        }
         Ok(())
     })
 }

@@ -3,3 +3,4 @@
 mod cells;
 mod grants;
 mod types;
+mod version;

@@ -37,6 +37,10 @@ statement! {
     CAN_READ(TEXTOID, OIDOID) =
         "SELECT EXISTS (SELECT FROM pg_class c, aclexplode(c.relacl) a
                          WHERE c.oid = $1::regclass AND a.grantee = $2 AND a.privilege_type = 'SELECT')";
+    /// Relations of $1 that are not role $2's own.
+    FOREIGN(TEXTARRAYOID, OIDOID) =
+        "SELECT c.oid::regclass::text FROM unnest($1) AS name JOIN pg_class c ON c.oid = name::regclass WHERE c.relowner <> $2";
+    EXTENSION_VERSION() = "SELECT e.extversion FROM pg_extension e WHERE e.extname = 'claims'";
     QUOTED(TEXTOID) = "SELECT quote_ident($1)";
 }
 
@@ -108,6 +112,16 @@ pub fn let_read(connection: &Connection, relations: &[&str], role_name: &str) {
     connection.run_text(&grant, []);
 }
 
+/// The opposite. An owner keeps what is its own.
+pub fn let_read_no_more(connection: &Connection, relations: &[&str], role: Oid, role_name: &str) {
+    let relations: Vec<_> = relations.iter().map(|relation| (*relation).to_owned()).collect();
+    let foreign =
+        connection.run(&FOREIGN, View::Latest, [relations.into(), role.into()]).map(|row| row.must::<String>(1));
+    for relation in foreign {
+        connection.run_text(&format!("REVOKE SELECT ON {relation} FROM {}", quoted(connection, role_name)), []);
+    }
+}
+
 /// Whether a role was let read a relation, by itself and not through another one.
 pub fn can_read(connection: &Connection, relation: &str, role: Oid) -> bool {
     connection.run(&CAN_READ, View::Latest, [relation.into(), role.into()]).first(|row| row.must(1)).unwrap_or(false)
@@ -115,4 +129,9 @@ pub fn can_read(connection: &Connection, relation: &str, role: Oid) -> bool {
 
 fn quoted(connection: &Connection, name: &str) -> String {
     connection.run(&QUOTED, View::Latest, [name.into()]).first(|row| row.must(1)).unwrap_or_default()
+}
+
+/// The version whose objects are installed in this database.
+pub fn extension_version(connection: &Connection) -> Option<String> {
+    connection.run(&EXTENSION_VERSION, View::Caller, []).first(|row| row.must(1))
 }
