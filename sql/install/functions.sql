@@ -52,7 +52,7 @@ COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text, jsonb) IS
 COMMENT ON FUNCTION claims.grant_read(name) IS
     'Grants a role what a router needs: get_record, get_records, list_types, list_cells and the view records; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.refresh_grants() IS
-    'Gives every role that register_cell(), grant_read() or grant_worker() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
+    'Gives every role that register_cell(), grant_read(), grant_worker() or grant_monitor() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_monitor(name) IS
     'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the view leases; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.revoke_read(name) IS

@@ -12,6 +12,8 @@ statement! {
            FROM (SELECT c.role::oid, '{reader,cell}'::text[] FROM claims.cells c
                  UNION SELECT a.grantee, '{reader}' FROM pg_class v, aclexplode(v.relacl) a
                         WHERE v.oid = 'claims.records'::regclass AND a.privilege_type = 'SELECT' AND a.grantee <> v.relowner
+                 UNION SELECT a.grantee, '{monitor}' FROM pg_class v, aclexplode(v.relacl) a
+                        WHERE v.oid = 'claims.leases'::regclass AND a.privilege_type = 'SELECT' AND a.grantee <> v.relowner
                  UNION SELECT a.grantee, '{worker}' FROM pg_class t, aclexplode(t.relacl) a
                         WHERE t.oid = 'claims.expiring_claims'::regclass AND a.privilege_type = 'SELECT' AND a.grantee <> t.relowner)
                 AS k (role, audiences)

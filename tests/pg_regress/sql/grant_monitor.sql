@@ -35,6 +35,12 @@ SELECT claims.revoke_read('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
 SELECT claims.revoke_monitor('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
+-- what was lost comes back with refresh_grants()
+SELECT claims.grant_monitor('regress_claims_watch');
+REVOKE EXECUTE ON FUNCTION claims.check(), claims.version() FROM regress_claims_watch;
+SELECT claims.refresh_grants();
+SELECT pg_temp.rights('regress_claims_watch');
+SELECT claims.revoke_monitor('regress_claims_watch');
 -- again is nothing
 SELECT claims.revoke_read('regress_claims_watch'), claims.revoke_worker('regress_claims_watch'), claims.revoke_monitor('regress_claims_watch');
 -- a cell keeps what cells have
