@@ -50,6 +50,8 @@ pub enum ClaimsError {
     StaleClaim,
     /// A lease does not hold what its payload names: somebody wrote into the tables.
     Damaged { lease: Uuid, expected: usize, found: usize },
+    /// The index that is to be looked into is not there, or not valid.
+    NoUniqueIndex { index: &'static str },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
     /// The library and the extension in this database are of two versions.
@@ -91,6 +93,14 @@ pub fn raise<T>(result: Result<T, ClaimsError>) {
     if let Err(error) = result {
         error.report().report(PgLogLevel::ERROR);
     }
+}
+
+/// The value, or the error raised. For where nobody could do anything else with it.
+pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
+    result.unwrap_or_else(|error| {
+        error.report().report(PgLogLevel::ERROR);
+        unreachable!("an error was raised")
+    })
 }
 
 /// SQLSTATE, message, DETAIL, HINT.
@@ -144,6 +154,12 @@ impl ClaimsError {
                 "a stored payload cannot be read".into(),
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
+            ),
+            ClaimsError::NoUniqueIndex { index } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("there is no valid unique index on {index}"),
+                Some("It was dropped, is being built, or is of another kind: it must be a btree for all rows, with the columns' own collations, and not deferrable.".into()),
+                Some("Create it again; where there is an invalid one, drop or reindex that."),
             ),
             ClaimsError::Verification(error) => error.text(),
             ClaimsError::Capture(error) => error.text(),

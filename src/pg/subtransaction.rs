@@ -3,10 +3,11 @@
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
-use pgrx::{PgSqlErrorCode, PgTryBuilder};
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
+use pgrx::{PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
-use super::settings::{LockTimeouts, LockWaits};
+use super::interrupts::Interrupts;
+use super::settings::LockWaits;
 
 /// Why a subtransaction was rolled back.
 pub enum Undone<E> {
@@ -89,8 +90,10 @@ pub enum Stopped<E> {
 }
 
 /// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise, also after an error, which is
-/// returned whatever it is. Whoever does not handle it must raise it again: a canceled statement is such an error, too.
+/// returned whatever it is. Whoever does not handle it must raise it again: a canceled statement is such an error, too. A
+/// cancel that came with a lock timeout, and that Postgres has dropped for it, is raised here.
 pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E>> {
+    let interrupts = Interrupts::from_now();
     // SAFETY: the pattern of PL/pgSQL's exception blocks: remember context and owner, begin, and put both back after
     // the subtransaction has ended either way.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
@@ -119,7 +122,11 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
     }))
     .catch_others(|caught| {
         roll_back();
-        Err(Stopped::ByError(Caught(Box::new(caught))))
+        let caught = Caught(Box::new(caught));
+        if caught.is_of_postgres() {
+            interrupts.raise_if_swallowed(caught.code());
+        }
+        Err(Stopped::ByError(caught))
     })
     .execute()
 }
@@ -128,16 +135,17 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
 /// `handled` are returned; every other one is raised again, after the rollback, so that whoever catches it further out
 /// finds the subtransaction that it opened itself.
 pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
-    let waits = LockTimeouts::from_now();
+    let interrupts = Interrupts::from_now();
+    let body = || {
+        let result = body();
+        // A lock timeout that has come and not been looked at belongs to this body, and to nothing that runs after it.
+        pg_sys::check_for_interrupts!();
+        result
+    };
     attempt(body).map_err(|stopped| match stopped {
         Stopped::ByBody(error) => Undone::ByBody(error),
         Stopped::ByError(caught) => {
-            let code = match caught.code() {
-                PgSqlErrorCode::ERRCODE_QUERY_CANCELED if waits.one_was_taken_for_a_cancel() => {
-                    PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
-                }
-                code => code,
-            };
+            let code = interrupts.real_code(caught.code());
             if caught.is_of_postgres() && handled.contains(&code) { Undone::ByError(code) } else { caught.rethrow() }
         }
     })
@@ -160,11 +168,24 @@ pub fn without_waiting<T>(mut body: impl FnMut() -> T) -> Option<T> {
 /// In milliseconds; see [`without_waiting`].
 pub const WITHOUT_WAITING: i64 = 20;
 
-/// Runs `body`, and turns a Postgres error in `handled` into a value. No subtransaction: the caller must raise an error.
-pub fn translate_error<T, E>(
+/// Runs `body`, and raises another error in place of a Postgres error in `handled`. There is no subtransaction, so nothing can
+/// go on after it: it is raised from here, and does not come back as a value.
+pub fn translate_error<T, E: Into<ErrorReport>>(
     handled: PgSqlErrorCode,
     into: fn() -> E,
     body: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    PgTryBuilder::new(AssertUnwindSafe(body)).catch_when(handled, move |_| Err(into())).execute()
+    let interrupts = Interrupts::from_now();
+    PgTryBuilder::new(AssertUnwindSafe(body))
+        .catch_others(move |caught| {
+            let caught = Caught(Box::new(caught));
+            if caught.is_of_postgres() {
+                interrupts.raise_if_swallowed(caught.code());
+                if interrupts.real_code(caught.code()) == handled {
+                    into().into().report(PgLogLevel::ERROR);
+                }
+            }
+            caught.rethrow()
+        })
+        .execute()
 }

@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 use pgrx::{PgTrigger, PgTriggerLevel, PgTriggerOperation};
 
 use super::spi::Value;
+use super::tuple::attribute;
 
 /// A row-level trigger's row, before and after.
 pub struct RowChange<'t> {
@@ -99,7 +100,7 @@ impl RowVersion {
             if column.get() > (*self.descriptor).natts.unsigned_abs() as usize {
                 return false;
             }
-            let attribute = &*description(self.descriptor, column);
+            let attribute = attribute(self.descriptor, column.get());
             let values = [self, other].map(|version| heap_getattr_raw(version.tuple, column, version.descriptor));
             match values {
                 [Some(one), Some(two)] => bytes_are_same(one, two, attribute),
@@ -108,19 +109,6 @@ impl RowVersion {
             }
         }
     }
-}
-
-/// A column's description.
-///
-/// # Safety
-/// The descriptor has that column.
-unsafe fn description(descriptor: pg_sys::TupleDesc, column: NonZeroUsize) -> *const pg_sys::FormData_pg_attribute {
-    let at = column.get() - 1;
-    // SAFETY: by the caller. Since PostgreSQL 18 the descriptions no longer have a field of their own.
-    #[cfg(not(feature = "pg18"))]
-    return unsafe { (*descriptor).attrs.as_ptr().add(at) };
-    #[cfg(feature = "pg18")]
-    return unsafe { pg_sys::TupleDescAttr(descriptor, at as std::ffi::c_int) };
 }
 
 /// # Safety

@@ -9,10 +9,11 @@ use claims_model::key::bucket_key;
 use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 
-use super::claims::{key_array, keys_by_type};
+use super::claims::{BUCKET_INDEX, bucket_key_parts, key_array, keys_by_type};
+use super::known_or_raised;
 use crate::pg::clock::Moment;
-use crate::pg::index::{self, KeyPart};
-use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::index::{self, Unusable};
+use crate::pg::spi::{self, Connection, Row, Value, View};
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
 use crate::statement;
@@ -117,25 +118,33 @@ fn record(row: Row) -> Record {
     }
 }
 
-/// The claim on a bucket as the calling query sees it. The columns are those of the table, in its order.
+/// The claim on a bucket as the calling query sees it.
 pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
     let key = bucket_key(bucket_value);
-    index::find(c"claims_bucket", &[KeyPart::Text(&key), KeyPart::Int4(bucket_type)], |row| {
+    let found = index::find(c"claims", &bucket_key_parts(&key, bucket_type), |row| {
         Some(Record {
-            uuid: row.get(1)?,
-            bucket_type: row.get(2)?,
-            bucket_value: row.get(3)?,
-            subject_type: row.get(4)?,
-            subject_id: row.get(5)?,
-            source_type: row.get(6)?,
-            source_id: row.get(7)?,
-            cell_id: row.get(8)?,
-            lease_uuid: row.get(9),
-            status: row.get(10)?,
-            created_at: row.get(11)?,
-            updated_at: row.get(12)?,
+            uuid: row.get(c"uuid")?,
+            bucket_type: row.get(c"bucket_type")?,
+            bucket_value: row.get(c"bucket_value")?,
+            subject_type: row.get(c"subject_type")?,
+            subject_id: row.get(c"subject_id")?,
+            source_type: row.get(c"source_type")?,
+            source_id: row.get(c"source_id")?,
+            cell_id: row.get(c"creator_id")?,
+            lease_uuid: row.get(c"lease_uuid"),
+            status: row.get(c"status")?,
+            created_at: row.get(c"created_at")?,
+            updated_at: row.get(c"updated_at")?,
         })
-    })?
+    });
+    match found {
+        // The planner knows other ways than an index that was made behind this query's back.
+        Err(Unusable::TooNew) => {
+            let bucket = Bucket { bucket_type, value: bucket_value.into() };
+            spi::connect(|connection| by_buckets(connection, &[bucket]).pop())
+        }
+        found => known_or_raised(found, BUCKET_INDEX).flatten(),
+    }
 }
 
 /// The claims on buckets, in the order of the buckets.
