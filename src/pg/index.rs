@@ -9,9 +9,10 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
-use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode, Uuid, ereport};
+use pgrx::{IntoDatum, PgSqlErrorCode, Uuid, ereport};
 
 use super::tuple::{attribute, is_named, width};
+use super::value::Column;
 
 /// One column of a key, and the value looked for.
 pub struct KeyPart<'k> {
@@ -76,7 +77,7 @@ pub struct IndexedRow {
 
 impl IndexedRow {
     /// A column by its name; `None` is NULL. A table that has no such column of this type is an error.
-    pub fn get<T: FromDatum + IntoDatum>(&self, column: &CStr) -> Option<T> {
+    pub fn get<T: Column>(&self, column: &CStr) -> Option<T> {
         // SAFETY: the slot holds a row of the descriptor's columns, which are made readable up to the one that is asked for;
         // its type is the one that T reads.
         unsafe {
@@ -84,7 +85,7 @@ impl IndexedRow {
             let columns = width(descriptor);
             let from = self.next.get();
             let found = (from..columns).chain(0..from).find(|at| is_named(attribute(descriptor, at + 1), column));
-            let Some(at) = found.filter(|at| T::is_compatible_with(attribute(descriptor, at + 1).atttypid)) else {
+            let Some(at) = found.filter(|at| T::fits(attribute(descriptor, at + 1).atttypid)) else {
                 ereport!(
                     ERROR,
                     PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
@@ -95,7 +96,7 @@ impl IndexedRow {
             if usize::try_from((*self.slot).tts_nvalid).unwrap_or(0) <= at {
                 pg_sys::slot_getsomeattrs_int(self.slot, std::ffi::c_int::try_from(at + 1).unwrap_or(0));
             }
-            T::from_datum(*(*self.slot).tts_values.add(at), *(*self.slot).tts_isnull.add(at))
+            if *(*self.slot).tts_isnull.add(at) { None } else { T::read(*(*self.slot).tts_values.add(at)) }
         }
     }
 
@@ -233,7 +234,7 @@ unsafe fn is_usable(index: pg_sys::Relation) -> bool {
             && form.indisvalid
             && form.indisready
             && form.indislive
-            && (*(*index).rd_rel).relam == pg_sys::Oid::from(pg_sys::BTREE_AM_OID)
+            && (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
             && pg_sys::RelationGetIndexPredicate(index).is_null()
     }
 }

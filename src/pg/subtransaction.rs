@@ -8,6 +8,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
 use super::interrupts::Interrupts;
 use super::settings::LockWaits;
+use super::spi::rolled_back;
 
 /// Why a subtransaction was rolled back.
 pub enum Undone<E> {
@@ -105,8 +106,11 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
     }
+    // SAFETY: reads a backend variable.
+    let number = unsafe { pg_sys::GetCurrentSubTransactionId() };
     let roll_back = || {
         unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
+        rolled_back(number);
         restore();
     };
     PgTryBuilder::new(AssertUnwindSafe(|| match body() {
@@ -149,6 +153,52 @@ pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> R
             if caught.is_of_postgres() && handled.contains(&code) { Undone::ByError(code) } else { caught.rethrow() }
         }
     })
+}
+
+/// What [`in_one`] has done.
+pub struct Parted<I, T, E> {
+    /// What came of the body, for all but the troubled.
+    pub kept: Option<T>,
+    pub troubled: Vec<(I, Undone<E>)>,
+}
+
+/// Runs `body` for as many of `items` together as can be had, in one subtransaction that is kept: for all of them, or, where
+/// that fails, for all but those with which it fails alone. A session has room for 64 subtransactions that wrote; beyond them
+/// it makes every snapshot of the server slower. So what is tried alone is rolled back, and done again with the others.
+pub fn in_one<I: Copy, T, E>(
+    handled: &[PgSqlErrorCode],
+    items: &[I],
+    mut body: impl FnMut(&[I]) -> Result<T, E>,
+) -> Parted<I, T, E> {
+    /// How often others may come in the way between the trial of each and that of all.
+    const ROUNDS: usize = 3;
+    let (mut left, mut troubled) = (items.to_vec(), Vec::new());
+    for _ in 0..ROUNDS {
+        if left.is_empty() {
+            return Parted { kept: None, troubled };
+        }
+        if let Ok(kept) = subtransaction(handled, || body(&left)) {
+            return Parted { kept: Some(kept), troubled };
+        }
+        left.retain(|item| {
+            let tried =
+                subtransaction(handled, || body(&[*item]).map_or_else(|error| Err(Some(error)), |_| Err::<T, _>(None)));
+            match tried {
+                Ok(_) | Err(Undone::ByBody(None)) => true,
+                Err(Undone::ByBody(Some(error))) => {
+                    troubled.push((*item, Undone::ByBody(error)));
+                    false
+                }
+                Err(Undone::ByError(code)) => {
+                    troubled.push((*item, Undone::ByError(code)));
+                    false
+                }
+            }
+        });
+    }
+    let in_the_way = |item| (item, Undone::ByError(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE));
+    troubled.extend(left.into_iter().map(in_the_way));
+    Parted { kept: None, troubled }
 }
 
 /// Runs a statement that passes over locked rows, `body`, without waiting for other transactions; `None` where it would

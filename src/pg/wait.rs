@@ -29,10 +29,19 @@ pub fn obey_interrupts() {
 
 /// Runs `body`, which must be short: a cancel, a timeout or a shutdown that arrives meanwhile takes effect after it.
 pub fn uninterrupted<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: counts in this process' own memory. An error in `body` sets the counter to zero, as Postgres does for every
-    // error; so it is not to be counted down then.
-    unsafe { pg_sys::InterruptHoldoffCount += 1 };
-    let result = body();
-    unsafe { pg_sys::InterruptHoldoffCount -= 1 };
-    result
+    /// The count as it was. An error of Postgres has set it to zero, which it stays then; a panic of Rust has not.
+    struct Held(u32);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            // SAFETY: counts in this process' own memory.
+            unsafe { pg_sys::InterruptHoldoffCount = pg_sys::InterruptHoldoffCount.min(self.0) };
+        }
+    }
+    // SAFETY: as above.
+    let _held = unsafe {
+        let held = Held(pg_sys::InterruptHoldoffCount);
+        pg_sys::InterruptHoldoffCount += 1;
+        held
+    };
+    body()
 }

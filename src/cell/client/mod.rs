@@ -236,7 +236,7 @@ impl Service<'_> {
     }
 
     /// Reads what has arrived.
-    fn answer(&self, columns: &str) -> Rows {
+    fn answer(&self, columns: &str) -> Rows<'_> {
         let text = format!("SELECT * FROM {}.dblink_get_result($1) AS answer ({columns})", self.schema);
         self.link.set(Link::Answering);
         uninterrupted(|| self.connection.run_text(&text, [self.name.as_str().into()]))

@@ -91,7 +91,8 @@ pub struct Registration {
 pub fn register(connection: &Connection, cell: &Registration) -> Option<Oid> {
     let before = connection.run(&ROLE_OF_CELL, View::Latest, [cell.cell_id.into()]).first(|row| row.must(1));
     let Registration { cell_id, role, name, address, attributes } = cell;
-    let values = [(*cell_id).into(), (*role).into(), name.clone().into(), address.clone().into(), (*attributes).into()];
+    let values =
+        [(*cell_id).into(), (*role).into(), name.clone().into(), address.clone().into(), attributes.clone().into()];
     connection.run(&REGISTER, View::Statement, values);
     before
 }
