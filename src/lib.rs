@@ -55,6 +55,11 @@ extension_sql_file!(
     name = "share",
     requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
 );
+extension_sql_file!(
+    "../sql/install/cell/client.sql",
+    name = "client",
+    requires = ["admin", cell::client::options::service_validator, cell::client::breaker::service_states]
+);
 extension_sql_file!("../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(
     "../sql/install/cell/declare.sql",
@@ -76,7 +81,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "declare", "verify", "share", "expiring", "requests"],
+    requires = ["admin", "check", "cell", "client", "declare", "verify", "share", "expiring", "requests"],
     finalize
 );
 
@@ -91,5 +96,10 @@ pub extern "C-unwind" fn _PG_init() {
     pg::cache::register();
     pg::gate::register(version::require_same);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
-    pg::transaction_end::register(&[cell::capture::log::HOOKS, holds::requests::HOOKS]);
+    pg::foreign::register();
+    pg::transaction_end::register(&[
+        cell::capture::log::HOOKS,
+        holds::requests::HOOKS,
+        cell::client::afterwards::HOOKS,
+    ]);
 }

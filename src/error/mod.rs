@@ -109,15 +109,25 @@ struct Text(Code, String, Option<String>, Option<&'static str>);
 impl ClaimsError {
     /// The SQLSTATE-carrying report that Postgres raises.
     pub fn report(self) -> ErrorReport {
+        if let ClaimsError::Cell(CellError::Refused(error)) = self {
+            return cell::refusal(error);
+        }
+        let next_try = match &self {
+            ClaimsError::Cell(CellError::BreakerOpen { next_try, .. }) => Some(*next_try),
+            _ => None,
+        };
         let Text(code, message, detail, hint) = self.text();
         let report = ErrorReport::new(code, message, function_name!());
         let report = match detail {
             Some(detail) => report.set_detail(detail),
             None => report,
         };
-        match hint {
-            Some(hint) => report.set_hint(hint),
-            None => report,
+        match (hint, next_try) {
+            (_, Some(moment)) => {
+                report.set_hint(format!("It is tried again at {}. Repeat the call then.", moment.text()))
+            }
+            (Some(hint), _) => report.set_hint(hint),
+            (None, None) => report,
         }
     }
 

@@ -30,10 +30,6 @@ impl Caught {
         self.report().message()
     }
 
-    pub fn detail(&self) -> Option<&str> {
-        self.report().detail()
-    }
-
     /// Raises it again.
     pub fn rethrow(self) -> ! {
         self.0.rethrow()

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod breaker;
 pub mod capture;
 pub mod conflict;
 pub mod cursor;

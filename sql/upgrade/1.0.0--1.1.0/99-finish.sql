@@ -13,7 +13,7 @@ BEGIN
     FOR other IN
         SELECT format('%s %s', i.type, i.identity) AS what,
                CASE WHEN i.type IN ('event trigger', 'foreign-data wrapper') OR p.prorettype = 'event_trigger'::regtype
-                         OR p.proname = 'refuse_unrecorded_truncate' THEN 10 ELSE owner END AS owner
+                         OR p.proname IN ('refuse_unrecorded_truncate', 'service_validator') THEN 10 ELSE owner END AS owner
           FROM pg_catalog.pg_depend d
           LEFT JOIN pg_catalog.pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
          CROSS JOIN pg_catalog.pg_identify_object(d.classid, d.objid, 0) i
