@@ -8,7 +8,7 @@ COMMENT ON FOREIGN DATA WRAPPER claims_service IS 'In a cell: its servers lead t
 
 CREATE FUNCTION claims.service_states() RETURNS TABLE (
     "service" TEXT, "breaker" TEXT, "failures" INT, "last_error" TEXT, "since" timestamp with time zone, "next_try" timestamp with time zone)
-    LANGUAGE c SECURITY DEFINER SET search_path TO pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'service_states_wrapper';
+    LANGUAGE c STRICT SECURITY DEFINER SET search_path TO pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'service_states_wrapper';
 CREATE VIEW claims.service_state AS
     SELECT s.service, s.breaker, s.failures, s.last_error, s.since, s.next_try FROM claims.service_states() s;
 COMMENT ON VIEW claims.service_state IS 'In a cell: the services that were called, and whether calls are made or fail at once. What this session knows of them, or, where the library is preloaded, all sessions.';
