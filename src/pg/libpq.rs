@@ -4,6 +4,7 @@
 //! The extern block is our own: the crates that bind libpq generate hundreds of functions with a bindgen run of their own,
 //! or bring another libpq along. These have been the same since PostgreSQL 14.
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{NonNull, null};
 use std::time::Instant;
@@ -57,7 +58,6 @@ unsafe extern "C" {
         result_format: c_int,
     ) -> c_int;
     fn PQenterPipelineMode(conn: *mut PgConn) -> c_int;
-    fn PQexitPipelineMode(conn: *mut PgConn) -> c_int;
     fn PQpipelineSync(conn: *mut PgConn) -> c_int;
     fn PQflush(conn: *mut PgConn) -> c_int;
     fn PQconsumeInput(conn: *mut PgConn) -> c_int;
@@ -149,16 +149,19 @@ pub enum Trouble {
 }
 
 /// What is being waited for.
+#[derive(Default)]
 struct Outstanding {
-    in_pipeline: bool,
     rows: Vec<Vec<Option<String>>>,
     error: Option<RemoteError>,
 }
 
 /// A connection to another server; closed with this value. It is not closed when the process ends, which does that.
+///
+/// It is in libpq's pipeline mode all the time: what is sent before an earlier answer was read waits at the other end, and
+/// answers come in the order of what was sent.
 pub struct Link {
     conn: NonNull<PgConn>,
-    outstanding: Option<Outstanding>,
+    outstanding: VecDeque<Outstanding>,
 }
 
 impl Link {
@@ -182,12 +185,15 @@ impl Link {
             unsafe { pg_sys::ReleaseExternalFD() };
             return Err(Trouble::Failed("Out of memory.".into()));
         };
-        let link = Link { conn, outstanding: None };
+        let link = Link { conn, outstanding: VecDeque::new() };
         link.poll_until_open(deadline)?;
         // SAFETY: the connection is open.
         unsafe {
             PQsetnonblocking(conn.as_ptr(), 1);
             PQsetNoticeReceiver(conn.as_ptr(), Some(overhear), std::ptr::null_mut());
+            if PQenterPipelineMode(conn.as_ptr()) == 0 {
+                return Err(Trouble::Failed(link.last_message()));
+            }
         }
         Ok(link)
     }
@@ -220,26 +226,27 @@ impl Link {
         unsafe { PQconnectionUsedPassword(self.raw()) != 0 }
     }
 
-    /// Nothing was sent whose answer was not read.
-    pub fn is_idle(&self) -> bool {
-        self.outstanding.is_none() && !self.is_broken()
+    /// As far as is known.
+    pub fn is_alive(&self) -> bool {
+        !self.is_broken()
     }
 
-    /// Sends commands, several of them as one transaction, as far as that goes without waiting; the rest goes with
-    /// [`Link::try_answer`] and [`Link::answer`]. Raises nothing and does not look for cancels: for callbacks at a
-    /// transaction's end, too. `false`: the connection is of no use any more, or not idle.
+    /// How many answers are still to come.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Sends commands, as one transaction, as far as that goes without waiting; the rest goes with [`Link::try_answer`] and
+    /// [`Link::answer`]. Raises nothing and does not look for cancels: for callbacks at a transaction's end, too. `false`:
+    /// the connection is of no use any more.
     pub fn send(&mut self, commands: &[Command]) -> bool {
-        let in_pipeline = commands.len() > 1;
-        // SAFETY: the connection is open; libpq refuses what is out of turn, and copies what it is given.
-        let sent = unsafe {
-            self.is_idle()
-                && (!in_pipeline || PQenterPipelineMode(self.raw()) == 1)
-                && commands.iter().all(|command| self.send_one(command))
-                && (!in_pipeline || PQpipelineSync(self.raw()) == 1)
+        self.outstanding.push_back(Outstanding::default());
+        // SAFETY: the connection is open; libpq copies what it is given.
+        unsafe {
+            commands.iter().all(|command| self.send_one(command))
+                && PQpipelineSync(self.raw()) == 1
                 && PQflush(self.raw()) >= 0
-        };
-        self.outstanding = Some(Outstanding { in_pipeline, rows: Vec::new(), error: None });
-        sent
+        }
     }
 
     fn send_one(&self, Command { text, values }: &Command) -> bool {
@@ -255,14 +262,14 @@ impl Link {
         }
     }
 
-    /// The answer to what was sent, if it is there. Neither waits nor raises.
+    /// The answer to the first that was sent of what was not answered, if it is there. Neither waits nor raises.
     pub fn try_answer(&mut self) -> Option<Reply> {
         // SAFETY: the connection is open.
         let is_alive = unsafe { PQflush(self.raw()) >= 0 } & unsafe { PQconsumeInput(self.raw()) == 1 };
         self.read(is_alive)
     }
 
-    /// Waits for the answer to what was sent. A cancel, a timeout or a shutdown of this session ends it with an error; the
+    /// Waits for that answer. A cancel, a timeout or a shutdown of this session ends it with an error; the
     /// connection is of no use then, since the answer may still come.
     pub fn answer(&mut self, deadline: Instant) -> Result<Reply, Trouble> {
         loop {
@@ -279,29 +286,23 @@ impl Link {
 
     /// Takes in the results that have arrived; the reply once there are no more of them.
     fn read(&mut self, is_alive: bool) -> Option<Reply> {
-        let mut outstanding = self.outstanding.take()?;
+        let mut outstanding = self.outstanding.pop_front()?;
+        let is_gone = |link: &Link| !is_alive || link.is_broken();
         loop {
             // SAFETY: the connection is open; a result is freed when it was read.
             let (status, result) = unsafe {
                 // Of a connection that is gone libpq hands out what had arrived before.
-                if is_alive && PQisBusy(self.raw()) == 1 {
-                    self.outstanding = Some(outstanding);
+                if !is_gone(self) && PQisBusy(self.raw()) == 1 {
+                    self.outstanding.push_front(outstanding);
                     return None;
                 }
                 let result = PQgetResult(self.raw());
                 (if result.is_null() { -1 } else { PQresultStatus(result) }, Received(result))
             };
             match status {
-                // The end of one command's results; in a pipeline others follow.
-                -1 if outstanding.in_pipeline && !self.is_broken() && is_alive => continue,
-                -1 => break,
-                PIPELINE_SYNC => {
-                    // SAFETY: the connection is open.
-                    if unsafe { PQexitPipelineMode(self.raw()) } == 0 {
-                        return Some(Reply::Lost(self.last_message()));
-                    }
-                    break;
-                }
+                // The end of one command's results; others follow.
+                -1 if !is_gone(self) => continue,
+                -1 | PIPELINE_SYNC => break,
                 COMMAND_OK => outstanding.rows.clear(),
                 TUPLES_OK => outstanding.rows = result.rows(),
                 PIPELINE_ABORTED => {}
@@ -311,8 +312,8 @@ impl Link {
             }
         }
         Some(match outstanding.error {
-            Some(error) if self.is_broken() || error.is_of_connection() => Reply::Lost(error.message),
-            None if self.is_broken() || !is_alive => Reply::Lost(self.last_message()),
+            Some(error) if is_gone(self) || error.is_of_connection() => Reply::Lost(error.message),
+            None if is_gone(self) => Reply::Lost(self.last_message()),
             Some(error) => Reply::Refused(error),
             None => Reply::Rows(outstanding.rows),
         })

@@ -32,6 +32,8 @@ for function in complete_triggers:event_trigger forget_dropped_tables:event_trig
   expect "$function cannot be replaced" \
     "$(PGUSER=script_claims_owner sqlstate "CREATE OR REPLACE FUNCTION claims.$function() RETURNS $result LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'")" 42501
 done
+expect 'nor the validator of the wrapper, which runs for whoever creates a server' \
+  "$(PGUSER=script_claims_owner sqlstate "CREATE OR REPLACE FUNCTION claims.service_validator(options text[], catalog oid) RETURNS void LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'")" 42501
 # a function that was there before, whose place stays empty for whoever owns the schema
 as_owner "CREATE FUNCTION claims.add_capture_triggers(table_name regclass) RETURNS void LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'"
 as_owner "SELECT claims.change_capture_triggers('public.users'::regclass, true)" >/dev/null

@@ -52,6 +52,9 @@ expect 'all is settled' "$(settled) $(claimed 1)" 'soon again four one three two
 expect 'several leases of one transaction' "$(tell app "BEGIN; INSERT INTO routes (name) VALUES ('s1'); SET CONSTRAINTS ALL IMMEDIATE; INSERT INTO routes (name) VALUES ('s2'); SAVEPOINT s; INSERT INTO routes (name) VALUES ('s3'); ROLLBACK TO s; INSERT INTO routes (name) VALUES ('s4'); COMMIT")" ''
 expect 'are settled together' "$(settled) $(claimed 1)" 'soon again four one s1 s2 s4 three two'
 at cell1 "DELETE FROM routes WHERE name LIKE 's_' OR name = 'again'"
+for n in 1 2 3 4 5 6 7 8; do rounds="${rounds:-} SAVEPOINT r; INSERT INTO routes (name) VALUES ('r$n'); SELECT claims.begin_pending(1, 'service') IS NULL; ROLLBACK TO r;"; done
+expect 'many savepoints, one after the other' "$(tell app "BEGIN; $rounds INSERT INTO routes (name) VALUES ('r8'); COMMIT" | tr -d ' ')$(settled)" ffffffffsoon
+at cell1 "DELETE FROM routes WHERE name = 'r8'"
 expect 'begin_pending, and COMMIT: finish stays the caller'\''s' "$(tell app "BEGIN; INSERT INTO routes (name) VALUES ('p1'); SELECT claims.begin_pending(1, 'service') AS lease \\gset
 COMMIT")$(outstanding)" 1
 expect 'finish, twice' "$(tell app "SELECT claims.finish(1, 'service', :'lease'), claims.finish(1, 'service', :'lease')")$(outstanding)" 't|f0'

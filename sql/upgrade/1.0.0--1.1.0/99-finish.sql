@@ -11,7 +11,7 @@ DECLARE
     other record;
 BEGIN
     FOR other IN
-        SELECT format('%s %s', i.type, i.identity) AS what,
+        SELECT format('%s %s', replace(i.type, 'foreign-data', 'foreign data'), i.identity) AS what,
                CASE WHEN i.type IN ('event trigger', 'foreign-data wrapper') OR p.prorettype = 'event_trigger'::regtype
                          OR p.proname IN ('refuse_unrecorded_truncate', 'service_validator') THEN 10 ELSE owner END AS owner
           FROM pg_catalog.pg_depend d

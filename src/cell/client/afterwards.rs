@@ -6,7 +6,6 @@
 //! recovery, and so does all that a connection had ahead of it that is broken. What the commit needs is made ready before it.
 
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -24,9 +23,6 @@ const AT_ONCE: usize = 100;
 /// Settled leases that a session remembers, until it forgets them in one go; those of a session that ends before are
 /// recovery's.
 const REMEMBERED: usize = 1000;
-
-/// How long a COMMIT waits for the answer to a savepoint's rollback, without which nothing more can be sent.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back };
 
@@ -60,6 +56,9 @@ struct Ready {
     settlement: Settlement,
     command: Command,
 }
+
+/// Settlements that may be on their way at once.
+const UNREAD: usize = 100;
 
 thread_local! {
     static BEGUN: RefCell<Vec<Begun>> = const { RefCell::new(Vec::new()) };
@@ -108,13 +107,6 @@ pub fn to_forget(cell_id: i64) -> Vec<Uuid> {
 
 fn before_commit() -> Result<(), ErrorReport> {
     let due = BEGUN.with_borrow(|all| settlements(all.iter().filter(|begun| begun.automatic || begun.undone), false));
-    for ready in &due {
-        if let Some(mut kept) = kept::take_of(&ready.server, ready.user) {
-            // What is lost is noticed when it is to be sent.
-            let _ = kept.catch_up(Instant::now() + PATIENCE);
-            kept::put_back(kept);
-        }
-    }
     READY.set(due);
     Ok(())
 }
@@ -173,13 +165,13 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b Begun>, all_undone: bool) ->
     all.into_iter().map(ready).collect()
 }
 
-/// Sends a settlement, if nothing is in its way; returns it then.
+/// Sends a settlement; returns it where that has worked.
 fn send(Ready { server, user, cell_id, settlement, command }: Ready) -> Option<Settlement> {
     let mut kept = kept::take_of(&server, user)?;
-    kept.take_in();
-    let is_sent = kept.link.is_idle() && kept.link.send(&[command]);
+    // More than that is a service that does not answer.
+    let is_sent = kept.sent.len() < UNREAD && kept.link.send(&[command]);
     if is_sent {
-        kept.sent = Some((cell_id, settlement.clone()));
+        kept.sent.push_back((cell_id, settlement.clone()));
     }
     kept::put_back(kept);
     is_sent.then_some(settlement)

@@ -1,5 +1,6 @@
 //! Making a connection to a service: where a foreign server leads, and as whom.
 
+use std::collections::VecDeque;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ pub fn connect(connection: &Connection, server: &str, cell_id: i64) -> Result<Ke
     if password_required && !link.has_used_password() {
         return Err(CellError::PasswordRequired { given: true }.into());
     }
-    Ok(Kept { server: server.to_owned(), user, version, link, sent: None })
+    Ok(Kept { server: server.to_owned(), user, version, link, sent: VecDeque::new() })
 }
 
 fn is_off(given: &[(String, String)], option: &str) -> bool {

@@ -4,13 +4,14 @@
 //! answer drops it, and that closes it.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::time::Instant;
 
 use pgrx::pg_sys::Oid;
 
 use super::afterwards::{self, Settlement};
-use crate::pg::libpq::{Link, Trouble};
+use crate::pg::libpq::{Link, Reply, Trouble};
 use crate::pg::{foreign, roles};
 use crate::settings;
 
@@ -22,28 +23,26 @@ pub struct Kept {
     /// Of the catalog, when it was made.
     pub version: u64,
     pub link: Link,
-    /// What was sent after a transaction of a cell, while nobody has read the answer.
-    pub sent: Option<(i64, Settlement)>,
+    /// What was sent after transactions of cells, in its order, while nobody has read the answers.
+    pub sent: VecDeque<(i64, Settlement)>,
 }
 
 impl Kept {
-    /// Reads the answer to what was sent after an earlier transaction. [`Trouble::Failed`]: the connection is dead.
+    /// Reads the answers to what was sent after earlier transactions, as far as they come before the answer that the caller
+    /// waits for.
     pub fn catch_up(&mut self, deadline: Instant) -> Result<(), Trouble> {
-        if let Some((cell_id, settlement)) = self.sent.take() {
-            let reply = self.link.answer(deadline)?;
-            afterwards::answered(cell_id, settlement, &reply);
+        while let Some((cell_id, settlement)) = self.sent.pop_front() {
+            match self.link.answer(deadline)? {
+                Reply::Lost(detail) => return Err(Trouble::Failed(detail)),
+                reply => afterwards::answered(cell_id, settlement, &reply),
+            }
         }
-        if self.link.is_idle() { Ok(()) } else { Err(Trouble::Failed("The connection was lost.".into())) }
+        Ok(())
     }
 
-    /// The same, if it is there already.
-    pub fn take_in(&mut self) {
-        if self.sent.is_some()
-            && let Some(reply) = self.link.try_answer()
-            && let Some((cell_id, settlement)) = self.sent.take()
-        {
-            afterwards::answered(cell_id, settlement, &reply);
-        }
+    /// Every answer that is still to come is known to be one of those.
+    fn is_in_order(&self) -> bool {
+        self.link.is_alive() && self.link.outstanding() == self.sent.len()
     }
 }
 
@@ -80,7 +79,7 @@ pub fn put_back(returned: Kept) {
     KEPT.with(|kept| {
         let mut kept = kept.borrow_mut();
         let is_double = kept.iter().any(|other| other.server == returned.server && other.user == returned.user);
-        if !is_double && (returned.link.is_idle() || returned.sent.is_some()) {
+        if !is_double && returned.is_in_order() {
             kept.push(returned);
         }
     });

@@ -102,10 +102,10 @@ impl<'c> Service<'c> {
 }
 
 fn exchange(kept: &mut Kept, commands: &[Command], deadline: Instant) -> Result<Reply, Trouble> {
-    kept.catch_up(deadline)?;
     if !kept.link.send(commands) {
         return Err(Trouble::Failed("The connection was lost.".into()));
     }
+    kept.catch_up(deadline)?;
     kept.link.answer(deadline)
 }
 
