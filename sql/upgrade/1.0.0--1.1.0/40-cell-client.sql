@@ -20,31 +20,3 @@ COMMENT ON COLUMN claims.service_state.since IS 'Since when the breaker is what 
 COMMENT ON COLUMN claims.service_state.next_try IS 'When a call tries to reach the service again (clock time); NULL: closed.';
 COMMENT ON FUNCTION claims.service_states() IS 'In a cell: what claims.service_state shows. Locks nothing.';
 INSERT INTO claims.audiences (function_name, audience) VALUES ('service_states', 'cell');
-
--- Cells may read it.
-CREATE OR REPLACE FUNCTION claims.change_grants(role_name name, audiences text[], granting boolean) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    target regprocedure;
-    verb text := CASE WHEN granting THEN 'GRANT' ELSE 'REVOKE' END;
-    word text := CASE WHEN granting THEN 'TO' ELSE 'FROM' END;
-BEGIN
-    FOR target IN
-        SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
-         WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = ANY (change_grants.audiences) ORDER BY p.oid::regprocedure::text
-    LOOP
-        EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
-    END LOOP;
-    IF 'cell' = ANY (change_grants.audiences) THEN
-        -- What tells a cell about itself: the columns it claims, how far its verification is and in whose hands, and the service.
-        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, claims.service_state %s %I', verb, word, role_name);
-    END IF;
-    -- A role that keeps the functions of another audience keeps the schema.
-    IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
-                                WHERE p.pronamespace = 'claims'::regnamespace
-                                  AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
-        EXECUTE format('%s USAGE ON SCHEMA claims %s %I', verb, word, role_name);
-    END IF;
-END $$;
-
