@@ -53,6 +53,10 @@ impl TypeTable {
     /// All other names, and whether each was the type's first one.
     pub fn with_names(mut self, names: impl IntoIterator<Item = (i32, String, bool)>) -> Self {
         for (id, name, is_first) in names {
+            // Of a type that somebody deleted by hand.
+            if !self.shown.contains_key(&id) {
+                continue;
+            }
             let name: Arc<str> = name.into();
             if is_first {
                 self.first.insert(id, name.clone());
@@ -142,6 +146,12 @@ mod tests {
             [Some(2), Some(2), Some(2), None]
         );
         assert_eq!((types.subject.name(2), types.subject.first_name(2)), (Some("TEAM"), Some("GROUP")));
+    }
+
+    #[test]
+    fn names_of_no_type_are_unknown() {
+        let table = TypeTable::new([(1, "ROUTES".to_owned())]).with_names([(2, "GONE".to_owned(), true)]);
+        assert_eq!((table.id("GONE"), table.first_name(2)), (None, None));
     }
 
     #[test]

@@ -14,6 +14,8 @@ statement! {
     /// A name of type $2 of kind $1, its first one if $4.
     ADD_NAME(TEXTOID, INT4OID, TEXTOID, BOOLOID) =
         "INSERT INTO claims.type_names (kind, id, name, first) VALUES ($1, $2, $3, $4) ON CONFLICT (kind, name) DO NOTHING";
+    /// What was left of a type that somebody deleted by hand.
+    DROP_NAMES(TEXTOID, INT4OID, TEXTOID) = "DELETE FROM claims.type_names WHERE kind = $1 AND (id = $2 OR name = $3)";
     /// A type that was written into its table by hand, or came from a dump of 1.0.0, has no first name yet.
     ADD_FIRST_NAME(TEXTOID, INT4OID, TEXTOID) =
         "INSERT INTO claims.type_names (kind, id, name, first)
@@ -49,7 +51,9 @@ pub fn lock_types(connection: &Connection) {
     connection.run(&LOCK_TYPES, View::Statement, []);
 }
 
+/// Id and name must be free.
 pub fn add_type(connection: &Connection, kind: Kind, id: i32, name: &str) {
+    connection.run(&DROP_NAMES, View::Statement, [kind.name().into(), id.into(), name.into()]);
     connection.run(&ADD_NAME, View::Statement, [kind.name().into(), id.into(), name.into(), true.into()]);
     let insert = format!("INSERT INTO claims.{}_types (id, name) VALUES ($1, $2)", kind.name());
     connection.run_text(&insert, [id.into(), name.into()]);

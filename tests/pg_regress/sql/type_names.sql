@@ -94,6 +94,12 @@ SELECT t.call($$SELECT claims.rename_type('bucket', 1, repeat('x', 64))$$);
 SELECT t.call($$SELECT claims.add_bucket_type(19, 'NEXT')$$);
 SELECT t.call($$SELECT claims.add_source_type(99, 'NEXT')$$);
 SELECT t.call($$SELECT claims.add_subject_type(2147483647, 'LAST')$$);
+-- what somebody deleted by hand is unknown, and free
+DELETE FROM claims.subject_types WHERE id > 100;
+SELECT t.call($$SELECT claims.add_subject_type(101, 'LAST')$$);
+DELETE FROM claims.subject_types WHERE id > 100;
+SELECT t.call($$SELECT claims.add_subject_type(101, 'OTHER')$$);
+SELECT id, name, aliases FROM claims.list_types() WHERE id > 100;
 DELETE FROM claims.subject_types WHERE id > 100; DELETE FROM claims.type_names WHERE id > 100;
 -- who
 SET SESSION AUTHORIZATION regress_claims_one;
