@@ -162,6 +162,28 @@ impl Connection {
         }
     }
 
+    /// The same, of a statement that reads: it sees what is committed right now and what this transaction did.
+    pub fn run_text_now(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        self.must_be_innermost();
+        let terminated = c_text(text);
+        let mut arguments = Arguments::new(values);
+        let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
+        let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
+        // SAFETY: as above. After an error the end of the connection frees the plan; rows have been copied out of the executor
+        // before the plan goes.
+        unsafe {
+            let plan = pg_sys::SPI_prepare(terminated.as_ptr(), count, types);
+            if plan.is_null() {
+                pgrx::error!("SPI_prepare failed: {text}");
+            }
+            let (snapshot, nothing) = (latest_snapshot(), std::ptr::null_mut());
+            let status = pg_sys::SPI_execute_snapshot(plan, datums, nulls, snapshot, nothing, true, true, 0);
+            let rows = self.rows_of(status, text);
+            pg_sys::SPI_freeplan(plan);
+            rows
+        }
+    }
+
     /// Raises an error where another connection was opened since: SPI would take this one's statements for that one's, and
     /// free their rows with it.
     pub(super) fn must_be_innermost(&self) {

@@ -19,12 +19,11 @@ add() { printf "INSERT INTO routes (name) VALUES ('%s');" "$1"; }
 verify() { as_app "$1" "SELECT concat_ws(' ', missing, different, extra, corrected, held_by_other) FROM claims.verify($1, 'service', 'RAILS_TABLE_ROUTES'${2:+, $2})"; }
 rename() { printf "UPDATE routes SET name = '%s' WHERE name = '%s'" "$2" "$1"; }
 expect 'from before: not claimed yet' "$(claimed 1) $(claimed 2) $(verify 1) $(verify 2)" '- - 2 0 0 0 0 2 0 0 0 0'
-expect 'from before: neither renamed nor deleted' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 1 "DELETE FROM routes WHERE name = 'old-1'")" 'P0002 P0002'
+at cell1 "SET session_replication_role = replica; $(add older-1) $(add oldest-1)"
+expect 'from before: renamed and deleted' "$(state_as_app 1 "$(rename older-1 new)") $(state_as_app 1 "DELETE FROM routes WHERE name IN ('new', 'oldest-1')") $(reconcile 1 >/dev/null; claimed 1)" '00000 00000 -'
 expect 'from before: claimed by the first cell' "$(verify 1 'correct => true') $(claimed 1)" '2 0 0 2 0 both old-1'
 expect 'from before: what the other one has is reported' "$(verify 2 'correct => true') $(claimed 2)" '2 0 0 1 1 old-2'
-expect 'from before: the name cannot be given up in automatic mode' "$(state_as_app 2 "$(rename both both-2)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'both'")" '42501 42501'
-at cell2 "SET session_replication_role = replica; $(rename both both-2)"
-expect 'from before: past the trigger it can' "$(verify 2 'correct => true') $(claimed 2)" '1 0 0 1 0 both-2 old-2'
+expect 'from before: the other one is renamed, and the name stays with the first cell' "$(state_as_app 2 "$(rename both both-2)") $(reconcile 2 >/dev/null; claimed 2) $(claimed 1)" '00000 both-2 old-2 both old-1'
 expect 'from before: now renamed' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'old-2'") $(settled)" '00000 00000 soon'
 reconcile 1 >/dev/null; reconcile 2 >/dev/null
 agree 'from before'

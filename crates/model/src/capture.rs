@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
+use crate::{limits, source_key};
+
 /// Buckets that one transaction's changes may touch before they are only counted as too many. No batch is larger, and
 /// what is changed back on the way is forgotten.
 pub const MAX_BUCKETS: usize = 200_000;
@@ -175,22 +177,29 @@ fn merge(net: &mut Net, more: Net) {
     }
 }
 
-/// A bucket that was not there before and is now, or the other way round.
+/// A claim to make: a bucket that was not there before, or that was another claim's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct Create {
     pub bucket: Bucket,
     pub ends: Ends,
-    /// Rows that added it, or removed it.
+    /// Rows that call for it.
     pub rows: i64,
 }
 
-/// What is to be sent, in the order of the buckets.
+/// A bucket that rows have given up. Only one of them can have had the claim; which one, the service knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destroy {
+    pub bucket: Bucket,
+    pub ends: Vec<Ends>,
+}
+
+/// What is to be sent, in the order of the buckets. A bucket in both lists goes from one claim to another: it is replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    pub creates: Vec<Change>,
-    pub destroys: Vec<Change>,
+    pub creates: Vec<Create>,
+    pub destroys: Vec<Destroy>,
     /// Buckets that were there before, and that more rows have now. They cannot be claimed once more.
-    pub doubled: Vec<Change>,
+    pub doubled: Vec<Bucket>,
 }
 
 impl Pending {
@@ -199,18 +208,19 @@ impl Pending {
         for (bucket, mut claims) in net {
             claims.sort_unstable();
             let rows = claims.iter().map(|(_, by)| by).sum();
-            let is_added = claims.iter().any(|(_, by)| *by > 0);
-            let is_removed = claims.iter().any(|(_, by)| *by < 0);
-            // Both: it was there before and is there after, of another row or another subject perhaps.
-            let list = match (is_added, is_removed) {
-                (true, false) => &mut pending.creates,
-                (false, true) => &mut pending.destroys,
-                // More rows came than went, and so more than one has it now.
-                (true, true) if rows > 0 => &mut pending.doubled,
-                _ => continue,
-            };
-            if let Some((ends, _)) = claims.into_iter().next() {
-                list.push(Change { bucket, ends, rows });
+            let (added, removed): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(_, by)| *by > 0);
+            // More rows came than went, and so more than one has it now.
+            if !added.is_empty() && !removed.is_empty() && rows > 0 {
+                pending.doubled.push(bucket);
+                continue;
+            }
+            // A row that could have no claim has none to give up.
+            let ends: Vec<_> = removed.into_iter().map(|(ends, _)| ends).filter(|ends| ends.fit(&bucket)).collect();
+            if !ends.is_empty() {
+                pending.destroys.push(Destroy { bucket: bucket.clone(), ends });
+            }
+            if let Some((ends, _)) = added.into_iter().next() {
+                pending.creates.push(Create { bucket, ends, rows });
             }
         }
         pending
@@ -222,11 +232,33 @@ impl Pending {
     }
 }
 
+impl Ends {
+    /// Whether a claim on the bucket can have these ends: all that the service refuses by its form can not.
+    fn fit(&self, bucket: &Bucket) -> bool {
+        let is_id = |id: &Option<Id>| match id {
+            Some(Id::Number(_)) => true,
+            Some(Id::Text(text)) => source_key::is_id(text),
+            None => false,
+        };
+        is_id(&self.subject_id)
+            && is_id(&self.source_id)
+            && !bucket.value.is_empty()
+            && !limits::is_longer_than(&bucket.value, limits::BUCKET_VALUE_CHARS)
+    }
+
+    /// Of the same row.
+    pub fn has_source_of(&self, other: &Ends) -> bool {
+        (&self.source_type, &self.source_id) == (&other.source_type, &other.source_id)
+    }
+}
+
 #[derive(Serialize)]
 struct RecordForm<'a> {
     bucket: &'a Bucket,
-    subject: SubjectForm<'a>,
-    source: SourceForm<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<SubjectForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<SourceForm<'a>>,
 }
 
 #[derive(Serialize)]
@@ -243,18 +275,15 @@ struct SourceForm<'a> {
     rails_primary_key_id: Option<&'a Id>,
 }
 
-impl<'a> RecordForm<'a> {
-    fn new(Change { bucket, ends, .. }: &'a Change) -> Self {
-        RecordForm {
-            bucket,
-            subject: SubjectForm { type_name: &ends.subject_type, id: ends.subject_id.as_ref() },
-            source: SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id.as_ref() },
-        }
-    }
-}
-
-/// Changes as the JSON that `begin_update` takes.
-pub fn records_json(changes: &[Change]) -> Result<String, serde_json::Error> {
-    let records: Vec<_> = changes.iter().map(RecordForm::new).collect();
-    serde_json::to_string(&records)
+/// Records as the JSON that `begin_update` takes. A record without ends, a destroy, is of whatever claim is there.
+pub fn records_json<'a>(
+    records: impl IntoIterator<Item = (&'a Bucket, Option<&'a Ends>)>,
+) -> Result<String, serde_json::Error> {
+    let form = |(bucket, ends): (&'a Bucket, Option<&'a Ends>)| RecordForm {
+        bucket,
+        subject: ends.map(|ends| SubjectForm { type_name: &ends.subject_type, id: ends.subject_id.as_ref() }),
+        source: ends
+            .map(|ends| SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id.as_ref() }),
+    };
+    serde_json::to_string(&records.into_iter().map(form).collect::<Vec<_>>())
 }

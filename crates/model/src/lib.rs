@@ -12,6 +12,7 @@ pub mod id;
 pub mod judge;
 pub mod key;
 pub mod limits;
+pub mod outgoing;
 pub mod payload;
 pub mod problem;
 pub mod reader;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use claims_model::capture::{Bucket, Ends, Id, Log, TooMany, records_json};
+use claims_model::capture::{Bucket, Create, Ends, Id, Log, TooMany, records_json};
 use proptest::prelude::*;
 
 fn bucket(value: &str) -> Bucket {
@@ -35,8 +35,8 @@ fn renamed(log: &mut Log, level: u32, id: i64, from: &str, to: &str) {
 /// `+created -destroyed`, in the order of the batch.
 fn net(log: &Log) -> String {
     let pending = log.pending().unwrap();
-    let creates = pending.creates.iter().map(|change| format!("+{}", change.bucket.value));
-    let destroys = pending.destroys.iter().map(|change| format!("-{}", change.bucket.value));
+    let creates = pending.creates.iter().map(|create| format!("+{}", create.bucket.value));
+    let destroys = pending.destroys.iter().map(|destroy| format!("-{}", destroy.bucket.value));
     creates.chain(destroys).collect::<Vec<_>>().join(" ")
 }
 
@@ -50,21 +50,89 @@ fn changes_of_one_row_are_netted() {
     assert_eq!(net(&log), "");
 }
 
+/// The same with the ids of subject and source, `+a2 -a1`.
+fn net_with_ids(log: &Log) -> String {
+    let id = |ends: &Ends| match (&ends.subject_id, &ends.source_id) {
+        (Some(Id::Number(subject)), Some(Id::Number(source))) if subject == source => subject.to_string(),
+        other => format!("{other:?}"),
+    };
+    let pending = log.pending().unwrap();
+    let creates = pending.creates.iter().map(|create| format!("+{}{}", create.bucket.value, id(&create.ends)));
+    let destroys = pending.destroys.iter().map(|destroy| {
+        format!("-{}{}", destroy.bucket.value, destroy.ends.iter().map(id).collect::<Vec<_>>().join("/"))
+    });
+    creates.chain(destroys).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
-fn rows_that_swap_names_change_nothing() {
+fn rows_that_swap_names_replace_their_claims() {
     let mut log = Log::default();
     renamed(&mut log, 1, 1, "a", "b");
-    assert_eq!(net(&log), "+b -a");
+    assert_eq!(net_with_ids(&log), "+b1 -a1");
     renamed(&mut log, 1, 2, "b", "a");
+    assert_eq!(net_with_ids(&log), "+a2 +b1 -a1 -b2");
+    renamed(&mut log, 1, 1, "b", "a");
+    renamed(&mut log, 1, 2, "a", "b");
     assert_eq!(net(&log), "");
 }
 
 #[test]
-fn a_new_subject_on_an_old_bucket_is_no_change() {
+fn a_new_row_or_subject_on_an_old_bucket_is_a_replace() {
     let mut log = Log::default();
     removed(&mut log, 1, "a", 1);
     added(&mut log, 1, "a", 2);
+    assert_eq!(net_with_ids(&log), "+a2 -a1");
+    removed(&mut log, 1, "a", 2);
+    assert_eq!(net_with_ids(&log), "-a1");
+    added(&mut log, 1, "a", 1);
     assert_eq!(net(&log), "");
+    let new_subject = Ends { subject_id: Some(Id::Number(7)), ..ends(1) };
+    removed(&mut log, 1, "a", 1);
+    log.record(1, bucket("a"), new_subject.clone(), 1);
+    let pending = log.pending().unwrap();
+    assert_eq!((&pending.creates[0].ends, &pending.destroys[0].ends), (&new_subject, &vec![ends(1)]));
+}
+
+#[test]
+fn of_rows_that_had_one_bucket_each_may_have_the_claim() {
+    let mut log = Log::default();
+    removed(&mut log, 1, "a", 2);
+    removed(&mut log, 1, "a", 1);
+    assert_eq!(net_with_ids(&log), "-a1/2");
+    added(&mut log, 1, "a", 3);
+    assert_eq!(net_with_ids(&log), "+a3 -a1/2");
+    added(&mut log, 1, "a", 4);
+    assert_eq!(net_with_ids(&log), "+a3 -a1/2");
+    added(&mut log, 1, "a", 5);
+    assert_eq!(log.pending().unwrap().doubled, [bucket("a")]);
+}
+
+#[test]
+fn what_can_have_had_no_claim_is_not_given_up() {
+    let gone = |value: &str, ends: Ends| {
+        let mut log = Log::default();
+        log.record(1, bucket(value), ends, -1);
+        log.pending().unwrap()
+    };
+    let id = |text: &str| Some(Id::Text(text.to_owned()));
+    for ends in [
+        Ends { subject_id: None, ..ends(1) },
+        Ends { source_id: None, ..ends(1) },
+        Ends { source_id: id(""), ..ends(1) },
+        Ends { subject_id: id(&"x".repeat(129)), ..ends(1) },
+    ] {
+        assert!(gone("a", ends.clone()).is_empty(), "{ends:?}");
+    }
+    assert!(gone("", ends(1)).is_empty());
+    assert!(gone(&"x".repeat(1025), ends(1)).is_empty());
+    assert!(!gone(&"x".repeat(1024), Ends { source_id: id(&"x".repeat(128)), ..ends(1) }).is_empty());
+    // A row that gets its subject only now.
+    let mut log = Log::default();
+    log.record(1, bucket("a"), Ends { subject_id: None, ..ends(1) }, -1);
+    added(&mut log, 1, "a", 1);
+    assert_eq!(net_with_ids(&log), "+a1");
+    added(&mut log, 1, "a", 2);
+    assert_eq!(log.pending().unwrap().doubled, [bucket("a")]);
 }
 
 #[test]
@@ -154,12 +222,16 @@ fn too_many_are_an_answer_of_their_own() {
     assert_eq!(net(&log), "");
 }
 
+fn creates_json(creates: &[Create]) -> String {
+    records_json(creates.iter().map(|create| (&create.bucket, Some(&create.ends)))).unwrap()
+}
+
 #[test]
 fn records_are_what_begin_update_takes() {
     let mut log = Log::default();
     added(&mut log, 1, "it's \\ \"é\"", i64::MAX);
     assert_eq!(
-        records_json(&log.pending().unwrap().creates).unwrap(),
+        creates_json(&log.pending().unwrap().creates),
         r#"[{"bucket":{"type":"ROUTES","value":"it's \\ \"é\""},"#.to_owned()
             + r#""subject":{"type":"GROUP","id":9223372036854775807},"#
             + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":9223372036854775807}}]"#
@@ -172,7 +244,7 @@ fn ids_that_are_texts_are_sent_as_texts() {
     let [subject_id, source_id] = ["42", "é\""].map(|id| Some(Id::Text(id.to_owned())));
     log.record(1, bucket("a"), Ends { subject_id, source_id, ..ends(0) }, 1);
     assert_eq!(
-        records_json(&log.pending().unwrap().creates).unwrap(),
+        creates_json(&log.pending().unwrap().creates),
         r#"[{"bucket":{"type":"ROUTES","value":"a"},"subject":{"type":"GROUP","id":"42"},"#.to_owned()
             + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":"é\""}}]"#
     );
@@ -202,7 +274,7 @@ fn action() -> impl Strategy<Value = Action> {
 type State = (Vec<u8>, Vec<u8>);
 
 proptest! {
-    /// Against the definition: the set of names now, without that of the last sending, and the other way round.
+    /// Against the definition: the names with their rows now, without those of the last sending, and the other way round.
     #[test]
     fn the_batch_is_the_difference_of_two_sets(actions in prop::collection::vec(action(), 0..60)) {
         let mut log = Log::default();
@@ -235,16 +307,19 @@ proptest! {
                 _ => {}
             }
             let (_, (now, sent)) = stack.last().unwrap();
-            let count = |names: &[u8]| names.iter().fold(BTreeMap::new(), |mut counts, name| {
-                *counts.entry(name.to_string()).or_insert(0) += 1;
-                counts
+            let rows = |names: &[u8]| names.iter().zip(0..).fold(BTreeMap::new(), |mut rows, (name, row)| {
+                rows.entry(name.to_string()).or_insert_with(Vec::new).push(row);
+                rows
             });
             // Names that several rows have are only known by the table: this is about names that one row has at most.
-            let (now, sent) = (count(now), count(sent));
-            if now.values().chain(sent.values()).all(|rows| *rows == 1) {
-                let creates = now.keys().filter(|name| !sent.contains_key(*name)).map(|name| format!("+{name}"));
-                let destroys = sent.keys().filter(|name| !now.contains_key(*name)).map(|name| format!("-{name}"));
-                prop_assert_eq!(net(&log), creates.chain(destroys).collect::<Vec<_>>().join(" "));
+            let (now, sent): (BTreeMap<_, Vec<i64>>, BTreeMap<_, _>) = (rows(now), rows(sent));
+            if now.values().chain(sent.values()).all(|rows| rows.len() == 1) {
+                let without = |some: &BTreeMap<String, Vec<i64>>, others: &BTreeMap<String, Vec<i64>>, sign: &str| {
+                    let left = some.iter().filter(|(name, rows)| others.get(*name) != Some(*rows));
+                    left.map(|(name, rows)| format!("{sign}{name}{}", rows[0])).collect::<Vec<_>>()
+                };
+                let wanted = [without(&now, &sent, "+"), without(&sent, &now, "-")].concat().join(" ");
+                prop_assert_eq!(net_with_ids(&log), wanted);
             }
         }
     }

@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use claims_model::capture::{Change, Pending, records_json};
+use claims_model::capture::{Create, Pending};
+use claims_model::outgoing::Outgoing;
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
+use super::lenient::Batch;
 use super::{log, own_leases};
 use crate::access;
-use crate::cell::client::leases::Request;
 use crate::cell::client::{Service, afterwards};
 use crate::cell::track;
 use crate::error::{CaptureError, ClaimsError};
@@ -20,7 +21,7 @@ use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
-use crate::store::cell::tracked;
+use crate::store::cell::{concessions, tracked};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -28,7 +29,9 @@ use crate::store::cell::tracked;
 fn pending_batch()
 -> Result<TableIterator<'static, (name!(create_records, JsonText), name!(destroy_records, JsonText))>, ErrorReport> {
     access::refuse_restricted()?;
-    let (creates, destroys) = batch_json(&log::pending()?)?;
+    let pending = log::pending()?;
+    must_have_keys(&pending)?;
+    let (creates, destroys) = Outgoing::new(pending).json().map_err(ClaimsError::from)?;
     Ok(TableIterator::once((JsonText(creates), JsonText(destroys))))
 }
 
@@ -61,16 +64,23 @@ pub fn send_pending(
         return Ok(None);
     }
     // A bucket that more rows have than before belongs to several of them, also where it is theirs in another table.
-    let created_twice = pending.creates.iter().find(|change| change.rows > 1);
-    if let Some(Change { bucket, .. }) = created_twice.or(pending.doubled.first()) {
+    let created_twice = pending.creates.iter().find(|create| create.rows > 1).map(|create| &create.bucket);
+    if let Some(bucket) = created_twice.or(pending.doubled.first()) {
         let (bucket_type, value) = (bucket.bucket_type.to_string(), bucket.value.clone());
         return Err(CaptureError::ClaimedTwice { bucket_type, value }.into());
     }
-    let (creates, destroys) = batch_json(&pending)?;
-    let lease = Uuid::now_v7();
-    let request = Request { cell_id, lease, creates, destroys, cell_xid: xact::own_xid() };
-    begin(connection, &Service::new(connection, service, cell_id)?, &request)?;
+    must_have_keys(&pending)?;
+    let mut batch = Batch::new(cell_id, pending);
+    begin(connection, &Service::new(connection, service, cell_id)?, &mut batch)?;
+    concessions::count(connection, batch.concessions());
+    // Nothing that went was a claim of this cell.
+    if batch.is_empty() {
+        log::mark_sent();
+        return Ok(None);
+    }
+    let lease = batch.lease;
     afterwards::begun(service, cell_id, lease, automatic);
+    batch.confirm(connection)?;
     if automatic {
         forget_settled(connection, cell_id);
     }
@@ -92,30 +102,31 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
 }
 
 /// Begins a lease at the service; where leases of the same cell are in the way, settles them first.
-fn begin(connection: &Connection, service: &Service, request: &Request) -> Result<(), ClaimsError> {
+fn begin(connection: &Connection, service: &Service, batch: &mut Batch) -> Result<(), ClaimsError> {
     let started = Instant::now();
     let left = || timeout().saturating_sub(started.elapsed());
-    let begin = |timeout| own_leases::in_the_way(request.cell_id, service.begin(request, timeout));
+    let cell_id = batch.cell_id;
+    let mut begin = |timeout| own_leases::in_the_way(cell_id, batch.begin(connection, service, timeout));
     let Some(mut conflict) = begin(timeout())? else { return Ok(()) };
-    if own_leases::settle_committed(connection, service, request.cell_id, left())? {
+    if own_leases::settle_committed(connection, service, cell_id, left())? {
         match begin(left())? {
             None => return Ok(()),
             Some(again) => conflict = again,
         }
     }
-    if !own_leases::settle_ended(connection, service, request.cell_id, &conflict, left())? {
+    if !own_leases::settle_ended(connection, service, cell_id, &conflict, left())? {
         return Err(conflict.into_error());
     }
-    service.begin(request, left())
+    batch.begin(connection, service, left())
 }
 
 fn timeout() -> Duration {
     Duration::from_millis(settings::service_timeout().unsigned_abs())
 }
 
-/// Creates and destroys. A claim without a subject or a source cannot be made.
-fn batch_json(pending: &Pending) -> Result<(String, String), ClaimsError> {
-    for Change { bucket, ends, .. } in &pending.creates {
+/// A claim without a subject or a source cannot be made.
+fn must_have_keys(pending: &Pending) -> Result<(), ClaimsError> {
+    for Create { bucket, ends, .. } in &pending.creates {
         let (key, type_name) = match (&ends.subject_id, &ends.source_id) {
             (None, _) => ("subject", &ends.subject_type),
             (_, None) => ("source", &ends.source_type),
@@ -129,7 +140,7 @@ fn batch_json(pending: &Pending) -> Result<(String, String), ClaimsError> {
         }
         .into());
     }
-    Ok((records_json(&pending.creates)?, records_json(&pending.destroys)?))
+    Ok(())
 }
 
 #[pg_extern(schema = "claims", security_definer)]

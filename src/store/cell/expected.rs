@@ -182,11 +182,22 @@ impl Attribute {
 
     /// The rows with these values.
     pub fn with_values(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
+        let (condition, parameters) = self.has_values(values);
+        self.now(connection, &condition, parameters, Hold::No)
+    }
+
+    /// The same: what is committed right now, and what this transaction did, whatever its isolation level.
+    pub fn with_values_now(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
+        let (condition, parameters) = self.has_values(values);
+        let text = self.query(&condition, Hold::No);
+        self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(calling))
+    }
+
+    fn has_values(&self, values: &[&str]) -> (String, Parameters) {
         let mut parameters = Parameters::default();
         let values = parameters.add(values.to_vec());
         let value = format!("{}.{}::pg_catalog.text", self.alias, self.column);
-        let condition = format!("{value} = ANY ({values}) AND {} IS NOT NULL", self.key());
-        self.now(connection, &condition, parameters, Hold::No)
+        (format!("{value} = ANY ({values}) AND {} IS NOT NULL", self.key()), parameters)
     }
 
     /// Rows that are there right now.

@@ -86,6 +86,14 @@ ALTER TABLE app.routes DROP CONSTRAINT routes_path_key;
 INSERT INTO app.routes VALUES (5, 'same', 10), (6, 'same', 10);
 \echo :SQLSTATE
 ALTER TABLE app.routes ADD UNIQUE (path);
+-- a row whose name was never claimed, or that another cell has, can be renamed and deleted
+BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO app.routes VALUES (60, 'old', 10), (61, 'taken', 10), (62, 'older', 10); COMMIT;
+SET SESSION AUTHORIZATION regress_claims_app;
+UPDATE app.routes SET path = 'renamed' WHERE id = 60; DELETE FROM app.routes WHERE id = 62;
+UPDATE app.routes SET namespace_id = 11 WHERE id = 61; UPDATE app.routes SET path = 'no more' WHERE id = 61;
+DELETE FROM app.routes WHERE id IN (60, 61);
+RESET SESSION AUTHORIZATION;
+SELECT claim, cell FROM t.state() WHERE claim ~ 'old|taken|renamed|no more';
 SELECT path FROM app.routes ORDER BY 1;
 SELECT * FROM t.sent();
 

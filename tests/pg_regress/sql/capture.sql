@@ -33,24 +33,31 @@ UPDATE app.routes SET path = 'B' WHERE id = 1;
 UPDATE app.routes SET path = 'C' WHERE id = 1; SELECT * FROM t.pending();
 UPDATE app.routes SET path = 'a' WHERE id = 1; SELECT count(*) FROM t.pending();
 ROLLBACK;
--- swaps, in one statement and in several; a ring
-BEGIN; UPDATE app.routes SET path = CASE path WHEN 'a' THEN 'c' ELSE 'a' END WHERE id IN (1, 3); SELECT count(*) FROM t.pending(); ROLLBACK;
+-- swaps, in one statement and in several; a ring: each claim goes to another row
+BEGIN; UPDATE app.routes SET path = CASE path WHEN 'a' THEN 'c' ELSE 'a' END WHERE id IN (1, 3); SELECT * FROM t.pending(); ROLLBACK;
 BEGIN;
 UPDATE app.routes SET path = 'tmp' WHERE id = 1; UPDATE app.routes SET path = 'a' WHERE id = 3; UPDATE app.routes SET path = 'c' WHERE id = 1;
-SELECT count(*) FROM t.pending();
+SELECT * FROM t.pending();
+-- and back again
+UPDATE app.routes SET path = CASE path WHEN 'a' THEN 'c' ELSE 'a' END WHERE id IN (1, 3); SELECT count(*) FROM t.pending();
 ROLLBACK;
 BEGIN;
 UPDATE app.routes SET path = CASE id WHEN 1 THEN 'c' WHEN 3 THEN 'd' ELSE 'new' END WHERE path IS NOT NULL; SELECT * FROM t.pending();
 ROLLBACK;
--- keys: the same bucket of another row or subject is left to verification; a new bucket has the new ones
-BEGIN; UPDATE app.routes SET id = id + 100; SELECT count(*) FROM t.pending(); ROLLBACK;
-BEGIN; UPDATE app.routes SET namespace_id = 99; SELECT count(*) FROM t.pending(); ROLLBACK;
+-- keys: the same bucket of another row or subject replaces the claim; a new bucket has the new ones
+BEGIN; UPDATE app.routes SET id = id + 100; SELECT * FROM t.pending(); ROLLBACK;
+BEGIN; UPDATE app.routes SET namespace_id = 99; SELECT * FROM t.pending(); ROLLBACK;
+-- rows that can have had no claim have none to give up
+BEGIN; INSERT INTO app.routes VALUES (80, '', 10), (81, 'no subject', NULL), (82, repeat('x', 1025), 10); COMMIT;
+BEGIN; DELETE FROM app.routes WHERE id >= 80; SELECT count(*) FROM t.pending(); ROLLBACK;
+BEGIN; UPDATE app.routes SET namespace_id = 10, path = coalesce(nullif(path, ''), 'x') WHERE id IN (80, 81); SELECT * FROM t.pending(); ROLLBACK;
+DELETE FROM app.routes WHERE id >= 80;
 BEGIN; UPDATE app.routes SET namespace_id = 99, id = 77, path = 'z' WHERE id = 1; SELECT * FROM t.pending(); ROLLBACK;
 BEGIN; INSERT INTO app.routes VALUES (9, 'n', 1); UPDATE app.routes SET namespace_id = 2, id = 8 WHERE id = 9; SELECT * FROM t.pending(); ROLLBACK;
 
 \echo -- DELETE
 BEGIN; DELETE FROM app.routes; SELECT * FROM t.pending(); ROLLBACK;
-BEGIN; DELETE FROM app.routes WHERE id = 1; INSERT INTO app.routes VALUES (5, 'a', 5); SELECT count(*) FROM t.pending(); ROLLBACK;
+BEGIN; DELETE FROM app.routes WHERE id = 1; INSERT INTO app.routes VALUES (5, 'a', 5); SELECT * FROM t.pending(); ROLLBACK;
 BEGIN; INSERT INTO app.routes VALUES (5, 'e', 5); DELETE FROM app.routes WHERE id = 5; SELECT count(*) FROM t.pending(); ROLLBACK;
 BEGIN; WITH gone AS (DELETE FROM app.routes RETURNING *) INSERT INTO app.routes SELECT id + 10, 'x' || path, namespace_id FROM gone; SELECT * FROM t.pending(); ROLLBACK;
 
@@ -92,12 +99,12 @@ SELECT claims.claim_attribute('app.redirects', 'path', 'REDIRECT_ROUTES', 'GROUP
        claims.claim_attribute('app.redirects', 'group_path', 'ROUTES', 'GROUP', 'group_id', 'RAILS_TABLE_REDIRECT_ROUTES');
 INSERT INTO app.redirects VALUES (1, 'r1', 10, 'g30'), (2, 'r2', 10, 'g40');
 BEGIN; DELETE FROM app.groups WHERE id = 10; SELECT * FROM t.pending(); ROLLBACK;
-BEGIN; UPDATE app.groups SET id = 11 WHERE id = 10; SELECT count(*) FROM t.pending(); ROLLBACK;
+BEGIN; UPDATE app.groups SET id = 11 WHERE id = 10; SELECT * FROM t.pending(); ROLLBACK;
 BEGIN; UPDATE app.groups SET path = 'new' WHERE id = 30; SELECT * FROM t.pending(); ROLLBACK;
 BEGIN; DELETE FROM app.groups WHERE id = 40; SELECT * FROM t.pending(); ROLLBACK;
 CREATE VIEW app.of_ten AS SELECT * FROM app.routes WHERE namespace_id = 10;
 BEGIN; UPDATE app.of_ten SET path = 'by view' WHERE id = 1; SELECT * FROM t.pending(); ROLLBACK;
--- a value that goes from one table to another stays where both claim the same bucket type
+-- a value that goes from one table to another takes its claim along where both claim the same bucket type
 BEGIN; UPDATE app.redirects SET group_path = NULL; UPDATE app.routes SET path = 'g30' WHERE id = 1; SELECT * FROM t.pending(); ROLLBACK;
 
 \echo -- savepoints

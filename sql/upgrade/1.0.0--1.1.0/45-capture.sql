@@ -1,0 +1,19 @@
+-- Capture: what it leaves out and adopts is counted.
+-- What capture has given way to, since the extension is here. Sequences count without a lock, and whatever becomes of the transaction.
+CREATE SEQUENCE claims.capture_left_out_missing MINVALUE 0;
+CREATE SEQUENCE claims.capture_left_out_not_owner MINVALUE 0;
+CREATE SEQUENCE claims.capture_left_out_other_source MINVALUE 0;
+CREATE SEQUENCE claims.capture_adopted MINVALUE 0;
+COMMENT ON SEQUENCE claims.capture_left_out_missing IS 'In a cell: counts names that rows gave up and that were not claimed.';
+COMMENT ON SEQUENCE claims.capture_left_out_not_owner IS 'In a cell: counts names that rows gave up and that another cell has.';
+COMMENT ON SEQUENCE claims.capture_left_out_other_source IS 'In a cell: counts names that rows gave up and that this cell has claimed for other rows or subjects.';
+COMMENT ON SEQUENCE claims.capture_adopted IS 'In a cell: counts claims of this cell that no row called for, and that rows have taken over.';
+-- Postgres notes these privileges as those that they came with, also where there are default ones.
+REVOKE ALL ON SEQUENCE claims.capture_left_out_missing, claims.capture_left_out_not_owner, claims.capture_left_out_other_source,
+    claims.capture_adopted FROM PUBLIC;
+SELECT pg_catalog.setval(s, 0) FROM pg_catalog.unnest(ARRAY['claims.capture_left_out_missing', 'claims.capture_left_out_not_owner',
+    'claims.capture_left_out_other_source', 'claims.capture_adopted']::regclass[]) AS s;
+SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_missing', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_not_owner', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_other_source', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.capture_adopted', '');

@@ -1,0 +1,25 @@
+//! Counters of what capture has given way to: sequences, so that nobody waits for anybody who counts.
+
+use claims_model::outgoing::Concessions;
+
+use crate::pg::spi::{Connection, View};
+use crate::statement;
+
+statement! {
+    /// Counts $2 more by sequence $1.
+    COUNT(TEXTOID, INT8OID) = "SELECT max(nextval($1::regclass)) FROM generate_series(1::bigint, $2)";
+}
+
+/// Counts what one batch has given way to.
+pub fn count(connection: &Connection, concessions: Concessions) {
+    let Concessions { missing, not_owner, other_source, adopted } = concessions;
+    let counts = [
+        ("claims.capture_left_out_missing", missing),
+        ("claims.capture_left_out_not_owner", not_owner),
+        ("claims.capture_left_out_other_source", other_source),
+        ("claims.capture_adopted", adopted),
+    ];
+    for (sequence, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        connection.run(&COUNT, View::Statement, [sequence.into(), count.into()]);
+    }
+}
