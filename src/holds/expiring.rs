@@ -28,7 +28,8 @@ extension_sql_file!(
         renew_expiring,
         held_expiring,
         release_expiring,
-        assert_held
+        assert_held,
+        service::admin::grants::grant_worker
     ]
 );
 
