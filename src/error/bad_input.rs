@@ -43,6 +43,11 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
             Some(format!("At most {limit} characters are allowed.")),
             Some("Shorten it, or claim a digest of it."),
         ),
+        TooManyBytes { got, limit } => (
+            format!("{place} is too long"),
+            Some(format!("It has {got} bytes in UTF-8, at most {limit} are allowed.")),
+            Some("Shorten it, or claim a digest of it."),
+        ),
         Duplicate { first } => (
             format!("{place} is in the batch twice"),
             Some(format!("The same bucket is at {first}.")),
@@ -89,7 +94,7 @@ const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": 
 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {
-        Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+        Problem::TooLong { .. } | Problem::TooManyBytes { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
         Problem::TooManyRecords { .. } | Problem::TooMany { .. } | Problem::AnswerTooLarge => {
             Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED
         }

@@ -274,10 +274,8 @@ unsafe fn scan_keys(
         let mut used = 0usize;
         for (at, entry) in keys.iter_mut().enumerate() {
             let column = usize::try_from(numbers[at]).ok()?;
-            let is_of = |part: &KeyPart| match column {
-                0 => is_named(attribute((*index).rd_att, at + 1), c"bucket_key") && part.column == c"bucket_value",
-                column => is_named(attribute((*table).rd_att, column), part.column),
-            };
+            // An expression has no number.
+            let is_of = |part: &KeyPart| column > 0 && is_named(attribute((*table).rd_att, column), part.column);
             let part = key.iter().position(is_of)?;
             used |= 1 << part;
             let order = Order {

@@ -12,7 +12,7 @@ for n in 1 2 3; do sql "SELECT claims.rollback_update(1, claims.begin_update(1, 
 # The columns of the unique index, and one made anew under any name.
 unique() { sql "SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'claims.claims'::regclass AND indisunique ORDER BY indexrelid DESC LIMIT 1"; }
 columns=$(sql "SELECT regexp_replace(pg_get_indexdef('$(unique)'::regclass), '^.*btree ', '')")
-drop() { echo "ALTER TABLE claims.claims DROP CONSTRAINT IF EXISTS claims_pkey; DROP INDEX IF EXISTS claims.claims_bucket, claims.other, claims.third;"; }
+drop() { echo "ALTER TABLE claims.claims DROP CONSTRAINT IF EXISTS claims_bucket; DROP INDEX IF EXISTS claims.other, claims.third;"; }
 create() { echo "CREATE UNIQUE INDEX ${1:-other} ON claims.claims $columns;"; }
 read_a() { sql "SELECT count(*) FROM claims.get_record('ROUTES', 'a')"; }
 none="SELECT claims.begin_update(2, '[$(claim a)]')"

@@ -27,7 +27,8 @@ pub fn bounded_text(text: &str, limit: usize) -> Result<&str, Problem> {
 /// A bucket value, which is a string and nothing else: a number has more than one spelling.
 pub fn bucket_value<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput> {
     match token {
-        Token::Text(text) => bounded_text(text, limits::BUCKET_VALUE_CHARS),
+        Token::Text("") => Err(Problem::Empty),
+        Token::Text(text) => limits::bucket_value_excess(text).map_or(Ok(text), Err),
         other => Err(Problem::WrongType { wanted: "a string", got: other.type_name() }),
     }
     .map_err(|problem| BadInput::new(place, problem))

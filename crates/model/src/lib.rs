@@ -10,7 +10,6 @@ pub mod cursor;
 pub mod digest;
 pub mod id;
 pub mod judge;
-pub mod key;
 pub mod limits;
 pub mod outgoing;
 pub mod payload;

@@ -1,7 +1,11 @@
 //! A limit on everything that a caller sends. Lengths are characters where the name does not say bytes.
 
+use crate::problem::Problem;
+
 /// Longest bucket value.
 pub const BUCKET_VALUE_CHARS: usize = 1024;
+/// And in bytes: an entry of the unique index holds at most 2,704, with what stands beside the value.
+pub const BUCKET_VALUE_BYTES: usize = 2600;
 /// Longest subject id or source id.
 pub const ID_CHARS: usize = 128;
 /// Longest name of a bucket, subject or source type.
@@ -35,6 +39,17 @@ pub const MAX_KEYS: usize = 100_000;
 /// Longest cursor that is looked at; longer ones are not ours.
 pub const CURSOR_BYTES: usize = 16 * 1024;
 
+/// Whether a text can be a bucket value, as far as its length goes; `None`: it can.
+pub fn bucket_value_excess(text: &str) -> Option<Problem> {
+    if is_longer_than(text, BUCKET_VALUE_CHARS) {
+        Some(Problem::TooLong { limit: BUCKET_VALUE_CHARS })
+    } else if text.len() > BUCKET_VALUE_BYTES {
+        Some(Problem::TooManyBytes { got: text.len(), limit: BUCKET_VALUE_BYTES })
+    } else {
+        None
+    }
+}
+
 /// Whether `text` is longer than `limit` characters, without counting further than needed.
 pub fn is_longer_than(text: &str, limit: usize) -> bool {
     // A character has at most four bytes and at least one: most texts are decided by their byte length.
@@ -52,5 +67,14 @@ mod tests {
         assert!(is_longer_than(&"a".repeat(1025), 1024));
         assert!(!is_longer_than(&"a".repeat(1024), 1024));
         assert!(!is_longer_than("", 0));
+    }
+
+    #[test]
+    fn bucket_values_are_bounded_in_characters_and_in_bytes() {
+        assert_eq!(bucket_value_excess(&"a".repeat(1024)), None);
+        assert_eq!(bucket_value_excess(&"a".repeat(1025)), Some(Problem::TooLong { limit: 1024 }));
+        assert_eq!(bucket_value_excess(&"😀".repeat(1025)), Some(Problem::TooLong { limit: 1024 }));
+        assert_eq!(bucket_value_excess(&"😀".repeat(650)), None);
+        assert_eq!(bucket_value_excess(&"😀".repeat(651)), Some(Problem::TooManyBytes { got: 2604, limit: 2600 }));
     }
 }

@@ -46,6 +46,11 @@ pub enum Problem {
     TooLong {
         limit: usize,
     },
+    /// More bytes than allowed.
+    TooManyBytes {
+        got: usize,
+        limit: usize,
+    },
     /// The same bucket earlier in the batch.
     Duplicate {
         first: String,

@@ -105,17 +105,6 @@ COMMENT ON COLUMN claims.cells.address IS 'Where routers find the cell, if known
 COMMENT ON COLUMN claims.cells.registered_at IS 'When the cell was first registered.';
 COMMENT ON COLUMN claims.cells.attributes IS 'What else routers need to know of the cell: a JSON object.';
 
--- What the unique index holds of a bucket value. An index entry of a btree has at most 2,704 bytes, a value up to 4,096:
--- longer values are represented by their SHA-256, padded past the length of every value that stands for itself, so that
--- no short value can ever look like the digest of a long one. (decode() and not convert_to(), which is only STABLE and
--- would keep the function from being inlined into statements and index.)
-CREATE FUNCTION claims.bucket_key(bucket_value text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 1
-    RETURN CASE WHEN octet_length(bucket_value) <= 2048 THEN bucket_value
-                ELSE rpad(encode(sha256(decode(replace(bucket_value, E'\\', E'\\\\'), 'escape')), 'hex'), 2049, '-') END;
-COMMENT ON FUNCTION claims.bucket_key(text) IS
-    'What the unique index holds of a bucket value: the value itself up to 2,048 bytes, beyond that its padded SHA-256. Locks nothing.';
-
 -- No CHECK constraints on the three tables that every lease writes: Postgres reads their expressions anew for every
 -- statement, which cost a third of a small begin. The functions check what they are given, claims.check() what is stored.
 CREATE TABLE claims.claims (
@@ -130,19 +119,20 @@ CREATE TABLE claims.claims (
     lease_uuid   uuid,
     status       smallint    NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The value first: a statement that looks for many values has only good ways through this index, whatever the
+    -- statistics say.
+    CONSTRAINT claims_bucket PRIMARY KEY (bucket_value, bucket_type)
 ) WITH (fillfactor = 70, vacuum_truncate = off);
 -- fillfactor: commit writes each claim a second time; with room on the page that is a HOT update.
 -- vacuum_truncate: truncating takes an ACCESS EXCLUSIVE lock, for which no save in a cell should wait.
--- The key first: a statement that looks for many keys has only good ways through this index, whatever the statistics say.
-CREATE UNIQUE INDEX claims_bucket ON claims.claims (claims.bucket_key(bucket_value), bucket_type);
 CREATE INDEX claims_source ON claims.claims (creator_id, source_type, length(source_id), source_id);
 COMMENT ON TABLE claims.claims IS 'Every claim: a bucket, what it belongs to, where it comes from, the cell that owns it. Written only by the functions of this extension.';
 COMMENT ON INDEX claims.claims_bucket IS 'The promise itself: every bucket occurs once.';
 COMMENT ON INDEX claims.claims_source IS 'The order in which claims are listed and verified.';
 COMMENT ON COLUMN claims.claims.uuid IS 'Identity of the claim, a UUIDv7.';
 COMMENT ON COLUMN claims.claims.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
-COMMENT ON COLUMN claims.claims.bucket_value IS 'Value of the bucket, 1 to 1,024 characters, compared byte by byte.';
+COMMENT ON COLUMN claims.claims.bucket_value IS 'Value of the bucket, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
 COMMENT ON COLUMN claims.claims.subject_type IS 'Type of what the bucket belongs to: claims.subject_types.id.';
 COMMENT ON COLUMN claims.claims.subject_id IS 'Id of what the bucket belongs to, kept as text.';
 COMMENT ON COLUMN claims.claims.source_type IS 'Table of the cell''s own database: claims.source_types.id.';

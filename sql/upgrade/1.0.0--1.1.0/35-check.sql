@@ -73,8 +73,7 @@ BEGIN
       FROM held h
       LEFT JOIN LATERAL (
           SELECT c.uuid, c.status, c.lease_uuid FROM claims.claims c
-           WHERE c.bucket_type = h.bucket_type AND claims.bucket_key(c.bucket_value) = claims.bucket_key(h.bucket_value)
-             AND c.bucket_value = h.bucket_value
+           WHERE c.bucket_type = h.bucket_type AND c.bucket_value = h.bucket_value
           OFFSET 0) AS c ON true
      WHERE h.nth = 1 AND c.lease_uuid IS DISTINCT FROM h.lease_uuid
        AND (c.uuid IS NULL OR (c.lease_uuid IS NULL) = (c.status = 1))

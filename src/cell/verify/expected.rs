@@ -84,7 +84,7 @@ pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c Called>) -> String {
 /// no subject or source, or none that has an id.
 pub fn called(attribute: &Rc<Attribute>, row: Calling) -> Option<Called> {
     let Calling { source_id, value, subject_id } = row;
-    let claimable = !value.is_empty() && !limits::is_longer_than(&value, limits::BUCKET_VALUE_CHARS);
+    let claimable = !value.is_empty() && limits::bucket_value_excess(&value).is_none();
     let (subject_id, source_id) = (subject_id.filter(|id| is_id(id)), source_id.filter(|id| is_id(id)));
     let (subject_id, source_id) = subject_id.zip(source_id).filter(|_| claimable)?;
     Some(Called { attribute: attribute.clone(), value, subject_id, source_id })

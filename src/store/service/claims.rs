@@ -1,20 +1,17 @@
 //! Statements on claims: take them, and see what stands in the way.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use claims_model::conflict::Standing;
-use claims_model::key::bucket_key;
 use claims_model::{Bucket, Claim};
-use uuid::Uuid;
 
+use super::buckets::{claim_arrays, claim_values, values_by_type};
 use super::known_or_raised;
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
 use crate::pg::index::{KeyPart, KeyValue};
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::uuid::pg_uuid;
+use crate::pg::spi::{Connection, Row, View};
 use crate::statement;
 
 /// Into these columns new claims are put.
@@ -54,22 +51,6 @@ macro_rules! insert_claims {
     };
 }
 
-/// Marks claims of one bucket type for destruction under the lease $1 of cell $2 at time $3. No join: one relation and
-/// its unique index leave the planner nothing to choose.
-macro_rules! mark_claims {
-    ($type:literal, $keys:literal) => {
-        concat!(
-            "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
-              WHERE claims.bucket_key(c.bucket_value) = ANY (",
-            $keys,
-            ") AND c.bucket_type = ",
-            $type,
-            "
-                AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2"
-        )
-    };
-}
-
 /// The lease row, and behind it (the other parts read from `lease`) the claims.
 macro_rules! with_lease {
     () => {
@@ -92,56 +73,18 @@ statement! {
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID,
            UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
         insert_claims!("", "$4", "$5", "$6", "$7", "$8", "$9", "$10");
-    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!("$4", "$5");
+    /// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. No join: one relation and its
+    /// unique index leave the planner nothing to choose.
+    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) =
+        "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
+          WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4
+            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2";
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
     STANDING(INT4OID, TEXTARRAYOID) =
         "SELECT c.bucket_value, c.creator_id, c.status = 1,
                 (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid)
            FROM claims.claims c
-          WHERE claims.bucket_key(c.bucket_value) = ANY ($2) AND c.bucket_type = $1";
-}
-
-/// The keys of buckets, type by type in the order of the types, keys in the order given.
-pub(super) fn keys_by_type<'b>(buckets: impl IntoIterator<Item = &'b Bucket<'b>>) -> BTreeMap<i32, Vec<Cow<'b, str>>> {
-    let mut keys: BTreeMap<i32, Vec<_>> = BTreeMap::new();
-    for bucket in buckets {
-        keys.entry(bucket.bucket_type).or_default().push(bucket_key(&bucket.value));
-    }
-    keys
-}
-
-/// Keys as an argument.
-pub(super) fn key_array(keys: &[Cow<str>]) -> Value {
-    keys.iter().map(|key| &**key).collect::<Vec<&str>>().into()
-}
-
-/// A claim to put in, as seven values of a statement: a new uuid, bucket, subject, source.
-pub(super) fn claim_values(claim: &Claim) -> [Value; 7] {
-    let Claim { bucket, subject, source } = claim;
-    [
-        pg_uuid(Uuid::now_v7()).into(),
-        bucket.bucket_type.into(),
-        (&*bucket.value).into(),
-        subject.type_id.into(),
-        (&*subject.id).into(),
-        source.type_id.into(),
-        (&*source.id).into(),
-    ]
-}
-
-/// Claims to create as the seven arrays that statements take.
-fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
-    let each = |field: fn(&Claim) -> i32| claims.iter().map(|claim| field(claim)).collect::<Vec<_>>();
-    let uuids: Vec<_> = claims.iter().map(|_| pg_uuid(Uuid::now_v7())).collect();
-    [
-        uuids.into(),
-        each(|claim| claim.bucket.bucket_type).into(),
-        claims.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>().into(),
-        each(|claim| claim.subject.type_id).into(),
-        claims.iter().map(|claim| &*claim.subject.id).collect::<Vec<_>>().into(),
-        each(|claim| claim.source.type_id).into(),
-        claims.iter().map(|claim| &*claim.source.id).collect::<Vec<_>>().into(),
-    ]
+          WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1";
 }
 
 /// Puts the lease and all its claims in, in bucket order; returns how many claims it got. A bucket that exists is a
@@ -172,11 +115,11 @@ pub fn create(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> 
 
 /// Marks claims of the cell that are ACTIVE; the others are left alone and not counted.
 pub fn mark(connection: &Connection, lease: &NewLease, destroys: &[&Bucket]) -> usize {
-    let mark_type = |(bucket_type, keys): (&i32, &Vec<Cow<str>>)| {
-        let values = lease.key_values().into_iter().chain([(*bucket_type).into(), key_array(keys)]);
+    let mark_type = |(bucket_type, values): (i32, Vec<&str>)| {
+        let values = lease.key_values().into_iter().chain([bucket_type.into(), values.into()]);
         connection.run(&MARK, View::Statement, values).count()
     };
-    keys_by_type(destroys.iter().copied()).iter().map(mark_type).sum()
+    values_by_type(destroys.iter().copied()).into_iter().map(mark_type).sum()
 }
 
 /// A claim that stands on one of the buckets asked for.
@@ -187,28 +130,28 @@ pub struct Found {
 
 /// What is committed on these buckets right now.
 pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found> {
-    let of_type = |(bucket_type, keys): (&i32, &Vec<Cow<str>>)| {
-        let rows = connection.run(&STANDING, View::Latest, [(*bucket_type).into(), key_array(keys)]);
-        rows.map(|row| (Bucket { bucket_type: *bucket_type, value: row.must::<String>(1).into() }, found(&row)))
+    let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
+        let rows = connection.run(&STANDING, View::Latest, [bucket_type.into(), values.into()]);
+        rows.map(|row| (Bucket { bucket_type, value: row.must::<String>(1).into() }, found(&row)))
     };
-    keys_by_type(buckets.iter().copied()).iter().flat_map(of_type).collect()
+    values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect()
 }
 
 /// The unique index on the buckets, as messages call it.
 pub(super) const BUCKET_INDEX: &str = "claims.claims (bucket_value, bucket_type)";
 
 /// What to look for in it.
-pub(super) fn bucket_key_parts(key: &str, bucket_type: i32) -> [KeyPart<'_>; 2] {
+pub(super) fn bucket_key_parts(value: &str, bucket_type: i32) -> [KeyPart<'_>; 2] {
     [
-        KeyPart { column: c"bucket_value", value: KeyValue::Text(key) },
+        KeyPart { column: c"bucket_value", value: KeyValue::Text(value) },
         KeyPart { column: c"bucket_type", value: KeyValue::Int4(bucket_type) },
     ]
 }
 
 /// Whether another open transaction has written or locked a claim on the bucket, also one that nobody else can see yet.
 pub fn is_in_flight(bucket: &Bucket) -> bool {
-    let key = bucket_key(&bucket.value);
-    known_or_raised(in_flight::is_in_flight(c"claims", &bucket_key_parts(&key, bucket.bucket_type)), BUCKET_INDEX)
+    let key = bucket_key_parts(&bucket.value, bucket.bucket_type);
+    known_or_raised(in_flight::is_in_flight(c"claims", &key), BUCKET_INDEX)
 }
 
 fn found(row: &Row) -> Found {

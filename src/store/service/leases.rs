@@ -6,7 +6,7 @@ use std::time::Instant;
 use claims_model::Bucket;
 use uuid::Uuid;
 
-use super::claims::{key_array, keys_by_type};
+use super::buckets::types_and_values;
 use super::known_or_raised;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
@@ -32,16 +32,16 @@ statement! {
     LOCK_FREE(UUIDARRAYOID, INT8OID) =
         "SELECT uuid FROM claims.claim_leases
           WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2 ORDER BY uuid FOR UPDATE SKIP LOCKED";
-    /// Makes claims of types $2 with keys $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
-    /// the key of another one does no harm: the lease must hold the claim.
+    /// Makes claims of types $2 with values $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
+    /// the value of another one does no harm: the lease must hold the claim.
     ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
         "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
-          WHERE claims.bucket_key(c.bucket_value) = ANY ($3) AND c.bucket_type = ANY ($2)
+          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
             AND c.lease_uuid = ANY ($1) AND c.status = $4";
-    /// Deletes claims of types $2 with keys $3, held by leases $1 with status $4.
+    /// Deletes claims of types $2 with values $3, held by leases $1 with status $4.
     REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) =
         "DELETE FROM claims.claims c
-          WHERE claims.bucket_key(c.bucket_value) = ANY ($3) AND c.bucket_type = ANY ($2)
+          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
             AND c.lease_uuid = ANY ($1) AND c.status = $4";
     /// What is known of leases: outstanding or an outcome.
     STATE(UUIDARRAYOID) =
@@ -165,8 +165,8 @@ fn activate(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], statu
     if buckets.is_empty() {
         return 0;
     }
-    let [types, keys] = types_and_keys(buckets);
-    let values = [pg_uuids(leases.iter().copied()), types, keys, status.into(), at.into()];
+    let [types, bucket_values] = types_and_values(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, bucket_values, status.into(), at.into()];
     connection.run(&ACTIVATE, View::Statement, values).count()
 }
 
@@ -174,17 +174,9 @@ fn remove(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], status:
     if buckets.is_empty() {
         return 0;
     }
-    let [types, keys] = types_and_keys(buckets);
-    let values = [pg_uuids(leases.iter().copied()), types, keys, status.into()];
+    let [types, bucket_values] = types_and_values(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, bucket_values, status.into()];
     connection.run(&REMOVE, View::Statement, values).count()
-}
-
-/// The types that occur, and all keys.
-fn types_and_keys(buckets: &[&Bucket]) -> [Value; 2] {
-    let by_type = keys_by_type(buckets.iter().copied());
-    let types: Vec<i32> = by_type.keys().copied().collect();
-    let keys: Vec<_> = by_type.into_values().flatten().collect();
-    [types.into(), key_array(&keys)]
 }
 
 /// What is known of a lease.

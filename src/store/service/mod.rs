@@ -1,6 +1,7 @@
 //! Statements on the tables of the service.
 
 pub mod admin;
+mod buckets;
 pub mod claims;
 pub mod grants;
 pub mod leases;

@@ -1,15 +1,14 @@
 //! Statements that read claims and leases for people and programs.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use claims_model::Bucket;
 use claims_model::cursor::{LeaseCursor, RecordCursor};
-use claims_model::key::bucket_key;
 use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 
-use super::claims::{BUCKET_INDEX, bucket_key_parts, key_array, keys_by_type};
+use super::buckets::values_by_type;
+use super::claims::{BUCKET_INDEX, bucket_key_parts};
 use super::known_or_raised;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, Unusable};
@@ -41,10 +40,10 @@ macro_rules! lease_page {
 }
 
 statement! {
-    /// Claims of one bucket type by their keys.
+    /// Claims of one bucket type by their values.
     RECORDS(INT4OID, TEXTARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
-          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = ANY ($2)");
+          WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2)");
     /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
     /// ids that are no longer than $6; at most $7; of bucket types $8, or all.
     RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = concat!(
@@ -120,8 +119,7 @@ fn record(row: Row) -> Record {
 
 /// The claim on a bucket as the calling query sees it.
 pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
-    let key = bucket_key(bucket_value);
-    let found = index::find(c"claims", &bucket_key_parts(&key, bucket_type), |row| {
+    let found = index::find(c"claims", &bucket_key_parts(bucket_value, bucket_type), |row| {
         Some(Record {
             uuid: row.get(c"uuid")?,
             bucket_type: row.get(c"bucket_type")?,
@@ -149,13 +147,13 @@ pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
 
 /// The claims on buckets, in the order of the buckets.
 pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
-    let of_type = |(bucket_type, keys): (&i32, &Vec<Cow<str>>)| {
-        connection.run(&RECORDS, View::Caller, [(*bucket_type).into(), key_array(keys)]).map(record)
+    let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
+        connection.run(&RECORDS, View::Caller, [bucket_type.into(), values.into()]).map(record)
     };
     let bucket_of =
         |record: &Record| Bucket { bucket_type: record.bucket_type, value: record.bucket_value.clone().into() };
     let found: HashMap<Bucket, Record> =
-        keys_by_type(buckets).iter().flat_map(of_type).map(|record| (bucket_of(&record), record)).collect();
+        values_by_type(buckets).into_iter().flat_map(of_type).map(|record| (bucket_of(&record), record)).collect();
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 

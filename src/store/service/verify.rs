@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use claims_model::batch::Reference;
-use claims_model::key::bucket_key;
 use claims_model::source_range::{Section, SourceRange};
 use claims_model::verify::State;
 use claims_model::{Bucket, Claim};
@@ -11,7 +10,7 @@ use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
-use super::claims::{claim_values, key_array, keys_by_type};
+use super::buckets::{claim_values, values_by_type};
 use crate::pg::clock::Moment;
 use crate::pg::settings::planning_by_index;
 use crate::pg::spi::{Connection, Row, Value, View};
@@ -50,9 +49,9 @@ const ENTRIES: &str =
     "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id FROM claims.claims c WHERE ";
 
 statement! {
-    /// What stands on buckets of type $1 with keys $2; recent is what changed within $3.
+    /// What stands on buckets of type $1 with values $2; recent is what changed within $3.
     ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
-        columns!("$3"), "claims.bucket_key(c.bucket_value) = ANY ($2) AND c.bucket_type = $1");
+        columns!("$3"), "c.bucket_value = ANY ($2) AND c.bucket_type = $1");
     /// The claims of a section, at most $6 or $7 of them.
     OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(
         columns!("$5"), section!(of_length), " LIMIT $6");
@@ -69,12 +68,12 @@ statement! {
     REPLACE(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT4OID, TEXTOID, UUIDOID, INT8OID) =
         "UPDATE claims.claims c SET uuid = $1, subject_type = $2, subject_id = $3, source_type = $4, source_id = $5,
                                     created_at = $6, updated_at = $6
-          WHERE c.bucket_type = $7 AND claims.bucket_key(c.bucket_value) = $8 AND c.uuid IS NOT DISTINCT FROM $9
+          WHERE c.bucket_type = $7 AND c.bucket_value = $8 AND c.uuid IS NOT DISTINCT FROM $9
             AND c.creator_id IS NOT DISTINCT FROM $10 AND c.status = 1 AND c.lease_uuid IS NULL";
     /// Deletes the claim that was seen as $3, unless it has changed since.
     REMOVE(INT4OID, TEXTOID, UUIDOID, INT8OID) =
         "DELETE FROM claims.claims c
-          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = $2 AND c.uuid IS NOT DISTINCT FROM $3
+          WHERE c.bucket_type = $1 AND c.bucket_value = $2 AND c.uuid IS NOT DISTINCT FROM $3
             AND c.creator_id IS NOT DISTINCT FROM $4 AND c.status = 1 AND c.lease_uuid IS NULL";
 }
 
@@ -115,8 +114,8 @@ fn actual(row: Row) -> Actual {
 /// What is committed on these buckets right now.
 pub fn on_buckets(connection: &Connection, buckets: &[&Bucket], recent: Interval) -> HashMap<Bucket<'static>, Actual> {
     let mut found = HashMap::new();
-    for (bucket_type, keys) in keys_by_type(buckets.iter().copied()) {
-        let values = [bucket_type.into(), key_array(&keys), recent.into()];
+    for (bucket_type, bucket_values) in values_by_type(buckets.iter().copied()) {
+        let values = [bucket_type.into(), bucket_values.into(), recent.into()];
         for actual in connection.run(&ON_BUCKETS, View::Latest, values).map(actual) {
             found.insert(actual.claim.bucket.clone(), actual);
         }
@@ -214,7 +213,7 @@ pub fn replace(connection: &Connection, seen: &Actual, claim: &Claim) -> bool {
         (&*source.id).into(),
         Moment::now().into(),
         bucket.bucket_type.into(),
-        (&*bucket_key(&bucket.value)).into(),
+        (&*bucket.value).into(),
         pg_uuid(seen.uuid).into(),
         seen.cell_id.into(),
     ];
@@ -224,11 +223,7 @@ pub fn replace(connection: &Connection, seen: &Actual, claim: &Claim) -> bool {
 /// Deletes a claim. `false`: it has changed since it was seen.
 pub fn remove(connection: &Connection, seen: &Actual) -> bool {
     let bucket = &seen.claim.bucket;
-    let values: [Value; 4] = [
-        bucket.bucket_type.into(),
-        (&*bucket_key(&bucket.value)).into(),
-        pg_uuid(seen.uuid).into(),
-        seen.cell_id.into(),
-    ];
+    let values: [Value; 4] =
+        [bucket.bucket_type.into(), (&*bucket.value).into(), pg_uuid(seen.uuid).into(), seen.cell_id.into()];
     connection.run(&REMOVE, View::Statement, values).count() == 1
 }

@@ -10,11 +10,14 @@ CREATE FUNCTION pg_temp.one(value text, sid text, src text, lease int) RETURNS S
 SELECT n, pg_temp.one(repeat(chr(c), 1024), '1', '1', 2000 + n) FROM (VALUES (1, 120), (2, 233), (3, 8364), (4, 128512)) v(n, c) ORDER BY n;
 SELECT char_length(bucket_value), octet_length(bucket_value) FROM claims.claims ORDER BY 2;
 SELECT n, pg_temp.one(repeat(chr(c), 1025), '1', '1', 2010 + n) FROM (VALUES (1, 120), (2, 233), (3, 8364), (4, 128512)) v(n, c) ORDER BY n;
--- 1,024 four-byte characters that no compression makes smaller, and their neighbours that differ in the last character
+-- the same in at most 2,600 bytes: 866 characters of three, 650 of four; a byte or a character more is too long
+SELECT n, pg_temp.one(repeat(chr(c), chars) || more, '1', '1', 2014 + n) FROM (VALUES (1, 8364, 866, 'éx'), (2, 8364, 866, 'xx'), (3, 128512, 650, ''), (4, 128512, 650, 'x')) v(n, c, chars, more) ORDER BY n;
+SELECT char_length(bucket_value), octet_length(bucket_value) FROM claims.claims ORDER BY 2;
+-- an entry of the index: 650 four-byte characters that no compression makes smaller, and their neighbours that differ in the last character
 CREATE FUNCTION pg_temp.noise(seed text, size int) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(chr(65536 + ('x' || substr(md5(seed || ' ' || n), 1, 7))::bit(28)::int % 900000), '' ORDER BY n) FROM generate_series(1, size) n $$;
-CREATE TEMP TABLE noise AS SELECT 0 AS n, pg_temp.noise('a', 1023) || '😀' AS value UNION ALL SELECT 1, pg_temp.noise('a', 1023) || '😁'
-    UNION ALL SELECT n, pg_temp.noise(n::text, 1024) FROM generate_series(2, 9) n;
+CREATE TEMP TABLE noise AS SELECT 0 AS n, pg_temp.noise('a', 649) || '😀' AS value UNION ALL SELECT 1, pg_temp.noise('a', 649) || '😁'
+    UNION ALL SELECT n, pg_temp.noise(n::text, 650) FROM generate_series(2, 9) n;
 SELECT n, pg_temp.one(value, '1', '1', 2020 + n) FROM noise ORDER BY n;
 SELECT count(*), min(char_length(r.bucket_value)), min(octet_length(r.bucket_value)), bool_and(r.bucket_value = value) FROM noise, claims.get_record('ROUTES', value) r;
 SELECT count(*) FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 1, 'value', value)) FROM noise));
@@ -24,9 +27,10 @@ SELECT bool_and(c->>'reason' = 'taken' AND c->'bucket'->>'value' = noise.value),
 SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2030))', '[]', (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', value))) FROM noise)));
 SELECT claims.commit_update(1, t.u(2030));
 SELECT count(*) FROM noise, claims.get_record('ROUTES', value) r;
-SELECT pg_temp.one(pg_temp.noise('b', 1025), '1', '1', 2031);
+SELECT pg_temp.one(pg_temp.noise('b', 651), '1', '1', 2031);
 -- destroys are measured too
 SELECT left(t.call(format('SELECT claims.begin_update(1, %L, %L)', '[]', t.destroys(repeat('x', 1025)))), 300);
+SELECT left(t.call(format('SELECT claims.begin_update(1, %L, %L)', '[]', t.destroys(repeat('😀', 651)))), 300);
 -- ids: 128 characters
 SELECT pg_temp.one('ids', repeat('😀', 128), repeat('é', 128), 2040);
 SELECT char_length(subject_id), char_length(source_id) FROM claims.claims WHERE bucket_value = 'ids';

@@ -95,3 +95,7 @@ SELECT p.oid::regprocedure, pg_get_function_arguments(p.oid), pg_get_function_re
        'begin_update', 'commit_update', 'rollback_update', 'lease_outcome', 'purge_outcomes', 'settle_leases',
        'try_begin_update', 'get_record', 'get_records', 'list_leases', 'list_records', 'check')
  ORDER BY proname, 1;
+-- a publication FOR ALL TABLES stops no write: every table that is published has a primary key, by which it tells what went
+SELECT c.oid::regclass FROM pg_class c
+ WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+   AND (c.relreplident NOT IN ('d', 'f') OR c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary));

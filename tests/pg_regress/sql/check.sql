@@ -13,13 +13,12 @@ CREATE FUNCTION pg_temp.damage(statement text) RETURNS TABLE (touched bigint, pr
 DECLARE c record; n bigint; found jsonb;
 BEGIN
     BEGIN
-        FOR c IN SELECT conrelid::regclass AS r, conname FROM pg_constraint WHERE conrelid IN ('claims.claims'::regclass, 'claims.claim_leases'::regclass) AND contype IN ('c', 'u', 'p') LOOP
+        FOR c IN SELECT conrelid::regclass AS r, conname FROM pg_constraint WHERE conrelid IN ('claims.claims'::regclass, 'claims.claim_leases'::regclass) AND contype IN ('c', 'u', 'p')
+                                                                                 AND conname <> 'claims_bucket' LOOP
             EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.r, c.conname);
         END LOOP;
         IF statement LIKE 'INSERT INTO claims.claims %' THEN -- a bucket twice
-            FOR c IN SELECT indexrelid::regclass AS i FROM pg_index WHERE indrelid = 'claims.claims'::regclass AND indisunique LOOP
-                EXECUTE format('DROP INDEX %s', c.i);
-            END LOOP;
+            ALTER TABLE claims.claims DROP CONSTRAINT claims_bucket;
         END IF;
         EXECUTE statement;
         GET DIAGNOSTICS n = ROW_COUNT;

@@ -55,7 +55,7 @@ SELECT DISTINCT pg_temp.pages(size, 'RAILS_TABLE_ROUTES', '0', '10') FROM genera
 -- the longest values and ids as well
 RESET SESSION AUTHORIZATION;
 SELECT claims.commit_update(1, claims.begin_update(1, (SELECT jsonb_agg(jsonb_build_object(
-    'bucket', jsonb_build_object('type', 5, 'value', (SELECT string_agg(chr(65536 + (('x' || substr(md5(n || ' ' || m), 1, 7))::bit(28)::int % 900000)), '' ORDER BY m) FROM generate_series(1, 1024) m)),
+    'bucket', jsonb_build_object('type', 5, 'value', (SELECT string_agg(chr(65536 + (('x' || substr(md5(n || ' ' || m), 1, 7))::bit(28)::int % 900000)), '' ORDER BY m) FROM generate_series(1, 650) m)),
     'subject', jsonb_build_object('type', 'GROUP', 'id', 1),
     'source', jsonb_build_object('type', 'RAILS_TABLE_GROUPS', 'id', repeat('😀', 128)))) FROM generate_series(1, 3) n)));
 SELECT count(*), count(DISTINCT bucket_value), min(char_length(bucket_value)), min(octet_length(bucket_value)), min(octet_length(source_id)) FROM claims.list_records(1, 'RAILS_TABLE_GROUPS');

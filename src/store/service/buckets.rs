@@ -1,0 +1,55 @@
+//! Buckets and claims as arguments of statements.
+
+use std::collections::BTreeMap;
+
+use claims_model::{Bucket, Claim};
+use uuid::Uuid;
+
+use crate::pg::spi::Value;
+use crate::pg::uuid::pg_uuid;
+
+/// The values of buckets, type by type in the order of the types, values in the order given.
+pub(super) fn values_by_type<'b>(buckets: impl IntoIterator<Item = &'b Bucket<'b>>) -> BTreeMap<i32, Vec<&'b str>> {
+    let mut values: BTreeMap<i32, Vec<_>> = BTreeMap::new();
+    for bucket in buckets {
+        values.entry(bucket.bucket_type).or_default().push(&*bucket.value);
+    }
+    values
+}
+
+/// The types that occur, and all values.
+pub(super) fn types_and_values(buckets: &[&Bucket]) -> [Value; 2] {
+    let by_type = values_by_type(buckets.iter().copied());
+    let types: Vec<i32> = by_type.keys().copied().collect();
+    let values: Vec<&str> = by_type.into_values().flatten().collect();
+    [types.into(), values.into()]
+}
+
+/// A claim to put in, as seven values of a statement: a new uuid, bucket, subject, source.
+pub(super) fn claim_values(claim: &Claim) -> [Value; 7] {
+    let Claim { bucket, subject, source } = claim;
+    [
+        pg_uuid(Uuid::now_v7()).into(),
+        bucket.bucket_type.into(),
+        (&*bucket.value).into(),
+        subject.type_id.into(),
+        (&*subject.id).into(),
+        source.type_id.into(),
+        (&*source.id).into(),
+    ]
+}
+
+/// Claims to put in, as the seven arrays that statements take.
+pub(super) fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
+    let each = |field: fn(&Claim) -> i32| claims.iter().map(|claim| field(claim)).collect::<Vec<_>>();
+    let uuids: Vec<_> = claims.iter().map(|_| pg_uuid(Uuid::now_v7())).collect();
+    [
+        uuids.into(),
+        each(|claim| claim.bucket.bucket_type).into(),
+        claims.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>().into(),
+        each(|claim| claim.subject.type_id).into(),
+        claims.iter().map(|claim| &*claim.subject.id).collect::<Vec<_>>().into(),
+        each(|claim| claim.source.type_id).into(),
+        claims.iter().map(|claim| &*claim.source.id).collect::<Vec<_>>().into(),
+    ]
+}
