@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
-static MAX_BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
+static MAX_BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2000);
 static WAIT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
 static OUTCOME_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(7 * 24 * 60 * 60);
 

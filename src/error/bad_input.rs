@@ -51,7 +51,7 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
         Duplicate { first } => (
             format!("{place} is in the batch twice"),
             Some(format!("The same bucket is at {first}.")),
-            Some("Name each bucket once, in one of the two lists."),
+            Some("Name each bucket once in a list; one that stands in both lists is replaced."),
         ),
         EmptyBatch => (
             "batch is empty: create_records and destroy_records have no records".into(),

@@ -19,7 +19,7 @@ pub use capture::{CaptureError, warn_of_mutable_condition};
 pub use cell::CellError;
 pub use hold::HoldError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
-pub use warnings::{warn_of_failures, warn_of_orphans};
+pub use warnings::{notice_of_fence, warn_of_failures, warn_of_orphans};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
@@ -248,6 +248,10 @@ fn conflicts(weightiest: Reason, count: usize, detail: String) -> Text {
         Reason::Missing => (
             Code::ERRCODE_NO_DATA_FOUND,
             "There is no such claim to destroy: leave it out of the batch, or verify this cell's records.",
+        ),
+        Reason::OtherSource => (
+            Code::ERRCODE_NO_DATA_FOUND,
+            "The claim belongs to another row than the one that is to give it up: verify this cell's records.",
         ),
         Reason::Taken => (Code::ERRCODE_UNIQUE_VIOLATION, "The name is taken: choose another one."),
         Reason::Leased => (

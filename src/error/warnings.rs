@@ -1,4 +1,4 @@
-//! What recovery reports and goes on.
+//! What is reported while the call goes on.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
@@ -32,6 +32,18 @@ pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
     .set_detail(format!("{}. The first error: {first}.", named(&uuids)))
     .set_hint("They stay as they are; the next pass tries again.")
     .report(PgLogLevel::WARNING);
+}
+
+/// Tells the client of a rollback that met no lease.
+pub fn notice_of_fence(lease: Uuid) {
+    ErrorReport::new(
+        Code::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("nothing was outstanding under lease {lease}"),
+        function_name!(),
+    )
+    .set_detail("It is fenced: no begin_update can use it any more.")
+    .set_hint("If there is a lease to be rolled back, look for its uuid with claims.list_leases().")
+    .report(PgLogLevel::NOTICE);
 }
 
 fn named(leases: &[Uuid]) -> String {

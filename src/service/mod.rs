@@ -1,6 +1,8 @@
-//! What runs in the shared database: leases, reading, administration, and the service's half of verification.
+//! What runs in the shared database: leases over the seam of their storage, reading, administration, and the service's half
+//! of verification.
 
 mod admin;
+pub mod engine;
 mod grants;
 pub mod lease;
 pub mod read;

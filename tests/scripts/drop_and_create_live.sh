@@ -39,7 +39,7 @@ SELECT 'check ' || count(*) FROM claims.check();
 SELECT 'purge ' || (claims.purge_outcomes() IS NOT NULL);
 SQL
 }
-good='begin true commit true destroy true rollback true outcome rolled_back try taken settle rolled_back read 1 reads 2 leases 0 records 2 check 0 purge true'
+good='begin true commit true destroy true rollback true outcome rolled_back try taken settle fenced read 1 reads 2 leases 0 records 2 check 0 purge true'
 
 expect 'before' "$(live "$(every_call 1)")" "$good"
 for _ in 1 2 3 4 5 6 7; do live "SELECT cell_id FROM claims.get_record('ROUTES', 'v1');" >/dev/null; done

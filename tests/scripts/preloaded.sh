@@ -16,12 +16,12 @@ for preload in '' claims; do
   expect "$how: nor for its sessions to come" "$(as_one sqlstate "$(batch 4)")" 54000
   sql "ALTER ROLE script_claims_one RESET ALL"
   # A preloaded library's setting is known when the connection is made, which is refused. Otherwise PostgreSQL throws
-  # the file's value away together with the refused one: the default of 1000 is in force, and never more than that.
+  # the file's value away together with the refused one: the default of 2000 is in force, and never more than that.
   with_options() { PGOPTIONS='-c claims.max_batch_size=5000' as_one psql -XqAt -v VERBOSITY=sqlstate -c "$1" 2>&1 | grep -oE '54000|FATAL:  permission denied to set parameter|^t$' | head -1; }
   if [ "$preload" ]; then
     expect "$how: options of the connection" "$(with_options "$(batch 4)")" 'FATAL:  permission denied to set parameter'
   else
-    expect "$how: options of the connection" "$(with_options "$(batch 1001)")" 54000
+    expect "$how: options of the connection" "$(with_options "$(batch 2001)")" 54000
   fi
   sql "ALTER DATABASE script_settings SET claims.max_batch_size = 5"
   expect "$how: an administrator raises it for the database" "$(as_one sqlstate "$(batch 5)")" 00000

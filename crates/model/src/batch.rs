@@ -1,126 +1,141 @@
-//! A batch: claims to create and claims to destroy, all or nothing.
+//! A batch: claims to create, claims to destroy and claims to replace, all or nothing.
 
-use std::borrow::Cow;
+use std::collections::HashSet;
 
+use crate::claim::{Bucket, Claim, Destroy};
 use crate::problem::{BadInput, Place, Problem};
 use crate::reader;
 use crate::token::Tokens;
 use crate::types::Types;
 
-/// The thing that must be unique everywhere. Ordered by type, then bytewise by value: the order of all locks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bucket<'a> {
-    pub bucket_type: i32,
-    pub value: Cow<'a, str>,
-}
-
-/// A subject or a source: a type and an id, kept as text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference<'a> {
-    pub type_id: i32,
-    pub id: Cow<'a, str>,
-}
-
-/// A claim to create.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim<'a> {
-    pub bucket: Bucket<'a>,
-    pub subject: Reference<'a>,
-    pub source: Reference<'a>,
-}
-
-/// A checked batch, in the order of the request.
+/// A checked batch, in the order of the request. A bucket that stands in both lists is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<'a> {
     pub creates: Vec<Claim<'a>>,
-    pub destroys: Vec<Bucket<'a>>,
+    pub destroys: Vec<Destroy<'a>>,
+    /// For each create: the bucket stands among the destroys, too.
+    replaces: Vec<bool>,
 }
 
 impl<'a> Batch<'a> {
-    /// Reads and checks both lists: form, then limits, then that no bucket comes twice.
+    /// Reads and checks both lists: form, then limits, then that no bucket comes twice in one of them.
     pub fn read(
         creates: &mut impl Tokens<'a>,
         destroys: &mut impl Tokens<'a>,
         types: &Types,
         max_records: usize,
     ) -> Result<Self, BadInput> {
-        let batch = Batch::read_lists(creates, destroys, types, max_records)?;
-        if batch.is_empty() {
+        let (creates, destroys) = read_lists(creates, destroys, types, max_records)?;
+        if creates.is_empty() && destroys.is_empty() {
             return Err(BadInput::new("create_records", Problem::EmptyBatch));
         }
-        refuse_duplicates(batch.places())?;
-        Ok(batch)
+        refuse_duplicates("create_records", creates.iter().map(|claim| &claim.bucket))?;
+        refuse_duplicates("destroy_records", destroys.iter().map(|destroy| &destroy.bucket))?;
+        let destroyed = if creates.is_empty() { HashSet::new() } else { destroyed_buckets(&destroys) };
+        let replaces = creates.iter().map(|claim| destroyed.contains(&claim.bucket)).collect();
+        Ok(Batch { creates, destroys, replaces })
     }
 
-    fn read_lists(
-        creates: &mut impl Tokens<'a>,
-        destroys: &mut impl Tokens<'a>,
-        types: &Types,
-        max_records: usize,
-    ) -> Result<Self, BadInput> {
-        let within = |argument: &'static str, total: usize| {
-            let problem = Problem::TooManyRecords { got: total, limit: max_records };
-            if total > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
-        };
-        let creates = reader::list(
-            creates,
-            &Place::Argument("create_records"),
-            |count| within("create_records", count),
-            |tokens, place| reader::claim(tokens, place, types),
-        )?;
-        let destroys = reader::list(
-            destroys,
-            &Place::Argument("destroy_records"),
-            |count| within("destroy_records", creates.len() + count),
-            |tokens, place| reader::destroyed_bucket(tokens, place, types),
-        )?;
-        Ok(Batch { creates, destroys })
+    /// How many claims the batch takes: a replaced one is one.
+    pub fn claims(&self) -> usize {
+        self.creates.len() + self.destroys.len() - self.replaces.iter().filter(|replaces| **replaces).count()
     }
 
-    /// All buckets with the place where they stand, in the order of the request.
-    fn places(&self) -> impl Iterator<Item = (&Bucket<'a>, &'static str, usize)> {
-        let creates = self.creates.iter().enumerate().map(|(at, claim)| (&claim.bucket, "create_records", at));
-        let destroys = self.destroys.iter().enumerate().map(|(at, bucket)| (bucket, "destroy_records", at));
-        creates.chain(destroys)
-    }
-
-    /// How many records the batch has, creates and destroys together.
-    pub fn len(&self) -> usize {
-        self.creates.len() + self.destroys.len()
-    }
-
-    /// Whether there is nothing to do; a batch that was read never is.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The creates in the order in which they are taken: by bucket.
+    /// The claims that are not there yet, in the order in which they are taken: by bucket.
     pub fn creates_in_lock_order(&self) -> Vec<&Claim<'a>> {
-        let mut creates: Vec<_> = self.creates.iter().collect();
+        let mut creates: Vec<_> = self.new_claims().collect();
         creates.sort_unstable_by(|a, b| a.bucket.cmp(&b.bucket));
         creates
     }
 
-    /// The destroys in the order in which they are taken: by bucket.
-    pub fn destroys_in_lock_order(&self) -> Vec<&Bucket<'a>> {
+    /// The claims that are there, to be destroyed or replaced, in the order in which they are taken: by bucket.
+    pub fn destroys_in_lock_order(&self) -> Vec<&Destroy<'a>> {
         let mut destroys: Vec<_> = self.destroys.iter().collect();
-        destroys.sort_unstable();
+        destroys.sort_unstable_by(|a, b| a.bucket.cmp(&b.bucket));
         destroys
+    }
+
+    /// The buckets of the batch in the order of the request; a replaced one stands where it is destroyed.
+    pub fn buckets(&self) -> impl Iterator<Item = &Bucket<'a>> {
+        self.new_claims().map(|claim| &claim.bucket).chain(self.destroys.iter().map(|destroy| &destroy.bucket))
+    }
+
+    fn new_claims(&self) -> impl Iterator<Item = &Claim<'a>> {
+        self.creates.iter().zip(&self.replaces).filter(|(_, replaces)| !**replaces).map(|(claim, _)| claim)
     }
 }
 
-/// Reads the buckets of a stored payload: those it creates, those it destroys.
-/// The payload was checked when it was written; what an administrator broke since is an error again.
-pub fn stored_buckets<'a>(
+fn read_lists<'a>(
     creates: &mut impl Tokens<'a>,
     destroys: &mut impl Tokens<'a>,
     types: &Types,
-) -> Result<(Vec<Bucket<'a>>, Vec<Bucket<'a>>), BadInput> {
-    let unlimited = |_| Ok(());
-    let read = |tokens: &mut dyn Tokens<'a>, place: &Place| reader::destroyed_bucket(tokens, place, types);
-    let creates = reader::list(creates, &Place::Argument("payload.create_records"), unlimited, read)?;
-    let destroys = reader::list(destroys, &Place::Argument("payload.destroy_records"), unlimited, read)?;
+    max_records: usize,
+) -> Result<(Vec<Claim<'a>>, Vec<Destroy<'a>>), BadInput> {
+    let within = |argument: &'static str, total: usize| {
+        let problem = Problem::TooManyRecords { got: total, limit: max_records };
+        if total > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
+    };
+    let creates = reader::list(
+        creates,
+        &Place::Argument("create_records"),
+        |count| within("create_records", count),
+        |tokens, place| reader::claim(tokens, place, types),
+    )?;
+    let destroys = reader::list(
+        destroys,
+        &Place::Argument("destroy_records"),
+        |count| within("destroy_records", creates.len() + count),
+        |tokens, place| reader::destroy(tokens, place, types),
+    )?;
     Ok((creates, destroys))
+}
+
+fn destroyed_buckets<'d, 'a>(destroys: &'d [Destroy<'a>]) -> HashSet<&'d Bucket<'a>> {
+    destroys.iter().map(|destroy| &destroy.bucket).collect()
+}
+
+/// What an outstanding lease holds, by its payload: claims that it creates, replaces and destroys, each in one list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredBatch<'a> {
+    pub creates: Vec<Bucket<'a>>,
+    pub replaces: Vec<Claim<'a>>,
+    pub destroys: Vec<Bucket<'a>>,
+}
+
+impl<'a> StoredBatch<'a> {
+    /// The payload was checked when it was written; what an administrator broke since is an error again.
+    pub fn read(
+        creates: &mut impl Tokens<'a>,
+        destroys: &mut impl Tokens<'a>,
+        types: &Types,
+    ) -> Result<Self, BadInput> {
+        let (create_place, destroy_place) =
+            (Place::Argument("payload.create_records"), Place::Argument("payload.destroy_records"));
+        let unlimited = |_| Ok(());
+        let bucket = |tokens: &mut dyn Tokens<'a>, place: &Place| reader::bucket_of_record(tokens, place, types);
+        let destroys = reader::list(destroys, &destroy_place, unlimited, bucket)?;
+        if destroys.is_empty() {
+            // Nothing can be replaced: the buckets say it all.
+            let creates = reader::list(creates, &create_place, unlimited, bucket)?;
+            return Ok(StoredBatch { creates, replaces: Vec::new(), destroys });
+        }
+        let created =
+            reader::list(creates, &create_place, unlimited, |tokens, place| reader::claim(tokens, place, types))?;
+        let destroyed: HashSet<_> = destroys.iter().collect();
+        let (replaces, creates): (Vec<_>, Vec<_>) =
+            created.into_iter().partition(|claim| destroyed.contains(&claim.bucket));
+        let replaced: HashSet<_> = replaces.iter().map(|claim| claim.bucket.clone()).collect();
+        Ok(StoredBatch {
+            creates: creates.into_iter().map(|claim| claim.bucket).collect(),
+            replaces,
+            destroys: destroys.into_iter().filter(|bucket| !replaced.contains(bucket)).collect(),
+        })
+    }
+
+    /// How many claims it holds.
+    pub fn claims(&self) -> usize {
+        self.creates.len() + self.replaces.len() + self.destroys.len()
+    }
 }
 
 /// Reads an array of buckets, as `get_records` takes it.
@@ -150,23 +165,18 @@ pub fn expected_records<'a>(
     };
     let claims =
         reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::claim(tokens, place, types))?;
-    refuse_duplicates(claims.iter().enumerate().map(|(at, claim)| (&claim.bucket, argument, at)))?;
+    refuse_duplicates(argument, claims.iter().map(|claim| &claim.bucket))?;
     Ok(claims)
 }
 
-/// `places`: buckets with the list and the index where they stand.
-fn refuse_duplicates<'b, 'a: 'b>(
-    places: impl Iterator<Item = (&'b Bucket<'a>, &'static str, usize)>,
-) -> Result<(), BadInput> {
-    let mut places: Vec<_> = places.collect();
-    // A stable sort: of two equal buckets the one that came first in the request stays first.
-    places.sort_by(|a, b| a.0.cmp(b.0));
-    let twice = places.windows(2).find(|pair| pair[0].0 == pair[1].0);
-    match twice {
+/// The buckets of one list, in its order.
+fn refuse_duplicates<'b, 'a: 'b>(list: &str, buckets: impl Iterator<Item = &'b Bucket<'a>>) -> Result<(), BadInput> {
+    let mut places: Vec<_> = buckets.enumerate().map(|(at, bucket)| (bucket, at)).collect();
+    // Of two equal buckets the one that came first in the request stays first.
+    places.sort_unstable();
+    let place = |at: usize| format!("{list}[{at}].bucket");
+    match places.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         None => Ok(()),
-        Some(pair) => {
-            let place = |(_, list, at): (&Bucket, &str, usize)| format!("{list}[{at}].bucket");
-            Err(BadInput::new(place(pair[1]), Problem::Duplicate { first: place(pair[0]) }))
-        }
+        Some(pair) => Err(BadInput::new(place(pair[1].1), Problem::Duplicate { first: place(pair[0].1) })),
     }
 }

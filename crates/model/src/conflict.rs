@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::batch::Bucket;
+use crate::claim::Bucket;
 use crate::payload::BucketForm;
 use crate::types::Types;
 
@@ -20,6 +20,7 @@ pub enum Op {
 pub enum Reason {
     NotOwner,
     Missing,
+    OtherSource,
     Taken,
     Leased,
     InFlight,
@@ -77,19 +78,23 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
 
 /// What is known of the claim that stands on a bucket a batch wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
+pub struct StandingClaim {
     pub holder_cell_id: i64,
     pub active: bool,
+    /// It has the subject and the source that the batch names, as far as it names them.
+    pub is_meant: bool,
 }
 
 /// Why `op` by `cell_id` cannot have a bucket on which `standing` is all there is, and nobody is at it; `None`: it can.
-pub fn reason_for(op: Op, cell_id: i64, standing: Option<Standing>) -> Option<Reason> {
+/// What a lease holds may have another source when the lease has ended: so it is `leased`, whatever it has now.
+pub fn reason_for(op: Op, cell_id: i64, standing: Option<StandingClaim>) -> Option<Reason> {
     match (op, standing) {
         (Op::Create, None) => None,
         (Op::Destroy, None) => Some(Reason::Missing),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id => Some(Reason::NotOwner),
-        (_, Some(Standing { active: false, .. })) => Some(Reason::Leased),
+        (_, Some(StandingClaim { active: false, .. })) => Some(Reason::Leased),
         (Op::Create, Some(_)) => Some(Reason::Taken),
+        (Op::Destroy, Some(StandingClaim { is_meant: false, .. })) => Some(Reason::OtherSource),
         (Op::Destroy, Some(_)) => None,
     }
 }
@@ -98,8 +103,12 @@ pub fn reason_for(op: Op, cell_id: i64, standing: Option<Standing>) -> Option<Re
 mod tests {
     use super::*;
 
-    fn standing(holder_cell_id: i64, active: bool) -> Option<Standing> {
-        Some(Standing { holder_cell_id, active })
+    fn standing(holder_cell_id: i64, active: bool) -> Option<StandingClaim> {
+        Some(StandingClaim { holder_cell_id, active, is_meant: true })
+    }
+
+    fn other(holder_cell_id: i64, active: bool) -> Option<StandingClaim> {
+        Some(StandingClaim { holder_cell_id, active, is_meant: false })
     }
 
     #[test]
@@ -114,6 +123,9 @@ mod tests {
             (Op::Destroy, standing(1, false), Some(Reason::Leased)),
             (Op::Destroy, standing(2, true), Some(Reason::NotOwner)),
             (Op::Destroy, standing(2, false), Some(Reason::NotOwner)),
+            (Op::Destroy, other(1, true), Some(Reason::OtherSource)),
+            (Op::Destroy, other(1, false), Some(Reason::Leased)),
+            (Op::Destroy, other(2, true), Some(Reason::NotOwner)),
         ];
         for (op, claim, wanted) in cases {
             assert_eq!(reason_for(op, 1, claim), wanted, "{op:?} {claim:?}");
@@ -129,7 +141,11 @@ mod tests {
             holder_cell_id: None,
             lease_age_seconds: None,
         };
-        let all = [Reason::InFlight, Reason::Leased, Reason::Taken, Reason::Missing, Reason::NotOwner].map(conflict);
+        use Reason::*;
+        let all = [InFlight, Leased, Taken, OtherSource, Missing, NotOwner].map(conflict);
+        for lighter in 1..all.len() {
+            assert_eq!(weightiest(&all[..=lighter]), Some(all[lighter].reason));
+        }
         assert_eq!(weightiest(&all), Some(Reason::NotOwner));
         assert_eq!(weightiest(&all[..2]), Some(Reason::Leased));
         assert_eq!(weightiest(&[]), None);

@@ -5,6 +5,7 @@
 pub mod batch;
 pub mod breaker;
 pub mod capture;
+pub mod claim;
 pub mod conflict;
 pub mod cursor;
 pub mod digest;
@@ -24,7 +25,8 @@ pub mod verify;
 /// What cells and service say to each other: a number that grows when one of them would not understand the other.
 pub const PROTOCOL: i32 = 1;
 
-pub use batch::{Batch, Bucket, Claim};
+pub use batch::{Batch, StoredBatch};
+pub use claim::{Bucket, Claim, Destroy, Reference};
 pub use conflict::{Conflict, Op, Reason};
 pub use problem::{BadInput, Problem};
 pub use types::{Kind, TypeTable, Types};

@@ -4,7 +4,8 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::batch::{Batch, Bucket, Claim, Reference};
+use crate::batch::Batch;
+use crate::claim::{Bucket, Claim, Destroy, Reference};
 use crate::types::{TypeTable, Types};
 
 #[derive(Serialize)]
@@ -24,6 +25,10 @@ pub struct ClaimForm<'a> {
 #[derive(Serialize)]
 struct DestroyForm<'a> {
     bucket: BucketForm<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<SubjectForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<SourceForm<'a>>,
 }
 
 /// A bucket as JSON: `{"type": "ROUTES", "value": "x"}`.
@@ -59,14 +64,28 @@ impl<'a> BucketForm<'a> {
     }
 }
 
+fn subject_form<'a>(subject: &'a Reference, types: &'a Types) -> SubjectForm<'a> {
+    SubjectForm { type_name: name(&types.subject, subject.type_id), id: &subject.id }
+}
+
+fn source_form<'a>(source: &'a Reference, types: &'a Types) -> SourceForm<'a> {
+    SourceForm { type_name: name(&types.source, source.type_id), rails_primary_key_id: &source.id }
+}
+
 /// A record on its way into JSON.
 pub fn claim_form<'a>(claim: &'a Claim, types: &'a Types) -> ClaimForm<'a> {
-    let Reference { type_id: subject_type, id: subject_id } = &claim.subject;
-    let Reference { type_id: source_type, id: source_id } = &claim.source;
     ClaimForm {
         bucket: BucketForm::new(&claim.bucket, types),
-        subject: SubjectForm { type_name: name(&types.subject, *subject_type), id: subject_id },
-        source: SourceForm { type_name: name(&types.source, *source_type), rails_primary_key_id: source_id },
+        subject: subject_form(&claim.subject, types),
+        source: source_form(&claim.source, types),
+    }
+}
+
+fn destroy_form<'a>(destroy: &'a Destroy, types: &'a Types) -> DestroyForm<'a> {
+    DestroyForm {
+        bucket: BucketForm::new(&destroy.bucket, types),
+        subject: destroy.subject.as_ref().map(|subject| subject_form(subject, types)),
+        source: destroy.source.as_ref().map(|source| source_form(source, types)),
     }
 }
 
@@ -74,11 +93,7 @@ pub fn claim_form<'a>(claim: &'a Claim, types: &'a Types) -> ClaimForm<'a> {
 pub fn payload_text(batch: &Batch, types: &Types) -> Result<String, serde_json::Error> {
     let form = PayloadForm {
         create_records: batch.creates.iter().map(|claim| claim_form(claim, types)).collect(),
-        destroy_records: batch
-            .destroys
-            .iter()
-            .map(|bucket| DestroyForm { bucket: BucketForm::new(bucket, types) })
-            .collect(),
+        destroy_records: batch.destroys.iter().map(|destroy| destroy_form(destroy, types)).collect(),
     };
     serde_json::to_string(&form)
 }

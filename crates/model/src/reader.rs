@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::batch::{Bucket, Claim, Reference};
+use crate::claim::{Bucket, Claim, Destroy, Reference};
 use crate::id;
 use crate::problem::{BadInput, Place, Problem};
 use crate::token::{Token, Tokens};
@@ -53,8 +53,23 @@ pub fn claim<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> R
     })
 }
 
-/// A record of `destroy_records`: only the bucket counts, subject and source may hold anything.
-pub fn destroyed_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
+/// A record of `destroy_records`: the bucket, and what it names of subject and source.
+pub fn destroy<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Destroy<'a>, BadInput> {
+    let (mut bucket_part, mut subject, mut source) = (None, None, None);
+    object(tokens, place, |tokens, key, at| {
+        match key {
+            "bucket" => bucket_part = Some(bucket(tokens, at, types)?),
+            "subject" => subject = Some(reference(tokens, at, types, Kind::Subject, &["id"], SUBJECT_KEYS)?),
+            "source" => source = Some(reference(tokens, at, types, Kind::Source, &SOURCE_ID_KEYS, SOURCE_KEYS)?),
+            _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: RECORD_KEYS })),
+        }
+        Ok(())
+    })?;
+    Ok(Destroy { bucket: present(bucket_part, place, "bucket")?, subject, source })
+}
+
+/// The bucket of a record that was checked before; subject and source may hold anything.
+pub fn bucket_of_record<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
     let mut bucket_part = None;
     object(tokens, place, |tokens, key, at| {
         match key {

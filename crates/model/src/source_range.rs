@@ -5,9 +5,9 @@
 //! text of two characters that begins with a minus, and so lies between 9 and 10. Uuids have texts of one length, and come
 //! in the service's order, too.
 
-use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
+pub use crate::source_key::compare;
 use crate::source_key::last_uuid_within;
 
 /// Source ids above `above` and up to `up_to`; `None` is no bound.
@@ -15,12 +15,6 @@ use crate::source_key::last_uuid_within;
 pub struct SourceRange {
     pub above: Option<String>,
     pub up_to: Option<String>,
-}
-
-/// The order of source ids.
-pub fn compare(a: &str, b: &str) -> Ordering {
-    // Bytewise comparison of texts of one length in characters.
-    a.chars().count().cmp(&b.chars().count()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
 }
 
 /// The integers of a range: at most one stretch on either side of zero.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::batch::{Claim, Reference};
+use crate::claim::{Claim, Reference};
 use crate::payload::{ClaimForm, claim_form};
 use crate::types::Types;
 
@@ -139,7 +139,7 @@ pub fn actual_json(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Bucket;
+    use crate::claim::Bucket;
 
     fn claim(subject: &'static str, source: &'static str) -> Claim<'static> {
         Claim {

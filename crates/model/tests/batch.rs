@@ -1,9 +1,8 @@
 //! What a batch may look like, and that its normal form is one.
 
-use claims_model::batch::stored_buckets;
 use claims_model::payload::{payload_text, request_digest};
 use claims_model::token::testing::Flat;
-use claims_model::{BadInput, Batch, Problem, TypeTable, Types};
+use claims_model::{BadInput, Batch, Bucket, Problem, StoredBatch, TypeTable, Types};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -119,24 +118,65 @@ fn limits_count_both_lists_and_an_empty_batch_is_refused() {
     assert_eq!(error, BadInput::new("destroy_records", Problem::TooManyRecords { got: 11, limit: 10 }));
     let error = read(&json!([]), &json!([]), &types).expect_err("nothing is too few");
     assert_eq!(error.problem, Problem::EmptyBatch);
-    let error = read(&json!([record("a")]), &json!([record("a")]), &types).expect_err("across the lists");
-    assert_eq!(
-        error,
-        BadInput::new("destroy_records[0].bucket", Problem::Duplicate { first: "create_records[0].bucket".into() })
-    );
+    let (creates, destroys) = (json!([record("a")]), json!([record("b"), record("a"), record("b")]));
+    let twice = Problem::Duplicate { first: "destroy_records[0].bucket".into() };
+    assert_eq!(read(&creates, &destroys, &types), Err(BadInput::new("destroy_records[2].bucket", twice)));
 }
 
 #[test]
-fn destroys_ignore_what_they_do_not_need() {
-    let mut deep = json!(1);
-    for _ in 0..100 {
-        deep = json!([deep, {"deeper": null}]);
-    }
-    let destroys = json!([{"subject": deep, "source": 1.5, "bucket": {"type": 1, "value": "x"}}]);
+fn a_destroy_needs_its_bucket_and_what_else_it_names_is_whole() {
     let types = types();
     let creates = json!([]);
+    let wrong = |wanted, got| Problem::WrongType { wanted, got };
+    for (part, value, place, problem) in [
+        ("subject", json!(null), "destroy_records[0].subject", wrong("an object", "null")),
+        ("source", json!(1.5), "destroy_records[0].source", wrong("an object", "a number")),
+        ("subject", json!({"type": "GROUP"}), "destroy_records[0].subject.id", Problem::Missing),
+        ("source", json!({"id": 1}), "destroy_records[0].source.type", Problem::Missing),
+    ] {
+        let destroys = json!([{"bucket": {"type": 1, "value": "x"}, part: value}]);
+        assert_eq!(read(&creates, &destroys, &types), Err(BadInput::new(place, problem)));
+    }
+    let destroys = json!([{"bucket": {"type": 1, "value": "x"}}]);
     let batch = read(&creates, &destroys, &types).expect("is well formed");
-    assert_eq!(batch.destroys[0].value, "x");
+    assert_eq!(batch.destroys[0].bucket.value, "x");
+}
+
+#[test]
+fn a_bucket_in_both_lists_is_one_claim_that_is_replaced() {
+    let types = types();
+    let (creates, destroys) = (json!([record("b"), record("a")]), json!([record("c"), record("b")]));
+    let batch = read(&creates, &destroys, &types).expect("is well formed");
+    let values =
+        |buckets: Vec<&Bucket>| buckets.iter().map(|bucket| bucket.value.clone().into_owned()).collect::<Vec<_>>();
+    assert_eq!(batch.claims(), 3);
+    assert_eq!(values(batch.creates_in_lock_order().iter().map(|claim| &claim.bucket).collect()), ["a"]);
+    assert_eq!(values(batch.destroys_in_lock_order().iter().map(|destroy| &destroy.bucket).collect()), ["b", "c"]);
+    assert_eq!(values(batch.buckets().collect()), ["a", "c", "b"]);
+    let stored = StoredBatch::read(&mut Flat::new(&creates), &mut Flat::new(&destroys), &types).expect("can be read");
+    assert_eq!(stored.claims(), 3);
+    assert_eq!(values(stored.creates.iter().collect()), ["a"]);
+    assert_eq!(values(stored.destroys.iter().collect()), ["c"]);
+    assert_eq!(stored.replaces, [batch.creates[0].clone()]);
+}
+
+#[test]
+fn a_destroy_means_the_claim_that_has_what_it_names() {
+    let types = types();
+    let (creates, destroys) = (json!([record("x")]), json!([record("x")]));
+    let batch = read(&creates, &destroys, &types).expect("is well formed");
+    let (claim, destroy) = (&batch.creates[0], &batch.destroys[0]);
+    assert!(destroy.means(&claim.subject, &claim.source));
+    let mut other = claim.source.clone();
+    other.id = "2".into();
+    assert!(!destroy.means(&claim.subject, &other));
+    other = claim.subject.clone();
+    other.type_id += 1;
+    assert!(!destroy.means(&other, &claim.source));
+    let none = json!([]);
+    let bare = json!([{"bucket": {"type": 1, "value": "x"}}]);
+    let batch = read(&none, &bare, &types).expect("is well formed");
+    assert!(batch.destroys[0].means(&other, &other) && !batch.destroys[0].names_more());
 }
 
 /// The same record in another form: numbers for names, strings for numbers, another spelling.
@@ -173,9 +213,9 @@ proptest! {
         let batch = read(&creates, &destroys, &types).expect("is well formed");
         let payload: Value = serde_json::from_str(&normal_form(&creates, &destroys, &types)).expect("is JSON");
         let (mut made, mut gone) = (Flat::new(&payload["create_records"]), Flat::new(&payload["destroy_records"]));
-        let (made, gone) = stored_buckets(&mut made, &mut gone, &types).expect("can be read back");
-        prop_assert!(made.iter().eq(batch.creates.iter().map(|claim| &claim.bucket)));
-        prop_assert!(gone.iter().eq(batch.destroys.iter()));
+        let stored = StoredBatch::read(&mut made, &mut gone, &types).expect("can be read back");
+        prop_assert!(stored.creates.iter().eq(batch.creates.iter().map(|claim| &claim.bucket)));
+        prop_assert!(stored.destroys.iter().eq(batch.destroys.iter().map(|destroy| &destroy.bucket)));
         // Reading the normal form as a request gives the same normal form.
         let again = normal_form(&payload["create_records"], &payload["destroy_records"], &types);
         prop_assert_eq!(serde_json::from_str::<Value>(&again).expect("is JSON"), payload);

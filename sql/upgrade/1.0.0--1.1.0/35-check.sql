@@ -20,13 +20,14 @@ BEGIN
           LEFT JOIN claims.bucket_types b ON n.kind = 'bucket' AND b.id = n.id
           LEFT JOIN claims.subject_types s ON n.kind = 'subject' AND s.id = n.id
           LEFT JOIN claims.source_types o ON n.kind = 'source' AND o.id = n.id
-    ), held AS MATERIALIZED (
-        -- The claims that the outstanding leases' payloads name, and the status in which they must be.
+    ), named AS MATERIALIZED (
+        -- What the outstanding leases' payloads name. A bucket may stand once in each list: then it is replaced.
         SELECT l.uuid AS lease_uuid, part.status, t.id AS bucket_type,
                coalesce(t.shown, r.record #>> '{bucket,type}') AS type_name, r.record #>> '{bucket,value}' AS bucket_value,
-               concat_ws(' ', coalesce(s.shown, r.record #>> '{subject,type}'), r.record #>> '{subject,id}',
-                         'of', coalesce(o.shown, r.record #>> '{source,type}'), r.record #>> '{source,rails_primary_key_id}') AS ends,
-               row_number() OVER (PARTITION BY l.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth
+               coalesce(s.shown, r.record #>> '{subject,type}') || ' ' || (r.record #>> '{subject,id}') AS subject,
+               coalesce(o.shown, r.record #>> '{source,type}') || ' ' || (r.record #>> '{source,rails_primary_key_id}') AS source,
+               row_number() OVER (PARTITION BY l.uuid, part.status, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth,
+               max(part.status) OVER (PARTITION BY l.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS last_status
           FROM claims.claim_leases l
          CROSS JOIN (VALUES ('create_records', 2::smallint), ('destroy_records', 3::smallint)) AS part (list, status)
          CROSS JOIN LATERAL jsonb_array_elements(
@@ -34,10 +35,13 @@ BEGIN
           LEFT JOIN types t ON t.kind = 'bucket' AND t.name = r.record #>> '{bucket,type}'
           LEFT JOIN types s ON s.kind = 'subject' AND s.name = r.record #>> '{subject,type}'
           LEFT JOIN types o ON o.kind = 'source' AND o.name = r.record #>> '{source,type}'
+    ), held AS MATERIALIZED (
+        -- The claims that the leases hold, and the status in which they must be.
+        SELECT * FROM named n WHERE n.status = n.last_status
     ), leased AS MATERIALIZED (
         SELECT c.*, coalesce(t.name, c.bucket_type::text) AS type_name,
-               concat_ws(' ', coalesce(s.name, c.subject_type::text), c.subject_id,
-                         'of', coalesce(o.name, c.source_type::text), c.source_id) AS ends
+               coalesce(s.name, c.subject_type::text) || ' ' || c.subject_id AS subject,
+               coalesce(o.name, c.source_type::text) || ' ' || c.source_id AS source
           FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
           LEFT JOIN claims.subject_types s ON s.id = c.subject_type LEFT JOIN claims.source_types o ON o.id = c.source_type
          WHERE c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > future OR c.updated_at > future
@@ -59,8 +63,8 @@ BEGIN
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
           WHERE l.uuid IS NOT NULL AND h.status IS DISTINCT FROM c.status
          UNION ALL
-         SELECT 'claim is not what the payload of its lease says', format('It is %s; the payload says %s.', c.ends, h.ends)
-          WHERE h.status = 2 AND c.ends <> h.ends
+         SELECT 'claim is not what the payload of its lease says', format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
+          WHERE c.subject <> h.subject OR c.source <> h.source
          UNION ALL
          SELECT 'claim is dated in the future', format('Created at %s, updated at %s.', c.created_at, c.updated_at)
           WHERE c.created_at > future OR c.updated_at > future
@@ -78,8 +82,8 @@ BEGIN
      WHERE h.nth = 1 AND c.lease_uuid IS DISTINCT FROM h.lease_uuid
        AND (c.uuid IS NULL OR (c.lease_uuid IS NULL) = (c.status = 1))
     UNION ALL
-    SELECT 'payload of a lease names a bucket twice', h.lease_uuid, h.type_name, h.bucket_value, 'It may be created or destroyed once.'
-      FROM held h WHERE h.nth = 2
+    SELECT 'payload of a lease names a bucket twice', h.lease_uuid, h.type_name, h.bucket_value, 'It may stand once in each list.'
+      FROM named h WHERE h.nth = 2
     UNION ALL
     SELECT 'payload of a lease names no claims', l.uuid, NULL, NULL, left(l.payload::text, 200)
       FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM held h WHERE h.lease_uuid = l.uuid)

@@ -159,7 +159,7 @@ impl Pass<'_> {
                     tally.committed += i64::from(by_this_call);
                     committed.push(lease);
                 }
-                Some("rolled_back") => tally.rolled_back += i64::from(by_this_call),
+                Some("rolled_back" | "fenced") => tally.rolled_back += i64::from(by_this_call),
                 // Busy, or damaged: the next pass tries again. Gone altogether: find_orphans asks for its outcome.
                 Some(_) => continue,
                 None => {}

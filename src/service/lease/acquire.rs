@@ -1,73 +1,25 @@
-//! Taking a batch's claims: one optimistic statement, and an explanation when it fails.
+//! Taking a batch's claims: one optimistic attempt, and where that fails the reasons, or more attempts.
+//!
+//! The way without conflicts is the first line of [`acquire`]; all that follows is kept off it.
 
-use claims_model::{Batch, Bucket, Claim, Conflict, Op};
+use std::time::{Duration, Instant};
+
+use claims_model::{Conflict, Reason};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use super::explain;
+use super::attempt::{self, StepsTaken};
+use super::conflicts;
+use super::repeat;
+use super::request::{ClaimStep, Request};
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
-use crate::pg::subtransaction::{subtransaction, translate_error};
-use crate::store::service::claims;
-use crate::store::service::leases::{self, NewLease};
-
-/// Errors by which another transaction shows that it is in the way.
-pub const IN_THE_WAY: [Code; 3] =
-    [Code::ERRCODE_UNIQUE_VIOLATION, Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
-
-/// A batch under its lease, sorted for locking.
-pub struct Request<'b> {
-    pub batch: &'b Batch<'b>,
-    pub lease: NewLease,
-    /// The client chose the uuid, so the call may be a repeat.
-    pub may_be_repeat: bool,
-    pub creates: Vec<&'b Claim<'b>>,
-    pub destroys: Vec<&'b Bucket<'b>>,
-}
-
-impl<'b> Request<'b> {
-    pub fn new(batch: &'b Batch<'b>, lease: NewLease, may_be_repeat: bool) -> Self {
-        // Every batch takes its rows in one order, creates by bucket, then destroys by bucket: two single calls that
-        // wait for each other do so in a line and not in a circle.
-        Request {
-            batch,
-            lease,
-            may_be_repeat,
-            creates: batch.creates_in_lock_order(),
-            destroys: batch.destroys_in_lock_order(),
-        }
-    }
-
-    /// The batch row by row, in lock order.
-    pub fn steps(&self) -> impl Iterator<Item = Step<'b>> + '_ {
-        let creates = self.creates.iter().map(|claim| Step::Create(claim));
-        creates.chain(self.destroys.iter().map(|bucket| Step::Destroy(bucket)))
-    }
-}
-
-/// What is to be done with one bucket.
-#[derive(Clone, Copy)]
-pub enum Step<'b> {
-    Create(&'b Claim<'b>),
-    Destroy(&'b Bucket<'b>),
-}
-
-impl<'b> Step<'b> {
-    pub fn op(self) -> Op {
-        match self {
-            Step::Create(_) => Op::Create,
-            Step::Destroy(_) => Op::Destroy,
-        }
-    }
-
-    pub fn bucket(self) -> &'b Bucket<'b> {
-        match self {
-            Step::Create(claim) => &claim.bucket,
-            Step::Destroy(bucket) => bucket,
-        }
-    }
-}
+use crate::pg::subtransaction::translate_error;
+use crate::pg::xact;
+use crate::service::engine::{self, Key};
+use crate::settings;
+use crate::store::service::leases;
 
 /// How an attempt to take a batch ends.
 pub enum Acquired<'b> {
@@ -75,33 +27,68 @@ pub enum Acquired<'b> {
     Conflicts(Vec<Conflict<'b>>),
 }
 
-/// The attempt saw that it is not to be kept.
-pub struct NotKept;
-
 /// Takes the lease and all claims of the batch, or says why not. Locks, in this order: the key of the lease, the keys of
-/// the created buckets in bucket order, the rows of the destroyed claims in bucket order. Nothing of a failed attempt
-/// stays.
+/// the created buckets in bucket order, the rows of the destroyed and replaced claims in bucket order. Nothing of a
+/// failed attempt stays.
 pub fn acquire<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
-    let waits = LockWaits::limit(0);
-    let attempt = subtransaction(&IN_THE_WAY, || {
-        let taken = claims::take_all(connection, &request.lease, &request.creates, &request.destroys);
-        if taken == request.batch.len() { keep_if_new(connection, request) } else { Err(NotKept) }
-    });
-    drop(waits);
-    match attempt {
-        Ok(()) => Ok(Acquired::Lease(request.lease.uuid)),
-        Err(_) => translate_error(
-            Code::ERRCODE_LOCK_NOT_AVAILABLE,
-            || ClaimsError::TableLocked,
-            || explain::explain(connection, request),
-        ),
+    if attempt::take_whole(connection, request) {
+        return Ok(Acquired::Lease(request.lease.uuid));
     }
+    let locked = || ClaimsError::TableLocked;
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, locked, || insist(connection, request))
 }
 
-/// A lease whose uuid has an outcome is not new, also if its row could be put in. Asked after the row is in and of the
-/// latest state: a fence of the same uuid passes through the same key, so it has either been seen here or will see us.
-pub fn keep_if_new(connection: &Connection, request: &Request) -> Result<(), NotKept> {
-    let is_repeat = request.may_be_repeat
-        && leases::known(connection, &[request.lease.uuid], View::Latest).iter().any(|known| known.outcome.is_some());
-    if is_repeat { Err(NotKept) } else { Ok(()) }
+/// How often to look and take again before saying that somebody else is in the way: the world may change in between.
+const ATTEMPTS: u32 = 4;
+
+/// Milliseconds to wait for a lock after a look that found nobody in the way: 1, 8, 64, 512. What is waited for is then a
+/// table being extended, under load for longer, or somebody who came after the look and is seen by the next one.
+fn patience(attempt: u32) -> Duration {
+    Duration::from_millis(1 << (3 * attempt))
+}
+
+/// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together; and takes it row by row
+/// where nothing speaks against it.
+fn insist<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
+    let lease = request.lease.uuid;
+    let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    leases::refuse_locked_tables(deadline)?;
+    for attempt in 0..ATTEMPTS {
+        let is_last = attempt + 1 == ATTEMPTS;
+        let may_wait = deadline > Instant::now();
+        let patient_until = deadline.max(Instant::now() + patience(attempt));
+        let _waits = LockWaits::until(patient_until);
+        if let Some(known) = leases::known(connection, &[lease], View::Latest).pop() {
+            match repeat::answer(connection, &request.lease, &known, deadline)? {
+                Some(lease) => return Ok(Acquired::Lease(lease)),
+                None => continue,
+            }
+        }
+        if request.may_be_repeat && !may_wait && engine::current().contended(Key::Lease(lease)) {
+            return Err(ClaimsError::LeaseBusy);
+        }
+        let found = conflicts::look(connection, request);
+        // The first call may have ended since we asked: then these are the lease's own claims.
+        let is_repeat = || !leases::known(connection, &[lease], View::Latest).is_empty();
+        if !found.is_empty() && request.may_be_repeat && is_repeat() {
+            continue;
+        }
+        let is_hopeless = found.values().any(|conflict| conflict.reason != Reason::InFlight);
+        if is_hopeless || !(found.is_empty() || may_wait) {
+            return Ok(Acquired::Conflicts(conflicts::in_order(request, found)));
+        }
+        match attempt::take_step_by_step(connection, request, patient_until) {
+            StepsTaken::Kept => return Ok(Acquired::Lease(lease)),
+            // A claim that its snapshot does not show. What is to be created, though, the next look sees.
+            StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::keeps_one_snapshot() => {
+                return Err(ClaimsError::StaleClaim);
+            }
+            StepsTaken::InFlight(step) | StepsTaken::Changed(step) if is_last => {
+                let found = conflicts::with_in_flight(found, step);
+                return Ok(Acquired::Conflicts(conflicts::in_order(request, found)));
+            }
+            StepsTaken::LeaseInTheWay | StepsTaken::InFlight(_) | StepsTaken::Changed(_) => {}
+        }
+    }
+    Err(ClaimsError::LeaseBusy)
 }

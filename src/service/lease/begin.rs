@@ -6,12 +6,13 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::acquire::{self, Acquired, Request};
+use super::acquire::{self, Acquired};
+use super::request::Request;
 use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::{JsonText, Jsonb};
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
@@ -80,8 +81,14 @@ fn begin(
         access::act_for(&catalog, cell_id)?;
         let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
         let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
-        let given_uuid = arguments.lease_uuid.map(from_pg_uuid);
-        match request(connection, &catalog, &batch, cell_id, given_uuid, arguments.cell_xid)? {
+        let payload = payload::payload_text(&batch, &catalog.types)?;
+        let (given_uuid, cell_xid) = (arguments.lease_uuid.map(from_pg_uuid), arguments.cell_xid);
+        // A repeat is the same request also where a type was renamed in between.
+        let digested = catalog.renamed_types().map(|types| payload::payload_text(&batch, types)).transpose()?;
+        let digest = payload::request_digest(digested.as_ref().unwrap_or(&payload), cell_xid.map(|xid| xid.0));
+        let uuid = given_uuid.unwrap_or_else(Uuid::now_v7);
+        let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid };
+        match acquire::acquire(connection, &Request::new(&batch, lease, given_uuid.is_some()))? {
             Acquired::Lease(uuid) => {
                 // The cell will rely on it: a crash must not undo what it was told, whatever its `synchronous_commit` says.
                 xact::commit_durably();
@@ -90,21 +97,4 @@ fn begin(
             Acquired::Conflicts(conflicts) => on_conflicts(conflicts, &catalog),
         }
     })
-}
-
-fn request<'b>(
-    connection: &Connection,
-    catalog: &Catalog,
-    batch: &'b Batch<'b>,
-    cell_id: i64,
-    given_uuid: Option<Uuid>,
-    cell_xid: Option<Xid8>,
-) -> Result<Acquired<'b>, ClaimsError> {
-    let payload = payload::payload_text(batch, &catalog.types)?;
-    // A repeat is the same request also where a type was renamed in between.
-    let digested = catalog.renamed_types().map(|types| payload::payload_text(batch, types)).transpose()?;
-    let digest = payload::request_digest(digested.as_ref().unwrap_or(&payload), cell_xid.map(|xid| xid.0));
-    let uuid = given_uuid.unwrap_or_else(Uuid::now_v7);
-    let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid };
-    acquire::acquire(connection, &Request::new(batch, lease, given_uuid.is_some()))
 }

@@ -5,15 +5,18 @@ use std::convert::Infallible;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use super::settle::TABLE_EXTENSION;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::service::engine::{self, Key};
 use crate::store::service::leases;
+
+/// Milliseconds to wait for a lock that is no other transaction's row: a table that is being extended.
+const TABLE_EXTENSION: i64 = 1000;
 
 /// What stands on the key of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub enum KeyState {
     /// Nothing, also in other open transactions.
     Free,
     /// An outstanding lease that nobody is settling.
@@ -23,23 +26,23 @@ pub enum Key {
 }
 
 /// Passes through the key as a begin does, within the limit of waiting in force, and leaves nothing behind.
-pub fn look(connection: &Connection, lease: Uuid, cell_id: i64) -> Key {
+pub fn look(connection: &Connection, lease: Uuid, cell_id: i64) -> KeyState {
     let pass = || {
         subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
             Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id))
         })
     };
     let passed = match pass() {
-        Err(Undone::ByError(_)) if !leases::is_in_flight(lease) => {
+        Err(Undone::ByError(_)) if !engine::current().contended(Key::Lease(lease)) => {
             let _waits = LockWaits::limit(TABLE_EXTENSION);
             pass()
         }
         passed => passed,
     };
     match passed {
-        Err(Undone::ByBody(true)) => Key::Free,
-        Err(Undone::ByBody(false)) => Key::Outstanding,
-        Err(Undone::ByError(_)) => Key::Busy,
+        Err(Undone::ByBody(true)) => KeyState::Free,
+        Err(Undone::ByBody(false)) => KeyState::Outstanding,
+        Err(Undone::ByError(_)) => KeyState::Busy,
         Ok(never) => match never {},
     }
 }

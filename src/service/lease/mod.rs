@@ -1,11 +1,13 @@
 //! The lease: begin, commit, rollback. Each SQL function here parses and authorizes; the steps are in the modules.
 
 mod acquire;
+mod attempt;
 mod begin;
-mod explain;
+mod conflicts;
+mod end;
 mod key;
 mod outcome;
+mod repeat;
+mod request;
 mod settle;
 mod settle_many;
-
-pub use acquire::IN_THE_WAY;

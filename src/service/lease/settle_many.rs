@@ -9,16 +9,17 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::key::{self, Key};
-use super::settle::end_leases;
+use super::end::end_leases;
+use super::key::{self, KeyState};
 use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::service::engine;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::leases::{self, Ending, Known};
+use crate::store::service::leases::{self, Ending, KnownLease};
 
 /// Leases that one call may settle.
 const MAX_LEASES: usize = 10_000;
@@ -27,10 +28,13 @@ const MAX_LEASES: usize = 10_000;
 const NOT_AT_ALL: i64 = 0;
 
 /// Errors by which another transaction shows that it is at a lease or its claims.
-const IN_THE_WAY: [Code; 2] = [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
+const CONTENTION: [Code; 2] = [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
+
+/// The outcome of a lease that was rolled back before anybody knew it.
+const FENCED: &str = "fenced";
 
 /// What became of one lease: its outcome, and whether this call brought it about.
-type Answer = (Option<&'static str>, bool);
+type SettledAs = (Option<&'static str>, bool);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -45,8 +49,8 @@ fn settle_leases(
 > {
     let answers = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
-        let commits = access::given(commit_leases, "commit_leases")?;
-        let rollbacks = access::given(rollback_leases, "rollback_leases")?;
+        // NULL is what array_agg() makes of no rows.
+        let (commits, rollbacks) = (commit_leases.unwrap_or_default(), rollback_leases.unwrap_or_default());
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
@@ -58,7 +62,7 @@ fn settle_leases(
         };
         translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, settle)
     })?;
-    let row = |(lease, (outcome, settled)): (Uuid, Answer)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
+    let row = |(lease, (outcome, settled)): (Uuid, SettledAs)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
     Ok(TableIterator::new(answers.into_iter().map(row)))
 }
 
@@ -102,7 +106,7 @@ fn settle_list(
     cell_id: i64,
     list: &[Uuid],
     ending: Ending,
-) -> Vec<(Uuid, Answer)> {
+) -> Vec<(Uuid, SettledAs)> {
     if list.is_empty() {
         return Vec::new();
     }
@@ -114,7 +118,7 @@ fn settle_list(
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     };
-    let Parted { kept, troubled } = in_one(&IN_THE_WAY, list, settle);
+    let Parted { kept, troubled } = in_one(&CONTENTION, list, settle);
     let settled: HashSet<Uuid> = kept.unwrap_or_default();
     // What is not in the way is damaged.
     let is_damaged = |undone: &Undone<_>| matches!(undone, Undone::ByBody(_));
@@ -126,8 +130,9 @@ fn settle_list(
     let unknown: Vec<_> = others.iter().copied().filter(|lease| !known.contains_key(lease)).collect();
     let fenced = if ending == Ending::Rollback { fence(connection, cell_id, &unknown) } else { HashSet::new() };
     let answer = |lease: &Uuid| {
-        let answer = match settled.contains(lease) || fenced.contains(lease) {
+        let answer = match settled.contains(lease) {
             true => (Some(ending.outcome()), true),
+            false if fenced.contains(lease) => (Some(FENCED), true),
             // It stays what it is: commit_update and rollback_update say what is wrong with it.
             false if damaged.contains(lease) => (Some("outstanding"), false),
             false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
@@ -140,26 +145,32 @@ fn settle_list(
 /// Fences leases that are not known, and returns those for which it succeeded. Locks their keys in the order given.
 fn fence(connection: &Connection, cell_id: i64, leases: &[Uuid]) -> HashSet<Uuid> {
     let fence = |leases: &[Uuid]| {
-        let fenced = leases.iter().all(|lease| leases::fence(connection, *lease, cell_id));
+        let fenced = leases.iter().all(|lease| engine::current().fence(connection, *lease, cell_id));
         if fenced { Ok(leases.iter().copied().collect()) } else { Err(()) }
     };
-    in_one(&IN_THE_WAY, leases, fence).kept.unwrap_or_default()
+    in_one(&CONTENTION, leases, fence).kept.unwrap_or_default()
 }
 
 /// The answer for a lease that was not ended here.
-fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending, known: Option<Known>) -> Answer {
+fn unsettled(
+    connection: &Connection,
+    cell_id: i64,
+    lease: Uuid,
+    ending: Ending,
+    known: Option<KnownLease>,
+) -> SettledAs {
     match known {
         Some(known) if known.cell_id != cell_id => (None, false),
-        Some(Known { outcome: None, .. }) => (Some("busy"), false),
+        Some(KnownLease { outcome: None, .. }) => (Some("busy"), false),
         Some(known) => (Some(known.outcome_name()), false),
         // Unknown to all but, maybe, an open transaction that is beginning it.
         None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
             // It may have come and gone between the two looks.
-            Key::Free => match leases::known(connection, &[lease], View::Latest).pop() {
+            KeyState::Free => match leases::known(connection, &[lease], View::Latest).pop() {
                 Some(known) if known.cell_id == cell_id => (Some(known.outcome_name()), false),
                 _ => (None, false),
             },
-            Key::Busy | Key::Outstanding => (Some("busy"), false),
+            KeyState::Busy | KeyState::Outstanding => (Some("busy"), false),
         },
         None => (Some("busy"), false),
     }

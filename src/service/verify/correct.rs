@@ -5,11 +5,11 @@ use claims_model::verify::{Discrepancy, Outcome};
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::datum::Interval;
 
-use super::records::Finding;
+use super::finding::Finding;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, in_one};
-use crate::service::lease::IN_THE_WAY;
+use crate::service::engine::CONTENTION_SQLSTATES;
 use crate::store::service::verify;
 
 /// Milliseconds to wait for a lock: none at first; where that was in vain, long enough for a table that is
@@ -40,7 +40,7 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, findings
             Corrected::Changed => Err(()),
         })
     };
-    let troubled = in_one(&IN_THE_WAY, &open, correct).troubled;
+    let troubled = in_one(&CONTENTION_SQLSTATES, &open, correct).troubled;
     for at in open {
         findings[at].outcome = Some(Outcome::Corrected);
     }

@@ -3,4 +3,5 @@
 
 mod correct;
 pub mod digest;
+mod finding;
 pub mod records;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use claims_model::batch::expected_records;
 use claims_model::types::UNSPECIFIED;
 use claims_model::verify::{self as rules, Discrepancy, Outcome};
-use claims_model::{BadInput, Bucket, Claim, Problem, Types};
+use claims_model::{BadInput, Claim, Problem, Types};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::correct;
+use super::finding::Finding;
 use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::{ClaimsError, VerificationError};
@@ -23,21 +24,6 @@ use crate::service::read::status_name;
 use crate::store::catalog;
 use crate::store::service::verify::{self, Actual, Part};
 use claims_model::limits::MAX_COMPARED;
-
-/// One thing that is not as it should be.
-pub struct Finding<'e> {
-    pub discrepancy: Discrepancy,
-    pub expected: Option<&'e Claim<'e>>,
-    pub actual: Option<Actual>,
-    pub outcome: Option<Outcome>,
-}
-
-impl Finding<'_> {
-    /// The bucket that it is about.
-    pub fn bucket(&self) -> Option<&Bucket<'_>> {
-        self.expected.map(|claim| &claim.bucket).or(self.actual.as_ref().map(|actual| &actual.claim.bucket))
-    }
-}
 
 /// One row of the answer, in the order of its columns.
 type Answer = (&'static str, Option<String>, String, Option<JsonText>, Option<JsonText>, Option<&'static str>);

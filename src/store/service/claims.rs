@@ -1,17 +1,18 @@
-//! Statements on claims: take them, and see what stands in the way.
+//! Statements on claims: take them, settle them, and see what stands in the way.
 
 use std::collections::HashMap;
 
-use claims_model::conflict::Standing;
-use claims_model::{Bucket, Claim};
+use claims_model::{Bucket, Claim, Destroy, Reference};
+use uuid::Uuid;
 
-use super::buckets::{claim_arrays, claim_values, values_by_type};
+use super::buckets::{claim_arrays, claim_values, types_and_values, values_by_type};
 use super::known_or_raised;
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
 use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::spi::{Connection, Row, View};
+use crate::pg::uuid::pg_uuids;
 use crate::statement;
 
 /// Into these columns new claims are put.
@@ -51,6 +52,16 @@ macro_rules! insert_claims {
     };
 }
 
+/// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. No join: one relation and its
+/// unique index leave the planner nothing to choose.
+macro_rules! mark_claims {
+    () => {
+        "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
+          WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4
+            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2"
+    };
+}
+
 /// The lease row, and behind it (the other parts read from `lease`) the claims.
 macro_rules! with_lease {
     () => {
@@ -73,68 +84,150 @@ statement! {
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID,
            UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
         insert_claims!("", "$4", "$5", "$6", "$7", "$8", "$9", "$10");
-    /// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. No join: one relation and its
-    /// unique index leave the planner nothing to choose.
-    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) =
-        "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
-          WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4
-            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2";
+    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!();
+    /// The same, and what the claims are.
+    MARK_AND_TELL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = concat!(
+        mark_claims!(), " RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
     STANDING(INT4OID, TEXTARRAYOID) =
-        "SELECT c.bucket_value, c.creator_id, c.status = 1,
+        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status = 1,
                 (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid)
            FROM claims.claims c
           WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1";
+    /// Makes claims of types $2 with values $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
+    /// the value of another one does no harm: the lease must hold the claim.
+    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
+        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
+          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
+            AND c.lease_uuid = ANY ($1) AND c.status = $4";
+    /// Deletes claims of types $2 with values $3, held by leases $1 with status $4.
+    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) =
+        "DELETE FROM claims.claims c
+          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
+            AND c.lease_uuid = ANY ($1) AND c.status = $4";
+    /// Makes other claims of those that leases are to replace, in place, at $9: each with its lease, a uuid, its bucket, and
+    /// the new subject and source.
+    REPLACE(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
+            TIMESTAMPTZOID) = concat!(
+        "UPDATE claims.claims c
+            SET uuid = n.uuid, subject_type = n.subject_type, subject_id = n.subject_id, source_type = n.source_type,
+                source_id = n.source_id, status = 1, lease_uuid = NULL, created_at = $9, updated_at = $9
+           FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
+                     AS n (lease, uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id)
+                  OFFSET 0) n
+          WHERE ", is_row!("c.bucket_value", "c.bucket_type", "n.bucket_value", "n.bucket_type"), "
+            AND c.lease_uuid = n.lease AND c.status = 3");
 }
 
-/// Puts the lease and all its claims in, in bucket order; returns how many claims it got. A bucket that exists is a
-/// unique violation; a row that another transaction holds runs into `lock_timeout`.
-pub fn take_all(connection: &Connection, lease: &NewLease, creates: &[&Claim], destroys: &[&Bucket]) -> usize {
-    if creates.is_empty() {
-        take_lease(connection, lease);
-        return mark(connection, lease, destroys);
-    }
+/// The status of a claim that a lease is to create, and of one that it is to destroy or to replace.
+#[derive(Debug, Clone, Copy)]
+pub enum HeldFor {
+    Creating = 2,
+    Destroying = 3,
+}
+
+/// Puts the lease and claims to create in, in bucket order, in one statement; returns how many claims. A bucket that
+/// exists is a unique violation; a row that another transaction holds runs into `lock_timeout`.
+pub fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
     let lease_values = lease.values().into_iter();
-    let created = match creates {
-        [only] => connection.run(&LEASE_AND_CREATE_ONE, View::Statement, lease_values.chain(claim_values(only))),
-        _ => connection.run(&LEASE_AND_CREATE, View::Statement, lease_values.chain(claim_arrays(creates))),
-    };
-    let created = created.count();
-    if destroys.is_empty() { created } else { created + mark(connection, lease, destroys) }
-}
-
-/// Puts in only the lease.
-pub fn take_lease(connection: &Connection, lease: &NewLease) {
-    connection.run(&LEASE, View::Statement, lease.values());
+    match creates {
+        [] => {
+            connection.run(&LEASE, View::Statement, lease_values);
+            0
+        }
+        [only] => {
+            connection.run(&LEASE_AND_CREATE_ONE, View::Statement, lease_values.chain(claim_values(only))).count()
+        }
+        _ => connection.run(&LEASE_AND_CREATE, View::Statement, lease_values.chain(claim_arrays(creates))).count(),
+    }
 }
 
 /// Creates claims under a lease that is there already.
-pub fn create(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
+pub fn put(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
     connection.run(&CREATE, View::Statement, lease.key_values().into_iter().chain(claim_arrays(creates))).count()
 }
 
-/// Marks claims of the cell that are ACTIVE; the others are left alone and not counted.
-pub fn mark(connection: &Connection, lease: &NewLease, destroys: &[&Bucket]) -> usize {
-    let mark_type = |(bucket_type, values): (i32, Vec<&str>)| {
-        let values = lease.key_values().into_iter().chain([bucket_type.into(), values.into()]);
-        connection.run(&MARK, View::Statement, values).count()
+/// Marks claims of the cell that are ACTIVE; the others are left alone. Returns how many of them are those that the
+/// destroys mean.
+pub fn mark(connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) -> usize {
+    let values =
+        |bucket_type: i32, values: Vec<&str>| lease.key_values().into_iter().chain([bucket_type.into(), values.into()]);
+    let by_type = values_by_type(destroys.iter().map(|destroy| &destroy.bucket)).into_iter();
+    if !destroys.iter().any(|destroy| destroy.names_more()) {
+        let count = |(bucket_type, list)| connection.run(&MARK, View::Statement, values(bucket_type, list)).count();
+        return by_type.map(count).sum();
+    }
+    let meant: HashMap<_, _> = destroys.iter().map(|destroy| (&destroy.bucket, *destroy)).collect();
+    let count = |(bucket_type, list)| {
+        let marked = connection.run(&MARK_AND_TELL, View::Statement, values(bucket_type, list));
+        let is_meant = |(bucket, subject, source): &(Bucket, Reference, Reference)| {
+            meant.get(bucket).is_some_and(|destroy| destroy.means(subject, source))
+        };
+        marked.map(|row| claim_of(bucket_type, &row)).iter().filter(|claim| is_meant(claim)).count()
     };
-    values_by_type(destroys.iter().copied()).into_iter().map(mark_type).sum()
+    by_type.map(count).sum()
 }
 
 /// A claim that stands on one of the buckets asked for.
 pub struct Found {
-    pub standing: Standing,
+    pub holder_cell_id: i64,
+    pub active: bool,
+    pub subject: Reference<'static>,
+    pub source: Reference<'static>,
     pub lease_made_at: Option<Moment>,
 }
 
 /// What is committed on these buckets right now.
 pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found> {
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-        let rows = connection.run(&STANDING, View::Latest, [bucket_type.into(), values.into()]);
-        rows.map(|row| (Bucket { bucket_type, value: row.must::<String>(1).into() }, found(&row)))
+        connection.run(&STANDING, View::Latest, [bucket_type.into(), values.into()]).map(|row| {
+            let (bucket, subject, source) = claim_of(bucket_type, &row);
+            let (holder_cell_id, active, lease_made_at) = (row.must(6), row.must(7), row.get(8));
+            (bucket, Found { holder_cell_id, active, subject, source, lease_made_at })
+        })
     };
     values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect()
+}
+
+/// Bucket value, subject and source, which are the first columns of a row.
+fn claim_of(bucket_type: i32, row: &Row) -> (Bucket<'static>, Reference<'static>, Reference<'static>) {
+    let text = |column| row.must::<String>(column).into();
+    (
+        Bucket { bucket_type, value: text(1) },
+        Reference { type_id: row.must(2), id: text(3) },
+        Reference { type_id: row.must(4), id: text(5) },
+    )
+}
+
+/// Makes claims that leases hold in a state ACTIVE; returns how many they were.
+pub fn activate(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], held: HeldFor, at: Moment) -> usize {
+    if buckets.is_empty() {
+        return 0;
+    }
+    let [types, values] = types_and_values(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, values, (held as i16).into(), at.into()];
+    connection.run(&ACTIVATE, View::Statement, values).count()
+}
+
+/// Deletes claims that leases hold in a state; returns how many they were.
+pub fn remove(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], held: HeldFor) -> usize {
+    if buckets.is_empty() {
+        return 0;
+    }
+    let [types, values] = types_and_values(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, values, (held as i16).into()];
+    connection.run(&REMOVE, View::Statement, values).count()
+}
+
+/// Makes other claims of those that leases are to replace, in place: no bucket is free in between. Returns how many.
+pub fn replace(connection: &Connection, claims: &[(Uuid, &Claim)], at: Moment) -> usize {
+    if claims.is_empty() {
+        return 0;
+    }
+    let leases = pg_uuids(claims.iter().map(|(lease, _)| *lease));
+    let replacements: Vec<_> = claims.iter().map(|(_, claim)| *claim).collect();
+    let values = [leases].into_iter().chain(claim_arrays(&replacements)).chain([at.into()]);
+    connection.run(&REPLACE, View::Statement, values).count()
 }
 
 /// The unique index on the buckets, as messages call it.
@@ -152,8 +245,4 @@ pub(super) fn bucket_key_parts(value: &str, bucket_type: i32) -> [KeyPart<'_>; 2
 pub fn is_in_flight(bucket: &Bucket) -> bool {
     let key = bucket_key_parts(&bucket.value, bucket.bucket_type);
     known_or_raised(in_flight::is_in_flight(c"claims", &key), BUCKET_INDEX)
-}
-
-fn found(row: &Row) -> Found {
-    Found { standing: Standing { holder_cell_id: row.must(2), active: row.must(3) }, lease_made_at: row.get(4) }
 }

@@ -3,10 +3,8 @@
 use std::ffi::CStr;
 use std::time::Instant;
 
-use claims_model::Bucket;
 use uuid::Uuid;
 
-use super::buckets::types_and_values;
 use super::known_or_raised;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
@@ -32,17 +30,6 @@ statement! {
     LOCK_FREE(UUIDARRAYOID, INT8OID) =
         "SELECT uuid FROM claims.claim_leases
           WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2 ORDER BY uuid FOR UPDATE SKIP LOCKED";
-    /// Makes claims of types $2 with values $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
-    /// the value of another one does no harm: the lease must hold the claim.
-    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
-        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
-          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
-            AND c.lease_uuid = ANY ($1) AND c.status = $4";
-    /// Deletes claims of types $2 with values $3, held by leases $1 with status $4.
-    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) =
-        "DELETE FROM claims.claims c
-          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
-            AND c.lease_uuid = ANY ($1) AND c.status = $4";
     /// What is known of leases: outstanding or an outcome.
     STATE(UUIDARRAYOID) =
         "SELECT uuid, creator_id, NULL::text, request_digest FROM claims.claim_leases WHERE uuid = ANY ($1)
@@ -107,7 +94,7 @@ impl Ending {
 }
 
 /// A lease that this transaction has ended; its claims are still to be settled.
-pub struct Ended {
+pub struct EndedRow {
     pub uuid: Uuid,
     pub creates: Option<Jsonb>,
     pub destroys: Option<Jsonb>,
@@ -115,10 +102,10 @@ pub struct Ended {
 
 /// Ends the cell's leases: deletes their rows and writes their outcome. Waits up to the limit for rows that another
 /// transaction holds.
-pub fn end(connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<Ended> {
+pub fn end(connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow> {
     let values = [pg_uuids(leases.iter().copied()), cell_id.into(), ending.outcome().into(), at.into()];
     let rows = connection.run(&END, View::Statement, values);
-    rows.map(|row| Ended { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) })
+    rows.map(|row| EndedRow { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) })
 }
 
 /// Locks those of the cell's leases that nobody else has locked, and returns them.
@@ -127,61 +114,9 @@ pub fn lock_free(connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<
     connection.run(&LOCK_FREE, View::Statement, values).map(|row| from_pg_uuid(row.must(1)))
 }
 
-/// The buckets that a locked lease holds.
-pub struct Held<'a> {
-    pub lease: Uuid,
-    pub creates: Vec<Bucket<'a>>,
-    pub destroys: Vec<Bucket<'a>>,
-}
-
-impl Held<'_> {
-    pub fn count(&self) -> usize {
-        self.creates.len() + self.destroys.len()
-    }
-}
-
-/// The status of a claim that a lease is to create, and of one that it is to destroy.
-const LEASE_CREATING: i16 = 2;
-const LEASE_DESTROYING: i16 = 3;
-
-/// Settles the claims of ended leases, creates first; returns how many it found in the state in which they had to be.
-pub fn settle_claims(connection: &Connection, ending: Ending, held: &[Held], at: Moment) -> usize {
-    let leases: Vec<_> = held.iter().map(|lease| lease.lease).collect();
-    let created: Vec<_> = held.iter().flat_map(|lease| &lease.creates).collect();
-    let destroyed: Vec<_> = held.iter().flat_map(|lease| &lease.destroys).collect();
-    match ending {
-        Ending::Commit => {
-            activate(connection, &leases, &created, LEASE_CREATING, at)
-                + remove(connection, &leases, &destroyed, LEASE_DESTROYING)
-        }
-        Ending::Rollback => {
-            remove(connection, &leases, &created, LEASE_CREATING)
-                + activate(connection, &leases, &destroyed, LEASE_DESTROYING, at)
-        }
-    }
-}
-
-fn activate(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], status: i16, at: Moment) -> usize {
-    if buckets.is_empty() {
-        return 0;
-    }
-    let [types, bucket_values] = types_and_values(buckets);
-    let values = [pg_uuids(leases.iter().copied()), types, bucket_values, status.into(), at.into()];
-    connection.run(&ACTIVATE, View::Statement, values).count()
-}
-
-fn remove(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], status: i16) -> usize {
-    if buckets.is_empty() {
-        return 0;
-    }
-    let [types, bucket_values] = types_and_values(buckets);
-    let values = [pg_uuids(leases.iter().copied()), types, bucket_values, status.into()];
-    connection.run(&REMOVE, View::Statement, values).count()
-}
-
 /// What is known of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownLease {
     pub uuid: Uuid,
     pub cell_id: i64,
     /// `None`: outstanding.
@@ -189,15 +124,15 @@ pub struct Known {
     pub digest: Option<Vec<u8>>,
 }
 
-impl Known {
+impl KnownLease {
     pub fn outcome_name(&self) -> &'static str {
         self.outcome.map_or("outstanding", Ending::outcome)
     }
 }
 
 /// What is known of leases, as of `view`.
-pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Known> {
-    connection.run(&STATE, view, [pg_uuids(leases.iter().copied())]).map(|row| Known {
+pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<KnownLease> {
+    connection.run(&STATE, view, [pg_uuids(leases.iter().copied())]).map(|row| KnownLease {
         uuid: from_pg_uuid(row.must(1)),
         cell_id: row.must(2),
         outcome: row.get::<String>(3).map(|name| if name == "committed" { Ending::Commit } else { Ending::Rollback }),

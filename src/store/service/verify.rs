@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use claims_model::batch::Reference;
 use claims_model::source_range::{Section, SourceRange};
 use claims_model::verify::State;
-use claims_model::{Bucket, Claim};
+use claims_model::{Bucket, Claim, Reference};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;

@@ -20,7 +20,8 @@ pub struct Listed {
 #[derive(Clone, Debug)]
 pub struct SettledRow {
     pub lease: Uuid,
-    /// What the lease is now; `busy` where somebody else is settling it, nothing where it is unknown.
+    /// What the lease is now; `busy` where somebody else is settling it, `fenced` where it was not known and never will be, nothing where it
+    /// is unknown.
     pub outcome: Option<String>,
     pub settled: bool,
 }

@@ -48,13 +48,13 @@ SELECT bool_and(length(c) < 2000) FROM t.call(format('SELECT claims.begin_update
 -- how many: the default, in both lists together
 SHOW claims.max_batch_size;
 SELECT t.clean();
-SELECT t.call(format('SELECT claims.begin_update(1, %L, lease_uuid => t.u(2050))', t.creates(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n))));
-SELECT t.call(format('SELECT claims.begin_update(1, %L)', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 1001) n))));
+SELECT t.call(format('SELECT claims.begin_update(1, %L, lease_uuid => t.u(2050))', t.creates(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 2000) n))));
+SELECT t.call(format('SELECT claims.begin_update(1, %L)', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 2001) n))));
 SELECT t.call('SELECT claims.commit_update(1, t.u(2050))');
-SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2051))', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 501) n)), t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 500) n))));
-SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2051))', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 500) n)), t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 500) n))));
-SELECT t.call(format('SELECT claims.begin_update(1, %L, %L)', '[]', t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1001) n))));
-SELECT t.call(format('SELECT conflicts FROM claims.try_begin_update(1, %L)', t.creates(VARIADIC ARRAY(SELECT 'k' || n FROM generate_series(1, 1001) n))));
+SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2051))', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 1001) n)), t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n))));
+SELECT t.call(format('SELECT claims.begin_update(1, %L, %L, t.u(2051))', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 1000) n)), t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n))));
+SELECT t.call(format('SELECT claims.begin_update(1, %L, %L)', '[]', t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 2001) n))));
+SELECT t.call(format('SELECT conflicts FROM claims.try_begin_update(1, %L)', t.creates(VARIADIC ARRAY(SELECT 'k' || n FROM generate_series(1, 2001) n))));
 SELECT left(c, 5) FROM t.call(format('SELECT claims.begin_update(1, %L)', (SELECT jsonb_agg(n) FROM generate_series(1, 100000) n))) c LIMIT 1;
 -- an admin changes it
 SET claims.max_batch_size = 2;

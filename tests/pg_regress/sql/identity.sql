@@ -106,7 +106,7 @@ REVOKE ALL ON SCHEMA claims FROM regress_claims_three;
 DROP ROLE regress_claims_three;
 -- the largest type there can be, at the source id that is excluded
 SELECT claims.add_bucket_type(2147483647, 'LAST');
-SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(t.claim('v', 'LAST', 7), t.claim(repeat(chr(1114111), 1024), 'LAST', 7), t.claim('w', 'ROUTES', 8))));
+SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(t.claim('v', 'LAST', 7), t.claim(repeat(chr(1114111), 650), 'LAST', 7), t.claim('w', 'ROUTES', 8))));
 SELECT bucket_value FROM claims.list_records(1, 'RAILS_TABLE_ROUTES', source_id_gt => '7');
 SELECT t.clean();
 DELETE FROM claims.bucket_types WHERE id = 2147483647;

@@ -15,7 +15,7 @@ SELECT pg_temp.state($$SELECT claims.begin_update(2, NULL, '[{}]', t.u(2202))$$)
 SELECT pg_temp.state($$SELECT claims.begin_update(2, '[{}]', NULL, t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.commit_update(2, NULL)$$);
 SELECT pg_temp.state($$SELECT claims.rollback_update(77, NULL)$$);
-SELECT pg_temp.state($$SELECT * FROM claims.settle_leases(2, NULL)$$);
+SELECT pg_temp.state($$SELECT * FROM claims.settle_leases(NULL)$$);
 SELECT pg_temp.state($$SELECT claims.lease_outcome(2, NULL)$$);
 SELECT pg_temp.state($$SELECT * FROM claims.list_leases(2, max_results => NULL)$$);
 SELECT pg_temp.state($$SELECT * FROM claims.list_records(2, max_results => NULL)$$);
@@ -23,7 +23,7 @@ SELECT pg_temp.state($$SELECT * FROM claims.list_records(2, max_results => NULL)
 SELECT pg_temp.state($$SELECT claims.begin_update(2, '[{}]')$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(2, '[]')$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(77, '[{}]')$$);
-SELECT pg_temp.state($$SELECT claims.begin_update(2, (SELECT jsonb_agg(t.claim('n' || n)) FROM generate_series(1, 1001) n))$$);
+SELECT pg_temp.state($$SELECT claims.begin_update(2, (SELECT jsonb_agg(t.claim('n' || n)) FROM generate_series(1, 2001) n))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(2, t.creates('b'), '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT * FROM claims.settle_leases(2, ARRAY[t.u(1)], ARRAY[t.u(1)])$$);
 SELECT pg_temp.state($$SELECT * FROM claims.list_records(2, 'NO_SUCH', 'bad cursor', -1)$$);
@@ -37,7 +37,7 @@ SELECT pg_temp.state($$SELECT claims.begin_update(1, '[{}]', '[]', t.u(2201))$$)
 SELECT pg_temp.state($$SELECT claims.begin_update(1, '[]', '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('x', 'x'), '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates(repeat('x', 1025)), '[]', t.u(2202))$$);
-SELECT pg_temp.state($$SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim('n' || n)) FROM generate_series(1, 1001) n), '[]', t.u(2202))$$);
+SELECT pg_temp.state($$SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim('n' || n)) FROM generate_series(1, 2001) n), '[]', t.u(2202))$$);
 -- another cell's uuid, rolled back, another request; and all of them before conflicts
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('theirs'), '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('theirs'), t.destroys('theirs2'), t.u(2203))$$);

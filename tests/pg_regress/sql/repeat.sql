@@ -20,7 +20,7 @@ SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('o
 SELECT t.call($$SELECT claims.begin_update(1, '[
     {"bucket": {"type": 1, "value": "a"}, "subject": {"type": 2, "id": "1"}, "source": {"type": 3, "railsPrimaryKeyId": "1"}},
     {"bucket": {"type": 1, "value": "b"}, "subject": {"type": 2, "id": "1"}, "source": {"type": 3, "id": 1}}]',
-    '[{"bucket": {"type": 1, "value": "old"}, "subject": {"any": "thing"}}]', t.u(400))$$);
+    '[{"bucket": {"type": 1, "value": "old"}}]', t.u(400))$$);
 SELECT t.call($$SELECT lease_uuid, conflicts FROM claims.try_begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
 RESET SESSION AUTHORIZATION;
 SELECT pg_temp.unchanged();

@@ -10,7 +10,7 @@ RESET SESSION AUTHORIZATION;
 SELECT t.clean();
 SET client_min_messages = error;
 SET SESSION AUTHORIZATION regress_claims_one;
-SELECT t.call(format('SELECT claims.begin_update(1, %L)', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 1001) n))));
+SELECT t.call(format('SELECT claims.begin_update(1, %L)', t.creates(VARIADIC ARRAY(SELECT 'm' || n FROM generate_series(1, 2001) n))));
 SHOW claims.max_batch_size;
 SHOW claims.outcome_retention;
 RESET client_min_messages;

@@ -29,6 +29,8 @@ SELECT * FROM t.state();
 -- nothing asked, nothing answered
 SELECT count(*) FROM claims.settle_leases(1);
 SELECT count(*) FROM claims.settle_leases(1, '{}', '{}');
+-- array_agg() over no rows is NULL: no leases
+SELECT count(*) FROM claims.settle_leases(1, (SELECT array_agg(uuid) FROM claims.list_leases(1) l (uuid) WHERE false), NULL);
 -- in both lists: an error, and nothing is settled
 SELECT claims.begin_update(1, t.creates('h'), lease_uuid => t.u(909));
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, ARRAY[t.u(909)], ARRAY[t.u(909)])$$);
@@ -36,7 +38,7 @@ SELECT claims.lease_outcome(1, t.u(909));
 -- twice in one list: one lease
 SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1, ARRAY[t.u(909), t.u(909)]);
 SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1, rollback_leases => ARRAY[t.u(910), t.u(910)]);
--- NULL
+-- NULL in the place of a list, or in one
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, ARRAY[NULL]::uuid[])$$);
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, '{}', ARRAY[t.u(911), NULL])$$);
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, NULL)$$);

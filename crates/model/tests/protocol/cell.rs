@@ -13,7 +13,7 @@ impl Protocol {
         let same_cell = |other: &usize| self.batches[*other].cell == batch.cell;
         state.leases[lease].local == Local::NotBegun
             && !(0..self.batches.len()).filter(same_cell).any(|other| state.is_open(other))
-            && batch.creates.iter().all(|bucket| !state.rows[batch.cell][*bucket])
+            && batch.new_claims().all(|bucket| !state.rows[batch.cell][*bucket])
             && batch.destroys.iter().all(|bucket| state.rows[batch.cell][*bucket])
     }
 
@@ -27,8 +27,8 @@ impl Protocol {
     /// COMMIT: the rows and the tracked lease in one.
     pub fn commit_locally(&self, state: &mut State, lease: usize) {
         let batch = self.batches[lease];
-        batch.creates.iter().for_each(|bucket| state.rows[batch.cell][*bucket] = true);
         batch.destroys.iter().for_each(|bucket| state.rows[batch.cell][*bucket] = false);
+        batch.creates.iter().for_each(|bucket| state.rows[batch.cell][*bucket] = true);
         state.leases[lease].local = Local::Committed;
         state.leases[lease].tracked = true;
     }

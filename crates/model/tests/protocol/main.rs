@@ -240,6 +240,13 @@ const RENAME: &[Batch] = &[
     Batch { cell: 1, creates: &[0], destroys: &[] },
 ];
 
+/// A cell takes a bucket, gives it to another row of its own, together with a new one, and the other cell waits for it.
+const REPLACE: &[Batch] = &[
+    Batch { cell: 0, creates: &[0], destroys: &[] },
+    Batch { cell: 0, creates: &[0, 1], destroys: &[0] },
+    Batch { cell: 1, creates: &[0], destroys: &[] },
+];
+
 fn protocol(batches: &'static [Batch], recoveries: usize, named: bool) -> Protocol {
     Protocol { batches, recoveries, named, broken: None }
 }
@@ -278,6 +285,11 @@ fn two_cells_race_and_recovery_knows_the_transaction() {
 #[test]
 fn a_name_changes_hands() {
     holds(protocol(RENAME, 2, false), &[]);
+}
+
+#[test]
+fn a_name_goes_from_one_row_to_another() {
+    holds(protocol(REPLACE, 2, false), &[BOTH_SAVE]);
 }
 
 #[test]

@@ -9,12 +9,12 @@ impl Protocol {
         let batch = self.batches[lease];
         let active = Claim::Active { owner: batch.cell };
         if state.leases[lease].outcome != Outcome::Unknown
-            || batch.creates.iter().any(|bucket| state.claims[*bucket] != Claim::Free)
+            || batch.new_claims().any(|bucket| state.claims[*bucket] != Claim::Free)
             || batch.destroys.iter().any(|bucket| state.claims[*bucket] != active)
         {
             return false;
         }
-        batch.creates.iter().for_each(|bucket| state.claims[*bucket] = Claim::Creating { lease });
+        batch.new_claims().for_each(|bucket| state.claims[*bucket] = Claim::Creating { lease });
         batch.destroys.iter().for_each(|bucket| state.claims[*bucket] = Claim::Destroying { lease });
         state.leases[lease].outcome = Outcome::Outstanding;
         state.leases[lease].begun = true;
@@ -27,8 +27,9 @@ impl Protocol {
         if state.leases[lease].outcome != Outcome::Outstanding {
             return false;
         }
-        batch.creates.iter().for_each(|bucket| state.claims[*bucket] = Claim::Active { owner: batch.cell });
+        // One transaction: that a replaced bucket goes and comes is nothing that anybody can see.
         batch.destroys.iter().for_each(|bucket| state.claims[*bucket] = Claim::Free);
+        batch.creates.iter().for_each(|bucket| state.claims[*bucket] = Claim::Active { owner: batch.cell });
         state.leases[lease].outcome = Outcome::Committed;
         true
     }
@@ -40,7 +41,7 @@ impl Protocol {
             Outcome::Committed | Outcome::RolledBack => return false,
             Outcome::Unknown => {}
             Outcome::Outstanding => {
-                batch.creates.iter().for_each(|bucket| state.claims[*bucket] = Claim::Free);
+                batch.new_claims().for_each(|bucket| state.claims[*bucket] = Claim::Free);
                 batch.destroys.iter().for_each(|bucket| state.claims[*bucket] = Claim::Active { owner: batch.cell });
             }
         }

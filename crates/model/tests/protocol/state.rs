@@ -13,6 +13,14 @@ pub struct Batch {
     pub destroys: &'static [usize],
 }
 
+impl Batch {
+    /// What is to be taken of its creates: a bucket that it destroys, too, is replaced.
+    pub fn new_claims(&self) -> impl Iterator<Item = &'static usize> {
+        let destroys = self.destroys;
+        self.creates.iter().filter(move |bucket| !destroys.contains(bucket))
+    }
+}
+
 /// What the service knows of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {

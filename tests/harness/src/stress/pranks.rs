@@ -77,7 +77,7 @@ impl Worker<'_> {
             let wanted = if commits.contains(&row.lease) { Outcome::Committed } else { Outcome::RolledBack };
             let told = match row.outcome.as_deref() {
                 Some("committed") => Outcome::Committed,
-                Some("rolled_back") => Outcome::RolledBack,
+                Some("rolled_back" | "fenced") => Outcome::RolledBack,
                 _ if row.settled => {
                     self.notes.problem(format!("settle_leases: settled, but {row:?}"));
                     continue;

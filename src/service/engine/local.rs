@@ -1,0 +1,61 @@
+//! The engine of tables that are all in this database: it looks into their indexes to see who is at a row.
+
+use std::collections::HashMap;
+
+use claims_model::{Bucket, Destroy};
+use uuid::Uuid;
+
+use super::{EndedLease, Engine, Intake, Key};
+use crate::pg::clock::Moment;
+use crate::pg::spi::Connection;
+use crate::store::service::claims::{self, Found, HeldFor};
+use crate::store::service::leases::{self, Ending, NewLease};
+
+pub struct Local;
+
+impl Engine for Local {
+    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize {
+        match intake {
+            Intake::Lease(creates) => claims::put_lease(connection, lease, creates),
+            Intake::Claim(claim) => claims::put(connection, lease, &[claim]),
+        }
+    }
+
+    fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) -> usize {
+        claims::mark(connection, lease, destroys)
+    }
+
+    fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize {
+        let uuids: Vec<_> = leases.iter().map(|lease| lease.uuid).collect();
+        let created: Vec<_> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
+        let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
+        let mut destroyed: Vec<_> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
+        match ending {
+            Ending::Commit => {
+                claims::activate(connection, &uuids, &created, HeldFor::Creating, at)
+                    + claims::replace(connection, &replaced.collect::<Vec<_>>(), at)
+                    + claims::remove(connection, &uuids, &destroyed, HeldFor::Destroying)
+            }
+            Ending::Rollback => {
+                destroyed.extend(replaced.map(|(_, claim)| &claim.bucket));
+                claims::remove(connection, &uuids, &created, HeldFor::Creating)
+                    + claims::activate(connection, &uuids, &destroyed, HeldFor::Destroying, at)
+            }
+        }
+    }
+
+    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found> {
+        claims::standing_on(connection, buckets)
+    }
+
+    fn contended(&self, key: Key) -> bool {
+        match key {
+            Key::Lease(lease) => leases::is_in_flight(lease),
+            Key::Bucket(bucket) => claims::is_in_flight(bucket),
+        }
+    }
+
+    fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+        leases::fence(connection, lease, cell_id)
+    }
+}

@@ -1,0 +1,72 @@
+//! The seam under the service: what of a lease depends on how its tables are stored. Above it stand the rules of a lease,
+//! below it the statements; six operations pass through, data in, data out.
+
+mod local;
+
+use std::collections::HashMap;
+
+use claims_model::{Bucket, Claim, Destroy, StoredBatch};
+use pgrx::PgSqlErrorCode as Code;
+use uuid::Uuid;
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::Connection;
+use crate::store::service::claims::Found;
+use crate::store::service::leases::{Ending, NewLease};
+
+/// Errors by which another transaction shows that it is in the way. An operation that meets one raises it: whoever calls
+/// does so in a subtransaction.
+pub const CONTENTION_SQLSTATES: [Code; 3] =
+    [Code::ERRCODE_UNIQUE_VIOLATION, Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
+
+/// What is put in at once.
+#[derive(Clone, Copy)]
+pub enum Intake<'i> {
+    /// A lease, and claims that it creates.
+    Lease(&'i [&'i Claim<'i>]),
+    /// One more claim under a lease that is in already.
+    Claim(&'i Claim<'i>),
+}
+
+/// A key that several transactions may want.
+#[derive(Clone, Copy)]
+pub enum Key<'k> {
+    Lease(Uuid),
+    Bucket(&'k Bucket<'k>),
+}
+
+/// An ended lease and the claims that it held, by its payload.
+pub struct EndedLease<'p> {
+    pub uuid: Uuid,
+    pub held: StoredBatch<'p>,
+}
+
+/// How leases and claims are stored. Nothing here decides: every operation says what it found or did. Waits for locks are
+/// as the caller has limited them.
+pub trait Engine {
+    /// Puts in a lease and claims under it, LEASE_CREATING, in the order given; how many claims. A key that is there is a
+    /// unique violation.
+    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize;
+
+    /// Marks claims of the lease's cell LEASE_DESTROYING that are ACTIVE, in the order given within a type; of how many it
+    /// is what the destroys mean.
+    fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) -> usize;
+
+    /// Settles the claims of leases that this transaction has ended: creates, then replacements, then destroys. How many
+    /// it found in the state in which they had to be.
+    fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize;
+
+    /// What is committed on buckets right now. Locks nothing.
+    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found>;
+
+    /// Whether another open transaction has written or locked the row of a key, also one that nobody else can see yet.
+    fn contended(&self, key: Key) -> bool;
+
+    /// Writes the outcome of a lease that is not known, so that it can never begin. `false`: by now it is known.
+    fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool;
+}
+
+/// The engine of this database.
+pub fn current() -> &'static dyn Engine {
+    &local::Local
+}

@@ -1,0 +1,47 @@
+//! Ending leases that the cell has outstanding: their rows become outcomes, and their claims are settled.
+
+use claims_model::StoredBatch;
+use uuid::Uuid;
+
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::Connection;
+use crate::pg::xact;
+use crate::service::engine::{self, EndedLease};
+use crate::store::catalog::Catalog;
+use crate::store::service::leases::{self, EndedRow, Ending};
+
+/// Ends those of the leases that the cell has outstanding, and returns how many. One that does not hold what its payload
+/// names is an error: the caller must let the (sub)transaction roll back. Each of the claims' locks is waited for up to
+/// `patience` milliseconds.
+pub fn end_leases(
+    connection: &Connection,
+    catalog: &Catalog,
+    list: &[Uuid],
+    cell_id: i64,
+    ending: Ending,
+    patience: i64,
+) -> Result<usize, ClaimsError> {
+    // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says.
+    xact::commit_durably();
+    let now = Moment::now();
+    let ended = leases::end(connection, list, cell_id, ending, now);
+    let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
+    let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
+    let _waits = LockWaits::limit(patience);
+    let found = if expected == 0 { 0 } else { engine::current().settle(connection, &leases, ending, now) };
+    match leases.first() {
+        Some(lease) if found != expected => Err(ClaimsError::Damaged { lease: lease.uuid, expected, found }),
+        _ => Ok(ended.len()),
+    }
+}
+
+fn read_payload<'a>(lease: &'a EndedRow, catalog: &Catalog) -> Result<EndedLease<'a>, ClaimsError> {
+    let damaged = |what: &str| ClaimsError::Unreadable { what: format!("Lease {}: {what}", lease.uuid) };
+    let mut creates = lease.creates.as_ref().ok_or_else(|| damaged("payload has no create_records"))?.tokens();
+    let mut destroys = lease.destroys.as_ref().ok_or_else(|| damaged("payload has no destroy_records"))?.tokens();
+    let held = StoredBatch::read(&mut creates, &mut destroys, &catalog.types)
+        .map_err(|bad| damaged(&format!("{} cannot be read", bad.place)))?;
+    Ok(EndedLease { uuid: lease.uuid, held })
+}

@@ -1,0 +1,59 @@
+//! A batch under its lease, in the order of its locks.
+
+use claims_model::{Batch, Bucket, Claim, Destroy, Op};
+
+use crate::store::service::leases::NewLease;
+
+/// A batch under its lease, sorted for locking.
+pub struct Request<'b> {
+    pub batch: &'b Batch<'b>,
+    pub lease: NewLease,
+    /// The client chose the uuid, so the call may be a repeat.
+    pub may_be_repeat: bool,
+    pub creates: Vec<&'b Claim<'b>>,
+    pub destroys: Vec<&'b Destroy<'b>>,
+}
+
+impl<'b> Request<'b> {
+    pub fn new(batch: &'b Batch<'b>, lease: NewLease, may_be_repeat: bool) -> Self {
+        // Every batch takes its rows in one order, creates by bucket, then destroys by bucket: two single calls that
+        // wait for each other do so in a line and not in a circle.
+        Request {
+            batch,
+            lease,
+            may_be_repeat,
+            creates: batch.creates_in_lock_order(),
+            destroys: batch.destroys_in_lock_order(),
+        }
+    }
+
+    /// The batch row by row, in lock order.
+    pub fn steps(&self) -> impl Iterator<Item = ClaimStep<'b>> + '_ {
+        let creates = self.creates.iter().map(|claim| ClaimStep::Create(claim));
+        creates.chain(self.destroys.iter().map(|destroy| ClaimStep::Destroy(destroy)))
+    }
+}
+
+/// What is to be done with one bucket.
+#[derive(Clone, Copy)]
+pub enum ClaimStep<'b> {
+    Create(&'b Claim<'b>),
+    /// It is there, to be destroyed or to be replaced.
+    Destroy(&'b Destroy<'b>),
+}
+
+impl<'b> ClaimStep<'b> {
+    pub fn op(self) -> Op {
+        match self {
+            ClaimStep::Create(_) => Op::Create,
+            ClaimStep::Destroy(_) => Op::Destroy,
+        }
+    }
+
+    pub fn bucket(self) -> &'b Bucket<'b> {
+        match self {
+            ClaimStep::Create(claim) => &claim.bucket,
+            ClaimStep::Destroy(destroy) => &destroy.bucket,
+        }
+    }
+}

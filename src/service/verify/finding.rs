@@ -1,0 +1,21 @@
+//! What a comparison finds.
+
+use claims_model::verify::{Discrepancy, Outcome};
+use claims_model::{Bucket, Claim};
+
+use crate::store::service::verify::Actual;
+
+/// One thing that is not as it should be.
+pub struct Finding<'e> {
+    pub discrepancy: Discrepancy,
+    pub expected: Option<&'e Claim<'e>>,
+    pub actual: Option<Actual>,
+    pub outcome: Option<Outcome>,
+}
+
+impl Finding<'_> {
+    /// The bucket that it is about.
+    pub fn bucket(&self) -> Option<&Bucket<'_>> {
+        self.expected.map(|claim| &claim.bucket).or(self.actual.as_ref().map(|actual| &actual.claim.bucket))
+    }
+}
