@@ -99,7 +99,7 @@ start_cluster() {
   claims_bindir
   trap_cleanup
 
-  dir=$(cd /tmp && as_server mktemp -d "/tmp/claims-$name.XXXXXX")
+  dir=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$name.XXXXXX")
   CLUSTER_DIR[$name]=$dir
   [ -n "${PGPASSWORD:-}" ] || PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
   printf '%s\n' "$PGPASSWORD" | (cd /tmp && as_server sh -c "umask 077; cat > '$dir/password'")
@@ -151,7 +151,18 @@ stop_cluster() {
   [ -n "$dir" ] || return 0
   unset "CLUSTER_DIR[$1]" "CLUSTER_PORT[$1]"
   (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -m immediate -w stop </dev/null >/dev/null 2>&1) || true
+  # The log goes with the directory: what it says of a crash is for whoever runs the test.
+  [ -z "${CLAIMS_TMP:-}" ] || grep -ahE 'PANIC|TRAP:' "$dir/log" >>"$CLAIMS_TMP/crashes" || true
   rm -rf "$dir"
+}
+
+# stop_abandoned DIRECTORY: the clusters in it, whose shell was killed.
+stop_abandoned() {
+  local dir
+  for dir in "$1"/claims-*/; do
+    [ -e "$dir/data" ] || continue
+    (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -m immediate -w stop </dev/null >/dev/null 2>&1) || true
+  done
 }
 
 CLAIMS_CLEANUP_PID=
