@@ -33,7 +33,7 @@ SELECT claims.claim_attribute('evil.users', 'username', 'USERNAMES', 'USER', 'id
 RESET SESSION AUTHORIZATION;
 SELECT claims.capture_requests('evil.users', 'hostile', 'id');
 CREATE FUNCTION t.left_behind() RETURNS text LANGUAGE sql AS $$
-    SELECT concat_ws(', ', current_setting('search_path'), current_setting('statement_timeout'),
+    SELECT concat_ws(', ', current_setting('search_path'), (SELECT CASE setting WHEN reset_val THEN 'no other timeout' ELSE setting END FROM pg_settings WHERE name = 'statement_timeout'),
         CASE WHEN (SELECT is_called FROM evil.as_other) THEN 'ran as somebody else' END, CASE WHEN (SELECT is_called FROM evil.connections) THEN 'saw a connection' END) $$;
 \echo -- a superuser writes, in a session that has not looked at the table yet
 \c -

@@ -16,16 +16,16 @@ SELECT right(lease_uuid::text, 4), cell_id, payload->'create_records'->0->'bucke
 CREATE FUNCTION pg_temp.pages(cell bigint, size int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE result text := ''; at text; r record; seen int;
 BEGIN
-    LOOP
+    FOR page IN 1..1000 LOOP
         seen := 0;
         FOR r IN SELECT * FROM claims.list_leases(cell, at, size) LOOP
             result := result || right(r.lease_uuid::text, 1); at := r.cursor; seen := seen + 1;
         END LOOP;
-        EXIT WHEN seen = 0;
+        IF seen = 0 THEN RETURN result; END IF;
         IF seen > size THEN RAISE 'a page of % has %', size, seen; END IF;
         result := result || CASE WHEN seen = size THEN '' ELSE '.' END;
     END LOOP;
-    RETURN result;
+    RAISE 'pages of % without end', size;
 END $$;
 SELECT size, pg_temp.pages(1, size) FROM generate_series(1, 7) size;
 RESET SESSION AUTHORIZATION;

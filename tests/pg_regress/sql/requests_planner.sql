@@ -16,7 +16,7 @@ BEGIN
     PERFORM claims.enqueue_request('q', 'e' || n % 60, CASE WHEN n BETWEEN 60 AND 119 AND n % 3 > 0 THEN 'create' ELSE 'update' END)
        FROM generate_series(1, 300) n WHERE n >= 60 OR n % 5 = 0;
     COMMIT;
-    LOOP
+    FOR round IN 1..1000 LOOP
         got := t.take('q', 1);
         EXIT WHEN got IS NULL;
         INSERT INTO t.told (what) VALUES (got);
@@ -26,6 +26,7 @@ BEGIN
             INSERT INTO t.told (what) VALUES (t.take('q', 2, hold => '1 microsecond'));
             COMMIT;
         END IF;
+        IF round = 1000 THEN RAISE 'work without end'; END IF;
     END LOOP;
     INSERT INTO t.told (what) SELECT t.requests('q');
 END $$;

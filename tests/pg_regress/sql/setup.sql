@@ -110,13 +110,14 @@ CREATE FUNCTION t.requests(queue text) RETURNS SETOF text LANGUAGE sql AS $$
 CREATE PROCEDURE t.work(queue text, process int) LANGUAGE plpgsql AS $$
 DECLARE got text;
 BEGIN
-    LOOP
+    FOR round IN 1..1000 LOOP
         got := t.take(queue, process);
-        EXIT WHEN got IS NULL;
+        IF got IS NULL THEN RETURN; END IF;
         RAISE INFO '%', got;
         PERFORM claims.settle_requests(t.u(process));
         COMMIT;
     END LOOP;
+    RAISE 'work without end';
 END $$;
 -- The cell's half: what is tracked and fenced here.
 CREATE FUNCTION t.tracked() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
