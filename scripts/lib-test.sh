@@ -42,7 +42,7 @@ limited() {
   shift 2
   timeout --kill-after=30 "$limit" "$@" >"$log" 2>&1 </dev/null &
   CHILD=$!          # a signal ends the wait, and the trap ends the child
-  wait "$CHILD" || rc=$?
+  wait "$CHILD" 2>/dev/null || rc=$?
   CHILD=
   [ $rc != 137 ] || rc=124
   [ $rc != 124 ] || printf '\nstopped: it did not end within %s seconds\n' "$limit" >>"$log"
@@ -84,6 +84,7 @@ worker() {
   declare -gA PREPARED=()
   CLUSTER_DIR=() CLUSTER_PORT=() CLAIMS_STAGE_COPY=       # what there is of them is the caller's
   trap_cleanup
+  trap 'cleanup; [ -z "${CLAIMS_TMP:-}" ] || rm -rf "$CLAIMS_TMP" "$CLAIMS_CLUSTERS"' EXIT
   trap '[ -z "$CHILD" ] || { kill -TERM "$CHILD"; wait "$CHILD"; } 2>/dev/null; exit 143' TERM
   while line=$(next_test "$2"); do
     # shellcheck disable=SC2086
@@ -102,10 +103,10 @@ run_test() {
   esac
 }
 
-# log_min_messages: tests provoke errors by the thousand.
+# log_min_messages: tests provoke errors by the thousand; that a process crashed is logged as LOG.
 need_server() {
   [ -z "${CLUSTER_DIR[$WORKER]:-}" ] || return 0
-  start_cluster "$WORKER" --fast -c log_min_messages=fatal
+  start_cluster "$WORKER" --fast -c log_min_messages=log
   PREPARED=()
 }
 
@@ -254,9 +255,10 @@ run_regress() {
   fi
   details=$run/details
   cat "$run/crashes" >"$details"
-  if [ -s "$run/regression.diffs" ]; then cat "$run/regression.diffs" >>"$details"; else cat "$run/log" >>"$details"; fi
-  [ "$rc" != 124 ] || tail -n 1 "$run/log" >>"$details"
-  [ "$verdict" = FAILED ] || cp "$run/crashes" "$details"
+  if [ "$verdict" = FAILED ]; then
+    if [ $rc = 124 ]; then last_lines "$run/results/$name.out" >>"$details" || true; fi
+    if [ -s "$run/regression.diffs" ]; then cat "$run/regression.diffs" >>"$details"; else cat "$run/log" >>"$details"; fi
+  fi
   report "$verdict" 1 "$kind: $name" $(($(now_ms) - started)) "$details"
   if [ $rc = 124 ] || [ -s "$run/crashes" ]; then drop_server; else unset "PREPARED[$kind]"; fi
 }
