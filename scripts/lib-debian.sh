@@ -8,6 +8,7 @@
 #
 # The mirror, the proxies and the certificates are those of this machine's apt: DEBIAN_MIRROR names another mirror.
 
+SUPPORTED_MAJORS=(15 17 18)
 DEBIAN_ROOT=$CLAIMS_TARGET/debian
 
 # The Debian release whose own PostgreSQL a major version is.
@@ -41,7 +42,7 @@ debian_mirror() {
 debian_base() {
   local suite=$1 base=$DEBIAN_ROOT/base-$1 mirror security http_proxy= https_proxy=
   if [ ! -e "$base/etc/complete" ]; then
-    say "debootstrap of $suite into ${base#"$CLAIMS_ROOT"/}" 
+    say "debootstrap of $suite into ${base#"$CLAIMS_ROOT"/}"
     mirror=$(debian_mirror)
     eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy)"
     export http_proxy https_proxy
@@ -74,6 +75,17 @@ debian_folder() {
   cp -a --reflink=auto "$base" "$folder"
   # The certificates that this machine trusts: those of a proxy may be among them.
   cp /etc/ssl/certs/ca-certificates.crt "$folder/etc/ssl/certs/ca-certificates.crt"
+  printf '%s\n' "$folder"
+}
+
+# debian_kept MAJOR: the folder in which this PostgreSQL is built and tested; what it has built is there the next time.
+debian_kept() {
+  local folder=$DEBIAN_ROOT/pg$1 program=${CARGO_HOME:-$HOME/.cargo}/bin/cargo-pgrx
+  if [ ! -e "$folder/etc/complete" ]; then folder=$(debian_folder "$(suite_of_major "$1")" "pg$1") || exit 1; fi
+  debian_give_rust "$folder"
+  debian_give_sources "$folder"
+  # cargo-pgrx takes minutes to build. Where the one of this machine does not run in there, scripts/setup makes another.
+  [ -e "$folder/root/.cargo/bin/cargo-pgrx" ] || [ ! -e "$program" ] || cp "$program" "$folder/root/.cargo/bin/"
   printf '%s\n' "$folder"
 }
 
