@@ -40,7 +40,7 @@ last_lines() { tail -n "${TEST_LOG_LINES:-60}" "$1"; }
 limited() {
   local limit=$1 log=$2 rc=0
   shift 2
-  timeout --kill-after=30 "$limit" "$@" >"$log" 2>&1 </dev/null &
+  timeout --kill-after="${TEST_KILL_SECONDS:-30}" "$limit" "$@" >"$log" 2>&1 </dev/null &
   CHILD=$!          # a signal ends the wait, and the trap ends the child
   wait "$CHILD" 2>/dev/null || rc=$?
   CHILD=
