@@ -39,6 +39,14 @@ INSERT INTO seen VALUES (1); SELECT 1 AS a;
 (1 row)
 
 SQL
+regress differs_next <<'SQL'
+TABLE seen;
+---
+ a 
+---
+(0 rows)
+
+SQL
 regress unaccepted unaccepted <<'SQL'
 SELECT 1;
 SQL
@@ -83,6 +91,7 @@ code=0; TEST_JOBS=1 runner regress || code=$?
 expect 'setup is a test, and runs once' "$(verdict 'regress: setup')" ok
 expect 'passes' "$(verdict 'regress: passes')" ok
 expect 'differs' "$(verdict 'regress: differs') $(details 'regress: differs' | grep -c '^[-+] [12]$')" 'FAILED 2'
+expect 'the next one does not see what it left' "$(verdict 'regress: differs_next')" ok
 expect 'no expected output' "$(verdict 'regress: unaccepted') $(details 'regress: unaccepted' | grep -c 'no expected output yet')" 'FAILED 1'
 expect 'hangs: stopped' "$(verdict 'regress: hangs') $(details 'regress: hangs' | grep -c 'it did not end within 8 seconds')" 'FAILED 1'
 expect 'hangs in one statement: it is named' "$(verdict 'regress: hangs_in_one_statement') $(details 'regress: hangs_in_one_statement' | grep -c '^+ERROR:  canceling statement due to statement timeout')" 'FAILED 1'
@@ -92,7 +101,7 @@ expect 'another assertion' "$(verdict 'regress: new') $(details 'regress: new' |
 expect 'after all that the next one finds what setup made' "$(verdict 'regress: zz_last')" ok
 expect 'what failed is listed' "$(sed -n '/^failed:$/,/^$/p' "$CLAIMS_TMP/out" | tr -s '\n ' ' ')" \
   'failed: regress: crashes regress: differs regress: hangs regress: hangs_in_one_statement regress: new regress: unaccepted '
-expect 'the last line, and the exit code' "$(tail -1 "$CLAIMS_TMP/out") $code" '3 passed, 6 failed 1'
+expect 'the last line, and the exit code' "$(tail -1 "$CLAIMS_TMP/out") $code" '4 passed, 6 failed 1'
 
 runner regress passes zz_last || true
 expect 'chosen by name' "$(grep -cE '^(ok|FAILED)' "$CLAIMS_TMP/out") $(tail -1 "$CLAIMS_TMP/out")" '3 3 passed, 0 failed'
@@ -123,6 +132,6 @@ start_cluster stubborn --fast
 head -1 "\${CLUSTER_DIR[stubborn]}/data/postmaster.pid" >$CLAIMS_TMP/postmaster
 for _ in \$(seq 1 300); do sleep 1 & wait; done
 SH
-limit=4 runner script stubborn || true
-expect 'a program that hangs' "$(verdict 'script: stubborn') $(details 'script: stubborn' | grep -c 'it did not end within 12 seconds')" 'FAILED 1'
+limit=6 runner script stubborn || true
+expect 'a program that hangs' "$(verdict 'script: stubborn') $(details 'script: stubborn' | grep -c 'it did not end within 18 seconds')" 'FAILED 1'
 expect 'its server is gone' "$([ -s "$CLAIMS_TMP/postmaster" ] && ! kill -0 "$(cat "$CLAIMS_TMP/postmaster")" 2>/dev/null && echo gone)" gone
