@@ -123,6 +123,9 @@ crashes_since() {
   tail -c "+$(($1 + 1))" "$(server_log)" | grep -aE 'PANIC|TRAP:|terminated by signal' | grep -av 'terminated by signal 9: Killed' || true
 }
 
+# Crashes of the same kind as one line, with how many they were.
+same_once() { sed -E 's/, PID: [0-9]+\)?$//; s/^.* LOG:  //; s/\(PID [0-9]+\) //' | sort | uniq -c; }
+
 # judge RC CRASHES: ok, FAILED, or known where all that went wrong is an assertion of PostgreSQL's own that fails without
 # this extension too (scripts/test-checked finds them, and puts them into KNOWN_ASSERTIONS).
 judge() {
@@ -254,7 +257,7 @@ run_regress() {
     return 0
   fi
   details=$run/details
-  cat "$run/crashes" >"$details"
+  same_once <"$run/crashes" >"$details"
   if [ "$verdict" = FAILED ]; then
     if [ $rc = 124 ]; then last_lines "$run/results/$name.out" >>"$details" || true; fi
     if [ -s "$run/regression.diffs" ]; then cat "$run/regression.diffs" >>"$details"; else cat "$run/log" >>"$details"; fi
@@ -278,7 +281,8 @@ run_script() {
   limited $PROGRAM_LIMIT "$log" bash "$file" || rc=$?
   { crashes_since "$mark"; cat "$CLAIMS_TMP/crashes" 2>/dev/null || true; } >"$log.crashes"
   verdict=$(judge $rc "$log.crashes")
-  cat "$log.crashes" >>"$log"
+  [ "$verdict" != known ] || : >"$log"
+  same_once <"$log.crashes" >>"$log"
   if [ "$verdict" = ok ]; then
     report ok 1 "script: $name" $(($(now_ms) - started))
   else
