@@ -1,7 +1,9 @@
-//! Arguments of the shorter holds: each given, in its limits, or an error that names it.
+//! Arguments that several functions share: each given, in its limits, or an error that names it.
 
-use claims_model::limits::is_longer_than;
-use claims_model::{BadInput, Problem};
+use claims_model::limits::{self, KEY_CHARS, MAX_KEYS, PAYLOAD_BYTES, PAYLOAD_DEPTH, is_longer_than};
+use claims_model::source_range::SourceRange;
+use claims_model::types::Kind;
+use claims_model::{BadInput, Problem, Types, id};
 use pgrx::datum::Interval;
 
 use crate::access::given;
@@ -9,21 +11,10 @@ use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::{Extent, Jsonb};
 
-/// Longest kind or queue, in characters.
-pub const NAME_CHARS: usize = 63;
-/// Longest key or entity, in characters: with four bytes each, and a name beside it, they fit into an index entry.
-pub const KEY_CHARS: usize = 512;
-/// Longest claimant, in characters.
-pub const CLAIMANT_CHARS: usize = 128;
-/// Longest error of a request, in characters.
-pub const ERROR_CHARS: usize = 65_536;
-/// Largest payload of a request, in bytes of text, and the deepest: whoever takes it must be able to read it, under any
-/// settings, and beside others.
-pub const PAYLOAD: Extent = Extent { bytes: 64 * 1024 * 1024, depth: 1000 };
 /// A jsonb of fewer bytes is never too large: at worst each 12 of them are a number of 147,459 digits.
 const SMALL_PAYLOAD: usize = 4096;
-/// Most keys in one call.
-pub const MAX_KEYS: usize = 100_000;
+/// The largest payload of a request.
+const LARGEST_PAYLOAD: Extent = Extent { bytes: PAYLOAD_BYTES, depth: PAYLOAD_DEPTH };
 
 /// Ten years, in microseconds.
 const LONGEST_HOLD: i128 = 10 * 366 * 24 * 60 * 60 * 1_000_000;
@@ -56,8 +47,8 @@ fn check_text(value: &str, limit: usize) -> Result<(), Problem> {
 /// A payload in its limits.
 pub fn payload(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Option<Jsonb>, ClaimsError> {
     let is_too_large = |payload: &Jsonb| {
-        let Extent { bytes, depth } = payload.extent(SMALL_PAYLOAD, PAYLOAD);
-        bytes > PAYLOAD.bytes || depth > PAYLOAD.depth
+        let Extent { bytes, depth } = payload.extent(SMALL_PAYLOAD, LARGEST_PAYLOAD);
+        bytes > PAYLOAD_BYTES || depth > PAYLOAD_DEPTH
     };
     match payload {
         Some(large) if is_too_large(&large) => {
@@ -93,4 +84,20 @@ pub fn before(duration: Interval, name: &str, now: Moment) -> Result<Moment, Cla
         return Err(BadInput::new(name, Problem::OutOfRange { allowed: "0 to 366000 days" }).into());
     }
     Ok(Moment(now.0.saturating_sub(microseconds as i64)))
+}
+
+/// The number and the name of the source type that an argument names.
+pub fn source_type(text: &str, types: &Types) -> Result<(i32, String), ClaimsError> {
+    let number =
+        id::type_from_text(text, Kind::Source, types).map_err(|problem| BadInput::new("source_type", problem))?;
+    Ok((number, types.source.name(number).unwrap_or(text).to_owned()))
+}
+
+/// The range that two arguments bound; NULL is no bound.
+pub fn source_range(above: Option<String>, up_to: Option<String>) -> Result<SourceRange, ClaimsError> {
+    for (bound, name) in [(&above, "source_id_gt"), (&up_to, "source_id_lte")] {
+        let Some(bound) = bound else { continue };
+        id::bounded_text(bound, limits::ID_CHARS).map_err(|problem| BadInput::new(name, problem))?;
+    }
+    Ok(SourceRange { above, up_to })
 }

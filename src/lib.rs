@@ -1,81 +1,78 @@
 //! `claims`: globally unique names for applications split into cells.
 //!
-//! The way of a call: the SQL boundary in `lease` or `read`, the rules in `claims-model`, the statements in `store`,
+//! Two databases, two sides: `service` runs in the shared database, `cell` in the database of each cell; `holds` runs in
+//! either. The way of a call: the SQL boundary on its side, the rules in `claims-model`, the statements in `store`,
 //! Postgres behind `pg`. docs/architecture.md has the picture.
 #![deny(unsafe_code)]
 
 mod access;
 mod arguments;
-mod capture;
 mod cell;
 mod error;
-mod expiring;
-mod lease;
+mod holds;
 #[macro_use]
 mod pg;
-mod read;
-mod request;
+mod service;
 mod settings;
 mod store;
-mod verify;
 
 use pgrx::prelude::*;
 
 ::pgrx::pg_module_magic!(name, version);
 
 extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
-extension_sql_file!("../sql/install/tables.sql", name = "tables", requires = ["schema"]);
-extension_sql_file!("../sql/install/admin.sql", name = "admin", requires = ["tables"]);
-extension_sql_file!("../sql/install/check.sql", name = "check", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
+extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables"]);
 extension_sql_file!(
-    "../sql/install/cell.sql",
+    "../sql/install/cell/cell.sql",
     name = "cell",
     requires = [
         "admin",
         cell::track::track_lease,
         cell::track::forget_leases,
-        cell::judge::judge_leases,
-        cell::judge::purge_fences,
-        cell::reconcile::reconcile
+        cell::recovery::judge::judge_leases,
+        cell::recovery::judge::purge_fences,
+        cell::recovery::reconcile::reconcile
     ]
 );
 extension_sql_file!(
-    "../sql/install/verify.sql",
+    "../sql/install/cell/verify.sql",
     name = "verify",
     requires = [
         "admin",
         "capture",
-        verify::digest::digest_records,
-        verify::digest::digest_expected,
-        verify::expected::expected_records,
-        verify::records::verify_records,
-        verify::whole::verify
+        service::verify::digest::digest_records,
+        cell::verify::digest::digest_expected,
+        cell::verify::expected::expected_records,
+        service::verify::records::verify_records,
+        cell::verify::whole::verify
     ]
 );
 extension_sql_file!(
-    "../sql/install/share.sql",
+    "../sql/install/cell/share.sql",
     name = "share",
-    requires = ["verify", "expiring", verify::begin::begin_verification, verify::share::verify_share]
+    requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
 );
-extension_sql_file!("../sql/install/capture.sql", name = "capture", requires = ["admin", "cell"]);
+extension_sql_file!("../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(
-    "../sql/install/declare.sql",
+    "../sql/install/cell/declare.sql",
     name = "declare",
     requires = [
         "admin",
         "capture",
-        capture::declare::spell_out_condition,
-        capture::declare::require_owner,
-        capture::declare::change_capture_triggers,
-        capture::declare::change_request_triggers,
-        capture::automatic::require_service,
-        capture::automatic::require_cell,
-        capture::send::pending_batch,
-        capture::send::begin_pending,
-        capture::send::finish
+        cell::capture::declare::spell_out_condition,
+        cell::capture::declare::require_owner,
+        cell::capture::declare::change_capture_triggers,
+        cell::capture::declare::change_request_triggers,
+        cell::capture::automatic::require_service,
+        cell::capture::automatic::require_cell,
+        cell::capture::send::pending_batch,
+        cell::capture::send::begin_pending,
+        cell::capture::send::finish
     ]
 );
-extension_sql_file!("../sql/install/grant_worker.sql", name = "grant_worker", requires = ["admin"]);
+extension_sql_file!("../sql/install/holds/grant_worker.sql", name = "grant_worker", requires = ["admin"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
@@ -92,5 +89,6 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
-    pg::transaction_end::register(&[capture::log::HOOKS, request::HOOKS]);
+    pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
+    pg::transaction_end::register(&[cell::capture::log::HOOKS, holds::requests::HOOKS]);
 }

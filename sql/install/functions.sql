@@ -125,3 +125,9 @@ CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('C
 CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables();
 COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';
 COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed and captured tables refuse TRUNCATE.';
+-- Postgres wants a superuser for their owner, also when pg_upgrade makes them anew: the extension's owner need not be one for ever.
+DO $$
+BEGIN
+    EXECUTE format('ALTER EVENT TRIGGER claims_complete_triggers OWNER TO %I', pg_catalog.pg_get_userbyid(10));
+    EXECUTE format('ALTER EVENT TRIGGER claims_forget_dropped_tables OWNER TO %I', pg_catalog.pg_get_userbyid(10));
+END $$;

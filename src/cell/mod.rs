@@ -1,9 +1,11 @@
-//! The cell's half: what a cell's own database keeps of leases, and the recovery of those that nobody finished.
+//! What runs in a cell's own database: tracked leases and their recovery, capture of claimed columns, verification, and
+//! the way to the service.
 
-pub mod judge;
-pub mod reconcile;
-pub mod service;
+pub mod capture;
+pub mod client;
+pub mod recovery;
 pub mod track;
+pub mod verify;
 
 use claims_model::{BadInput, Problem};
 use pgrx::Uuid as PgUuid;
@@ -11,7 +13,7 @@ use uuid::Uuid;
 
 use crate::access;
 use crate::error::ClaimsError;
-use crate::store::leases::from_pg_uuid;
+use crate::pg::uuid::from_pg_uuid;
 
 /// Leases that one call may name.
 const MAX_LEASES: usize = 100_000;

@@ -11,10 +11,11 @@ use crate::error::{CellError, ClaimsError};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
+use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::settings;
-use crate::store::leases::from_pg_uuid;
-use crate::store::{catalog, cell};
+use crate::store::catalog;
+use crate::store::cell::tracked;
 use uuid::Uuid;
 
 /// Milliseconds that tracking waits for a lock in any case: long enough for a table that is being extended, which would
@@ -56,8 +57,8 @@ fn only(cells: Option<Vec<i64>>) -> Option<i64> {
 /// service: so a crash must not undo that here.
 pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(), ClaimsError> {
     xact::commit_durably();
-    cell::track(connection, lease, cell_id);
-    if cell::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(CellError::GivenUp { lease }.into()) }
+    tracked::track(connection, lease, cell_id);
+    if tracked::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(CellError::GivenUp { lease }.into()) }
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -66,7 +67,7 @@ fn forget_leases(lease_uuids: Option<Vec<Option<PgUuid>>>) -> Result<i64, ErrorR
     let forgotten = spi::connect(|connection| {
         let leases = uuids(lease_uuids, "lease_uuids")?;
         let cells = access::cells_of_caller(&catalog::current(connection))?;
-        Ok::<_, ClaimsError>(cell::forget(connection, &leases, cells.as_deref()))
+        Ok::<_, ClaimsError>(tracked::forget(connection, &leases, cells.as_deref()))
     })?;
     Ok(forgotten as i64)
 }

@@ -25,6 +25,8 @@ pub enum CellError {
     ServiceUnreachable { server: String, detail: String },
     /// The service did not answer in time.
     ServiceSilent { server: String, timeout: Duration },
+    /// The service says something that this version does not know.
+    StrangeAnswer { what: String },
 }
 
 impl From<CellError> for ClaimsError {
@@ -73,6 +75,12 @@ impl CellError {
                 format!("claims service \"{server}\" cannot be reached"),
                 Some(detail),
                 Some("Nothing was changed here. Repeat the call when the service is back."),
+            ),
+            CellError::StrangeAnswer { what } => Text(
+                Code::ERRCODE_DATA_EXCEPTION,
+                "answer of the claims service cannot be read".into(),
+                Some(format!("It says {what}.")),
+                Some("Install the same version of the extension in the cell and at the service."),
             ),
             CellError::ServiceSilent { server, timeout } => Text(
                 Code::ERRCODE_QUERY_CANCELED,

@@ -5,7 +5,7 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::{ClaimsError, Text, stale};
-use crate::arguments::PAYLOAD;
+use claims_model::limits::{PAYLOAD_BYTES, PAYLOAD_DEPTH};
 
 /// What goes wrong with the shorter holds.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl HoldError {
                 format!("payload of a request for entity \"{}\" is too large", shortened(&entity)),
                 Some(format!(
                     "The payload, for queue \"{queue}\", has more than {} bytes as text, or is nested more than {} deep.",
-                    PAYLOAD.bytes, PAYLOAD.depth
+                    PAYLOAD_BYTES, PAYLOAD_DEPTH
                 )),
                 Some("Store the data in a table, and send its key."),
             ),

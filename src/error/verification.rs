@@ -20,8 +20,6 @@ pub enum VerificationError {
     BeingBegun,
     /// No shared verification has this id.
     UnknownPass { pass: Uuid },
-    /// The service's answer cannot be read.
-    StrangeAnswer { what: String },
 }
 
 impl From<VerificationError> for ClaimsError {
@@ -62,12 +60,6 @@ impl VerificationError {
                 format!("verification {pass} does not exist"),
                 Some("A shared verification is forgotten a day after its end.".into()),
                 Some("Begin one with claims.begin_verification()."),
-            ),
-            VerificationError::StrangeAnswer { what } => Text(
-                Code::ERRCODE_DATA_EXCEPTION,
-                "answer of the claims service cannot be read".into(),
-                Some(format!("It says {what}.")),
-                Some("Install the same version of the extension in the cell and at the service."),
             ),
         }
     }

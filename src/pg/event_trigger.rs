@@ -1,10 +1,25 @@
 //! Entry points of event triggers, for which pgrx has no macro. They belong to the cluster's first superuser, because
 //! Postgres calls them with the rights of whoever gave the command: no other role may put something else in their place.
 
+use std::sync::OnceLock;
+
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Datum, FunctionCallInfo, NodeTag, Pg_finfo_record};
 
-use crate::capture::declare::{complete_triggers, forget_dropped_tables};
+/// What to call for each event trigger.
+pub struct EventTriggers {
+    /// A table was created or altered; says whether a partition was attached.
+    pub table_changed: fn(bool),
+    /// Tables were dropped.
+    pub tables_dropped: fn(),
+}
+
+static TRIGGERS: OnceLock<EventTriggers> = OnceLock::new();
+
+/// Called once per process.
+pub fn register(triggers: EventTriggers) {
+    let _ = TRIGGERS.set(triggers);
+}
 
 static API: Pg_finfo_record = Pg_finfo_record { api_version: 1 };
 
@@ -24,7 +39,10 @@ extern "C" fn pg_finfo_claims_forget_dropped_tables() -> &'static Pg_finfo_recor
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn claims_complete_triggers(call: FunctionCallInfo) -> Datum {
     // SAFETY: by the caller.
-    complete_triggers(unsafe { has_attached(call) });
+    let has_attached = unsafe { has_attached(call) };
+    if let Some(triggers) = TRIGGERS.get() {
+        (triggers.table_changed)(has_attached);
+    }
     Datum::from(0)
 }
 
@@ -33,7 +51,9 @@ unsafe extern "C-unwind" fn claims_complete_triggers(call: FunctionCallInfo) -> 
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn claims_forget_dropped_tables(_call: FunctionCallInfo) -> Datum {
-    forget_dropped_tables();
+    if let Some(triggers) = TRIGGERS.get() {
+        (triggers.tables_dropped)();
+    }
     Datum::from(0)
 }
 

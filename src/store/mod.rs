@@ -1,6 +1,5 @@
-//! All SQL that Rust runs, and the caches of it. Definitions are in `sql/install`.
+//! All SQL that Rust runs, and the caches of it, by side. Definitions are in `sql/install`.
 
-pub mod capture;
 /// Says that two columns, those of a unique index, have the values of a row that is joined with, in words for which there
 /// is one plan: the index, looked up once for each row of the other side. Plain equality also fits a scan of the whole
 /// index on the outside of a loop, which the planner prefers where it believes the table to be small. Both values must be columns of the other side (OFFSET 0
@@ -23,18 +22,7 @@ macro_rules! is_row {
     };
 }
 
-pub mod captured_tables;
 pub mod catalog;
 pub mod cell;
-pub mod claims;
-pub mod expected;
-pub mod expiring;
-pub mod keys;
-pub mod leases;
-pub mod passes;
-pub mod positions;
-pub mod records;
-pub mod requests;
-pub mod servers;
-pub mod triggers;
-pub mod verify;
+pub mod holds;
+pub mod service;

@@ -1,4 +1,4 @@
-//! A limit on everything that a caller sends. All lengths are characters, not bytes.
+//! A limit on everything that a caller sends. Lengths are characters where the name does not say bytes.
 
 /// Longest bucket value.
 pub const BUCKET_VALUE_CHARS: usize = 1024;
@@ -6,6 +6,23 @@ pub const BUCKET_VALUE_CHARS: usize = 1024;
 pub const ID_CHARS: usize = 128;
 /// Longest name of a bucket, subject or source type.
 pub const TYPE_NAME_CHARS: usize = 63;
+/// Claims that one comparison may have, on either side.
+pub const MAX_COMPARED: usize = 100_000;
+/// Longest kind of expiring claims, or queue of requests.
+pub const KIND_CHARS: usize = 63;
+/// Longest key of an expiring claim, or entity of a request: with four bytes a character, and a kind or queue beside it,
+/// they fit into an index entry.
+pub const KEY_CHARS: usize = 512;
+/// Longest claimant.
+pub const CLAIMANT_CHARS: usize = 128;
+/// Longest error of a request.
+pub const ERROR_CHARS: usize = 65_536;
+/// Largest payload of a request, in bytes of text, and the deepest: whoever takes it must be able to read it, under any
+/// settings, and beside others.
+pub const PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
+pub const PAYLOAD_DEPTH: usize = 1000;
+/// Most keys of expiring claims in one call.
+pub const MAX_KEYS: usize = 100_000;
 /// Longest cursor that is looked at; longer ones are not ours.
 pub const CURSOR_BYTES: usize = 16 * 1024;
 

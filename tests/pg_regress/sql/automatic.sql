@@ -62,6 +62,8 @@ BEGIN; UPDATE app.routes SET path = 'x' WHERE id = 1; UPDATE app.routes SET path
 BEGIN; DELETE FROM app.routes; ROLLBACK; SELECT * FROM t.sent();
 BEGIN; SAVEPOINT a; DELETE FROM app.routes; ROLLBACK TO a; COMMIT; SELECT * FROM t.sent();
 BEGIN; SAVEPOINT a; DELETE FROM app.routes; ROLLBACK TO a; UPDATE app.routes SET path = 'eins' WHERE id = 1; COMMIT; SELECT * FROM t.sent();
+-- a savepoint that was released goes with the one around it, and what comes after that is sent all the same
+BEGIN; SAVEPOINT a; SAVEPOINT b; UPDATE app.routes SET path = 'gone' WHERE id = 2; RELEASE b; ROLLBACK TO a; UPDATE app.routes SET path = 'zwei' WHERE id = 2; COMMIT; SELECT * FROM t.sent();
 RESET SESSION AUTHORIZATION; SELECT t.settle();
 
 \echo -- what cannot be had fails the transaction at its end, with the SQLSTATE of the conflict
@@ -119,6 +121,8 @@ BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; COMMIT;
 BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; PREPARE TRANSACTION 'regress_claims_auto';
 \echo :SQLSTATE
 SELECT count(*) FROM pg_prepared_xacts WHERE gid = 'regress_claims_auto';
+-- should it be there after all, nobody is to wait for it
+SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE gid = 'regress_claims_auto' \gexec
 BEGIN; UPDATE app.routes SET path = 'there' WHERE id = 9; UPDATE app.routes SET path = 'by hand' WHERE id = 9; COMMIT;
 \echo :SQLSTATE
 ALTER TABLE claims.automatic_queue ENABLE TRIGGER automatic; DELETE FROM claims.automatic_queue;

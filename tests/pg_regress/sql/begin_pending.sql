@@ -44,6 +44,9 @@ SET SESSION AUTHORIZATION regress_claims_one;
 -- nothing to send: the service is not even asked
 SELECT claims.begin_pending(1, 'regress_claims_gone') IS NULL;
 SELECT t.call($$SELECT claims.begin_pending(2, 'regress_claims_pending')$$);
+-- nor is it for the lease of another cell, which this one has no business with; before the service and the lease are looked at
+SELECT t.call($$SELECT claims.finish(2, 'nothing', t.u(5100))$$);
+SELECT t.call($$SELECT claims.finish(1, 'nothing', t.u(5100))$$);
 BEGIN;
 INSERT INTO app.routes VALUES (1, 'one', 10), (2, 'two', 10);
 SELECT claims.begin_pending(1, 'regress_claims_pending') AS lease \gset

@@ -107,3 +107,10 @@ SELECT payload->'destroy_records'->0->'bucket', jsonb_array_length(payload->'cre
 SELECT t.call($$SELECT claims.commit_update(1, t.u(324))$$);
 SELECT count(*) FROM claims.claims WHERE bucket_value ~ '^n\d';
 SELECT count(*) FROM claims.check();
+
+-- claims are taken in the order of their buckets, whatever the order of the batch (an empty table shows it)
+BEGIN;
+TRUNCATE claims.claims;
+SELECT claims.begin_update(1, t.creates('b', 'c', 'a'), lease_uuid => t.u(325));
+SELECT string_agg(bucket_value, ' ' ORDER BY uuid), string_agg(bucket_value, ' ' ORDER BY ctid) FROM claims.claims;
+ROLLBACK;

@@ -119,6 +119,10 @@ SAVEPOINT three; INSERT INTO app.routes VALUES (1, 'twice', 1);
 ROLLBACK TO three; SELECT count(*) FROM t.pending();
 ROLLBACK;
 SELECT count(*) FROM t.pending();
+-- what a transaction changed is not the next one's, when it was prepared either
+BEGIN; INSERT INTO app.routes VALUES (66, 'prepared', 1); PREPARE TRANSACTION 'regress_claims_capture';
+BEGIN; SELECT count(*) FROM t.pending(); COMMIT;
+ROLLBACK PREPARED 'regress_claims_capture';
 -- a procedure that commits on its way
 CREATE PROCEDURE app.two() LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO app.routes VALUES (70, 'p0', 1); COMMIT; INSERT INTO app.routes VALUES (71, 'p1', 1);

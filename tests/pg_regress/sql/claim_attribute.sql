@@ -2,9 +2,13 @@
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
--- the functions as promised, and who may execute them
-SELECT p.oid::regprocedure, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), has_function_privilege('regress_claims_one', p.oid, 'EXECUTE') FROM pg_proc p
+-- the functions as promised, and which of them a cell may execute that has owned no captured table
+BEGIN;
+CREATE ROLE regress_claims_fresh;
+SELECT claims.register_cell(79, 'regress_claims_fresh');
+SELECT p.oid::regprocedure, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), has_function_privilege('regress_claims_fresh', p.oid, 'EXECUTE') FROM pg_proc p
  WHERE pronamespace = 'claims'::regnamespace AND proname IN ('claim_attribute', 'unclaim_attribute', 'pending_batch', 'begin_pending', 'finish', 'automatic', 'change_capture_triggers', 'capture_row', 'send_automatically') ORDER BY proname;
+ROLLBACK;
 CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO regress_claims_one;
 CREATE TABLE app.routes (id int PRIMARY KEY, path text UNIQUE, owner_id bigint, name text, label varchar);
 CREATE TABLE app.pair (a int, b int, path text UNIQUE, PRIMARY KEY (a, b));

@@ -89,6 +89,8 @@ SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.as_owner($$SELECT claims.lease_outcome(1, t.u(2400))$$);
 SELECT t.as_owner($$SELECT claims.lease_outcome(2, t.u(2401))$$);
 SELECT t.as_owner($$SELECT claims.list_leases(NULL)$$);
+SELECT t.as_owner($$SELECT claims.purge_outcomes()$$);
+SELECT t.as_owner($$SELECT claims.purge_fences()$$);
 SELECT t.as_owner($$SELECT claims.register_cell(1, 'regress_claims_nobody')$$);
 SELECT t.as_two($$SELECT claims.lease_outcome(2, t.u(2401))$$);
 SELECT t.as_two($$SELECT claims.lease_outcome(1, t.u(2400))$$);

@@ -44,3 +44,9 @@ ROLLBACK;
 SET SESSION AUTHORIZATION regress_claims_admin;
 SELECT claims.purge_outcomes();
 RESET SESSION AUTHORIZATION;
+-- all of them in one call, however many
+BEGIN;
+INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) SELECT gen_random_uuid(), 1, 'committed', '2001-01-01' FROM generate_series(1, 20001);
+SELECT claims.purge_outcomes();
+SELECT claims.purge_outcomes();
+ROLLBACK;

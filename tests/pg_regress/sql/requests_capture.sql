@@ -71,10 +71,18 @@ UPDATE t.split SET id = 12 WHERE id = 1;
 SELECT t.captured();
 SELECT t.state_of('TRUNCATE t.split'), t.state_of('TRUNCATE t.split_low');
 CREATE TABLE t.split_later PARTITION OF t.split FOR VALUES FROM (20) TO (30);
+SELECT t.state_of('TRUNCATE t.split_later');
 INSERT INTO t.split VALUES (21, 'later');
 SELECT t.captured();
 SELECT claims.capture_requests('t.split', 'split', 'entity');
 SELECT t.state_of('TRUNCATE t.split_later');
+-- one that is attached is recorded and refuses TRUNCATE, by nobody's call
+CREATE TABLE t.split_attached (entity text, id int NOT NULL);
+TRUNCATE t.split_attached;
+ALTER TABLE t.split ATTACH PARTITION t.split_attached FOR VALUES FROM (30) TO (40);
+SELECT t.call('TRUNCATE t.split_attached');
+INSERT INTO t.split VALUES (31, 'attached'); INSERT INTO t.split_attached VALUES ('by itself', 32);
+SELECT t.captured();
 -- a partition that leaves is not recorded any more; against TRUNCATE it is guarded until that is ended, too
 ALTER TABLE t.split DETACH PARTITION t.split_later;
 INSERT INTO t.split_later VALUES (22, 'alone');

@@ -109,3 +109,17 @@ COMMIT;
 SELECT t.requests('q') OFFSET 5;
 DELETE FROM claims.requests;
 DELETE FROM claims.lost_holds;
+-- what counts is the clock, not the time at which the transaction began
+CREATE FUNCTION t.held_shortly(queue text, process int) RETURNS boolean LANGUAGE sql AS $$
+    SELECT claims.enqueue_request(queue, 'e', 'update') IS NOT NULL AND t.take(queue, process, 0, '200 ms') IS NOT NULL $$;
+SELECT t.held_shortly('clock', 1);
+BEGIN; SELECT pg_sleep(0.4); SELECT t.take('clock', 2, 0, '1 h') IS NOT NULL;
+SELECT hold_until > now() + interval '1 h 300 ms' FROM claims.requests WHERE queue = 'clock'; COMMIT;
+SELECT t.held_shortly('clock2', 3);
+BEGIN; SELECT pg_sleep(0.4); SELECT t.state_of('SELECT claims.settle_requests(t.u(3))'); ROLLBACK;
+SELECT t.held_shortly('clock3', 4);
+BEGIN; SELECT pg_sleep(0.4); SELECT t.state_of($$SELECT claims.extend_requests(t.u(4), '1 h')$$); ROLLBACK;
+BEGIN; SELECT pg_sleep(0.4); SELECT claims.settle_requests(t.u(2)); SELECT settled_at > now() + interval '300 ms' FROM claims.requests WHERE queue = 'clock'; ROLLBACK;
+DROP FUNCTION t.held_shortly;
+DELETE FROM claims.requests;
+DELETE FROM claims.lost_holds;

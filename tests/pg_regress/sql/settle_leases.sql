@@ -63,3 +63,10 @@ DELETE FROM claims.claims WHERE bucket_value = 't1';
 SELECT right(lease_uuid::text, 3), settled FROM claims.settle_leases(1, ARRAY[t.u(920), t.u(921)]) WHERE lease_uuid = t.u(921);
 ROLLBACK;
 SELECT count(*) FROM claims.check();
+-- the one in trouble stays what it is, and is not busy; its neighbours are settled, on either side of it and in either list
+SELECT count(claims.begin_update(1, t.creates('u' || n), lease_uuid => t.u(930 + n))) FROM generate_series(1, 6) n;
+BEGIN;
+DELETE FROM claims.claims WHERE bucket_value IN ('u2', 'u4');
+SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1, ARRAY[t.u(931), t.u(932), t.u(933)], ARRAY[t.u(934), t.u(935), t.u(936)]);
+ROLLBACK;
+SELECT count(*) FROM claims.check();

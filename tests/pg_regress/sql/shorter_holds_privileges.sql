@@ -47,8 +47,15 @@ RESET ROLE;
 -- DETAIL and HINT of a refusal
 SET ROLE regress_claims_worker;
 SELECT t.call('SELECT claims.purge_requests(''q'', ''1 day'')');
--- capturing: the table's owner and administrators
+-- administrators only, also where the function that calls may execute them: who calls that one counts
 RESET ROLE;
+CREATE FUNCTION t.as_owner(statement text) RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT t.state_of('SELECT claims.' || statement) $$;
+SELECT r, s, t.as_owner(s) FROM unnest(ARRAY['add_expiring(''k'', ''{z}'')', 'remove_expiring(''k'', ''{z}'')', 'purge_requests(''q'', ''1 day'')']) s, (VALUES (current_user)) v(r);
+SET SESSION AUTHORIZATION regress_claims_worker;
+SELECT s, t.as_owner(s) FROM unnest(ARRAY['add_expiring(''k'', ''{z}'')', 'remove_expiring(''k'', ''{z}'')', 'purge_requests(''q'', ''1 day'')']) s;
+RESET SESSION AUTHORIZATION;
+DROP FUNCTION t.as_owner;
+-- capturing: the table's owner and administrators
 CREATE TABLE t.mine (id int PRIMARY KEY, entity text);
 ALTER TABLE t.mine OWNER TO regress_claims_worker;
 CREATE TABLE t.theirs (id int PRIMARY KEY, entity text);

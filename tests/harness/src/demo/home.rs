@@ -19,7 +19,7 @@ pub const ROLES: [&str; 3] = [APP, KEEPER, OWNER];
 /// The columns of `claims.reconcile()`.
 pub const PASS: [&str; 5] = ["processed", "committed", "rolled_back", "pending", "orphaned"];
 
-/// Makes the cell's database, with users in it, as the guide in `docs/cells.md` has it.
+/// Makes the cell's database, with users in it, as the guide in `docs/cell/first-steps.md` has it.
 pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Client> {
     let password = Uuid::new_v4();
     world.admin.batch_execute(&format!("ALTER ROLE {} PASSWORD '{password}'", cell.role))?;

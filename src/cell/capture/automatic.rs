@@ -1,0 +1,77 @@
+//! Automatic mode: at the end of each transaction that changed claimed columns, its batch is sent by itself.
+//!
+//! The first change of a transaction puts a row into `claims.automatic_queue`, whose deferred trigger Postgres calls when
+//! the transaction is about to commit. It lets everything else that is deferred go first, by queueing itself again until
+//! nothing changes any more: what other deferred triggers change belongs to the batch, and what they refuse should not
+//! have been leased.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::{log, send};
+use crate::access;
+use crate::cell::client;
+use crate::error::{ClaimsError, raise};
+use crate::pg::spi::{self, Connection};
+use crate::pg::trigger::RowChange;
+use crate::store::catalog;
+use crate::store::cell::attributes;
+
+/// Called when something was captured.
+pub fn see_to_sending(connection: &Connection) {
+    let is_automatic = attributes::automatic(connection).is_some();
+    if log::must_be_sent(is_automatic) {
+        attributes::enqueue(connection);
+    }
+}
+
+/// For SQL functions: raises unless a foreign server leads to a Postgres database.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_service(service: Option<String>) -> Result<(), ErrorReport> {
+    spi::connect(|connection| {
+        let service = access::given(service, "service")?;
+        client::must_be_one(connection, &service)
+    })
+    .map_err(ErrorReport::from)
+}
+
+/// For SQL functions: raises unless the caller may act for a cell.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_cell(cell_id: Option<i64>) -> Result<(), ErrorReport> {
+    spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        access::act_here_for(&catalog::current(connection), cell_id)
+    })
+    .map_err(ErrorReport::from)
+}
+
+/// Deferred trigger of claims.automatic_queue; declared in sql/install/capture.sql.
+#[pg_trigger(sql = false)]
+fn send_automatically<'a>(
+    trigger: &'a PgTrigger<'a>,
+) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
+    if let Some(row) = RowChange::of(trigger).and_then(|change| change.after()) {
+        raise(spi::connect(|connection| {
+            if attributes::requeue(connection, row.place(), log::changes()) {
+                return Ok(());
+            }
+            attributes::dequeue(connection, row.place());
+            log::mark_dequeued();
+            send_all(connection)
+        }));
+    }
+    Ok(None)
+}
+
+fn send_all(connection: &Connection) -> Result<(), ClaimsError> {
+    match attributes::automatic(connection) {
+        Some(automatic) => send::send_pending(connection, automatic.cell_id, &automatic.service).map(|_| ()),
+        // Turned off since.
+        None => {
+            log::must_be_sent(false);
+            Ok(())
+        }
+    }
+}

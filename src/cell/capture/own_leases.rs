@@ -1,0 +1,140 @@
+//! Leases of this cell that stand in the way of its own next batch.
+//!
+//! A lease whose local transaction has ended is settled by `finish` or by the next pass of recovery. Until then its names
+//! cannot be changed again, by the same cell either. An application that knows nothing of leases should not meet that:
+//! where it would, the leases that are known to be committed here are settled on the spot. Where that does not help, the
+//! lease may be one whose transaction was rolled back after the service had been asked, by a failure at its COMMIT for
+//! example, and whose application tries again: recovery's judgement is passed on just the leases that are in the way.
+
+use std::time::Duration;
+
+use claims_model::judge::Verdict;
+use pgrx::PgSqlErrorCode as Code;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::cell::client::Service;
+use crate::cell::recovery::judge::{self, Candidate};
+use crate::error::ClaimsError;
+use crate::pg::spi::Connection;
+use crate::pg::subtransaction::{Caught, Stopped, attempt};
+use crate::store::cell::attributes;
+use crate::store::cell::tracked;
+
+/// Leases that are settled in one go, the newest ones.
+const AT_ONCE: i64 = 1000;
+
+/// A conflict with leases of the same cell.
+pub struct OwnConflict {
+    caught: Caught,
+    /// The buckets that they hold.
+    buckets: Vec<Value>,
+    /// How old the oldest of them is, in seconds.
+    age: f64,
+}
+
+impl OwnConflict {
+    /// Raises it again.
+    pub fn rethrow(self) -> ! {
+        self.caught.rethrow()
+    }
+}
+
+/// Runs a begin at the service. An error of it is returned where it says that a lease of the same cell is in the way, and
+/// raised again where it says anything else.
+pub fn in_the_way<T>(
+    cell_id: i64,
+    begin: impl FnOnce() -> Result<T, ClaimsError>,
+) -> Result<Option<OwnConflict>, ClaimsError> {
+    match attempt(begin) {
+        Ok(_) => Ok(None),
+        Err(Stopped::ByBody(error)) => Err(error),
+        Err(Stopped::ByError(caught)) => match own_conflicts(&caught, cell_id) {
+            own if own.is_empty() => caught.rethrow(),
+            own => {
+                let age = own.iter().filter_map(|conflict| conflict["lease_age_seconds"].as_f64()).fold(0.0, f64::max);
+                let buckets = own.into_iter().map(|conflict| json!(conflict["bucket"])).collect();
+                Ok(Some(OwnConflict { caught, buckets, age }))
+            }
+        },
+    }
+}
+
+/// DETAIL of a conflict is an array of conflicts: those with leases of the cell itself, where nothing worse is among them.
+fn own_conflicts(caught: &Caught, cell_id: i64) -> Vec<Value> {
+    let conflicts = || serde_json::from_str::<Vec<Value>>(caught.detail()?).ok();
+    let is_own = |conflict: &Value| conflict["reason"] == "leased" && conflict["holder_cell_id"] == cell_id;
+    let all = if caught.code() == Code::ERRCODE_LOCK_NOT_AVAILABLE { conflicts() } else { None };
+    all.unwrap_or_default().into_iter().filter(is_own).collect()
+}
+
+/// Has the service commit leases whose local transactions have committed, and forgets them here. `false`: there are none.
+pub fn settle_committed(
+    connection: &Connection,
+    service: &Service,
+    cell_id: i64,
+    timeout: Duration,
+) -> Result<bool, ClaimsError> {
+    let leases = attributes::newest_tracked(connection, cell_id, AT_ONCE);
+    let sights = tracked::sight(connection, leases.into_iter().map(|lease| (lease, None)));
+    // Not those of this very transaction, which may still be rolled back.
+    let committed: Vec<_> = sights.iter().filter(|sight| sight.tracked).map(|sight| sight.lease).collect();
+    if committed.is_empty() {
+        return Ok(false);
+    }
+    settle(connection, service, cell_id, &committed, &[], timeout)?;
+    Ok(true)
+}
+
+/// Has the service settle the leases that are in the way, as far as recovery's judgement says how. `false`: none of them.
+///
+/// The caller's own lease of before is left alone, and so is that of any transaction that is still open.
+pub fn settle_ended(
+    connection: &Connection,
+    service: &Service,
+    cell_id: i64,
+    conflict: &OwnConflict,
+    timeout: Duration,
+) -> Result<bool, ClaimsError> {
+    let in_the_way = candidates(service, cell_id, conflict, timeout)?;
+    let judged = judge::judge(connection, &in_the_way);
+    let with = |wanted: Verdict| -> Vec<Uuid> {
+        judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
+    };
+    let (committed, ended) = (with(Verdict::Commit), with(Verdict::Rollback));
+    if committed.is_empty() && ended.is_empty() {
+        return Ok(false);
+    }
+    settle(connection, service, cell_id, &committed, &ended, timeout)?;
+    Ok(true)
+}
+
+/// Has the service end leases, and forgets those that it has committed.
+fn settle(
+    connection: &Connection,
+    service: &Service,
+    cell_id: i64,
+    commits: &[Uuid],
+    rollbacks: &[Uuid],
+    timeout: Duration,
+) -> Result<(), ClaimsError> {
+    let settled = service.settle_leases(cell_id, commits, rollbacks, timeout)?.into_iter();
+    let committed: Vec<_> = settled
+        .filter(|settled| settled.outcome.as_deref() == Some("committed"))
+        .map(|settled| settled.lease)
+        .collect();
+    tracked::forget(connection, &committed, Some(&[cell_id]));
+    Ok(())
+}
+
+/// The leases that hold the buckets.
+fn candidates(
+    service: &Service,
+    cell_id: i64,
+    conflict: &OwnConflict,
+    timeout: Duration,
+) -> Result<Vec<Candidate>, ClaimsError> {
+    let buckets = Value::Array(conflict.buckets.clone()).to_string();
+    let holders = service.holders(cell_id, &buckets, conflict.age + 1.0, timeout)?;
+    Ok(holders.into_iter().map(Candidate::from).collect())
+}

@@ -1,0 +1,143 @@
+//! `pending_batch`, `begin_pending` and `finish`: the batch of the transaction that is running, and its lease.
+
+use std::time::{Duration, Instant};
+
+use claims_model::capture::{Change, Pending, records_json};
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::{log, own_leases};
+use crate::access;
+use crate::cell::client::leases::Request;
+use crate::cell::client::{Service, with_service};
+use crate::cell::track;
+use crate::error::{CaptureError, ClaimsError};
+use crate::pg::jsonb::JsonText;
+use crate::pg::spi::{self, Connection};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::xact;
+use crate::settings;
+use crate::store::catalog;
+use crate::store::cell::tracked;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn pending_batch()
+-> Result<TableIterator<'static, (name!(create_records, JsonText), name!(destroy_records, JsonText))>, ErrorReport> {
+    access::refuse_restricted()?;
+    let (creates, destroys) = batch_json(&log::pending()?)?;
+    Ok(TableIterator::once((JsonText(creates), JsonText(destroys))))
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option<PgUuid>, ErrorReport> {
+    spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        access::act_here_for(&catalog::current(connection), cell_id)?;
+        let service = access::given(service, "service")?;
+        Ok::<_, ClaimsError>(send_pending(connection, cell_id, &service)?.map(pg_uuid))
+    })
+    .map_err(ErrorReport::from)
+}
+
+/// Sends what is pending, and tracks the lease that comes of it; `None`: nothing to send.
+///
+/// Whatever fails from the sending on makes the local transaction (or its savepoint) fail. Then the lease is not tracked,
+/// and recovery rolls it back as soon as the end of this transaction shows.
+pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Result<Option<Uuid>, ClaimsError> {
+    let pending = log::pending()?;
+    if pending.is_empty() {
+        return Ok(None);
+    }
+    // A bucket that more rows have than before belongs to several of them, also where it is theirs in another table.
+    let created_twice = pending.creates.iter().find(|change| change.rows > 1);
+    if let Some(Change { bucket, .. }) = created_twice.or(pending.doubled.first()) {
+        let (bucket_type, value) = (bucket.bucket_type.to_string(), bucket.value.clone());
+        return Err(CaptureError::ClaimedTwice { bucket_type, value }.into());
+    }
+    let (creates, destroys) = batch_json(&pending)?;
+    let lease = Uuid::now_v7();
+    let request = Request { cell_id, lease, creates, destroys, cell_xid: xact::own_xid() };
+    with_service(connection, service, |service| {
+        let started = Instant::now();
+        let left = || timeout().saturating_sub(started.elapsed());
+        let begin = |timeout| service.begin(&request, timeout);
+        let Some(mut conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? else { return Ok(()) };
+        if own_leases::settle_committed(connection, service, cell_id, left())? {
+            match own_leases::in_the_way(cell_id, || begin(left()))? {
+                None => return Ok(()),
+                Some(again) => conflict = again,
+            }
+        }
+        if !own_leases::settle_ended(connection, service, cell_id, &conflict, left())? {
+            conflict.rethrow();
+        }
+        begin(left())
+    })?;
+    track::track(connection, lease, Some(cell_id))?;
+    log::mark_sent();
+    Ok(Some(lease))
+}
+
+fn timeout() -> Duration {
+    Duration::from_millis(settings::service_timeout().unsigned_abs())
+}
+
+/// Creates and destroys. A claim without a subject or a source cannot be made.
+fn batch_json(pending: &Pending) -> Result<(String, String), ClaimsError> {
+    for Change { bucket, ends, .. } in &pending.creates {
+        let (key, type_name) = match (&ends.subject_id, &ends.source_id) {
+            (None, _) => ("subject", &ends.subject_type),
+            (_, None) => ("source", &ends.source_type),
+            _ => continue,
+        };
+        return Err(CaptureError::NoKey {
+            key,
+            type_name: type_name.to_string(),
+            bucket_type: bucket.bucket_type.to_string(),
+            value: bucket.value.clone(),
+        }
+        .into());
+    }
+    Ok((records_json(&pending.creates)?, records_json(&pending.destroys)?))
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
+    xact::must_be_writable(c"claims.finish()");
+    spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        access::act_here_for(&catalog::current(connection), cell_id)?;
+        let server = access::given(service, "service")?;
+        let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
+        let sight = tracked::sight(connection, std::iter::once((lease, None))).pop();
+        if sight.as_ref().is_some_and(|sight| sight.tracked_here) {
+            return Err(CaptureError::NotCommittedHere { lease }.into());
+        }
+        let is_tracked = sight.is_some_and(|sight| sight.tracked);
+        let by_this_call = with_service(connection, &server, |service| match is_tracked {
+            true => service.commit(cell_id, lease, timeout()),
+            false => was_committed(service, cell_id, lease),
+        })?;
+        tracked::forget(connection, &[lease], Some(&[cell_id]));
+        Ok::<_, ClaimsError>(by_this_call)
+    })
+    .map_err(ErrorReport::from)
+}
+
+/// A lease that is not tracked here may have been finished before, by recovery for example. Any other is none whose local
+/// transaction has committed: committing it would claim what no row here has.
+fn was_committed(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
+    let outcome = service.lease_outcomes(cell_id, &[lease], timeout())?.into_iter().find_map(|(_, outcome)| outcome);
+    match outcome.as_deref() {
+        Some("committed") => Ok(false),
+        Some("rolled_back") => Err(ClaimsError::RolledBack { lease }),
+        None => Err(ClaimsError::UnknownLease { lease }),
+        Some(_) => Err(CaptureError::NotTracked { lease }.into()),
+    }
+}

@@ -1,0 +1,133 @@
+//! Calls about the claims of a source type, for verification.
+
+use std::time::Duration;
+
+use claims_model::digest::Digest;
+use claims_model::source_range::SourceRange;
+use claims_model::verify::{Discrepancy, Outcome};
+use pgrx::datum::Interval;
+use uuid::Uuid;
+
+use super::answer::{Row, strange};
+use super::parameters::{Parameter, interval, number, text, uuids};
+use super::{Query, Service};
+use crate::error::ClaimsError;
+
+const DIGEST: Query = Query {
+    text: "SELECT records, pg_catalog.encode(digest, 'hex')
+             FROM claims.digest_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text)",
+    columns: 2,
+};
+const NTH: Query = Query {
+    text: "SELECT source_id
+             FROM claims.list_records($1::pg_catalog.int8, $2::pg_catalog.text, NULL, $5::pg_catalog.int4, $3::pg_catalog.text,
+                      $4::pg_catalog.text)
+           OFFSET $5::pg_catalog.int4 OPERATOR(pg_catalog.-) 1",
+    columns: 1,
+};
+const VERIFY: Query = Query {
+    text: "SELECT discrepancy, bucket_type, bucket_value,
+                  pg_catalog.jsonb_extract_path_text(actual, 'uuid'),
+                  pg_catalog.jsonb_extract_path_text(actual, 'source', 'type'),
+                  pg_catalog.jsonb_extract_path_text(actual, 'source', 'rails_primary_key_id'), outcome
+             FROM claims.verify_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text,
+                      $5::pg_catalog.jsonb,
+                      pg_catalog.make_interval(months => $6::pg_catalog.int4, days => $7::pg_catalog.int4, secs => $8::pg_catalog.float8),
+                      $9::pg_catalog.bool, $10::pg_catalog.uuid[])",
+    columns: 7,
+};
+
+/// A range of a cell's claims.
+pub struct Span<'s> {
+    pub cell_id: i64,
+    pub source_type: &'s str,
+    pub range: &'s SourceRange,
+}
+
+impl Span<'_> {
+    fn values(&self) -> [Parameter; 4] {
+        let SourceRange { above, up_to } = self.range;
+        [number(self.cell_id), text(self.source_type), above.clone(), up_to.clone()]
+    }
+}
+
+/// A discrepancy, as the service tells it.
+pub struct Report {
+    pub discrepancy: Discrepancy,
+    pub bucket_type: String,
+    pub bucket_value: String,
+    /// The claim that is there, and its source's type and id.
+    pub uuid: Option<Uuid>,
+    pub source: Option<(String, String)>,
+    pub outcome: Option<Outcome>,
+}
+
+impl Service<'_> {
+    pub fn digest_records(&self, span: &Span, timeout: Duration) -> Result<Digest, ClaimsError> {
+        let digest = |row: &Row| {
+            let hex = row.must(2)?;
+            let bytes = (0..hex.len() / 2)
+                .map(|at| hex.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok()));
+            let bytes: Option<Vec<u8>> = bytes.collect();
+            let records = row.number(1)?;
+            bytes.and_then(|bytes| Digest::from_parts(records, &bytes)).ok_or_else(|| strange(hex))
+        };
+        self.call(&DIGEST, &span.values(), timeout)?.first(digest)?.ok_or_else(|| strange("no row"))
+    }
+
+    /// The source id of the `records`-th claim of a range; `None`: there are not so many.
+    pub fn nth_source(&self, span: &Span, records: i64, timeout: Duration) -> Result<Option<String>, ClaimsError> {
+        let [cell_id, source_type, above, up_to] = span.values();
+        let values = [cell_id, source_type, above, up_to, number(records)];
+        self.call(&NTH, &values, timeout)?.first(|row| Ok(row.must(1)?.to_owned()))
+    }
+
+    /// Compares a range with a JSON list of what is expected there.
+    pub fn verify_records(
+        &self,
+        span: &Span,
+        expected: &str,
+        recent: Interval,
+        timeout: Duration,
+    ) -> Result<Vec<Report>, ClaimsError> {
+        self.verify(span, expected, recent, [text("false"), None], timeout)
+    }
+
+    /// The same, and puts right what is expected, and destroys the extra claims that are named.
+    pub fn correct_records(
+        &self,
+        span: &Span,
+        expected: &str,
+        recent: Interval,
+        extra: &[Uuid],
+        timeout: Duration,
+    ) -> Result<Vec<Report>, ClaimsError> {
+        self.verify(span, expected, recent, [text("true"), uuids(extra)], timeout)
+    }
+
+    fn verify(
+        &self,
+        span: &Span,
+        expected: &str,
+        recent: Interval,
+        [correct, extra]: [Parameter; 2],
+        timeout: Duration,
+    ) -> Result<Vec<Report>, ClaimsError> {
+        let [cell_id, source_type, above, up_to] = span.values();
+        let [months, days, seconds] = interval(recent);
+        let values = [cell_id, source_type, above, up_to, text(expected), months, days, seconds, correct, extra];
+        self.call(&VERIFY, &values, timeout)?.map(report)
+    }
+}
+
+fn report(row: &Row) -> Result<Report, ClaimsError> {
+    let discrepancy = row.must(1)?;
+    Ok(Report {
+        discrepancy: Discrepancy::named(discrepancy).ok_or_else(|| strange(discrepancy))?,
+        bucket_type: row.text(2).unwrap_or_default().to_owned(),
+        bucket_value: row.must(3)?.to_owned(),
+        uuid: row.uuid_or_null(4)?,
+        source: row.text(5).map(str::to_owned).zip(row.text(6).map(str::to_owned)),
+        outcome: row.text(7).map(|name| Outcome::named(name).ok_or_else(|| strange(name))).transpose()?,
+    })
+}

@@ -1,0 +1,4 @@
+//! Recovery of leases that nobody finished: what becomes of each (`judge_leases`), and one pass over all (`reconcile`).
+
+pub mod judge;
+pub mod reconcile;

@@ -1,0 +1,236 @@
+//! `reconcile`: one pass of recovery.
+//!
+//! The order of the writes is what makes a crash at any point harmless: the service settles first, then the tracked row
+//! goes. A fence is committed by the end of the pass that wrote it, and only the next pass rolls back because of it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use claims_model::judge::Verdict;
+use claims_model::{BadInput, Problem};
+use pgrx::datum::Interval;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::judge::{Candidate, judge};
+use crate::access;
+use crate::cell::client::leases::Settled;
+use crate::cell::client::{self, Service};
+use crate::error::{self, CellError, ClaimsError};
+use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::{Stopped, attempt};
+use crate::pg::xact;
+use crate::settings;
+use crate::store::catalog;
+use crate::store::cell::tracked;
+
+/// Leases in one page; the service settles no more in one call.
+const MAX_PAGE: i32 = 10_000;
+
+/// How long one call to the service may take before the pass gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Fences that one pass drops.
+const PURGE_BATCH: i64 = 1000;
+
+/// What a pass has done.
+#[derive(Default)]
+struct Tally {
+    processed: i64,
+    committed: i64,
+    rolled_back: i64,
+    pending: i64,
+    orphans: Vec<Uuid>,
+    /// Leases that the service could not settle, and why.
+    failures: Vec<(Uuid, String)>,
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn reconcile(
+    cell_id: Option<i64>,
+    service: Option<String>,
+    stale_after: default!(Option<Interval>, "'10 minutes'"),
+    max_results: default!(Option<i32>, 100),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(processed, i64),
+            name!(committed, i64),
+            name!(rolled_back, i64),
+            name!(pending, i64),
+            name!(orphaned, i64),
+        ),
+    >,
+    ErrorReport,
+> {
+    xact::must_be_writable(c"claims.reconcile()");
+    let (cell_id, tally) = spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        access::act_here_for(&catalog::current(connection), cell_id)?;
+        let server = access::given(service, "service")?;
+        let pass = Pass {
+            connection,
+            cell_id,
+            stale_after: access::given(stale_after, "stale_after")?,
+            page: page_size(access::given(max_results, "max_results")?)?,
+        };
+        let tally = client::with_service(connection, &server, |service| pass.run(service)).map_err(unreachable)?;
+        tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
+        Ok::<_, ClaimsError>((cell_id, tally))
+    })?;
+    // A warning may jump out of here when the statement is being canceled: nothing may be open any more.
+    if !tally.orphans.is_empty() {
+        error::warn_of_orphans(cell_id, &tally.orphans);
+    }
+    error::warn_of_failures(cell_id, &tally.failures);
+    let Tally { processed, committed, rolled_back, pending, orphans, .. } = tally;
+    Ok(TableIterator::once((processed, committed, rolled_back, pending, orphans.len() as i64)))
+}
+
+fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
+    if (1..=MAX_PAGE).contains(&max_results) {
+        return Ok(max_results.into());
+    }
+    Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into())
+}
+
+/// To recovery a service that does not answer is one that cannot be reached.
+pub fn unreachable(error: ClaimsError) -> ClaimsError {
+    match error {
+        ClaimsError::Cell(CellError::ServiceSilent { server, timeout }) => {
+            let detail = format!("It did not answer for {} seconds.", timeout.as_secs());
+            CellError::ServiceUnreachable { server, detail }.into()
+        }
+        other => other,
+    }
+}
+
+struct Pass<'c> {
+    connection: &'c Connection,
+    cell_id: i64,
+    stale_after: Interval,
+    page: i64,
+}
+
+impl Pass<'_> {
+    fn run(&self, service: &Service) -> Result<Tally, ClaimsError> {
+        let mut tally = Tally::default();
+        // Leases that are still outstanding for all that this pass knows.
+        let mut open = HashSet::new();
+        let mut cursor = None;
+        loop {
+            let page = service.list_leases(self.cell_id, cursor, self.page, self.stale_after, PATIENCE)?;
+            let candidates: Vec<_> = page.leases.into_iter().map(Candidate::from).collect();
+            self.recover(service, &candidates, &mut tally, &mut open)?;
+            if (candidates.len() as i64) < self.page {
+                break;
+            }
+            cursor = page.last_cursor;
+        }
+        tally.pending = open.len() as i64;
+        self.find_orphans(service, &mut tally, &open)?;
+        Ok(tally)
+    }
+
+    /// Judges a page, has the service settle what can be settled, and forgets what it has committed.
+    fn recover(
+        &self,
+        service: &Service,
+        page: &[Candidate],
+        tally: &mut Tally,
+        open: &mut HashSet<Uuid>,
+    ) -> Result<(), ClaimsError> {
+        let judged = judge(self.connection, page);
+        let with = |wanted: Verdict| -> Vec<Uuid> {
+            judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
+        };
+        let (commits, rollbacks) = (with(Verdict::Commit), with(Verdict::Rollback));
+        tally.processed += page.len() as i64;
+        open.extend(judged.iter().map(|(lease, _)| *lease));
+        let mut committed = Vec::new();
+        for Settled { lease, outcome, by_this_call } in self.settle(service, &commits, &rollbacks, tally)? {
+            match outcome.as_deref() {
+                Some("committed") => {
+                    tally.committed += i64::from(by_this_call);
+                    committed.push(lease);
+                }
+                Some("rolled_back") => tally.rolled_back += i64::from(by_this_call),
+                // Busy, or damaged: the next pass tries again. Gone altogether: find_orphans asks for its outcome.
+                Some(_) => continue,
+                None => {}
+            }
+            open.remove(&lease);
+        }
+        // Only now, when the service has confirmed it.
+        tracked::forget(self.connection, &committed, Some(&[self.cell_id]));
+        Ok(())
+    }
+
+    /// Has the service settle leases: all in one call, or, where that call fails, each in one of its own.
+    fn settle(
+        &self,
+        service: &Service,
+        commits: &[Uuid],
+        rollbacks: &[Uuid],
+        tally: &mut Tally,
+    ) -> Result<Vec<Settled>, ClaimsError> {
+        if commits.is_empty() && rollbacks.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Ok(settled) = self.try_settle(service, commits, rollbacks)? {
+            return Ok(settled);
+        }
+        let mut settled = Vec::new();
+        let alone = commits.iter().map(|lease| (lease, true)).chain(rollbacks.iter().map(|lease| (lease, false)));
+        for (lease, commit) in alone {
+            let list = std::slice::from_ref(lease);
+            let (commits, rollbacks) = if commit { (list, [].as_slice()) } else { ([].as_slice(), list) };
+            match self.try_settle(service, commits, rollbacks)? {
+                Ok(answer) => settled.extend(answer),
+                Err(message) => tally.failures.push((*lease, message)),
+            }
+        }
+        Ok(settled)
+    }
+
+    /// One call; the inner error is what the service said of it.
+    fn try_settle(
+        &self,
+        service: &Service,
+        commits: &[Uuid],
+        rollbacks: &[Uuid],
+    ) -> Result<Result<Vec<Settled>, String>, ClaimsError> {
+        let answer = attempt(|| service.settle_leases(self.cell_id, commits, rollbacks, PATIENCE));
+        match answer {
+            Ok(settled) => Ok(Ok(settled)),
+            Err(Stopped::ByBody(error)) => Err(error),
+            Err(Stopped::ByError(caught)) if service.has_answered(&caught) => Ok(Err(caught.message().to_owned())),
+            Err(Stopped::ByError(caught)) => caught.rethrow(),
+        }
+    }
+
+    /// Asks for the outcome of what is tracked here and not outstanding there: committed leases are forgotten, those that
+    /// were rolled back or are unknown are orphans and stay.
+    fn find_orphans(&self, service: &Service, tally: &mut Tally, open: &HashSet<Uuid>) -> Result<(), ClaimsError> {
+        let mut after = Uuid::nil();
+        loop {
+            let tracked = tracked::tracked_after(self.connection, self.cell_id, after, self.page);
+            let closed: Vec<_> = tracked.iter().copied().filter(|lease| !open.contains(lease)).collect();
+            let outcomes = service.lease_outcomes(self.cell_id, &closed, PATIENCE)?;
+            let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
+                let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
+                wanted.map(|(lease, _)| *lease).collect()
+            };
+            tracked::forget(self.connection, &of(&[Some("committed")]), Some(&[self.cell_id]));
+            tally.orphans.extend(of(&[Some("rolled_back"), None]));
+            match tracked.last() {
+                Some(last) if tracked.len() as i64 == self.page => after = *last,
+                _ => return Ok(()),
+            }
+        }
+    }
+}

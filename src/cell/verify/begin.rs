@@ -1,0 +1,72 @@
+//! `begin_verification`: a verification for workers that share it.
+
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::expected::Expected;
+use crate::access;
+use crate::arguments;
+use crate::error::{ClaimsError, VerificationError};
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::subtransaction;
+use crate::pg::uuid::pg_uuid;
+use crate::pg::xact;
+use crate::store::catalog;
+use crate::store::cell::passes::{self, Pass};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn begin_verification(
+    cell_id: Option<i64>,
+    source_type: Option<String>,
+    correct: default!(Option<bool>, false),
+) -> Result<PgUuid, ErrorReport> {
+    xact::must_be_writable(c"claims.begin_verification()");
+    Ok(spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        let source_type = access::given(source_type, "source_type")?;
+        let correct = access::given(correct, "correct")?;
+        let catalog = catalog::current(connection);
+        access::act_here_for(&catalog, cell_id)?;
+        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        must_be_claimed(&Expected::of(connection, &source_type, false), &source_type)?;
+        passes::purge(connection);
+        let pass = Pass { uuid: Uuid::now_v7(), cell_id, source_type, correct };
+        join(connection, pass).map(pg_uuid)
+    })?)
+}
+
+/// Raises where verification would take everything as extra.
+pub fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), ClaimsError> {
+    if expected.attributes().is_empty() {
+        return Err(VerificationError::NothingClaimed { source_type: source_type.to_owned() }.into());
+    }
+    Ok(())
+}
+
+/// The pass that is under way, or this one, begun.
+fn join(connection: &Connection, pass: Pass) -> Result<Uuid, ClaimsError> {
+    let under_way = || passes::open(connection, pass.cell_id, &pass.source_type, pass.correct);
+    if let Some(uuid) = under_way() {
+        return Ok(uuid);
+    }
+    match patiently(|| passes::begin(connection, &pass)) {
+        Some(true) => Ok(pass.uuid),
+        // Somebody was faster; or so fast that it is over already.
+        Some(false) => under_way().ok_or(VerificationError::BeingBegun.into()),
+        None => Err(VerificationError::BeingBegun.into()),
+    }
+}
+
+/// Milliseconds to wait for another call that is about to remember its position, or to divide what is left.
+const PATIENCE: i64 = 1000;
+
+/// Waits for other sessions' calls to end, but not for long. `None`: they have not.
+pub fn patiently<T>(body: impl FnOnce() -> T) -> Option<T> {
+    let _waits = LockWaits::limit(PATIENCE);
+    subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || Ok::<_, ()>(body())).ok()
+}

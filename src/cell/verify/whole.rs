@@ -1,0 +1,142 @@
+//! `verify`: everything that a cell has claimed from one source type, in the cell.
+
+use std::time::{Duration, Instant};
+
+use claims_model::{BadInput, Problem};
+use pgrx::datum::Interval;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::begin::{must_be_claimed, patiently};
+use super::compare::Comparison;
+use super::expected::Expected;
+use super::progress::{Progress, Tally};
+use super::remote::Remote;
+use super::walk::{InOrder, Walk};
+use crate::access;
+use crate::arguments;
+use crate::cell::client;
+use crate::cell::recovery::reconcile::unreachable;
+use crate::error::{self, ClaimsError, VerificationError};
+use crate::pg::spi::{self, Connection};
+use crate::pg::xact;
+use crate::store::catalog;
+use crate::store::cell::positions;
+
+const MAX_BATCH: i32 = 10_000;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity, clippy::too_many_arguments)]
+fn verify(
+    cell_id: Option<i64>,
+    service: Option<String>,
+    source_type: Option<String>,
+    batch_size: default!(Option<i32>, 1000),
+    recent: default!(Option<Interval>, "'1 hour'"),
+    correct: default!(Option<bool>, false),
+    max_runtime: default!(Option<Interval>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(checked, i64),
+            name!(missing, i64),
+            name!(different, i64),
+            name!(extra, i64),
+            name!(corrected, i64),
+            name!(held_by_other, i64),
+            name!(skipped, i64),
+            name!(finished, bool),
+        ),
+    >,
+    ErrorReport,
+> {
+    xact::must_be_writable(c"claims.verify()");
+    let deadline = max_runtime.map(|runtime| Instant::now() + duration(runtime));
+    let (task, tally, finished) = spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        let server = access::given(service, "service")?;
+        let source_type = access::given(source_type, "source_type")?;
+        let batch_size = access::given(batch_size, "batch_size")?;
+        let recent = access::given(recent, "recent")?;
+        let correct = access::given(correct, "correct")?;
+        let catalog = catalog::current(connection);
+        access::act_here_for(&catalog, cell_id)?;
+        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        let task = Task { cell_id, source_type, batch: batch(batch_size)?, recent, correct, deadline };
+        if xact::keeps_one_snapshot() {
+            return Err(VerificationError::OldSnapshot.into());
+        }
+        let (tally, finished) = task.run(connection, &server).map_err(unreachable)?;
+        Ok::<_, ClaimsError>((task, tally, finished))
+    })?;
+    // A warning may jump out of here when the statement is being canceled: nothing may be open any more.
+    if tally.unclaimable + tally.doubles > 0 {
+        error::warn_of_rows(&task.source_type, tally.unclaimable, tally.doubles);
+    }
+    let Tally { checked, missing, different, extra, corrected, held_by_other, skipped, .. } = tally;
+    Ok(TableIterator::once((checked, missing, different, extra, corrected, held_by_other, skipped, finished)))
+}
+
+pub fn batch(batch_size: i32) -> Result<i64, ClaimsError> {
+    if (1..=MAX_BATCH).contains(&batch_size) {
+        return Ok(batch_size.into());
+    }
+    Err(BadInput::new("batch_size", Problem::OutOfRange { allowed: "1 to 10000" }).into())
+}
+
+/// How long an interval is at least; nobody runs for months.
+fn duration(interval: Interval) -> Duration {
+    const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+    let days = i64::from(interval.months()) * 30 + i64::from(interval.days());
+    let micros = days.saturating_mul(DAY).saturating_add(interval.micros());
+    // A century is for ever, and can be added to any instant.
+    Duration::from_micros(micros.clamp(0, 36_500 * DAY).unsigned_abs())
+}
+
+/// What to verify, and how.
+struct Task {
+    cell_id: i64,
+    source_type: String,
+    batch: i64,
+    recent: Interval,
+    correct: bool,
+    deadline: Option<Instant>,
+}
+
+impl Task {
+    fn run(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
+        let Task { cell_id, source_type, .. } = self;
+        let expected = Expected::of(connection, source_type, false);
+        must_be_claimed(&expected, source_type)?;
+        let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
+        let position = positions::position(connection, *cell_id, source_type);
+        let (tally, position, finished) = client::with_service(connection, server, |service| {
+            let remote = Remote::new(connection, service, *cell_id, source_type, self.recent)?;
+            let mut ranges = InOrder::new(&expected, self.batch, position.clone());
+            let comparison = Comparison {
+                connection,
+                expected: &expected,
+                remote: &remote,
+                source_type,
+                correct: self.correct,
+                in_charge: &|| Ok(()),
+            };
+            let progress = Progress::begin(*cell_id, source_type, rows);
+            let deadline = self.deadline;
+            let mut walk =
+                Walk { comparison, progress, batch: self.batch, deadline, tally: Tally::default(), position };
+            let finished = walk.run(&mut ranges)?;
+            Ok((walk.tally, walk.position, finished))
+        })?;
+        self.keep(connection, position.as_deref().filter(|_| !finished));
+        Ok((tally, finished))
+    }
+
+    /// Remembers where to go on. Where another call has just done the same and has not ended, that one's word stands.
+    fn keep(&self, connection: &Connection, position: Option<&str>) {
+        // Not kept is only verified again.
+        patiently(|| positions::keep(connection, self.cell_id, &self.source_type, position));
+    }
+}

@@ -1,0 +1,121 @@
+//! Recording requests, putting failed ones back, and dropping old ones.
+
+use claims_model::limits::{KEY_CHARS, KIND_CHARS};
+use claims_model::{BadInput, Problem};
+use pgrx::datum::Interval;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::hints;
+use crate::access;
+use crate::arguments;
+use crate::error::{ClaimsError, HoldError};
+use crate::pg::clock::Moment;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::spi::{self, Connection, View};
+use crate::pg::xact;
+use crate::settings;
+use crate::store::holds::requests;
+
+/// Requests that one statement drops.
+const PURGE_BATCH: i64 = 10_000;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+pub fn enqueue_request(
+    queue: Option<String>,
+    entity: Option<String>,
+    request_type: Option<String>,
+    payload: default!(Option<Jsonb>, "NULL"),
+) -> Result<i64, ErrorReport> {
+    Ok(spi::connect(|connection| record(connection, queue, entity, request_type, payload))?)
+}
+
+/// Records a request and returns its id.
+pub fn record(
+    connection: &Connection,
+    queue: Option<String>,
+    entity: Option<String>,
+    request_type: Option<String>,
+    payload: Option<Jsonb>,
+) -> Result<i64, ClaimsError> {
+    let queue = arguments::text(queue, "queue", KIND_CHARS)?;
+    let entity = arguments::text(entity, "entity", KEY_CHARS)?;
+    let request_type = access::given(request_type, "request_type")?;
+    if !["create", "update"].contains(&&*request_type) {
+        let problem = Problem::OutOfRange { allowed: "create or update" };
+        return Err(BadInput::new("request_type", problem).into());
+    }
+    let payload = arguments::payload(payload, &queue, &entity)?;
+    let create = requests::create_status(connection, &queue, &entity, View::Statement);
+    let is_create = request_type == "create";
+    let blocked =
+        !is_create && create.as_deref().is_some_and(is_unfinished) && wait_for_create(connection, &queue, &entity);
+    // A create that can be seen is not met by the INSERT, which would wait for whoever is settling it.
+    let id = match create {
+        Some(_) if is_create => None,
+        _ => requests::enqueue(connection, &queue, &entity, &request_type, payload, blocked),
+    };
+    let id = id.ok_or(HoldError::CreateExists { queue: queue.clone(), entity })?;
+    announce(connection, &queue);
+    Ok(id)
+}
+
+fn is_unfinished(status: &str) -> bool {
+    status != "complete"
+}
+
+/// Whether an update can be kept out of the search until the entity's create is complete: the create's row is locked, so
+/// that it cannot become so unseen, and has not become so before. In doubt the search sees the update, and tests it.
+fn wait_for_create(connection: &Connection, queue: &str, entity: &str) -> bool {
+    !xact::keeps_one_snapshot()
+        && requests::lock_create(connection, queue, entity)
+        && requests::create_status(connection, queue, entity, View::Latest).as_deref().is_some_and(is_unfinished)
+}
+
+/// Notifies the back ends of a queue. Postgres sends one of several equal notifications of a transaction.
+pub fn announce(connection: &Connection, queue: &str) {
+    if settings::notify_requests() {
+        requests::notify(connection, queue);
+    }
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+pub fn retry_requests(queue: Option<String>, entity: Option<String>) -> Result<i64, ErrorReport> {
+    Ok(spi::connect(|connection| {
+        let queue = arguments::text(queue, "queue", KIND_CHARS)?;
+        let entity = arguments::text(entity, "entity", KEY_CHARS)?;
+        let ids = requests::retry(connection, &queue, &entity);
+        if let Some(first) = ids.iter().min() {
+            hints::touch();
+            hints::lower(&queue, *first);
+            announce(connection, &queue);
+        }
+        Ok::<_, ClaimsError>(ids.len() as i64)
+    })?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+pub fn purge_requests(queue: Option<String>, older_than: Option<Interval>) -> Result<i64, ErrorReport> {
+    Ok(spi::connect(|connection| {
+        let queue = access::given(queue, "queue")?;
+        let older_than = access::given(older_than, "older_than")?;
+        access::administer()?;
+        let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
+        let before = arguments::before(older_than, "older_than", Moment::now())?;
+        requests::purge_words(connection, &queue, before);
+        let mut total = 0;
+        let mut after = i64::MIN;
+        loop {
+            let dropped = requests::purge(connection, &queue, before, PURGE_BATCH, after);
+            total += dropped.len() as i64;
+            match dropped.iter().max() {
+                Some(last) if dropped.len() as i64 == PURGE_BATCH => after = *last,
+                _ => return Ok::<_, ClaimsError>(total),
+            }
+            check_for_interrupts!();
+        }
+    })?)
+}

@@ -1,0 +1,110 @@
+//! `settle_requests` and `extend_requests`: the end of work, or more time for it.
+
+use std::collections::BTreeSet;
+
+use claims_model::limits;
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::Interval;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::{enqueue, hands, hints, unblock};
+use crate::access;
+use crate::arguments;
+use crate::error::{ClaimsError, HoldError};
+use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::translate_error;
+use crate::pg::uuid::from_pg_uuid;
+use crate::pg::xact;
+use crate::settings;
+use crate::store::holds::requests::{self, Holds, InHand};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+pub fn settle_requests(
+    process_id: Option<PgUuid>,
+    error: default!(Option<String>, "NULL"),
+) -> Result<i64, ErrorReport> {
+    let now = Moment::now();
+    let process = access::given(process_id, "process_id")?;
+    let error = error.map(|error| arguments::at_most(error, "error", limits::ERROR_CHARS)).transpose()?;
+    Ok(spi::connect(|connection| {
+        let mut in_hand = hands::of(process);
+        if unexpired_holds(connection, process, now)? > 0 {
+            in_hand.extend(unless_busy(|| requests::lock_held(connection, process, now))?);
+            // What expired before it could be locked may be somebody else's by now.
+            unexpired_holds(connection, process, now)?;
+        }
+        if in_hand.is_empty() {
+            return Err(HoldError::NothingInHand { process: from_pg_uuid(process) }.into());
+        }
+        // Before the creates are settled: after that, who records an update would have to wait for this transaction.
+        let closed = match error {
+            None => unblock::close_creates(connection, &in_hand),
+            Some(_) => Vec::new(),
+        };
+        let settle = |hand| requests::settle(connection, hand, process, error.as_deref(), now) as i64;
+        let settled = in_hand.iter().map(settle).sum();
+        hands::settled(process);
+        hints::touch();
+        what_follows(connection, &in_hand, error.is_none(), &closed);
+        Ok::<_, ClaimsError>(settled)
+    })?)
+}
+
+/// How long to wait for another session of the same process, in milliseconds.
+const PATIENCE: i64 = 1000;
+
+fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
+    let _waits = LockWaits::limit(PATIENCE);
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || HoldError::HoldBusy.into(), || Ok(body()))
+}
+
+/// How many holds a process has beyond a transaction. One that has expired, or was taken over since, spoils them all: its
+/// work counts as not done, and what was done for it must be rolled back. Who takes over leaves word of it, in the same
+/// transaction. A process that holds nothing has nothing to spoil: what it takes next is new work.
+fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Result<i64, ClaimsError> {
+    match requests::holds(connection, process, now) {
+        Holds { held: 0, expired: 0, .. } => Ok(0),
+        Holds { held, expired: 0, lost: 0 } => Ok(held),
+        Holds { expired, lost, .. } => {
+            Err(HoldError::HoldExpired { process: from_pg_uuid(process), expired, lost }.into())
+        }
+    }
+}
+
+/// A complete create opens the way for its updates; and whoever has more to do is announced.
+fn what_follows(connection: &Connection, settled: &[InHand], complete: bool, closed: &[&InHand]) {
+    for hand in settled.iter().filter(|hand| hand.is_create && complete) {
+        let is_closed = closed.iter().any(|closed| std::ptr::eq(*closed, hand));
+        unblock::open_updates(connection, &hand.queue, &hand.entity, is_closed);
+    }
+    if settings::notify_requests() {
+        let entities: BTreeSet<_> = settled.iter().map(|hand| (&*hand.queue, &*hand.entity)).collect();
+        for (queue, _) in entities.iter().filter(|(queue, entity)| requests::has_more(connection, queue, entity)) {
+            enqueue::announce(connection, queue);
+        }
+    }
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -> Result<i64, ErrorReport> {
+    let now = Moment::now();
+    let process = access::given(process_id, "process_id")?;
+    let until = arguments::deadline(hold_for, "hold_for", now)?;
+    Ok(spi::connect(|connection| match unexpired_holds(connection, process, now)? {
+        0 => Err(ClaimsError::from(HoldError::NothingInHand { process: from_pg_uuid(process) })),
+        _ => {
+            let extended = unless_busy(|| requests::extend(connection, process, now, until) as i64)?;
+            // What expired before it could be locked may be somebody else's by now.
+            unexpired_holds(connection, process, now)?;
+            // A crash must not take back what the process has been told.
+            xact::commit_durably();
+            Ok(extended)
+        }
+    })?)
+}

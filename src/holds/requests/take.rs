@@ -1,0 +1,246 @@
+//! `take_requests`: the first request that can be worked on, and with it all that belongs to it.
+
+use claims_model::limits::KIND_CHARS;
+use std::collections::{HashSet, VecDeque};
+
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::Interval;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::{hands, hints, unblock};
+use crate::access;
+use crate::arguments;
+use crate::pg::advisory;
+use crate::pg::clock::Moment;
+use crate::pg::jsonb::JsonText;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::{Undone, WITHOUT_WAITING, subtransaction};
+use crate::pg::xact;
+use crate::store::holds::requests::{self, Candidate, InHand, Outstanding};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+pub fn take_requests(
+    queue: Option<String>,
+    process_id: Option<PgUuid>,
+    after_id: default!(Option<i64>, 0),
+    hold_for: default!(Option<Interval>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (name!(id, i64), name!(entity, String), name!(request_type, String), name!(payload, Option<JsonText>)),
+    >,
+    ErrorReport,
+> {
+    let now = Moment::now();
+    let order = Order {
+        queue: arguments::text(queue, "queue", KIND_CHARS)?,
+        process: access::given(process_id, "process_id")?,
+        after_id: access::given(after_id, "after_id")?,
+        hold_until: hold_for.map(|hold| arguments::deadline(Some(hold), "hold_for", now)).transpose()?,
+        now,
+    };
+    let taken = spi::connect(|connection| take(connection, &order));
+    let rows = taken.into_iter().flat_map(|Taken { entity, requests }| {
+        requests.into_iter().map(move |request| {
+            let request_type = if request.is_create { "create" } else { "update" };
+            (request.id, entity.clone(), request_type.to_owned(), request.payload.map(JsonText))
+        })
+    });
+    Ok(TableIterator::new(rows.collect::<Vec<_>>()))
+}
+
+/// What is asked for.
+struct Order {
+    queue: String,
+    process: PgUuid,
+    after_id: i64,
+    /// `None`: for the length of the transaction.
+    hold_until: Option<Moment>,
+    now: Moment,
+}
+
+/// What is handed out: a create, or updates.
+struct Taken {
+    entity: String,
+    requests: Vec<Outstanding>,
+}
+
+/// The search came to its end.
+struct NotTaken;
+
+/// How often a search may be disturbed.
+const PATIENCE: usize = 20;
+
+fn take(connection: &Connection, order: &Order) -> Option<Taken> {
+    let mut search = Search::begin(connection, order);
+    let mut patience = PATIENCE;
+    let _waits = LockWaits::limit(WITHOUT_WAITING);
+    loop {
+        check_for_interrupts!();
+        let mut candidate = None;
+        // What was locked for an entity that then cannot be taken must not stay locked.
+        let attempt = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
+            candidate = Some(search.next(connection).ok_or(NotTaken)?);
+            let candidate = candidate.as_ref().ok_or(NotTaken)?;
+            let taken = take_entity(connection, order, candidate).ok_or(NotTaken)?;
+            if search.waiting.contains(&candidate.entity) {
+                unblock::open_taken(connection, &order.queue, &candidate.entity);
+            }
+            Ok::<_, NotTaken>(taken)
+        });
+        match (attempt, candidate) {
+            (Ok(taken), _) => return Some(in_hand(order, taken)),
+            (Err(_), Some(candidate)) => search.pass_over(candidate),
+            // The search itself met somebody, in the gap that `without_waiting` tells of.
+            (Err(Undone::ByError(_)), None) if patience > 0 => patience -= 1,
+            (Err(_), None) => return None,
+        }
+    }
+}
+
+fn in_hand(order: &Order, taken: Taken) -> Taken {
+    hints::touch();
+    if order.hold_until.is_none() {
+        let in_hand = InHand {
+            queue: order.queue.clone(),
+            entity: taken.entity.clone(),
+            is_create: taken.requests.iter().any(|request| request.is_create),
+            ids: taken.requests.iter().map(|request| request.id).collect(),
+        };
+        hands::take(order.process, in_hand);
+    }
+    taken
+}
+
+/// One way through a queue: ready requests, and between them, where their ids say so, expired holds and updates whose
+/// create was marked.
+struct Search<'o> {
+    order: &'o Order,
+    /// The last id that was looked at; `None`: nothing is ready.
+    after: Option<i64>,
+    /// What is not among the ready requests, by id.
+    unseen: VecDeque<Candidate>,
+    /// The entities whose creates are marked.
+    waiting: HashSet<String>,
+    passed_over: Vec<String>,
+}
+
+impl<'o> Search<'o> {
+    fn begin(connection: &Connection, order: &'o Order) -> Self {
+        let horizon = hints::look(connection, &order.queue);
+        let waiting =
+            if horizon.has_marked { unblock::waiting(connection, &order.queue, order.after_id) } else { Vec::new() };
+        let passed_over = hands::entities(&order.queue);
+        let waiting_entities = waiting.iter().map(|candidate| candidate.entity.clone()).collect();
+        let expired = match horizon.first_hold {
+            Some(first) if first <= order.now => {
+                requests::expired(connection, &order.queue, order.now, order.after_id, first)
+            }
+            _ => Vec::new(),
+        };
+        let mut unseen: Vec<_> = expired.into_iter().chain(waiting).collect();
+        unseen.retain(|candidate| !passed_over.contains(&candidate.entity));
+        unseen.sort_by_key(|candidate| candidate.id);
+        let after = horizon.first.map(|first| order.after_id.max(first - 1));
+        Search { order, after, unseen: unseen.into(), waiting: waiting_entities, passed_over }
+    }
+
+    fn next(&mut self, connection: &Connection) -> Option<Candidate> {
+        let before = self.unseen.front().map_or(i64::MAX, |candidate| candidate.id);
+        let found = self.after.and_then(|after| {
+            requests::find(connection, &self.order.queue, (after, before), &self.passed_over, self.order.now)
+        });
+        found.or_else(|| self.unseen.pop_front())
+    }
+
+    fn pass_over(&mut self, candidate: Candidate) {
+        self.after = self.after.map(|after| after.max(candidate.id));
+        self.unseen.retain(|other| other.entity != candidate.entity);
+        self.passed_over.push(candidate.entity);
+    }
+}
+
+/// Locks an entity and takes of it what can be taken. Raises where somebody else has locked any of it.
+fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Taken> {
+    let locked = lock_entity(connection, order, &candidate.entity)?;
+    let requests = choose(connection, order, candidate, locked)?;
+    let ids = |of: fn(&Outstanding) -> bool| requests.iter().filter(|r| of(r)).map(|r| r.id).collect::<Vec<_>>();
+    let expired = ids(|request| request.in_progress);
+    if !expired.is_empty() {
+        requests::leave_word(connection, &order.queue, &expired, order.process);
+    }
+    match order.hold_until {
+        Some(until) => {
+            requests::begin_anew(connection, order.process, &order.queue, &ids(|_| true));
+            requests::hold(connection, &order.queue, &ids(|_| true), order.process, until);
+            hints::held(&order.queue, until);
+            // Who is told of a hold must have it after a crash, too.
+            xact::commit_durably();
+        }
+        None => renew(connection, &order.queue, &expired),
+    }
+    Some(Taken { entity: candidate.entity.clone(), requests })
+}
+
+/// Requests whose hold has expired are new again: for the search of this session, too, which may have begun above them.
+fn renew(connection: &Connection, queue: &str, expired: &[i64]) {
+    if let Some(first) = expired.iter().min() {
+        requests::renew(connection, queue, expired);
+        hints::lower(queue, *first);
+    }
+}
+
+/// Everything outstanding of an entity, locked; `None` where another transaction has the entity in hand.
+///
+/// Of two takers the one with the younger snapshot meets a row that the other one has locked. Only requests that a
+/// transaction recorded itself cannot be met by anybody else: for them an advisory lock stands in. Who has such requests
+/// takes that lock and then looks again; who has none looks whether it is free once its rows are locked. Whichever comes
+/// later sees the other.
+fn lock_entity(connection: &Connection, order: &Order, entity: &str) -> Option<Vec<Outstanding>> {
+    let lock = || requests::lock_entity(connection, &order.queue, entity, order.now);
+    let key = entity_key(&order.queue, entity);
+    let locked = lock();
+    if !locked.iter().any(|request| request.own) {
+        return advisory::is_free(key).then_some(locked);
+    }
+    // With one snapshot for the whole transaction there is no looking again: own requests have to wait for its end.
+    (!xact::keeps_one_snapshot() && advisory::try_lock(key)).then(lock)
+}
+
+/// A create goes alone; updates go together, once no create stands in front of them. Asked of what is committed right
+/// now, and after everything visible is locked: whoever works on the entity has been met by then.
+fn choose(
+    connection: &Connection,
+    order: &Order,
+    candidate: &Candidate,
+    locked: Vec<Outstanding>,
+) -> Option<Vec<Outstanding>> {
+    let standing = requests::standing(connection, &order.queue, &candidate.entity, order.now);
+    if locked.is_empty() || standing.held || locked.iter().any(|request| request.held) {
+        return None;
+    }
+    let create = locked.iter().find(|request| request.is_create).map(|request| (request.id, request.in_progress));
+    match create {
+        Some((id, expired)) if id == candidate.id || (expired && id > order.after_id) => {
+            Some(locked.into_iter().filter(|request| request.is_create).collect())
+        }
+        Some(_) => None,
+        None => match standing.create.as_deref() {
+            None | Some("complete") => Some(locked),
+            Some(_) => None,
+        },
+    }
+}
+
+/// FNV-1a of the queue and the entity.
+fn entity_key(queue: &str, entity: &str) -> i64 {
+    let bytes = b"claims.requests\0".iter().chain(queue.as_bytes()).chain(b"\0").chain(entity.as_bytes());
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    hash.cast_signed()
+}

@@ -1,0 +1,108 @@
+//! `begin_update` and `try_begin_update`: the SQL boundary, and the request that they make of their arguments.
+
+use claims_model::{Batch, Conflict, conflict, payload};
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::acquire::{self, Acquired, Request};
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::jsonb::{JsonText, Jsonb};
+use crate::pg::spi::{self, Connection};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::xact;
+use crate::pg::xid8::Xid8;
+use crate::settings;
+use crate::store::catalog::{self, Catalog};
+use crate::store::service::leases::NewLease;
+
+/// The arguments of both functions, as they came.
+struct Arguments {
+    cell_id: Option<i64>,
+    create_records: Option<Jsonb>,
+    destroy_records: Option<Jsonb>,
+    lease_uuid: Option<PgUuid>,
+    cell_xid: Option<Xid8>,
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn begin_update(
+    cell_id: Option<i64>,
+    create_records: default!(Option<Jsonb>, "'[]'"),
+    destroy_records: default!(Option<Jsonb>, "'[]'"),
+    lease_uuid: default!(Option<PgUuid>, "NULL"),
+    cell_xid: default!(Option<Xid8>, "NULL"),
+) -> Result<PgUuid, ErrorReport> {
+    let arguments = Arguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
+    let lease = begin(arguments, |conflicts, catalog| {
+        let weightiest = conflict::weightiest(&conflicts).ok_or(ClaimsError::LeaseBusy)?;
+        let detail = conflict::to_json(&conflicts, &catalog.types)?;
+        Err(ClaimsError::Conflicts { weightiest, count: conflicts.len(), detail })
+    })?;
+    Ok(pg_uuid(lease))
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn try_begin_update(
+    cell_id: Option<i64>,
+    create_records: default!(Option<Jsonb>, "'[]'"),
+    destroy_records: default!(Option<Jsonb>, "'[]'"),
+    lease_uuid: default!(Option<PgUuid>, "NULL"),
+    cell_xid: default!(Option<Xid8>, "NULL"),
+) -> Result<TableIterator<'static, (name!(lease_uuid, Option<PgUuid>), name!(conflicts, Option<JsonText>))>, ErrorReport>
+{
+    let arguments = Arguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
+    let mut found = None;
+    let lease = begin(arguments, |conflicts, catalog| {
+        found = Some(JsonText(conflict::to_json(&conflicts, &catalog.types)?));
+        Ok(Uuid::nil())
+    })?;
+    let lease = found.is_none().then(|| pg_uuid(lease));
+    Ok(TableIterator::once((lease, found)))
+}
+
+/// The straight line of a begin; what becomes of conflicts is the caller's.
+fn begin(
+    arguments: Arguments,
+    on_conflicts: impl FnOnce(Vec<Conflict>, &Catalog) -> Result<Uuid, ClaimsError>,
+) -> Result<Uuid, ClaimsError> {
+    spi::connect(|connection| {
+        let cell_id = access::given(arguments.cell_id, "cell_id")?;
+        let create_records = access::given(arguments.create_records, "create_records")?;
+        let destroy_records = access::given(arguments.destroy_records, "destroy_records")?;
+        let catalog = catalog::current(connection);
+        access::act_for(&catalog, cell_id)?;
+        let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
+        let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
+        let given_uuid = arguments.lease_uuid.map(from_pg_uuid);
+        match request(connection, &catalog, &batch, cell_id, given_uuid, arguments.cell_xid)? {
+            Acquired::Lease(uuid) => {
+                // The cell will rely on it: a crash must not undo what it was told, whatever its `synchronous_commit` says.
+                xact::commit_durably();
+                Ok(uuid)
+            }
+            Acquired::Conflicts(conflicts) => on_conflicts(conflicts, &catalog),
+        }
+    })
+}
+
+fn request<'b>(
+    connection: &Connection,
+    catalog: &Catalog,
+    batch: &'b Batch<'b>,
+    cell_id: i64,
+    given_uuid: Option<Uuid>,
+    cell_xid: Option<Xid8>,
+) -> Result<Acquired<'b>, ClaimsError> {
+    let payload = payload::payload_text(batch, &catalog.types)?;
+    let digest = payload::request_digest(&payload, cell_xid.map(|xid| xid.0));
+    let uuid = given_uuid.unwrap_or_else(Uuid::now_v7);
+    let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid };
+    acquire::acquire(connection, &Request::new(batch, lease, given_uuid.is_some()))
+}

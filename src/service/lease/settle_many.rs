@@ -1,0 +1,173 @@
+//! `settle_leases`: many leases in one call, where one lease's trouble does not stop the others.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+
+use claims_model::{BadInput, Problem};
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::key::{self, Key};
+use super::settle::end_leases;
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::{self, Connection, View};
+use crate::pg::subtransaction::{Undone, subtransaction, translate_error};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::store::catalog::{self, Catalog};
+use crate::store::service::leases::{self, Ending, Known};
+
+/// Leases that one call may settle.
+const MAX_LEASES: usize = 10_000;
+
+/// Milliseconds to wait for another transaction, whatever claims.wait_timeout says: what is busy is answered so.
+const NOT_AT_ALL: i64 = 0;
+
+/// What became of one lease: its outcome, and whether this call brought it about.
+type Answer = (Option<&'static str>, bool);
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn settle_leases(
+    cell_id: Option<i64>,
+    commit_leases: default!(Option<Vec<Option<PgUuid>>>, "'{}'"),
+    rollback_leases: default!(Option<Vec<Option<PgUuid>>>, "'{}'"),
+) -> Result<
+    TableIterator<'static, (name!(lease_uuid, PgUuid), name!(outcome, Option<String>), name!(settled, bool))>,
+    ErrorReport,
+> {
+    let answers = spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        let commits = access::given(commit_leases, "commit_leases")?;
+        let rollbacks = access::given(rollback_leases, "rollback_leases")?;
+        let catalog = catalog::current(connection);
+        access::act_for(&catalog, cell_id)?;
+        let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
+        let _waits = LockWaits::limit(NOT_AT_ALL);
+        let settle = || {
+            let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
+            answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
+            Ok::<_, ClaimsError>(answers)
+        };
+        translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, settle)
+    })?;
+    let row = |(lease, (outcome, settled)): (Uuid, Answer)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
+    Ok(TableIterator::new(answers.into_iter().map(row)))
+}
+
+/// Both lists without repeats, in the order given.
+fn checked_lists(
+    commits: Vec<Option<PgUuid>>,
+    rollbacks: Vec<Option<PgUuid>>,
+) -> Result<(Vec<Uuid>, Vec<Uuid>), ClaimsError> {
+    let total = commits.len() + rollbacks.len();
+    if total > MAX_LEASES {
+        return Err(
+            BadInput::new("settle_leases", Problem::TooMany { what: "leases", got: total, limit: MAX_LEASES }).into()
+        );
+    }
+    let commits = uuids(commits, "commit_leases")?;
+    let rollbacks = uuids(rollbacks, "rollback_leases")?;
+    let committed: HashSet<_> = commits.iter().collect();
+    match rollbacks.iter().find(|lease| committed.contains(lease)) {
+        Some(lease) => Err(ClaimsError::ContradictoryOutcomes { lease: *lease }),
+        None => Ok((commits, rollbacks)),
+    }
+}
+
+fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
+    let mut seen = HashSet::new();
+    let mut unique = Vec::with_capacity(list.len());
+    for (index, lease) in list.into_iter().enumerate() {
+        let lease = from_pg_uuid(lease.ok_or_else(|| BadInput::new(format!("{name}[{index}]"), Problem::Null))?);
+        if seen.insert(lease) {
+            unique.push(lease);
+        }
+    }
+    Ok(unique)
+}
+
+/// Settles one list, all lockable leases together; those with trouble are tried alone. Locks lease rows in uuid order,
+/// passing over locked ones, then claims in bucket order.
+fn settle_list(
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    list: &[Uuid],
+    ending: Ending,
+) -> Vec<(Uuid, Answer)> {
+    if list.is_empty() {
+        return Vec::new();
+    }
+    let mut damaged = HashSet::new();
+    let settled = settle_free(connection, catalog, cell_id, list, ending).unwrap_or_else(|_| {
+        let mut settled = HashSet::new();
+        for lease in list {
+            match settle_free(connection, catalog, cell_id, &[*lease], ending) {
+                Ok(ended) => settled.extend(ended),
+                Err(Undone::ByBody(_)) => drop(damaged.insert(*lease)),
+                Err(Undone::ByError(_)) => {}
+            }
+        }
+        settled
+    });
+    let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
+    let mut known: HashMap<_, _> =
+        leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
+    let answer = |lease: &Uuid| {
+        let answer = match settled.contains(lease) {
+            true => (Some(ending.outcome()), true),
+            // It stays what it is: commit_update and rollback_update say what is wrong with it.
+            false if damaged.contains(lease) => (Some("outstanding"), false),
+            false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
+        };
+        (*lease, answer)
+    };
+    list.iter().map(answer).collect()
+}
+
+/// Ends those of the leases that nobody else has locked; an error: one of them made trouble, and none was ended.
+fn settle_free(
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    list: &[Uuid],
+    ending: Ending,
+) -> Result<HashSet<Uuid>, Undone<ClaimsError>> {
+    subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
+        let free = leases::lock_free(connection, list, cell_id);
+        if !free.is_empty() {
+            end_leases(connection, catalog, &free, cell_id, ending, NOT_AT_ALL)?;
+        }
+        Ok(free.into_iter().collect())
+    })
+}
+
+/// The answer for a lease that was not ended here.
+fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending, known: Option<Known>) -> Answer {
+    match known {
+        Some(known) if known.cell_id != cell_id => (None, false),
+        Some(Known { outcome: None, .. }) => (Some("busy"), false),
+        Some(known) => (Some(known.outcome_name()), false),
+        // Unknown to all but, maybe, an open transaction that is beginning it.
+        None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
+            // It may have come and gone between the two looks.
+            Key::Free => match leases::known(connection, &[lease], View::Latest).pop() {
+                Some(known) if known.cell_id == cell_id => (Some(known.outcome_name()), false),
+                _ => (None, false),
+            },
+            Key::Busy | Key::Outstanding => (Some("busy"), false),
+        },
+        None => {
+            let fenced = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
+                Ok::<_, Infallible>(leases::fence(connection, lease, cell_id))
+            });
+            if fenced.unwrap_or(false) { (Some(ending.outcome()), true) } else { (Some("busy"), false) }
+        }
+    }
+}

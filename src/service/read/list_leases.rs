@@ -1,0 +1,69 @@
+//! `list_leases`: the outstanding leases in pages, oldest first. Recovery works from this list.
+
+use claims_model::BadInput;
+use claims_model::cursor::{Cursor, LeaseCursor};
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::page_size;
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::jsonb::JsonText;
+use crate::pg::spi;
+use crate::pg::uuid::from_pg_uuid;
+use crate::pg::xid8::Xid8;
+use crate::store::catalog;
+use crate::store::service::records::{self, Lease};
+
+#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn list_leases(
+    cell_id: Option<i64>,
+    after: default!(Option<String>, "NULL"),
+    max_results: default!(Option<i32>, 100),
+    created_after: default!(Option<TimestampWithTimeZone>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(lease_uuid, PgUuid),
+            name!(cell_id, i64),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+            name!(payload, JsonText),
+            name!(cursor, String),
+            name!(cell_xid, Option<Xid8>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let rows = spi::connect(|connection| {
+        let max_results = access::given(max_results, "max_results")?;
+        match cell_id {
+            Some(cell_id) => access::act_for(&catalog::current(connection), cell_id)?,
+            None => access::administer()?,
+        }
+        let after = after.map(|text| LeaseCursor::decode(&text)).transpose();
+        let after = after.map_err(|problem| BadInput::new("after", problem))?.unwrap_or(BEFORE_ALL);
+        let created_after = created_after.map_or(Moment::MIN, Moment::from);
+        let leases = records::lease_page(connection, cell_id, &after, created_after, page_size(max_results)?);
+        Ok::<_, ClaimsError>(leases.into_iter().map(row).collect::<Vec<_>>())
+    })?;
+    Ok(TableIterator::new(rows))
+}
+
+/// A cursor that no lease is before.
+const BEFORE_ALL: LeaseCursor = LeaseCursor { created_at: Moment::MIN.0, lease_uuid: Uuid::nil() };
+
+type Listed = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);
+
+fn row(lease: Lease) -> Listed {
+    let cursor = LeaseCursor { created_at: lease.created_at.0, lease_uuid: from_pg_uuid(lease.uuid) }.encode();
+    let (created_at, updated_at) = (lease.created_at.into(), lease.updated_at.into());
+    (lease.uuid, lease.cell_id, created_at, updated_at, JsonText(lease.payload), cursor, lease.cell_xid)
+}

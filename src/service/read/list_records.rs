@@ -1,0 +1,146 @@
+//! `list_records`: a cell's claims in pages, in the order in which the cell verifies them.
+
+use claims_model::cursor::{Cursor, RecordCursor};
+use claims_model::types::Kind;
+use claims_model::{BadInput, id, limits};
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::page_size;
+use super::record::status_name;
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::spi::{self, Connection};
+use crate::store::catalog;
+use crate::store::service::records::{self, Record};
+
+#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity, clippy::too_many_arguments)]
+fn list_records(
+    cell_id: Option<i64>,
+    source_type: default!(Option<String>, "NULL"),
+    after: default!(Option<String>, "NULL"),
+    max_results: default!(Option<i32>, 1000),
+    source_id_gt: default!(Option<String>, "NULL"),
+    source_id_lte: default!(Option<String>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(uuid, PgUuid),
+            name!(bucket_type, Option<String>),
+            name!(bucket_value, String),
+            name!(subject_type, Option<String>),
+            name!(subject_id, String),
+            name!(source_type, Option<String>),
+            name!(source_id, String),
+            name!(cell_id, i64),
+            name!(status, &'static str),
+            name!(lease_uuid, Option<PgUuid>),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+            name!(cursor, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let rows = spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        let max_results = access::given(max_results, "max_results")?;
+        let catalog = catalog::current(connection);
+        access::act_for(&catalog, cell_id)?;
+        let bad = |argument: &'static str| move |problem| BadInput::new(argument, problem);
+        let only = source_type
+            .map(|name| id::type_from_text(&name, Kind::Source, &catalog.types).map_err(bad("source_type")))
+            .transpose()?;
+        let after = after.map(|text| RecordCursor::decode(&text).map_err(bad("after"))).transpose()?;
+        for (bound, name) in [(&source_id_gt, "source_id_gt"), (&source_id_lte, "source_id_lte")] {
+            bound.as_deref().map(|text| id::bounded_text(text, limits::ID_CHARS).map_err(bad(name))).transpose()?;
+        }
+        let range = Range { only, after, above: source_id_gt.unwrap_or_default(), up_to: source_id_lte };
+        let records = pages(connection, cell_id, &range, page_size(max_results)?);
+        let types = &catalog.types;
+        let row = |record: Record| {
+            let cursor = cursor_of(&record).encode();
+            (
+                record.uuid,
+                types.bucket.name(record.bucket_type).map(str::to_owned),
+                record.bucket_value,
+                types.subject.name(record.subject_type).map(str::to_owned),
+                record.subject_id,
+                types.source.name(record.source_type).map(str::to_owned),
+                record.source_id,
+                record.cell_id,
+                status_name(record.status),
+                record.lease_uuid,
+                record.created_at.into(),
+                record.updated_at.into(),
+                cursor,
+            )
+        };
+        Ok::<_, ClaimsError>(records.into_iter().map(row).collect::<Vec<_>>())
+    })?;
+    Ok(TableIterator::new(rows))
+}
+
+/// What is to be listed.
+struct Range {
+    /// One source type, or all.
+    only: Option<i32>,
+    after: Option<RecordCursor>,
+    /// Source ids above this one; the empty text is below every id.
+    above: String,
+    up_to: Option<String>,
+}
+
+impl Range {
+    /// Where the list of one source type begins.
+    fn start(&self, source_type: i32) -> RecordCursor {
+        // Behind every bucket of the source id that is excluded: no value is longer than 1,024 characters.
+        let lower = RecordCursor {
+            source_type,
+            source_id: self.above.clone(),
+            bucket_type: i32::MAX,
+            bucket_value: char::MAX.to_string().repeat(1025),
+        };
+        let key = |id: &str| (id.chars().count(), id.to_owned());
+        match &self.after {
+            Some(after) if after.source_type == source_type && key(&after.source_id) >= key(&lower.source_id) => {
+                // The excluded id itself has nothing to list, whatever bucket the cursor names.
+                if after.source_id == lower.source_id && !self.above.is_empty() { lower } else { after.clone() }
+            }
+            _ => lower,
+        }
+    }
+}
+
+/// Fills a page, source type by source type.
+fn pages(connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Vec<Record> {
+    let first = range.after.as_ref().map_or(i32::MIN, |after| after.source_type);
+    let types = match range.only {
+        Some(only) if only < first => Vec::new(),
+        Some(only) => vec![only],
+        None => records::source_types_from(connection, cell_id, first),
+    };
+    let mut found = Vec::new();
+    for source_type in types {
+        let room = limit - i64::try_from(found.len()).unwrap_or(i64::MAX);
+        if room <= 0 {
+            break;
+        }
+        found.extend(records::page(connection, cell_id, &range.start(source_type), range.up_to.as_deref(), room));
+    }
+    found
+}
+
+fn cursor_of(record: &Record) -> RecordCursor {
+    RecordCursor {
+        source_type: record.source_type,
+        source_id: record.source_id.clone(),
+        bucket_type: record.bucket_type,
+        bucket_value: record.bucket_value.clone(),
+    }
+}

@@ -1,0 +1,151 @@
+//! `get_record` and `get_records`: who owns a name, and where to find them.
+
+use claims_model::batch::bucket_list;
+use claims_model::types::Kind;
+use claims_model::{BadInput, id};
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::jsonb::Jsonb;
+use crate::pg::spi;
+use crate::store::catalog::{self, Catalog};
+use crate::store::service::records::{self, Record};
+
+/// Buckets that one call may ask for.
+const MAX_BUCKETS: usize = 10_000;
+
+/// One row of the answer, in the order of its columns.
+type Routed = (
+    PgUuid,
+    Option<String>,
+    String,
+    Option<String>,
+    String,
+    Option<String>,
+    String,
+    i64,
+    &'static str,
+    Option<PgUuid>,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+    Option<String>,
+    Option<String>,
+);
+
+#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn get_record(
+    bucket_type: Option<String>,
+    bucket_value: Option<String>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(uuid, PgUuid),
+            name!(bucket_type, Option<String>),
+            name!(bucket_value, String),
+            name!(subject_type, Option<String>),
+            name!(subject_id, String),
+            name!(source_type, Option<String>),
+            name!(source_id, String),
+            name!(cell_id, i64),
+            name!(status, &'static str),
+            name!(lease_uuid, Option<PgUuid>),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+            name!(cell_name, Option<String>),
+            name!(cell_address, Option<String>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let found = find(bucket_type, bucket_value)?;
+    Ok(TableIterator::new(found))
+}
+
+/// On the way of every request that a router passes on: no statement is executed.
+fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Option<Routed>, ClaimsError> {
+    let catalog = catalog::current_without_spi();
+    let bucket_type = access::given(bucket_type, "bucket_type")?;
+    let bucket_value = access::given(bucket_value, "bucket_value")?;
+    let type_id = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
+        .map_err(|problem| BadInput::new("bucket_type", problem))?;
+    Ok(records::by_bucket(type_id, &bucket_value).map(|record| route(record, &catalog)))
+}
+
+#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn get_records(
+    buckets: Option<Jsonb>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(uuid, PgUuid),
+            name!(bucket_type, Option<String>),
+            name!(bucket_value, String),
+            name!(subject_type, Option<String>),
+            name!(subject_id, String),
+            name!(source_type, Option<String>),
+            name!(source_id, String),
+            name!(cell_id, i64),
+            name!(status, &'static str),
+            name!(lease_uuid, Option<PgUuid>),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+            name!(cell_name, Option<String>),
+            name!(cell_address, Option<String>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let found = spi::connect(|connection| {
+        let catalog = catalog::current(connection);
+        let buckets = access::given(buckets, "buckets")?;
+        let buckets = bucket_list(&mut buckets.tokens(), "buckets", &catalog.types, MAX_BUCKETS)?;
+        Ok::<_, ClaimsError>(routed(records::by_buckets(connection, &buckets), &catalog))
+    })?;
+    Ok(TableIterator::new(found))
+}
+
+/// Claims with names for their numbers, and their cells.
+fn routed(records: Vec<Record>, catalog: &Catalog) -> Vec<Routed> {
+    records.into_iter().map(|record| route(record, catalog)).collect()
+}
+
+fn route(record: Record, catalog: &Catalog) -> Routed {
+    let cell = catalog.cells.get(&record.cell_id);
+    let types = &catalog.types;
+    (
+        record.uuid,
+        types.bucket.name(record.bucket_type).map(str::to_owned),
+        record.bucket_value,
+        types.subject.name(record.subject_type).map(str::to_owned),
+        record.subject_id,
+        types.source.name(record.source_type).map(str::to_owned),
+        record.source_id,
+        record.cell_id,
+        status_name(record.status),
+        record.lease_uuid,
+        record.created_at.into(),
+        record.updated_at.into(),
+        cell.and_then(|cell| cell.name.clone()),
+        cell.and_then(|cell| cell.address.clone()),
+    )
+}
+
+/// The name of a claim's status.
+pub fn status_name(status: i16) -> &'static str {
+    match status {
+        1 => "ACTIVE",
+        2 => "LEASE_CREATING",
+        3 => "LEASE_DESTROYING",
+        _ => "UNSPECIFIED",
+    }
+}

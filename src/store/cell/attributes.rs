@@ -1,0 +1,248 @@
+//! Statements on claimed attributes, and what is cached of them for each table that rows are captured of.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+
+use pgrx::pg_sys::Oid;
+use uuid::Uuid;
+
+use super::keys::{Kind, base_type};
+use crate::pg::cache::{self, Freshness};
+use crate::pg::owner::restricted_as;
+use crate::pg::prepared::Prepared;
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::subtransaction::{Caught, Stopped, attempt};
+use crate::pg::uuid::from_pg_uuid;
+use crate::statement;
+
+statement! {
+    RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
+    /// What is claimed of table $1, by itself or as a partition. Columns of which triggers get no values are none.
+    ATTRIBUTES(OIDOID) = concat!(
+        "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
+                quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
+                a.source_type, a.condition, v.attnum::int, s.attnum::int, k.attnum::int,
+                claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL), ", base_type!("s"), ", ", base_type!("k"), ",
+                s.attname::text, claims.has_fixed_text(s.atttypid), format_type(s.atttypid, NULL),
+                k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL)
+           FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name
+           LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
+           LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped AND s.attgenerated <> 'v'
+           LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
+          WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
+          ORDER BY a.table_name, a.attribute");
+    /// The columns of the claimed table that table $1 is, or is a partition of, taken from a row of $1. A condition may hand
+    /// the whole row on, as one of the claimed table: with its columns in their order there.
+    ROW(OIDOID) =
+        "SELECT string_agg('($1).' || quote_ident(p.attname), ', ' ORDER BY p.attnum) FROM pg_attribute p
+          WHERE p.attrelid = (SELECT a.table_name FROM claims.claimed_attributes a
+                               WHERE a.table_name = $1 OR a.table_name IN (SELECT t.relid FROM pg_partition_ancestors($1) t) LIMIT 1)
+            AND p.attnum > 0 AND NOT p.attisdropped";
+    /// The service of automatic mode.
+    AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
+    /// Has the deferred trigger called at the end of the transaction.
+    ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
+    /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
+    REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
+    /// The newest tracked leases of cell $2, at most $1, and those whose cell is not known.
+    NEWEST_TRACKED(INT8OID, INT8OID) =
+        "SELECT uuid FROM claims.cells_outstanding_leases WHERE cell_id IS NULL OR cell_id = $2 ORDER BY uuid DESC LIMIT $1";
+    DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
+}
+
+/// A claimed column of a table.
+pub struct Attribute {
+    pub bucket_type: Rc<str>,
+    pub subject_type: Rc<str>,
+    pub subject_key: Kind,
+    pub source_type: Rc<str>,
+    pub source_key: Kind,
+}
+
+/// What capturing the rows of one table takes.
+pub struct Captured {
+    pub attributes: Vec<Attribute>,
+    /// Owner of the claimed table: whose code the conditions and the casts to text are.
+    pub owner: Oid,
+    /// All columns that matter; `None`: there is a condition, which may look at any.
+    pub columns: Option<Vec<NonZeroUsize>>,
+    /// Three columns for each attribute: value (NULL where it is not claimed), subject, source; the latter two as numbers
+    /// or as texts.
+    pub statement: Option<Prepared>,
+    fresh: [Freshness; 2],
+}
+
+/// A claimed column that cannot be captured any more.
+pub enum Unusable {
+    /// The table does not have it, or one of its keys.
+    Missing { table: String, attribute: String },
+    /// It, or one of its keys, has got a type whose values look as the session's settings say.
+    NoFixedText { table: String, attribute: String, type_name: String },
+    /// A condition names a column, a table or something else that has gone.
+    ConditionLost { table: String, error: Caught },
+}
+
+thread_local! {
+    static CAPTURED: RefCell<HashMap<Oid, Rc<Captured>>> = RefCell::default();
+    static SERVICE: RefCell<Option<(Freshness, Option<Automatic>)>> = const { RefCell::new(None) };
+}
+
+fn relation(connection: &Connection, number: i32) -> Oid {
+    connection.run(&RELATIONS, View::Latest, []).first(|row| row.get(number)).flatten().unwrap_or(Oid::INVALID)
+}
+
+/// What is claimed of a table, as committed right now or changed by this transaction. `row_type` is the table's.
+pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Unusable> {
+    let known = CAPTURED.with_borrow(|all| all.get(&table).cloned());
+    match known.filter(|captured| captured.fresh.iter().all(Freshness::is_fresh)) {
+        Some(captured) => Ok(captured),
+        None => load(connection, table, row_type),
+    }
+}
+
+fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Unusable> {
+    let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
+    let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
+    let columns = rows.map(|row| Column::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
+    // Parsing evaluates literals: it is the owner's code as much as what is run later.
+    let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
+    let row = connection.run(&ROW, View::Latest, [table.into()]).first(|row| row.get::<String>(1)).flatten();
+    let text = row.and_then(|row| statement_text(&columns, &row));
+    let statement = match text.map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
+        None => None,
+        Some(Ok(prepared)) => Some(prepared),
+        Some(Err(Stopped::ByBody(never))) => match never {},
+        Some(Err(Stopped::ByError(error))) if error.names_what_is_not_there() => {
+            return Err(Unusable::ConditionLost { table: rows.first(|row| row.must(4)).unwrap_or_default(), error });
+        }
+        Some(Err(Stopped::ByError(error))) => error.rethrow(),
+    };
+    let captured = Rc::new(Captured {
+        owner,
+        columns: columns
+            .iter()
+            .all(|column| column.condition.is_none())
+            .then(|| columns.iter().flat_map(|column| column.numbers).collect()),
+        statement,
+        attributes: columns.into_iter().map(|column| column.attribute).collect(),
+        fresh,
+    });
+    CAPTURED.with_borrow_mut(|all| all.insert(table, captured.clone()));
+    Ok(captured)
+}
+
+/// A row of ATTRIBUTES.
+struct Column {
+    /// Names, quoted: the table, the column, the keys.
+    names: [String; 4],
+    condition: Option<String>,
+    numbers: [NonZeroUsize; 3],
+    attribute: Attribute,
+}
+
+impl Column {
+    fn read(row: &Row) -> Result<Self, Unusable> {
+        let number = |column: i32| row.get::<i32>(column).and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
+        let numbers = match (number(12), number(13), number(14)) {
+            (Some(value), Some(subject), Some(source)) => [value, subject, source],
+            _ => return Err(Unusable::Missing { attribute: row.must(3), table: row.must(4) }),
+        };
+        // A name, whether its type has a fixed text, and the type.
+        let columns = [(3, 15, 16), (19, 20, 21), (22, 23, 24)];
+        if let Some((attribute, _, type_name)) =
+            columns.into_iter().find(|(_, fixed, _)| row.get(*fixed) == Some(false))
+        {
+            let (attribute, type_name) = (row.must(attribute), row.must(type_name));
+            return Err(Unusable::NoFixedText { attribute, table: row.must(4), type_name });
+        }
+        let type_name = |column: i32| Rc::from(row.must::<String>(column));
+        let kind = |column: i32| Kind::of(row.get(column));
+        Ok(Column {
+            names: [row.must(1), row.must(5), row.must(6), row.must(7)],
+            condition: row.get(11),
+            numbers,
+            attribute: Attribute {
+                bucket_type: type_name(8),
+                subject_type: type_name(9),
+                subject_key: kind(17),
+                source_type: type_name(10),
+                source_key: kind(18),
+            },
+        })
+    }
+}
+
+/// The row $1 as the attributes see it; conditions find it under the name of the claimed table. Names other than those
+/// of the row's columns are spelled out, in conditions too: the search_path has no say.
+fn statement_text(columns: &[Column], row: &str) -> Option<String> {
+    let table = &columns.first()?.names[0];
+    let values: Vec<_> = columns
+        .iter()
+        .map(|Column { names: [table, value, subject, source], condition, attribute, .. }| {
+            let [subject_type, source_type] = [attribute.subject_key, attribute.source_key].map(as_sent);
+            let condition = condition.as_deref().unwrap_or("true");
+            format!(
+                "CASE WHEN ({condition}) THEN {table}.{value}::pg_catalog.text END, \
+                 {table}.{subject}::{subject_type}, {table}.{source}::{source_type}"
+            )
+        })
+        .collect();
+    Some(format!("SELECT {} FROM (SELECT {row}) AS {table}", values.join(", ")))
+}
+
+/// What a key is handed on as.
+fn as_sent(key: Kind) -> &'static str {
+    match key {
+        Kind::Integer => "pg_catalog.int8",
+        Kind::Uuid | Kind::Text => "pg_catalog.text",
+    }
+}
+
+/// Who is to be called at the end of each transaction.
+#[derive(Debug, Clone)]
+pub struct Automatic {
+    pub cell_id: i64,
+    pub service: String,
+}
+
+/// The service of automatic mode, as committed right now or changed by this transaction.
+pub fn automatic(connection: &Connection) -> Option<Automatic> {
+    cache::catch_up();
+    let known = SERVICE.with_borrow(|known| known.clone());
+    if let Some((fresh, automatic)) = known
+        && fresh.is_fresh()
+    {
+        return automatic;
+    }
+    let fresh = Freshness::of(relation(connection, 2));
+    let rows = connection.run(&AUTOMATIC, View::Latest, []);
+    let automatic = rows.first(|row| Automatic { cell_id: row.must(1), service: row.must(2) });
+    SERVICE.replace(Some((fresh, automatic.clone())));
+    automatic
+}
+
+/// Has the deferred trigger called at the end of this transaction.
+pub fn enqueue(connection: &Connection) {
+    connection.run(&ENQUEUE, View::Statement, []);
+}
+
+/// Where there were changes since the row was queued, and the first time in any case, the trigger is called once more,
+/// behind everything deferred by now: `true`.
+pub fn requeue(connection: &Connection, place: Value, changes: i64) -> bool {
+    connection.run(&REQUEUE, View::Statement, [place, changes.into()]).count() > 0
+}
+
+/// Drops the trigger's row.
+pub fn dequeue(connection: &Connection, place: Value) {
+    connection.run(&DEQUEUE, View::Statement, [place]);
+}
+
+/// The leases that a cell has tracked last, as of right now.
+pub fn newest_tracked(connection: &Connection, cell_id: i64, limit: i64) -> Vec<Uuid> {
+    let values = [limit.into(), cell_id.into()];
+    connection.run(&NEWEST_TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
+}

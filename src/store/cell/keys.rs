@@ -1,0 +1,213 @@
+//! The keys of claimed tables: integers, uuids, and whatever else has a fixed text.
+//!
+//! A range of source ids becomes a condition on the key itself where an index on the column can serve it: integers and
+//! uuids have an order of their own that fits that of their texts. Other keys are compared as the texts that the service
+//! has, which an index on the two expressions of [`order`] serves.
+
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
+use claims_model::limits::ID_CHARS;
+use claims_model::source_key;
+use claims_model::source_range::{Section, SourceRange};
+use pgrx::pg_sys::{self, Oid};
+use uuid::Uuid;
+
+use crate::pg::spi::Value;
+use crate::pg::uuid::pg_uuid;
+
+/// The type of the column `$attribute` (a row of pg_attribute) under all its domains.
+macro_rules! base_type {
+    ($attribute:literal) => {
+        concat!(
+            "(WITH RECURSIVE base AS (
+                SELECT y.oid, y.typtype, y.typbasetype FROM pg_type y WHERE y.oid = ",
+            $attribute,
+            ".atttypid
+                UNION ALL
+                SELECT y.oid, y.typtype, y.typbasetype FROM base JOIN pg_type y ON base.typtype = 'd' AND y.oid = base.typbasetype)
+              SELECT base.oid FROM base WHERE base.typtype <> 'd')"
+        )
+    };
+}
+pub(super) use base_type;
+
+/// What kind of keys a column has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Integer,
+    Uuid,
+    /// Anything else: its text counts.
+    Text,
+}
+
+impl Kind {
+    /// By the column's type under its domains.
+    pub fn of(base_type: Option<Oid>) -> Kind {
+        match base_type {
+            Some(pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID) => Kind::Integer,
+            Some(pg_sys::UUIDOID) => Kind::Uuid,
+            _ => Kind::Text,
+        }
+    }
+
+    /// The stretches of keys whose ids lie in a range; the first one is in the order of the ids.
+    pub fn stretches(self, range: &SourceRange) -> Vec<Stretch> {
+        match self {
+            Kind::Integer => {
+                let integers = range.integers();
+                vec![Stretch::Integers(integers.natural), Stretch::Integers(integers.negative)]
+            }
+            Kind::Uuid => vec![Stretch::Uuids(range.uuids())],
+            Kind::Text => vec![Stretch::Texts(range.clone())],
+        }
+    }
+
+    /// The order of keys, such that an index serves both it and the conditions.
+    pub fn order(self, key: &str, descending: bool) -> String {
+        match self {
+            Kind::Integer | Kind::Uuid => format!("{key} {}", if descending { "DESC" } else { "ASC" }),
+            Kind::Text => order(key),
+        }
+    }
+
+    /// A condition for the keys that have these texts, exactly these: collations and types that take different texts for
+    /// equal have no say. `None`: there can be no such keys.
+    pub fn among(self, key: &str, ids: &[&str], parameters: &mut Parameters) -> Option<String> {
+        let ids = ids.iter().copied();
+        match self {
+            Kind::Integer => {
+                let keys: Vec<i64> = ids.filter_map(source_key::integer).collect();
+                (!keys.is_empty()).then(|| format!("{key} = ANY ({})", parameters.add(keys)))
+            }
+            Kind::Uuid => {
+                let keys: Vec<_> = ids.filter_map(source_key::uuid).map(|key| pg_uuid(Uuid::from_u128(key))).collect();
+                (!keys.is_empty()).then(|| format!("{key} = ANY ({})", parameters.add(keys)))
+            }
+            Kind::Text => {
+                let ids: Vec<&str> = ids.collect();
+                let lengths: HashSet<_> = ids.iter().filter_map(|id| i32::try_from(id.chars().count()).ok()).collect();
+                let (ids, lengths) = (parameters.add(ids), parameters.add(Vec::from_iter(lengths)));
+                let (length, bytes) = (length(key), bytes(key));
+                // By the column's own index, where it is one of texts, or by the one that serves ranges.
+                Some(format!(
+                    "{key}::pg_catalog.text = ANY ({ids}) AND {bytes} = ANY ({ids}) AND {length} = ANY ({lengths})"
+                ))
+            }
+        }
+    }
+}
+
+fn length(key: &str) -> String {
+    format!("pg_catalog.length({key}::pg_catalog.text)")
+}
+
+fn bytes(key: &str) -> String {
+    format!("({key}::pg_catalog.text) COLLATE pg_catalog.\"C\"")
+}
+
+/// The service's order of source ids, in the words of docs/cell/verification.md's index.
+fn order(key: &str) -> String {
+    format!("{}, {}", length(key), bytes(key))
+}
+
+/// Keys of one table that lie together in an index.
+#[derive(Debug)]
+pub enum Stretch {
+    Integers(RangeInclusive<i64>),
+    Uuids(RangeInclusive<u128>),
+    Texts(SourceRange),
+    /// Rows without a key.
+    Nulls,
+}
+
+impl Stretch {
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Stretch::Integers(keys) => keys.is_empty(),
+            Stretch::Uuids(keys) => keys.is_empty(),
+            Stretch::Texts(range) => range.is_void(),
+            Stretch::Nulls => false,
+        }
+    }
+
+    /// Integers below zero: their ids go the other way.
+    pub fn descends(&self) -> bool {
+        matches!(self, Stretch::Integers(keys) if *keys.start() < 0)
+    }
+
+    /// The keys in parts such that an index begins and ends with each.
+    pub fn parts(&self) -> Vec<Part<'_>> {
+        match self {
+            Stretch::Integers(keys) => vec![Part::Integers(keys)],
+            Stretch::Uuids(keys) => vec![Part::Uuids(keys)],
+            Stretch::Texts(range) => range.sections().into_iter().map(Part::Texts).collect(),
+            Stretch::Nulls => vec![Part::Nulls],
+        }
+    }
+
+    /// A condition by which an index finds the first of the keys that are ids, and then the next. Only an id can be a
+    /// bound for the service.
+    pub fn in_order_of_ids(&self, key: &str, parameters: &mut Parameters) -> String {
+        let Stretch::Texts(SourceRange { above, up_to }) = self else {
+            return self.parts().iter().map(|part| part.condition(key, parameters)).collect();
+        };
+        let (order, above) = (order(key), parameters.add(above.as_deref().unwrap_or_default()));
+        let up_to = up_to.as_deref().map_or(String::new(), |up_to| {
+            let up_to = parameters.add(up_to);
+            format!(" AND ({order}) <= (pg_catalog.length({up_to}), {up_to})")
+        });
+        format!("({order}) > (pg_catalog.length({above}), {above}){up_to} AND {} <= {ID_CHARS}", length(key))
+    }
+}
+
+/// Keys of a stretch that one condition finds.
+pub enum Part<'s> {
+    Integers(&'s RangeInclusive<i64>),
+    Uuids(&'s RangeInclusive<u128>),
+    Texts(Section<'s>),
+    Nulls,
+}
+
+impl Part<'_> {
+    pub fn condition(&self, key: &str, parameters: &mut Parameters) -> String {
+        match self {
+            Part::Integers(keys) => parameters.between(key, *keys.start(), *keys.end()),
+            Part::Uuids(keys) => {
+                let [first, last] = [keys.start(), keys.end()].map(|bound| pg_uuid(Uuid::from_u128(*bound)));
+                parameters.between(key, first, last)
+            }
+            Part::Texts(Section::Lengths(lengths)) => {
+                parameters.between(&length(key), *lengths.start(), *lengths.end())
+            }
+            Part::Texts(Section::OfLength { length: chars, above, up_to }) => {
+                let (length, bytes) = (length(key), bytes(key));
+                let (chars, above) = (parameters.add(*chars), parameters.add(*above));
+                let up_to = up_to.map_or(String::new(), |up_to| format!(" AND {bytes} <= {}", parameters.add(up_to)));
+                format!("{length} = {chars} AND {bytes} > {above}{up_to}")
+            }
+            Part::Nulls => format!("{key} IS NULL"),
+        }
+    }
+}
+
+/// The parameters of a statement, as they come.
+#[derive(Default)]
+pub struct Parameters(Vec<Value>);
+
+impl Parameters {
+    /// Adds one, and returns what stands for it in the text.
+    pub fn add(&mut self, value: impl Into<Value>) -> String {
+        self.0.push(value.into());
+        format!("${}", self.0.len())
+    }
+
+    fn between<T: Into<Value>>(&mut self, expression: &str, first: T, last: T) -> String {
+        let (first, last) = (self.add(first), self.add(last));
+        format!("{expression} BETWEEN {first} AND {last}")
+    }
+
+    pub fn values(self) -> Vec<Value> {
+        self.0
+    }
+}

@@ -1,0 +1,10 @@
+//! Statements on what a cell's own database keeps, and on the cell's own tables.
+
+pub mod attributes;
+pub mod expected;
+pub mod keys;
+pub mod passes;
+pub mod positions;
+pub mod servers;
+pub mod tracked;
+pub mod triggers;

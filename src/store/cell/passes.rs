@@ -1,0 +1,125 @@
+//! Statements on verifications that several workers share: the pass, and its ranges that are still to be done. Which
+//! worker has which range is an expiring claim on the range's number.
+
+use claims_model::source_range::SourceRange;
+use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
+
+use crate::pg::spi::{Connection, View};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::statement;
+
+statement! {
+    OPEN(INT8OID, TEXTOID, BOOLOID) =
+        "SELECT p.pass FROM claims.verification_passes p
+          WHERE p.cell_id = $1 AND p.source_type = $2 AND p.correct = $3 AND p.finished_at IS NULL";
+    BEGIN(UUIDOID, INT8OID, TEXTOID, BOOLOID) =
+        "INSERT INTO claims.verification_passes (pass, cell_id, source_type, correct) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (cell_id, source_type, correct) WHERE finished_at IS NULL DO NOTHING";
+    /// Finished passes are kept for a day, so that each of their workers can hear of the end.
+    PURGE() =
+        "WITH old AS MATERIALIZED (
+             SELECT p.pass FROM claims.verification_passes p
+              WHERE p.finished_at < clock_timestamp() - interval '1 day' FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.verification_passes p USING old WHERE p.pass = old.pass";
+    PASS(UUIDOID) =
+        "SELECT p.cell_id, p.source_type, p.correct FROM claims.verification_passes p WHERE p.pass = $1";
+    LOCK(UUIDOID) =
+        "SELECT p.divided_up_to, p.divided, p.finished_at IS NOT NULL
+           FROM claims.verification_passes p WHERE p.pass = $1 FOR UPDATE";
+    DIVIDE(UUIDOID, TEXTOID) =
+        "UPDATE claims.verification_passes p SET divided_up_to = $2, divided = $2 IS NULL, ranges = p.ranges + 1
+          WHERE p.pass = $1 RETURNING p.ranges";
+    FINISH(UUIDOID) =
+        "UPDATE claims.verification_passes p SET finished_at = clock_timestamp()
+          WHERE p.pass = $1 AND NOT EXISTS (SELECT FROM claims.verification_ranges r WHERE r.pass = p.pass)";
+    ADD_RANGE(UUIDOID, INT8OID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.verification_ranges (pass, number, source_id_gt, source_id_lte) VALUES ($1, $2, $3, $4)";
+    RANGE(UUIDOID, INT8OID) =
+        "SELECT r.source_id_gt, r.source_id_lte FROM claims.verification_ranges r WHERE r.pass = $1 AND r.number = $2";
+    /// Both only where the range is as it was when the step began.
+    ADVANCE(UUIDOID, INT8OID, TEXTOID, TEXTOID) =
+        "UPDATE claims.verification_ranges r SET source_id_gt = $4
+          WHERE r.pass = $1 AND r.number = $2 AND r.source_id_gt IS NOT DISTINCT FROM $3";
+    DONE(UUIDOID, INT8OID, TEXTOID) =
+        "DELETE FROM claims.verification_ranges r
+          WHERE r.pass = $1 AND r.number = $2 AND r.source_id_gt IS NOT DISTINCT FROM $3";
+}
+
+/// One verification of everything that a cell has claimed from a source type.
+pub struct Pass {
+    pub uuid: Uuid,
+    pub cell_id: i64,
+    pub source_type: String,
+    pub correct: bool,
+}
+
+/// How far a pass has been divided into ranges.
+pub struct Division {
+    /// The last range ends here; `None`: there is none yet, or it has no end.
+    pub up_to: Option<String>,
+    /// The range without end has been made.
+    pub is_complete: bool,
+    pub is_finished: bool,
+}
+
+/// The pass that is under way.
+pub fn open(connection: &Connection, cell_id: i64, source_type: &str, correct: bool) -> Option<Uuid> {
+    let rows = connection.run(&OPEN, View::Statement, [cell_id.into(), source_type.into(), correct.into()]);
+    rows.first(|row| from_pg_uuid(row.must::<PgUuid>(1)))
+}
+
+/// Begins a pass. `false`: one is under way.
+pub fn begin(connection: &Connection, pass: &Pass) -> bool {
+    let Pass { uuid, cell_id, source_type, correct } = pass;
+    let values = [pg_uuid(*uuid).into(), (*cell_id).into(), source_type.as_str().into(), (*correct).into()];
+    connection.run(&BEGIN, View::Statement, values).count() == 1
+}
+
+/// Drops the passes that ended long ago.
+pub fn purge(connection: &Connection) {
+    connection.run(&PURGE, View::Statement, []);
+}
+
+pub fn pass(connection: &Connection, uuid: Uuid) -> Option<Pass> {
+    let rows = connection.run(&PASS, View::Statement, [pg_uuid(uuid).into()]);
+    rows.first(|row| Pass { uuid, cell_id: row.must(1), source_type: row.must(2), correct: row.must(3) })
+}
+
+/// Locks the pass against being divided by others, and says how far it is.
+pub fn lock(connection: &Connection, pass: Uuid) -> Option<Division> {
+    let rows = connection.run(&LOCK, View::Statement, [pg_uuid(pass).into()]);
+    rows.first(|row| Division { up_to: row.get(1), is_complete: row.must(2), is_finished: row.must(3) })
+}
+
+/// Cuts a range off what has not been divided yet, and returns its number.
+pub fn cut_off(connection: &Connection, pass: Uuid, range: &SourceRange) -> Option<i64> {
+    let rows = connection.run(&DIVIDE, View::Statement, [pg_uuid(pass).into(), range.up_to.clone().into()]);
+    let number: i64 = rows.first(|row| row.must(1))?;
+    let bounds = [range.above.clone().into(), range.up_to.clone().into()];
+    let values = [pg_uuid(pass).into(), number.into()].into_iter().chain(bounds);
+    connection.run(&ADD_RANGE, View::Statement, values);
+    Some(number)
+}
+
+/// Marks a pass finished that has no range left. `false`: it has.
+pub fn finish(connection: &Connection, pass: Uuid) -> bool {
+    connection.run(&FINISH, View::Statement, [pg_uuid(pass).into()]).count() == 1
+}
+
+/// What is left of a range.
+pub fn range(connection: &Connection, pass: Uuid, number: i64) -> Option<SourceRange> {
+    let rows = connection.run(&RANGE, View::Statement, [pg_uuid(pass).into(), number.into()]);
+    rows.first(|row| SourceRange { above: row.get(1), up_to: row.get(2) })
+}
+
+/// Remembers up to where a range is done. `false`: it is not any more what it was.
+pub fn advance(connection: &Connection, pass: Uuid, number: i64, was: Option<&str>, position: Option<&str>) -> bool {
+    let values = [pg_uuid(pass).into(), number.into(), was.into(), position.into()];
+    connection.run(&ADVANCE, View::Statement, values).count() == 1
+}
+
+/// Drops a range that is done. `false`: it is not any more what it was.
+pub fn done(connection: &Connection, pass: Uuid, number: i64, was: Option<&str>) -> bool {
+    connection.run(&DONE, View::Statement, [pg_uuid(pass).into(), number.into(), was.into()]).count() == 1
+}

@@ -1,0 +1,158 @@
+//! Statements on the cell's half: tracked leases and fences.
+
+use pgrx::datum::Interval;
+use uuid::Uuid;
+
+use crate::pg::jsonb::Jsonb;
+use crate::pg::spi::{Connection, View};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use crate::pg::xact;
+use crate::pg::xid8::Xid8;
+use crate::statement;
+
+statement! {
+    /// Tracks lease $1 for cell $2, if it is known. Waits for whoever is tracking or fencing the same lease, up to `lock_timeout`.
+    TRACK(UUIDOID, INT8OID) =
+        "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    /// Fences among $1, and who wrote them.
+    FENCES(UUIDARRAYOID) =
+        "SELECT lease_uuid, xmin::text::bigint FROM claims.lease_fences WHERE lease_uuid = ANY ($1)";
+    /// Which of the leases $1 are tracked, and by whom; and whether this snapshot is younger than the end of their
+    /// transactions $2.
+    SIGHT(UUIDARRAYOID, XID8ARRAYOID) =
+        "SELECT c.uuid, t.xmin::text::bigint, coalesce(pg_visible_in_snapshot(c.xid, pg_current_snapshot()), false)
+           FROM unnest($1, $2) AS c (uuid, xid) LEFT JOIN claims.cells_outstanding_leases t ON t.uuid = c.uuid";
+    /// Takes the keys of the leases $1 that nobody tracks, in uuid order, as track_lease would take them.
+    TAKE_KEYS(UUIDARRAYOID) =
+        "INSERT INTO claims.cells_outstanding_leases (uuid) SELECT u FROM unnest($1) AS u ORDER BY u
+         ON CONFLICT DO NOTHING RETURNING uuid";
+    /// Turns keys that were just taken into fences.
+    FENCE(UUIDARRAYOID) =
+        "WITH freed AS (DELETE FROM claims.cells_outstanding_leases WHERE uuid = ANY ($1))
+         INSERT INTO claims.lease_fences (lease_uuid) SELECT u FROM unnest($1) AS u ORDER BY u ON CONFLICT DO NOTHING";
+    /// Forgets tracked leases, unless they are known to be of other cells than $2 (NULL: of any), passing over those that
+    /// another session is forgetting right now.
+    FORGET(UUIDARRAYOID, INT8ARRAYOID) =
+        "WITH free AS MATERIALIZED (SELECT uuid FROM claims.cells_outstanding_leases
+                                     WHERE uuid = ANY ($1) AND ($2 IS NULL OR cell_id IS NULL OR cell_id = ANY ($2))
+                                     ORDER BY uuid FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.cells_outstanding_leases t USING free WHERE t.uuid = free.uuid";
+    /// A page of the tracked leases of cell $3 behind $1, and of those whose cell is not known.
+    TRACKED(UUIDOID, INT8OID, INT8OID) =
+        "SELECT uuid FROM claims.cells_outstanding_leases
+          WHERE uuid > $1 AND (cell_id IS NULL OR cell_id = $3) ORDER BY uuid LIMIT $2";
+    /// What judge_leases was given, in its order: lease, whether its age is known, whether it is older than $2, its
+    /// transaction.
+    GIVEN(JSONBOID, INTERVALOID) =
+        "SELECT l.lease_uuid, l.created_at IS NOT NULL, l.created_at <= clock_timestamp() - $2, l.cell_xid
+           FROM jsonb_array_elements($1) WITH ORDINALITY AS e (lease, place),
+                jsonb_to_record(e.lease) AS l (lease_uuid uuid, created_at timestamptz, cell_xid xid8)
+          ORDER BY e.place";
+    /// Drops fences written more than $1 seconds ago, at most $2 of them, the oldest first; none that is younger than a
+    /// transaction of this database which is still open, since that one may be what the fence is for. (A session that
+    /// does not report its transactions counts from its start.)
+    PURGE_FENCES(INT8OID, INT8OID) =
+        "WITH old AS MATERIALIZED
+             (SELECT lease_uuid FROM claims.lease_fences
+               WHERE fenced_at <= clock_timestamp() - make_interval(secs => $1)
+               ORDER BY fenced_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+              alive AS MATERIALIZED
+             (SELECT coalesce(a.xact_start, a.backend_start, '-infinity') AS since FROM pg_stat_activity a
+               WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+                 AND (a.xact_start IS NOT NULL OR a.state = 'disabled' OR a.query = '<insufficient privilege>')
+                 AND EXISTS (SELECT FROM old))
+         DELETE FROM claims.lease_fences f USING old
+          WHERE f.lease_uuid = old.lease_uuid AND NOT EXISTS (SELECT FROM alive WHERE alive.since <= f.fenced_at)";
+}
+
+/// The xmin of a row, read as a number.
+fn xmin(printed: i64) -> u32 {
+    u32::try_from(printed).unwrap_or(0)
+}
+
+/// Tracks a lease; one that is tracked already stays so.
+pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) {
+    connection.run(&TRACK, View::Statement, [pg_uuid(lease).into(), cell_id.into()]);
+}
+
+/// A fence.
+pub struct Fence {
+    pub lease: Uuid,
+    /// Written by this transaction, so not committed.
+    pub is_own: bool,
+}
+
+/// The fences of leases: those that are committed right now, whatever the isolation level, and this transaction's own.
+pub fn fences(connection: &Connection, leases: &[Uuid]) -> Vec<Fence> {
+    let rows = connection.run(&FENCES, View::Latest, [pg_uuids(leases.iter().copied())]);
+    rows.map(|row| Fence { lease: from_pg_uuid(row.must(1)), is_own: xact::is_own(xmin(row.must(2))) })
+}
+
+/// What one snapshot of right now shows of a lease.
+pub struct Sight {
+    pub lease: Uuid,
+    pub tracked: bool,
+    /// Tracked by this transaction, so not committed.
+    pub tracked_here: bool,
+    pub end_is_visible: bool,
+}
+
+/// Looks for tracked leases, all in one snapshot.
+pub fn sight(connection: &Connection, leases: impl Iterator<Item = (Uuid, Option<Xid8>)>) -> Vec<Sight> {
+    let (uuids, xids): (Vec<_>, Vec<_>) = leases.unzip();
+    connection.run(&SIGHT, View::Latest, [pg_uuids(uuids), xids.into()]).map(|row| {
+        let written_by = row.get(2).map(xmin);
+        let tracked_here = written_by.is_some_and(xact::is_own);
+        Sight {
+            lease: from_pg_uuid(row.must(1)),
+            tracked: written_by.is_some() && !tracked_here,
+            tracked_here,
+            end_is_visible: row.must(3),
+        }
+    })
+}
+
+/// Fences those of the leases that nobody tracks, and returns them. It passes through the key of the tracked lease: so
+/// it meets every track_lease of the same lease, whether that is still open, committed, or yet to come.
+pub fn fence(connection: &Connection, leases: &[Uuid]) -> Vec<Uuid> {
+    let rows = connection.run(&TAKE_KEYS, View::Statement, [pg_uuids(leases.iter().copied())]);
+    let taken = rows.map(|row| from_pg_uuid(row.must(1)));
+    if !taken.is_empty() {
+        connection.run(&FENCE, View::Statement, [pg_uuids(taken.iter().copied())]);
+    }
+    taken
+}
+
+/// Forgets tracked leases of some cells (`None`: of any); returns how many.
+pub fn forget(connection: &Connection, leases: &[Uuid], cells: Option<&[i64]>) -> usize {
+    let values = [pg_uuids(leases.iter().copied()), cells.map(<[i64]>::to_vec).into()];
+    connection.run(&FORGET, View::Statement, values).count()
+}
+
+/// A page of what a cell has tracked, as of right now, in uuid order.
+pub fn tracked_after(connection: &Connection, cell_id: i64, after: Uuid, limit: i64) -> Vec<Uuid> {
+    let values = [pg_uuid(after).into(), limit.into(), cell_id.into()];
+    connection.run(&TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
+}
+
+/// An element of judge_leases' argument.
+pub struct Given {
+    pub lease: Option<Uuid>,
+    /// `None`: no created_at.
+    pub stale: Option<bool>,
+    pub cell_xid: Option<Xid8>,
+}
+
+/// Reads judge_leases' argument.
+pub fn given(connection: &Connection, leases: Jsonb, stale_after: Interval) -> Vec<Given> {
+    connection.run(&GIVEN, View::Caller, [leases.into(), stale_after.into()]).map(|row| Given {
+        lease: row.get(1).map(from_pg_uuid),
+        stale: row.must::<bool>(2).then(|| row.get(3)).flatten(),
+        cell_xid: row.get(4),
+    })
+}
+
+/// Drops up to `limit` fences older than `retention` seconds that no open transaction can need.
+pub fn purge_fences(connection: &Connection, retention: i64, limit: i64) -> usize {
+    connection.run(&PURGE_FENCES, View::Statement, [retention.into(), limit.into()]).count()
+}

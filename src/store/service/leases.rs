@@ -1,0 +1,241 @@
+//! Statements on leases and their outcomes.
+
+use std::ffi::CStr;
+use std::time::Instant;
+
+use claims_model::Bucket;
+use uuid::Uuid;
+
+use super::claims::{key_array, keys_by_type};
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::in_flight;
+use crate::pg::index::KeyPart;
+use crate::pg::jsonb::{JsonText, Jsonb};
+use crate::pg::lock;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use crate::pg::xid8::Xid8;
+use crate::statement;
+
+statement! {
+    /// Ends the cell's outstanding leases among $1 at $4 with outcome $3, and returns what they hold. IS NOT DISTINCT
+    /// FROM, here and elsewhere, keeps the planner from going through an index of the cell.
+    END(UUIDARRAYOID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        "WITH ended AS (DELETE FROM claims.claim_leases WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2
+                        RETURNING uuid, creator_id, request_digest, payload),
+              outcome AS (INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, request_digest, settled_at)
+                          SELECT uuid, creator_id, $3, request_digest, $4 FROM ended)
+         SELECT uuid, payload -> 'create_records', payload -> 'destroy_records' FROM ended";
+    /// Those of the leases $1 of cell $2 that no other transaction has locked, now locked, in uuid order.
+    LOCK_FREE(UUIDARRAYOID, INT8OID) =
+        "SELECT uuid FROM claims.claim_leases
+          WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2 ORDER BY uuid FOR UPDATE SKIP LOCKED";
+    /// Makes claims of types $2 with keys $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
+    /// the key of another one does no harm: the lease must hold the claim.
+    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
+        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
+          WHERE claims.bucket_key(c.bucket_value) = ANY ($3) AND c.bucket_type = ANY ($2)
+            AND c.lease_uuid = ANY ($1) AND c.status = $4";
+    /// Deletes claims of types $2 with keys $3, held by leases $1 with status $4.
+    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) =
+        "DELETE FROM claims.claims c
+          WHERE claims.bucket_key(c.bucket_value) = ANY ($3) AND c.bucket_type = ANY ($2)
+            AND c.lease_uuid = ANY ($1) AND c.status = $4";
+    /// What is known of leases: outstanding or an outcome.
+    STATE(UUIDARRAYOID) =
+        "SELECT uuid, creator_id, NULL::text, request_digest FROM claims.claim_leases WHERE uuid = ANY ($1)
+         UNION ALL
+         SELECT lease_uuid, creator_id, outcome, request_digest FROM claims.lease_outcomes WHERE lease_uuid = ANY ($1)";
+    /// Fences a lease that never began. It passes through both unique keys, the outstanding lease's and the outcome's:
+    /// so it meets every begin of the same uuid, whether that is still open, committed, or yet to come.
+    PASS_KEY(UUIDOID, INT8OID) =
+        "INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES ($1, $2, '{}') ON CONFLICT DO NOTHING";
+    FENCE(UUIDOID, INT8OID) =
+        "WITH fenced AS (DELETE FROM claims.claim_leases WHERE uuid = $1)
+         INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES ($1, $2, 'rolled_back')
+         ON CONFLICT DO NOTHING";
+    /// Drops outcomes that were settled more than $1 seconds ago, at most $2 of them, the oldest first.
+    PURGE(INT8OID, INT8OID) =
+        "DELETE FROM claims.lease_outcomes o
+          USING (SELECT lease_uuid FROM claims.lease_outcomes
+                  WHERE settled_at <= clock_timestamp() - make_interval(secs => $1)
+                  ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old
+          WHERE o.lease_uuid = old.lease_uuid";
+}
+
+/// A lease that is about to be.
+pub struct NewLease {
+    pub uuid: Uuid,
+    pub cell_id: i64,
+    pub made_at: Moment,
+    pub payload: String,
+    pub digest: [u8; 32],
+    pub cell_xid: Option<Xid8>,
+}
+
+impl NewLease {
+    /// uuid, cell and time.
+    pub(super) fn key_values(&self) -> [Value; 3] {
+        [pg_uuid(self.uuid).into(), self.cell_id.into(), self.made_at.into()]
+    }
+
+    /// The whole row.
+    pub(super) fn values(&self) -> [Value; 6] {
+        let [uuid, cell_id, made_at] = self.key_values();
+        let payload = JsonText(self.payload.clone());
+        [uuid, cell_id, made_at, payload.into(), self.digest.as_slice().into(), self.cell_xid.into()]
+    }
+}
+
+/// How a lease ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Commit,
+    Rollback,
+}
+
+impl Ending {
+    /// As outcomes are stored and told.
+    pub fn outcome(self) -> &'static str {
+        match self {
+            Ending::Commit => "committed",
+            Ending::Rollback => "rolled_back",
+        }
+    }
+}
+
+/// A lease that this transaction has ended; its claims are still to be settled.
+pub struct Ended {
+    pub uuid: Uuid,
+    pub creates: Option<Jsonb>,
+    pub destroys: Option<Jsonb>,
+}
+
+/// Ends the cell's leases: deletes their rows and writes their outcome. Waits up to the limit for rows that another
+/// transaction holds.
+pub fn end(connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<Ended> {
+    let values = [pg_uuids(leases.iter().copied()), cell_id.into(), ending.outcome().into(), at.into()];
+    let rows = connection.run(&END, View::Statement, values);
+    rows.map(|row| Ended { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) })
+}
+
+/// Locks those of the cell's leases that nobody else has locked, and returns them.
+pub fn lock_free(connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid> {
+    let values = [pg_uuids(leases.iter().copied()), cell_id.into()];
+    connection.run(&LOCK_FREE, View::Statement, values).map(|row| from_pg_uuid(row.must(1)))
+}
+
+/// The buckets that a locked lease holds.
+pub struct Held<'a> {
+    pub lease: Uuid,
+    pub creates: Vec<Bucket<'a>>,
+    pub destroys: Vec<Bucket<'a>>,
+}
+
+impl Held<'_> {
+    pub fn count(&self) -> usize {
+        self.creates.len() + self.destroys.len()
+    }
+}
+
+/// The status of a claim that a lease is to create, and of one that it is to destroy.
+const LEASE_CREATING: i16 = 2;
+const LEASE_DESTROYING: i16 = 3;
+
+/// Settles the claims of ended leases, creates first; returns how many it found in the state in which they had to be.
+pub fn settle_claims(connection: &Connection, ending: Ending, held: &[Held], at: Moment) -> usize {
+    let leases: Vec<_> = held.iter().map(|lease| lease.lease).collect();
+    let created: Vec<_> = held.iter().flat_map(|lease| &lease.creates).collect();
+    let destroyed: Vec<_> = held.iter().flat_map(|lease| &lease.destroys).collect();
+    match ending {
+        Ending::Commit => {
+            activate(connection, &leases, &created, LEASE_CREATING, at)
+                + remove(connection, &leases, &destroyed, LEASE_DESTROYING)
+        }
+        Ending::Rollback => {
+            remove(connection, &leases, &created, LEASE_CREATING)
+                + activate(connection, &leases, &destroyed, LEASE_DESTROYING, at)
+        }
+    }
+}
+
+fn activate(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], status: i16, at: Moment) -> usize {
+    if buckets.is_empty() {
+        return 0;
+    }
+    let [types, keys] = types_and_keys(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, keys, status.into(), at.into()];
+    connection.run(&ACTIVATE, View::Statement, values).count()
+}
+
+fn remove(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], status: i16) -> usize {
+    if buckets.is_empty() {
+        return 0;
+    }
+    let [types, keys] = types_and_keys(buckets);
+    let values = [pg_uuids(leases.iter().copied()), types, keys, status.into()];
+    connection.run(&REMOVE, View::Statement, values).count()
+}
+
+/// The types that occur, and all keys.
+fn types_and_keys(buckets: &[&Bucket]) -> [Value; 2] {
+    let by_type = keys_by_type(buckets.iter().copied());
+    let types: Vec<i32> = by_type.keys().copied().collect();
+    let keys: Vec<_> = by_type.into_values().flatten().collect();
+    [types.into(), key_array(&keys)]
+}
+
+/// What is known of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    pub uuid: Uuid,
+    pub cell_id: i64,
+    /// `None`: outstanding.
+    pub outcome: Option<Ending>,
+    pub digest: Option<Vec<u8>>,
+}
+
+impl Known {
+    pub fn outcome_name(&self) -> &'static str {
+        self.outcome.map_or("outstanding", Ending::outcome)
+    }
+}
+
+/// What is known of leases, as of `view`.
+pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Known> {
+    connection.run(&STATE, view, [pg_uuids(leases.iter().copied())]).map(|row| Known {
+        uuid: from_pg_uuid(row.must(1)),
+        cell_id: row.must(2),
+        outcome: row.get::<String>(3).map(|name| if name == "committed" { Ending::Commit } else { Ending::Rollback }),
+        digest: row.get(4),
+    })
+}
+
+/// Where nothing may be waited for, a table that somebody has locked as a whole is an error at once: the waits that a table
+/// being extended needs would be in vain.
+pub fn refuse_locked_tables(deadline: Instant) -> Result<(), ClaimsError> {
+    const WRITTEN: [&CStr; 3] = [c"claim_leases", c"claims", c"lease_outcomes"];
+    if deadline > Instant::now() || lock::for_writing(&WRITTEN) { Ok(()) } else { Err(ClaimsError::TableLocked) }
+}
+
+/// Whether another open transaction has written or locked the row of the lease: is beginning, fencing or settling it.
+pub fn is_in_flight(lease: Uuid) -> bool {
+    in_flight::is_in_flight(c"claim_leases_pkey", &[KeyPart::Uuid(pg_uuid(lease))])
+}
+
+/// Passes through the key of an outstanding lease, leaving a row that is not to stay. `false`: it is outstanding.
+pub fn pass_key(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+    connection.run(&PASS_KEY, View::Statement, [pg_uuid(lease).into(), cell_id.into()]).count() == 1
+}
+
+/// Fences a lease that is not known. `false`: by now it is.
+pub fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+    pass_key(connection, lease, cell_id)
+        && connection.run(&FENCE, View::Statement, [pg_uuid(lease).into(), cell_id.into()]).count() == 1
+}
+
+/// Drops up to `limit` outcomes older than `retention` seconds.
+pub fn purge_outcomes(connection: &Connection, retention: i64, limit: i64) -> usize {
+    connection.run(&PURGE, View::Statement, [retention.into(), limit.into()]).count()
+}

@@ -1,0 +1,6 @@
+//! Statements on the tables of the service.
+
+pub mod claims;
+pub mod leases;
+pub mod records;
+pub mod verify;

@@ -1,0 +1,210 @@
+//! Statements that read claims and leases for people and programs.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use claims_model::Bucket;
+use claims_model::cursor::{LeaseCursor, RecordCursor};
+use claims_model::key::bucket_key;
+use pgrx::Uuid as PgUuid;
+
+use super::claims::{key_array, keys_by_type};
+use crate::pg::clock::Moment;
+use crate::pg::index::{self, KeyPart};
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::uuid::pg_uuid;
+use crate::pg::xid8::Xid8;
+use crate::statement;
+
+macro_rules! columns {
+    () => {
+        " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
+          c.creator_id, c.status, c.lease_uuid, c.created_at, c.updated_at "
+    };
+}
+
+statement! {
+    /// Claims of one bucket type by their keys.
+    RECORDS(INT4OID, TEXTARRAYOID) = concat!(
+        "SELECT ", columns!(), " FROM claims.claims c
+          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = ANY ($2)");
+    /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
+    /// ids that are no longer than $6; at most $7.
+    RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID) = concat!(
+        "SELECT ", columns!(), " FROM claims.claims c
+          WHERE c.creator_id = $1 AND c.source_type = $2
+            AND (length(c.source_id), c.source_id) >= (length($3), $3)
+            AND length(c.source_id) <= $6
+            AND ((length(c.source_id), c.source_id) > (length($3), $3)
+                 OR (c.bucket_type, c.bucket_value) > ($4, $5))
+          ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
+          LIMIT $7");
+    /// The same of source ids as long as $6, and up to it. An index does not stop at the end of a comparison of rows.
+    LAST_RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID) = concat!(
+        "SELECT ", columns!(), " FROM claims.claims c
+          WHERE c.creator_id = $1 AND c.source_type = $2
+            AND length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
+            AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))
+          ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
+          LIMIT $7");
+    /// The source types of a cell's claims from $2 on, by hops through the index.
+    SOURCE_TYPES_FROM(INT8OID, INT4OID) =
+        "WITH RECURSIVE hop AS (
+            (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type >= $2
+              ORDER BY c.creator_id, c.source_type LIMIT 1)
+            UNION ALL
+            SELECT (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type > hop.source_type
+                     ORDER BY c.creator_id, c.source_type LIMIT 1)
+              FROM hop WHERE hop.source_type IS NOT NULL)
+         SELECT source_type FROM hop WHERE source_type IS NOT NULL";
+    /// A page of a cell's leases, oldest first.
+    LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
+        "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid FROM claims.claim_leases
+          WHERE creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at > $4
+          ORDER BY created_at, uuid LIMIT $5";
+    /// A page of all cells' leases, oldest first.
+    LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
+        "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid FROM claims.claim_leases
+          WHERE (created_at, uuid) > ($1, $2) AND created_at > $3
+          ORDER BY created_at, uuid LIMIT $4";
+}
+
+/// A claim as it is stored.
+#[derive(Clone)]
+pub struct Record {
+    pub uuid: PgUuid,
+    pub bucket_type: i32,
+    pub bucket_value: String,
+    pub subject_type: i32,
+    pub subject_id: String,
+    pub source_type: i32,
+    pub source_id: String,
+    pub cell_id: i64,
+    pub status: i16,
+    pub lease_uuid: Option<PgUuid>,
+    pub created_at: Moment,
+    pub updated_at: Moment,
+}
+
+fn record(row: Row) -> Record {
+    Record {
+        uuid: row.must(1),
+        bucket_type: row.must(2),
+        bucket_value: row.must(3),
+        subject_type: row.must(4),
+        subject_id: row.must(5),
+        source_type: row.must(6),
+        source_id: row.must(7),
+        cell_id: row.must(8),
+        status: row.must(9),
+        lease_uuid: row.get(10),
+        created_at: row.must(11),
+        updated_at: row.must(12),
+    }
+}
+
+/// The claim on a bucket as the calling query sees it. The columns are those of the table, in its order.
+pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
+    let key = bucket_key(bucket_value);
+    index::find(c"claims_bucket", &[KeyPart::Text(&key), KeyPart::Int4(bucket_type)], |row| {
+        Some(Record {
+            uuid: row.get(1)?,
+            bucket_type: row.get(2)?,
+            bucket_value: row.get(3)?,
+            subject_type: row.get(4)?,
+            subject_id: row.get(5)?,
+            source_type: row.get(6)?,
+            source_id: row.get(7)?,
+            cell_id: row.get(8)?,
+            lease_uuid: row.get(9),
+            status: row.get(10)?,
+            created_at: row.get(11)?,
+            updated_at: row.get(12)?,
+        })
+    })?
+}
+
+/// The claims on buckets, in the order of the buckets.
+pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
+    let of_type = |(bucket_type, keys): (&i32, &Vec<Cow<str>>)| {
+        connection.run(&RECORDS, View::Caller, [(*bucket_type).into(), key_array(keys)]).map(record)
+    };
+    let bucket_of =
+        |record: &Record| Bucket { bucket_type: record.bucket_type, value: record.bucket_value.clone().into() };
+    let found: HashMap<Bucket, Record> =
+        keys_by_type(buckets).iter().flat_map(of_type).map(|record| (bucket_of(&record), record)).collect();
+    buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
+}
+
+/// A cell's claims of one source type behind a cursor, up to a source id.
+pub fn page(
+    connection: &Connection,
+    cell_id: i64,
+    after: &RecordCursor,
+    last_source_id: Option<&str>,
+    limit: i64,
+) -> Vec<Record> {
+    let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
+    let from = |source_id: &str, up_to: Value, limit: i64| -> [Value; 7] {
+        [
+            cell_id.into(),
+            after.source_type.into(),
+            source_id.into(),
+            after.bucket_type.into(),
+            after.bucket_value.as_str().into(),
+            up_to,
+            limit.into(),
+        ]
+    };
+    let no_longer_than = |length: i32, limit| {
+        connection.run(&RECORD_PAGE, View::Caller, from(&after.source_id, length.into(), limit)).map(record)
+    };
+    let Some(last) = last_source_id else { return no_longer_than(i32::MAX, limit) };
+    let mut found = no_longer_than(length(last) - 1, limit);
+    let room = limit.saturating_sub_unsigned(found.len() as u64);
+    if room > 0 && length(&after.source_id) <= length(last) {
+        // Behind shorter ids come all of this length, whatever their buckets.
+        let start = if length(&after.source_id) == length(last) { after.source_id.as_str() } else { "" };
+        found.extend(connection.run(&LAST_RECORD_PAGE, View::Caller, from(start, last.into(), room)).map(record));
+    }
+    found
+}
+
+/// The source types of a cell's claims, from one on.
+pub fn source_types_from(connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
+    connection.run(&SOURCE_TYPES_FROM, View::Caller, [cell_id.into(), first.into()]).map(|row| row.must(1))
+}
+
+/// An outstanding lease as it is stored.
+pub struct Lease {
+    pub uuid: PgUuid,
+    pub cell_id: i64,
+    pub created_at: Moment,
+    pub updated_at: Moment,
+    pub payload: String,
+    pub cell_xid: Option<Xid8>,
+}
+
+/// A page of leases behind a cursor and younger than a moment; of all cells where none is named.
+pub fn lease_page(
+    connection: &Connection,
+    cell_id: Option<i64>,
+    after: &LeaseCursor,
+    created_after: Moment,
+    limit: i64,
+) -> Vec<Lease> {
+    let position =
+        || [Moment(after.created_at).into(), pg_uuid(after.lease_uuid).into(), created_after.into(), limit.into()];
+    let rows = match cell_id {
+        Some(cell_id) => connection.run(&LEASE_PAGE, View::Caller, [cell_id.into()].into_iter().chain(position())),
+        None => connection.run(&LEASE_PAGE_OF_ALL, View::Caller, position()),
+    };
+    rows.map(|row| Lease {
+        uuid: row.must(1),
+        cell_id: row.must(2),
+        created_at: row.must(3),
+        updated_at: row.must(4),
+        payload: row.must(5),
+        cell_xid: row.get(6),
+    })
+}

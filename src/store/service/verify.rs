@@ -1,0 +1,234 @@
+//! Statements of verification on the claims themselves: read ranges, see what stands on buckets, put claims right.
+
+use std::collections::HashMap;
+
+use claims_model::batch::Reference;
+use claims_model::key::bucket_key;
+use claims_model::source_range::{Section, SourceRange};
+use claims_model::verify::State;
+use claims_model::{Bucket, Claim};
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::Interval;
+use uuid::Uuid;
+
+use super::claims::{claim_values, key_array, keys_by_type};
+use crate::pg::clock::Moment;
+use crate::pg::settings::planning_by_index;
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::statement;
+
+macro_rules! columns {
+    ($recent:literal) => {
+        concat!(
+            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
+                    c.creator_id, c.status, c.lease_uuid IS NOT NULL, c.updated_at > clock_timestamp() - ",
+            $recent,
+            " FROM claims.claims c WHERE "
+        )
+    };
+}
+
+/// The claims of cell $1 and source type $2 in one section of a range. Not one statement for all sections, nor comparisons of
+/// rows: those are no conditions that an index stops at.
+macro_rules! section {
+    ($section:literal) => {
+        concat!("c.creator_id = $1 AND c.source_type = $2 AND ", $section)
+    };
+    (of_length) => {
+        section!("length(c.source_id) = $3 AND c.source_id > $4")
+    };
+    (of_length_up_to) => {
+        section!("length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
+    };
+    (lengths) => {
+        section!("length(c.source_id) BETWEEN $3 AND $4")
+    };
+}
+
+const ENTRIES: &str =
+    "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id FROM claims.claims c WHERE ";
+
+statement! {
+    /// What stands on buckets of type $1 with keys $2; recent is what changed within $3.
+    ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
+        columns!("$3"), "claims.bucket_key(c.bucket_value) = ANY ($2) AND c.bucket_type = $1");
+    /// The claims of a section, at most $6 or $7 of them.
+    OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(
+        columns!("$5"), section!(of_length), " LIMIT $6");
+    OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID) = concat!(
+        columns!("$6"), section!(of_length_up_to), " LIMIT $7");
+    LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
+        columns!("$5"), section!(lengths), " LIMIT $6");
+    ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID) =
+        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
+                                    creator_id, status, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9)";
+    /// Replaces subject and source of the claim that was seen as $9, unless it has changed since. What comes of it is
+    /// another claim, with a uuid and an age of its own: whoever has seen the old one will not touch it.
+    REPLACE(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT4OID, TEXTOID, UUIDOID, INT8OID) =
+        "UPDATE claims.claims c SET uuid = $1, subject_type = $2, subject_id = $3, source_type = $4, source_id = $5,
+                                    created_at = $6, updated_at = $6
+          WHERE c.bucket_type = $7 AND claims.bucket_key(c.bucket_value) = $8 AND c.uuid IS NOT DISTINCT FROM $9
+            AND c.creator_id IS NOT DISTINCT FROM $10 AND c.status = 1 AND c.lease_uuid IS NULL";
+    /// Deletes the claim that was seen as $3, unless it has changed since.
+    REMOVE(INT4OID, TEXTOID, UUIDOID, INT8OID) =
+        "DELETE FROM claims.claims c
+          WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = $2 AND c.uuid IS NOT DISTINCT FROM $3
+            AND c.creator_id IS NOT DISTINCT FROM $4 AND c.status = 1 AND c.lease_uuid IS NULL";
+}
+
+/// A claim that is there.
+pub struct Actual {
+    pub uuid: Uuid,
+    pub claim: Claim<'static>,
+    pub cell_id: i64,
+    pub status: i16,
+    pub leased: bool,
+    pub recent: bool,
+}
+
+impl Actual {
+    /// As a cell sees it.
+    pub fn state_for(&self, cell_id: i64) -> State {
+        State { own: self.cell_id == cell_id, leased: self.leased, recent: self.recent }
+    }
+}
+
+fn actual(row: Row) -> Actual {
+    let status: i16 = row.must(9);
+    let text = |column| row.must::<String>(column).into();
+    Actual {
+        uuid: from_pg_uuid(row.must(1)),
+        claim: Claim {
+            bucket: Bucket { bucket_type: row.must(2), value: text(3) },
+            subject: Reference { type_id: row.must(4), id: text(5) },
+            source: Reference { type_id: row.must(6), id: text(7) },
+        },
+        cell_id: row.must(8),
+        status,
+        leased: status != 1 || row.must(10),
+        recent: row.must(11),
+    }
+}
+
+/// What is committed on these buckets right now.
+pub fn on_buckets(connection: &Connection, buckets: &[&Bucket], recent: Interval) -> HashMap<Bucket<'static>, Actual> {
+    let mut found = HashMap::new();
+    for (bucket_type, keys) in keys_by_type(buckets.iter().copied()) {
+        let values = [bucket_type.into(), key_array(&keys), recent.into()];
+        for actual in connection.run(&ON_BUCKETS, View::Latest, values).map(actual) {
+            found.insert(actual.claim.bucket.clone(), actual);
+        }
+    }
+    found
+}
+
+/// One source type of one cell, and a range of its source ids.
+pub struct Part<'r> {
+    pub cell_id: i64,
+    pub source_type: i32,
+    pub range: &'r SourceRange,
+}
+
+impl Part<'_> {
+    /// Cell, source type and what bounds the section.
+    fn values(&self, section: &Section) -> Vec<Value> {
+        let mut values: Vec<Value> = vec![self.cell_id.into(), self.source_type.into()];
+        match section {
+            Section::Lengths(lengths) => values.extend([(*lengths.start()).into(), (*lengths.end()).into()]),
+            Section::OfLength { length, above, up_to } => {
+                values.extend([(*length).into(), (*above).into()]);
+                values.extend(up_to.map(Value::from));
+            }
+        }
+        values
+    }
+}
+
+/// The claims of a part that are committed right now, at most `limit`.
+pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
+    let mut found = Vec::new();
+    for section in part.range.sections() {
+        let statement = match section {
+            Section::Lengths(_) => &LENGTHS,
+            Section::OfLength { up_to: None, .. } => &OF_LENGTH,
+            Section::OfLength { .. } => &OF_LENGTH_UP_TO,
+        };
+        let left = limit.saturating_sub(found.len()) as i64;
+        let values = part.values(&section).into_iter().chain([recent.into(), left.into()]);
+        found.extend(connection.run(statement, View::Latest, values).map(actual));
+    }
+    found
+}
+
+/// A claim as digests read it, types by number.
+pub struct Entry {
+    pub bucket_type: i32,
+    pub bucket_value: String,
+    pub subject_type: i32,
+    pub subject_id: String,
+    pub source_id: String,
+}
+
+/// Hands over the claims of a part, as the calling query sees them, in no order.
+pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(Entry)) {
+    let mut each_of = |row: Row| {
+        each(Entry {
+            bucket_type: row.must(1),
+            bucket_value: row.must(2),
+            subject_type: row.must(3),
+            subject_id: row.must(4),
+            source_id: row.must(5),
+        });
+    };
+    for section in part.range.sections() {
+        let condition = match section {
+            Section::Lengths(_) => section!(lengths),
+            Section::OfLength { up_to: None, .. } => section!(of_length),
+            Section::OfLength { .. } => section!(of_length_up_to),
+        };
+        let text = format!("{ENTRIES}{condition}");
+        planning_by_index(|| connection.stream(&text, part.values(&section), true, &mut each_of));
+    }
+}
+
+fn new_uuid() -> PgUuid {
+    pg_uuid(Uuid::now_v7())
+}
+
+/// Adds a claim. A bucket that exists is a unique violation.
+pub fn add(connection: &Connection, cell_id: i64, claim: &Claim) -> bool {
+    let values = claim_values(claim).into_iter().chain([cell_id.into(), Moment::now().into()]);
+    connection.run(&ADD, View::Statement, values).count() == 1
+}
+
+/// Replaces subject and source of a claim in place. `false`: it has changed since it was seen.
+pub fn replace(connection: &Connection, seen: &Actual, claim: &Claim) -> bool {
+    let Claim { bucket, subject, source } = claim;
+    let values: [Value; 10] = [
+        new_uuid().into(),
+        subject.type_id.into(),
+        (&*subject.id).into(),
+        source.type_id.into(),
+        (&*source.id).into(),
+        Moment::now().into(),
+        bucket.bucket_type.into(),
+        (&*bucket_key(&bucket.value)).into(),
+        pg_uuid(seen.uuid).into(),
+        seen.cell_id.into(),
+    ];
+    connection.run(&REPLACE, View::Statement, values).count() == 1
+}
+
+/// Deletes a claim. `false`: it has changed since it was seen.
+pub fn remove(connection: &Connection, seen: &Actual) -> bool {
+    let bucket = &seen.claim.bucket;
+    let values: [Value; 4] = [
+        bucket.bucket_type.into(),
+        (&*bucket_key(&bucket.value)).into(),
+        pg_uuid(seen.uuid).into(),
+        seen.cell_id.into(),
+    ];
+    connection.run(&REMOVE, View::Statement, values).count() == 1
+}

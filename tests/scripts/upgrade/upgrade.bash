@@ -1,0 +1,30 @@
+# Shared by the tests of upgrades: sourced after common.bash, never run.
+
+UPGRADE=$CLAIMS_ROOT/tests/scripts/upgrade
+EXTENSIONS=$("$CLAIMS_BINDIR/pg_config" --sharedir)/extension
+OLD=1.0.0
+NEW=$(sed -nE "s/^default_version = '(.*)'/\1/p" "$EXTENSIONS/claims.control")
+
+# make_database NAME: without the extension.
+make_database() {
+  sql postgres "DROP DATABASE IF EXISTS $1" 2>/dev/null
+  sql postgres "CREATE DATABASE $1 ENCODING 'UTF8' TEMPLATE template0"
+}
+
+# describe DATABASE FILE [STATEMENT...]: what the extension consists of after the statements, which are not committed.
+describe() {
+  local database=$1 file=$2 statement commands=()
+  shift 2
+  for statement in "$@"; do commands+=(-c "$statement"); done
+  psql -XqAt -v ON_ERROR_STOP=1 -d "$database" -c BEGIN ${commands[@]+"${commands[@]}"} -f "$UPGRADE/catalog.sql" >"$file"
+}
+
+# expect_same WHAT GOT_FILE WANTED_FILE
+expect_same() {
+  if ! diff -U0 "$3" "$2" >"$CLAIMS_TMP/difference"; then
+    printf 'FAILED: %s; what should be there (-) and what is there (+):\n' "$1" >&2
+    grep -vE '^(---|\+\+\+|@@)' "$CLAIMS_TMP/difference" >&2
+    exit 1
+  fi
+  printf 'ok: %s\n' "$1"
+}
