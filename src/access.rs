@@ -62,6 +62,14 @@ fn require_admin() -> Result<(), ErrorReport> {
     Ok(administer()?)
 }
 
+/// For SQL functions: whether the caller is an administrator.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn caller_is_admin() -> Result<bool, ErrorReport> {
+    refuse_restricted()?;
+    Ok(roles::caller_is_admin())
+}
+
 /// For SQL functions: raises unless the caller has the privileges of the role, or is an administrator.
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]

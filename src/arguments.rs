@@ -86,11 +86,11 @@ pub fn before(duration: Interval, name: &str, now: Moment) -> Result<Moment, Cla
     Ok(Moment(now.0.saturating_sub(microseconds as i64)))
 }
 
-/// The number and the name of the source type that an argument names.
+/// The number of the source type that an argument names, and the name that it had first, by which a cell keeps it.
 pub fn source_type(text: &str, types: &Types) -> Result<(i32, String), ClaimsError> {
     let number =
         id::type_from_text(text, Kind::Source, types).map_err(|problem| BadInput::new("source_type", problem))?;
-    Ok((number, types.source.name(number).unwrap_or(text).to_owned()))
+    Ok((number, types.source.first_name(number).unwrap_or(text).to_owned()))
 }
 
 /// The range that two arguments bound; NULL is no bound.

@@ -15,6 +15,7 @@ mod pg;
 mod service;
 mod settings;
 mod store;
+mod version;
 
 use pgrx::prelude::*;
 
@@ -54,6 +55,11 @@ extension_sql_file!(
     name = "share",
     requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
 );
+extension_sql_file!(
+    "../sql/install/cell/client.sql",
+    name = "client",
+    requires = ["admin", cell::client::options::service_validator, cell::client::breaker::service_states]
+);
 extension_sql_file!("../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(
     "../sql/install/cell/declare.sql",
@@ -72,11 +78,10 @@ extension_sql_file!(
         cell::capture::send::finish
     ]
 );
-extension_sql_file!("../sql/install/holds/grant_worker.sql", name = "grant_worker", requires = ["admin"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "declare", "verify", "share", "expiring", "requests"],
+    requires = ["admin", "check", "cell", "client", "declare", "verify", "share", "expiring", "requests"],
     finalize
 );
 
@@ -89,6 +94,12 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     pg::cache::register();
+    pg::gate::register(version::require_same);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
-    pg::transaction_end::register(&[cell::capture::log::HOOKS, holds::requests::HOOKS]);
+    pg::foreign::register();
+    pg::transaction_end::register(&[
+        cell::capture::log::HOOKS,
+        holds::requests::HOOKS,
+        cell::client::afterwards::HOOKS,
+    ]);
 }

@@ -9,6 +9,9 @@ static WAIT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
 static OUTCOME_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(7 * 24 * 60 * 60);
 
 static SERVICE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(250);
+static KEEP_SERVICE_CONNECTION: GucSetting<bool> = GucSetting::<bool>::new(true);
+static BREAKER_FAILURES: GucSetting<i32> = GucSetting::<i32>::new(5);
+static BREAKER_PAUSE: GucSetting<i32> = GucSetting::<i32>::new(1000);
 static NOTIFY_REQUESTS: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 struct Integer {
@@ -22,7 +25,7 @@ struct Integer {
     unit: GucFlags,
 }
 
-const INTEGERS: [Integer; 4] = [
+const INTEGERS: [Integer; 6] = [
     Integer {
         name: c"claims.max_batch_size",
         short: c"Largest number of records, creates and destroys together, that one batch may have.",
@@ -63,6 +66,26 @@ const INTEGERS: [Integer; 4] = [
         context: GucContext::Userset,
         unit: GucFlags::UNIT_MS,
     },
+    Integer {
+        name: c"claims.breaker_failures",
+        short: c"Failures in a row to reach the claims service, or to have its answer, after which calls fail at once.",
+        long: c"0 means never. claims.service_state shows what is the case.",
+        setting: &BREAKER_FAILURES,
+        min: 0,
+        max: 1_000_000,
+        context: GucContext::Suset,
+        unit: GucFlags::empty(),
+    },
+    Integer {
+        name: c"claims.breaker_pause",
+        short: c"How long calls fail at once before one of them tries to reach the claims service again.",
+        long: c"Doubles with each try that fails, up to 30 seconds.",
+        setting: &BREAKER_PAUSE,
+        min: 1,
+        max: 30_000,
+        context: GucContext::Suset,
+        unit: GucFlags::UNIT_MS,
+    },
 ];
 
 /// Defines every setting. Called once, when the library is loaded.
@@ -76,6 +99,14 @@ pub fn define() {
         c"Whether recorded requests are announced with NOTIFY on channel claims_requests.",
         c"All commits that notify wait for each other: where back ends ask often anyway, off lets front ends commit side by side.",
         &NOTIFY_REQUESTS,
+        GucContext::Userset,
+        GucFlags::empty(),
+    );
+    GucRegistry::define_bool_guc(
+        c"claims.keep_service_connection",
+        c"Whether a session keeps its connection to the claims service between transactions.",
+        c"Off closes it at the end of each transaction: for services that have fewer connections than the cell has sessions.",
+        &KEEP_SERVICE_CONNECTION,
         GucContext::Userset,
         GucFlags::empty(),
     );
@@ -99,6 +130,19 @@ pub fn outcome_retention() -> i64 {
 /// In milliseconds.
 pub fn service_timeout() -> i64 {
     SERVICE_TIMEOUT.get().into()
+}
+
+pub fn breaker_failures() -> u32 {
+    BREAKER_FAILURES.get().unsigned_abs()
+}
+
+/// In milliseconds.
+pub fn breaker_pause() -> i64 {
+    BREAKER_PAUSE.get().into()
+}
+
+pub fn keep_service_connection() -> bool {
+    KEEP_SERVICE_CONNECTION.get()
 }
 
 pub fn notify_requests() -> bool {

@@ -6,12 +6,15 @@ CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON c
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.source_types
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.type_names
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.cells
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 -- Also what replication and restores write with triggers off must be heard of: the cells say who may do what.
 ALTER TABLE claims.bucket_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.subject_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.source_types ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.type_names ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.cells ENABLE ALWAYS TRIGGER announce_change;
 
 COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
@@ -31,22 +34,36 @@ COMMENT ON FUNCTION claims.purge_outcomes() IS
 COMMENT ON FUNCTION claims.get_record(text, text) IS
     'The claim on a bucket, with its cell''s name and address; no row where there is none. Reads one index entry, locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.get_records(jsonb) IS
-    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked. Locks nothing, works on a hot standby.';
+    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked; 54000 where they have more than 16 MiB. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
-    'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time. The last row''s cursor given as after goes on. created_after leaves out older ones. Locks nothing.';
-COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text) IS
-    'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, and of source ids above source_id_gt and up to source_id_lte. The last row''s cursor given as after goes on. Locks nothing.';
+    'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time, and no more than have 16 MiB of payload. The last row''s cursor given as after goes on; no row: there are no more. created_after leaves out older ones. Locks nothing.';
+COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, text[], boolean) IS
+    'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends behind a source''s last claim, and may be longer. The last row''s cursor given as after goes on. Locks nothing.';
 COMMENT ON FUNCTION claims.add_bucket_type(int, text) IS
-    'Adds a bucket type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
+    'Adds a bucket type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_subject_type(int, text) IS
-    'Adds a subject type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
+    'Adds a subject type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_source_type(int, text) IS
-    'Adds a source type; administrators only. Repeating the same pair does nothing; 23505 where id or name is taken. Waits for another session that is adding the same id or name.';
-COMMENT ON FUNCTION claims.add_type(regclass, text, int, text) IS 'Internal: what the three add_*_type functions share.';
-COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text) IS
-    'Registers a cell, or changes its role and what is given of its name and address, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks the cell''s row.';
+    'Adds a source type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.rename_type(text, int, text) IS
+    'Makes a name the one by which a type of a kind (bucket, subject, source) is shown; administrators only. The names that it had are accepted as before, for ever. 23505 where the name is another type''s. Locks claims.type_names SHARE ROW EXCLUSIVE, then the type''s row: administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text, jsonb) IS
+    'Registers a cell, or changes its role and what is given of its name, address and attributes, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks claims.audiences SHARE ROW EXCLUSIVE, then the cell''s row: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_read(name) IS
-    'Grants a role what a router needs: get_record, get_records and the views; administrators only.';
+    'Grants a role what a router needs: get_record, get_records, list_types, list_cells and the view records; administrators only. Administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.refresh_grants() IS
+    'Gives every role that register_cell(), grant_read(), grant_worker() or grant_monitor() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.grant_monitor(name) IS
+    'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the view leases; administrators only. Administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.revoke_read(name) IS
+    'Takes away what grant_read() gave; a cell''s role keeps what cells have. Administrators only, who follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.revoke_worker(name) IS
+    'Takes away what grant_worker() gave; administrators only, who follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.revoke_monitor(name) IS
+    'Takes away what grant_monitor() gave; administrators only, who follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.version() IS
+    'The version of the library, the version of the extension in this database, and the number of the protocol between cells and service. For everybody who was granted anything. Locks nothing.';
+COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
 COMMENT ON FUNCTION claims.require_role(oid) IS 'Internal: raises 42501 unless the caller has the privileges of the role or is an administrator. Locks nothing.';
@@ -54,6 +71,7 @@ COMMENT ON FUNCTION claims.announce_change() IS 'Internal: trigger that tells al
 COMMENT ON TRIGGER announce_change ON claims.bucket_types IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.subject_types IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.source_types IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.type_names IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.cells IS 'Sessions cache this table.';
 
 -- PUBLIC gets nothing, not even what Postgres grants by default.
@@ -118,16 +136,3 @@ END $$;
 
 ALTER TABLE claims.claimed_attributes ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.automatic_service ENABLE ALWAYS TRIGGER announce_change;
-
--- The very last: they answer to what follows them, and pgrx orders files only as far as it is told.
-CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'CREATE SCHEMA', 'ALTER TABLE')
-    EXECUTE FUNCTION claims.complete_triggers();
-CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables();
-COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.';
-COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed and captured tables refuse TRUNCATE.';
--- Postgres wants a superuser for their owner, also when pg_upgrade makes them anew: the extension's owner need not be one for ever.
-DO $$
-BEGIN
-    EXECUTE format('ALTER EVENT TRIGGER claims_complete_triggers OWNER TO %I', pg_catalog.pg_get_userbyid(10));
-    EXECUTE format('ALTER EVENT TRIGGER claims_forget_dropped_tables OWNER TO %I', pg_catalog.pg_get_userbyid(10));
-END $$;

@@ -11,16 +11,15 @@ use claims_model::{BadInput, Problem};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::uuid::from_pg_uuid;
 
 /// Leases that one call may name.
 const MAX_LEASES: usize = 100_000;
 
-/// The uuids of an argument that must not be NULL, nor hold NULLs.
+/// The uuids of an argument, which must not hold NULLs. NULL is what array_agg makes of nothing: no uuids.
 fn uuids(list: Option<Vec<Option<PgUuid>>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
-    let list = access::given(list, name)?;
+    let list = list.unwrap_or_default();
     at_most(list.len(), MAX_LEASES, name)?;
     let uuid = |(index, lease): (usize, Option<PgUuid>)| {
         lease.map(from_pg_uuid).ok_or_else(|| BadInput::new(format!("{name}[{index}]"), Problem::Null).into())

@@ -1,5 +1,6 @@
 //! Input that is not of the form or size that it must have: one text for each problem.
 
+use claims_model::limits::PAGE_BYTES;
 use claims_model::{BadInput, Problem};
 use pgrx::PgSqlErrorCode as Code;
 
@@ -64,6 +65,11 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
             Some(format!("There are {got} {what}, at most {limit} are allowed in one call.")),
             Some("Name fewer in one call."),
         ),
+        AnswerTooLarge => (
+            format!("{place} ask for more than one answer may hold"),
+            Some(format!("The answer would have more than {PAGE_BYTES} bytes.")),
+            Some("Ask for fewer in one call."),
+        ),
         BadCursor => (
             format!("{place} is not a cursor of this list"),
             None,
@@ -84,7 +90,9 @@ const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {
         Problem::TooLong { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
-        Problem::TooManyRecords { .. } | Problem::TooMany { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        Problem::TooManyRecords { .. } | Problem::TooMany { .. } | Problem::AnswerTooLarge => {
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED
+        }
         _ => Code::ERRCODE_INVALID_PARAMETER_VALUE,
     }
 }

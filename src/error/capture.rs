@@ -29,6 +29,8 @@ pub enum CaptureError {
     ClaimedTwice { bucket_type: String, value: String },
     /// A row that is to be claimed has no subject or no source.
     NoKey { key: &'static str, type_name: String, bucket_type: String, value: String },
+    /// A function that event triggers are to call is not the extension's.
+    ForeignEventTrigger,
     /// In automatic mode something was changed after the last deferred trigger.
     NotSent,
     /// The lease was tracked by this very transaction.
@@ -51,6 +53,12 @@ impl CaptureError {
                 "condition is not one expression over the rows of a table".into(),
                 None,
                 Some("Give what could stand in CHECK ( ) of that table."),
+            ),
+            CaptureError::ForeignEventTrigger => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the event triggers of claims cannot be made".into(),
+                Some("The functions claims.complete_triggers() and claims.forget_dropped_tables() are not those of the extension.".into()),
+                Some("Have a superuser look at what was done to schema claims."),
             ),
             CaptureError::VirtualInCondition => Text(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,

@@ -6,6 +6,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
 mod access;
+mod admin;
 mod bad_input;
 mod capture;
 mod cell;
@@ -13,6 +14,7 @@ mod hold;
 mod verification;
 mod warnings;
 pub use access::AccessError;
+pub use admin::AdminError;
 pub use capture::{CaptureError, warn_of_mutable_condition};
 pub use cell::CellError;
 pub use hold::HoldError;
@@ -48,10 +50,16 @@ pub enum ClaimsError {
     StaleClaim,
     /// A lease does not hold what its payload names: somebody wrote into the tables.
     Damaged { lease: Uuid, expected: usize, found: usize },
+    /// The index that is to be looked into is not there, or not valid.
+    NoUniqueIndex { index: &'static str },
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
+    /// The library and the extension in this database are of two versions.
+    OtherVersion { installed: String, library: &'static str, is_older: bool },
     /// What a caller may not do.
     Access(AccessError),
+    /// What an administrator cannot do.
+    Admin(AdminError),
     /// What goes wrong with expiring claims and requests.
     Hold(HoldError),
     /// What goes wrong between a cell and the service.
@@ -87,21 +95,39 @@ pub fn raise<T>(result: Result<T, ClaimsError>) {
     }
 }
 
+/// The value, or the error raised. For where nobody could do anything else with it.
+pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
+    result.unwrap_or_else(|error| {
+        error.report().report(PgLogLevel::ERROR);
+        unreachable!("an error was raised")
+    })
+}
+
 /// SQLSTATE, message, DETAIL, HINT.
 struct Text(Code, String, Option<String>, Option<&'static str>);
 
 impl ClaimsError {
     /// The SQLSTATE-carrying report that Postgres raises.
     pub fn report(self) -> ErrorReport {
+        if let ClaimsError::Cell(CellError::Refused(error)) = self {
+            return cell::refusal(error);
+        }
+        let next_try = match &self {
+            ClaimsError::Cell(CellError::BreakerOpen { next_try, .. }) => Some(*next_try),
+            _ => None,
+        };
         let Text(code, message, detail, hint) = self.text();
         let report = ErrorReport::new(code, message, function_name!());
         let report = match detail {
             Some(detail) => report.set_detail(detail),
             None => report,
         };
-        match hint {
-            Some(hint) => report.set_hint(hint),
-            None => report,
+        match (hint, next_try) {
+            (_, Some(moment)) => {
+                report.set_hint(format!("It is tried again at {}. Repeat the call then.", moment.text()))
+            }
+            (Some(hint), _) => report.set_hint(hint),
+            (None, None) => report,
         }
     }
 
@@ -109,7 +135,18 @@ impl ClaimsError {
         const NEXT: &str = "Begin a new lease under a new uuid.";
         match self {
             ClaimsError::BadInput(bad) => bad_input::bad_input(bad),
+            ClaimsError::OtherVersion { installed, library, is_older } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("extension \"claims\" is version {installed}, but its library is version {library}"),
+                None,
+                Some(if is_older {
+                    "Run ALTER EXTENSION claims UPDATE in this database."
+                } else {
+                    "Reconnect, to load the library of the extension's version; where it is preloaded, restart the server."
+                }),
+            ),
             ClaimsError::Access(error) => error.text(),
+            ClaimsError::Admin(error) => error.text(),
             ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(
@@ -127,6 +164,12 @@ impl ClaimsError {
                 "a stored payload cannot be read".into(),
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
+            ),
+            ClaimsError::NoUniqueIndex { index } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("there is no valid unique index on {index}"),
+                Some("It was dropped, is being built, or is of another kind: it must be a btree for all rows, with the columns' own collations, and not deferrable.".into()),
+                Some("Create it again; where there is an invalid one, drop or reindex that."),
             ),
             ClaimsError::Verification(error) => error.text(),
             ClaimsError::Capture(error) => error.text(),

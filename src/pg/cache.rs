@@ -4,7 +4,8 @@
 //! commits, the changing session at once, and again if it rolls back. Standbys get it from WAL.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 use pgrx::pg_guard;
@@ -15,7 +16,7 @@ thread_local! {
     static WATCHED: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
     /// Counts the changes of watched relations.
     static VERSION: Cell<u64> = const { Cell::new(0) };
-    /// What was handed out by [`Freshness::of`].
+    /// What was handed out by [`Freshness::of`], and is fresh.
     static FRESHNESS: RefCell<HashMap<pg_sys::Oid, Freshness>> = RefCell::default();
 }
 
@@ -27,17 +28,62 @@ impl Freshness {
     /// Fresh from now on, until the relation changes.
     pub fn of(relation: pg_sys::Oid) -> Self {
         FRESHNESS.with_borrow_mut(|known| {
-            let known = known.entry(relation).or_insert_with(|| Freshness(Rc::new(Cell::new(true))));
-            if !known.is_fresh() {
-                *known = Freshness(Rc::new(Cell::new(true)));
-            }
-            known.clone()
+            known.entry(relation).or_insert_with(|| Freshness(Rc::new(Cell::new(true)))).clone()
         })
     }
 
     /// Nothing was heard of a change.
     pub fn is_fresh(&self) -> bool {
         self.0.get()
+    }
+}
+
+/// What is known of relations, each as long as it and what else it was read from does not change, and of no more relations
+/// than a session works with at a time. For variables of a session: it is not dropped when the process ends, when there may be
+/// nothing left to free a plan with.
+pub struct RelationCache<T> {
+    /// By the relation's number.
+    known: ManuallyDrop<RefCell<BTreeMap<u32, Known<T>>>>,
+}
+
+struct Known<T> {
+    fresh: [Freshness; 2],
+    value: Rc<T>,
+}
+
+impl<T> Known<T> {
+    fn is_fresh(&self) -> bool {
+        self.fresh.iter().all(Freshness::is_fresh)
+    }
+}
+
+/// Relations that one cache knows at most. Beyond that it begins anew, which costs a session that works with more of them a
+/// reading of the catalogs now and then.
+const MAX_RELATIONS: usize = 500;
+
+impl<T> RelationCache<T> {
+    pub const fn new() -> Self {
+        RelationCache { known: ManuallyDrop::new(RefCell::new(BTreeMap::new())) }
+    }
+
+    /// What is known of a relation, if that is still so.
+    pub fn get(&self, relation: pg_sys::Oid) -> Option<Rc<T>> {
+        self.known.borrow().get(&relation.to_u32()).filter(|known| known.is_fresh()).map(|known| known.value.clone())
+    }
+
+    /// Keeps what was read of a relation after its freshness was asked for. What is out of date goes.
+    pub fn put(&self, relation: pg_sys::Oid, fresh: [Freshness; 2], value: T) -> Rc<T> {
+        let value = Rc::new(value);
+        let known = Known { fresh, value: value.clone() };
+        let gone = {
+            let mut all = self.known.borrow_mut();
+            let is_full = all.len() >= MAX_RELATIONS;
+            let gone: Vec<_> = all.extract_if(.., |_, known| is_full || !known.is_fresh()).collect();
+            (gone, all.insert(relation.to_u32(), known))
+        };
+        // Not while the cache is borrowed: freeing plans is Postgres' business.
+        drop(gone);
+        value
     }
 }
 
@@ -54,10 +100,11 @@ extern "C-unwind" fn relation_changed(_argument: pg_sys::Datum, relation: pg_sys
     if watched {
         VERSION.set(VERSION.get() + 1);
     }
-    FRESHNESS.with_borrow(|known| {
+    // Whoever asks again gets a new one: what is known of a table that was dropped goes here.
+    FRESHNESS.with_borrow_mut(|known| {
         if relation == pg_sys::InvalidOid {
-            known.values().for_each(|freshness| freshness.0.set(false));
-        } else if let Some(freshness) = known.get(&relation) {
+            known.drain().for_each(|(_, freshness)| freshness.0.set(false));
+        } else if let Some(freshness) = known.remove(&relation) {
             freshness.0.set(false);
         }
     });

@@ -17,6 +17,12 @@ impl Moment {
         Moment(unsafe { pg_sys::GetCurrentTimestamp() })
     }
 
+    /// As text, in the session's time zone.
+    pub fn text(self) -> String {
+        // SAFETY: a C string in a buffer of the server's, copied at once.
+        unsafe { std::ffi::CStr::from_ptr(pg_sys::timestamptz_to_str(self.0)).to_string_lossy().into_owned() }
+    }
+
     /// Seconds from `self` to `later`, to the millisecond.
     pub fn seconds_until(self, later: Moment) -> f64 {
         let millis = later.0.saturating_sub(self.0) / 1000;

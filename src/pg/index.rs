@@ -1,48 +1,102 @@
-//! One key of one index, looked up without a statement: where the executor would cost more than the look itself.
+//! One key of a unique index, looked up without a statement: where the executor would cost more than the look itself.
+//!
+//! The index is found as the planner finds one: the table is locked first, then its list of indexes is read, and an index is
+//! taken for what it is and not for its name. The lock on the table keeps the index: nobody can drop it, and REINDEX
+//! CONCURRENTLY and DROP INDEX CONCURRENTLY wait for whoever has it before an index goes out of use. So the order of locks is
+//! the one of every statement, the table before its index.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
-use pgrx::{FromDatum, IntoDatum, Uuid};
+use pgrx::{IntoDatum, PgSqlErrorCode, Uuid, ereport};
 
-/// One column of a key.
-pub enum KeyPart<'k> {
+use super::tuple::{attribute, is_named, width};
+use super::value::Column;
+
+/// One column of a key, and the value looked for.
+pub struct KeyPart<'k> {
+    pub column: &'static CStr,
+    pub value: KeyValue<'k>,
+}
+
+/// A value of a key.
+#[derive(Clone, Copy)]
+pub enum KeyValue<'k> {
     Text(&'k str),
     Int4(i32),
     Uuid(Uuid),
 }
 
-impl KeyPart<'_> {
+/// By what a column of an index compares.
+#[derive(PartialEq, Eq)]
+struct Order {
+    type_oid: pg_sys::Oid,
+    /// Its btree operator family.
+    family: pg_sys::Oid,
+    collation: pg_sys::Oid,
+}
+
+impl KeyValue<'_> {
+    /// What the index must have been made with for the look to find what is there.
+    fn order(self) -> Order {
+        // The operator families of Postgres' own types have fixed numbers.
+        let (type_oid, family, collation) = match self {
+            KeyValue::Text(_) => (pg_sys::TEXTOID, 1994, pg_sys::C_COLLATION_OID),
+            KeyValue::Int4(_) => (pg_sys::INT4OID, 1976, pg_sys::InvalidOid),
+            KeyValue::Uuid(_) => (pg_sys::UUIDOID, 2968, pg_sys::InvalidOid),
+        };
+        Order { type_oid, family: pg_sys::Oid::from(family), collation }
+    }
+
     /// The operator's function by which the column is compared, and the value.
-    fn comparison(&self) -> (u32, Option<pg_sys::Datum>) {
+    fn comparison(self) -> (u32, Option<pg_sys::Datum>) {
         match self {
-            KeyPart::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
-            KeyPart::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
-            KeyPart::Uuid(value) => (pg_sys::F_UUID_EQ, value.into_datum()),
+            KeyValue::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
+            KeyValue::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
+            KeyValue::Uuid(value) => (pg_sys::F_UUID_EQ, value.into_datum()),
         }
     }
+}
+
+/// Why a key cannot be looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// The table, or a unique index of it on these columns that is valid, is not there.
+    Missing,
+    /// There is an index, which was made when rows that the calling query sees had other versions: it may not lead to them.
+    TooNew,
 }
 
 /// A row of the index's table.
 pub struct IndexedRow {
     slot: *mut pg_sys::TupleTableSlot,
+    /// Behind the column that was read last: they are asked for in the table's order.
+    next: Cell<usize>,
 }
 
 impl IndexedRow {
-    /// A column, counted from 1; `None` is NULL, or a column that the table does not have.
-    pub fn get<T: FromDatum>(&self, column: usize) -> Option<T> {
-        // SAFETY: the slot holds a row, whose first columns are made readable up to the one that is asked for; T is its
-        // type by the table's definition.
+    /// A column by its name; `None` is NULL. A table that has no such column of this type is an error.
+    pub fn get<T: Column>(&self, column: &CStr) -> Option<T> {
+        // SAFETY: the slot holds a row of the descriptor's columns, which are made readable up to the one that is asked for;
+        // its type is the one that T reads.
         unsafe {
-            let wanted = i16::try_from(column).unwrap_or(0);
-            if i32::from(wanted) > (*(*self.slot).tts_tupleDescriptor).natts || wanted < 1 {
-                return None;
+            let descriptor = (*self.slot).tts_tupleDescriptor;
+            let columns = width(descriptor);
+            let from = self.next.get();
+            let found = (from..columns).chain(0..from).find(|at| is_named(attribute(descriptor, at + 1), column));
+            let Some(at) = found.filter(|at| T::fits(attribute(descriptor, at + 1).atttypid)) else {
+                ereport!(
+                    ERROR,
+                    PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+                    format!("a table of claims has no column {column:?} of the type that it was made with")
+                );
+            };
+            self.next.set(at + 1);
+            if usize::try_from((*self.slot).tts_nvalid).unwrap_or(0) <= at {
+                pg_sys::slot_getsomeattrs_int(self.slot, std::ffi::c_int::try_from(at + 1).unwrap_or(0));
             }
-            if (*self.slot).tts_nvalid < wanted {
-                pg_sys::slot_getsomeattrs_int(self.slot, wanted.into());
-            }
-            let at = column - 1;
-            T::from_datum(*(*self.slot).tts_values.add(at), *(*self.slot).tts_isnull.add(at))
+            if *(*self.slot).tts_isnull.add(at) { None } else { T::read(*(*self.slot).tts_values.add(at)) }
         }
     }
 
@@ -52,59 +106,195 @@ impl IndexedRow {
     }
 }
 
-/// The row with this key of the unique index `claims.<index>` as the calling query sees it. Locks nothing but the
-/// definitions of table and index. An index that is gone has no rows.
-pub fn find<T>(index: &CStr, key: &[KeyPart], convert: impl FnOnce(&IndexedRow) -> T) -> Option<T> {
+/// The row of table `claims.<table>` with this key, by a unique index, as the calling query sees it. Locks nothing but the
+/// definitions of table and index, while it reads.
+pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&IndexedRow) -> T) -> Result<Option<T>, Unusable> {
     let mut convert = Some(convert);
     let mut found = None;
     // SAFETY: a query is running, so there is a snapshot, and it outlives the scan.
     unsafe {
-        scan(index, key, pg_sys::GetActiveSnapshot(), |row| {
+        scan(table, key, pg_sys::GetActiveSnapshot(), |row| {
             found = convert.take().map(|convert| convert(row));
             false
-        });
+        })?;
     }
-    found
+    Ok(found)
 }
 
-/// Hands over the rows with a key until `each` says `false`. The name is looked up each time, because REINDEX
-/// CONCURRENTLY gives it to another index.
+const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+
+/// How often to look for the index. Where another one takes its place at the moment of the look (REINDEX CONCURRENTLY), the
+/// new one may be seen before it is valid and the old one when it is not any more.
+const ATTEMPTS: usize = 5;
+
+/// Hands over the rows with a key until `each` says `false`. The locks are given back.
 ///
 /// # Safety
 /// The snapshot must be one to scan with, and outlive the scan.
 pub(super) unsafe fn scan(
-    index: &CStr,
+    table: &CStr,
     key: &[KeyPart],
     snapshot: pg_sys::Snapshot,
     mut each: impl FnMut(&IndexedRow) -> bool,
-) {
-    const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-    let columns = i32::try_from(key.len()).unwrap_or(0);
+) -> Result<(), Unusable> {
     // SAFETY: everything opened here is closed here, or by the end of the (sub)transaction after an error. The keys outlive
     // the scan.
     unsafe {
+        // The dirty snapshot reads what is being written, which every index leads to.
+        let is_of_the_past = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+        let mut attempts_left = ATTEMPTS;
+        loop {
+            let table = open_table(table);
+            let found = if table.is_null() { Err(Unusable::Missing) } else { open_index(table, key, is_of_the_past) };
+            let read = found.map(|(index, mut keys)| {
+                let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
+                let columns = i32::try_from(keys.len()).unwrap_or(0);
+                let scan = begin_scan(table, index, snapshot, columns);
+                pg_sys::index_rescan(scan, keys.as_mut_ptr(), columns, std::ptr::null_mut(), 0);
+                while pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot)
+                    && each(&IndexedRow { slot, next: Cell::new(0) })
+                {}
+                pg_sys::index_endscan(scan);
+                pg_sys::ExecDropSingleTupleTableSlot(slot);
+                pg_sys::relation_close(index, LOCK);
+            });
+            if !table.is_null() {
+                pg_sys::relation_close(table, LOCK);
+            }
+            match read {
+                Err(Unusable::Missing) if attempts_left > 1 => pg_sys::AcceptInvalidationMessages(),
+                read => return read,
+            }
+            attempts_left -= 1;
+        }
+    }
+}
+
+/// Opens and locks an ordinary table of schema `claims`; NULL where there is none.
+///
+/// # Safety
+/// To be called in a transaction.
+unsafe fn open_table(name: &CStr) -> pg_sys::Relation {
+    // SAFETY: looks names up; a relation that has gone in between is NULL.
+    unsafe {
         let schema = pg_sys::get_namespace_oid(c"claims".as_ptr(), true);
-        let index = pg_sys::try_relation_open(pg_sys::get_relname_relid(index.as_ptr(), schema), LOCK);
-        if index.is_null() {
-            return;
+        let table = pg_sys::try_relation_open(pg_sys::get_relname_relid(name.as_ptr(), schema), LOCK);
+        if !table.is_null() && (*(*table).rd_rel).relkind as u8 != pg_sys::RELKIND_RELATION {
+            pg_sys::relation_close(table, LOCK);
+            return std::ptr::null_mut();
         }
-        let table = pg_sys::table_open((*(*index).rd_index).indrelid, LOCK);
-        let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
-        let mut keys = vec![pg_sys::ScanKeyData::default(); key.len()];
-        for ((at, part), column) in keys.iter_mut().zip(key).zip(1..) {
-            let (equals, value) = part.comparison();
+        table
+    }
+}
+
+/// Opens and locks a unique index on exactly the key's columns, in any order of them, and says what to look for in it.
+///
+/// # Safety
+/// An open table, locked.
+unsafe fn open_index(
+    table: pg_sys::Relation,
+    key: &[KeyPart],
+    is_of_the_past: bool,
+) -> Result<(pg_sys::Relation, Vec<pg_sys::ScanKeyData>), Unusable> {
+    let mut unusable = Unusable::Missing;
+    // SAFETY: the list is a copy; an index that has gone in between is NULL.
+    unsafe {
+        let list = pg_sys::RelationGetIndexList(table);
+        let count = if list.is_null() { 0 } else { (*list).length };
+        for at in 0..count {
+            let index = pg_sys::try_relation_open(pg_sys::list_nth_oid(list, at), LOCK);
+            if index.is_null() {
+                continue;
+            }
+            match is_usable(index).then(|| scan_keys(table, index, key)).flatten() {
+                Some(_) if is_of_the_past && is_too_new(index) => unusable = Unusable::TooNew,
+                Some(keys) => {
+                    pg_sys::list_free(list);
+                    return Ok((index, keys));
+                }
+                None => {}
+            }
+            pg_sys::relation_close(index, LOCK);
+        }
+        pg_sys::list_free(list);
+    }
+    Err(unusable)
+}
+
+/// Whether an index promises that a key occurs once, for all rows, and can be read.
+///
+/// # Safety
+/// An open index.
+unsafe fn is_usable(index: pg_sys::Relation) -> bool {
+    // SAFETY: by the caller.
+    unsafe {
+        let form = &*(*index).rd_index;
+        form.indisunique
+            && form.indimmediate
+            && form.indisvalid
+            && form.indisready
+            && form.indislive
+            && (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
+            && pg_sys::RelationGetIndexPredicate(index).is_null()
+    }
+}
+
+/// Whether an index was made after this transaction's oldest snapshot, of rows of which there were versions with other keys:
+/// what the planner asks before it uses one (get_relation_info).
+///
+/// # Safety
+/// An open index.
+unsafe fn is_too_new(index: pg_sys::Relation) -> bool {
+    // SAFETY: by the caller.
+    unsafe {
+        (*(*index).rd_index).indcheckxmin
+            && !pg_sys::TransactionIdPrecedes(
+                pg_sys::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
+                pg_sys::TransactionXmin,
+            )
+    }
+}
+
+/// The conditions by which an index is searched for a key; `None`: it is not an index of the key's columns that compares them
+/// by their bytes.
+///
+/// # Safety
+/// An open table and an index of it.
+unsafe fn scan_keys(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    key: &[KeyPart],
+) -> Option<Vec<pg_sys::ScanKeyData>> {
+    // SAFETY: an index has a number of the table's column, a family and a collation for each of its key columns.
+    unsafe {
+        let form = &*(*index).rd_index;
+        let columns = usize::try_from(form.indnkeyatts).ok().filter(|columns| *columns == key.len())?;
+        let numbers = form.indkey.values.as_slice(columns);
+        let mut keys = vec![pg_sys::ScanKeyData::default(); columns];
+        let mut used = 0usize;
+        for (at, entry) in keys.iter_mut().enumerate() {
+            let column = usize::try_from(numbers[at]).ok()?;
+            let is_of = |part: &KeyPart| match column {
+                0 => is_named(attribute((*index).rd_att, at + 1), c"bucket_key") && part.column == c"bucket_value",
+                column => is_named(attribute((*table).rd_att, column), part.column),
+            };
+            let part = key.iter().position(is_of)?;
+            used |= 1 << part;
+            let order = Order {
+                type_oid: attribute((*index).rd_att, at + 1).atttypid,
+                family: *(*index).rd_opfamily.add(at),
+                collation: *(*index).rd_indcollation.add(at),
+            };
+            let value = key[part].value;
+            if order != value.order() {
+                return None;
+            }
+            let (equals, value) = value.comparison();
             let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
-            pg_sys::ScanKeyInit(at, column, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
+            let number = pg_sys::AttrNumber::try_from(at + 1).ok()?;
+            pg_sys::ScanKeyInit(entry, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
         }
-        let scan = begin_scan(table, index, snapshot, columns);
-        pg_sys::index_rescan(scan, keys.as_mut_ptr(), columns, std::ptr::null_mut(), 0);
-        while pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot)
-            && each(&IndexedRow { slot })
-        {}
-        pg_sys::index_endscan(scan);
-        pg_sys::ExecDropSingleTupleTableSlot(slot);
-        pg_sys::relation_close(table, LOCK);
-        pg_sys::relation_close(index, LOCK);
+        (used == (1 << key.len()) - 1).then_some(keys)
     }
 }
 

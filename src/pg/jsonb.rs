@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
+use std::rc::Rc;
 
 use claims_model::token::{Token, Tokens};
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
@@ -11,34 +12,49 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{FromDatum, IntoDatum};
 
-/// A jsonb value, detoasted, in memory that lives as long as the call.
-#[derive(Clone, Copy)]
+use super::value::Image;
+
+/// A jsonb value, detoasted, in memory of its own.
+#[derive(Clone)]
 pub struct Jsonb {
-    value: *mut pg_sys::Jsonb,
+    value: Rc<Image>,
 }
 
 impl Jsonb {
     /// The tokens of the value, from its first.
     pub fn tokens(&self) -> JsonbTokens<'_> {
-        // SAFETY: `value` is a detoasted jsonb (see from_polymorphic_datum) whose root follows its varlena header.
-        let iterator = unsafe { pg_sys::JsonbIteratorInit(&raw mut (*self.value).root) };
-        JsonbTokens { iterator, pending: None, lifetime: PhantomData }
+        let memory = Memory::new();
+        // SAFETY: as in `root`; the iterator is made in memory that lives as long as the tokens.
+        let iterator = memory.with(|| unsafe { pg_sys::JsonbIteratorInit(self.root()) });
+        JsonbTokens { iterator, memory, pending: None, lifetime: PhantomData }
+    }
+
+    /// Where Postgres begins to read.
+    fn root(&self) -> *mut pg_sys::JsonbContainer {
+        let value = self.as_ptr().cast::<pg_sys::Jsonb>().cast_mut();
+        // SAFETY: the image is a detoasted jsonb (see from_polymorphic_datum) whose root follows its varlena header. It is
+        // only read, whatever the type of the pointer.
+        unsafe { &raw mut (*value).root }
+    }
+
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.value.as_ptr()
     }
 
     /// How large the value is as text, and how deep it is nested. A value of less than `unasked` bytes is not looked at.
     /// Ends as soon as one of `limits` is exceeded.
     pub fn extent(&self, unasked: usize, limits: Extent) -> Extent {
         let mut extent = Extent::default();
-        // SAFETY: `value` is a detoasted jsonb; its header holds its size.
-        if unsafe { pgrx::varsize_any(self.value.cast()) } < unasked {
+        // SAFETY: the image is a detoasted jsonb; its header holds its size.
+        if unsafe { pgrx::varsize_any(self.as_ptr().cast()) } < unasked {
             return extent;
         }
-        // SAFETY: as in `tokens`.
-        let mut iterator = unsafe { pg_sys::JsonbIteratorInit(&raw mut (*self.value).root) };
+        // SAFETY: as in `root`; nothing else runs until the iterator is not used any more.
+        let mut iterator = unsafe { pg_sys::JsonbIteratorInit(self.root()) };
         let mut depth = 0usize;
         while extent.bytes <= limits.bytes && extent.depth <= limits.depth {
             let mut value = pg_sys::JsonbValue::default();
-            // SAFETY: as in `tokens`; the value outlives this loop.
+            // SAFETY: as above; the value outlives this loop.
             let step = unsafe { pg_sys::JsonbIteratorNext(&mut iterator, &mut value, false) };
             match step {
                 pg_sys::JsonbIteratorToken::WJB_DONE => break,
@@ -95,18 +111,15 @@ impl FromDatum for Jsonb {
         if is_null {
             return None;
         }
-        // SAFETY: the caller promises a jsonb datum. The copy outlives the row or argument it came from.
-        Some(Jsonb { value: unsafe { pg_sys::pg_detoast_datum_copy(datum.cast_mut_ptr()) }.cast() })
-    }
-}
-
-impl IntoDatum for Jsonb {
-    fn into_datum(self) -> Option<pg_sys::Datum> {
-        Some(pg_sys::Datum::from(self.value))
-    }
-
-    fn type_oid() -> pg_sys::Oid {
-        pg_sys::JSONBOID
+        // SAFETY: the caller promises a jsonb datum. What was unpacked for this is freed again.
+        unsafe {
+            let plain = pg_sys::pg_detoast_datum(datum.cast_mut_ptr());
+            let value = Image::of_varlena(plain.into());
+            if !std::ptr::eq(plain, datum.cast_mut_ptr()) {
+                pg_sys::pfree(plain.cast());
+            }
+            Some(Jsonb { value: Rc::new(value) })
+        }
     }
 }
 
@@ -160,9 +173,50 @@ unsafe impl BoxRet for JsonText {
     }
 }
 
+/// Memory for Postgres to put things in, gone with this value and not before.
+struct Memory(pg_sys::MemoryContext);
+
+impl Memory {
+    fn new() -> Self {
+        // SAFETY: below the context that is there as long as the process is; so nobody else frees it.
+        Memory(unsafe {
+            pg_sys::AllocSetContextCreateInternal(
+                pg_sys::TopMemoryContext,
+                c"claims json".as_ptr(),
+                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+            )
+        })
+    }
+
+    /// Runs a call of Postgres that allocates here.
+    fn with<T>(&self, call: impl FnOnce() -> T) -> T {
+        /// The context to go back to, also after an error.
+        struct Back(pg_sys::MemoryContext);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                // SAFETY: it was the one in force.
+                unsafe { pg_sys::MemoryContextSwitchTo(self.0) };
+            }
+        }
+        // SAFETY: the context is there.
+        let _back = Back(unsafe { pg_sys::MemoryContextSwitchTo(self.0) });
+        call()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to what is in it, and it is not in force (see `with`).
+        unsafe { pg_sys::MemoryContextDelete(self.0) };
+    }
+}
+
 /// Reads the tokens of a [`Jsonb`].
 pub struct JsonbTokens<'a> {
     iterator: *mut pg_sys::JsonbIterator,
+    memory: Memory,
     pending: Option<Token<'a>>,
     lifetime: PhantomData<&'a Jsonb>,
 }
@@ -174,8 +228,10 @@ impl<'a> JsonbTokens<'a> {
             return token;
         }
         let mut value = pg_sys::JsonbValue::default();
-        // SAFETY: the iterator came from JsonbIteratorInit over a jsonb that outlives 'a.
-        let step = unsafe { pg_sys::JsonbIteratorNext(&mut self.iterator, &mut value, skip_nested) };
+        let JsonbTokens { iterator, memory, .. } = self;
+        // SAFETY: the iterator came from JsonbIteratorInit over a jsonb that outlives 'a, and is NULL behind its end, which
+        // ends it again.
+        let step = memory.with(|| unsafe { pg_sys::JsonbIteratorNext(iterator, &mut value, skip_nested) });
         match step {
             pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => Token::BeginObject,
             pg_sys::JsonbIteratorToken::WJB_END_OBJECT => Token::EndObject,

@@ -2,35 +2,45 @@
 
 use pgrx::pg_sys;
 
-use super::spi::{Connection, Rows, Value, rows_of};
+use super::spi::{Arguments, Connection, Rows, Value};
 use super::statement::kept_plan;
 
 /// A prepared statement that only reads.
 pub struct Prepared {
     plan: pg_sys::SPIPlanPtr,
     text: String,
+    argument_types: Vec<pg_sys::Oid>,
 }
 
 impl Prepared {
     /// Parses it, under the search_path in force.
-    pub fn new(_: &Connection, text: String, argument_types: &[pg_sys::Oid]) -> Self {
-        Prepared { plan: kept_plan(&text, argument_types), text }
+    pub fn new(connection: &Connection, text: String, argument_types: &[pg_sys::Oid]) -> Self {
+        connection.must_be_innermost();
+        Prepared { plan: kept_plan(&text, argument_types), text, argument_types: argument_types.to_vec() }
     }
 
-    /// Runs it with what the calling query sees. There must be a value for each argument.
-    pub fn run(&self, _: &Connection, values: impl IntoIterator<Item = Value>) -> Rows {
-        let (mut datums, nulls): (Vec<_>, Vec<_>) = values.into_iter().map(Value::into_parts).unzip();
-        // SAFETY: the plan is kept until this is dropped; the arrays have as many elements as it has arguments.
+    /// Runs it with what the calling query sees. Values that are not those that it takes are an error.
+    pub fn run<'c>(&self, connection: &'c Connection, values: impl IntoIterator<Item = Value>) -> Rows<'c> {
+        connection.must_be_innermost();
+        let mut arguments = Arguments::new(values);
+        arguments.must_be(&self.argument_types, &self.text);
+        // SAFETY: the plan is kept until this is dropped; the arrays have as many elements as it has arguments, of their types.
         unsafe {
-            let status = pg_sys::SPI_execute_plan(self.plan, datums.as_mut_ptr(), nulls.as_ptr(), true, 0);
-            rows_of(status, &self.text)
+            let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());
+            let status = pg_sys::SPI_execute_plan(self.plan, datums, nulls, true, 0);
+            connection.rows_of(status, &self.text)
         }
     }
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        // SAFETY: nothing refers to the plan any more; rows have been copied out of the executor.
-        unsafe { pg_sys::SPI_freeplan(self.plan) };
+        // SAFETY: nothing refers to the plan any more; rows have been copied out of the executor. While the process ends
+        // there may be nothing left to free it with, and there is no need.
+        unsafe {
+            if !pg_sys::proc_exit_inprogress {
+                pg_sys::SPI_freeplan(self.plan);
+            }
+        }
     }
 }

@@ -8,6 +8,17 @@ pub fn caller() -> pg_sys::Oid {
     unsafe { pg_sys::GetOuterUserId() }
 }
 
+/// The role whose rights are in force: inside of a SECURITY DEFINER function its owner, that is the extension's.
+pub fn current() -> pg_sys::Oid {
+    // SAFETY: reads a backend variable.
+    unsafe { pg_sys::GetUserId() }
+}
+
+pub fn is_superuser(role: pg_sys::Oid) -> bool {
+    // SAFETY: looks the role up in the catalog.
+    unsafe { pg_sys::superuser_arg(role) }
+}
+
 /// Whether Postgres is running code of a table's owner on behalf of somebody else: an index expression under ANALYZE or
 /// REINDEX, a materialized view's query. The role outside is then whoever caused it, often a superuser, and says nothing
 /// about who wrote the code.
@@ -25,8 +36,7 @@ pub fn has_privileges_of(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
 /// Whether a role is an administrator: a superuser, or a role with the privileges of the extension's owner, who is the
 /// role in force inside of a SECURITY DEFINER function.
 pub fn is_admin(role: pg_sys::Oid) -> bool {
-    // SAFETY: reads a backend variable.
-    has_privileges_of(role, unsafe { pg_sys::GetUserId() })
+    has_privileges_of(role, current())
 }
 
 /// Whether the caller is one.

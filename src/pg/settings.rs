@@ -41,48 +41,6 @@ impl Drop for LockWaits {
     }
 }
 
-/// A stretch of code whose lock timeouts are to be told from cancels.
-///
-/// Where the timeout goes off while interrupts are held off (a page is being split, and the wait is for the index to grow),
-/// the wait goes on and ends well. When another wait begins before the next check for interrupts, Postgres wipes the mark
-/// that says what it was, and the check raises 57014 as for a cancel by the user.
-pub struct LockTimeouts {
-    begun: pg_sys::TimestampTz,
-    /// In milliseconds; none where it is not above 0.
-    limit: i64,
-}
-
-impl LockTimeouts {
-    /// With the limit in force now.
-    pub fn from_now() -> Self {
-        // SAFETY: reads the clock and a variable.
-        unsafe { LockTimeouts { begun: pg_sys::GetCurrentTimestamp(), limit: pg_sys::LockTimeout.into() } }
-    }
-
-    /// Whether the 57014 that has just been raised can be such a timeout: a wait has begun when an earlier one could have
-    /// run out already, and it is not the timeout of the statement, which does not come twice. A cancel by the user
-    /// that falls into the same milliseconds is lost.
-    pub fn one_was_taken_for_a_cancel(&self) -> bool {
-        // An earlier wait may have had a millisecond less than the limit.
-        let first_end = self.begun + (self.limit - 1).max(1) * 1000;
-        // SAFETY: they read this process' own table of timeouts, and the clock.
-        unsafe {
-            let by_statement = pg_sys::StatementTimeout > 0
-                && get_timeout_finish_time(STATEMENT_TIMEOUT) <= pg_sys::GetCurrentTimestamp();
-            self.limit > 0 && get_timeout_start_time(LOCK_TIMEOUT) >= first_end && !by_statement
-        }
-    }
-}
-
-/// Postgres' numbers of these timeouts, in all supported versions.
-const LOCK_TIMEOUT: std::ffi::c_int = 2;
-const STATEMENT_TIMEOUT: std::ffi::c_int = 3;
-
-unsafe extern "C-unwind" {
-    fn get_timeout_start_time(id: std::ffi::c_int) -> pg_sys::TimestampTz;
-    fn get_timeout_finish_time(id: std::ffi::c_int) -> pg_sys::TimestampTz;
-}
-
 /// Runs `body` with planner settings under which every lookup goes through an index, whatever the session has set, and also
 /// where the statistics are those of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
 pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {

@@ -4,14 +4,22 @@
 //! snapshot; those three are why this exists. Statements are declared with [`statement!`] in `store`, prepared at their
 //! first use in a session, and kept. Postgres plans them again by itself when a table changes, also when the extension
 //! was dropped and made anew.
+//!
+//! What keeps safe code from reading freed memory: rows cannot leave [`connect`], by their lifetime; a connection is used
+//! only while it is the innermost; rows that a rolled-back subtransaction has read are not read any more; a column is read
+//! only as its type, and an argument is of the type that the plan takes. What is broken of this is an error, in every build.
 
+use std::cell::{Cell, RefCell};
 use std::ffi::CString;
 use std::marker::PhantomData;
 use std::thread::LocalKey;
 
+use super::gate;
 use super::statement::Statement;
+use super::tuple::{attribute, width};
+use super::value::Column;
+pub use super::value::Value;
 use pgrx::pg_sys;
-use pgrx::{FromDatum, IntoDatum};
 
 /// What a statement sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,43 +34,81 @@ pub enum View {
     LatestToWrite,
 }
 
+thread_local! {
+    /// How many connections are open, one inside of the other.
+    static OPEN: Cell<u32> = const { Cell::new(0) };
+    /// The subtransactions that were rolled back since the outermost connection was opened.
+    static ROLLED_BACK: RefCell<Vec<pg_sys::SubTransactionId>> = const { RefCell::new(Vec::new()) };
+}
+
 /// An open SPI connection.
 pub struct Connection {
+    /// Its number among those that are open.
+    level: u32,
     not_send: PhantomData<*mut ()>,
 }
 
-/// Runs `body` with SPI connected. After an error Postgres closes the connection itself.
+/// Runs `body` with SPI connected, past the gate. After an error Postgres closes the connection itself.
 pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
+    gate::pass();
     // SAFETY: connect and finish are paired on the way without errors. `body`'s result lives in Rust's memory, not in
     // that of SPI, because rows are converted to owned values.
     unsafe { pg_sys::SPI_connect() };
-    let result = body(&Connection { not_send: PhantomData });
+    let counted = Counted::new();
+    let result = body(&Connection { level: OPEN.get(), not_send: PhantomData });
+    drop(counted);
     unsafe { pg_sys::SPI_finish() };
     result
 }
 
-/// One argument of a statement.
-pub struct Value {
-    datum: Option<pg_sys::Datum>,
-    type_oid: pg_sys::Oid,
-}
+/// Counts a connection, until it is dropped, also by an error.
+struct Counted;
 
-impl Value {
-    /// A value whose type is only known at run time.
-    pub(super) fn of_type(datum: pg_sys::Datum, type_oid: pg_sys::Oid) -> Self {
-        Value { datum: Some(datum), type_oid }
-    }
-
-    /// As SPI takes it: the datum, and whether it is null.
-    pub(super) fn into_parts(self) -> (pg_sys::Datum, std::ffi::c_char) {
-        let null = if self.datum.is_none() { b'n' } else { b' ' };
-        (self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
+impl Counted {
+    fn new() -> Self {
+        if OPEN.get() == 0 {
+            ROLLED_BACK.with_borrow_mut(Vec::clear);
+        }
+        OPEN.set(OPEN.get() + 1);
+        Counted
     }
 }
 
-impl<T: IntoDatum> From<T> for Value {
-    fn from(value: T) -> Self {
-        Value { datum: value.into_datum(), type_oid: T::type_oid() }
+impl Drop for Counted {
+    fn drop(&mut self) {
+        OPEN.set(OPEN.get() - 1);
+    }
+}
+
+/// To be told of every rollback of a subtransaction in which statements may have been run: Postgres has freed their rows.
+pub(super) fn rolled_back(subtransaction: pg_sys::SubTransactionId) {
+    if OPEN.get() > 0 {
+        ROLLED_BACK.with_borrow_mut(|all| all.push(subtransaction));
+    }
+}
+
+/// Arguments as SPI takes them, which point into the values that they were made of.
+pub(super) struct Arguments {
+    pub types: Vec<pg_sys::Oid>,
+    pub datums: Vec<pg_sys::Datum>,
+    pub nulls: Vec<std::ffi::c_char>,
+    _values: Vec<Value>,
+}
+
+impl Arguments {
+    pub(super) fn new(values: impl IntoIterator<Item = Value>) -> Self {
+        let values: Vec<Value> = values.into_iter().collect();
+        let (datums, nulls) = values.iter().map(Value::parts).unzip();
+        Arguments { types: values.iter().map(Value::type_oid).collect(), datums, nulls, _values: values }
+    }
+
+    pub(super) fn count(&self) -> std::ffi::c_int {
+        std::ffi::c_int::try_from(self.types.len()).unwrap_or_else(|_| panic!("too many arguments"))
+    }
+
+    /// Raises an error unless they are those that a plan takes.
+    pub(super) fn must_be(&self, types: &[pg_sys::Oid], text: &str) {
+        assert!(self.types == types, "arguments of types {:?} for {types:?}: {text}", self.types);
     }
 }
 
@@ -73,28 +119,24 @@ impl Connection {
         statement: &'static LocalKey<Statement>,
         view: View,
         values: impl IntoIterator<Item = Value>,
-    ) -> Rows {
+    ) -> Rows<'_> {
         statement.with(|statement| self.execute(statement, view, values))
     }
 
-    fn execute(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows {
-        let mut datums = Vec::with_capacity(statement.argument_types().len());
-        let mut nulls: Vec<std::ffi::c_char> = Vec::with_capacity(statement.argument_types().len());
-        for (value, wanted) in values.into_iter().zip(statement.argument_types()) {
-            debug_assert_eq!(value.type_oid, *wanted, "{:?}", statement.text());
-            nulls.push(if value.datum.is_none() { b'n' } else { b' ' } as std::ffi::c_char);
-            datums.push(value.datum.unwrap_or_else(|| pg_sys::Datum::from(0)));
-        }
-        assert_eq!(datums.len(), statement.argument_types().len(), "{:?}", statement.text());
-        // SAFETY: the plan is valid and kept, the arrays have as many elements as it has arguments.
+    fn execute(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        self.must_be_innermost();
+        let mut arguments = Arguments::new(values);
+        arguments.must_be(statement.argument_types(), statement.text());
+        let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());
+        // SAFETY: the plan is valid and kept, the arrays have as many elements as it has arguments, of their types.
         statement.with_plan(|plan| unsafe {
             let status = match view {
-                View::Statement => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), false, 0),
-                View::Caller => pg_sys::SPI_execute_plan(plan, datums.as_mut_ptr(), nulls.as_ptr(), true, 0),
+                View::Statement => pg_sys::SPI_execute_plan(plan, datums, nulls, false, 0),
+                View::Caller => pg_sys::SPI_execute_plan(plan, datums, nulls, true, 0),
                 View::Latest | View::LatestToWrite => pg_sys::SPI_execute_snapshot(
                     plan,
-                    datums.as_mut_ptr(),
-                    nulls.as_ptr(),
+                    datums,
+                    nulls,
                     latest_snapshot(),
                     std::ptr::null_mut(),
                     view == View::Latest,
@@ -102,40 +144,64 @@ impl Connection {
                     0,
                 ),
             };
-            rows_of(status, statement.text())
+            self.rows_of(status, statement.text())
         })
     }
-}
 
-impl Connection {
     /// Executes a statement whose text is only known now, planned for this one time.
-    pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows {
-        let terminated = CString::new(text).unwrap_or_default();
-        let values: Vec<Value> = values.into_iter().collect();
-        let mut types: Vec<_> = values.iter().map(|value| value.type_oid).collect();
-        let mut datums: Vec<_> = values.iter().map(|value| value.datum.unwrap_or_else(|| 0.into())).collect();
-        let nulls: Vec<_> = values.iter().map(|value| if value.datum.is_none() { b'n' } else { b' ' } as _).collect();
+    pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        self.must_be_innermost();
+        let terminated = c_text(text);
+        let mut arguments = Arguments::new(values);
+        let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
+        let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call; SPI is connected.
         unsafe {
-            let count = i32::try_from(values.len()).unwrap_or(0);
-            let (types, datums) = (types.as_mut_ptr(), datums.as_mut_ptr());
-            let status =
-                pg_sys::SPI_execute_with_args(terminated.as_ptr(), count, types, datums, nulls.as_ptr(), false, 0);
-            rows_of(status, text)
+            let status = pg_sys::SPI_execute_with_args(terminated.as_ptr(), count, types, datums, nulls, false, 0);
+            self.rows_of(status, text)
+        }
+    }
+
+    /// Raises an error where another connection was opened since: SPI would take this one's statements for that one's, and
+    /// free their rows with it.
+    pub(super) fn must_be_innermost(&self) {
+        assert!(self.level == OPEN.get(), "a connection is used inside of another one");
+    }
+
+    /// The rows of the statement that was executed last.
+    ///
+    /// # Safety
+    /// Nothing else may have been executed since it returned `status`.
+    pub(super) unsafe fn rows_of(&self, status: i32, text: &str) -> Rows<'_> {
+        if status <= 0 {
+            pgrx::error!("SPI failed with {status}: {text}");
+        }
+        // SAFETY: by the caller.
+        unsafe { self.fetched_rows() }
+    }
+
+    /// The rows that SPI has handed out last.
+    ///
+    /// # Safety
+    /// Nobody else has taken them.
+    pub(super) unsafe fn fetched_rows(&self) -> Rows<'_> {
+        // SAFETY: reads backend variables.
+        unsafe {
+            Rows {
+                table: pg_sys::SPI_tuptable,
+                count: usize::try_from(pg_sys::SPI_processed).unwrap_or(0),
+                level: self.level,
+                read_in: pg_sys::GetCurrentSubTransactionId(),
+                rollbacks: ROLLED_BACK.with_borrow(Vec::len),
+                connection: PhantomData,
+            }
         }
     }
 }
 
-/// The rows of the statement that was executed last.
-///
-/// # Safety
-/// Nothing else may have been executed since it returned `status`.
-pub(super) unsafe fn rows_of(status: i32, text: &str) -> Rows {
-    if status <= 0 {
-        pgrx::error!("SPI failed with {status}: {text}");
-    }
-    // SAFETY: by the caller.
-    unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
+/// A text as C has it. None of ours has a zero byte; one with it would be cut there by Postgres.
+pub(super) fn c_text(text: &str) -> CString {
+    CString::new(text).unwrap_or_else(|_| panic!("a statement has a zero byte"))
 }
 
 /// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
@@ -155,12 +221,18 @@ unsafe fn latest_snapshot() -> pg_sys::Snapshot {
 }
 
 /// The rows of a statement, freed with this value or, after an error, with the connection.
-pub struct Rows {
+pub struct Rows<'c> {
     table: *mut pg_sys::SPITupleTable,
     count: usize,
+    /// The connection's.
+    level: u32,
+    /// The subtransaction that has read them, and how many were rolled back by then.
+    read_in: pg_sys::SubTransactionId,
+    rollbacks: usize,
+    connection: PhantomData<&'c Connection>,
 }
 
-impl Rows {
+impl Rows<'_> {
     /// How many rows there are, or were written.
     pub fn count(&self) -> usize {
         self.count
@@ -175,12 +247,25 @@ impl Rows {
     pub fn first<T>(&self, convert: impl FnOnce(Row) -> T) -> Option<T> {
         (self.count > 0).then(|| convert(Row { rows: self, index: 0 }))
     }
+
+    /// Hands every row over.
+    pub(super) fn each(&self, mut each: impl FnMut(Row)) {
+        (0..self.count).for_each(|index| each(Row { rows: self, index }));
+    }
+
+    /// Whether the memory is still theirs: a subtransaction that is rolled back takes with it what was read in it, and in
+    /// those that it contained, which all have higher numbers.
+    fn are_there(&self) -> bool {
+        ROLLED_BACK
+            .with_borrow(|all| all.iter().skip(self.rollbacks).all(|subtransaction| *subtransaction > self.read_in))
+    }
 }
 
-impl Drop for Rows {
+impl Drop for Rows<'_> {
     fn drop(&mut self) {
-        // While unwinding, the (sub)transaction's end has freed the table or is about to.
-        if !self.table.is_null() && !std::thread::panicking() {
+        // While unwinding, the (sub)transaction's end has freed the table or is about to. Inside of another connection, this
+        // one's end will.
+        if !self.table.is_null() && !std::thread::panicking() && self.level == OPEN.get() && self.are_there() {
             // SAFETY: the table is the one that SPI handed out.
             unsafe { pg_sys::SPI_freetuptable(self.table) };
         }
@@ -189,43 +274,31 @@ impl Drop for Rows {
 
 /// One row.
 pub struct Row<'r> {
-    rows: &'r Rows,
+    rows: &'r Rows<'r>,
     index: usize,
 }
 
 impl Row<'_> {
-    /// A column, counted from 1; `None` is NULL.
-    pub fn get<T: FromDatum>(&self, column: i32) -> Option<T> {
-        // SAFETY: `index` is below the number of rows in the table; T is the column's type by the statement's text.
+    /// A column, counted from 1; `None` is NULL. Not to have it, or to have it of another type, is an error.
+    pub fn get<T: Column>(&self, column: i32) -> Option<T> {
+        assert!(self.rows.are_there(), "rows are read that were rolled back");
+        let number = usize::try_from(column).unwrap_or(0);
+        // SAFETY: the table is there, and `index` below the number of its rows; the column is one of them, of a type that T
+        // reads.
         unsafe {
-            let table = &*self.rows.table;
+            let table = self.rows.table.as_ref().unwrap_or_else(|| panic!("a statement without result is read"));
+            assert!((1..=width(table.tupdesc)).contains(&number), "there is no column {column}");
+            let type_oid = attribute(table.tupdesc, number).atttypid;
+            assert!(T::fits(type_oid), "column {column} is of type {}", type_oid.to_u32());
             let tuple = *table.vals.add(self.index);
             let mut is_null = false;
             let datum = pg_sys::SPI_getbinval(tuple, table.tupdesc, column, &mut is_null);
-            T::from_datum(datum, is_null)
+            if is_null { None } else { T::read(datum) }
         }
     }
 
     /// A column that is declared NOT NULL, or counted.
-    pub fn must<T: FromDatum>(&self, column: i32) -> T {
+    pub fn must<T: Column>(&self, column: i32) -> T {
         self.get(column).unwrap_or_else(|| panic!("column {column} is null"))
-    }
-}
-
-impl Value {
-    /// Type, datum and whether it is null, as SPI takes them.
-    pub(super) fn raw(&self) -> (pg_sys::Oid, pg_sys::Datum, std::ffi::c_char) {
-        let null = if self.datum.is_none() { b'n' } else { b' ' };
-        (self.type_oid, self.datum.unwrap_or_else(|| pg_sys::Datum::from(0)), null as std::ffi::c_char)
-    }
-}
-
-impl Rows {
-    /// Takes the rows that SPI fetched last, and hands every one over; returns how many there were.
-    pub(super) fn fetched(mut each: impl FnMut(Row)) -> usize {
-        // SAFETY: SPI hands a table out once, to whoever called it last.
-        let rows = unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } };
-        (0..rows.count).for_each(|index| each(Row { rows: &rows, index }));
-        rows.count
     }
 }

@@ -1,11 +1,11 @@
 //! Statements and their plans, which are kept for the session.
 
 use std::cell::Cell;
-use std::ffi::CString;
 
 use pgrx::pg_sys;
 
 use super::settings::planning_by_index;
+use super::spi::c_text;
 
 /// A statement and, once it was used, its plan.
 pub struct Statement {
@@ -109,7 +109,7 @@ impl Statement {
 
 /// Plans a statement, always generically, and keeps the plan. SPI must be connected.
 pub(super) fn kept_plan(text: &str, argument_types: &[pg_sys::Oid]) -> pg_sys::SPIPlanPtr {
-    let terminated = CString::new(text).unwrap_or_default();
+    let terminated = c_text(text);
     // SAFETY: text and types are valid for the call, which copies them.
     unsafe {
         let plan = pg_sys::SPI_prepare_cursor(

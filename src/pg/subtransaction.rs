@@ -3,10 +3,12 @@
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
-use pgrx::{PgSqlErrorCode, PgTryBuilder};
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
+use pgrx::{PgLogLevel, PgSqlErrorCode, PgTryBuilder};
 
-use super::settings::{LockTimeouts, LockWaits};
+use super::interrupts::Interrupts;
+use super::settings::LockWaits;
+use super::spi::rolled_back;
 
 /// Why a subtransaction was rolled back.
 pub enum Undone<E> {
@@ -26,10 +28,6 @@ impl Caught {
 
     pub fn message(&self) -> &str {
         self.report().message()
-    }
-
-    pub fn detail(&self) -> Option<&str> {
-        self.report().detail()
     }
 
     /// Raises it again.
@@ -89,8 +87,10 @@ pub enum Stopped<E> {
 }
 
 /// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise, also after an error, which is
-/// returned whatever it is. Whoever does not handle it must raise it again: a canceled statement is such an error, too.
+/// returned whatever it is. Whoever does not handle it must raise it again: a canceled statement is such an error, too. A
+/// cancel that came with a lock timeout, and that Postgres has dropped for it, is raised here.
 pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E>> {
+    let interrupts = Interrupts::from_now();
     // SAFETY: the pattern of PL/pgSQL's exception blocks: remember context and owner, begin, and put both back after
     // the subtransaction has ended either way.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
@@ -102,8 +102,11 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
     }
+    // SAFETY: reads a backend variable.
+    let number = unsafe { pg_sys::GetCurrentSubTransactionId() };
     let roll_back = || {
         unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
+        rolled_back(number);
         restore();
     };
     PgTryBuilder::new(AssertUnwindSafe(|| match body() {
@@ -119,7 +122,11 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
     }))
     .catch_others(|caught| {
         roll_back();
-        Err(Stopped::ByError(Caught(Box::new(caught))))
+        let caught = Caught(Box::new(caught));
+        if caught.is_of_postgres() {
+            interrupts.raise_if_swallowed(caught.code());
+        }
+        Err(Stopped::ByError(caught))
     })
     .execute()
 }
@@ -128,19 +135,66 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
 /// `handled` are returned; every other one is raised again, after the rollback, so that whoever catches it further out
 /// finds the subtransaction that it opened itself.
 pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
-    let waits = LockTimeouts::from_now();
+    let interrupts = Interrupts::from_now();
+    let body = || {
+        let result = body();
+        // A lock timeout that has come and not been looked at belongs to this body, and to nothing that runs after it.
+        pg_sys::check_for_interrupts!();
+        result
+    };
     attempt(body).map_err(|stopped| match stopped {
         Stopped::ByBody(error) => Undone::ByBody(error),
         Stopped::ByError(caught) => {
-            let code = match caught.code() {
-                PgSqlErrorCode::ERRCODE_QUERY_CANCELED if waits.one_was_taken_for_a_cancel() => {
-                    PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
-                }
-                code => code,
-            };
+            let code = interrupts.real_code(caught.code());
             if caught.is_of_postgres() && handled.contains(&code) { Undone::ByError(code) } else { caught.rethrow() }
         }
     })
+}
+
+/// What [`in_one`] has done.
+pub struct Parted<I, T, E> {
+    /// What came of the body, for all but the troubled.
+    pub kept: Option<T>,
+    pub troubled: Vec<(I, Undone<E>)>,
+}
+
+/// Runs `body` for as many of `items` together as can be had, in one subtransaction that is kept: for all of them, or, where
+/// that fails, for all but those with which it fails alone. A session has room for 64 subtransactions that wrote; beyond them
+/// it makes every snapshot of the server slower. So what is tried alone is rolled back, and done again with the others.
+pub fn in_one<I: Copy, T, E>(
+    handled: &[PgSqlErrorCode],
+    items: &[I],
+    mut body: impl FnMut(&[I]) -> Result<T, E>,
+) -> Parted<I, T, E> {
+    /// How often others may come in the way between the trial of each and that of all.
+    const ROUNDS: usize = 3;
+    let (mut left, mut troubled) = (items.to_vec(), Vec::new());
+    for _ in 0..ROUNDS {
+        if left.is_empty() {
+            return Parted { kept: None, troubled };
+        }
+        if let Ok(kept) = subtransaction(handled, || body(&left)) {
+            return Parted { kept: Some(kept), troubled };
+        }
+        left.retain(|item| {
+            let tried =
+                subtransaction(handled, || body(&[*item]).map_or_else(|error| Err(Some(error)), |_| Err::<T, _>(None)));
+            match tried {
+                Ok(_) | Err(Undone::ByBody(None)) => true,
+                Err(Undone::ByBody(Some(error))) => {
+                    troubled.push((*item, Undone::ByBody(error)));
+                    false
+                }
+                Err(Undone::ByError(code)) => {
+                    troubled.push((*item, Undone::ByError(code)));
+                    false
+                }
+            }
+        });
+    }
+    let in_the_way = |item| (item, Undone::ByError(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE));
+    troubled.extend(left.into_iter().map(in_the_way));
+    Parted { kept: None, troubled }
 }
 
 /// Runs a statement that passes over locked rows, `body`, without waiting for other transactions; `None` where it would
@@ -160,11 +214,24 @@ pub fn without_waiting<T>(mut body: impl FnMut() -> T) -> Option<T> {
 /// In milliseconds; see [`without_waiting`].
 pub const WITHOUT_WAITING: i64 = 20;
 
-/// Runs `body`, and turns a Postgres error in `handled` into a value. No subtransaction: the caller must raise an error.
-pub fn translate_error<T, E>(
+/// Runs `body`, and raises another error in place of a Postgres error in `handled`. There is no subtransaction, so nothing can
+/// go on after it: it is raised from here, and does not come back as a value.
+pub fn translate_error<T, E: Into<ErrorReport>>(
     handled: PgSqlErrorCode,
     into: fn() -> E,
     body: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    PgTryBuilder::new(AssertUnwindSafe(body)).catch_when(handled, move |_| Err(into())).execute()
+    let interrupts = Interrupts::from_now();
+    PgTryBuilder::new(AssertUnwindSafe(body))
+        .catch_others(move |caught| {
+            let caught = Caught(Box::new(caught));
+            if caught.is_of_postgres() {
+                interrupts.raise_if_swallowed(caught.code());
+                if interrupts.real_code(caught.code()) == handled {
+                    into().into().report(PgLogLevel::ERROR);
+                }
+            }
+            caught.rethrow()
+        })
+        .execute()
 }

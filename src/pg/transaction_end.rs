@@ -1,6 +1,7 @@
 //! Being told how transactions and savepoints end.
 
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use pgrx::pg_sys::panic::ErrorReport;
@@ -10,7 +11,11 @@ use pgrx::{PgLogLevel, pg_guard, pg_sys};
 pub struct Hooks {
     /// Before COMMIT and PREPARE TRANSACTION, after all deferred triggers.
     pub before_commit: fn() -> Result<(), ErrorReport>,
-    /// The transaction is over, however it ended.
+    /// The transaction has committed, and everybody sees it. Must raise nothing, and wait for nothing.
+    pub committed: fn(),
+    /// The transaction was rolled back. The same.
+    pub aborted: fn(),
+    /// The transaction is over, however it ended, prepared ones too.
     pub end: fn(),
     /// A subtransaction has committed into its parent.
     pub released: fn(u32, u32),
@@ -20,7 +25,14 @@ pub struct Hooks {
 
 impl Hooks {
     /// Nothing to do at any of these moments.
-    pub const NONE: Hooks = Hooks { before_commit: || Ok(()), end: || (), released: |_, _| (), rolled_back: |_| () };
+    pub const NONE: Hooks = Hooks {
+        before_commit: || Ok(()),
+        committed: || (),
+        aborted: || (),
+        end: || (),
+        released: |_, _| (),
+        rolled_back: |_| (),
+    };
 }
 
 static ALL: OnceLock<&[Hooks]> = OnceLock::new();
@@ -51,9 +63,16 @@ unsafe extern "C-unwind" fn transaction(event: pg_sys::XactEvent::Type, _argumen
                 }
             }
         }
-        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE => all().iter().for_each(|hooks| (hooks.end)()),
+        XACT_EVENT_COMMIT => all().iter().flat_map(|hooks| [hooks.committed, hooks.end]).for_each(quietly),
+        XACT_EVENT_ABORT => all().iter().flat_map(|hooks| [hooks.aborted, hooks.end]).for_each(quietly),
+        XACT_EVENT_PREPARE => all().iter().for_each(|hooks| quietly(hooks.end)),
         _ => {}
     }
+}
+
+/// An error at such a moment would stop the whole server: what the hook had to do is left undone instead.
+fn quietly(hook: fn()) {
+    let _ = catch_unwind(AssertUnwindSafe(hook));
 }
 
 #[pg_guard]

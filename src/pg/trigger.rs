@@ -1,12 +1,14 @@
 //! The row that a trigger was called for.
 
+use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 
 use pgrx::htup::heap_getattr_raw;
 use pgrx::pg_sys;
 use pgrx::{PgTrigger, PgTriggerLevel, PgTriggerOperation};
 
-use super::spi::Value;
+use super::tuple::{attribute, width};
+use super::value::{Image, Value};
 
 /// A row-level trigger's row, before and after.
 pub struct RowChange<'t> {
@@ -14,11 +16,12 @@ pub struct RowChange<'t> {
     operation: PgTriggerOperation,
 }
 
-/// One version of a row.
+/// One version of a row, as long as its trigger runs.
 #[derive(Clone, Copy)]
-pub struct RowVersion {
+pub struct RowVersion<'t> {
     tuple: pg_sys::HeapTuple,
     descriptor: pg_sys::TupleDesc,
+    trigger: PhantomData<&'t pg_sys::TriggerData>,
 }
 
 impl<'t> RowChange<'t> {
@@ -48,7 +51,7 @@ impl<'t> RowChange<'t> {
     }
 
     /// The row as it was; `None` for an INSERT.
-    pub fn before(&self) -> Option<RowVersion> {
+    pub fn before(&self) -> Option<RowVersion<'t>> {
         match self.operation {
             PgTriggerOperation::Insert => None,
             _ => Some(self.version(self.data.tg_trigtuple)),
@@ -56,7 +59,7 @@ impl<'t> RowChange<'t> {
     }
 
     /// The row as it is; `None` for a DELETE.
-    pub fn after(&self) -> Option<RowVersion> {
+    pub fn after(&self) -> Option<RowVersion<'t>> {
         match self.operation {
             PgTriggerOperation::Insert => Some(self.version(self.data.tg_trigtuple)),
             PgTriggerOperation::Update => Some(self.version(self.data.tg_newtuple)),
@@ -64,18 +67,22 @@ impl<'t> RowChange<'t> {
         }
     }
 
-    fn version(&self, tuple: pg_sys::HeapTuple) -> RowVersion {
+    fn version(&self, tuple: pg_sys::HeapTuple) -> RowVersion<'t> {
         // SAFETY: as in `table`.
-        RowVersion { tuple, descriptor: unsafe { (*self.data.tg_relation).rd_att } }
+        RowVersion { tuple, descriptor: unsafe { (*self.data.tg_relation).rd_att }, trigger: PhantomData }
     }
 }
 
-impl RowVersion {
+impl RowVersion<'_> {
     /// The whole row, as an argument of the table's row type.
     pub fn value(self) -> Value {
-        // SAFETY: the tuple is one of the descriptor's relation, and lives as long as the trigger runs; it is copied.
+        // SAFETY: the tuple is one of the descriptor's relation, and lives as long as the trigger runs. A row as a datum is a
+        // varlena in plain form.
         unsafe {
-            Value::of_type(pg_sys::heap_copy_tuple_as_datum(self.tuple, self.descriptor), (*self.descriptor).tdtypeid)
+            let datum = pg_sys::heap_copy_tuple_as_datum(self.tuple, self.descriptor);
+            let image = Image::of_varlena(datum);
+            pg_sys::pfree(datum.cast_mut_ptr());
+            Value::of_type(image, (*self.descriptor).tdtypeid)
         }
     }
 
@@ -87,19 +94,23 @@ impl RowVersion {
 
     /// Where the row is stored.
     pub fn place(self) -> Value {
-        // SAFETY: as above; t_self stays where it is while the trigger runs.
-        Value::of_type(pg_sys::Datum::from(unsafe { &raw mut (*self.tuple).t_self }), pg_sys::TIDOID)
+        // SAFETY: as above; a tid is three numbers of two bytes, in this order (ItemPointerData).
+        unsafe {
+            let place = (*self.tuple).t_self;
+            let numbers = [place.ip_blkid.bi_hi, place.ip_blkid.bi_lo, place.ip_posid];
+            Value::of_type(Image::of(numbers.map(u16::to_ne_bytes).as_flattened()), pg_sys::TIDOID)
+        }
     }
 
     /// Whether a column holds the same bytes in both versions. Values that are stored outside of the row are the same
     /// only where they were not written again.
     pub fn has_same(self, other: RowVersion, column: NonZeroUsize) -> bool {
-        // SAFETY: both are versions of one relation's row; `column` is one of its columns.
+        // SAFETY: both are versions of one relation's row, by its one descriptor; `column` is one of its columns.
         unsafe {
-            if column.get() > (*self.descriptor).natts.unsigned_abs() as usize {
+            if self.descriptor != other.descriptor || column.get() > width(self.descriptor) {
                 return false;
             }
-            let attribute = &*description(self.descriptor, column);
+            let attribute = attribute(self.descriptor, column.get());
             let values = [self, other].map(|version| heap_getattr_raw(version.tuple, column, version.descriptor));
             match values {
                 [Some(one), Some(two)] => bytes_are_same(one, two, attribute),
@@ -108,19 +119,6 @@ impl RowVersion {
             }
         }
     }
-}
-
-/// A column's description.
-///
-/// # Safety
-/// The descriptor has that column.
-unsafe fn description(descriptor: pg_sys::TupleDesc, column: NonZeroUsize) -> *const pg_sys::FormData_pg_attribute {
-    let at = column.get() - 1;
-    // SAFETY: by the caller. Since PostgreSQL 18 the descriptions no longer have a field of their own.
-    #[cfg(not(feature = "pg18"))]
-    return unsafe { (*descriptor).attrs.as_ptr().add(at) };
-    #[cfg(feature = "pg18")]
-    return unsafe { pg_sys::TupleDescAttr(descriptor, at as std::ffi::c_int) };
 }
 
 /// # Safety

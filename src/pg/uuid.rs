@@ -3,7 +3,7 @@
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::spi::Value;
+use super::value::Value;
 
 pub fn pg_uuid(uuid: Uuid) -> PgUuid {
     PgUuid::from_bytes(*uuid.as_bytes())

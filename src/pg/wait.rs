@@ -1,38 +1,40 @@
 //! Waiting for something outside of this server.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use pgrx::pg_sys;
 
-/// Sleeps; a cancel, a timeout or a shutdown ends it with an error.
-pub fn pause(duration: Duration) {
+/// What a socket is to be ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Socket {
+    Readable,
+    Writable,
+    Either,
+}
+
+/// Waits for a socket; a cancel, a timeout or a shutdown ends it with an error. It may return early. `false`: the deadline
+/// has passed.
+pub fn wait_for_socket(socket: std::ffi::c_int, wanted: Socket, deadline: Instant) -> bool {
     pg_sys::check_for_interrupts!();
-    // The latch counts in milliseconds: shorter pauses are plain sleep, too short for anybody to wait for a cancel.
-    if duration < Duration::from_millis(1) {
-        std::thread::sleep(duration);
-        return;
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return false;
     }
-    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // SAFETY: MyLatch is this process' own latch.
+    let ready = match wanted {
+        Socket::Readable => pg_sys::WL_SOCKET_READABLE,
+        Socket::Writable => pg_sys::WL_SOCKET_WRITEABLE,
+        Socket::Either => pg_sys::WL_SOCKET_READABLE | pg_sys::WL_SOCKET_WRITEABLE,
+    };
+    let events = ready | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    let milliseconds = std::ffi::c_long::try_from(left.as_millis() + 1).unwrap_or(std::ffi::c_long::MAX);
+    // SAFETY: MyLatch is this process' own latch; the caller's socket is open.
     unsafe {
-        let milliseconds = std::ffi::c_long::try_from(duration.as_millis()).unwrap_or(std::ffi::c_long::MAX);
-        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
-        pg_sys::ResetLatch(pg_sys::MyLatch);
+        let latch = pg_sys::MyLatch;
+        let happened = pg_sys::WaitLatchOrSocket(latch, events as i32, socket, milliseconds, pg_sys::PG_WAIT_EXTENSION);
+        if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
+            pg_sys::ResetLatch(latch);
+        }
     }
     pg_sys::check_for_interrupts!();
-}
-
-/// Raises a cancel, a timeout or a shutdown that has arrived.
-pub fn obey_interrupts() {
-    pg_sys::check_for_interrupts!();
-}
-
-/// Runs `body`, which must be short: a cancel, a timeout or a shutdown that arrives meanwhile takes effect after it.
-pub fn uninterrupted<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: counts in this process' own memory. An error in `body` sets the counter to zero, as Postgres does for every
-    // error; so it is not to be counted down then.
-    unsafe { pg_sys::InterruptHoldoffCount += 1 };
-    let result = body();
-    unsafe { pg_sys::InterruptHoldoffCount -= 1 };
-    result
+    true
 }

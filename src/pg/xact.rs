@@ -35,6 +35,12 @@ pub fn progress(xid: Xid8) -> LocalTransaction {
     }
 }
 
+/// Whether this process only helps another one with a part of its query.
+pub fn is_parallel_worker() -> bool {
+    // SAFETY: reads a backend variable.
+    unsafe { pg_sys::ParallelWorkerNumber >= 0 }
+}
+
 /// Refuses to go on in a transaction that cannot write, on a standby for example.
 pub fn must_be_writable(call: &std::ffi::CStr) {
     // SAFETY: raises an error or does nothing.

@@ -4,22 +4,24 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use claims_model::{TypeTable, Types};
+use claims_model::{Kind, TypeTable, Types};
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::pg::cache;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::statement::Statement;
+use crate::pg::{cache, gate};
 use crate::statement;
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.bucket_types')::oid, to_regclass('claims.subject_types')::oid,
-                          to_regclass('claims.source_types')::oid, to_regclass('claims.cells')::oid";
+                          to_regclass('claims.source_types')::oid, to_regclass('claims.cells')::oid,
+                          to_regclass('claims.type_names')::oid";
     BUCKET_TYPES() = "SELECT id, name FROM claims.bucket_types";
     SUBJECT_TYPES() = "SELECT id, name FROM claims.subject_types";
     SOURCE_TYPES() = "SELECT id, name FROM claims.source_types";
+    TYPE_NAMES(TEXTOID) = "SELECT id, name, first FROM claims.type_names WHERE kind = $1";
     CELLS() = "SELECT cell_id, role::oid, name, address FROM claims.cells";
 }
 
@@ -33,12 +35,29 @@ pub struct Cell {
 /// What every call looks up.
 pub struct Catalog {
     pub types: Types,
+    /// The types by the names that they had first, where that makes a difference.
+    renamed: Option<Types>,
     pub cells: HashMap<i64, Cell>,
+}
+
+impl Catalog {
+    /// The types by names that never change, where those are not the shown ones.
+    pub fn renamed_types(&self) -> Option<&Types> {
+        self.renamed.as_ref()
+    }
+
+    /// The types by names that never change: for digests, which are compared with those of another time or place.
+    pub fn lasting_types(&self) -> &Types {
+        self.renamed.as_ref().unwrap_or(&self.types)
+    }
 }
 
 thread_local! {
     static CACHED: RefCell<Option<(u64, Rc<Catalog>)>> = const { RefCell::new(None) };
 }
+
+/// How often to read a catalog that is to be kept.
+const READINGS: usize = 3;
 
 /// The catalog as of now: what is committed, and what this transaction changed itself. Never older than the last
 /// change that this session was told of, whatever the transaction's own snapshot.
@@ -53,12 +72,16 @@ pub fn current_without_spi() -> Rc<Catalog> {
 
 fn cached() -> Option<Rc<Catalog>> {
     let version = cache::version();
+    if !gate::is_open() {
+        return None;
+    }
     CACHED.with_borrow(|cached| cached.as_ref().filter(|(of, _)| *of == version).map(|(_, c)| c.clone()))
 }
 
 fn load(connection: &Connection) -> Rc<Catalog> {
+    let mut readings = 0;
     let relations = connection.run(&RELATIONS, View::Latest, []);
-    cache::watch(relations.first(|row| (1..=4).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
+    cache::watch(relations.first(|row| (1..=5).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
     loop {
         // A change that is announced while the tables are read may be missed by the reading: then read again.
         let version = cache::version();
@@ -67,16 +90,30 @@ fn load(connection: &Connection) -> Rc<Catalog> {
             CACHED.replace(Some((version, catalog.clone())));
             return catalog;
         }
+        // Something is announced at every look (always, under `debug_discard_caches`): what was committed when each table was
+        // read is good for this call, and is not kept.
+        readings += 1;
+        if readings == READINGS {
+            return catalog;
+        }
     }
 }
 
 fn read(connection: &Connection) -> Catalog {
-    let table = |statement: &'static std::thread::LocalKey<Statement>| {
-        TypeTable::new(connection.run(statement, View::Latest, []).map(|row| (row.must(1), row.must(2))))
+    let table = |kind: Kind, statement: &'static std::thread::LocalKey<Statement>| {
+        let shown = connection.run(statement, View::Latest, []).map(|row| (row.must(1), row.must(2)));
+        let names = connection.run(&TYPE_NAMES, View::Latest, [kind.name().into()]);
+        TypeTable::new(shown).with_names(names.map(|row| (row.must(1), row.must(2), row.must(3))))
+    };
+    let types = Types {
+        bucket: table(Kind::Bucket, &BUCKET_TYPES),
+        subject: table(Kind::Subject, &SUBJECT_TYPES),
+        source: table(Kind::Source, &SOURCE_TYPES),
     };
     let cells = connection.run(&CELLS, View::Latest, []);
     Catalog {
-        types: Types { bucket: table(&BUCKET_TYPES), subject: table(&SUBJECT_TYPES), source: table(&SOURCE_TYPES) },
+        renamed: types.by_first_names(),
+        types,
         cells: cells
             .map(|row| (row.must(1), Cell { role: row.must(2), name: row.get(3), address: row.get(4) }))
             .into_iter()
@@ -84,7 +121,7 @@ fn read(connection: &Connection) -> Catalog {
     }
 }
 
-/// Statement trigger on the cached tables; declared in sql/install/admin.sql.
+/// Statement trigger on the cached tables; declared in sql/install/service/admin.sql.
 #[pg_trigger(sql = false)]
 fn announce_change<'a>(
     trigger: &'a PgTrigger<'a>,

@@ -11,6 +11,8 @@ for n in 1 2; do
     SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');
     SELECT claims.automatic($n, 'service')" >/dev/null
 done
+# Until nothing is outstanding at the service: sessions settle by themselves, and nobody waits for that.
+settled() { local _; for _ in $(seq 1 200); do [ "$(at shared 'SELECT count(*) FROM claims.claim_leases')" = 0 ] && { echo soon; return; }; sleep 0.01; done; echo never; }
 add() { printf "INSERT INTO routes (name) VALUES ('%s');" "$1"; }
 
 # Rows that were there before the column was claimed: verification claims them, and a name that both cells have goes to one.
@@ -23,10 +25,11 @@ expect 'from before: what the other one has is reported' "$(verify 2 'correct =>
 expect 'from before: the name cannot be given up in automatic mode' "$(state_as_app 2 "$(rename both both-2)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'both'")" '42501 42501'
 at cell2 "SET session_replication_role = replica; $(rename both both-2)"
 expect 'from before: past the trigger it can' "$(verify 2 'correct => true') $(claimed 2)" '1 0 0 1 0 both-2 old-2'
-expect 'from before: now renamed' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'old-2'") $(reconcile 1) $(reconcile 2)" '00000 00000 1|1|0|0|0 1|1|0|0|0'
+expect 'from before: now renamed' "$(state_as_app 1 "$(rename old-1 new-1)") $(state_as_app 2 "DELETE FROM routes WHERE name = 'old-2'") $(settled)" '00000 00000 soon'
+reconcile 1 >/dev/null; reconcile 2 >/dev/null
 agree 'from before'
 for n in 1 2; do
-  as_app $n 'DELETE FROM routes'; reconcile $n >/dev/null
+  as_app $n 'DELETE FROM routes'; settled >/dev/null; reconcile $n >/dev/null
   at "cell$n" 'SELECT claims.automatic(NULL, NULL)' >/dev/null
 done
 
@@ -40,6 +43,10 @@ agree 'by hand'
 # Without it, nothing is claimed in this mode: that is what automatic mode is for.
 
 for n in 1 2; do at "cell$n" "SELECT claims.automatic($n, 'service')" >/dev/null; done
+# From here on what a session sends after its transaction gets lost: recovery, and the cell's own next batch, do it.
+at shared "CREATE FUNCTION lost() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN IF current_query() ~ ''(commit|rollback)_update'' THEN RAISE ''lost''; END IF; RETURN NULL; END';
+  CREATE TRIGGER lost BEFORE DELETE ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION lost()"
 as_app 1 "$(add one)"
 expect 'automatic: leased and tracked' "$(claimed 1) $(at cell1 'SELECT count(*) FROM claims.cells_outstanding_leases')" 'hand one* 1'
 expect 'leased elsewhere' "$(state_as_app 2 "$(add one)")" 55P03
@@ -52,7 +59,7 @@ reconcile 1 >/dev/null; reconcile 2 >/dev/null
 agree 'automatic'
 
 # The deferred trigger called at once, the first time in its session: queueing itself again calls it inside of itself.
-expect 'immediate: the first time' "$(as_app 1 "BEGIN; $(add now) SET CONSTRAINTS ALL IMMEDIATE; $(add then) COMMIT"; reconcile 1)" '2|2|0|0|0'
+expect 'immediate: the first time' "$(as_app 1 "BEGIN; $(add now) SET CONSTRAINTS ALL IMMEDIATE; $(add then) COMMIT"; settled; reconcile 1 >/dev/null)" soon
 agree 'immediate'
 
 # Prepared transactions: sent at PREPARE, decided later.

@@ -20,11 +20,11 @@ start_cells() {
     start_cluster "cell$number" --fast -c synchronous_commit=on -c log_min_messages=panic "$@"
     # In cell 2 the extension's owner is no superuser: as the guide has it.
     at "cell$number" "
-      CREATE ROLE claims_owner NOLOGIN SUPERUSER; CREATE ROLE app LOGIN; CREATE EXTENSION dblink;
+      CREATE ROLE claims_owner NOLOGIN SUPERUSER; CREATE ROLE app LOGIN;
       $([ $number = 1 ] || echo 'SET ROLE claims_owner;') CREATE EXTENSION claims; RESET ROLE;
       ALTER ROLE claims_owner NOSUPERUSER;
       SELECT claims.register_cell($number, 'app');
-      CREATE SERVER service FOREIGN DATA WRAPPER dblink_fdw
+      CREATE SERVER service FOREIGN DATA WRAPPER claims_service
         OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[shared]}', dbname 'postgres', connect_timeout '5');
       GRANT USAGE ON FOREIGN SERVER service TO claims_owner;
       CREATE USER MAPPING FOR $([ $number = 1 ] && echo postgres || echo claims_owner)

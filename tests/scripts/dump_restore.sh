@@ -7,6 +7,9 @@ source_db=$PGDATABASE target_db=script_restored
 sql "SELECT claims.add_bucket_type(100, 'DOMAINS')" >/dev/null
 sql "SELECT claims.add_subject_type(100, 'FLEET')" >/dev/null
 sql "SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')" >/dev/null
+sql "SELECT claims.rename_type('bucket', 5, 'MAIL')" >/dev/null
+sql "SELECT claims.rename_type('subject', 2, 'NAMESPACE')" >/dev/null
+sql "SELECT claims.rename_type('source', 100, 'DOMAINS_TABLE')" >/dev/null
 sql "SELECT claims.register_cell(3, 'script_claims_two', 'three', 'https://three.example')" >/dev/null
 sql "SELECT claims.grant_read('script_claims_router')" >/dev/null
 sql "ALTER DATABASE $source_db SET claims.max_batch_size = 7"
@@ -45,8 +48,10 @@ restore_and_compare() {
   export PGDATABASE=$target_db
   expect "$how: there is something to compare" "$(sql "SELECT count(*) >= 7 FROM claims.claims")" t
   expect "$how: check() finds nothing" "$(sql "SELECT count(*) FROM claims.check()")" 0
-  expect "$how: types that were added" "$(sql "SELECT name FROM claims.bucket_types WHERE id = 100 UNION ALL SELECT name FROM claims.subject_types WHERE id = 100 UNION ALL SELECT name FROM claims.source_types WHERE id = 100" | tr '\n' ' ')" 'DOMAINS FLEET RAILS_TABLE_DOMAINS '
-  expect "$how: no type is there twice" "$(sql "SELECT count(*) FROM claims.bucket_types")" 7
+  expect "$how: types that were added" "$(sql "SELECT name FROM claims.bucket_types WHERE id = 100 UNION ALL SELECT name FROM claims.subject_types WHERE id = 100 UNION ALL SELECT name FROM claims.source_types WHERE id = 100" | tr '\n' ' ')" 'DOMAINS FLEET DOMAINS_TABLE '
+  expect "$how: no type is there twice" "$(sql "SELECT count(*) FROM claims.bucket_types")" 19
+  expect "$how: types that were renamed" "$(sql "SELECT name || ' ' || aliases::text FROM claims.list_types() WHERE aliases <> '{}'" | tr '\n' ' ')" 'MAIL {EMAILS} NAMESPACE {GROUP} RAILS_TABLE_GROUPS {RAILS_TABLE_NAMESPACES} DOMAINS_TABLE {RAILS_TABLE_DOMAINS} '
+  expect "$how: an older name is accepted" "$(sql "SELECT count(*) FROM claims.get_record('EMAILS', 'nobody')")" 0
   expect "$how: cells" "$(sql "SELECT cell_id || ' ' || name FROM claims.cells ORDER BY cell_id" | tr '\n' ' ')" '1 one 2 two 3 three '
   # rights: what register_cell and grant_read granted is granted again
   expect "$how: a cell may do what it might" "$(PGUSER=script_claims_one sql "SELECT claims.lease_outcome(1, '$(lease 1)')")" outstanding

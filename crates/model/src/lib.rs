@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod breaker;
 pub mod capture;
 pub mod conflict;
 pub mod cursor;
@@ -19,6 +20,9 @@ pub mod source_range;
 pub mod token;
 pub mod types;
 pub mod verify;
+
+/// What cells and service say to each other: a number that grows when one of them would not understand the other.
+pub const PROTOCOL: i32 = 1;
 
 pub use batch::{Batch, Bucket, Claim};
 pub use conflict::{Conflict, Op, Reason};

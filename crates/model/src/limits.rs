@@ -6,6 +6,13 @@ pub const BUCKET_VALUE_CHARS: usize = 1024;
 pub const ID_CHARS: usize = 128;
 /// Longest name of a bucket, subject or source type.
 pub const TYPE_NAME_CHARS: usize = 63;
+/// Ids of types below this one are the protocol's.
+pub const FIRST_FREE_TYPE: i32 = 100;
+/// Longest name or address of a cell.
+pub const CELL_TEXT_CHARS: usize = 1024;
+/// Largest attributes of a cell, in bytes of text, and the deepest.
+pub const ATTRIBUTES_BYTES: usize = 64 * 1024;
+pub const ATTRIBUTES_DEPTH: usize = 100;
 /// Claims that one comparison may have, on either side.
 pub const MAX_COMPARED: usize = 100_000;
 /// Longest kind of expiring claims, or queue of requests.
@@ -21,6 +28,8 @@ pub const ERROR_CHARS: usize = 65_536;
 /// settings, and beside others.
 pub const PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
 pub const PAYLOAD_DEPTH: usize = 1000;
+/// Bytes of claims, leases or requests that one answer holds; one row is always told.
+pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Most keys of expiring claims in one call.
 pub const MAX_KEYS: usize = 100_000;
 /// Longest cursor that is looked at; longer ones are not ours.

@@ -12,6 +12,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Kind::Bucket, Kind::Subject, Kind::Source].into_iter().find(|kind| kind.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bucket => "bucket",
@@ -24,32 +29,71 @@ impl Kind {
 /// The number that no claim may have.
 pub const UNSPECIFIED: i32 = 0;
 
-/// One type table.
-#[derive(Debug, Default)]
+/// One type table. A type has one name that is shown, and any number of others that are accepted. The name that it had
+/// first stays one of them, whatever it is called later: what must not change with the shown name goes by that one.
+#[derive(Debug, Default, Clone)]
 pub struct TypeTable {
     ids: HashMap<Arc<str>, i32>,
-    names: HashMap<i32, Arc<str>>,
+    shown: HashMap<i32, Arc<str>>,
+    first: HashMap<i32, Arc<str>>,
 }
 
 impl TypeTable {
+    /// The shown names.
     pub fn new(rows: impl IntoIterator<Item = (i32, String)>) -> Self {
         let mut table = TypeTable::default();
         for (id, name) in rows {
             let name: Arc<str> = name.into();
             table.ids.insert(name.clone(), id);
-            table.names.insert(id, name);
+            table.shown.insert(id, name);
         }
         table
     }
 
-    /// The number of a name; names are compared byte by byte.
+    /// All other names, and whether each was the type's first one.
+    pub fn with_names(mut self, names: impl IntoIterator<Item = (i32, String, bool)>) -> Self {
+        for (id, name, is_first) in names {
+            // Of a type that somebody deleted by hand.
+            if !self.shown.contains_key(&id) {
+                continue;
+            }
+            let name: Arc<str> = name.into();
+            if is_first {
+                self.first.insert(id, name.clone());
+            }
+            // A shown name is its own type's, whoever wrote that into the tables.
+            self.ids.entry(name).or_insert(id);
+        }
+        self
+    }
+
+    /// The number of a name, shown or not; names are compared byte by byte.
     pub fn id(&self, name: &str) -> Option<i32> {
         self.ids.get(name).copied()
     }
 
-    /// The name of a number.
+    /// The shown name of a number.
     pub fn name(&self, id: i32) -> Option<&str> {
-        self.names.get(&id).map(|name| &**name)
+        self.shown.get(&id).map(|name| &**name)
+    }
+
+    /// The name that a number had first.
+    pub fn first_name(&self, id: i32) -> Option<&str> {
+        self.first.get(&id).or_else(|| self.shown.get(&id)).map(|name| &**name)
+    }
+
+    /// The name that a type had first, by any of its names.
+    pub fn first_name_of(&self, name: &str) -> Option<&str> {
+        self.first_name(self.id(name)?)
+    }
+
+    fn is_renamed(&self) -> bool {
+        self.shown.iter().any(|(id, name)| self.first.get(id).is_some_and(|first| first != name))
+    }
+
+    fn by_first_names(&self) -> TypeTable {
+        let shown = self.shown.keys().filter_map(|id| Some((*id, self.first_name(*id)?.into()))).collect();
+        TypeTable { shown, ..self.clone() }
     }
 }
 
@@ -62,11 +106,65 @@ pub struct Types {
 }
 
 impl Types {
+    /// The same types, shown by the names that they had first; `None`: they are.
+    pub fn by_first_names(&self) -> Option<Types> {
+        let tables = [&self.bucket, &self.subject, &self.source];
+        tables.iter().any(|table| table.is_renamed()).then(|| Types {
+            bucket: self.bucket.by_first_names(),
+            subject: self.subject.by_first_names(),
+            source: self.source.by_first_names(),
+        })
+    }
+
     pub fn of(&self, kind: Kind) -> &TypeTable {
         match kind {
             Kind::Bucket => &self.bucket,
             Kind::Subject => &self.subject,
             Kind::Source => &self.source,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(shown: &str) -> Types {
+        let subject = TypeTable::new([(2, shown.to_owned())]);
+        let names = [("GROUP", true), ("NAMESPACE", false), ("TEAM", false)];
+        Types {
+            subject: subject.with_names(names.map(|(name, is_first)| (2, name.to_owned(), is_first))),
+            ..Types::default()
+        }
+    }
+
+    #[test]
+    fn every_name_is_known_and_one_is_shown() {
+        let types = groups("TEAM");
+        assert_eq!(
+            ["GROUP", "NAMESPACE", "TEAM", "X"].map(|name| types.subject.id(name)),
+            [Some(2), Some(2), Some(2), None]
+        );
+        assert_eq!((types.subject.name(2), types.subject.first_name(2)), (Some("TEAM"), Some("GROUP")));
+    }
+
+    #[test]
+    fn names_of_no_type_are_unknown() {
+        let table = TypeTable::new([(1, "ROUTES".to_owned())]).with_names([(2, "GONE".to_owned(), true)]);
+        assert_eq!((table.id("GONE"), table.first_name(2)), (None, None));
+    }
+
+    #[test]
+    fn the_first_name_outlasts_renames() {
+        assert!(groups("GROUP").by_first_names().is_none());
+        let lasting = groups("TEAM").by_first_names().expect("it was renamed");
+        assert_eq!((lasting.subject.name(2), lasting.subject.id("TEAM")), (Some("GROUP"), Some(2)));
+    }
+
+    #[test]
+    fn a_type_without_other_names_is_called_what_is_shown() {
+        let types = Types { bucket: TypeTable::new([(100, "DOMAINS".to_owned())]), ..Types::default() };
+        assert_eq!(types.bucket.first_name(100), Some("DOMAINS"));
+        assert!(types.by_first_names().is_none());
     }
 }

@@ -64,15 +64,16 @@ BEGIN
     END LOOP;
     FOR argument IN
         SELECT given.* FROM (VALUES ('bucket', bucket_type), ('subject', subject_type), ('source', source_type)) AS given (name, value)
-         WHERE given.value = 'UNSPECIFIED' OR NOT EXISTS (
-             SELECT FROM claims.bucket_types y WHERE given.name = 'bucket' AND y.name = given.value
-             UNION ALL SELECT FROM claims.subject_types y WHERE given.name = 'subject' AND y.name = given.value
-             UNION ALL SELECT FROM claims.source_types y WHERE given.name = 'source' AND y.name = given.value)
+         WHERE given.value = 'UNSPECIFIED' OR claims.lasting_type_name(given.name, given.value) IS NULL
     LOOP
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s_type names an unknown %s type', argument.name, argument.name),
             DETAIL = format('There is no %s type "%s" that a claim can have.', argument.name, left(argument.value, 64)),
             HINT = format('Types are added with claims.add_%s_type(), here and at the service.', argument.name);
     END LOOP;
+    -- By these names the columns are found again, whatever the types are called later.
+    bucket_type := claims.lasting_type_name('bucket', bucket_type);
+    subject_type := claims.lasting_type_name('subject', subject_type);
+    source_type := claims.lasting_type_name('source', source_type);
     SELECT a.atttypid INTO column_type FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = attribute;
     IF NOT claims.has_fixed_text(column_type) THEN
         RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('type %s of column "%s" cannot be claimed', format_type(column_type, NULL), attribute),

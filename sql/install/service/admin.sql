@@ -1,61 +1,49 @@
--- What administrators call: types, cells, readers.
+-- What administrators call: types, cells, readers. What they may give is checked in Rust (src/service/admin).
 
 -- Tells every session that cached rows of a table are out of date.
 CREATE FUNCTION claims.announce_change() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME', 'announce_change_wrapper';
 
-CREATE FUNCTION claims.add_type(type_table regclass, kind text, new_id int, new_name text) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- The name by which a type is kept in a cell's database, whatever it is called later; NULL: there is no such type.
+CREATE FUNCTION claims.lasting_type_name(kind text, name text) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    known record;
-    is_known boolean;
-BEGIN
-    PERFORM claims.require_admin();
-    IF new_id IS NULL OR new_name IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s type needs an id and a name', kind),
-            DETAIL = 'One of them is null.', HINT = 'Give both.';
-    END IF;
-    -- What is there already needs no look at its form: the seeds may be added again, UNSPECIFIED with them.
-    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE id = $1 OR name = $2)', type_table) INTO is_known USING new_id, new_name;
-    IF NOT is_known AND (new_id < 1 OR new_name = '' OR new_name ~ '^[0-9]+$') THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid %s type', kind),
-            DETAIL = format('Id %s, name "%s".', new_id, left(new_name, 64)),
-            HINT = 'Ids begin at 1, and a name has 1 to 63 characters, not all of them digits.';
-    END IF;
-    IF NOT is_known AND length(new_name) > 63 THEN
-        RAISE EXCEPTION USING ERRCODE = '22001', MESSAGE = format('name of %s type is too long', kind),
-            DETAIL = 'At most 63 characters are allowed.', HINT = 'Shorten it.';
-    END IF;
-    EXECUTE format('INSERT INTO %s (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING', type_table) USING new_id, new_name;
-    FOR known IN EXECUTE format('SELECT id, name FROM %s WHERE (id = $1) <> (name = $2) ORDER BY id', type_table)
-                 USING new_id, new_name
-    LOOP
-        RAISE EXCEPTION USING ERRCODE = '23505', MESSAGE = format('%s type %s "%s" is taken', kind, new_id, left(new_name, 64)),
-            DETAIL = format('There is %s type %s "%s".', kind, known.id, known.name),
-            HINT = 'Choose an id and a name that are both free.';
-    END LOOP;
-END $$;
+    SELECT coalesce((SELECT f.name FROM claims.type_names n JOIN claims.type_names f ON f.kind = n.kind AND f.id = n.id AND f.first
+                      WHERE n.kind = $1 AND n.name = $2),
+                    (SELECT t.name FROM (SELECT 'bucket' AS kind, y.name FROM claims.bucket_types y
+                                         UNION ALL SELECT 'subject', y.name FROM claims.subject_types y
+                                         UNION ALL SELECT 'source', y.name FROM claims.source_types y) t
+                      WHERE t.kind = $1 AND t.name = $2))
+$$;
+COMMENT ON FUNCTION claims.lasting_type_name(text, text) IS 'Internal: the name by which a cell keeps a type, by any of its names; NULL where there is none. Locks nothing.';
 
-CREATE FUNCTION claims.add_bucket_type(id int, name text) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT claims.add_type('claims.bucket_types'::regclass, 'bucket', $1, $2) $$;
-CREATE FUNCTION claims.add_subject_type(id int, name text) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT claims.add_type('claims.subject_types'::regclass, 'subject', $1, $2) $$;
-CREATE FUNCTION claims.add_source_type(id int, name text) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT claims.add_type('claims.source_types'::regclass, 'source', $1, $2) $$;
+CREATE FUNCTION claims.list_types() RETURNS TABLE (kind text, id int, name text, aliases text[])
+    LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT t.kind, t.id, t.name, ARRAY(SELECT n.name FROM claims.type_names n WHERE n.kind = t.kind AND n.id = t.id AND n.name <> t.name ORDER BY n.name)
+      FROM (SELECT 1, 'bucket', y.id, y.name FROM claims.bucket_types y
+            UNION ALL SELECT 2, 'subject', y.id, y.name FROM claims.subject_types y
+            UNION ALL SELECT 3, 'source', y.id, y.name FROM claims.source_types y) AS t (position, kind, id, name)
+     ORDER BY t.position, t.id
+$$;
+COMMENT ON FUNCTION claims.list_types() IS
+    'All types: kind (bucket, subject, source), number, the name that is shown, and the other names that are accepted. Locks nothing, works on a hot standby.';
+
+CREATE FUNCTION claims.list_cells() RETURNS TABLE (cell_id bigint, name text, address text, attributes jsonb)
+    LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$ SELECT c.cell_id, c.name, c.address, c.attributes FROM claims.cells c ORDER BY c.cell_id $$;
+COMMENT ON FUNCTION claims.list_cells() IS 'All cells, with what routers need to know of them. Locks nothing, works on a hot standby.';
 
 -- Which function is for whom; nobody else may execute anything. One row per function name.
 CREATE TABLE claims.audiences (
     function_name text COLLATE "C" PRIMARY KEY,
-    audience      text COLLATE "C" NOT NULL CHECK (audience IN ('reader', 'cell', 'worker'))
+    audience      text COLLATE "C" NOT NULL CHECK (audience IN ('all', 'reader', 'cell', 'worker', 'monitor'))
 );
-COMMENT ON TABLE claims.audiences IS 'Which functions claims.register_cell(), grant_read() and grant_worker() grant. Readers'' functions are for cells, too.';
+COMMENT ON TABLE claims.audiences IS 'Which functions claims.register_cell(), grant_read(), grant_worker() and grant_monitor() grant. Readers'' functions are for cells, too.';
 COMMENT ON COLUMN claims.audiences.function_name IS 'Name of a function in schema claims, all its variants.';
-COMMENT ON COLUMN claims.audiences.audience IS 'reader, cell or worker.';
+COMMENT ON COLUMN claims.audiences.audience IS 'reader, cell, worker or monitor; all: for everybody who is one of these.';
 INSERT INTO claims.audiences (function_name, audience) VALUES
-    ('get_record', 'reader'), ('get_records', 'reader'),
+    ('version', 'all'), ('check', 'monitor'),
+    ('get_record', 'reader'), ('get_records', 'reader'), ('list_types', 'reader'), ('list_cells', 'reader'),
     ('begin_update', 'cell'), ('try_begin_update', 'cell'), ('commit_update', 'cell'), ('rollback_update', 'cell'),
     ('settle_leases', 'cell'), ('lease_outcome', 'cell'), ('list_leases', 'cell'), ('list_records', 'cell');
 
@@ -70,71 +58,29 @@ DECLARE
 BEGIN
     FOR target IN
         SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
-         WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = ANY (change_grants.audiences) ORDER BY p.oid::regprocedure::text
+         WHERE p.pronamespace = 'claims'::regnamespace AND (a.audience = ANY (change_grants.audiences) OR granting AND a.audience = 'all')
+           -- An owner keeps what is its own.
+           AND (granting OR p.proowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name))
+         ORDER BY p.oid::regprocedure::text
     LOOP
         EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
     END LOOP;
     IF 'cell' = ANY (change_grants.audiences) THEN
-        -- What tells a cell about itself: the columns it claims, and how far its verification is and in whose hands.
-        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers %s %I', verb, word, role_name);
+        -- What tells a cell about itself: the columns it claims, how far its verification is and in whose hands, and the service.
+        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, claims.service_state %s %I', verb, word, role_name);
     END IF;
-    -- A role that keeps the functions of another audience keeps the schema.
-    IF granting OR NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
-                                WHERE p.pronamespace = 'claims'::regnamespace
-                                  AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
-        EXECUTE format('%s USAGE ON SCHEMA claims %s %I', verb, word, role_name);
+    IF granting THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);
+    -- A role that keeps the functions of another audience keeps what all have.
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p LEFT JOIN claims.audiences f ON f.function_name = p.proname, aclexplode(p.proacl) a
+                       WHERE p.pronamespace = 'claims'::regnamespace AND f.audience IS DISTINCT FROM 'all'
+                         AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
+        FOR target IN
+            SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
+             WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = 'all' ORDER BY p.oid::regprocedure::text
+        LOOP
+            EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', target, role_name);
+        END LOOP;
+        EXECUTE format('REVOKE USAGE ON SCHEMA claims FROM %I', role_name);
     END IF;
-END $$;
-
-CREATE FUNCTION claims.register_cell(cell_id bigint, role_name name, name text DEFAULT NULL, address text DEFAULT NULL)
-    RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    new_role oid;
-    old_role oid;
-BEGIN
-    PERFORM claims.require_admin();
-    IF register_cell.cell_id IS NULL OR register_cell.role_name IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'cell_id and role_name must not be null', HINT = 'Give both.';
-    END IF;
-    SELECT r.oid INTO new_role FROM pg_roles r WHERE r.rolname = register_cell.role_name;
-    IF new_role IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', register_cell.role_name),
-            HINT = 'Create the role with CREATE ROLE first.';
-    END IF;
-    -- Administrators follow each other: two that grant on one function at the same time get "tuple concurrently updated",
-    -- and two that register one cell would not see whose it was.
-    LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE;
-    SELECT c.role::oid INTO old_role FROM claims.cells c WHERE c.cell_id = register_cell.cell_id;
-    INSERT INTO claims.cells AS c (cell_id, role, name, address)
-        VALUES (register_cell.cell_id, new_role::regrole, register_cell.name, register_cell.address)
-        ON CONFLICT (cell_id) DO UPDATE
-        SET role = excluded.role, name = coalesce(excluded.name, c.name), address = coalesce(excluded.address, c.address);
-    PERFORM claims.change_grants(register_cell.role_name, '{reader,cell}', true);
-    IF old_role <> new_role AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.role = old_role::regrole) THEN
-        PERFORM claims.change_grants(r.rolname, '{cell}', false) FROM pg_roles r WHERE r.oid = old_role;
-        -- What grant_read() gave stays; it alone grants the view.
-        IF NOT EXISTS (SELECT FROM pg_class v, aclexplode(v.relacl) a WHERE v.oid = 'claims.records'::regclass AND a.grantee = old_role) THEN
-            PERFORM claims.change_grants(r.rolname, '{reader}', false) FROM pg_roles r WHERE r.oid = old_role;
-        END IF;
-    END IF;
-END $$;
-
-CREATE FUNCTION claims.grant_read(role_name name) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM claims.require_admin();
-    IF grant_read.role_name IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'role_name must not be null', HINT = 'Name a role.';
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = grant_read.role_name) THEN
-        RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', grant_read.role_name),
-            HINT = 'Create the role with CREATE ROLE first.';
-    END IF;
-    LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE;
-    PERFORM claims.change_grants(grant_read.role_name, '{reader}', true);
-    EXECUTE format('GRANT SELECT ON claims.records TO %I', grant_read.role_name);
 END $$;

@@ -9,7 +9,7 @@ CREATE TABLE claims.bucket_types (
 );
 COMMENT ON TABLE claims.bucket_types IS 'What kinds of names are claimed. Extended by claims.add_bucket_type().';
 COMMENT ON COLUMN claims.bucket_types.id IS 'Number of the type, as claims.claims keeps it.';
-COMMENT ON COLUMN claims.bucket_types.name IS 'Name of the type, as callers write it.';
+COMMENT ON COLUMN claims.bucket_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
 
 CREATE TABLE claims.subject_types (
     id   int  PRIMARY KEY CHECK (id >= 0),
@@ -17,7 +17,7 @@ CREATE TABLE claims.subject_types (
 );
 COMMENT ON TABLE claims.subject_types IS 'What kinds of things claims belong to. Extended by claims.add_subject_type().';
 COMMENT ON COLUMN claims.subject_types.id IS 'Number of the type, as claims.claims keeps it.';
-COMMENT ON COLUMN claims.subject_types.name IS 'Name of the type, as callers write it.';
+COMMENT ON COLUMN claims.subject_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
 
 CREATE TABLE claims.source_types (
     id   int  PRIMARY KEY CHECK (id >= 0),
@@ -25,23 +25,77 @@ CREATE TABLE claims.source_types (
 );
 COMMENT ON TABLE claims.source_types IS 'What tables of a cell claims come from. Extended by claims.add_source_type().';
 COMMENT ON COLUMN claims.source_types.id IS 'Number of the type, as claims.claims keeps it.';
-COMMENT ON COLUMN claims.source_types.name IS 'Name of the type, as callers write it.';
+COMMENT ON COLUMN claims.source_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
+
+-- All names of all types, shown or not. A type keeps every name that it ever had, so that whoever knows it by an older one is still
+-- understood. Digests go by the first one: it never changes.
+CREATE TABLE claims.type_names (
+    kind   text    COLLATE "C" NOT NULL CHECK (kind IN ('bucket', 'subject', 'source')),
+    name   text    COLLATE "C" NOT NULL CHECK (length(name) BETWEEN 1 AND 63),
+    id     int     NOT NULL CHECK (id >= 0),
+    first  boolean NOT NULL DEFAULT false,
+    seeded boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (kind, name)
+);
+CREATE UNIQUE INDEX type_names_first ON claims.type_names (kind, id) WHERE first;
+COMMENT ON TABLE claims.type_names IS 'All names of all types, each of them accepted. Written by claims.add_bucket_type() and the like, and claims.rename_type().';
+COMMENT ON INDEX claims.type_names_first IS 'A type has one first name.';
+COMMENT ON COLUMN claims.type_names.kind IS 'bucket, subject or source.';
+COMMENT ON COLUMN claims.type_names.name IS 'The name.';
+COMMENT ON COLUMN claims.type_names.id IS 'Number of the type.';
+COMMENT ON COLUMN claims.type_names.first IS 'The name that the type had first. Digests go by it.';
+COMMENT ON COLUMN claims.type_names.seeded IS 'It came with the extension, and not from a dump.';
+
+-- A table of its own, because pg_dump carries whole rows: the row of a seeded type comes with CREATE EXTENSION, its other name does not.
+CREATE TABLE claims.type_renames (
+    kind text COLLATE "C" NOT NULL CHECK (kind IN ('bucket', 'subject', 'source')),
+    id   int  NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    PRIMARY KEY (kind, id)
+);
+COMMENT ON TABLE claims.type_renames IS 'The shown names of types that were renamed. What is written here, also by a restore, is shown. Written by claims.rename_type().';
+COMMENT ON COLUMN claims.type_renames.kind IS 'bucket, subject or source.';
+COMMENT ON COLUMN claims.type_renames.id IS 'Number of the type.';
+COMMENT ON COLUMN claims.type_renames.name IS 'The name that is shown.';
+
+CREATE FUNCTION claims.show_renamed() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('UPDATE claims.%I SET name = $1 WHERE id = $2', NEW.kind || '_types') USING NEW.name, NEW.id;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION claims.show_renamed() IS 'Internal: trigger that shows types by their new names. Locks the type''s row.';
+CREATE TRIGGER show_renamed AFTER INSERT OR UPDATE ON claims.type_renames FOR EACH ROW EXECUTE FUNCTION claims.show_renamed();
+ALTER TABLE claims.type_renames ENABLE ALWAYS TRIGGER show_renamed;
+COMMENT ON TRIGGER show_renamed ON claims.type_renames IS 'Shows types by their new names, also after a restore.';
 
 INSERT INTO claims.bucket_types (id, name) VALUES
-    (0, 'UNSPECIFIED'), (1, 'ROUTES'), (2, 'ORGANIZATION_PATH'), (3, 'REDIRECT_ROUTES'), (4, 'USERNAMES'), (5, 'EMAILS');
+    (0, 'UNSPECIFIED'), (1, 'ROUTES'), (2, 'ORGANIZATION_PATH'), (3, 'REDIRECT_ROUTES'), (4, 'USERNAMES'), (5, 'EMAILS'),
+    (6, 'PROJECT_IDS'), (7, 'NAMESPACE_IDS'), (8, 'GPG_KEYS'), (9, 'SSH_KEYS'), (10, 'USER_IDS'), (11, 'ORGANIZATION_IDS'),
+    (12, 'SERVICE_DESK_CUSTOM_EMAILS'), (13, 'GPG_KEY_FINGERPRINTS'), (15, 'SSH_KEY_FINGERPRINTS'), (16, 'SNIPPET_IDS'),
+    (17, 'PAGES_DOMAINS'), (18, 'PAGES_UNIQUE_DOMAINS');
 INSERT INTO claims.subject_types (id, name) VALUES
     (0, 'UNSPECIFIED'), (1, 'ORGANIZATION'), (2, 'GROUP'), (3, 'PROJECT'), (4, 'USER');
 INSERT INTO claims.source_types (id, name) VALUES
     (0, 'UNSPECIFIED'), (1, 'RAILS_TABLE_USERS'), (2, 'RAILS_TABLE_EMAILS'), (3, 'RAILS_TABLE_ROUTES'),
     (4, 'RAILS_TABLE_PROJECTS'), (5, 'RAILS_TABLE_GROUPS'), (6, 'RAILS_TABLE_ORGANIZATIONS'),
-    (7, 'RAILS_TABLE_REDIRECT_ROUTES');
+    (7, 'RAILS_TABLE_REDIRECT_ROUTES'), (8, 'RAILS_TABLE_GPG_KEYS'), (9, 'RAILS_TABLE_KEYS'),
+    (10, 'RAILS_TABLE_SERVICE_DESK_SETTINGS'), (11, 'RAILS_TABLE_MEMBERS'), (12, 'RAILS_TABLE_SNIPPETS'),
+    (13, 'RAILS_TABLE_PAGES_DOMAINS'), (14, 'RAILS_TABLE_PROJECT_SETTINGS');
+INSERT INTO claims.type_names (kind, id, name, first, seeded)
+    SELECT 'bucket', id, name, true, true FROM claims.bucket_types
+    UNION ALL SELECT 'subject', id, name, true, true FROM claims.subject_types
+    UNION ALL SELECT 'source', id, name, true, true FROM claims.source_types
+    UNION ALL VALUES ('subject', 2, 'NAMESPACE', false, true), ('source', 5, 'RAILS_TABLE_NAMESPACES', false, true);
 
 CREATE TABLE claims.cells (
     cell_id       bigint      PRIMARY KEY,
     role          regrole     NOT NULL,
     name          text,
     address       text,
-    registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    registered_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    attributes    jsonb
 );
 COMMENT ON TABLE claims.cells IS 'The registered cells, each with the role that may act for it. Written by claims.register_cell().';
 COMMENT ON COLUMN claims.cells.cell_id IS 'Number of the cell.';
@@ -49,6 +103,7 @@ COMMENT ON COLUMN claims.cells.role IS 'Role whose privileges allow a caller to 
 COMMENT ON COLUMN claims.cells.name IS 'Name of the cell for people, if any.';
 COMMENT ON COLUMN claims.cells.address IS 'Where routers find the cell, if known.';
 COMMENT ON COLUMN claims.cells.registered_at IS 'When the cell was first registered.';
+COMMENT ON COLUMN claims.cells.attributes IS 'What else routers need to know of the cell: a JSON object.';
 
 -- What the unique index holds of a bucket value. An index entry of a btree has at most 2,704 bytes, a value up to 4,096:
 -- longer values are represented by their SHA-256, padded past the length of every value that stands for itself, so that
@@ -151,10 +206,26 @@ CREATE VIEW claims.records AS
       LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id;
 COMMENT ON VIEW claims.records IS 'claims.claims with names instead of numbers, and with the owning cell''s name and address.';
 
--- Data that pg_dump must carry. Seeded types come with CREATE EXTENSION; added ones are data.
-SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id > 5');
+CREATE VIEW claims.leases AS
+    SELECT l.uuid AS lease_uuid, l.creator_id AS cell_id, cell.name AS cell_name, l.created_at, clock_timestamp() - l.created_at AS age,
+           CASE jsonb_typeof(l.payload -> 'create_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'create_records') ELSE 0 END::bigint AS creates,
+           CASE jsonb_typeof(l.payload -> 'destroy_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'destroy_records') ELSE 0 END::bigint AS destroys,
+           l.cell_xid
+      FROM claims.claim_leases l LEFT JOIN claims.cells cell ON cell.cell_id = l.creator_id;
+COMMENT ON VIEW claims.leases IS 'The outstanding leases in numbers, for monitoring: no names, no payloads.';
+COMMENT ON COLUMN claims.leases.lease_uuid IS 'The lease.';
+COMMENT ON COLUMN claims.leases.cell_id IS 'The cell that took it.';
+COMMENT ON COLUMN claims.leases.cell_name IS 'Name of the cell, if any.';
+COMMENT ON COLUMN claims.leases.age IS 'How long ago it was made.';
+COMMENT ON COLUMN claims.leases.creates IS 'How many claims it is to create.';
+COMMENT ON COLUMN claims.leases.destroys IS 'How many claims it is to destroy.';
+
+-- Data that pg_dump must carry. Seeded types come with CREATE EXTENSION; added ones are data, and so are names that seeded ones got.
+SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id NOT BETWEEN 0 AND 13 AND id NOT BETWEEN 15 AND 18');
 SELECT pg_catalog.pg_extension_config_dump('claims.subject_types', 'WHERE id > 4');
-SELECT pg_catalog.pg_extension_config_dump('claims.source_types', 'WHERE id > 7');
+SELECT pg_catalog.pg_extension_config_dump('claims.source_types', 'WHERE id > 14');
+SELECT pg_catalog.pg_extension_config_dump('claims.type_names', 'WHERE NOT seeded');
+SELECT pg_catalog.pg_extension_config_dump('claims.type_renames', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.cells', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claims', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claim_leases', '');

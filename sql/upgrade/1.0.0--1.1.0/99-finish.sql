@@ -3,16 +3,17 @@
 DROP FUNCTION claims.seed_types(text, int[], text[]);
 
 -- Whoever runs ALTER EXTENSION owns what this script has made. It belongs to the extension's owner, but for what runs with the
--- rights of others: that belongs to the cluster's first superuser.
+-- rights of others: that belongs to the cluster's first superuser. The owner is the schema's: after pg_upgrade the extension itself
+-- belongs to the superuser that ran it.
 DO $$
 DECLARE
-    owner oid := (SELECT e.extowner FROM pg_catalog.pg_extension e WHERE e.extname = 'claims');
+    owner oid := (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims');
     other record;
 BEGIN
     FOR other IN
-        SELECT format('%s %s', i.type, i.identity) AS what,
+        SELECT format('%s %s', replace(i.type, 'foreign-data', 'foreign data'), i.identity) AS what,
                CASE WHEN i.type IN ('event trigger', 'foreign-data wrapper') OR p.prorettype = 'event_trigger'::regtype
-                         OR p.proname = 'refuse_unrecorded_truncate' THEN 10 ELSE owner END AS owner
+                         OR p.proname IN ('refuse_unrecorded_truncate', 'service_validator') THEN 10 ELSE owner END AS owner
           FROM pg_catalog.pg_depend d
           LEFT JOIN pg_catalog.pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
          CROSS JOIN pg_catalog.pg_identify_object(d.classid, d.objid, 0) i
@@ -83,3 +84,19 @@ BEGIN
         EXECUTE format('COMMENT ON %s IS %L', silent.what, silent.text);
     END LOOP;
 END $$;
+
+-- While the library was of another version than the tables, nobody heard of tables that were dropped, nor of partitions that came.
+DELETE FROM claims.claimed_attributes a WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = a.table_name);
+DELETE FROM claims.captured_tables t WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.table_name);
+SELECT claims.change_capture_triggers(a.table_name, true)
+  FROM (SELECT DISTINCT table_name FROM claims.claimed_attributes) a
+ WHERE EXISTS (SELECT FROM pg_catalog.pg_partition_tree(a.table_name) p JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')
+                WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = p.relid AND g.tgname = 'claims_truncate'));
+SELECT claims.change_request_triggers(t.table_name, t.queue, t.entity_column::text, true)
+  FROM claims.captured_tables t
+ WHERE EXISTS (SELECT FROM pg_catalog.pg_partition_tree(t.table_name) p JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')
+                WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
+                                   WHERE g.tgrelid = p.relid AND g.tgname = ('claims_truncate_' || md5(t.queue))::name));
+
+-- Roles get what is new for their kind.
+SELECT claims.refresh_grants();

@@ -31,7 +31,7 @@ pub fn see_to_sending(connection: &Connection) {
 fn require_service(service: Option<String>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
         let service = access::given(service, "service")?;
-        client::must_be_one(connection, &service)
+        client::must_be_one(connection, &service).map(|_| ())
     })
     .map_err(ErrorReport::from)
 }
@@ -67,7 +67,7 @@ fn send_automatically<'a>(
 
 fn send_all(connection: &Connection) -> Result<(), ClaimsError> {
     match attributes::automatic(connection) {
-        Some(automatic) => send::send_pending(connection, automatic.cell_id, &automatic.service).map(|_| ()),
+        Some(automatic) => send::send_pending(connection, automatic.cell_id, &automatic.service, true).map(|_| ()),
         // Turned off since.
         None => {
             log::must_be_sent(false);

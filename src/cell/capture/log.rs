@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// The log follows savepoints, ends with the transaction, and must have been sent before.
-pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back };
+pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back, ..Hooks::NONE };
 
 /// Takes note of a claim that came (`by` 1) or went (-1) with a row.
 pub fn record(bucket: Bucket, ends: Ends, by: i64) {

@@ -9,15 +9,14 @@
 use std::time::Duration;
 
 use claims_model::judge::Verdict;
-use pgrx::PgSqlErrorCode as Code;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cell::client::Service;
 use crate::cell::recovery::judge::{self, Candidate};
-use crate::error::ClaimsError;
+use crate::error::{CellError, ClaimsError};
+use crate::pg::libpq::RemoteError;
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Caught, Stopped, attempt};
 use crate::store::cell::attributes;
 use crate::store::cell::tracked;
 
@@ -26,7 +25,7 @@ const AT_ONCE: i64 = 1000;
 
 /// A conflict with leases of the same cell.
 pub struct OwnConflict {
-    caught: Caught,
+    error: RemoteError,
     /// The buckets that they hold.
     buckets: Vec<Value>,
     /// How old the oldest of them is, in seconds.
@@ -34,37 +33,30 @@ pub struct OwnConflict {
 }
 
 impl OwnConflict {
-    /// Raises it again.
-    pub fn rethrow(self) -> ! {
-        self.caught.rethrow()
+    /// As the service has said it.
+    pub fn into_error(self) -> ClaimsError {
+        CellError::Refused(self.error).into()
     }
 }
 
-/// Runs a begin at the service. An error of it is returned where it says that a lease of the same cell is in the way, and
-/// raised again where it says anything else.
-pub fn in_the_way<T>(
-    cell_id: i64,
-    begin: impl FnOnce() -> Result<T, ClaimsError>,
-) -> Result<Option<OwnConflict>, ClaimsError> {
-    match attempt(begin) {
-        Ok(_) => Ok(None),
-        Err(Stopped::ByBody(error)) => Err(error),
-        Err(Stopped::ByError(caught)) => match own_conflicts(&caught, cell_id) {
-            own if own.is_empty() => caught.rethrow(),
-            own => {
-                let age = own.iter().filter_map(|conflict| conflict["lease_age_seconds"].as_f64()).fold(0.0, f64::max);
-                let buckets = own.into_iter().map(|conflict| json!(conflict["bucket"])).collect();
-                Ok(Some(OwnConflict { caught, buckets, age }))
-            }
-        },
+/// Of what came of a begin at the service: the error that says that a lease of the same cell is in the way.
+pub fn in_the_way(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option<OwnConflict>, ClaimsError> {
+    let Err(ClaimsError::Cell(CellError::Refused(error))) = begun else { return begun.map(|()| None) };
+    let own = own_conflicts(&error, cell_id);
+    if own.is_empty() {
+        return Err(CellError::Refused(error).into());
     }
+    let age = own.iter().filter_map(|conflict| conflict["lease_age_seconds"].as_f64()).fold(0.0, f64::max);
+    let buckets = own.into_iter().map(|conflict| json!(conflict["bucket"])).collect();
+    Ok(Some(OwnConflict { error, buckets, age }))
 }
 
 /// DETAIL of a conflict is an array of conflicts: those with leases of the cell itself, where nothing worse is among them.
-fn own_conflicts(caught: &Caught, cell_id: i64) -> Vec<Value> {
-    let conflicts = || serde_json::from_str::<Vec<Value>>(caught.detail()?).ok();
+fn own_conflicts(error: &RemoteError, cell_id: i64) -> Vec<Value> {
+    const LOCK_NOT_AVAILABLE: &[u8; 5] = b"55P03";
+    let conflicts = || serde_json::from_str::<Vec<Value>>(error.detail.as_deref()?).ok();
     let is_own = |conflict: &Value| conflict["reason"] == "leased" && conflict["holder_cell_id"] == cell_id;
-    let all = if caught.code() == Code::ERRCODE_LOCK_NOT_AVAILABLE { conflicts() } else { None };
+    let all = if &error.sqlstate == LOCK_NOT_AVAILABLE { conflicts() } else { None };
     all.unwrap_or_default().into_iter().filter(is_own).collect()
 }
 

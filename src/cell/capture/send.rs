@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{log, own_leases};
 use crate::access;
 use crate::cell::client::leases::Request;
-use crate::cell::client::{Service, with_service};
+use crate::cell::client::{Service, afterwards};
 use crate::cell::track;
 use crate::error::{CaptureError, ClaimsError};
 use crate::pg::jsonb::JsonText;
@@ -39,7 +39,7 @@ fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option
         let cell_id = access::given(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = access::given(service, "service")?;
-        Ok::<_, ClaimsError>(send_pending(connection, cell_id, &service)?.map(pg_uuid))
+        Ok::<_, ClaimsError>(send_pending(connection, cell_id, &service, false)?.map(pg_uuid))
     })
     .map_err(ErrorReport::from)
 }
@@ -47,8 +47,15 @@ fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option
 /// Sends what is pending, and tracks the lease that comes of it; `None`: nothing to send.
 ///
 /// Whatever fails from the sending on makes the local transaction (or its savepoint) fail. Then the lease is not tracked,
-/// and recovery rolls it back as soon as the end of this transaction shows.
-pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Result<Option<Uuid>, ClaimsError> {
+/// and is rolled back: at once where the connection is there to say so, or by recovery when this transaction has ended.
+///
+/// `automatic`: nobody else is going to commit the lease.
+pub fn send_pending(
+    connection: &Connection,
+    cell_id: i64,
+    service: &str,
+    automatic: bool,
+) -> Result<Option<Uuid>, ClaimsError> {
     let pending = log::pending()?;
     if pending.is_empty() {
         return Ok(None);
@@ -62,25 +69,44 @@ pub fn send_pending(connection: &Connection, cell_id: i64, service: &str) -> Res
     let (creates, destroys) = batch_json(&pending)?;
     let lease = Uuid::now_v7();
     let request = Request { cell_id, lease, creates, destroys, cell_xid: xact::own_xid() };
-    with_service(connection, service, |service| {
-        let started = Instant::now();
-        let left = || timeout().saturating_sub(started.elapsed());
-        let begin = |timeout| service.begin(&request, timeout);
-        let Some(mut conflict) = own_leases::in_the_way(cell_id, || begin(timeout()))? else { return Ok(()) };
-        if own_leases::settle_committed(connection, service, cell_id, left())? {
-            match own_leases::in_the_way(cell_id, || begin(left()))? {
-                None => return Ok(()),
-                Some(again) => conflict = again,
-            }
-        }
-        if !own_leases::settle_ended(connection, service, cell_id, &conflict, left())? {
-            conflict.rethrow();
-        }
-        begin(left())
-    })?;
+    begin(connection, &Service::new(connection, service, cell_id)?, &request)?;
+    afterwards::begun(service, cell_id, lease, automatic);
+    if automatic {
+        forget_settled(connection, cell_id);
+    }
     track::track(connection, lease, Some(cell_id))?;
     log::mark_sent();
     Ok(Some(lease))
+}
+
+/// Forgets what earlier transactions of this session have had settled, once it is worth a statement. An old snapshot would
+/// make it a conflict with recovery, which may have done the same.
+fn forget_settled(connection: &Connection, cell_id: i64) {
+    if xact::keeps_one_snapshot() {
+        return;
+    }
+    let settled = afterwards::to_forget(cell_id);
+    if !settled.is_empty() {
+        tracked::forget(connection, &settled, Some(&[cell_id]));
+    }
+}
+
+/// Begins a lease at the service; where leases of the same cell are in the way, settles them first.
+fn begin(connection: &Connection, service: &Service, request: &Request) -> Result<(), ClaimsError> {
+    let started = Instant::now();
+    let left = || timeout().saturating_sub(started.elapsed());
+    let begin = |timeout| own_leases::in_the_way(request.cell_id, service.begin(request, timeout));
+    let Some(mut conflict) = begin(timeout())? else { return Ok(()) };
+    if own_leases::settle_committed(connection, service, request.cell_id, left())? {
+        match begin(left())? {
+            None => return Ok(()),
+            Some(again) => conflict = again,
+        }
+    }
+    if !own_leases::settle_ended(connection, service, request.cell_id, &conflict, left())? {
+        return Err(conflict.into_error());
+    }
+    service.begin(request, left())
 }
 
 fn timeout() -> Duration {
@@ -120,10 +146,11 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
             return Err(CaptureError::NotCommittedHere { lease }.into());
         }
         let is_tracked = sight.is_some_and(|sight| sight.tracked);
-        let by_this_call = with_service(connection, &server, |service| match is_tracked {
+        let service = Service::new(connection, &server, cell_id)?;
+        let by_this_call = match is_tracked {
             true => service.commit(cell_id, lease, timeout()),
-            false => was_committed(service, cell_id, lease),
-        })?;
+            false => was_committed(&service, cell_id, lease),
+        }?;
         tracked::forget(connection, &[lease], Some(&[cell_id]));
         Ok::<_, ClaimsError>(by_this_call)
     })

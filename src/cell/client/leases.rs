@@ -5,45 +5,33 @@ use std::time::Duration;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
+use super::afterwards::Settlement;
 use super::answer::Row;
 use super::parameters::{interval, number, text, uuid, uuids};
-use super::{Query, Service};
+use super::{Service, command};
 use crate::error::ClaimsError;
+use crate::pg::libpq::Command;
 use crate::pg::xid8::Xid8;
 
-const BEGIN: Query = Query {
-    text: "SELECT claims.begin_update($1::pg_catalog.int8, $2::pg_catalog.jsonb, $3::pg_catalog.jsonb, $4::pg_catalog.uuid,
-                  $5::pg_catalog.xid8)",
-    columns: 1,
-};
-const COMMIT: Query =
-    Query { text: "SELECT claims.commit_update($1::pg_catalog.int8, $2::pg_catalog.uuid)", columns: 1 };
-const OUTCOMES: Query = Query {
-    text: "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
-             FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease",
-    columns: 2,
-};
-const SETTLE: Query = Query {
-    text: "SELECT lease_uuid, outcome, settled
-             FROM claims.settle_leases($1::pg_catalog.int8, $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])",
-    columns: 3,
-};
+const BEGIN: &str =
+    "SELECT claims.begin_update($1::pg_catalog.int8, $2::pg_catalog.jsonb, $3::pg_catalog.jsonb, $4::pg_catalog.uuid,
+                  $5::pg_catalog.xid8)";
+const COMMIT: &str = "SELECT claims.commit_update($1::pg_catalog.int8, $2::pg_catalog.uuid)";
+const ROLLBACK: &str = "SELECT claims.rollback_update($1::pg_catalog.int8, $2::pg_catalog.uuid)";
+const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
+             FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease";
+const SETTLE: &str = "SELECT lease_uuid, outcome, settled
+             FROM claims.settle_leases($1::pg_catalog.int8, $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])";
 /// How old leases are is said by the clock that made them, the service's.
-const LIST: Query = Query {
-    text: "SELECT lease_uuid, cell_xid, \"cursor\",
+const LIST: &str = "SELECT lease_uuid, cell_xid, \"cursor\",
                   created_at OPERATOR(pg_catalog.<=) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
                       pg_catalog.make_interval(months => $4::pg_catalog.int4, days => $5::pg_catalog.int4, secs => $6::pg_catalog.float8))
-             FROM claims.list_leases($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int4)",
-    columns: 4,
-};
+             FROM claims.list_leases($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int4)";
 /// The leases that hold buckets. They are asked for by age: the list is long where recovery has not run for a while.
-const HOLDERS: Query = Query {
-    text: "SELECT l.lease_uuid, l.cell_xid
+const HOLDERS: &str = "SELECT l.lease_uuid, l.cell_xid
              FROM claims.list_leases($1::pg_catalog.int8, NULL, $2::pg_catalog.int4, pg_catalog.clock_timestamp()
                       OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => $3::pg_catalog.float8)) AS l
-            WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid FROM claims.get_records($4::pg_catalog.jsonb) AS r)",
-    columns: 2,
-};
+            WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid FROM claims.get_records($4::pg_catalog.jsonb) AS r)";
 
 /// Leases that are looked through for those that hold a bucket; the service lists no more in one call.
 const MAX_LISTED: i64 = 10_000;
@@ -81,17 +69,26 @@ pub struct Settled {
     pub by_this_call: bool,
 }
 
+/// The call that ends leases, for those who send it without waiting for its answer.
+pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks }: &Settlement) -> Command {
+    match (commits.as_slice(), rollbacks.as_slice()) {
+        ([lease], []) => command(COMMIT, &[number(cell_id), uuid(*lease)]),
+        ([], [lease]) => command(ROLLBACK, &[number(cell_id), uuid(*lease)]),
+        _ => command(SETTLE, &[number(cell_id), uuids(commits), uuids(rollbacks)]),
+    }
+}
+
 impl Service<'_> {
     pub fn begin(&self, request: &Request, timeout: Duration) -> Result<(), ClaimsError> {
         let Request { cell_id, lease, creates, destroys, cell_xid } = request;
         let values = [number(*cell_id), text(creates), text(destroys), uuid(*lease), Some(cell_xid.0.to_string())];
-        self.call(&BEGIN, &values, timeout).map(|_| ())
+        self.call(BEGIN, &values, timeout).map(|_| ())
     }
 
     /// `true`: this call has committed it; `false`: it had been committed before.
     pub fn commit(&self, cell_id: i64, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
         let by_this_call =
-            self.call(&COMMIT, &[number(cell_id), uuid(lease)], timeout)?.first(|row| Ok(row.is_true(1)))?;
+            self.call(COMMIT, &[number(cell_id), uuid(lease)], timeout)?.first(|row| Ok(row.is_true(1)))?;
         Ok(by_this_call == Some(true))
     }
 
@@ -106,7 +103,7 @@ impl Service<'_> {
             return Ok(Vec::new());
         }
         let outcome = |row: &Row| Ok((row.uuid(1)?, row.text(2).map(str::to_owned)));
-        self.call(&OUTCOMES, &[number(cell_id), uuids(leases)], timeout)?.map(outcome)
+        self.call(OUTCOMES, &[number(cell_id), uuids(leases)], timeout)?.map(outcome)
     }
 
     pub fn settle_leases(
@@ -116,7 +113,7 @@ impl Service<'_> {
         rollbacks: &[Uuid],
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
-        self.call(&SETTLE, &[number(cell_id), uuids(commits), uuids(rollbacks)], timeout)?.map(|row| {
+        self.call(SETTLE, &[number(cell_id), uuids(commits), uuids(rollbacks)], timeout)?.map(|row| {
             Ok(Settled { lease: row.uuid(1)?, outcome: row.text(2).map(str::to_owned), by_this_call: row.is_true(3) })
         })
     }
@@ -132,7 +129,7 @@ impl Service<'_> {
     ) -> Result<Page, ClaimsError> {
         let [months, days, seconds] = interval(stale_after);
         let values = [number(cell_id), after, number(max_results), months, days, seconds];
-        let rows = self.call(&LIST, &values, timeout)?.map(|row| {
+        let rows = self.call(LIST, &values, timeout)?.map(|row| {
             let lease = Outstanding { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.is_true(4) };
             Ok((lease, row.text(3).map(str::to_owned)))
         })?;
@@ -150,6 +147,6 @@ impl Service<'_> {
     ) -> Result<Vec<Outstanding>, ClaimsError> {
         let values = [number(cell_id), number(MAX_LISTED), Some(format!("{max_age:.3}")), text(buckets)];
         let lease = |row: &Row| Ok(Outstanding { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: false });
-        self.call(&HOLDERS, &values, timeout)?.map(lease)
+        self.call(HOLDERS, &values, timeout)?.map(lease)
     }
 }

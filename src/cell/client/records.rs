@@ -2,40 +2,37 @@
 
 use std::time::Duration;
 
+use claims_model::Kind;
 use claims_model::digest::Digest;
 use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
+use super::Service;
 use super::answer::{Row, strange};
 use super::parameters::{Parameter, interval, number, text, uuids};
-use super::{Query, Service};
 use crate::error::ClaimsError;
+use crate::store::catalog;
 
-const DIGEST: Query = Query {
-    text: "SELECT records, pg_catalog.encode(digest, 'hex')
-             FROM claims.digest_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text)",
-    columns: 2,
-};
-const NTH: Query = Query {
-    text: "SELECT source_id
+/// The service gives up so much earlier than the cell does, so that nothing is corrected there after the cell has let go
+/// of its rows.
+const EARLIER: Duration = Duration::from_millis(500);
+
+const DIGEST: &str = "SELECT records, pg_catalog.encode(digest, 'hex')
+             FROM claims.digest_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text)";
+const NTH: &str = "SELECT source_id
              FROM claims.list_records($1::pg_catalog.int8, $2::pg_catalog.text, NULL, $5::pg_catalog.int4, $3::pg_catalog.text,
                       $4::pg_catalog.text)
-           OFFSET $5::pg_catalog.int4 OPERATOR(pg_catalog.-) 1",
-    columns: 1,
-};
-const VERIFY: Query = Query {
-    text: "SELECT discrepancy, bucket_type, bucket_value,
+           OFFSET $5::pg_catalog.int4 OPERATOR(pg_catalog.-) 1";
+const VERIFY: &str = "SELECT discrepancy, bucket_type, bucket_value,
                   pg_catalog.jsonb_extract_path_text(actual, 'uuid'),
                   pg_catalog.jsonb_extract_path_text(actual, 'source', 'type'),
                   pg_catalog.jsonb_extract_path_text(actual, 'source', 'rails_primary_key_id'), outcome
              FROM claims.verify_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text,
                       $5::pg_catalog.jsonb,
                       pg_catalog.make_interval(months => $6::pg_catalog.int4, days => $7::pg_catalog.int4, secs => $8::pg_catalog.float8),
-                      $9::pg_catalog.bool, $10::pg_catalog.uuid[])",
-    columns: 7,
-};
+                      $9::pg_catalog.bool, $10::pg_catalog.uuid[])";
 
 /// A range of a cell's claims.
 pub struct Span<'s> {
@@ -72,14 +69,16 @@ impl Service<'_> {
             let records = row.number(1)?;
             bytes.and_then(|bytes| Digest::from_parts(records, &bytes)).ok_or_else(|| strange(hex))
         };
-        self.call(&DIGEST, &span.values(), timeout)?.first(digest)?.ok_or_else(|| strange("no row"))
+        self.call_within(timeout - EARLIER, DIGEST, &span.values(), timeout)?
+            .first(digest)?
+            .ok_or_else(|| strange("no row"))
     }
 
     /// The source id of the `records`-th claim of a range; `None`: there are not so many.
     pub fn nth_source(&self, span: &Span, records: i64, timeout: Duration) -> Result<Option<String>, ClaimsError> {
         let [cell_id, source_type, above, up_to] = span.values();
         let values = [cell_id, source_type, above, up_to, number(records)];
-        self.call(&NTH, &values, timeout)?.first(|row| Ok(row.must(1)?.to_owned()))
+        self.call_within(timeout - EARLIER, NTH, &values, timeout)?.first(|row| Ok(row.must(1)?.to_owned()))
     }
 
     /// Compares a range with a JSON list of what is expected there.
@@ -116,18 +115,21 @@ impl Service<'_> {
         let [cell_id, source_type, above, up_to] = span.values();
         let [months, days, seconds] = interval(recent);
         let values = [cell_id, source_type, above, up_to, text(expected), months, days, seconds, correct, extra];
-        self.call(&VERIFY, &values, timeout)?.map(report)
+        self.call_within(timeout - EARLIER, VERIFY, &values, timeout)?.map(report)
     }
 }
 
+/// What the service says of a claim. It shows types by names of its own; this database keeps them by their first ones.
 fn report(row: &Row) -> Result<Report, ClaimsError> {
     let discrepancy = row.must(1)?;
+    let catalog = catalog::current_without_spi();
+    let own = |kind, name: &str| catalog.types.of(kind).first_name_of(name).unwrap_or(name).to_owned();
     Ok(Report {
         discrepancy: Discrepancy::named(discrepancy).ok_or_else(|| strange(discrepancy))?,
-        bucket_type: row.text(2).unwrap_or_default().to_owned(),
+        bucket_type: own(Kind::Bucket, row.text(2).unwrap_or_default()),
         bucket_value: row.must(3)?.to_owned(),
         uuid: row.uuid_or_null(4)?,
-        source: row.text(5).map(str::to_owned).zip(row.text(6).map(str::to_owned)),
+        source: row.text(5).map(|name| own(Kind::Source, name)).zip(row.text(6).map(str::to_owned)),
         outcome: row.text(7).map(|name| Outcome::named(name).ok_or_else(|| strange(name))).transpose()?,
     })
 }

@@ -15,11 +15,10 @@ use uuid::Uuid;
 
 use super::judge::{Candidate, judge};
 use crate::access;
+use crate::cell::client::Service;
 use crate::cell::client::leases::Settled;
-use crate::cell::client::{self, Service};
 use crate::error::{self, CellError, ClaimsError};
 use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
@@ -78,7 +77,8 @@ fn reconcile(
             stale_after: access::given(stale_after, "stale_after")?,
             page: page_size(access::given(max_results, "max_results")?)?,
         };
-        let tally = client::with_service(connection, &server, |service| pass.run(service)).map_err(unreachable)?;
+        let service = Service::new(connection, &server, cell_id)?;
+        let tally = pass.run(&service).map_err(unreachable)?;
         tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
         Ok::<_, ClaimsError>((cell_id, tally))
     })?;
@@ -125,10 +125,11 @@ impl Pass<'_> {
         loop {
             let page = service.list_leases(self.cell_id, cursor, self.page, self.stale_after, PATIENCE)?;
             let candidates: Vec<_> = page.leases.into_iter().map(Candidate::from).collect();
-            self.recover(service, &candidates, &mut tally, &mut open)?;
-            if (candidates.len() as i64) < self.page {
+            // A page may be shorter than was asked for, where payloads are long.
+            if candidates.is_empty() {
                 break;
             }
+            self.recover(service, &candidates, &mut tally, &mut open)?;
             cursor = page.last_cursor;
         }
         tally.pending = open.len() as i64;
@@ -204,12 +205,10 @@ impl Pass<'_> {
         commits: &[Uuid],
         rollbacks: &[Uuid],
     ) -> Result<Result<Vec<Settled>, String>, ClaimsError> {
-        let answer = attempt(|| service.settle_leases(self.cell_id, commits, rollbacks, PATIENCE));
-        match answer {
+        match service.settle_leases(self.cell_id, commits, rollbacks, PATIENCE) {
             Ok(settled) => Ok(Ok(settled)),
-            Err(Stopped::ByBody(error)) => Err(error),
-            Err(Stopped::ByError(caught)) if service.has_answered(&caught) => Ok(Err(caught.message().to_owned())),
-            Err(Stopped::ByError(caught)) => caught.rethrow(),
+            Err(ClaimsError::Cell(CellError::Refused(error))) => Ok(Err(error.message)),
+            Err(error) => Err(error),
         }
     }
 

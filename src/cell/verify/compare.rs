@@ -111,14 +111,12 @@ impl Comparison<'_> {
     /// Holds the rows, has the service correct, and lets the rows go: all in a subtransaction that is not kept, since
     /// nothing is written here.
     fn put_right(&self, range: &SourceRange, suspects: Vec<Suspect>, tally: &mut Tally) -> Result<(), ClaimsError> {
-        self.remote.prepare_to_correct()?;
         let held = attempt(|| Err::<Infallible, _>(self.hold_and_correct(range, suspects, tally)));
         match held {
             Ok(never) => match never {},
-            Err(Stopped::ByBody(result)) => result?,
+            Err(Stopped::ByBody(result)) => result,
             Err(Stopped::ByError(caught)) => caught.rethrow(),
         }
-        self.remote.corrected()
     }
 
     fn hold_and_correct(

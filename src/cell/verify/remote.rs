@@ -10,15 +10,10 @@ use uuid::Uuid;
 use crate::cell::client::Service;
 use crate::cell::client::records::{Report, Span};
 use crate::error::ClaimsError;
-use crate::pg::roles;
-use crate::pg::spi::Connection;
-use crate::store::cell::expected;
 
-/// How long one question may take. The service gives up a little earlier than the cell does, so that nothing is
-/// corrected there after the cell has let go of its rows.
+/// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_FOR_CORRECTIONS: Duration = Duration::from_secs(5);
-const EARLIER: Duration = Duration::from_millis(500);
 
 /// The claims of one cell and source type, at the service.
 pub struct Remote<'s, 'c> {
@@ -29,20 +24,8 @@ pub struct Remote<'s, 'c> {
 }
 
 impl<'s, 'c> Remote<'s, 'c> {
-    pub fn new(
-        connection: &Connection,
-        service: &'s Service<'c>,
-        cell_id: i64,
-        source_type: &'s str,
-        recent: Interval,
-    ) -> Result<Self, ClaimsError> {
-        // Conditions and casts of the tables are their owners' code.
-        if expected::owners(connection).into_iter().any(|owner| !roles::is_admin(owner)) {
-            service.hide();
-        }
-        let remote = Remote { service, cell_id, source_type, recent };
-        remote.limit(PATIENCE)?;
-        Ok(remote)
+    pub fn new(service: &'s Service<'c>, cell_id: i64, source_type: &'s str, recent: Interval) -> Self {
+        Remote { service, cell_id, source_type, recent }
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {
@@ -59,23 +42,9 @@ impl<'s, 'c> Remote<'s, 'c> {
         self.service.verify_records(&self.span(range), expected, self.recent, PATIENCE)
     }
 
-    /// Puts right what is expected, and destroys the extra claims that are named. Beforehand, while nothing is held here,
-    /// [`Remote::prepare_to_correct`].
+    /// Puts right what is expected, and destroys the extra claims that are named.
     pub fn correct(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
         self.service.correct_records(&self.span(range), expected, self.recent, extra, PATIENCE_FOR_CORRECTIONS)
-    }
-
-    pub fn prepare_to_correct(&self) -> Result<(), ClaimsError> {
-        self.limit(PATIENCE_FOR_CORRECTIONS)
-    }
-
-    pub fn corrected(&self) -> Result<(), ClaimsError> {
-        self.limit(PATIENCE)
-    }
-
-    /// Has the service give up by itself.
-    fn limit(&self, patience: Duration) -> Result<(), ClaimsError> {
-        self.service.limit_statements(patience - EARLIER, patience)
     }
 
     fn span<'a>(&'a self, range: &'a SourceRange) -> Span<'a> {

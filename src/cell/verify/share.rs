@@ -24,7 +24,7 @@ use super::walk::{SHARED_BATCHES, Walk};
 use super::whole::batch;
 use crate::access;
 use crate::arguments;
-use crate::cell::client;
+use crate::cell::client::Service;
 use crate::cell::recovery::reconcile::unreachable;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
 use crate::holds::expiring::require_held;
@@ -179,33 +179,25 @@ impl Share {
         let Pass { cell_id, source_type, correct, .. } = &self.pass;
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let in_charge = || require_held(connection, &self.kind, &hand.key, hand.token);
-        client::with_service(connection, &self.server, |service| {
-            let remote = Remote::new(connection, service, *cell_id, source_type, self.recent)?;
-            let comparison = Comparison {
-                connection,
-                expected,
-                remote: &remote,
-                source_type,
-                correct: *correct,
-                in_charge: &in_charge,
-            };
-            let mut walk = Walk {
-                comparison,
-                progress: Progress::begin(*cell_id, source_type, rows),
-                batch: self.batch,
-                deadline: Some(hand.deadline),
-                tally: Tally::default(),
-                position: hand.range.above.clone(),
-            };
-            let ended = match walk.run(&mut Some(hand.range.clone())) {
-                Ok(true) => Ended::Done,
-                Ok(false) => Ended::OutOfTime,
-                Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => Ended::Lost,
-                Err(error) => return Err(error),
-            };
-            Ok((walk.tally, walk.position, ended))
-        })
-        .map_err(unreachable)
+        let service = Service::new(connection, &self.server, *cell_id)?;
+        let remote = Remote::new(&service, *cell_id, source_type, self.recent);
+        let comparison =
+            Comparison { connection, expected, remote: &remote, source_type, correct: *correct, in_charge: &in_charge };
+        let mut walk = Walk {
+            comparison,
+            progress: Progress::begin(*cell_id, source_type, rows),
+            batch: self.batch,
+            deadline: Some(hand.deadline),
+            tally: Tally::default(),
+            position: hand.range.above.clone(),
+        };
+        let ended = match walk.run(&mut Some(hand.range.clone())) {
+            Ok(true) => Ended::Done,
+            Ok(false) => Ended::OutOfTime,
+            Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => Ended::Lost,
+            Err(error) => return Err(unreachable(error)),
+        };
+        Ok((walk.tally, walk.position, ended))
     }
 
     /// Writes down what was done, if the range is still in the worker's hands; until the transaction ends, it is.

@@ -15,7 +15,7 @@ use super::remote::Remote;
 use super::walk::{InOrder, Walk};
 use crate::access;
 use crate::arguments;
-use crate::cell::client;
+use crate::cell::client::Service;
 use crate::cell::recovery::reconcile::unreachable;
 use crate::error::{self, ClaimsError, VerificationError};
 use crate::pg::spi::{self, Connection};
@@ -112,24 +112,22 @@ impl Task {
         must_be_claimed(&expected, source_type)?;
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let position = positions::position(connection, *cell_id, source_type);
-        let (tally, position, finished) = client::with_service(connection, server, |service| {
-            let remote = Remote::new(connection, service, *cell_id, source_type, self.recent)?;
-            let mut ranges = InOrder::new(&expected, self.batch, position.clone());
-            let comparison = Comparison {
-                connection,
-                expected: &expected,
-                remote: &remote,
-                source_type,
-                correct: self.correct,
-                in_charge: &|| Ok(()),
-            };
-            let progress = Progress::begin(*cell_id, source_type, rows);
-            let deadline = self.deadline;
-            let mut walk =
-                Walk { comparison, progress, batch: self.batch, deadline, tally: Tally::default(), position };
-            let finished = walk.run(&mut ranges)?;
-            Ok((walk.tally, walk.position, finished))
-        })?;
+        let service = Service::new(connection, server, *cell_id)?;
+        let remote = Remote::new(&service, *cell_id, source_type, self.recent);
+        let mut ranges = InOrder::new(&expected, self.batch, position.clone());
+        let comparison = Comparison {
+            connection,
+            expected: &expected,
+            remote: &remote,
+            source_type,
+            correct: self.correct,
+            in_charge: &|| Ok(()),
+        };
+        let progress = Progress::begin(*cell_id, source_type, rows);
+        let deadline = self.deadline;
+        let mut walk = Walk { comparison, progress, batch: self.batch, deadline, tally: Tally::default(), position };
+        let finished = walk.run(&mut ranges)?;
+        let Walk { tally, position, .. } = walk;
         self.keep(connection, position.as_deref().filter(|_| !finished));
         Ok((tally, finished))
     }

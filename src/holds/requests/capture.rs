@@ -35,10 +35,10 @@ fn capture(connection: &Connection, change: &RowChange, queue: String, column: S
     }
     let entity = |read: &Option<Read>| read.as_ref().and_then(|read| read.entity.clone());
     let (was, is_now) = (entity(&old), entity(&new));
-    let payload = new.as_ref().map(|read| read.row);
+    let payload = new.as_ref().map(|read| read.row.clone());
     let entities = [was.filter(|was| is_now.as_ref() != Some(was)), is_now];
     for entity in entities.into_iter().flatten() {
-        enqueue::record(connection, Some(queue.clone()), Some(entity), Some("update".to_owned()), payload)?;
+        enqueue::record(connection, Some(queue.clone()), Some(entity), Some("update".to_owned()), payload.clone())?;
     }
     Ok(())
 }

@@ -101,7 +101,9 @@ fn request<'b>(
     cell_xid: Option<Xid8>,
 ) -> Result<Acquired<'b>, ClaimsError> {
     let payload = payload::payload_text(batch, &catalog.types)?;
-    let digest = payload::request_digest(&payload, cell_xid.map(|xid| xid.0));
+    // A repeat is the same request also where a type was renamed in between.
+    let digested = catalog.renamed_types().map(|types| payload::payload_text(batch, types)).transpose()?;
+    let digest = payload::request_digest(digested.as_ref().unwrap_or(&payload), cell_xid.map(|xid| xid.0));
     let uuid = given_uuid.unwrap_or_else(Uuid::now_v7);
     let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid };
     acquire::acquire(connection, &Request::new(batch, lease, given_uuid.is_some()))

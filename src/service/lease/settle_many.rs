@@ -1,7 +1,6 @@
 //! `settle_leases`: many leases in one call, where one lease's trouble does not stop the others.
 
 use std::collections::{HashMap, HashSet};
-use std::convert::Infallible;
 
 use claims_model::{BadInput, Problem};
 use pgrx::PgSqlErrorCode as Code;
@@ -16,7 +15,7 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
-use crate::pg::subtransaction::{Undone, subtransaction, translate_error};
+use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, Known};
@@ -26,6 +25,9 @@ const MAX_LEASES: usize = 10_000;
 
 /// Milliseconds to wait for another transaction, whatever claims.wait_timeout says: what is busy is answered so.
 const NOT_AT_ALL: i64 = 0;
+
+/// Errors by which another transaction shows that it is at a lease or its claims.
+const IN_THE_WAY: [Code; 2] = [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
 
 /// What became of one lease: its outcome, and whether this call brought it about.
 type Answer = (Option<&'static str>, bool);
@@ -92,8 +94,8 @@ fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError
     Ok(unique)
 }
 
-/// Settles one list, all lockable leases together; those with trouble are tried alone. Locks lease rows in uuid order,
-/// passing over locked ones, then claims in bucket order.
+/// Settles one list, all lockable leases together but those with trouble. Locks lease rows in uuid order, passing over locked
+/// ones, then claims in bucket order.
 fn settle_list(
     connection: &Connection,
     catalog: &Catalog,
@@ -104,23 +106,27 @@ fn settle_list(
     if list.is_empty() {
         return Vec::new();
     }
-    let mut damaged = HashSet::new();
-    let settled = settle_free(connection, catalog, cell_id, list, ending).unwrap_or_else(|_| {
-        let mut settled = HashSet::new();
-        for lease in list {
-            match settle_free(connection, catalog, cell_id, &[*lease], ending) {
-                Ok(ended) => settled.extend(ended),
-                Err(Undone::ByBody(_)) => drop(damaged.insert(*lease)),
-                Err(Undone::ByError(_)) => {}
-            }
+    // Ends those of the leases that nobody else has locked; one that makes trouble is an error.
+    let settle = |list: &[Uuid]| {
+        let free = leases::lock_free(connection, list, cell_id);
+        if !free.is_empty() {
+            end_leases(connection, catalog, &free, cell_id, ending, NOT_AT_ALL)?;
         }
-        settled
-    });
+        Ok::<_, ClaimsError>(free.into_iter().collect())
+    };
+    let Parted { kept, troubled } = in_one(&IN_THE_WAY, list, settle);
+    let settled: HashSet<Uuid> = kept.unwrap_or_default();
+    // What is not in the way is damaged.
+    let is_damaged = |undone: &Undone<_>| matches!(undone, Undone::ByBody(_));
+    let damaged: HashSet<_> =
+        troubled.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
     let mut known: HashMap<_, _> =
         leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
+    let unknown: Vec<_> = others.iter().copied().filter(|lease| !known.contains_key(lease)).collect();
+    let fenced = if ending == Ending::Rollback { fence(connection, cell_id, &unknown) } else { HashSet::new() };
     let answer = |lease: &Uuid| {
-        let answer = match settled.contains(lease) {
+        let answer = match settled.contains(lease) || fenced.contains(lease) {
             true => (Some(ending.outcome()), true),
             // It stays what it is: commit_update and rollback_update say what is wrong with it.
             false if damaged.contains(lease) => (Some("outstanding"), false),
@@ -131,21 +137,13 @@ fn settle_list(
     list.iter().map(answer).collect()
 }
 
-/// Ends those of the leases that nobody else has locked; an error: one of them made trouble, and none was ended.
-fn settle_free(
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    list: &[Uuid],
-    ending: Ending,
-) -> Result<HashSet<Uuid>, Undone<ClaimsError>> {
-    subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
-        let free = leases::lock_free(connection, list, cell_id);
-        if !free.is_empty() {
-            end_leases(connection, catalog, &free, cell_id, ending, NOT_AT_ALL)?;
-        }
-        Ok(free.into_iter().collect())
-    })
+/// Fences leases that are not known, and returns those for which it succeeded. Locks their keys in the order given.
+fn fence(connection: &Connection, cell_id: i64, leases: &[Uuid]) -> HashSet<Uuid> {
+    let fence = |leases: &[Uuid]| {
+        let fenced = leases.iter().all(|lease| leases::fence(connection, *lease, cell_id));
+        if fenced { Ok(leases.iter().copied().collect()) } else { Err(()) }
+    };
+    in_one(&IN_THE_WAY, leases, fence).kept.unwrap_or_default()
 }
 
 /// The answer for a lease that was not ended here.
@@ -163,11 +161,6 @@ fn unsettled(connection: &Connection, cell_id: i64, lease: Uuid, ending: Ending,
             },
             Key::Busy | Key::Outstanding => (Some("busy"), false),
         },
-        None => {
-            let fenced = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
-                Ok::<_, Infallible>(leases::fence(connection, lease, cell_id))
-            });
-            if fenced.unwrap_or(false) { (Some(ending.outcome()), true) } else { (Some("busy"), false) }
-        }
+        None => (Some("busy"), false),
     }
 }

@@ -2,30 +2,32 @@
 
 use claims_model::cursor::{Cursor, RecordCursor};
 use claims_model::types::Kind;
-use claims_model::{BadInput, id, limits};
+use claims_model::{BadInput, Problem, Types, id, limits};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::page_size;
 use super::record::status_name;
+use super::{MAX_RESULTS, page_size};
 use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
 use crate::store::service::records::{self, Record};
 
-#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[pg_extern(name = "list_records", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity, clippy::too_many_arguments)]
-fn list_records(
+fn list_records_2(
     cell_id: Option<i64>,
     source_type: default!(Option<String>, "NULL"),
     after: default!(Option<String>, "NULL"),
     max_results: default!(Option<i32>, 1000),
     source_id_gt: default!(Option<String>, "NULL"),
     source_id_lte: default!(Option<String>, "NULL"),
+    bucket_types: default!(Option<Vec<Option<String>>>, "NULL"),
+    whole_sources: default!(Option<bool>, false),
 ) -> Result<
     TableIterator<
         'static,
@@ -50,6 +52,7 @@ fn list_records(
     let rows = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
         let max_results = access::given(max_results, "max_results")?;
+        let whole_sources = access::given(whole_sources, "whole_sources")?;
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let bad = |argument: &'static str| move |problem| BadInput::new(argument, problem);
@@ -60,8 +63,13 @@ fn list_records(
         for (bound, name) in [(&source_id_gt, "source_id_gt"), (&source_id_lte, "source_id_lte")] {
             bound.as_deref().map(|text| id::bounded_text(text, limits::ID_CHARS).map_err(bad(name))).transpose()?;
         }
-        let range = Range { only, after, above: source_id_gt.unwrap_or_default(), up_to: source_id_lte };
-        let records = pages(connection, cell_id, &range, page_size(max_results)?);
+        let bucket_types = bucket_types.map(|names| numbers(names, &catalog.types)).transpose()?;
+        let range = Range { only, after, above: source_id_gt.unwrap_or_default(), up_to: source_id_lte, bucket_types };
+        let limit = page_size(max_results)?;
+        let mut records = pages(connection, cell_id, &range, limit);
+        if whole_sources && records.len() as i64 == limit {
+            complete(connection, cell_id, &range, &mut records)?;
+        }
         let types = &catalog.types;
         let row = |record: Record| {
             let cursor = cursor_of(&record).encode();
@@ -86,6 +94,68 @@ fn list_records(
     Ok(TableIterator::new(rows))
 }
 
+/// The symbol that the SQL of 1.0.0 calls, until ALTER EXTENSION has run.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn list_records(
+    cell_id: Option<i64>,
+    source_type: Option<String>,
+    after: Option<String>,
+    max_results: Option<i32>,
+    source_id_gt: Option<String>,
+    source_id_lte: Option<String>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(uuid, PgUuid),
+            name!(bucket_type, Option<String>),
+            name!(bucket_value, String),
+            name!(subject_type, Option<String>),
+            name!(subject_id, String),
+            name!(source_type, Option<String>),
+            name!(source_id, String),
+            name!(cell_id, i64),
+            name!(status, &'static str),
+            name!(lease_uuid, Option<PgUuid>),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+            name!(cursor, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    list_records_2(cell_id, source_type, after, max_results, source_id_gt, source_id_lte, None, Some(false))
+}
+
+/// The bucket types of an array.
+fn numbers(names: Vec<Option<String>>, types: &Types) -> Result<Vec<i32>, BadInput> {
+    let number = |(index, name): (usize, Option<String>)| {
+        let name = name.as_deref().ok_or(Problem::Null);
+        let number = name.and_then(|name| id::type_from_text(name, Kind::Bucket, types));
+        number.map_err(|problem| BadInput::new(format!("bucket_types[{index}]"), problem))
+    };
+    names.into_iter().enumerate().map(number).collect()
+}
+
+/// Adds what is left of the source of the last claim.
+fn complete(
+    connection: &Connection,
+    cell_id: i64,
+    range: &Range,
+    records: &mut Vec<Record>,
+) -> Result<(), ClaimsError> {
+    let Some(last) = records.last().map(cursor_of) else { return Ok(()) };
+    let limit = i64::from(MAX_RESULTS);
+    let rest = records::page(connection, cell_id, &last, Some(&last.source_id), range.bucket_types(), limit + 1);
+    if rest.len() as i64 > limit {
+        let problem = Problem::TooMany { what: "claims of one source", got: rest.len(), limit: limit as usize };
+        return Err(BadInput::new("whole_sources", problem).into());
+    }
+    records.extend(rest);
+    Ok(())
+}
+
 /// What is to be listed.
 struct Range {
     /// One source type, or all.
@@ -94,9 +164,15 @@ struct Range {
     /// Source ids above this one; the empty text is below every id.
     above: String,
     up_to: Option<String>,
+    /// Some bucket types, or all.
+    bucket_types: Option<Vec<i32>>,
 }
 
 impl Range {
+    fn bucket_types(&self) -> Option<&[i32]> {
+        self.bucket_types.as_deref()
+    }
+
     /// Where the list of one source type begins.
     fn start(&self, source_type: i32) -> RecordCursor {
         // Behind every bucket of the source id that is excluded: no value is longer than 1,024 characters.
@@ -131,7 +207,14 @@ fn pages(connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Ve
         if room <= 0 {
             break;
         }
-        found.extend(records::page(connection, cell_id, &range.start(source_type), range.up_to.as_deref(), room));
+        found.extend(records::page(
+            connection,
+            cell_id,
+            &range.start(source_type),
+            range.up_to.as_deref(),
+            range.bucket_types(),
+            room,
+        ));
     }
     found
 }

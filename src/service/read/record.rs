@@ -1,8 +1,9 @@
 //! `get_record` and `get_records`: who owns a name, and where to find them.
 
 use claims_model::batch::bucket_list;
+use claims_model::limits::PAGE_BYTES;
 use claims_model::types::Kind;
-use claims_model::{BadInput, id};
+use claims_model::{BadInput, Problem, id};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -109,14 +110,28 @@ fn get_records(
         let catalog = catalog::current(connection);
         let buckets = access::given(buckets, "buckets")?;
         let buckets = bucket_list(&mut buckets.tokens(), "buckets", &catalog.types, MAX_BUCKETS)?;
-        Ok::<_, ClaimsError>(routed(records::by_buckets(connection, &buckets), &catalog))
+        routed(records::by_buckets(connection, &buckets), &catalog)
     })?;
     Ok(TableIterator::new(found))
 }
 
-/// Claims with names for their numbers, and their cells.
-fn routed(records: Vec<Record>, catalog: &Catalog) -> Vec<Routed> {
-    records.into_iter().map(|record| route(record, catalog)).collect()
+/// Claims with names for their numbers, and their cells; as many as one answer may hold.
+fn routed(records: Vec<Record>, catalog: &Catalog) -> Result<Vec<Routed>, ClaimsError> {
+    let mut bytes = 0;
+    let route = |record| {
+        let routed = route(record, catalog);
+        bytes += size(&routed);
+        if bytes > PAGE_BYTES { Err(BadInput::new("buckets", Problem::AnswerTooLarge).into()) } else { Ok(routed) }
+    };
+    records.into_iter().map(route).collect()
+}
+
+/// About how many bytes a row of the answer has.
+fn size(routed: &Routed) -> usize {
+    const NUMBERS_AND_NAMES: usize = 200;
+    let (_, _, bucket_value, _, subject_id, _, source_id, .., cell_name, cell_address) = routed;
+    let texts = [Some(bucket_value), Some(subject_id), Some(source_id), cell_name.as_ref(), cell_address.as_ref()];
+    texts.into_iter().flatten().map(String::len).sum::<usize>() + NUMBERS_AND_NAMES
 }
 
 fn route(record: Record, catalog: &Catalog) -> Routed {

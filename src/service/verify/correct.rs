@@ -8,11 +8,11 @@ use pgrx::datum::Interval;
 use super::records::Finding;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::pg::subtransaction::{Undone, in_one};
 use crate::service::lease::IN_THE_WAY;
 use crate::store::service::verify;
 
-/// Milliseconds to wait for a lock: none at first; when the claims are taken one by one, long enough for a table that is
+/// Milliseconds to wait for a lock: none at first; where that was in vain, long enough for a table that is
 /// being extended.
 const IMPATIENT: i64 = 1;
 const PATIENT: i64 = 5;
@@ -25,25 +25,31 @@ enum Corrected {
 }
 
 /// Corrects what may be corrected, and writes into each finding what came of it. In bucket order; nothing is waited
-/// for: a claim that another open transaction is at is `busy`. All in one go first, then, where somebody was in the
-/// way, one by one.
+/// for: a claim that another open transaction is at is `busy`. All in one go, or all but those where somebody is in the way.
 pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, findings: &mut [Finding]) {
-    let mut open: Vec<_> = findings.iter_mut().filter(|finding| finding.outcome.is_none()).collect();
+    let open: Vec<_> = (0..findings.len()).filter(|at| findings[*at].outcome.is_none()).collect();
     if open.is_empty() {
         return;
     }
-    let waits = LockWaits::limit(IMPATIENT);
-    let all = subtransaction(&IN_THE_WAY, || {
-        open.iter().try_for_each(|finding| match correct_one(connection, cell_id, finding) {
+    let mut is_first = true;
+    let correct = |open: &[usize]| {
+        let _waits = LockWaits::limit(if is_first { IMPATIENT } else { PATIENT });
+        is_first = false;
+        open.iter().try_for_each(|at| match correct_one(connection, cell_id, &findings[*at]) {
             Corrected::Done => Ok(()),
             Corrected::Changed => Err(()),
         })
-    });
-    drop(waits);
-    for finding in &mut open {
-        finding.outcome = Some(match all {
-            Ok(()) => Outcome::Corrected,
-            Err(_) => correct_alone(connection, cell_id, recent, finding),
+    };
+    let troubled = in_one(&IN_THE_WAY, &open, correct).troubled;
+    for at in open {
+        findings[at].outcome = Some(Outcome::Corrected);
+    }
+    for (at, undone) in troubled {
+        findings[at].outcome = Some(match (undone, findings[at].expected) {
+            (Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION), Some(expected)) => {
+                owner_now(connection, cell_id, recent, expected)
+            }
+            _ => Outcome::Busy,
         });
     }
 }
@@ -57,21 +63,6 @@ fn correct_one(connection: &Connection, cell_id: i64, finding: &Finding) -> Corr
         _ => false,
     };
     if done { Corrected::Done } else { Corrected::Changed }
-}
-
-fn correct_alone(connection: &Connection, cell_id: i64, recent: Interval, finding: &Finding) -> Outcome {
-    let _waits = LockWaits::limit(PATIENT);
-    let tried = subtransaction(&IN_THE_WAY, || match correct_one(connection, cell_id, finding) {
-        Corrected::Done => Ok(()),
-        Corrected::Changed => Err(()),
-    });
-    match (tried, finding.expected) {
-        (Ok(()), _) => Outcome::Corrected,
-        (Err(Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION)), Some(expected)) => {
-            owner_now(connection, cell_id, recent, expected)
-        }
-        (Err(_), _) => Outcome::Busy,
-    }
 }
 
 /// Somebody has claimed the bucket since it was looked at.

@@ -39,7 +39,7 @@ fn digest_records(
 /// The digest of the claims that are there.
 fn of_records(connection: &Connection, catalog: &Catalog, part: &Part) -> Digest {
     let mut digest = Digest::default();
-    let types = &catalog.types;
+    let types = catalog.lasting_types();
     verify::each_in_range(connection, part, |entry| {
         digest.add(&Entry {
             bucket_type: types.bucket.name(entry.bucket_type).unwrap_or_default(),

@@ -1,7 +1,6 @@
 //! Statements on claimed attributes, and what is cached of them for each table that rows are captured of.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -10,7 +9,7 @@ use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
 use super::keys::{Kind, base_type};
-use crate::pg::cache::{self, Freshness};
+use crate::pg::cache::{self, Freshness, RelationCache};
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
@@ -72,7 +71,6 @@ pub struct Captured {
     /// Three columns for each attribute: value (NULL where it is not claimed), subject, source; the latter two as numbers
     /// or as texts.
     pub statement: Option<Prepared>,
-    fresh: [Freshness; 2],
 }
 
 /// A claimed column that cannot be captured any more.
@@ -86,7 +84,7 @@ pub enum Unusable {
 }
 
 thread_local! {
-    static CAPTURED: RefCell<HashMap<Oid, Rc<Captured>>> = RefCell::default();
+    static CAPTURED: RelationCache<Captured> = const { RelationCache::new() };
     static SERVICE: RefCell<Option<(Freshness, Option<Automatic>)>> = const { RefCell::new(None) };
 }
 
@@ -96,8 +94,7 @@ fn relation(connection: &Connection, number: i32) -> Oid {
 
 /// What is claimed of a table, as committed right now or changed by this transaction. `row_type` is the table's.
 pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Unusable> {
-    let known = CAPTURED.with_borrow(|all| all.get(&table).cloned());
-    match known.filter(|captured| captured.fresh.iter().all(Freshness::is_fresh)) {
+    match CAPTURED.with(|all| all.get(table)) {
         Some(captured) => Ok(captured),
         None => load(connection, table, row_type),
     }
@@ -121,7 +118,7 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
         }
         Some(Err(Stopped::ByError(error))) => error.rethrow(),
     };
-    let captured = Rc::new(Captured {
+    let captured = Captured {
         owner,
         columns: columns
             .iter()
@@ -129,10 +126,8 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
             .then(|| columns.iter().flat_map(|column| column.numbers).collect()),
         statement,
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
-        fresh,
-    });
-    CAPTURED.with_borrow_mut(|all| all.insert(table, captured.clone()));
-    Ok(captured)
+    };
+    Ok(CAPTURED.with(|all| all.put(table, fresh, captured)))
 }
 
 /// A row of ATTRIBUTES.

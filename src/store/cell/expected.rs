@@ -36,9 +36,6 @@ macro_rules! attributes {
 statement! {
     /// The attributes whose claims come from source type $1.
     OF_SOURCE(TEXTOID) = attributes!("a.source_type = $1");
-    /// The owners of all claimed tables.
-    OWNERS() =
-        "SELECT DISTINCT c.relowner FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name";
     /// The attributes that claim buckets of type $1.
     OF_BUCKET(TEXTOID) = attributes!("a.bucket_type = $1");
 }
@@ -94,11 +91,6 @@ fn attribute(row: Row) -> Attribute {
         any_text: row.get(16).unwrap_or(false),
         key_type: row.get(17).unwrap_or_default(),
     }
-}
-
-/// Whose code is run when the rows of claimed tables are read.
-pub fn owners(connection: &Connection) -> Vec<Oid> {
-    connection.run(&OWNERS, View::Caller, []).map(|row| row.must(1))
 }
 
 /// The attributes whose claims come from a source type.

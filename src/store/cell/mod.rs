@@ -1,6 +1,7 @@
 //! Statements on what a cell's own database keeps, and on the cell's own tables.
 
 pub mod attributes;
+mod event_triggers;
 pub mod expected;
 pub mod keys;
 pub mod passes;

@@ -6,6 +6,7 @@
 
 use pgrx::pg_sys::Oid;
 
+use super::event_triggers;
 use crate::pg::lock::{self, Strength};
 use crate::pg::owner::{as_superuser, restricted_as};
 use crate::pg::settings::with_search_path;
@@ -30,9 +31,9 @@ statement! {
     LACKS_FUNCTION(OIDOID, TEXTOID) =
         "SELECT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_class c
           WHERE c.oid = $1 AND NOT has_function_privilege(c.relowner, $2, 'EXECUTE')";
-    /// Who grants on one function follow each other: at the same time they get \"tuple concurrently updated\".
-    LOCK_GRANTS() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
-    EXTENSION_OWNER() = "SELECT extowner FROM pg_extension WHERE extname = 'claims'";
+    /// The schema's, not pg_extension.extowner: after pg_upgrade the extension belongs to the superuser that ran it, while
+    /// everything in it has kept its owner.
+    EXTENSION_OWNER() = "SELECT nspowner FROM pg_namespace WHERE nspname = 'claims'";
     /// The claimed tables, and the queues and columns of captured ones, that $1 are or are partitions of.
     ROOTS_OF(OIDARRAYOID) =
         "WITH relation (oid) AS (SELECT x FROM unnest($1) x
@@ -137,10 +138,12 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) {
             }
             refuse_truncate(connection, &member, &triggers);
         }
+        // Under their lock also those who grant on one function follow each other: at the same time they would get "tuple
+        // concurrently updated".
+        event_triggers::add(connection);
         let owner = connection.run(&LACKS_FUNCTION, View::Latest, [table.into(), format!("{function}()").into()]);
         // Postgres asks whoever makes a partition for the right to execute the triggers that it gets.
         if let Some(owner) = owner.first(|row| row.must::<String>(1)) {
-            connection.run(&LOCK_GRANTS, View::Statement, []);
             connection.run_text(&format!("GRANT EXECUTE ON FUNCTION {function}() TO {owner}"), []);
         }
     });
@@ -178,6 +181,7 @@ pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) {
                 drop(&triggers.rows, table);
             }
         }
+        event_triggers::drop_unneeded(connection);
     });
 }
 
@@ -228,6 +232,7 @@ pub fn forget(connection: &Connection) {
             if connection.run(&ARE_KNOWN, View::Latest, [dropped.clone().into()]).count() > 0 {
                 connection.run(&FORGET_CLAIMED, View::Statement, [dropped.clone().into()]);
                 connection.run(&FORGET_CAPTURED, View::Statement, [dropped.into()]);
+                event_triggers::drop_unneeded(connection);
             }
         });
     });

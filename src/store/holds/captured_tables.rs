@@ -1,12 +1,11 @@
 //! Statements on tables whose changes become requests, and what is cached of them.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use pgrx::pg_sys::Oid;
 
-use crate::pg::cache::Freshness;
+use crate::pg::cache::{Freshness, RelationCache};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
@@ -38,11 +37,12 @@ const READ: &str = "SELECT x.r, x.r OPERATOR(pg_catalog.?) $2, x.r OPERATOR(pg_c
 
 /// What is known of a table.
 pub struct Captured {
-    fresh: [Freshness; 2],
     /// The queues and the columns.
     queues: Vec<(String, String)>,
     /// Its rows are to be read under settings that are the same for every session.
     depends_on_settings: bool,
+    /// Reads its rows.
+    reader: OnceCell<Prepared>,
 }
 
 impl Captured {
@@ -53,18 +53,12 @@ impl Captured {
 }
 
 thread_local! {
-    static CAPTURED_TABLES: RefCell<HashMap<Oid, Rc<Captured>>> = RefCell::default();
-    /// By row type.
-    static READERS: RefCell<HashMap<Oid, Rc<Prepared>>> = RefCell::default();
+    static CAPTURED_TABLES: RelationCache<Captured> = const { RelationCache::new() };
 }
 
 /// What is known of a table whose changes may have to be recorded.
 pub fn captured(connection: &Connection, table: Oid) -> Rc<Captured> {
-    let known = CAPTURED_TABLES.with_borrow(|all| all.get(&table).cloned());
-    match known {
-        Some(captured) if captured.fresh.iter().all(Freshness::is_fresh) => captured,
-        _ => load(connection, table),
-    }
+    CAPTURED_TABLES.with(|all| all.get(table)).unwrap_or_else(|| load(connection, table))
 }
 
 fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
@@ -72,9 +66,8 @@ fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
     let fresh = [Freshness::of(table), Freshness::of(relation.unwrap_or(Oid::INVALID))];
     let queues = connection.run(&CAPTURED, View::Latest, [table.into()]).map(|row| (row.must(1), row.must(2)));
     let depends = connection.run(&DEPENDS, View::Latest, [table.into()]).first(|row| row.must(1));
-    let captured = Rc::new(Captured { fresh, queues, depends_on_settings: depends.unwrap_or(true) });
-    CAPTURED_TABLES.with_borrow_mut(|all| all.insert(table, captured.clone()));
-    captured
+    let captured = Captured { queues, depends_on_settings: depends.unwrap_or(true), reader: OnceCell::new() };
+    CAPTURED_TABLES.with(|all| all.put(table, fresh, captured))
 }
 
 /// A version of a row.
@@ -94,19 +87,18 @@ pub fn read(
     version: RowVersion,
     column: &str,
 ) -> Option<Read> {
-    let read = || read_by_settings_in_force(connection, version, column);
+    let read = || read_by_settings_in_force(connection, captured, version, column);
     restricted_as(owner, || if captured.depends_on_settings { under(FIXED_TEXT, read) } else { read() })
 }
 
-fn read_by_settings_in_force(connection: &Connection, version: RowVersion, column: &str) -> Option<Read> {
-    let row_type = version.row_type();
-    let known = READERS.with_borrow(|all| all.get(&row_type).cloned());
-    let reader = known.unwrap_or_else(|| {
-        let types = [row_type, pgrx::pg_sys::TEXTOID];
-        let reader = Rc::new(Prepared::new(connection, READ.to_owned(), &types));
-        READERS.with_borrow_mut(|all| all.insert(row_type, reader.clone()));
-        reader
-    });
+fn read_by_settings_in_force(
+    connection: &Connection,
+    captured: &Captured,
+    version: RowVersion,
+    column: &str,
+) -> Option<Read> {
+    let types = [version.row_type(), pgrx::pg_sys::TEXTOID];
+    let reader = captured.reader.get_or_init(|| Prepared::new(connection, READ.to_owned(), &types));
     let rows = reader.run(connection, [version.value(), column.into()]);
     rows.first(|row| Read { row: row.must(1), has_entity: row.must(2), entity: row.get(3) })
 }

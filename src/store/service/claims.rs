@@ -8,10 +8,11 @@ use claims_model::key::bucket_key;
 use claims_model::{Bucket, Claim};
 use uuid::Uuid;
 
+use super::known_or_raised;
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
-use crate::pg::index::KeyPart;
+use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::uuid::pg_uuid;
 use crate::statement;
@@ -193,10 +194,21 @@ pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Buck
     keys_by_type(buckets.iter().copied()).iter().flat_map(of_type).collect()
 }
 
+/// The unique index on the buckets, as messages call it.
+pub(super) const BUCKET_INDEX: &str = "claims.claims (bucket_value, bucket_type)";
+
+/// What to look for in it.
+pub(super) fn bucket_key_parts(key: &str, bucket_type: i32) -> [KeyPart<'_>; 2] {
+    [
+        KeyPart { column: c"bucket_value", value: KeyValue::Text(key) },
+        KeyPart { column: c"bucket_type", value: KeyValue::Int4(bucket_type) },
+    ]
+}
+
 /// Whether another open transaction has written or locked a claim on the bucket, also one that nobody else can see yet.
 pub fn is_in_flight(bucket: &Bucket) -> bool {
     let key = bucket_key(&bucket.value);
-    in_flight::is_in_flight(c"claims_bucket", &[KeyPart::Text(&key), KeyPart::Int4(bucket.bucket_type)])
+    known_or_raised(in_flight::is_in_flight(c"claims", &bucket_key_parts(&key, bucket.bucket_type)), BUCKET_INDEX)
 }
 
 fn found(row: &Row) -> Found {

@@ -7,10 +7,11 @@ use claims_model::Bucket;
 use uuid::Uuid;
 
 use super::claims::{key_array, keys_by_type};
+use super::known_or_raised;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
-use crate::pg::index::KeyPart;
+use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::lock;
 use crate::pg::spi::{Connection, Value, View};
@@ -221,7 +222,8 @@ pub fn refuse_locked_tables(deadline: Instant) -> Result<(), ClaimsError> {
 
 /// Whether another open transaction has written or locked the row of the lease: is beginning, fencing or settling it.
 pub fn is_in_flight(lease: Uuid) -> bool {
-    in_flight::is_in_flight(c"claim_leases_pkey", &[KeyPart::Uuid(pg_uuid(lease))])
+    let key = [KeyPart { column: c"uuid", value: KeyValue::Uuid(pg_uuid(lease)) }];
+    known_or_raised(in_flight::is_in_flight(c"claim_leases", &key), "claims.claim_leases (uuid)")
 }
 
 /// Passes through the key of an outstanding lease, leaving a row that is not to stay. `false`: it is outstanding.

@@ -1,6 +1,16 @@
 //! Statements on the tables of the service.
 
+pub mod admin;
 pub mod claims;
+pub mod grants;
 pub mod leases;
 pub mod records;
 pub mod verify;
+
+use crate::error::{ClaimsError, or_raise};
+use crate::pg::index::Unusable;
+
+/// The answer of a look at an index. Without the index there is none, whatever the tables hold: an error.
+fn known_or_raised<T>(answer: Result<T, Unusable>, index: &'static str) -> T {
+    or_raise(answer.map_err(|_| ClaimsError::NoUniqueIndex { index }))
+}

@@ -6,12 +6,14 @@ use std::collections::HashMap;
 use claims_model::Bucket;
 use claims_model::cursor::{LeaseCursor, RecordCursor};
 use claims_model::key::bucket_key;
+use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 
-use super::claims::{key_array, keys_by_type};
+use super::claims::{BUCKET_INDEX, bucket_key_parts, key_array, keys_by_type};
+use super::known_or_raised;
 use crate::pg::clock::Moment;
-use crate::pg::index::{self, KeyPart};
-use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::index::{self, Unusable};
+use crate::pg::spi::{self, Connection, Row, Value, View};
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
 use crate::statement;
@@ -23,28 +25,45 @@ macro_rules! columns {
     };
 }
 
+/// The first leases, as many as were asked for and as have so many bytes of payload together; the first one in any case. Until
+/// it is known which they are, payloads stay where they are stored.
+macro_rules! lease_page {
+    ($condition:literal, $limit:literal, $bytes:literal) => {
+        concat!(
+            "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid
+               FROM (SELECT l.*, row_number() OVER so_far AS nth, sum(pg_column_size(l.payload)) OVER so_far AS bytes
+                       FROM (SELECT * FROM claims.claim_leases WHERE ", $condition, "
+                              ORDER BY created_at, uuid LIMIT ", $limit, ") l
+                     WINDOW so_far AS (ORDER BY l.created_at, l.uuid ROWS UNBOUNDED PRECEDING)) page
+              WHERE nth = 1 OR bytes <= ", $bytes, " ORDER BY created_at, uuid"
+        )
+    };
+}
+
 statement! {
     /// Claims of one bucket type by their keys.
     RECORDS(INT4OID, TEXTARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.bucket_type = $1 AND claims.bucket_key(c.bucket_value) = ANY ($2)");
     /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
-    /// ids that are no longer than $6; at most $7.
-    RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID) = concat!(
+    /// ids that are no longer than $6; at most $7; of bucket types $8, or all.
+    RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.creator_id = $1 AND c.source_type = $2
             AND (length(c.source_id), c.source_id) >= (length($3), $3)
             AND length(c.source_id) <= $6
             AND ((length(c.source_id), c.source_id) > (length($3), $3)
                  OR (c.bucket_type, c.bucket_value) > ($4, $5))
+            AND ($8 IS NULL OR c.bucket_type = ANY ($8))
           ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
           LIMIT $7");
     /// The same of source ids as long as $6, and up to it. An index does not stop at the end of a comparison of rows.
-    LAST_RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID) = concat!(
+    LAST_RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.creator_id = $1 AND c.source_type = $2
             AND length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
             AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))
+            AND ($8 IS NULL OR c.bucket_type = ANY ($8))
           ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
           LIMIT $7");
     /// The source types of a cell's claims from $2 on, by hops through the index.
@@ -57,16 +76,12 @@ statement! {
                      ORDER BY c.creator_id, c.source_type LIMIT 1)
               FROM hop WHERE hop.source_type IS NOT NULL)
          SELECT source_type FROM hop WHERE source_type IS NOT NULL";
-    /// A page of a cell's leases, oldest first.
-    LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
-        "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid FROM claims.claim_leases
-          WHERE creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at > $4
-          ORDER BY created_at, uuid LIMIT $5";
-    /// A page of all cells' leases, oldest first.
-    LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID) =
-        "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid FROM claims.claim_leases
-          WHERE (created_at, uuid) > ($1, $2) AND created_at > $3
-          ORDER BY created_at, uuid LIMIT $4";
+    /// A page of a cell's leases, oldest first, up to $5 of them and $6 bytes of payload.
+    LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
+        "creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at >= $4", "$5", "$6");
+    /// A page of all cells' leases, oldest first, up to $4 of them and $5 bytes of payload.
+    LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
+        "(created_at, uuid) > ($1, $2) AND created_at >= $3", "$4", "$5");
 }
 
 /// A claim as it is stored.
@@ -103,25 +118,33 @@ fn record(row: Row) -> Record {
     }
 }
 
-/// The claim on a bucket as the calling query sees it. The columns are those of the table, in its order.
+/// The claim on a bucket as the calling query sees it.
 pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
     let key = bucket_key(bucket_value);
-    index::find(c"claims_bucket", &[KeyPart::Text(&key), KeyPart::Int4(bucket_type)], |row| {
+    let found = index::find(c"claims", &bucket_key_parts(&key, bucket_type), |row| {
         Some(Record {
-            uuid: row.get(1)?,
-            bucket_type: row.get(2)?,
-            bucket_value: row.get(3)?,
-            subject_type: row.get(4)?,
-            subject_id: row.get(5)?,
-            source_type: row.get(6)?,
-            source_id: row.get(7)?,
-            cell_id: row.get(8)?,
-            lease_uuid: row.get(9),
-            status: row.get(10)?,
-            created_at: row.get(11)?,
-            updated_at: row.get(12)?,
+            uuid: row.get(c"uuid")?,
+            bucket_type: row.get(c"bucket_type")?,
+            bucket_value: row.get(c"bucket_value")?,
+            subject_type: row.get(c"subject_type")?,
+            subject_id: row.get(c"subject_id")?,
+            source_type: row.get(c"source_type")?,
+            source_id: row.get(c"source_id")?,
+            cell_id: row.get(c"creator_id")?,
+            lease_uuid: row.get(c"lease_uuid"),
+            status: row.get(c"status")?,
+            created_at: row.get(c"created_at")?,
+            updated_at: row.get(c"updated_at")?,
         })
-    })?
+    });
+    match found {
+        // The planner knows other ways than an index that was made behind this query's back.
+        Err(Unusable::TooNew) => {
+            let bucket = Bucket { bucket_type, value: bucket_value.into() };
+            spi::connect(|connection| by_buckets(connection, &[bucket]).pop())
+        }
+        found => known_or_raised(found, BUCKET_INDEX).flatten(),
+    }
 }
 
 /// The claims on buckets, in the order of the buckets.
@@ -136,16 +159,17 @@ pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 
-/// A cell's claims of one source type behind a cursor, up to a source id.
+/// A cell's claims of one source type behind a cursor, up to a source id; of some bucket types, or of all.
 pub fn page(
     connection: &Connection,
     cell_id: i64,
     after: &RecordCursor,
     last_source_id: Option<&str>,
+    bucket_types: Option<&[i32]>,
     limit: i64,
 ) -> Vec<Record> {
     let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
-    let from = |source_id: &str, up_to: Value, limit: i64| -> [Value; 7] {
+    let from = |source_id: &str, up_to: Value, limit: i64| -> [Value; 8] {
         [
             cell_id.into(),
             after.source_type.into(),
@@ -154,6 +178,7 @@ pub fn page(
             after.bucket_value.as_str().into(),
             up_to,
             limit.into(),
+            bucket_types.map(<[i32]>::to_vec).into(),
         ]
     };
     let no_longer_than = |length: i32, limit| {
@@ -185,7 +210,7 @@ pub struct Lease {
     pub cell_xid: Option<Xid8>,
 }
 
-/// A page of leases behind a cursor and younger than a moment; of all cells where none is named.
+/// A page of leases behind a cursor and not older than a moment; of all cells where none is named.
 pub fn lease_page(
     connection: &Connection,
     cell_id: Option<i64>,
@@ -193,8 +218,16 @@ pub fn lease_page(
     created_after: Moment,
     limit: i64,
 ) -> Vec<Lease> {
-    let position =
-        || [Moment(after.created_at).into(), pg_uuid(after.lease_uuid).into(), created_after.into(), limit.into()];
+    let position = || -> [Value; 5] {
+        let bytes = PAGE_BYTES as i64;
+        [
+            Moment(after.created_at).into(),
+            pg_uuid(after.lease_uuid).into(),
+            created_after.into(),
+            limit.into(),
+            bytes.into(),
+        ]
+    };
     let rows = match cell_id {
         Some(cell_id) => connection.run(&LEASE_PAGE, View::Caller, [cell_id.into()].into_iter().chain(position())),
         None => connection.run(&LEASE_PAGE_OF_ALL, View::Caller, position()),

@@ -8,17 +8,20 @@ SELECT t.clean();
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;
 CREATE TABLE app.routes (id bigint PRIMARY KEY, path text UNIQUE, namespace_id int, other int);
 GRANT ALL ON app.routes TO PUBLIC;
-CREATE EXTENSION dblink SCHEMA app;
-DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_auto FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_auto FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
     current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_auto OPTIONS (user 'postgres');
 SELECT claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'namespace_id', 'RAILS_TABLE_ROUTES');
--- what happened at the service: payloads, in order; then everything is settled and forgotten
+-- what was begun at the service since the last look: payloads, in order, and whether the lease is tracked here
+CREATE TABLE t.begun (uuid uuid PRIMARY KEY, payload jsonb);
+CREATE FUNCTION t.note_begun() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t.begun VALUES (NEW.uuid, NEW.payload); RETURN NULL; END $$;
+CREATE TRIGGER note_begun AFTER INSERT ON claims.claim_leases FOR EACH ROW WHEN (NEW.creator_id = 1) EXECUTE FUNCTION t.note_begun();
 CREATE FUNCTION t.sent() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+    WITH seen AS (DELETE FROM t.begun RETURNING uuid, payload)
     SELECT 'create ' || coalesce((SELECT string_agg(c #>> '{bucket,value}', ',') FROM jsonb_array_elements(payload -> 'create_records') c), '-')
         || ' destroy ' || coalesce((SELECT string_agg(c #>> '{bucket,value}', ',') FROM jsonb_array_elements(payload -> 'destroy_records') c), '-')
         || CASE WHEN EXISTS (SELECT FROM claims.cells_outstanding_leases o WHERE o.uuid = l.uuid) THEN ', tracked' ELSE ', lost' END
-      FROM claims.claim_leases l WHERE creator_id = 1 ORDER BY uuid $$;
+      FROM seen l ORDER BY uuid $$;
 CREATE FUNCTION t.settle() RETURNS text LANGUAGE sql AS $$ SELECT r::text FROM claims.reconcile(1, 'regress_claims_auto') r $$;
 \echo -- arguments; who may act for the cell
 SELECT t.call($$SELECT claims.automatic(1, NULL)$$);
@@ -152,7 +155,8 @@ UPDATE app.routes SET path = 'off' WHERE id = 9; SELECT * FROM t.sent();
 BEGIN; SELECT claims.automatic(1, 'regress_claims_auto'); UPDATE app.routes SET path = 'on' WHERE id = 10; SELECT claims.automatic(NULL, NULL); COMMIT; SELECT * FROM t.sent();
 BEGIN; SELECT claims.automatic(1, 'regress_claims_auto'); ROLLBACK; UPDATE app.routes SET path = 'off2' WHERE id = 9; SELECT * FROM t.sent();
 SELECT count(*) FROM claims.check();
+DROP TRIGGER note_begun ON claims.claim_leases; DROP TABLE t.begun; DROP FUNCTION t.note_begun(), t.sent(), t.settle();
 SELECT claims.unclaim_attribute('app.routes', 'path');
-DROP SCHEMA app, evil CASCADE;
+DROP SERVER regress_claims_auto CASCADE; DROP SCHEMA app, evil CASCADE;
 REVOKE USAGE ON SCHEMA t FROM regress_claims_app; DROP ROLE regress_claims_app;
 SELECT t.clean();

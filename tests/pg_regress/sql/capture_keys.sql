@@ -60,7 +60,7 @@ SELECT t.call($$INSERT INTO app.mixed VALUES (1, 'x', NULL, gen_random_uuid(), 3
 SELECT claims.unclaim_attribute('app.mixed', 'path');
 -- what can be no id: the save fails, by the service's word or for want of a key
 DO $$ BEGIN
-    EXECUTE format('CREATE EXTENSION dblink SCHEMA app; CREATE SERVER regress_claims_keys FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+    EXECUTE format('CREATE SERVER regress_claims_keys FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
 END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_keys OPTIONS (user 'postgres');
@@ -86,7 +86,7 @@ INSERT INTO app.texts (id, path, owner) VALUES ('', 'not saved', '1');
 SELECT claims.automatic(NULL, NULL);
 SELECT count(*) FROM app.texts;
 SELECT claims.unclaim_attribute('app.texts', 'path');
-DROP SCHEMA app CASCADE;
+DROP SERVER regress_claims_keys CASCADE; DROP SCHEMA app CASCADE;
 RESET claims.service_timeout;
 RESET client_min_messages;
 SELECT t.clean();

@@ -1,21 +1,21 @@
--- reconcile against a service that is this same database, reached through dblink. Leases 41xx.
+-- reconcile against a service that is this same database. Leases 41xx.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean(), t.no_leases();
--- without dblink, and without a server
+-- without a server
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$);
 CREATE EXTENSION postgres_fdw;
 CREATE FUNCTION t.server(name text, wrapper text, host text DEFAULT current_setting('unix_socket_directories'), port text DEFAULT current_setting('port')) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER %s OPTIONS (host %L, port %L, dbname %L)', name, wrapper, host, port, current_database());
 END $$;
-SELECT t.server('regress_claims_service', 'postgres_fdw');
-SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$);
--- dblink wherever it is
+-- servers of this extension, and of others
 CREATE SCHEMA "where dblink is";
 CREATE EXTENSION dblink SCHEMA "where dblink is";
-SELECT t.server('Regress Claims'' "Service', 'dblink_fdw'), t.server('regress_claims_unmapped', 'dblink_fdw'), t.server('regress_claims_gone', 'dblink_fdw', '/nowhere', '1');
+SELECT t.server('regress_claims_service', 'claims_service'), t.server('regress_claims_postgres', 'postgres_fdw');
+SELECT t.server('Regress Claims'' "Service', 'dblink_fdw'), t.server('regress_claims_unmapped', 'claims_service'), t.server('regress_claims_gone', 'claims_service', '/nowhere', '1');
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_postgres OPTIONS (user 'postgres');
 CREATE FOREIGN DATA WRAPPER regress_claims_other;
 CREATE SERVER regress_claims_other FOREIGN DATA WRAPPER regress_claims_other;
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_service OPTIONS (user 'postgres');
@@ -30,9 +30,9 @@ SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_other')$$);
 SELECT t.call($$SELECT * FROM claims.reconcile(1, repeat('x', 1000))$$);
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'REGRESS_CLAIMS_SERVICE')$$);
 -- somebody else's server: what he makes it say would decide over claims, with a connection of the extension's owner
-GRANT USAGE ON FOREIGN DATA WRAPPER dblink_fdw TO regress_claims_one;
+GRANT USAGE ON FOREIGN DATA WRAPPER claims_service TO regress_claims_one;
 SET SESSION AUTHORIZATION regress_claims_one;
-SELECT t.server('regress_claims_his_own', 'dblink_fdw', '/nowhere', '1');
+SELECT t.server('regress_claims_his_own', 'claims_service', '/nowhere', '1');
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_his_own OPTIONS (user 'postgres');
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_his_own')$$);
 SELECT t.call($$SELECT * FROM claims.automatic(1, 'regress_claims_his_own')$$);
@@ -42,7 +42,7 @@ SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_his_own')$$);
 RESET SESSION AUTHORIZATION;
 DROP SERVER regress_claims_his_own CASCADE;
-REVOKE USAGE ON FOREIGN DATA WRAPPER dblink_fdw FROM regress_claims_one;
+REVOKE USAGE ON FOREIGN DATA WRAPPER claims_service FROM regress_claims_one;
 -- arguments
 SELECT t.call($$SELECT * FROM claims.reconcile(NULL, 'regress_claims_service')$$);
 SELECT t.call($$SELECT * FROM claims.reconcile(1, NULL)$$);
@@ -51,15 +51,16 @@ SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => 0)$$);
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service', max_results => 10001)$$);
 SELECT t.call($$SELECT * FROM claims.reconcile(77, 'regress_claims_service')$$);
--- no user mapping; no server at the other end: nothing is left open, nothing changed
+-- no user mapping; no server at the other end: nothing changed
 SELECT t.state_of($$SELECT * FROM claims.reconcile(1, 'regress_claims_unmapped')$$);
 SELECT claims.track_lease(t.u(4100));
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_gone')$$);
-SELECT "where dblink is".dblink_get_connections(), t.tracked(), t.fences();
+SELECT t.tracked(), t.fences();
 SELECT claims.forget_leases(ARRAY[t.u(4100)]);
 
 -- nothing outstanding
 SELECT * FROM claims.reconcile(1, 'regress_claims_service');
+SELECT * FROM claims.reconcile(1, 'regress_claims_postgres');
 -- tracked and outstanding; outstanding only: young; of another cell
 SELECT claims.begin_update(1, t.creates('tracked'), lease_uuid => t.u(4101)), claims.track_lease(t.u(4101));
 SELECT claims.begin_update(1, t.creates('young'), lease_uuid => t.u(4102));
@@ -123,7 +124,7 @@ SELECT t.tracked();
 SELECT * FROM claims.reconcile(1, 'regress_claims_service');
 SELECT t.no_leases(), t.clean();
 
--- as the application's role, which has no right on dblink, server or tables; not for another cell; a
+-- as the application's role, which has no right on server or tables; not for another cell; a
 -- user mapping of its own does not count
 SELECT claims.begin_update(1, t.creates('app'), lease_uuid => t.u(4340)), claims.track_lease(t.u(4340));
 CREATE USER MAPPING FOR regress_claims_one SERVER regress_claims_service OPTIONS (user 'no such role');
@@ -132,32 +133,23 @@ SELECT * FROM claims.reconcile(1, 'regress_claims_service');
 SELECT t.call($$SELECT * FROM claims.reconcile(2, 'regress_claims_service')$$);
 RESET SESSION AUTHORIZATION;
 DROP USER MAPPING FOR regress_claims_one SERVER regress_claims_service;
--- a hostile search_path, and a connection of the caller's own that has the server's name
+-- a hostile search_path
 CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
-CREATE FUNCTION evil.dblink_connect(text, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
-CREATE FUNCTION evil.dblink_send_query(text, text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
 CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
-SELECT format('%L', format('host=%s port=%s dbname=%s user=postgres', current_setting('unix_socket_directories'), current_setting('port'), current_database())) AS conninfo \gset
-SELECT "where dblink is".dblink_connect('regress_claims_service', :conninfo);
-SELECT "where dblink is".dblink_exec('regress_claims_service', 'BEGIN');
 SET search_path = evil, pg_catalog;
 SELECT claims.begin_update(1, t.creates('evil'), lease_uuid => t.u(4341)), claims.track_lease(t.u(4341));
 SELECT * FROM claims.reconcile(1, 'regress_claims_service');
 RESET search_path;
-SELECT "where dblink is".dblink_exec('regress_claims_service', 'ROLLBACK');
 SELECT claims.lease_outcome(1, t.u(4341));
-SELECT "where dblink is".dblink_get_connections();
-SELECT "where dblink is".dblink_disconnect('regress_claims_service');
 -- the service is asked with settings of its own: dates, schema
 ALTER ROLE postgres SET DateStyle = 'SQL, DMY'; ALTER ROLE postgres SET search_path = evil;
 SELECT claims.begin_update(1, t.creates('dates'), lease_uuid => t.u(4342)), claims.track_lease(t.u(4342));
 SELECT * FROM claims.reconcile(1, 'regress_claims_service', '1 month 2 days 03:04:05.5');
 ALTER ROLE postgres RESET DateStyle; ALTER ROLE postgres RESET search_path;
--- an error of the service comes as it is, and leaves nothing open
+-- an error of the service comes as it is, and another user is another connection
 CREATE ROLE regress_claims_stranger LOGIN;
 ALTER USER MAPPING FOR PUBLIC SERVER regress_claims_service OPTIONS (SET user 'regress_claims_stranger');
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$);
-SELECT "where dblink is".dblink_get_connections();
 -- a cancel while the service is silent, too
 ALTER USER MAPPING FOR PUBLIC SERVER regress_claims_service OPTIONS (SET user 'postgres');
 SELECT claims.begin_update(1, t.creates('slow'), lease_uuid => t.u(4343)), claims.track_lease(t.u(4343));
@@ -166,7 +158,7 @@ CREATE TRIGGER sleeps BEFORE DELETE ON claims.claim_leases FOR EACH ROW EXECUTE 
 SET statement_timeout = '300ms';
 SELECT * FROM claims.reconcile(1, 'regress_claims_service');
 RESET statement_timeout;
-SELECT "where dblink is".dblink_get_connections(), t.tracked();
+SELECT t.tracked();
 SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE query LIKE '%settle_leases%' AND pid <> pg_backend_pid();
 DROP TRIGGER sleeps ON claims.claim_leases;
 SELECT * FROM claims.reconcile(1, 'regress_claims_service');
@@ -188,6 +180,7 @@ SELECT count(*) FROM claims.reconcile(1, 'regress_claims_service');
 SELECT t.fences();
 
 SET client_min_messages = warning;
+DROP SERVER regress_claims_service CASCADE; DROP SERVER regress_claims_unmapped CASCADE; DROP SERVER regress_claims_gone CASCADE;
 DROP SCHEMA "where dblink is", evil CASCADE;
 DROP EXTENSION postgres_fdw CASCADE;
 DROP FOREIGN DATA WRAPPER regress_claims_other CASCADE;

@@ -29,9 +29,9 @@ SELECT t.call($$SELECT claims.add_bucket_type(0, 'SOMETHING')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(1, '7')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(0, 'ROUTES')$$);
 -- the seeds may be added again, all of them
-SELECT bool_and(claims.add_bucket_type(id, name) IS NULL) FROM claims.bucket_types;
-SELECT bool_and(claims.add_subject_type(id, name) IS NULL) FROM claims.subject_types;
-SELECT bool_and(claims.add_source_type(id, name) IS NULL) FROM claims.source_types;
+SELECT count(claims.add_bucket_type(id, name)) FROM claims.bucket_types;
+SELECT count(claims.add_subject_type(id, name)) FROM claims.subject_types;
+SELECT count(claims.add_source_type(id, name)) FROM claims.source_types;
 SELECT t.call($$SELECT claims.add_bucket_type(-1, 'X')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(103, '7')$$);
 -- names that are no names
@@ -59,11 +59,11 @@ ROLLBACK;
 SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('a.example', 'DOMAINS')))$$);
 SELECT t.call($$SELECT * FROM claims.get_record('DOMAINS', 'a.example')$$);
 
--- a type that was renamed by an admin's own hand is known by its new name at once
+-- a type that was renamed by an admin's own hand is known by its new name at once, and by the one that it had first
 BEGIN;
 UPDATE claims.bucket_types SET name = 'PATHS' WHERE id = 1;
-SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed', 'ROUTES')))$$);
-SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed', 'PATHS')), lease_uuid => t.u(101))$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed', 'ROUTES')), lease_uuid => t.u(102))$$);
+SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed too', 'PATHS')), lease_uuid => t.u(101))$$);
 ROLLBACK;
 
 -- admins only

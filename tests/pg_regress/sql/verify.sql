@@ -1,4 +1,4 @@
--- verify in a cell, against a service that is this same database, reached through dblink.
+-- verify in a cell, against a service that is this same database.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -8,7 +8,7 @@ SELECT t.call($$SELECT * FROM claims.verify(1, 'regress_claims_verify', 'RAILS_T
 INSERT INTO claims.claimed_attributes VALUES ('t.routes', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL);
 SELECT t.call($$SELECT * FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES')$$);
 DO $$ BEGIN
-    EXECUTE format('CREATE EXTENSION dblink; CREATE SERVER regress_claims_verify FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+    EXECUTE format('CREATE SERVER regress_claims_verify FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
 END $$;
 SELECT t.call($$SELECT * FROM claims.verify(1, 'dbname=postgres', 'RAILS_TABLE_ROUTES')$$);
@@ -166,7 +166,6 @@ DO $$ BEGIN
     BEGIN PERFORM t.verify(); EXCEPTION WHEN division_by_zero THEN RAISE NOTICE '%', SQLERRM; END;
     PERFORM pg_stat_clear_snapshot(); PERFORM 1 FROM pg_stat_activity WHERE pid = pg_backend_pid() AND query LIKE 'claims.verify%'; IF FOUND THEN RAISE 'still shown'; END IF;
 END $$;
-SELECT dblink_get_connections();
 -- a statement that only looks like one has no numbers that cannot be read
 /* */ SELECT count(*) FROM claims.running_verifications();
 -- a condition decides who has a claim
@@ -201,6 +200,6 @@ RESET ROLE;
 SET client_min_messages = warning;
 DELETE FROM claims.claimed_attributes;
 DROP TABLE t.routes, t.redirects, t.steps, t.deleted, t.shown;
-DROP EXTENSION dblink CASCADE;
+DROP SERVER regress_claims_verify CASCADE;
 RESET client_min_messages;
 SELECT t.clean();

@@ -5,7 +5,7 @@
 \pset fieldsep ' | '
 SELECT t.clean();
 DO $$ BEGIN
-    EXECUTE format('CREATE EXTENSION dblink; CREATE SERVER regress_claims_verify FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+    EXECUTE format('CREATE SERVER regress_claims_verify FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
 END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_verify OPTIONS (user 'postgres');
@@ -58,7 +58,7 @@ SELECT claims.automatic(NULL, NULL);
 SET client_min_messages = warning;
 SELECT claims.unclaim_attribute('t.routes', 'path'), claims.unclaim_attribute('t.routes', 'handle'), claims.unclaim_attribute('t.parts', 'path');
 DROP TABLE t.routes, t.parts;
-DROP EXTENSION dblink CASCADE;
+DROP SERVER regress_claims_verify CASCADE;
 RESET client_min_messages;
 RESET claims.service_timeout;
 SELECT t.clean();

@@ -7,7 +7,7 @@ SELECT t.clean();
 CREATE SCHEMA keys;
 SET client_min_messages = warning;
 DO $$ BEGIN
-    EXECUTE format('CREATE EXTENSION dblink; CREATE SERVER regress_claims_keys FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+    EXECUTE format('CREATE SERVER regress_claims_keys FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
 END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_keys OPTIONS (user 'postgres');
@@ -150,6 +150,6 @@ INSERT INTO keys.rows VALUES ('a.b', 'tree', '1'); SELECT keys.claimed('no tree'
 SELECT keys.verify(true); SELECT keys.claims_of('tree', 'no tree', 'gone');
 DELETE FROM claims.claimed_attributes;
 DROP SCHEMA keys CASCADE;
-DROP EXTENSION dblink CASCADE;
+DROP SERVER regress_claims_keys CASCADE;
 RESET client_min_messages;
 SELECT t.clean();

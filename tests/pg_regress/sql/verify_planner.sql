@@ -6,7 +6,7 @@ SELECT t.clean();
 SET client_min_messages = warning;
 CREATE SCHEMA plans;
 DO $$ BEGIN
-    EXECUTE format('CREATE EXTENSION dblink; CREATE SERVER regress_claims_plans FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+    EXECUTE format('CREATE SERVER regress_claims_plans FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
 END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_plans OPTIONS (user 'postgres');
@@ -71,7 +71,7 @@ UPDATE claims.claims SET subject_id = '2' WHERE bucket_value ~ '^.1(00000|12345|
 SELECT of_table, regexp_replace(plans.reads(of_table, format('SELECT format(''checked %%s, different %%s, corrected %%s'', checked, different, corrected) FROM claims.verify(1, %L, %L, 20, %L, %L)', 'regress_claims_plans', source, '0', correct), 1), '[0-9]+ pages of indexes, ', '')
   FROM plans.sources, unnest('{f,t}'::boolean[]) correct ORDER BY of_table::text, correct;
 DELETE FROM claims.claimed_attributes;
-DROP SCHEMA plans CASCADE; DROP EXTENSION dblink CASCADE;
+DROP SCHEMA plans CASCADE; DROP SERVER regress_claims_plans CASCADE;
 RESET client_min_messages;
 SELECT t.clean();
 VACUUM claims.claims;

@@ -8,7 +8,7 @@ CREATE TABLE t.routes (id bigint PRIMARY KEY, path text, grp int);
 SELECT t.call($$SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES')$$);
 INSERT INTO claims.claimed_attributes VALUES ('t.routes', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL);
 DO $$ BEGIN
-    EXECUTE format('CREATE EXTENSION dblink; CREATE SERVER regress_claims_share FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host %L, port %L, dbname %L)',
+    EXECUTE format('CREATE SERVER regress_claims_share FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
 END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_share OPTIONS (user 'postgres');
@@ -218,6 +218,6 @@ SET client_min_messages = warning;
 DELETE FROM claims.claimed_attributes; DELETE FROM claims.verification_passes; DELETE FROM claims.verification_ranges; DELETE FROM claims.expiring_claims;
 DROP VIEW t.hands; DROP PROCEDURE t.all_share(text[]);
 DROP TABLE t.routes, t.shares, t.looks; DROP SEQUENCE t.looks_at_5, t.looks_at_60;
-DROP EXTENSION dblink CASCADE;
+DROP SERVER regress_claims_share CASCADE;
 RESET client_min_messages;
 SELECT t.clean();

@@ -1,12 +1,12 @@
 -- Prints everything that extension claims consists of in this database, one fact a line, in an order that does not depend on
--- how it was made. Each line names its object, so that a line of a diff explains itself. The extension's owner is OWNER.
+-- how it was made. Each line names its object, so that a line of a diff explains itself. The schema's owner is OWNER.
 -- Not told: the extension's version, and rows that users have made.
 --
 --   psql -XqAt -v ON_ERROR_STOP=1 -f catalog.sql
 SET search_path = pg_catalog, pg_temp;
 
 CREATE FUNCTION pg_temp.who(role oid) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT CASE role WHEN 0 THEN 'PUBLIC' WHEN e.extowner THEN 'OWNER' ELSE role::regrole::text END FROM pg_extension e WHERE e.extname = 'claims'
+    SELECT CASE role WHEN 0 THEN 'PUBLIC' WHEN n.nspowner THEN 'OWNER' ELSE role::regrole::text END FROM pg_namespace n WHERE n.nspname = 'claims'
 $$;
 CREATE FUNCTION pg_temp.privileges(acl aclitem[]) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(string_agg(line, '; ' ORDER BY line), 'none') FROM (
@@ -27,6 +27,7 @@ CREATE FUNCTION pg_temp.things() RETURNS TABLE (classid oid, objid oid) LANGUAGE
     UNION SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.connamespace = 'claims'::regnamespace
     UNION SELECT 'pg_trigger'::regclass, t.oid FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'claims'::regnamespace
     UNION SELECT 'pg_rewrite'::regclass, r.oid FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE c.relnamespace = 'claims'::regnamespace
+    UNION SELECT 'pg_event_trigger'::regclass, v.oid FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid WHERE p.pronamespace = 'claims'::regnamespace
     UNION SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON d.refobjid = e.oid
            WHERE e.extname = 'claims' AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 $$;

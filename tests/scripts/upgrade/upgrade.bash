@@ -28,3 +28,24 @@ expect_same() {
   fi
   printf 'ok: %s\n' "$1"
 }
+
+# load_old DATABASE: of the last release, with rows in every table. Roles are there.
+load_old() {
+  make_database "$1"
+  psql -XqAt -v ON_ERROR_STOP=1 -d "$1" -f "$UPGRADE/data-$OLD.sql" >/dev/null
+}
+
+# remember_columns DATABASE: which columns rows_of tells, whatever the tables get afterwards.
+remember_columns() {
+  sql "$1" "SELECT c.oid::regclass || '|' || string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)
+              FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+             WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind = 'r' GROUP BY c.oid
+            UNION ALL SELECT c.oid::regclass || '|last_value' FROM pg_class c WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind = 'S'" >"$CLAIMS_TMP/columns"
+}
+
+# rows_of DATABASE FILE: every row of every table, and where the sequences are.
+rows_of() {
+  local table columns
+  while IFS='|' read -r table columns; do printf "COPY (SELECT '%s', %s FROM %s) TO stdout;\n" "$table" "$columns" "$table"; done <"$CLAIMS_TMP/columns" \
+    | psql -XqAt -v ON_ERROR_STOP=1 -d "$1" | LC_ALL=C sort >"$2"
+}

@@ -30,14 +30,13 @@ pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Clien
     home.batch_execute(&format!(
         "CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, username text NOT NULL UNIQUE); \
          GRANT SELECT, INSERT, UPDATE, DELETE ON users TO {APP}; \
-         CREATE EXTENSION dblink; \
          ALTER ROLE {OWNER} NOLOGIN SUPERUSER; \
          SET ROLE {OWNER}; \
          CREATE EXTENSION claims; \
          RESET ROLE; \
          ALTER ROLE {OWNER} NOSUPERUSER; \
          SELECT claims.register_cell({id}, '{KEEPER}'); \
-         CREATE SERVER claims_service FOREIGN DATA WRAPPER dblink_fdw \
+         CREATE SERVER claims_service FOREIGN DATA WRAPPER claims_service \
              OPTIONS (host '127.0.0.1', port '{port}', dbname '{shared}', connect_timeout '5'); \
          GRANT USAGE ON FOREIGN SERVER claims_service TO {OWNER}; \
          CREATE USER MAPPING FOR {OWNER} SERVER claims_service OPTIONS (user '{role}', password '{password}')",

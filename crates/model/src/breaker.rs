@@ -1,0 +1,157 @@
+//! The breaker of a service: after some failures in a row calls fail at once for a while, then one of them tries.
+//!
+//! A value of fixed size without pointers, so that it can lie in memory that processes share. Times are microseconds of
+//! one clock, whichever.
+
+/// Bytes of an error that are kept.
+const ERROR_BYTES: usize = 240;
+
+/// The pause doubles up to this, in microseconds.
+const LONGEST_PAUSE: i64 = 30_000_000;
+
+/// When the one call that tries has not said how it ended for so long, its process may be gone: another one tries.
+const TRIAL: i64 = 30_000_000;
+
+/// When it opens, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Failures in a row that open it; 0: never.
+    pub failures: u32,
+    /// The first pause, in microseconds.
+    pub pause: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Calls are made.
+    Closed,
+    /// Calls fail at once.
+    Open,
+    /// One call tries, the others fail at once.
+    Trying,
+}
+
+impl State {
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Closed => "closed",
+            State::Open => "open",
+            State::Trying => "trying",
+        }
+    }
+}
+
+/// What a call may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Go on. `trial`: it is the one that tries.
+    Call { trial: bool },
+    /// Fail at once; the next try is then.
+    Refuse { next_try: i64 },
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Breaker {
+    state: u32,
+    failures: u32,
+    pause: i64,
+    since: i64,
+    next_try: i64,
+    error_bytes: u32,
+    error: [u8; ERROR_BYTES],
+}
+
+impl Breaker {
+    /// Closed, and nothing has happened yet.
+    pub const fn new(now: i64) -> Self {
+        Breaker { state: 0, failures: 0, pause: 0, since: now, next_try: 0, error_bytes: 0, error: [0; ERROR_BYTES] }
+    }
+
+    pub fn state(&self) -> State {
+        match self.state {
+            0 => State::Closed,
+            1 => State::Open,
+            _ => State::Trying,
+        }
+    }
+
+    /// In a row, up to now.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Since when it is in its state.
+    pub fn since(&self) -> i64 {
+        self.since
+    }
+
+    /// Unless it is closed.
+    pub fn next_try(&self) -> Option<i64> {
+        (self.state() != State::Closed).then_some(self.next_try)
+    }
+
+    /// Of the last failure, as long as there is one since the last success.
+    pub fn last_error(&self) -> Option<&str> {
+        let bytes = self.error.get(..self.error_bytes as usize)?;
+        std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty())
+    }
+
+    /// A call is to be made.
+    pub fn admit(&mut self, now: i64, limits: Limits) -> Admission {
+        if self.state() == State::Closed || limits.failures == 0 {
+            return Admission::Call { trial: false };
+        }
+        // A clock that was set back does not keep it open for longer than the longest pause.
+        if now < self.next_try && self.next_try - now <= LONGEST_PAUSE {
+            return Admission::Refuse { next_try: self.next_try };
+        }
+        self.turn(State::Trying, now);
+        self.next_try = now + TRIAL;
+        Admission::Call { trial: true }
+    }
+
+    /// The service has answered, with an error perhaps.
+    pub fn succeeded(&mut self, now: i64) {
+        if self.state() != State::Closed || self.failures > 0 {
+            *self = Breaker::new(now);
+        }
+    }
+
+    /// The service could not be reached, or has not answered.
+    pub fn failed(&mut self, trial: bool, now: i64, limits: Limits, error: &str) {
+        self.failures = self.failures.saturating_add(1);
+        self.keep(error);
+        let opens = self.state() == State::Closed && limits.failures > 0 && self.failures >= limits.failures;
+        let again = trial && self.state() == State::Trying;
+        if opens || again {
+            self.pause = if again { self.pause.saturating_mul(2) } else { limits.pause };
+            self.pause = self.pause.clamp(1, LONGEST_PAUSE.max(limits.pause));
+            self.turn(State::Open, now);
+            self.next_try = now + self.pause;
+        }
+    }
+
+    /// The call that tries was canceled, and has learned nothing: the next one tries.
+    pub fn abandoned(&mut self, now: i64) {
+        if self.state() == State::Trying {
+            self.turn(State::Open, now);
+            self.next_try = now;
+        }
+    }
+
+    fn turn(&mut self, state: State, now: i64) {
+        self.state = match state {
+            State::Closed => 0,
+            State::Open => 1,
+            State::Trying => 2,
+        };
+        self.since = now;
+    }
+
+    fn keep(&mut self, error: &str) {
+        let end = (0..=error.len().min(ERROR_BYTES)).rev().find(|end| error.is_char_boundary(*end)).unwrap_or(0);
+        self.error[..end].copy_from_slice(&error.as_bytes()[..end]);
+        self.error_bytes = end as u32;
+    }
+}

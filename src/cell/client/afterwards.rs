@@ -1,0 +1,178 @@
+//! How leases end that a transaction has begun: what is sent to the service once the transaction is over.
+//!
+//! A transaction that has begun leases by itself sends their commit after its COMMIT; any that has begun leases sends
+//! their rollback after its abort, and after that of a savepoint. Nobody waits for the answer: the session reads it before its
+//! next call. Nothing here may fail, wait or grow at that moment: what does not go into the socket at once stays for
+//! recovery, and so does all that a connection had ahead of it that is broken. What the commit needs is made ready before it.
+
+use std::cell::{Cell, RefCell};
+
+use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::panic::ErrorReport;
+use uuid::Uuid;
+
+use super::kept;
+use super::leases;
+use crate::pg::libpq::{Command, Reply};
+use crate::pg::roles;
+use crate::pg::transaction_end::{Hooks, current_subtransaction};
+
+/// Leases that one transaction's end settles; more are recovery's.
+const AT_ONCE: usize = 100;
+
+/// Settled leases that a session remembers, until it forgets them in one go; those of a session that ends before are
+/// recovery's.
+const REMEMBERED: usize = 1000;
+
+pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back };
+
+/// A lease that the running transaction has begun.
+#[derive(Debug, Clone)]
+struct Begun {
+    server: String,
+    user: Oid,
+    cell_id: i64,
+    lease: Uuid,
+    /// The subtransaction that it belongs to.
+    owner: u32,
+    /// Nobody else commits it.
+    automatic: bool,
+    /// Its subtransaction was rolled back.
+    undone: bool,
+}
+
+/// Leases of one cell at one service, and how they end.
+#[derive(Debug, Default, Clone)]
+pub struct Settlement {
+    pub commits: Vec<Uuid>,
+    pub rollbacks: Vec<Uuid>,
+}
+
+/// A settlement ready to be sent.
+struct Ready {
+    server: String,
+    user: Oid,
+    cell_id: i64,
+    settlement: Settlement,
+    command: Command,
+}
+
+/// Settlements that may be on their way at once.
+const UNREAD: usize = 100;
+
+thread_local! {
+    static BEGUN: RefCell<Vec<Begun>> = const { RefCell::new(Vec::new()) };
+    static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
+    /// Leases that the service has confirmed to be committed, of cells.
+    static CONFIRMED: RefCell<Vec<(i64, Uuid)>> = const { RefCell::new(Vec::new()) };
+    /// So many of them, from the first, are being forgotten by the running transaction.
+    static FORGOTTEN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The running transaction has begun a lease. `automatic`: it is committed as soon as the transaction is.
+pub fn begun(server: &str, cell_id: i64, lease: Uuid, automatic: bool) {
+    let (user, owner) = (roles::current(), current_subtransaction());
+    let begun = Begun { server: server.to_owned(), user, cell_id, lease, owner, automatic, undone: false };
+    BEGUN.with_borrow_mut(|all| all.push(begun));
+}
+
+/// The service has answered what was sent after a transaction.
+pub fn answered(cell_id: i64, settlement: Settlement, reply: &Reply) {
+    let Reply::Rows(rows) = reply else { return };
+    let committed = |row: &Vec<Option<String>>| match row.as_slice() {
+        [Some(lease), Some(outcome), ..] if outcome == "committed" => lease.parse().ok(),
+        _ => None,
+    };
+    let committed: Vec<Uuid> = match rows.first().map(Vec::len) {
+        Some(1) => settlement.commits,
+        _ => rows.iter().filter_map(committed).collect(),
+    };
+    CONFIRMED.with_borrow_mut(|all| {
+        let room = REMEMBERED.saturating_sub(all.len());
+        all.extend(committed.into_iter().take(room).map(|lease| (cell_id, lease)));
+    });
+}
+
+/// The settled leases of a cell that the running transaction is to forget, once there are enough of them.
+pub fn to_forget(cell_id: i64) -> Vec<Uuid> {
+    const ENOUGH: usize = 50;
+    CONFIRMED.with_borrow(|all| {
+        if all.len() < ENOUGH || FORGOTTEN.get() > 0 {
+            return Vec::new();
+        }
+        FORGOTTEN.set(all.len());
+        all.iter().filter(|(cell, _)| *cell == cell_id).map(|(_, lease)| *lease).collect()
+    })
+}
+
+fn before_commit() -> Result<(), ErrorReport> {
+    let due = BEGUN.with_borrow(|all| settlements(all.iter().filter(|begun| begun.automatic || begun.undone), false));
+    READY.set(due);
+    Ok(())
+}
+
+fn committed() {
+    let forgotten = FORGOTTEN.take();
+    CONFIRMED.with_borrow_mut(|all| all.drain(..forgotten.min(all.len())).for_each(drop));
+    READY.take().into_iter().for_each(|ready| drop(send(ready)));
+}
+
+fn aborted() {
+    let due = BEGUN.with_borrow(|all| settlements(all.iter(), true));
+    due.into_iter().for_each(|ready| drop(send(ready)));
+}
+
+fn end() {
+    BEGUN.with_borrow_mut(Vec::clear);
+    READY.with_borrow_mut(Vec::clear);
+    FORGOTTEN.set(0);
+    kept::end();
+}
+
+fn released(own: u32, parent: u32) {
+    BEGUN.with_borrow_mut(|all| {
+        all.iter_mut().filter(|begun| begun.owner == own).for_each(|begun| begun.owner = parent)
+    });
+}
+
+fn rolled_back(own: u32) {
+    BEGUN.with_borrow_mut(|all| {
+        let due = settlements(all.iter().filter(|begun| begun.owner == own), true);
+        let sent: Vec<_> = due.into_iter().filter_map(send).flat_map(|settlement| settlement.rollbacks).collect();
+        all.retain(|begun| !sent.contains(&begun.lease));
+        all.iter_mut().filter(|begun| begun.owner == own).for_each(|begun| begun.undone = true);
+    });
+}
+
+/// What is to be sent about leases. `all_undone`: nothing of them has committed.
+fn settlements<'b>(leases: impl Iterator<Item = &'b Begun>, all_undone: bool) -> Vec<Ready> {
+    let mut all: Vec<(&Begun, Settlement)> = Vec::new();
+    for begun in leases.take(AT_ONCE) {
+        let is_same =
+            |other: &Begun| other.server == begun.server && other.user == begun.user && other.cell_id == begun.cell_id;
+        let place = all.iter().position(|(other, _)| is_same(other)).unwrap_or_else(|| {
+            all.push((begun, Settlement::default()));
+            all.len() - 1
+        });
+        let settlement = &mut all[place].1;
+        let list = if all_undone || begun.undone { &mut settlement.rollbacks } else { &mut settlement.commits };
+        list.push(begun.lease);
+    }
+    let ready = |(Begun { server, user, cell_id, .. }, settlement): (&Begun, Settlement)| {
+        let command = leases::settlement(*cell_id, &settlement);
+        Ready { server: server.clone(), user: *user, cell_id: *cell_id, settlement, command }
+    };
+    all.into_iter().map(ready).collect()
+}
+
+/// Sends a settlement; returns it where that has worked.
+fn send(Ready { server, user, cell_id, settlement, command }: Ready) -> Option<Settlement> {
+    let mut kept = kept::take_of(&server, user)?;
+    // More than that is a service that does not answer.
+    let is_sent = kept.sent.len() < UNREAD && kept.link.send(&[command]);
+    if is_sent {
+        kept.sent.push_back((cell_id, settlement.clone()));
+    }
+    kept::put_back(kept);
+    is_sent.then_some(settlement)
+}

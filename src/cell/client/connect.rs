@@ -1,0 +1,91 @@
+//! Making a connection to a service: where a foreign server leads, and as whom.
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::time::{Duration, Instant};
+
+use super::kept::Kept;
+use crate::error::{CellError, ClaimsError};
+use crate::pg::libpq::{self, Link, Trouble};
+use crate::pg::spi::Connection;
+use crate::pg::{foreign, roles};
+use crate::store::cell::servers::{self, Server};
+
+/// The wrapper of this extension, and others whose servers name a PostgreSQL database that libpq can reach.
+const WRAPPERS: [&str; 3] = ["claims_service", "dblink_fdw", "postgres_fdw"];
+
+/// Where the server does not say how long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Raises unless `server` is an administrator's foreign server that leads to a Postgres database. What a service says
+/// decides over claims, and the connection to it is made by the extension's owner: neither is for anybody who may create
+/// servers.
+pub fn must_be_one(connection: &Connection, server: &str) -> Result<Server, ClaimsError> {
+    match servers::server(connection, server) {
+        Some(found) if WRAPPERS.contains(&found.wrapper.as_str()) => {
+            if !roles::is_admin(found.owner) {
+                let owner = roles::name(found.owner);
+                return Err(CellError::ServerOfOther { server: server.to_owned(), owner }.into());
+            }
+            if !found.may_use {
+                return Err(
+                    CellError::MayNotUse { server: server.to_owned(), user: roles::name(roles::current()) }.into()
+                );
+            }
+            Ok(found)
+        }
+        _ => Err(CellError::NotAService { server: server.to_owned() }.into()),
+    }
+}
+
+/// Connects. The time that it takes is limited by the server's `connect_timeout`.
+pub fn connect(connection: &Connection, server: &str, cell_id: i64) -> Result<Kept, ClaimsError> {
+    let unreachable = |detail: String| CellError::ServiceUnreachable { server: server.to_owned(), detail };
+    // Before the catalog is read: a change in between is noticed at the next use.
+    let version = foreign::version();
+    let user = roles::current();
+    let given = foreign::options(must_be_one(connection, server)?.oid, user);
+    let password_required = !roles::is_superuser(user) && !is_off(&given, "password_required");
+    if password_required && !given.iter().any(|(name, value)| name == "password" && !value.is_empty()) {
+        return Err(CellError::PasswordRequired { given: false }.into());
+    }
+    let timeout = connect_timeout(&given);
+    let deadline = Instant::now() + timeout;
+    let link = Link::open(&conninfo(given, cell_id), deadline).map_err(|trouble| match trouble {
+        Trouble::OutOfTime => unreachable(format!("Connecting took longer than {} seconds.", timeout.as_secs())),
+        Trouble::Failed(detail) => unreachable(detail),
+    })?;
+    if password_required && !link.has_used_password() {
+        return Err(CellError::PasswordRequired { given: true }.into());
+    }
+    Ok(Kept { server: server.to_owned(), user, version, link, sent: VecDeque::new() })
+}
+
+fn is_off(given: &[(String, String)], option: &str) -> bool {
+    let value = given.iter().rev().find(|(name, _)| name == option).map(|(_, value)| value.to_ascii_lowercase());
+    matches!(value.as_deref(), Some("false" | "off" | "no" | "0" | "f" | "n"))
+}
+
+/// For each of the server's hosts; 0 is for ever to libpq, here a day.
+fn connect_timeout(given: &[(String, String)]) -> Duration {
+    let option = |wanted: &str| given.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let each = match option("connect_timeout").and_then(|seconds| seconds.trim().parse::<i64>().ok()) {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs().min(86_400)),
+        Some(_) => Duration::from_secs(86_400),
+        None => CONNECT_TIMEOUT,
+    };
+    let hosts = option("hostaddr").or(option("host")).map_or(1, |hosts| hosts.split(',').count());
+    each * u32::try_from(hosts).unwrap_or(1)
+}
+
+/// What libpq is told: of the options those that it knows, and the name of the cell.
+fn conninfo(given: Vec<(String, String)>, cell_id: i64) -> Vec<(CString, CString)> {
+    let known = libpq::known_options();
+    let is_known = |name: &str| known.iter().any(|option| option.name == name && !option.is_debug);
+    let own = |name: &str, value: String| (name.to_owned(), value);
+    // Of an option that comes twice libpq takes the last.
+    let all = [own("application_name", format!("claims cell {cell_id}"))]
+        .into_iter()
+        .chain(given.into_iter().filter(|(name, _)| is_known(name)));
+    all.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect()
+}

@@ -1,0 +1,62 @@
+//! The options of servers and user mappings of the wrapper `claims_service`: those of libpq.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::pg_sys::{self, Oid};
+use pgrx::prelude::*;
+
+use crate::error::{CellError, ClaimsError};
+use crate::pg::libpq;
+use crate::pg::roles;
+
+/// Only a superuser says that a connection needs no password, or names files of the server.
+const OF_SUPERUSERS: [&str; 5] = ["password_required", "passfile", "sslcert", "sslkey", "sslkeylogfile"];
+
+/// Validator of the wrapper; options come as `name=value`.
+#[pg_extern(schema = "claims")]
+#[search_path(pg_catalog, pg_temp)]
+fn service_validator(options: Option<Vec<Option<String>>>, catalog: Option<Oid>) -> Result<(), ErrorReport> {
+    let catalog = catalog.unwrap_or(Oid::INVALID);
+    let allowed = allowed(catalog);
+    for option in options.into_iter().flatten().flatten() {
+        let (name, value) = option.split_once('=').unwrap_or((&option, ""));
+        validate(name, value, &allowed)?;
+    }
+    Ok(())
+}
+
+fn validate(name: &str, value: &str, allowed: &[String]) -> Result<(), ClaimsError> {
+    if !allowed.iter().any(|allowed| allowed == name) {
+        return Err(CellError::UnknownOption { option: name.to_owned(), allowed: allowed.join(", ") }.into());
+    }
+    if OF_SUPERUSERS.contains(&name) && !roles::is_superuser(roles::caller()) {
+        return Err(CellError::OptionOfSuperusers { option: name.to_owned() }.into());
+    }
+    let is_boolean = || matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "on" | "off");
+    let is_fit = match name {
+        "password_required" => is_boolean(),
+        "connect_timeout" | "keepalives_idle" | "keepalives_interval" | "keepalives_count" | "tcp_user_timeout" => {
+            value.trim().parse::<i32>().is_ok()
+        }
+        _ => true,
+    };
+    if is_fit { Ok(()) } else { Err(CellError::BadOption { option: name.to_owned(), value: value.to_owned() }.into()) }
+}
+
+/// What may be said of a server, or of a user mapping: who connects, and the secrets, which only its user is shown.
+fn allowed(catalog: Oid) -> Vec<String> {
+    const OURS: [&str; 3] = ["client_encoding", "fallback_application_name", "replication"];
+    let of_mapping =
+        |name: &str, is_secret: bool| is_secret || matches!(name, "user" | "passfile" | "sslcert" | "sslkey");
+    let known = libpq::known_options().into_iter().filter(|option| !option.is_debug && !OURS.contains(&&*option.name));
+    match catalog {
+        pg_sys::ForeignServerRelationId => {
+            known.filter(|option| !of_mapping(&option.name, option.is_secret)).map(|option| option.name).collect()
+        }
+        pg_sys::UserMappingRelationId => known
+            .filter(|option| of_mapping(&option.name, option.is_secret))
+            .map(|option| option.name)
+            .chain(["password_required".to_owned()])
+            .collect(),
+        _ => Vec::new(),
+    }
+}

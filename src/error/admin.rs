@@ -1,0 +1,111 @@
+//! The errors of what administrators do: types, cells, grants.
+
+use claims_model::Kind;
+use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, TYPE_NAME_CHARS};
+use pgrx::PgSqlErrorCode as Code;
+
+use super::{ClaimsError, Text};
+
+/// What an administrator cannot do.
+#[derive(Debug)]
+pub enum AdminError {
+    /// Id or name of a type is NULL.
+    TypeIncomplete {
+        kind: Kind,
+    },
+    /// An id that is reserved, or a name that is none.
+    InvalidType {
+        kind: Kind,
+        id: i32,
+        name: String,
+    },
+    TypeNameTooLong {
+        kind: Kind,
+    },
+    /// `other`, shown as `known`, has the id or the name.
+    TypeTaken {
+        kind: Kind,
+        id: i32,
+        name: String,
+        other: i32,
+        known: String,
+    },
+    /// Id or role of a cell is NULL.
+    CellIncomplete,
+    AttributesTooLarge,
+    NoRoleNamed,
+    UnknownRole {
+        name: String,
+    },
+}
+
+impl From<AdminError> for ClaimsError {
+    fn from(error: AdminError) -> Self {
+        ClaimsError::Admin(error)
+    }
+}
+
+impl AdminError {
+    pub(super) fn text(self) -> Text {
+        match self {
+            AdminError::TypeIncomplete { kind } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("{} type needs an id and a name", kind.name()),
+                Some("One of them is null.".into()),
+                Some("Give both."),
+            ),
+            AdminError::InvalidType { kind, id, name } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("invalid {} type", kind.name()),
+                Some(format!("Id {id}, name \"{}\".", start(&name))),
+                Some("Ids below 100 are reserved, and a name has 1 to 63 characters, not all of them digits."),
+            ),
+            AdminError::TypeNameTooLong { kind } => Text(
+                Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+                format!("name of {} type is too long", kind.name()),
+                Some(format!("At most {TYPE_NAME_CHARS} characters are allowed.")),
+                Some("Shorten it."),
+            ),
+            AdminError::TypeTaken { kind, id, name, other, known } => Text(
+                Code::ERRCODE_UNIQUE_VIOLATION,
+                format!("{} type {id} \"{}\" is taken", kind.name(), start(&name)),
+                Some(match known == name || id == other {
+                    true => format!("There is {} type {other} \"{known}\".", kind.name()),
+                    false => format!("There is {} type {other} \"{known}\", which has this name, too.", kind.name()),
+                }),
+                Some("Choose an id and a name that are both free."),
+            ),
+            AdminError::CellIncomplete => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "cell_id and role_name must not be null".into(),
+                None,
+                Some("Give both."),
+            ),
+            AdminError::AttributesTooLarge => Text(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "attributes are too large".into(),
+                Some(format!(
+                    "They have more than {ATTRIBUTES_BYTES} bytes as text, or are nested more than {ATTRIBUTES_DEPTH} deep."
+                )),
+                Some("Every router reads the attributes of all cells: keep in them only what routers need."),
+            ),
+            AdminError::NoRoleNamed => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "role_name must not be null".into(),
+                None,
+                Some("Name a role."),
+            ),
+            AdminError::UnknownRole { name } => Text(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                format!("role \"{name}\" does not exist"),
+                None,
+                Some("Create the role with CREATE ROLE first."),
+            ),
+        }
+    }
+}
+
+/// As much of a name as a message needs.
+fn start(name: &str) -> String {
+    name.chars().take(64).collect()
+}

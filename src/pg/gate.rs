@@ -1,0 +1,60 @@
+//! A check that every call has to pass before it touches a table. What it found holds until a function of this database
+//! changes, which every upgrade of an extension does: so it costs a call nothing but a look at a variable.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+use pgrx::pg_guard;
+use pgrx::pg_sys;
+
+thread_local! {
+    static IS_OPEN: Cell<bool> = const { Cell::new(false) };
+}
+
+static CHECK: OnceLock<fn()> = OnceLock::new();
+
+/// Called once per process. `check` raises an error to refuse.
+pub fn register(check: fn()) {
+    let _ = CHECK.set(check);
+    // SAFETY: the callback lives as long as the library, which is never unloaded.
+    unsafe {
+        let functions = pg_sys::SysCacheIdentifier::PROCOID as std::ffi::c_int;
+        pg_sys::CacheRegisterSyscacheCallback(functions, Some(functions_changed), pg_sys::Datum::from(0));
+    }
+}
+
+#[pg_guard]
+extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: std::ffi::c_int, _hash: u32) {
+    IS_OPEN.set(false);
+}
+
+/// Whether the check was passed and nothing was heard of a change since.
+pub fn is_open() -> bool {
+    IS_OPEN.get()
+}
+
+/// Raises an error unless the check is passed.
+pub fn pass() {
+    if !IS_OPEN.get() {
+        look();
+    }
+}
+
+#[cold]
+fn look() {
+    let Some(check) = CHECK.get() else { return };
+    /// A refusal is not remembered: the next call asks again.
+    struct Attempt(bool);
+    impl Drop for Attempt {
+        fn drop(&mut self) {
+            if !self.0 {
+                IS_OPEN.set(false);
+            }
+        }
+    }
+    // Before the check: what changes while it looks closes the gate again.
+    IS_OPEN.set(true);
+    let mut attempt = Attempt(false);
+    check();
+    attempt.0 = true;
+}

@@ -1,0 +1,129 @@
+//! Who wants a statement to end: its user, its `statement_timeout`, or only a `lock_timeout` of ours.
+//!
+//! All three come as the same signal, SIGINT, and Postgres tells them apart later, when it next looks at what has come. By
+//! then two of them may be one, and one may look like another:
+//! - Where a lock timeout goes off while interrupts are held off (a page is being split, and the wait is for the index to
+//!   grow), the wait goes on and ends well. When another wait begins before the next look, Postgres wipes the mark that
+//!   says what it was, and raises 57014 as for a cancel.
+//! - Where a cancel and a lock timeout come before the same look, Postgres raises 55P03, and the cancel is gone.
+//!
+//! So every signal is counted when it arrives, by where it comes from: timeouts are sent by this process itself, cancels by
+//! another one. Then nobody has to guess. The handler only counts and hands the signal on to Postgres' own.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+use pgrx::{PgSqlErrorCode, ereport, pg_sys};
+
+static CANCELS: AtomicU32 = AtomicU32::new(0);
+static STATEMENT_TIMEOUTS: AtomicU32 = AtomicU32::new(0);
+static LOCK_TIMEOUTS: AtomicU32 = AtomicU32::new(0);
+
+/// Postgres' own handler; 0: there was none to stand before.
+static HANDLER: AtomicUsize = AtomicUsize::new(0);
+static IS_COUNTING: AtomicBool = AtomicBool::new(false);
+
+/// Postgres' numbers of these timeouts, in all supported versions.
+const LOCK_TIMEOUT: c_int = 2;
+const STATEMENT_TIMEOUT: c_int = 3;
+
+unsafe extern "C" {
+    fn get_timeout_indicator(id: c_int, reset: bool) -> bool;
+}
+
+/// A stretch of code, and what has come since it began.
+#[derive(Clone, Copy)]
+pub(super) struct Interrupts {
+    cancels: u32,
+    statement_timeouts: u32,
+    lock_timeouts: u32,
+}
+
+impl Interrupts {
+    pub(super) fn from_now() -> Self {
+        count();
+        Interrupts {
+            cancels: CANCELS.load(Relaxed),
+            statement_timeouts: STATEMENT_TIMEOUTS.load(Relaxed),
+            lock_timeouts: LOCK_TIMEOUTS.load(Relaxed),
+        }
+    }
+
+    /// What an error of Postgres is by what has come: a cancel is a cancel, also one that was raised as a lock timeout, and a
+    /// lock timeout is one, also when it was raised as a cancel.
+    pub(super) fn real_code(self, code: PgSqlErrorCode) -> PgSqlErrorCode {
+        use PgSqlErrorCode::{ERRCODE_LOCK_NOT_AVAILABLE, ERRCODE_QUERY_CANCELED};
+        match code {
+            ERRCODE_LOCK_NOT_AVAILABLE if self.has_ended_statement() && !is_pending() => ERRCODE_QUERY_CANCELED,
+            ERRCODE_QUERY_CANCELED if !self.has_ended_statement() && self.has_lock_timeout() => {
+                ERRCODE_LOCK_NOT_AVAILABLE
+            }
+            code => code,
+        }
+    }
+
+    /// Raises the cancel that was raised as a lock timeout, where that is so.
+    pub(super) fn raise_if_swallowed(self, code: PgSqlErrorCode) {
+        let is_swallowed = code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED
+            && self.real_code(code) == PgSqlErrorCode::ERRCODE_QUERY_CANCELED;
+        if is_swallowed {
+            let is_by_user = CANCELS.load(Relaxed) != self.cancels;
+            let cause = if is_by_user { "user request" } else { "statement timeout" };
+            ereport!(ERROR, PgSqlErrorCode::ERRCODE_QUERY_CANCELED, format!("canceling statement due to {cause}"));
+        }
+    }
+
+    fn has_ended_statement(self) -> bool {
+        CANCELS.load(Relaxed) != self.cancels || STATEMENT_TIMEOUTS.load(Relaxed) != self.statement_timeouts
+    }
+
+    fn has_lock_timeout(self) -> bool {
+        LOCK_TIMEOUTS.load(Relaxed) != self.lock_timeouts
+    }
+}
+
+/// Whether Postgres has still to look at a cancel.
+fn is_pending() -> bool {
+    // SAFETY: reads a backend variable.
+    unsafe { (&raw const pg_sys::QueryCancelPending).read_volatile() != 0 }
+}
+
+/// From now on this process counts, if it has Postgres' handler for that signal.
+fn count() {
+    if IS_COUNTING.swap(true, Relaxed) {
+        return;
+    }
+    // SAFETY: both structures are filled by the calls, or zero, which is a value of all their fields; the handler does only
+    // what a handler may. What other extension stands there is called as it wants to be.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        let is_known = libc::sigaction(libc::SIGINT, std::ptr::null(), &mut before) == 0;
+        let has_handler = ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction);
+        if is_known && has_handler && before.sa_flags & libc::SA_SIGINFO == 0 {
+            HANDLER.store(before.sa_sigaction, Relaxed);
+            let mut counting = before;
+            counting.sa_sigaction = on_signal as *const () as usize;
+            counting.sa_flags |= libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGINT, &counting, std::ptr::null_mut());
+        }
+    }
+}
+
+unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: the kernel hands the information on, and Postgres' handler is there before this one; what is read are variables
+    // of this process.
+    unsafe {
+        let is_own = (*info).si_pid() == pg_sys::MyProcPid;
+        let is_over = |timeout| is_own && get_timeout_indicator(timeout, false);
+        let counter = if is_over(STATEMENT_TIMEOUT) {
+            &STATEMENT_TIMEOUTS
+        } else if is_over(LOCK_TIMEOUT) {
+            &LOCK_TIMEOUTS
+        } else {
+            &CANCELS
+        };
+        counter.fetch_add(1, Relaxed);
+        let handler = std::mem::transmute::<usize, extern "C" fn(c_int)>(HANDLER.load(Relaxed));
+        handler(signal);
+    }
+}

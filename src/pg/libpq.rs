@@ -1,0 +1,406 @@
+//! Connections to other servers through libpq: non-blocking, waiting on this process' latch, as Postgres' own clients
+//! inside the server do it.
+//!
+//! The extern block is our own: the crates that bind libpq generate hundreds of functions with a bindgen run of their own,
+//! or bring another libpq along. These have been the same since PostgreSQL 14.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{NonNull, null};
+use std::time::Instant;
+
+use pgrx::pg_sys;
+
+use super::wait::{Socket, wait_for_socket};
+
+#[repr(C)]
+struct PgConn([u8; 0]);
+#[repr(C)]
+struct PgResult([u8; 0]);
+
+#[repr(C)]
+struct ConninfoOption {
+    keyword: *const c_char,
+    envvar: *const c_char,
+    compiled: *const c_char,
+    val: *const c_char,
+    label: *const c_char,
+    dispchar: *const c_char,
+    dispsize: c_int,
+}
+
+#[link(name = "pq")]
+unsafe extern "C" {
+    fn PQconndefaults() -> *mut ConninfoOption;
+    fn PQconninfoFree(options: *mut ConninfoOption);
+    fn PQconnectStartParams(keywords: *const *const c_char, values: *const *const c_char, expand: c_int)
+    -> *mut PgConn;
+    fn PQconnectPoll(conn: *mut PgConn) -> c_int;
+    fn PQfinish(conn: *mut PgConn);
+    fn PQstatus(conn: *const PgConn) -> c_int;
+    fn PQsocket(conn: *const PgConn) -> c_int;
+    fn PQerrorMessage(conn: *const PgConn) -> *const c_char;
+    fn PQconnectionUsedPassword(conn: *const PgConn) -> c_int;
+    fn PQsetnonblocking(conn: *mut PgConn, on: c_int) -> c_int;
+    fn PQsetNoticeReceiver(
+        conn: *mut PgConn,
+        receiver: Option<unsafe extern "C" fn(*mut c_void, *const PgResult)>,
+        argument: *mut c_void,
+    ) -> *mut c_void;
+    fn PQsendQueryParams(
+        conn: *mut PgConn,
+        command: *const c_char,
+        count: c_int,
+        types: *const pg_sys::Oid,
+        values: *const *const c_char,
+        lengths: *const c_int,
+        formats: *const c_int,
+        result_format: c_int,
+    ) -> c_int;
+    fn PQenterPipelineMode(conn: *mut PgConn) -> c_int;
+    fn PQpipelineSync(conn: *mut PgConn) -> c_int;
+    fn PQflush(conn: *mut PgConn) -> c_int;
+    fn PQconsumeInput(conn: *mut PgConn) -> c_int;
+    fn PQisBusy(conn: *mut PgConn) -> c_int;
+    fn PQgetResult(conn: *mut PgConn) -> *mut PgResult;
+    fn PQclear(result: *mut PgResult);
+    fn PQresultStatus(result: *const PgResult) -> c_int;
+    fn PQresultErrorField(result: *const PgResult, field: c_int) -> *const c_char;
+    fn PQntuples(result: *const PgResult) -> c_int;
+    fn PQnfields(result: *const PgResult) -> c_int;
+    fn PQgetvalue(result: *const PgResult, row: c_int, column: c_int) -> *const c_char;
+    fn PQgetlength(result: *const PgResult, row: c_int, column: c_int) -> c_int;
+    fn PQgetisnull(result: *const PgResult, row: c_int, column: c_int) -> c_int;
+}
+
+const CONNECTION_BAD: c_int = 1;
+const POLLING_FAILED: c_int = 0;
+const POLLING_READING: c_int = 1;
+const POLLING_WRITING: c_int = 2;
+const POLLING_OK: c_int = 3;
+const COMMAND_OK: c_int = 1;
+const TUPLES_OK: c_int = 2;
+const PIPELINE_SYNC: c_int = 10;
+const PIPELINE_ABORTED: c_int = 11;
+const FIELD_SQLSTATE: c_int = b'C' as c_int;
+const FIELD_MESSAGE: c_int = b'M' as c_int;
+const FIELD_DETAIL: c_int = b'D' as c_int;
+const FIELD_HINT: c_int = b'H' as c_int;
+
+/// An option of connections that this libpq knows.
+pub struct KnownOption {
+    pub name: String,
+    /// It is a secret.
+    pub is_secret: bool,
+    /// It is for libpq's own developers.
+    pub is_debug: bool,
+}
+
+/// The options that this libpq knows.
+pub fn known_options() -> Vec<KnownOption> {
+    let mut known = Vec::new();
+    // SAFETY: an array that ends with an option without keyword, freed below; its texts are C strings.
+    unsafe {
+        let all = PQconndefaults();
+        let mut option = all;
+        while !option.is_null() && !(*option).keyword.is_null() {
+            let shown = CStr::from_ptr((*option).dispchar).to_bytes();
+            known.push(KnownOption {
+                name: CStr::from_ptr((*option).keyword).to_string_lossy().into_owned(),
+                is_secret: shown == b"*",
+                is_debug: shown == b"D",
+            });
+            option = option.add(1);
+        }
+        PQconninfoFree(all);
+    }
+    known
+}
+
+/// A statement, with its parameters as texts.
+pub struct Command {
+    pub text: CString,
+    pub values: Vec<Option<CString>>,
+}
+
+/// An error that the other server has answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteError {
+    pub sqlstate: [u8; 5],
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+}
+
+/// What came of commands.
+#[derive(Debug)]
+pub enum Reply {
+    /// The rows of the last one, as texts.
+    Rows(Vec<Vec<Option<String>>>),
+    Refused(RemoteError),
+    /// The connection is gone, and why.
+    Lost(String),
+}
+
+/// Why nothing has come.
+pub enum Trouble {
+    OutOfTime,
+    Failed(String),
+}
+
+/// What is being waited for.
+#[derive(Default)]
+struct Outstanding {
+    rows: Vec<Vec<Option<String>>>,
+    error: Option<RemoteError>,
+}
+
+/// A connection to another server; closed with this value. It is not closed when the process ends, which does that.
+///
+/// It is in libpq's pipeline mode all the time: what is sent before an earlier answer was read waits at the other end, and
+/// answers come in the order of what was sent.
+pub struct Link {
+    conn: NonNull<PgConn>,
+    outstanding: VecDeque<Outstanding>,
+}
+
+impl Link {
+    /// Connects, to speak in the encoding of this database. A cancel, a timeout or a shutdown of this session ends it with
+    /// an error.
+    pub fn open(options: &[(CString, CString)], deadline: Instant) -> Result<Link, Trouble> {
+        // SAFETY: a constant string.
+        let encoding = unsafe { pg_sys::GetDatabaseEncodingName() };
+        let terminated = |texts: Vec<*const c_char>| texts.into_iter().chain([null()]).collect::<Vec<_>>();
+        let keywords = terminated(
+            options.iter().map(|(keyword, _)| keyword.as_ptr()).chain([c"client_encoding".as_ptr()]).collect(),
+        );
+        let values = terminated(options.iter().map(|(_, value)| value.as_ptr()).chain([encoding]).collect());
+        // SAFETY: counts a file descriptor, given back when the link is dropped.
+        if !unsafe { pg_sys::AcquireExternalFD() } {
+            return Err(Trouble::Failed("There are too many open files on the local server.".into()));
+        }
+        // SAFETY: two arrays of C strings of the same length, each ended by NULL.
+        let Some(conn) = NonNull::new(unsafe { PQconnectStartParams(keywords.as_ptr(), values.as_ptr(), 0) }) else {
+            // SAFETY: takes back the count from above.
+            unsafe { pg_sys::ReleaseExternalFD() };
+            return Err(Trouble::Failed("Out of memory.".into()));
+        };
+        let link = Link { conn, outstanding: VecDeque::new() };
+        link.poll_until_open(deadline)?;
+        // SAFETY: the connection is open.
+        unsafe {
+            PQsetnonblocking(conn.as_ptr(), 1);
+            PQsetNoticeReceiver(conn.as_ptr(), Some(overhear), std::ptr::null_mut());
+            if PQenterPipelineMode(conn.as_ptr()) == 0 {
+                return Err(Trouble::Failed(link.last_message()));
+            }
+        }
+        Ok(link)
+    }
+
+    fn poll_until_open(&self, deadline: Instant) -> Result<(), Trouble> {
+        // The first wait is for the socket to be writable, whatever is polled.
+        let mut state = POLLING_WRITING;
+        if self.is_broken() {
+            return Err(Trouble::Failed(self.last_message()));
+        }
+        loop {
+            let wanted = match state {
+                POLLING_OK => return Ok(()),
+                POLLING_READING => Socket::Readable,
+                POLLING_WRITING => Socket::Writable,
+                POLLING_FAILED => return Err(Trouble::Failed(self.last_message())),
+                _ => Socket::Readable,
+            };
+            if !wait_for_socket(self.socket(), wanted, deadline) {
+                return Err(Trouble::OutOfTime);
+            }
+            // SAFETY: the connection is being made.
+            state = unsafe { PQconnectPoll(self.raw()) };
+        }
+    }
+
+    /// Whether the other server has asked for the password.
+    pub fn has_used_password(&self) -> bool {
+        // SAFETY: the connection is open.
+        unsafe { PQconnectionUsedPassword(self.raw()) != 0 }
+    }
+
+    /// As far as is known.
+    pub fn is_alive(&self) -> bool {
+        !self.is_broken()
+    }
+
+    /// How many answers are still to come.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Sends commands, as one transaction, as far as that goes without waiting; the rest goes with [`Link::try_answer`] and
+    /// [`Link::answer`]. Raises nothing and does not look for cancels: for callbacks at a transaction's end, too. `false`:
+    /// the connection is of no use any more.
+    pub fn send(&mut self, commands: &[Command]) -> bool {
+        self.outstanding.push_back(Outstanding::default());
+        // SAFETY: the connection is open; libpq copies what it is given.
+        unsafe {
+            commands.iter().all(|command| self.send_one(command))
+                && PQpipelineSync(self.raw()) == 1
+                && PQflush(self.raw()) >= 0
+        }
+    }
+
+    fn send_one(&self, Command { text, values }: &Command) -> bool {
+        const MOST: usize = 16;
+        let mut pointers: [*const c_char; MOST] = [null(); MOST];
+        for (pointer, value) in pointers.iter_mut().zip(values) {
+            *pointer = value.as_ref().map_or(null(), |value| value.as_ptr());
+        }
+        let count = values.len().min(MOST) as c_int;
+        // SAFETY: `pointers` holds as many C strings, or NULLs, as there are values; libpq copies them.
+        unsafe {
+            PQsendQueryParams(self.raw(), text.as_ptr(), count, null(), pointers.as_ptr(), null(), null(), 0) == 1
+        }
+    }
+
+    /// The answer to the first that was sent of what was not answered, if it is there. Neither waits nor raises.
+    pub fn try_answer(&mut self) -> Option<Reply> {
+        // SAFETY: the connection is open.
+        let is_alive = unsafe { PQflush(self.raw()) >= 0 } & unsafe { PQconsumeInput(self.raw()) == 1 };
+        self.read(is_alive)
+    }
+
+    /// Waits for that answer. A cancel, a timeout or a shutdown of this session ends it with an error; the
+    /// connection is of no use then, since the answer may still come.
+    pub fn answer(&mut self, deadline: Instant) -> Result<Reply, Trouble> {
+        loop {
+            if let Some(reply) = self.try_answer() {
+                return Ok(reply);
+            }
+            // SAFETY: the connection is open.
+            let wanted = if unsafe { PQflush(self.raw()) } == 1 { Socket::Either } else { Socket::Readable };
+            if !wait_for_socket(self.socket(), wanted, deadline) {
+                return Err(Trouble::OutOfTime);
+            }
+        }
+    }
+
+    /// Takes in the results that have arrived; the reply once there are no more of them.
+    fn read(&mut self, is_alive: bool) -> Option<Reply> {
+        let mut outstanding = self.outstanding.pop_front()?;
+        let is_gone = |link: &Link| !is_alive || link.is_broken();
+        loop {
+            // SAFETY: the connection is open; a result is freed when it was read.
+            let (status, result) = unsafe {
+                // Of a connection that is gone libpq hands out what had arrived before.
+                if !is_gone(self) && PQisBusy(self.raw()) == 1 {
+                    self.outstanding.push_front(outstanding);
+                    return None;
+                }
+                let result = PQgetResult(self.raw());
+                (if result.is_null() { -1 } else { PQresultStatus(result) }, Received(result))
+            };
+            match status {
+                // The end of one command's results; others follow.
+                -1 if !is_gone(self) => continue,
+                -1 | PIPELINE_SYNC => break,
+                COMMAND_OK => outstanding.rows.clear(),
+                TUPLES_OK => outstanding.rows = result.rows(),
+                PIPELINE_ABORTED => {}
+                _ => {
+                    outstanding.error.get_or_insert_with(|| result.error(|| self.last_message()));
+                }
+            }
+        }
+        Some(match outstanding.error {
+            Some(error) if is_gone(self) || error.is_of_connection() => Reply::Lost(error.message),
+            None if is_gone(self) => Reply::Lost(self.last_message()),
+            Some(error) => Reply::Refused(error),
+            None => Reply::Rows(outstanding.rows),
+        })
+    }
+
+    fn is_broken(&self) -> bool {
+        // SAFETY: reads a field.
+        unsafe { PQstatus(self.raw()) == CONNECTION_BAD }
+    }
+
+    fn socket(&self) -> c_int {
+        // SAFETY: reads a field.
+        unsafe { PQsocket(self.raw()) }
+    }
+
+    /// What libpq says of its last failure. It never says a password.
+    fn last_message(&self) -> String {
+        // SAFETY: a C string that lives as long as the connection.
+        let message = unsafe { CStr::from_ptr(PQerrorMessage(self.raw())) }.to_string_lossy().trim_end().to_owned();
+        if message.is_empty() { "The connection was lost.".into() } else { message }
+    }
+
+    fn raw(&self) -> *mut PgConn {
+        self.conn.as_ptr()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // SAFETY: made by libpq and not closed before; the count was taken when it was made.
+        unsafe {
+            PQfinish(self.raw());
+            pg_sys::ReleaseExternalFD();
+        }
+    }
+}
+
+/// Notices of the other server are not for this session's client.
+unsafe extern "C" fn overhear(_argument: *mut c_void, _notice: *const PgResult) {}
+
+/// A result, freed with this value; may be NULL.
+struct Received(*mut PgResult);
+
+impl Received {
+    fn rows(&self) -> Vec<Vec<Option<String>>> {
+        // SAFETY: rows and columns are within the result's bounds; a value has as many bytes as libpq says.
+        unsafe {
+            let value = |row, column| {
+                let length = usize::try_from(PQgetlength(self.0, row, column)).unwrap_or(0);
+                let bytes = || std::slice::from_raw_parts(PQgetvalue(self.0, row, column).cast::<u8>(), length);
+                (PQgetisnull(self.0, row, column) == 0).then(|| String::from_utf8_lossy(bytes()).into_owned())
+            };
+            let columns = PQnfields(self.0);
+            (0..PQntuples(self.0)).map(|row| (0..columns).map(|column| value(row, column)).collect()).collect()
+        }
+    }
+
+    /// `otherwise`: of an error that libpq has raised by itself.
+    fn error(&self, otherwise: impl FnOnce() -> String) -> RemoteError {
+        let mut sqlstate = *b"08006";
+        if let Some(text) = self.field(FIELD_SQLSTATE).and_then(|text| text.into_bytes().try_into().ok()) {
+            sqlstate = text;
+        }
+        let message = self.field(FIELD_MESSAGE).unwrap_or_else(otherwise);
+        RemoteError { sqlstate, message, detail: self.field(FIELD_DETAIL), hint: self.field(FIELD_HINT) }
+    }
+
+    fn field(&self, field: c_int) -> Option<String> {
+        // SAFETY: NULL, or a C string that lives as long as the result.
+        unsafe {
+            let text = PQresultErrorField(self.0, field);
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        // SAFETY: made by libpq, freed once; NULL is nothing to it.
+        unsafe { PQclear(self.0) };
+    }
+}
+
+impl RemoteError {
+    /// It says that the connection could not be made, or is gone.
+    pub fn is_of_connection(&self) -> bool {
+        self.sqlstate.starts_with(b"08")
+            || matches!(&self.sqlstate, b"57P01" | b"57P02" | b"57P03" | b"57P04" | b"57P05")
+    }
+}

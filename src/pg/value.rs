@@ -1,0 +1,372 @@
+//! Values on their way into statements, and out of their results.
+//!
+//! An argument owns its bytes, in Rust's memory: it needs no memory context of Postgres, and stays what it is wherever it is
+//! kept until the statement runs. A result is read only as a type that its column has. Which Rust type stands for which type
+//! of SQL is said here and nowhere else: both traits are closed.
+
+use pgrx::datum::Interval;
+use pgrx::{FromDatum, IntoDatum, Uuid as PgUuid, pg_sys};
+
+use super::clock::Moment;
+use super::jsonb::{JsonText, Jsonb};
+use super::xid8::Xid8;
+
+/// Bytes that Postgres can read where they lie: aligned for everything.
+#[derive(Debug, Clone)]
+pub(super) struct Image(Box<[u64]>);
+
+/// The four bytes that every varlena of Rust's making begins with.
+const HEADER: usize = 4;
+
+impl Image {
+    fn zeroed(bytes: usize) -> Self {
+        Image(vec![0; bytes.div_ceil(size_of::<u64>())].into_boxed_slice())
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: all of it is initialized, and bytes are aligned anywhere.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), size_of_val(&*self.0)) }
+    }
+
+    /// Bytes as they are.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut image = Image::zeroed(bytes.len());
+        image.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        image
+    }
+
+    /// A varlena with these bytes in it.
+    fn varlena(content: &[u8]) -> Self {
+        let mut image = Image::zeroed(HEADER + content.len());
+        let bytes = image.bytes_mut();
+        bytes[..HEADER].copy_from_slice(&header(HEADER + content.len()));
+        bytes[HEADER..HEADER + content.len()].copy_from_slice(content);
+        image
+    }
+
+    /// A copy of what a datum points to.
+    ///
+    /// # Safety
+    /// A datum that is a pointer to a varlena in plain form, neither toasted nor with a short header.
+    pub(super) unsafe fn of_varlena(datum: pg_sys::Datum) -> Self {
+        let start: *const u8 = datum.cast_mut_ptr();
+        // SAFETY: by the caller: as many bytes as its header says.
+        unsafe { Image::of(std::slice::from_raw_parts(start, pgrx::varsize_any(start.cast()))) }
+    }
+
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr().cast()
+    }
+
+    fn datum(&self) -> pg_sys::Datum {
+        pg_sys::Datum::from(self.as_ptr())
+    }
+}
+
+/// The header of a varlena of so many bytes, itself included (SET_VARSIZE).
+fn header(size: usize) -> [u8; HEADER] {
+    let size = u32::try_from(size).ok().filter(|size| *size < 1 << 30);
+    let size = size.unwrap_or_else(|| panic!("value is too large"));
+    let size = if cfg!(target_endian = "big") { size } else { size << 2 };
+    size.to_ne_bytes()
+}
+
+/// One argument of a statement.
+pub struct Value {
+    content: Content,
+    type_oid: pg_sys::Oid,
+}
+
+#[doc(hidden)]
+pub enum Content {
+    Null,
+    /// Passed by value.
+    Inline(pg_sys::Datum),
+    /// Passed by reference.
+    #[allow(private_interfaces)]
+    Image(Image),
+    Json(Jsonb),
+}
+
+impl Value {
+    /// A value whose type is only known at run time.
+    ///
+    /// # Safety
+    /// The bytes are a value of that type, which is passed by reference.
+    pub(super) unsafe fn of_type(image: Image, type_oid: pg_sys::Oid) -> Self {
+        Value { content: Content::Image(image), type_oid }
+    }
+
+    pub(super) fn type_oid(&self) -> pg_sys::Oid {
+        self.type_oid
+    }
+
+    /// As SPI takes it: the datum, which lives as long as the value, and whether it is null.
+    pub(super) fn parts(&self) -> (pg_sys::Datum, std::ffi::c_char) {
+        let datum = match &self.content {
+            Content::Null => return (pg_sys::Datum::from(0), b'n' as std::ffi::c_char),
+            Content::Inline(datum) => *datum,
+            Content::Image(image) => image.datum(),
+            Content::Json(json) => pg_sys::Datum::from(json.as_ptr()),
+        };
+        (datum, b' ' as std::ffi::c_char)
+    }
+}
+
+mod closed {
+    pub trait Closed {}
+}
+use closed::Closed;
+
+/// A type that arguments are made of.
+pub trait Argument: Closed {
+    #[doc(hidden)]
+    const TYPE: pg_sys::Oid;
+    #[doc(hidden)]
+    fn content(self) -> Content;
+}
+
+impl<T: Argument> From<T> for Value {
+    fn from(value: T) -> Self {
+        Value { content: value.content(), type_oid: T::TYPE }
+    }
+}
+
+impl<T: Closed> Closed for Option<T> {}
+impl<T: Argument> Argument for Option<T> {
+    const TYPE: pg_sys::Oid = T::TYPE;
+
+    fn content(self) -> Content {
+        self.map_or(Content::Null, T::content)
+    }
+}
+
+macro_rules! inline {
+    ($($rust:ty = $sql:ident;)*) => {$(
+        impl Argument for $rust {
+            const TYPE: pg_sys::Oid = pg_sys::$sql;
+
+            fn content(self) -> Content {
+                self.into_datum().map_or(Content::Null, Content::Inline)
+            }
+        }
+    )*};
+}
+inline! {
+    bool = BOOLOID;
+    i16 = INT2OID;
+    i32 = INT4OID;
+    i64 = INT8OID;
+    pg_sys::Oid = OIDOID;
+    Moment = TIMESTAMPTZOID;
+    Xid8 = XID8OID;
+}
+
+impl Closed for &str {}
+impl Argument for &str {
+    const TYPE: pg_sys::Oid = pg_sys::TEXTOID;
+
+    fn content(self) -> Content {
+        Content::Image(Image::varlena(self.as_bytes()))
+    }
+}
+
+impl Argument for String {
+    const TYPE: pg_sys::Oid = pg_sys::TEXTOID;
+
+    fn content(self) -> Content {
+        self.as_str().content()
+    }
+}
+
+impl Closed for &[u8] {}
+impl Argument for &[u8] {
+    const TYPE: pg_sys::Oid = pg_sys::BYTEAOID;
+
+    fn content(self) -> Content {
+        Content::Image(Image::varlena(self))
+    }
+}
+
+impl Argument for PgUuid {
+    const TYPE: pg_sys::Oid = pg_sys::UUIDOID;
+
+    fn content(self) -> Content {
+        Content::Image(Image::of(self.as_bytes()))
+    }
+}
+
+impl Argument for Interval {
+    const TYPE: pg_sys::Oid = pg_sys::INTERVALOID;
+
+    fn content(self) -> Content {
+        // An interval is its microseconds, days and months, in this order.
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.micros().to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.days().to_ne_bytes());
+        bytes[12..].copy_from_slice(&self.months().to_ne_bytes());
+        Content::Image(Image::of(&bytes))
+    }
+}
+
+impl Argument for Jsonb {
+    const TYPE: pg_sys::Oid = pg_sys::JSONBOID;
+
+    fn content(self) -> Content {
+        Content::Json(self)
+    }
+}
+
+impl Closed for JsonText {}
+impl Argument for JsonText {
+    const TYPE: pg_sys::Oid = pg_sys::JSONBOID;
+
+    fn content(self) -> Content {
+        // SAFETY: the datum is a jsonb that was just made.
+        self.into_datum().map_or(Content::Null, |datum| unsafe {
+            let image = Image::of_varlena(datum);
+            pg_sys::pfree(datum.cast_mut_ptr());
+            Content::Image(image)
+        })
+    }
+}
+
+/// A type of which arrays are made.
+pub trait Element: Closed {
+    #[doc(hidden)]
+    const TYPE: pg_sys::Oid;
+    #[doc(hidden)]
+    const ARRAY: pg_sys::Oid;
+    /// Adds the element, as an array has it, to bytes that are padded for it.
+    #[doc(hidden)]
+    fn append(&self, bytes: &mut Vec<u8>);
+}
+
+macro_rules! elements {
+    ($($rust:ty = $sql:ident, $array:ident, $append:expr;)*) => {$(
+        impl Element for $rust {
+            const TYPE: pg_sys::Oid = pg_sys::$sql;
+            const ARRAY: pg_sys::Oid = pg_sys::$array;
+
+            fn append(&self, bytes: &mut Vec<u8>) {
+                let append: fn(&Self, &mut Vec<u8>) = $append;
+                append(self, bytes);
+            }
+        }
+    )*};
+}
+elements! {
+    i16 = INT2OID, INT2ARRAYOID, |value, bytes| bytes.extend(value.to_ne_bytes());
+    i32 = INT4OID, INT4ARRAYOID, |value, bytes| bytes.extend(value.to_ne_bytes());
+    i64 = INT8OID, INT8ARRAYOID, |value, bytes| bytes.extend(value.to_ne_bytes());
+    pg_sys::Oid = OIDOID, OIDARRAYOID, |value, bytes| bytes.extend(value.to_u32().to_ne_bytes());
+    Xid8 = XID8OID, XID8ARRAYOID, |value, bytes| bytes.extend(value.0.to_ne_bytes());
+    PgUuid = UUIDOID, UUIDARRAYOID, |value, bytes| bytes.extend(value.as_bytes());
+    &str = TEXTOID, TEXTARRAYOID, |value, bytes| append_text(value, bytes);
+    String = TEXTOID, TEXTARRAYOID, |value, bytes| append_text(value, bytes);
+}
+
+fn append_text(text: &str, bytes: &mut Vec<u8>) {
+    bytes.resize(bytes.len().next_multiple_of(HEADER), 0);
+    bytes.extend(header(HEADER + text.len()));
+    bytes.extend(text.as_bytes());
+}
+
+/// An array of one dimension, counted from 1; without elements it has no dimension.
+fn array<'e, T: Element + 'e>(elements: impl ExactSizeIterator<Item = Option<&'e T>> + Clone) -> Content {
+    let count = elements.len();
+    let has_nulls = elements.clone().any(|element| element.is_none());
+    let mut bytes = Vec::with_capacity(ARRAY_HEADER + count * 16);
+    bytes.extend([0; HEADER]);
+    bytes.extend(i32::from(count > 0).to_ne_bytes());
+    // Where the elements begin, if not right behind this.
+    let start = if has_nulls { (ARRAY_HEADER + count.div_ceil(8)).next_multiple_of(size_of::<u64>()) } else { 0 };
+    bytes.extend(i32::try_from(start).unwrap_or_else(|_| panic!("array is too large")).to_ne_bytes());
+    bytes.extend(T::TYPE.to_u32().to_ne_bytes());
+    if count > 0 {
+        bytes.extend(i32::try_from(count).unwrap_or_else(|_| panic!("array is too large")).to_ne_bytes());
+        bytes.extend(1_i32.to_ne_bytes());
+    }
+    if has_nulls {
+        bytes.resize(start, 0);
+        for (at, _) in elements.clone().enumerate().filter(|(_, element)| element.is_some()) {
+            bytes[ARRAY_HEADER + at / 8] |= 1 << (at % 8);
+        }
+    }
+    elements.flatten().for_each(|element| element.append(&mut bytes));
+    let size = header(bytes.len());
+    bytes[..HEADER].copy_from_slice(&size);
+    Content::Image(Image::of(&bytes))
+}
+
+/// The bytes before the elements of an array of one dimension, or before the bits that say which of them are NULL.
+const ARRAY_HEADER: usize = 24;
+
+impl<T: Element> Closed for Vec<T> {}
+impl<T: Element> Argument for Vec<T> {
+    const TYPE: pg_sys::Oid = T::ARRAY;
+
+    fn content(self) -> Content {
+        array(self.iter().map(Some))
+    }
+}
+
+impl<T: Element> Closed for Vec<Option<T>> {}
+impl<T: Element> Argument for Vec<Option<T>> {
+    const TYPE: pg_sys::Oid = T::ARRAY;
+
+    fn content(self) -> Content {
+        array(self.iter().map(Option::as_ref))
+    }
+}
+
+/// A type that columns are read as.
+pub trait Column: Closed + Sized {
+    /// Whether a column of this type can be read so.
+    #[doc(hidden)]
+    fn fits(type_oid: pg_sys::Oid) -> bool;
+
+    /// # Safety
+    /// The datum is of a type that fits, and not NULL.
+    #[doc(hidden)]
+    unsafe fn read(datum: pg_sys::Datum) -> Option<Self>;
+}
+
+macro_rules! columns {
+    ($($rust:ty = $($sql:ident)|+;)*) => {$(
+        impl Column for $rust {
+            fn fits(type_oid: pg_sys::Oid) -> bool {
+                matches!(type_oid, $(pg_sys::$sql)|+)
+            }
+
+            unsafe fn read(datum: pg_sys::Datum) -> Option<Self> {
+                // SAFETY: by the caller.
+                unsafe { Self::from_datum(datum, false) }
+            }
+        }
+    )*};
+}
+columns! {
+    bool = BOOLOID;
+    i16 = INT2OID;
+    i32 = INT4OID;
+    i64 = INT8OID;
+    f64 = FLOAT8OID;
+    pg_sys::Oid = OIDOID;
+    Moment = TIMESTAMPTZOID;
+    Xid8 = XID8OID;
+    PgUuid = UUIDOID;
+    Jsonb = JSONBOID;
+    String = TEXTOID | VARCHAROID;
+    Vec<u8> = BYTEAOID;
+    Vec<i32> = INT4ARRAYOID;
+    Vec<i64> = INT8ARRAYOID;
+    Vec<String> = TEXTARRAYOID;
+    Vec<PgUuid> = UUIDARRAYOID;
+}
+macro_rules! closed {
+    ($($rust:ty),*) => {$(impl Closed for $rust {})*};
+}
+closed!(bool, i16, i32, i64, f64, pg_sys::Oid, Moment, Xid8, PgUuid, Interval, Jsonb, String);
+// The elements of bytea are no type of SQL of their own.
+impl Closed for Vec<u8> {}

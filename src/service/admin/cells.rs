@@ -1,0 +1,81 @@
+//! Cells and their roles.
+
+use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, CELL_TEXT_CHARS};
+use claims_model::token::{Token, Tokens};
+use claims_model::{BadInput, Problem};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::grants::{self, Audience, role_called};
+use crate::access;
+use crate::arguments;
+use crate::error::{AdminError, ClaimsError};
+use crate::pg::jsonb::{Extent, Jsonb};
+use crate::pg::name::Name;
+use crate::pg::spi::{self, Connection};
+use crate::store::service::admin::{self, Registration};
+
+/// The largest attributes of a cell.
+const LARGEST_ATTRIBUTES: Extent = Extent { bytes: ATTRIBUTES_BYTES, depth: ATTRIBUTES_DEPTH };
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn register_cell(
+    cell_id: Option<i64>,
+    role_name: Option<Name>,
+    name: default!(Option<String>, "NULL"),
+    address: default!(Option<String>, "NULL"),
+    attributes: default!(Option<Jsonb>, "NULL"),
+) -> Result<(), ErrorReport> {
+    access::administer().map_err(ErrorReport::from)?;
+    let (Some(cell_id), Some(Name(role_name))) = (cell_id, role_name) else {
+        return Err(ClaimsError::from(AdminError::CellIncomplete).into());
+    };
+    let text = |value: Option<String>, argument| {
+        value.map(|value| arguments::at_most(value, argument, CELL_TEXT_CHARS)).transpose()
+    };
+    if cell_id < 0 {
+        return Err(bad("cell_id", Problem::OutOfRange { allowed: "0 and more" }).into());
+    }
+    let (name, address) = (text(name, "name")?, text(address, "address")?);
+    if let Some(attributes) = &attributes {
+        check(attributes)?;
+    }
+    Ok(spi::connect(|connection| {
+        let role = role_called(connection, &role_name)?;
+        register(connection, &role_name, &Registration { cell_id, role, name, address, attributes });
+        Ok::<_, ClaimsError>(())
+    })?)
+}
+
+/// An object of a size that can be read with every list of cells.
+fn check(attributes: &Jsonb) -> Result<(), ClaimsError> {
+    if !matches!(attributes.tokens().next(), Token::BeginObject) {
+        return Err(bad("attributes", Problem::OutOfRange { allowed: "a JSON object" }));
+    }
+    let Extent { bytes, depth } = attributes.extent(0, LARGEST_ATTRIBUTES);
+    if bytes > ATTRIBUTES_BYTES || depth > ATTRIBUTES_DEPTH {
+        return Err(AdminError::AttributesTooLarge.into());
+    }
+    Ok(())
+}
+
+fn bad(argument: &'static str, problem: Problem) -> ClaimsError {
+    BadInput::new(argument, problem).into()
+}
+
+/// A role that loses its last cell loses what cells are granted. What grant_read() gave it stays.
+fn register(connection: &Connection, role_name: &str, cell: &Registration) {
+    // Under this lock also two that register one cell see whose it was.
+    admin::lock_grants(connection);
+    let before = admin::register(connection, cell);
+    admin::change_grants(connection, role_name, &["reader", "cell"], true);
+    let Some(before) = before.filter(|before| *before != cell.role && !admin::has_cells(connection, *before)) else {
+        return;
+    };
+    let Some(old_name) = admin::role_name(connection, before) else { return };
+    admin::change_grants(connection, &old_name, &["cell"], false);
+    if !grants::has(connection, Audience::Reader, before) {
+        admin::change_grants(connection, &old_name, &["reader"], false);
+    }
+}

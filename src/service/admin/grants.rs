@@ -1,0 +1,112 @@
+//! Who may do what: readers, workers and monitoring roles. (Cells are registered.)
+
+use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::access;
+use crate::error::{AdminError, ClaimsError};
+use crate::pg::name::Name;
+use crate::pg::spi::{self, Connection};
+use crate::store::service::admin;
+
+/// Whom a grant makes of a role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    Reader,
+    Worker,
+    Monitor,
+}
+
+impl Audience {
+    /// As claims.audiences has it.
+    fn name(self) -> &'static str {
+        match self {
+            Audience::Reader => "reader",
+            Audience::Worker => "worker",
+            Audience::Monitor => "monitor",
+        }
+    }
+
+    /// What its roles may read. By the first of them they are known.
+    fn relations(self) -> &'static [&'static str] {
+        match self {
+            Audience::Reader => &["claims.records"],
+            Audience::Worker => &["claims.expiring_claims", "claims.requests"],
+            Audience::Monitor => &["claims.leases"],
+        }
+    }
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn grant_read(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(grant(Audience::Reader, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn grant_worker(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(grant(Audience::Worker, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn grant_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(grant(Audience::Monitor, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn revoke_read(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(revoke(Audience::Reader, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn revoke_worker(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(revoke(Audience::Worker, role_name)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn revoke_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(revoke(Audience::Monitor, role_name)?)
+}
+
+fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
+    access::administer()?;
+    let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
+    spi::connect(|connection| {
+        role_called(connection, &role_name)?;
+        admin::lock_grants(connection);
+        admin::change_grants(connection, &role_name, &[audience.name()], true);
+        admin::let_read(connection, audience.relations(), &role_name);
+        Ok(())
+    })
+}
+
+/// A role that has it not loses nothing. What a cell's role has as such stays: readers' functions are for cells, too.
+fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
+    access::administer()?;
+    let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
+    spi::connect(|connection| {
+        let role = role_called(connection, &role_name)?;
+        admin::lock_grants(connection);
+        admin::let_read_no_more(connection, audience.relations(), role, &role_name);
+        if audience != Audience::Reader || !admin::has_cells(connection, role) {
+            admin::change_grants(connection, &role_name, &[audience.name()], false);
+        }
+        Ok(())
+    })
+}
+
+/// Whether a grant made this of a role.
+pub fn has(connection: &Connection, audience: Audience, role: Oid) -> bool {
+    admin::can_read(connection, audience.relations()[0], role)
+}
+
+/// The role of a name.
+pub fn role_called(connection: &Connection, name: &str) -> Result<Oid, ClaimsError> {
+    admin::role_called(connection, name).ok_or_else(|| AdminError::UnknownRole { name: name.to_owned() }.into())
+}

@@ -1,0 +1,79 @@
+//! The event triggers, which are there as long as a table is claimed or captured: in other databases no command meets them,
+//! nor misses the library.
+//!
+//! They are no part of the extension, so that a dump has them where it has the triggers of the tables. They belong to the
+//! cluster's first superuser: Postgres wants a superuser, and pg_upgrade makes them anew with the owner they have.
+
+use crate::error::{CaptureError, ClaimsError, raise};
+use crate::pg::extension::outside_of_scripts;
+use crate::pg::owner::as_superuser;
+use crate::pg::spi::{Connection, View};
+use crate::statement;
+
+statement! {
+    /// Whoever makes or drops them follows the others: what one needs, another must not drop. Held until the transaction ends.
+    LOCK() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
+    /// Whether any table has triggers that capture.
+    ARE_NEEDED() =
+        "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
+          WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change') LIMIT 1";
+    /// Those that are there and call the extension's own functions, which only a superuser can replace.
+    PRESENT() =
+        "SELECT v.evtname::text FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid
+           JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+            AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+           JOIN pg_extension e ON e.oid = d.refobjid
+          WHERE e.extname = 'claims' AND p.proowner = 10
+            AND v.evtname IN ('claims_complete_triggers', 'claims_forget_dropped_tables')";
+}
+
+/// Names, and the statements that make them.
+const EVENT_TRIGGERS: [(&str, [&str; 2]); 2] = [
+    (
+        "claims_complete_triggers",
+        [
+            "CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end
+               WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'CREATE SCHEMA', 'ALTER TABLE')
+               EXECUTE FUNCTION claims.complete_triggers()",
+            "COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed and captured tables refuse TRUNCATE.'",
+        ],
+    ),
+    (
+        "claims_forget_dropped_tables",
+        [
+            "CREATE EVENT TRIGGER claims_forget_dropped_tables ON sql_drop EXECUTE FUNCTION claims.forget_dropped_tables()",
+            "COMMENT ON EVENT TRIGGER claims_forget_dropped_tables IS 'Ends the capture of tables that are dropped.'",
+        ],
+    ),
+];
+
+fn present(connection: &Connection) -> Vec<String> {
+    connection.run(&PRESENT, View::Latest, []).map(|row| row.must(1))
+}
+
+/// A table has got triggers that capture: makes what is missing.
+pub fn add(connection: &Connection) {
+    connection.run(&LOCK, View::Statement, []);
+    let present = present(connection);
+    for (name, statements) in EVENT_TRIGGERS {
+        if !present.iter().any(|there| there == name) {
+            for statement in statements {
+                outside_of_scripts(|| as_superuser(|| connection.run_text(statement, [])));
+            }
+        }
+    }
+    // A name in the statements might lead to somebody else's function, which would be called with everybody's rights.
+    if self::present(connection).len() < EVENT_TRIGGERS.len() {
+        raise::<()>(Err(ClaimsError::from(CaptureError::ForeignEventTrigger)));
+    }
+}
+
+/// Tables have lost such triggers: drops them where that were the last ones.
+pub fn drop_unneeded(connection: &Connection) {
+    connection.run(&LOCK, View::Statement, []);
+    if connection.run(&ARE_NEEDED, View::Latest, []).count() == 0 {
+        for name in present(connection) {
+            as_superuser(|| connection.run_text(&format!("DROP EVENT TRIGGER {name}"), []));
+        }
+    }
+}

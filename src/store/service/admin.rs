@@ -1,0 +1,142 @@
+//! Statements by which administrators change types, cells and grants.
+
+use claims_model::Kind;
+use pgrx::pg_sys::Oid;
+
+use crate::pg::jsonb::Jsonb;
+use crate::pg::spi::{Connection, View};
+use crate::statement;
+
+statement! {
+    LOCK_TYPES() = "LOCK TABLE claims.type_names IN SHARE ROW EXCLUSIVE MODE";
+    /// Two that grant on one function at the same time get \"tuple concurrently updated\".
+    LOCK_GRANTS() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
+    /// A name of type $2 of kind $1, its first one if $4.
+    ADD_NAME(TEXTOID, INT4OID, TEXTOID, BOOLOID) =
+        "INSERT INTO claims.type_names (kind, id, name, first) VALUES ($1, $2, $3, $4) ON CONFLICT (kind, name) DO NOTHING";
+    /// What was left of a type that somebody deleted by hand.
+    DROP_NAMES(TEXTOID, INT4OID, TEXTOID) = "DELETE FROM claims.type_names WHERE kind = $1 AND (id = $2 OR name = $3)";
+    /// A type that was written into its table by hand, or came from a dump of 1.0.0, has no first name yet.
+    ADD_FIRST_NAME(TEXTOID, INT4OID, TEXTOID) =
+        "INSERT INTO claims.type_names (kind, id, name, first)
+         SELECT $1, $2, $3, true WHERE NOT EXISTS (SELECT FROM claims.type_names n WHERE n.kind = $1 AND n.id = $2 AND n.first)
+         ON CONFLICT (kind, name) DO NOTHING";
+    /// A trigger shows the new name.
+    RENAME(TEXTOID, INT4OID, TEXTOID) =
+        "INSERT INTO claims.type_renames AS r (kind, id, name) VALUES ($1, $2, $3)
+         ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name";
+    ROLE_CALLED(TEXTOID) = "SELECT r.oid FROM pg_roles r WHERE r.rolname = $1";
+    ROLE_NAME(OIDOID) = "SELECT r.rolname::text FROM pg_roles r WHERE r.oid = $1";
+    ROLE_OF_CELL(INT8OID) = "SELECT c.role::oid FROM claims.cells c WHERE c.cell_id = $1";
+    /// What is NULL stays as it was.
+    REGISTER(INT8OID, OIDOID, TEXTOID, TEXTOID, JSONBOID) =
+        "INSERT INTO claims.cells AS c (cell_id, role, name, address, attributes) VALUES ($1, $2::regrole, $3, $4, $5)
+         ON CONFLICT (cell_id) DO UPDATE
+         SET role = excluded.role, name = coalesce(excluded.name, c.name), address = coalesce(excluded.address, c.address),
+             attributes = coalesce(excluded.attributes, c.attributes)";
+    HAS_CELLS(OIDOID) = "SELECT EXISTS (SELECT FROM claims.cells c WHERE c.role = $1::regrole)";
+    CHANGE_GRANTS(TEXTOID, TEXTARRAYOID, BOOLOID) = "SELECT claims.change_grants($1::name, $2, $3)";
+    CAN_READ(TEXTOID, OIDOID) =
+        "SELECT EXISTS (SELECT FROM pg_class c, aclexplode(c.relacl) a
+                         WHERE c.oid = $1::regclass AND a.grantee = $2 AND a.privilege_type = 'SELECT')";
+    /// Relations of $1 that are not role $2's own.
+    FOREIGN(TEXTARRAYOID, OIDOID) =
+        "SELECT c.oid::regclass::text FROM unnest($1) AS name JOIN pg_class c ON c.oid = name::regclass WHERE c.relowner <> $2";
+    EXTENSION_VERSION() = "SELECT e.extversion FROM pg_extension e WHERE e.extname = 'claims'";
+    QUOTED(TEXTOID) = "SELECT quote_ident($1)";
+}
+
+/// From here on nobody else changes types before this transaction ends.
+pub fn lock_types(connection: &Connection) {
+    connection.run(&LOCK_TYPES, View::Statement, []);
+}
+
+/// Id and name must be free.
+pub fn add_type(connection: &Connection, kind: Kind, id: i32, name: &str) {
+    connection.run(&DROP_NAMES, View::Statement, [kind.name().into(), id.into(), name.into()]);
+    connection.run(&ADD_NAME, View::Statement, [kind.name().into(), id.into(), name.into(), true.into()]);
+    let insert = format!("INSERT INTO claims.{}_types (id, name) VALUES ($1, $2)", kind.name());
+    connection.run_text(&insert, [id.into(), name.into()]);
+}
+
+/// The shown name stays as another name of the type.
+pub fn rename_type(connection: &Connection, kind: Kind, id: i32, shown: &str, name: &str) {
+    let values = |name: &str| [kind.name().into(), id.into(), name.into()];
+    connection.run(&ADD_FIRST_NAME, View::Statement, values(shown));
+    for name in [shown, name] {
+        connection.run(&ADD_NAME, View::Statement, values(name).into_iter().chain([false.into()]));
+    }
+    connection.run(&RENAME, View::Statement, values(name));
+}
+
+/// From here on nobody else changes grants or cells before this transaction ends.
+pub fn lock_grants(connection: &Connection) {
+    connection.run(&LOCK_GRANTS, View::Statement, []);
+}
+
+pub fn role_called(connection: &Connection, name: &str) -> Option<Oid> {
+    connection.run(&ROLE_CALLED, View::Latest, [name.into()]).first(|row| row.must(1))
+}
+
+pub fn role_name(connection: &Connection, role: Oid) -> Option<String> {
+    connection.run(&ROLE_NAME, View::Latest, [role.into()]).first(|row| row.must(1))
+}
+
+/// A cell as it is to be; what is `None` stays.
+pub struct Registration {
+    pub cell_id: i64,
+    pub role: Oid,
+    pub name: Option<String>,
+    pub address: Option<String>,
+    pub attributes: Option<Jsonb>,
+}
+
+/// Registers a cell, or changes it; returns the role that it had.
+pub fn register(connection: &Connection, cell: &Registration) -> Option<Oid> {
+    let before = connection.run(&ROLE_OF_CELL, View::Latest, [cell.cell_id.into()]).first(|row| row.must(1));
+    let Registration { cell_id, role, name, address, attributes } = cell;
+    let values =
+        [(*cell_id).into(), (*role).into(), name.clone().into(), address.clone().into(), attributes.clone().into()];
+    connection.run(&REGISTER, View::Statement, values);
+    before
+}
+
+pub fn has_cells(connection: &Connection, role: Oid) -> bool {
+    connection.run(&HAS_CELLS, View::Latest, [role.into()]).first(|row| row.must(1)).unwrap_or(false)
+}
+
+/// Grants the functions of some audiences to a role, or revokes them.
+pub fn change_grants(connection: &Connection, role_name: &str, audiences: &[&str], granting: bool) {
+    let audiences: Vec<_> = audiences.iter().map(|audience| (*audience).to_owned()).collect();
+    connection.run(&CHANGE_GRANTS, View::Statement, [role_name.into(), audiences.into(), granting.into()]);
+}
+
+/// Lets a role read relations.
+pub fn let_read(connection: &Connection, relations: &[&str], role_name: &str) {
+    let grant = format!("GRANT SELECT ON {} TO {}", relations.join(", "), quoted(connection, role_name));
+    connection.run_text(&grant, []);
+}
+
+/// The opposite. An owner keeps what is its own.
+pub fn let_read_no_more(connection: &Connection, relations: &[&str], role: Oid, role_name: &str) {
+    let relations: Vec<_> = relations.iter().map(|relation| (*relation).to_owned()).collect();
+    let foreign =
+        connection.run(&FOREIGN, View::Latest, [relations.into(), role.into()]).map(|row| row.must::<String>(1));
+    for relation in foreign {
+        connection.run_text(&format!("REVOKE SELECT ON {relation} FROM {}", quoted(connection, role_name)), []);
+    }
+}
+
+/// Whether a role was let read a relation, by itself and not through another one.
+pub fn can_read(connection: &Connection, relation: &str, role: Oid) -> bool {
+    connection.run(&CAN_READ, View::Latest, [relation.into(), role.into()]).first(|row| row.must(1)).unwrap_or(false)
+}
+
+fn quoted(connection: &Connection, name: &str) -> String {
+    connection.run(&QUOTED, View::Latest, [name.into()]).first(|row| row.must(1)).unwrap_or_default()
+}
+
+/// The version whose objects are installed in this database.
+pub fn extension_version(connection: &Connection) -> Option<String> {
+    connection.run(&EXTENSION_VERSION, View::Caller, []).first(|row| row.must(1))
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# A pooler in transaction mode between cell and service, which gives each transaction another session of the service.
+. "$(dirname "$0")/common.bash"
+. "$(dirname "$0")/cells.bash"
+
+start_cells
+python3 "$(dirname "$0")/transaction_pooler.py" "$CLAIMS_TMP/port" "${CLUSTER_DIR[shared]}/.s.PGSQL.${CLUSTER_PORT[shared]}" 3 &
+pooler=$!
+trap 'kill $pooler 2>/dev/null; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
+at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '10s'; ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")');
+  SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service')" >/dev/null
+
+open app cell1
+for n in 1 2 3 4 5 6 7; do tell app "INSERT INTO routes (name) VALUES ('name$n')" >/dev/null; done
+expect 'saves' "$(tell app "SELECT * FROM claims.reconcile(1, 'service')") $(claimed 1)" '0|0|0|0|0 name1 name2 name3 name4 name5 name6 name7'
+expect 'went to all sessions' "$(at shared "SELECT count(*) FROM pg_stat_activity WHERE usename = 'cell1' AND query LIKE '%claims.%'")" 3
+expect 'an abort' "$(tell app "BEGIN; DELETE FROM routes; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK; SELECT count(*) FROM routes")" 7
+expect 'a name that is taken' "$(tell app "INSERT INTO routes (name) VALUES ('name1')")" 'ERROR:  23505'
+at shared "DELETE FROM claims.claims WHERE bucket_value IN ('name1', 'name2'); UPDATE claims.claims SET updated_at = updated_at - interval '2 hours'"
+expect 'verification' "$(tell app "SELECT missing, corrected, finished FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', 2, '0', true)")" '2|2|t'
+expect 'leaves no setting behind' "$(for _ in 1 2 3; do psql -XqAt "host=127.0.0.1 port=$(cat "$CLAIMS_TMP/port") user=cell1 dbname=postgres" -c 'SHOW statement_timeout'; done | sort -u)" 0
+expect 'begin_pending and finish' "$(tell app "BEGIN; DELETE FROM routes WHERE name = 'name7'; SELECT claims.begin_pending(1, 'service') AS lease \\gset
+COMMIT; SELECT claims.finish(1, 'service', :'lease')")" t
+tell app "SELECT * FROM claims.reconcile(1, 'service')" >/dev/null
+agree 'pooled'
