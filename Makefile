@@ -7,13 +7,16 @@ SHELL := /bin/bash
 export PG_CONFIG PG_MAJOR
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test test-regress test-isolation test-script test-stress test-rust chaos bench fmt clean
+.PHONY: help all setup build install demo test test-regress test-isolation test-script test-stress test-rust test-checked \
+  test-matrix chaos bench fmt clean deb pgxn oci release-check
 
 help: ## Show this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 setup: ## Install what is missing: Debian packages, cargo-pgrx
 	@scripts/setup
+
+all: build
 
 build: setup ## Build the extension into a private copy of PostgreSQL under target/
 	@scripts/build
@@ -44,6 +47,25 @@ chaos: build ## The crash campaign for longer; CAMPAIGN_SECONDS=300
 
 test-rust: setup ## Run fmt, clippy and the tests that need no server
 	@scripts/test rust
+
+test-checked: setup ## Run the tests on a PostgreSQL with assertions, which PG_CONFIG names
+	@scripts/test-checked
+
+test-matrix: ## Run every test with PostgreSQL 15, 17 and 18, each in a Debian that has it; M="15 18" picks some
+	@scripts/test-matrix $(M)
+
+deb: build ## Make a Debian package for this PostgreSQL, in target/deb
+	@scripts/deb
+
+pgxn: ## Make the source distribution for PGXN, in target/pgxn
+	@scripts/pgxn
+
+oci: PG_MAJOR := $(or $(PG_MAJOR),$(if $(PG_CONFIG),,18))
+oci: setup ## Make what the image of the extension has in it (PG_MAJOR=18), in target/oci
+	@scripts/oci-layout
+
+release-check: ## What has to pass before a release, beside make test and make test-matrix: bare machines, packages, the image
+	@scripts/release-check
 
 bench: build ## Measure against the literal protocol; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look)
 	@scripts/with-cluster --name bench -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -- python3 -B bench/run.py

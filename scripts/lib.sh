@@ -82,6 +82,7 @@ declare -A CLUSTER_DIR=() CLUSTER_PORT=()
 port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # start_cluster NAME [--fast] [-c setting=value]...
+# CLAIMS_SERVER_SETTINGS has settings (name=value, by spaces) for every cluster that is started.
 # --fast leaves out fsync: for tests, never for measuring.
 # On the socket everybody is trusted (its directory is private to the server's user and root). On 127.0.0.1 a password is
 # asked for; that of the superuser is in PGPASSWORD.
@@ -99,7 +100,7 @@ start_cluster() {
   claims_bindir
   trap_cleanup
 
-  dir=$(cd /tmp && as_server mktemp -d "/tmp/claims-$name.XXXXXX")
+  dir=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$name.XXXXXX")
   CLUSTER_DIR[$name]=$dir
   [ -n "${PGPASSWORD:-}" ] || PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
   printf '%s\n' "$PGPASSWORD" | (cd /tmp && as_server sh -c "umask 077; cat > '$dir/password'")
@@ -110,6 +111,7 @@ start_cluster() {
     printf '%s\n' "listen_addresses = '127.0.0.1'" "unix_socket_directories = '$dir'" "lc_messages = 'C'" \
       'max_connections = 100' 'max_prepared_transactions = 20' 'log_min_messages = warning' "log_line_prefix = '%m [%p] %q%u@%d '"
     [ "$fast" = no ] || printf '%s\n' 'fsync = off' 'full_page_writes = off' 'synchronous_commit = off'
+    settings+=(${CLAIMS_SERVER_SETTINGS:-})
     [ ${#settings[@]} = 0 ] || printf '%s\n' "${settings[@]}" | sed -E "s/^([^=]+)=(.*)$/\1 = '\2'/"
   } | (cd /tmp && as_server sh -c "cat >> '$dir/data/postgresql.conf'")
 
@@ -151,7 +153,18 @@ stop_cluster() {
   [ -n "$dir" ] || return 0
   unset "CLUSTER_DIR[$1]" "CLUSTER_PORT[$1]"
   (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -m immediate -w stop </dev/null >/dev/null 2>&1) || true
+  # The log goes with the directory: what it says of a crash is for whoever runs the test.
+  [ -z "${CLAIMS_TMP:-}" ] || grep -ahE 'PANIC|TRAP:' "$dir/log" >>"$CLAIMS_TMP/crashes" || true
   rm -rf "$dir"
+}
+
+# stop_abandoned DIRECTORY: the clusters in it, whose shell was killed.
+stop_abandoned() {
+  local dir
+  for dir in "$1"/claims-*/; do
+    [ -e "$dir/data" ] || continue
+    (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -m immediate -w stop </dev/null >/dev/null 2>&1) || true
+  done
 }
 
 CLAIMS_CLEANUP_PID=

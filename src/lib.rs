@@ -10,12 +10,14 @@ mod arguments;
 mod cell;
 mod error;
 mod holds;
+mod passes;
 #[macro_use]
 mod pg;
 mod service;
 mod settings;
 mod store;
 mod version;
+mod worker;
 
 use pgrx::prelude::*;
 
@@ -24,6 +26,8 @@ use pgrx::prelude::*;
 extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["tables"]);
+extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
+extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
 extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables"]);
 extension_sql_file!(
     "../sql/install/cell/cell.sql",
@@ -81,7 +85,8 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires = ["admin", "check", "cell", "client", "declare", "verify", "share", "expiring", "requests"],
+    requires =
+        ["admin", "check", "passes", "cell", "worker", "client", "declare", "verify", "share", "expiring", "requests"],
     finalize
 );
 
@@ -93,6 +98,10 @@ mod claims {}
 pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
+    if pg::shared::is_being_preloaded() {
+        pg::shared::reserve(&cell::wakeup::AREAS);
+    }
+    worker::register();
     pg::cache::register();
     pg::gate::register(version::require_same);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
@@ -101,5 +110,6 @@ pub extern "C-unwind" fn _PG_init() {
         cell::capture::log::HOOKS,
         holds::requests::HOOKS,
         cell::client::afterwards::HOOKS,
+        cell::wakeup::HOOKS,
     ]);
 }

@@ -1,6 +1,7 @@
 //! The settings of `claims`. None of them says who the caller is.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+use std::time::Duration;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
@@ -12,6 +13,11 @@ static SERVICE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(250);
 static KEEP_SERVICE_CONNECTION: GucSetting<bool> = GucSetting::<bool>::new(true);
 static BREAKER_FAILURES: GucSetting<i32> = GucSetting::<i32>::new(5);
 static BREAKER_PAUSE: GucSetting<i32> = GucSetting::<i32>::new(1000);
+static DATABASES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static RECONCILE_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(60);
+static VERIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(0);
+static VERIFY_CORRECT: GucSetting<bool> = GucSetting::<bool>::new(false);
+
 static NOTIFY_REQUESTS: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 struct Integer {
@@ -25,7 +31,7 @@ struct Integer {
     unit: GucFlags,
 }
 
-const INTEGERS: [Integer; 6] = [
+const INTEGERS: [Integer; 8] = [
     Integer {
         name: c"claims.max_batch_size",
         short: c"Largest number of records, creates and destroys together, that one batch may have.",
@@ -86,6 +92,26 @@ const INTEGERS: [Integer; 6] = [
         context: GucContext::Suset,
         unit: GucFlags::UNIT_MS,
     },
+    Integer {
+        name: c"claims.reconcile_interval",
+        short: c"How often the background worker recovers the leases of each cell that it attends to.",
+        long: c"What has committed it settles within a second; this is for leases that were left without a trace here.",
+        setting: &RECONCILE_INTERVAL,
+        min: 1,
+        max: 24 * 60 * 60,
+        context: GucContext::Sighup,
+        unit: GucFlags::UNIT_S,
+    },
+    Integer {
+        name: c"claims.verify_interval",
+        short: c"How often the background worker verifies each source type of each cell that it attends to.",
+        long: c"0 means never. See claims.verify_correct.",
+        setting: &VERIFY_INTERVAL,
+        min: 0,
+        max: i32::MAX,
+        context: GucContext::Sighup,
+        unit: GucFlags::UNIT_S,
+    },
 ];
 
 /// Defines every setting. Called once, when the library is loaded.
@@ -110,7 +136,46 @@ pub fn define() {
         GucContext::Userset,
         GucFlags::empty(),
     );
+    GucRegistry::define_bool_guc(
+        c"claims.verify_correct",
+        c"Whether the background worker puts right what its verifications find.",
+        c"Off only counts the discrepancies, in claims.passes.",
+        &VERIFY_CORRECT,
+        GucContext::Sighup,
+        GucFlags::empty(),
+    );
+    GucRegistry::define_string_guc(
+        c"claims.databases",
+        c"The databases that have a background worker of their own.",
+        c"A list of names, separated by commas; quote those with capital letters. Has an effect only where the library is in shared_preload_libraries.",
+        &DATABASES,
+        GucContext::Sighup,
+        GucFlags::empty(),
+    );
     crate::pg::settings::reserve_prefix();
+}
+
+/// The databases that are to have a worker, each once. A list that cannot be read names none.
+pub fn databases() -> Vec<String> {
+    let list = DATABASES.get().unwrap_or_default();
+    let mut databases = crate::pg::settings::names(&list).unwrap_or_default();
+    let mut seen = std::collections::HashSet::new();
+    databases.retain(|name| seen.insert(name.clone()));
+    databases
+}
+
+pub fn reconcile_interval() -> Duration {
+    Duration::from_secs(RECONCILE_INTERVAL.get().unsigned_abs().into())
+}
+
+/// `None`: never.
+pub fn verify_interval() -> Option<Duration> {
+    let seconds = VERIFY_INTERVAL.get().unsigned_abs();
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
+pub fn verify_correct() -> bool {
+    VERIFY_CORRECT.get()
 }
 
 pub fn max_batch_size() -> usize {

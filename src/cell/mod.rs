@@ -1,11 +1,13 @@
 //! What runs in a cell's own database: tracked leases and their recovery, capture of claimed columns, verification, and
 //! the way to the service.
 
+pub mod attend;
 pub mod capture;
 pub mod client;
 pub mod recovery;
 pub mod track;
 pub mod verify;
+pub mod wakeup;
 
 use claims_model::{BadInput, Problem};
 use pgrx::Uuid as PgUuid;

@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 
 use super::uuids;
 use crate::access;
+use crate::cell::wakeup;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
@@ -58,6 +59,7 @@ fn only(cells: Option<Vec<i64>>) -> Option<i64> {
 pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(), ClaimsError> {
     xact::commit_durably();
     tracked::track(connection, lease, cell_id);
+    wakeup::has_work();
     if tracked::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(CellError::GivenUp { lease }.into()) }
 }
 

@@ -13,6 +13,7 @@ mod cell;
 mod hold;
 mod verification;
 mod warnings;
+mod worker;
 pub use access::AccessError;
 pub use admin::AdminError;
 pub use capture::{CaptureError, warn_of_mutable_condition};
@@ -20,6 +21,7 @@ pub use cell::CellError;
 pub use hold::HoldError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{notice_of_fence, warn_of_failures, warn_of_orphans};
+pub use worker::{Failure, log_failed_pass, log_other_version, warn_of_no_place_for_worker};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]

@@ -12,6 +12,7 @@
 
 pub mod activity;
 pub mod advisory;
+pub mod background;
 pub mod cache;
 pub mod clock;
 pub mod cursor;
@@ -32,7 +33,9 @@ pub mod prepared;
 mod retired;
 pub mod roles;
 pub mod settings;
+pub mod shared;
 pub mod spi;
+pub mod sqlstate;
 pub mod statement;
 pub mod subtransaction;
 pub mod transaction_end;

@@ -108,3 +108,18 @@ pub fn reserve_prefix() {
     // SAFETY: a constant string.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"claims".as_ptr()) };
 }
+
+/// The names of a list as settings have it, separated by commas, quoted or folded to lower case. `None`: it is none.
+pub fn names(list: &CStr) -> Option<Vec<String>> {
+    // SAFETY: the list is copied, for it is written to; the names lie in the copy.
+    unsafe {
+        let copy = pg_sys::pstrdup(list.as_ptr());
+        let mut names: *mut pg_sys::List = std::ptr::null_mut();
+        if !pg_sys::SplitIdentifierString(copy, b',' as std::ffi::c_char, &mut names) {
+            return None;
+        }
+        let count = if names.is_null() { 0 } else { (*names).length };
+        let name = |at| CStr::from_ptr(pg_sys::list_nth(names, at).cast()).to_string_lossy().into_owned();
+        Some((0..count).map(name).collect())
+    }
+}

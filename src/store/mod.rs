@@ -25,4 +25,6 @@ macro_rules! is_row {
 pub mod catalog;
 pub mod cell;
 pub mod holds;
+pub mod pass_log;
 pub mod service;
+pub mod worker;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What another open transaction holds is answered within some milliseconds, whatever the call. The median of many calls
 # counts, so that a busy machine does not fail it.
+# test: alone
 . "$(dirname "$0")/common.bash"
 
 fresh_database script_at_once

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sixteen instances, 10,000 keys, all at once: nobody waits, the sets are disjoint, all keys end up held; and an instance
 # that is killed is taken over when its time is up, by nobody before.
+# test: alone
 . "$(dirname "$0")/common.bash"
 
 fresh_database script_expiring

@@ -156,6 +156,7 @@ BEGIN
     PERFORM claims.require_service(service);
     INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES (cell_id, service)
         ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service;
+    PERFORM claims.attend(cell_id, service);
 END $$;
 
 INSERT INTO claims.audiences (function_name, audience) VALUES
@@ -175,7 +176,7 @@ COMMENT ON FUNCTION claims.begin_pending(bigint, text) IS
 COMMENT ON FUNCTION claims.finish(bigint, text, uuid) IS
     'In a cell, after the local COMMIT: commits a tracked lease at the service and forgets it here. true: this call committed it; false: it had been committed before. 55000 before the local COMMIT, and for a lease that is not tracked. What it leaves undone, recovery does. Locks the tracked row here, and what commit_update locks there.';
 COMMENT ON FUNCTION claims.automatic(bigint, text) IS
-    'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. For who may act for the cell. Locks the one row that says so.';
+    'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. The background worker attends to the cell from now on, also when automatic mode is turned off again: claims.attend(cell_id, NULL) ends that. For who may act for the cell. Locks the one row that says so.';
 COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS 'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
 COMMENT ON FUNCTION claims.change_request_triggers(oid, text, text, boolean) IS 'Internal: as change_capture_triggers, of a table whose changes become requests.';
 COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';

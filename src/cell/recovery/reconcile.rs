@@ -18,6 +18,7 @@ use crate::access;
 use crate::cell::client::Service;
 use crate::cell::client::leases::Settled;
 use crate::error::{self, CellError, ClaimsError};
+use crate::passes;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::settings;
@@ -27,6 +28,10 @@ use crate::store::cell::tracked;
 /// Leases in one page; the service settles no more in one call.
 const MAX_PAGE: i32 = 10_000;
 
+/// After what time the background worker gives up a lease that nobody has tracked, and how many it asks for at once.
+const STALE_AFTER: Duration = Duration::from_secs(600);
+const WORKERS_PAGE: i64 = 1000;
+
 /// How long one call to the service may take before the pass gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -35,7 +40,7 @@ const PURGE_BATCH: i64 = 1000;
 
 /// What a pass has done.
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     processed: i64,
     committed: i64,
     rolled_back: i64,
@@ -77,18 +82,38 @@ fn reconcile(
             stale_after: access::given(stale_after, "stale_after")?,
             page: page_size(access::given(max_results, "max_results")?)?,
         };
-        let service = Service::new(connection, &server, cell_id)?;
-        let tally = pass.run(&service).map_err(unreachable)?;
-        tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
-        Ok::<_, ClaimsError>((cell_id, tally))
+        Ok::<_, ClaimsError>((cell_id, pass.over(&server)?))
     })?;
     // A warning may jump out of here when the statement is being canceled: nothing may be open any more.
-    if !tally.orphans.is_empty() {
-        error::warn_of_orphans(cell_id, &tally.orphans);
-    }
-    error::warn_of_failures(cell_id, &tally.failures);
+    tally.warn(cell_id);
     let Tally { processed, committed, rolled_back, pending, orphans, .. } = tally;
     Ok(TableIterator::once((processed, committed, rolled_back, pending, orphans.len() as i64)))
+}
+
+/// One pass as the background worker does it, of leases of a cell that the caller may act for.
+pub fn pass(connection: &Connection, cell_id: i64, server: &str) -> Result<Tally, ClaimsError> {
+    let stale_after = Interval::from_seconds(STALE_AFTER.as_secs_f64());
+    Pass { connection, cell_id, stale_after, page: WORKERS_PAGE }.over(server)
+}
+
+impl Tally {
+    /// Tells the client, and the log, what could not be done.
+    pub fn warn(&self, cell_id: i64) {
+        if !self.orphans.is_empty() {
+            error::warn_of_orphans(cell_id, &self.orphans);
+        }
+        error::warn_of_failures(cell_id, &self.failures);
+    }
+
+    fn counts(&self) -> [(&'static str, i64); 5] {
+        [
+            ("processed", self.processed),
+            ("committed", self.committed),
+            ("rolled_back", self.rolled_back),
+            ("pending", self.pending),
+            ("orphaned", self.orphans.len() as i64),
+        ]
+    }
 }
 
 fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
@@ -117,6 +142,16 @@ struct Pass<'c> {
 }
 
 impl Pass<'_> {
+    /// The pass through a foreign server, and its row in claims.passes.
+    fn over(&self, server: &str) -> Result<Tally, ClaimsError> {
+        let log = passes::Pass::begin("reconcile", Some(self.cell_id), None);
+        let service = Service::new(self.connection, server, self.cell_id)?;
+        let tally = self.run(&service).map_err(unreachable)?;
+        tracked::purge_fences(self.connection, settings::outcome_retention(), PURGE_BATCH);
+        log.succeeded(self.connection, &tally.counts());
+        Ok(tally)
+    }
+
     fn run(&self, service: &Service) -> Result<Tally, ClaimsError> {
         let mut tally = Tally::default();
         // Leases that are still outstanding for all that this pass knows.

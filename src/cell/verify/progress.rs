@@ -22,6 +22,20 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// By name, for claims.passes.
+    pub fn counts(&self, finished: bool) -> [(&'static str, i64); 8] {
+        [
+            ("checked", self.checked),
+            ("missing", self.missing),
+            ("different", self.different),
+            ("extra", self.extra),
+            ("corrected", self.corrected),
+            ("held_by_other", self.held_by_other),
+            ("skipped", self.skipped),
+            ("finished", finished.into()),
+        ]
+    }
+
     pub fn count(&mut self, discrepancy: Discrepancy, outcome: Option<Outcome>) {
         match discrepancy {
             Discrepancy::Missing => self.missing += 1,

@@ -18,12 +18,18 @@ use crate::arguments;
 use crate::cell::client::Service;
 use crate::cell::recovery::reconcile::unreachable;
 use crate::error::{self, ClaimsError, VerificationError};
+use crate::passes::Pass;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::positions;
 
 const MAX_BATCH: i32 = 10_000;
+
+/// How the background worker verifies: rows in a batch, what it leaves alone, and how long a transaction lasts.
+const WORKERS_BATCH: i64 = 1000;
+const RECENT: Duration = Duration::from_secs(3600);
+const SLICE: Duration = Duration::from_secs(10);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -68,7 +74,7 @@ fn verify(
         if xact::keeps_one_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
-        let (tally, finished) = task.run(connection, &server).map_err(unreachable)?;
+        let (tally, finished) = task.over(connection, &server)?;
         Ok::<_, ClaimsError>((task, tally, finished))
     })?;
     // A warning may jump out of here when the statement is being canceled: nothing may be open any more.
@@ -105,7 +111,34 @@ struct Task {
     deadline: Option<Instant>,
 }
 
+/// A slice of a verification as the background worker does it; returns whether it has reached the end.
+pub fn slice(
+    connection: &Connection,
+    cell_id: i64,
+    server: &str,
+    source_type: &str,
+    correct: bool,
+) -> Result<bool, ClaimsError> {
+    let task = Task {
+        cell_id,
+        source_type: source_type.to_owned(),
+        batch: WORKERS_BATCH,
+        recent: Interval::from_seconds(RECENT.as_secs_f64()),
+        correct,
+        deadline: Some(Instant::now() + SLICE),
+    };
+    Ok(task.over(connection, server)?.1)
+}
+
 impl Task {
+    /// The verification through a foreign server, and its row in claims.passes.
+    fn over(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
+        let log = Pass::begin("verify", Some(self.cell_id), Some(&self.source_type));
+        let (tally, finished) = self.run(connection, server).map_err(unreachable)?;
+        log.succeeded(connection, &tally.counts(finished));
+        Ok((tally, finished))
+    }
+
     fn run(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
         let Task { cell_id, source_type, .. } = self;
         let expected = Expected::of(connection, source_type, false);

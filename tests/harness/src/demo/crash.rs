@@ -5,7 +5,7 @@ use super::home::{self, APP, PASS};
 use super::screen::Screen;
 use anyhow::{Context, Result, bail, ensure};
 use postgres::Client;
-use std::process::Command;
+use rustix::process::{Pid, Signal, kill_process};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     open.batch_execute(&format!("BEGIN; {}; SET CONSTRAINTS ALL IMMEDIATE", home::insert_sql(LOST)))?;
     let mut other = NORTH.at_home(APP)?;
     home::insert(&mut other, SAVED)?;
-    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().context("cannot run kill")?;
-    ensure!(killed.success(), "cannot kill process {pid} of north's server");
+    let process = Pid::from_raw(pid).context("a process id is a positive number")?;
+    kill_process(process, Signal::KILL).with_context(|| format!("cannot kill process {pid} of north's server"))?;
     screen.say(&format!(
         "North's application saves {SAVED}. Another transaction of it inserts {LOST} and has its lease, but is not \
          committed yet. Then its process (pid {pid}) is killed with SIGKILL. PostgreSQL ends all the others and \

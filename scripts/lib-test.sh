@@ -1,0 +1,306 @@
+# How one test of each kind is run, and what is said about it: sourced by scripts/test, not run.
+#
+# A worker has a cluster of its own and takes tests from a queue until there are none left. What it needs is made when the
+# first test asks for it, and made anew after a test that failed: none sees what another one broke.
+#
+# A test that measures times says so in a comment line of its own, `# test: alone` (`-- test: alone` in SQL): it runs when
+# nothing else does.
+#
+# What hangs fails: a statement first, so that its file says which one it was; then the file or the step of a spec; then the
+# program. Durations that were asked for come on top.
+
+TEST_LIMIT_SECONDS=${TEST_LIMIT_SECONDS:-300}
+PROGRAM_LIMIT=$((3 * TEST_LIMIT_SECONDS + ${CAMPAIGN_SECONDS:-0} + ${STRESS_SECONDS:-0}))
+RUST_LIMIT=$((12 * TEST_LIMIT_SECONDS))      # cargo compiles
+export PGISOLATIONTIMEOUT=$((TEST_LIMIT_SECONDS / 5)) PG_TEST_TIMEOUT_DEFAULT=$((TEST_LIMIT_SECONDS / 10))
+
+now_ms() { date +%s%3N; }
+is_alone() { grep -qE '^(#|--) test: alone$' "$1"; }
+
+# --- what is said ---------------------------------------------------------------------------------------------------
+
+# report VERDICT COUNT NAME MILLISECONDS [DETAILS]: one line, what is in the file DETAILS after it, and a line for the
+# summary. The verdict is ok, FAILED or known; COUNT is how many tests it stands for.
+report() {
+  (
+    flock 8
+    printf '%-7s %-60s %7d.%d s\n' "$1" "$3" $(($4 / 1000)) $(($4 % 1000 / 100))
+    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$4" "$3" >>"$out/results"
+    if [ -n "${5:-}" ]; then
+      printf -- '---- %s:\n' "$3"
+      cat "$5"
+      printf -- '----\n'
+    fi
+  ) 8>"$out/lock"
+}
+
+last_lines() { tail -n "${TEST_LOG_LINES:-60}" "$1"; }
+
+# limited SECONDS LOG COMMAND...: its exit code; 124 if it had to be ended.
+limited() {
+  local limit=$1 log=$2 rc=0
+  shift 2
+  timeout --kill-after="${TEST_KILL_SECONDS:-30}" "$limit" "$@" >"$log" 2>&1 </dev/null &
+  CHILD=$!          # a signal ends the wait, and the trap ends the child
+  wait "$CHILD" 2>/dev/null || rc=$?
+  CHILD=
+  [ $rc != 137 ] || rc=124
+  [ $rc != 124 ] || printf '\nstopped: it did not end within %s seconds\n' "$limit" >>"$log"
+  return $rc
+}
+
+# run_step NAME LIMIT COMMAND...: one test that is one command; its output is shown when it fails.
+run_step() {
+  local name=$1 limit=$2 log started
+  shift 2
+  log=$out/log/$(tr -c 'A-Za-z0-9_.\n' '-' <<<"$name").log
+  started=$(now_ms)
+  if limited "$limit" "$log" "$@"; then
+    report ok 1 "$name" $(($(now_ms) - started))
+  else
+    report FAILED 1 "$name" $(($(now_ms) - started)) <(last_lines "$log")
+  fi
+}
+
+# --- a worker -------------------------------------------------------------------------------------------------------
+
+# next_test QUEUE: the next line of the file, each to one worker.
+next_test() {
+  (
+    flock 8
+    taken=$(cat "$1.taken" 2>/dev/null || echo 0)
+    line=$(sed -n "$((taken + 1))p" "$1")
+    [ -n "$line" ] || exit 1
+    echo $((taken + 1)) >"$1.taken"
+    printf '%s\n' "$line"
+  ) 8>"$1.lock"
+}
+
+# worker NUMBER QUEUE: in a shell of its own.
+worker() {
+  local line
+  WORKER=test$1
+  CHILD=
+  declare -gA PREPARED=()
+  CLUSTER_DIR=() CLUSTER_PORT=() CLAIMS_STAGE_COPY=       # what there is of them is the caller's
+  trap_cleanup
+  trap 'cleanup; [ -z "${CLAIMS_TMP:-}" ] || rm -rf "$CLAIMS_TMP" "$CLAIMS_CLUSTERS"' EXIT
+  trap '[ -z "$CHILD" ] || { kill -TERM "$CHILD"; wait "$CHILD"; } 2>/dev/null; exit 143' TERM
+  while line=$(next_test "$2"); do
+    # shellcheck disable=SC2086
+    run_test $line
+  done
+}
+
+# run_test KIND [NAME]
+run_test() {
+  case $1 in
+    rust) run_rust ;;
+    clients) run_clients ;;
+    regress | isolation) run_regress "$1" "$2" ;;
+    script) run_script "$2" ;;
+    stress) run_stress ;;
+  esac
+}
+
+# log_min_messages: tests provoke errors by the thousand; that a process crashed is logged as LOG.
+need_server() {
+  [ -z "${CLUSTER_DIR[$WORKER]:-}" ] || return 0
+  start_cluster "$WORKER" --fast -c log_min_messages=log
+  PREPARED=()
+}
+
+# After a test that hung or crashed the server.
+drop_server() {
+  stop_cluster "$WORKER"
+  PREPARED=()
+}
+
+# The lines of the worker's server log that tell of a crash, from byte MARK on; kill -9 is the tests' own doing.
+server_log() { printf '%s/log' "${CLUSTER_DIR[$WORKER]}"; }
+log_mark() { stat -c %s "$(server_log)"; }
+crashes_since() {
+  tail -c "+$(($1 + 1))" "$(server_log)" | grep -aE 'PANIC|TRAP:|terminated by signal' | grep -av 'terminated by signal 9: Killed' || true
+}
+
+# Crashes of the same kind as one line, with how many they were.
+same_once() { sed -E 's/, PID: [0-9]+\)?$//; s/^.* LOG:  //; s/\(PID [0-9]+\) //' | sort | uniq -c; }
+
+# judge RC CRASHES: ok, FAILED, or known where all that went wrong is an assertion of PostgreSQL's own that fails without
+# this extension too (scripts/test-checked finds them, and puts them into KNOWN_ASSERTIONS).
+judge() {
+  if [ ! -s "$2" ]; then
+    [ "$1" = 0 ] && echo ok || echo FAILED
+  elif [ -n "${KNOWN_ASSERTIONS:-}" ] && ! unknown_crashes <"$2"; then
+    echo known
+  else
+    echo FAILED
+  fi
+}
+
+# Whether a crash is not a known one. An assertion that fails ends the process by SIGABRT.
+unknown_crashes() {
+  sed -E 's/.*(TRAP: .*), PID: [0-9]+\)?.*/\1/' | grep -av 'terminated by signal 6: Aborted' | grep -avxF -f "$KNOWN_ASSERTIONS" >/dev/null
+}
+
+# --- Rust -----------------------------------------------------------------------------------------------------------
+
+run_rust() {
+  # pgrx asks this pg_config when it is built outside cargo pgrx.
+  PGRX_PG_CONFIG_PATH=$(find_pg_config)
+  export PGRX_PG_CONFIG_PATH
+  run_step 'rust: cargo fmt' $RUST_LIMIT cargo fmt --all --check
+  # Of the extension's features the one for this PostgreSQL; cargo pgrx picks it by itself.
+  run_step 'rust: cargo clippy' $RUST_LIMIT \
+    cargo clippy --workspace --all-targets --no-default-features --features "claims/pg$PG_MAJOR" -- -D warnings
+  run_cargo_tests claims-model
+  run_cargo_tests claims-harness
+}
+
+# The tests of one crate; each of them counts.
+run_cargo_tests() {
+  local log=$out/log/cargo-test-$1.log started rc=0 passed line
+  started=$(now_ms)
+  limited $RUST_LIMIT "$log" cargo test -p "$1" || rc=$?
+  passed=$(sed -nE 's/^test result: .* ([0-9]+) passed.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
+  while read -r line; do report FAILED 1 "rust: $1: $line" 0; done < <(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' "$log")
+  if [ $rc = 0 ]; then
+    report ok "$passed" "rust: cargo test -p $1 ($passed tests)" $(($(now_ms) - started))
+  else
+    printf 'ok\t%s\t0\t\n' "$passed" >>"$out/results"
+    report FAILED 1 "rust: cargo test -p $1" $(($(now_ms) - started)) <(last_lines "$log")
+  fi
+}
+
+# The programs behind the stress run and the campaign; not a test of their own.
+run_clients() { run_step 'rust: build the clients' $RUST_LIMIT cargo build --quiet --release -p claims-harness; }
+
+# --- pg_regress and pg_isolation_regress ----------------------------------------------------------------------------
+
+regress_dir() { case $1 in regress) echo tests/pg_regress ;; isolation) echo tests/isolation ;; esac; }
+regress_file() { case $1 in regress) echo "tests/pg_regress/sql/$2.sql" ;; isolation) echo "tests/isolation/specs/$2.spec" ;; esac; }
+regress_program() {
+  local pgxs
+  pgxs=$(dirname "$(dirname "$("$(find_pg_config)" --pgxs)")")
+  case $1 in regress) echo "$pgxs/test/regress/pg_regress" ;; isolation) echo "$pgxs/test/isolation/pg_isolation_regress" ;; esac
+}
+
+# The names of all tests of a kind: the schedule's, in its order, then those that the schedule forgot.
+regress_names() {
+  local dir
+  dir=$(regress_dir "$1")
+  { sed -nE 's/^test: *//p' "$dir/schedule" | tr -s ' ' '\n'
+    find "$dir" \( -path '*/sql/*.sql' -o -path '*/specs/*.spec' \) -printf '%f\n' | sed -E 's/\.[a-z]+$//' | LC_ALL=C sort
+  } | awk 'NF && !seen[$1]++ { print $1 }'
+}
+
+# The programs read a copy, in which a test without expected output has some that differs: so that it fails.
+copy_regress() {
+  local dir name
+  dir=$(regress_dir "$1")
+  rm -rf "${out:?}/$1" && mkdir -p "$out/$1/expected" "$out/$1/results" "$out/$1/run"
+  cp -r "$dir/." "$out/$1/"
+  while read -r name; do
+    [ -e "$(regress_file "$1" "$name")" ] || die "no $(regress_file "$1" "$name")"
+    [ -e "$dir/expected/$name.out" ] ||
+      echo 'no expected output yet: read the result, then scripts/regress-accept' >"$out/$1/expected/$name.out"
+  done < <(regress_names "$1")
+}
+
+# pg_regress_run KIND NAME [OPTION...]: the one test; its files are in $out/KIND/run/NAME.
+pg_regress_run() {
+  local kind=$1 name=$2 run=$out/$1/run/$WORKER-$2 rc=0
+  shift 2
+  rm -rf "$run" && mkdir -p "$run"
+  # shellcheck disable=SC2086
+  PGOPTIONS="${PGOPTIONS:-} -c statement_timeout=$((TEST_LIMIT_SECONDS / 4))s" \
+    limited "$TEST_LIMIT_SECONDS" "$run/log" "$(regress_program "$kind")" "$@" \
+    --bindir="$CLAIMS_BINDIR" --inputdir="$out/$kind" --outputdir="$run" --dbname="claims_$kind" --encoding=UTF8 \
+    --host="$PGHOST" --port="$PGPORT" --user="$PGUSER" ${REGRESS_ARGS:-} "$name" || rc=$?
+  cp "$run/results/$name"*.out "$out/$kind/results/" 2>/dev/null || true
+  return $rc
+}
+
+# The database of a kind, with what the file `setup` makes in it. It is a test like the others, and counts once.
+prepare_regress() {
+  local kind=$1 started run=$out/$1/run/$WORKER-setup rc=0
+  [ -z "${PREPARED[$kind]:-}" ] || return 0
+  need_server
+  started=$(now_ms)
+  pg_regress_run "$kind" setup || rc=$?
+  if [ $rc != 0 ]; then
+    cat "$run/regression.diffs" >>"$run/log" 2>/dev/null || true
+    report FAILED 1 "$kind: setup" $(($(now_ms) - started)) "$run/log"
+    return 1
+  fi
+  PREPARED[$kind]=yes
+  if mkdir "$out/$kind/setup-passed" 2>/dev/null; then report ok 1 "$kind: setup" $(($(now_ms) - started)); fi
+}
+
+# run_regress KIND NAME
+run_regress() {
+  local kind=$1 name=$2 run=$out/$1/run/$WORKER-$2 started mark rc=0 verdict details
+  [ "$name" != setup ] || { prepare_regress "$kind" || true; return 0; }
+  if ! prepare_regress "$kind"; then
+    report FAILED 1 "$kind: $name (setup failed)" 0
+    drop_server
+    return 0
+  fi
+  started=$(now_ms)
+  mark=$(log_mark)
+  pg_regress_run "$kind" "$name" --use-existing || rc=$?
+  crashes_since "$mark" >"$run/crashes"
+  verdict=$(judge $rc "$run/crashes")
+  if [ "$verdict" = ok ]; then
+    report ok 1 "$kind: $name" $(($(now_ms) - started))
+    rm -rf "$run"
+    return 0
+  fi
+  details=$run/details
+  same_once <"$run/crashes" >"$details"
+  if [ "$verdict" = FAILED ]; then
+    if [ $rc = 124 ]; then last_lines "$run/results/$name.out" >>"$details" || true; fi
+    if [ -s "$run/regression.diffs" ]; then cat "$run/regression.diffs" >>"$details"; else cat "$run/log" >>"$details"; fi
+  fi
+  report "$verdict" 1 "$kind: $name" $(($(now_ms) - started)) "$details"
+  if [ $rc = 124 ] || [ -s "$run/crashes" ]; then drop_server; else unset "PREPARED[$kind]"; fi
+}
+
+# --- tests that are programs ----------------------------------------------------------------------------------------
+
+# Each finds a running cluster in its environment, and scripts/lib.sh for more of them. CLAIMS_TMP is a fresh directory,
+# CLAIMS_CLUSTERS the one where its clusters are: a program that is killed cannot stop them.
+run_script() {
+  local name=$1 file=tests/scripts/$1.sh log=$out/log/script-$1.log started mark rc=0 verdict
+  need_server
+  CLAIMS_TMP=$(mktemp -d /tmp/claims-test.XXXXXX)
+  CLAIMS_CLUSTERS=$(cd /tmp && as_server mktemp -d /tmp/claims-clusters.XXXXXX)
+  export CLAIMS_TMP CLAIMS_CLUSTERS
+  started=$(now_ms)
+  mark=$(log_mark)
+  limited $PROGRAM_LIMIT "$log" bash "$file" || rc=$?
+  { crashes_since "$mark"; cat "$CLAIMS_TMP/crashes" 2>/dev/null || true; } >"$log.crashes"
+  verdict=$(judge $rc "$log.crashes")
+  [ "$verdict" != known ] || : >"$log"
+  same_once <"$log.crashes" >>"$log"
+  if [ "$verdict" = ok ]; then
+    report ok 1 "script: $name" $(($(now_ms) - started))
+  else
+    report "$verdict" 1 "script: $name" $(($(now_ms) - started)) <(last_lines "$log")
+    stop_abandoned "$CLAIMS_CLUSTERS"
+    drop_server
+  fi
+  rm -rf "$CLAIMS_TMP" "$CLAIMS_CLUSTERS" "$log.crashes"
+  unset CLAIMS_TMP CLAIMS_CLUSTERS
+}
+
+# Sixteen connections at odds with each other, and a judge of what they saw.
+run_stress() {
+  local seconds=${STRESS_SECONDS:-20} mark
+  need_server
+  mark=$(log_mark)
+  run_step 'stress: build the client' $RUST_LIMIT cargo build --quiet --release -p claims-harness --bin stress
+  run_step "stress: $seconds seconds" $PROGRAM_LIMIT "$CLAIMS_TARGET/release/stress" --seconds "$seconds"
+  crashes_since "$mark" >"$out/log/stress-crashes"
+  [ ! -s "$out/log/stress-crashes" ] || report FAILED 1 'stress: the server crashed' 0 "$out/log/stress-crashes"
+}

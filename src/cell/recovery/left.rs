@@ -1,0 +1,37 @@
+//! Settling what committed a moment ago and was not settled by its own session: because that is busy, or gone.
+
+use std::time::Duration;
+
+use super::reconcile::unreachable;
+use crate::cell::client::Service;
+use crate::cell::client::leases::Settled;
+use crate::error::ClaimsError;
+use crate::pg::spi::Connection;
+use crate::store::cell::tracked;
+use crate::store::worker::{self, Left};
+
+/// A session has so long to settle its own.
+const GRACE: Duration = Duration::from_millis(200);
+/// What is older, passes of recovery see to: an orphan, for example.
+const OLDEST: Duration = Duration::from_secs(300);
+/// How long the service may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Leases in one call.
+const AT_ONCE: i64 = 1000;
+
+/// Commits at the service what the cell has tracked, and forgets it here. Returns whether nothing is left, for now.
+pub fn settle(connection: &Connection, cell_id: i64, server: &str) -> Result<bool, ClaimsError> {
+    let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let Left { ripe, has_unripe } =
+        worker::left(connection, cell_id, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
+    if ripe.is_empty() {
+        return Ok(!has_unripe);
+    }
+    let settled = Service::new(connection, server, cell_id)?.settle_leases(cell_id, &ripe, &[], PATIENCE);
+    let is_committed = |settled: &Settled| settled.outcome.as_deref() == Some("committed");
+    let committed: Vec<_> =
+        settled.map_err(unreachable)?.iter().filter(|one| is_committed(one)).map(|one| one.lease).collect();
+    tracked::forget(connection, &committed, Some(&[cell_id]));
+    // What is busy is tried again in a moment; what is an orphan, recovery reports.
+    Ok(!has_unripe && ripe.len() < AT_ONCE as usize)
+}

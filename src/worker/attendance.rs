@@ -1,0 +1,197 @@
+//! The worker of one database: what it does, and when.
+//!
+//! It works in short transactions, as the extension's owner, and has none open while it sleeps. What fails is rolled back,
+//! left in `claims.passes`, and tried again later.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pgrx::pg_sys::Oid;
+
+use super::schedule::{Job, Schedule};
+use crate::cell::recovery::left;
+use crate::cell::recovery::reconcile::{self, Tally};
+use crate::cell::verify::whole;
+use crate::cell::wakeup::take_post;
+use crate::error::{self, ClaimsError, Failure};
+use crate::passes::Pass;
+use crate::pg::background::{self, as_role, transaction};
+use crate::pg::extension;
+use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::{Stopped, attempt};
+use crate::settings;
+use crate::store::cell::tracked;
+use crate::store::service::leases;
+use crate::store::worker::{self as store, Attended};
+use crate::version;
+
+/// How often to look whether the extension is there.
+const UNTIL_INSTALLED: Duration = Duration::from_secs(5);
+/// How often to look for what has committed, while there is something.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
+/// How often to drop what is old.
+const BETWEEN_PURGES: Duration = Duration::from_secs(600);
+/// Rows that one transaction drops, of each kind.
+const PURGED_AT_ONCE: i64 = 10_000;
+/// Where nothing wakes the worker, since all posts are taken.
+const WITHOUT_POST: Duration = Duration::from_secs(1);
+
+/// Main function of a worker. Ends with its process.
+pub fn run(_database: &str) {
+    let post = take_post();
+    let mut schedule = Schedule::default();
+    let mut told_version = None;
+    loop {
+        // From here on a commit wakes it: what is committed later than this round looks is not missed.
+        post.inspect(|post| post.is_idle.store(true, Ordering::Release));
+        let pause = match transaction(found) {
+            Found::Ready { owner, cells } => {
+                round(owner, &cells, &mut schedule);
+                schedule.next()
+            }
+            Found::OtherVersion(version) => {
+                if told_version.as_ref() != Some(&version) {
+                    error::log_other_version(&version);
+                    told_version = Some(version);
+                }
+                Some(UNTIL_INSTALLED)
+            }
+            Found::Nothing => Some(UNTIL_INSTALLED),
+        };
+        background::show(None);
+        background::sleep(if post.is_none() {
+            Some(pause.map_or(WITHOUT_POST, |pause| pause.min(WITHOUT_POST)))
+        } else {
+            pause
+        });
+        // Woken because something is committed: the session that did it has a moment to see to it itself.
+        if post.is_some_and(|post| !post.is_idle.load(Ordering::Acquire)) {
+            background::sleep(Some(BETWEEN_LOOKS));
+            schedule.something_committed();
+        }
+    }
+}
+
+enum Found {
+    Ready {
+        owner: Oid,
+        cells: Vec<Attended>,
+    },
+    /// The extension is there, and of another version than this library.
+    OtherVersion(String),
+    Nothing,
+}
+
+fn found() -> Found {
+    match extension::installed_version(c"claims") {
+        None => Found::Nothing,
+        Some(_) if version::is_same() => spi::connect(|connection| match store::owner(connection) {
+            Some(owner) => Found::Ready { owner, cells: store::attended(connection) },
+            None => Found::Nothing,
+        }),
+        Some(other) => Found::OtherVersion(other),
+    }
+}
+
+/// Does what is due, each job in a transaction of its own.
+fn round(owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
+    let source_types = match settings::verify_interval() {
+        Some(_) if !cells.is_empty() => transaction(|| spi::connect(store::source_types)),
+        _ => Vec::new(),
+    };
+    let jobs = jobs(cells, &source_types);
+    schedule.retain(|job| jobs.iter().any(|(wanted, _)| wanted == job));
+    for (job, service) in jobs {
+        if schedule.is_due(&job) {
+            do_job(owner, job, service, schedule);
+        }
+    }
+}
+
+/// What is to be done in this database, and through which service.
+fn jobs<'a>(cells: &'a [Attended], source_types: &[String]) -> Vec<(Job, &'a str)> {
+    let mut jobs = Vec::new();
+    for Attended { cell_id, service } in cells {
+        jobs.push((Job::Settle(*cell_id), service.as_str()));
+        jobs.push((Job::Reconcile(*cell_id), service.as_str()));
+        jobs.extend(source_types.iter().map(|name| (Job::Verify(*cell_id, name.clone()), service.as_str())));
+    }
+    jobs.push((Job::Purge, ""));
+    jobs
+}
+
+fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
+    background::show(Some(&job.to_string()));
+    let interval = interval(&job);
+    // What is to be logged waits until the transaction is over, and nothing is open any more.
+    match transaction(|| as_role(owner, || attempt_job(&job, service))) {
+        Ok(done) => {
+            if let (Some(tally), Job::Reconcile(cell_id)) = (done.recovery, &job) {
+                tally.warn(*cell_id);
+            }
+            schedule.done(job, if done.wholly { interval } else { BETWEEN_LOOKS });
+        }
+        Err(failure) => {
+            error::log_failed_pass(&job.to_string(), &failure);
+            schedule.failed(job, interval);
+        }
+    }
+}
+
+/// How long after a job that ended well the next one comes. What has committed wakes the worker by itself.
+fn interval(job: &Job) -> Duration {
+    match job {
+        Job::Settle(_) | Job::Reconcile(_) => settings::reconcile_interval(),
+        Job::Verify(..) => settings::verify_interval().unwrap_or(BETWEEN_PURGES),
+        Job::Purge => BETWEEN_PURGES,
+    }
+}
+
+struct Done {
+    /// Or there is more to do, or will be in a moment.
+    wholly: bool,
+    recovery: Option<Tally>,
+}
+
+impl Done {
+    fn of(wholly: bool) -> Self {
+        Done { wholly, recovery: None }
+    }
+}
+
+/// One job, in a subtransaction. A pass that fails leaves its row in `claims.passes`, and nothing else.
+fn attempt_job(job: &Job, service: &str) -> Result<Done, Failure> {
+    let (cell_id, source_type) = job.of();
+    let pass = Pass::begin(job.kind(), cell_id, source_type);
+    let failure = match attempt(|| spi::connect(|connection| run_job(connection, job, service))) {
+        Ok(done) => return Ok(done),
+        Err(Stopped::ByBody(error)) => Failure::from(error),
+        Err(Stopped::ByError(caught)) => Failure::from(&caught),
+    };
+    spi::connect(|connection| pass.failed(connection, &failure));
+    Err(failure)
+}
+
+fn run_job(connection: &Connection, job: &Job, service: &str) -> Result<Done, ClaimsError> {
+    match job {
+        Job::Settle(cell_id) => Ok(Done::of(left::settle(connection, *cell_id, service)?)),
+        Job::Reconcile(cell_id) => {
+            let tally = reconcile::pass(connection, *cell_id, service)?;
+            Ok(Done { wholly: true, recovery: Some(tally) })
+        }
+        Job::Verify(cell_id, source_type) => {
+            Ok(Done::of(whole::slice(connection, *cell_id, service, source_type, settings::verify_correct())?))
+        }
+        Job::Purge => Ok(Done::of(purge(connection))),
+    }
+}
+
+/// Drops a portion of what is old, on either side; returns whether that was all.
+fn purge(connection: &Connection) -> bool {
+    let pass = Pass::begin("purge", None, None);
+    let retention = settings::outcome_retention();
+    let outcomes = leases::purge_outcomes(connection, retention, PURGED_AT_ONCE);
+    let fences = tracked::purge_fences(connection, retention, PURGED_AT_ONCE);
+    pass.succeeded(connection, &[("outcomes", outcomes as i64), ("fences", fences as i64)]);
+    outcomes.max(fences) < PURGED_AT_ONCE as usize
+}

@@ -1,0 +1,12 @@
+-- The wait of a DEFERRABLE transaction for its snapshot, cancelled inside a savepoint: predicate.c.
+CREATE TABLE t (a int);
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+INSERT INTO t SELECT count(*) FROM t;
+PREPARE TRANSACTION 'open';
+SET statement_timeout = '200ms';
+BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE;
+SAVEPOINT s;
+SELECT * FROM t;
+ROLLBACK TO SAVEPOINT s;
+SELECT * FROM t;
+COMMIT;

@@ -1,0 +1,15 @@
+-- A subtransaction that is rolled back in a deferred trigger, at COMMIT: xact.c.
+CREATE TABLE t (a int);
+CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  BEGIN
+    PERFORM 1 / 0;
+  EXCEPTION WHEN division_by_zero THEN
+    NULL;
+  END;
+  RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER t AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION f();
+BEGIN;
+INSERT INTO t VALUES (1);
+COMMIT;

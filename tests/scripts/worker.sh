@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# The background worker: what it does by itself in a cell and at the service, and what it survives.
+. "$(dirname "$0")/common.bash"
+. "$(dirname "$0")/cells.bash"
+
+start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s
+
+# until_true SECONDS WHAT CLUSTER STATEMENT: the statement says t within so many seconds.
+until_true() {
+  local _
+  for _ in $(seq 1 $(($1 * 20))); do
+    if [ "$( (at "$3" "$4") 2>/dev/null)" = t ]; then printf 'ok: %s\n' "$2"; return; fi
+    sleep 0.05
+  done
+  expect "$2 (within $1 s)" "$(at "$3" "$4")" t
+}
+ONE_WORKER="SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'claims worker' AND datname = 'postgres'"
+worker_pid() { at "$1" "SELECT pid FROM pg_stat_activity WHERE backend_type = 'claims worker'"; }
+reload_with() { at "$1" "ALTER SYSTEM SET $2" && at "$1" 'SELECT pg_reload_conf()' >/dev/null; }
+passes() { at "$1" "SELECT count(*) FROM claims.passes WHERE $2"; }
+
+for cluster in shared cell1 cell2; do until_true 10 "$cluster has a worker" "$cluster" "$ONE_WORKER"; done
+
+# --- what committed is settled ----------------------------------------------------------------------------------------
+
+save 1 1 before
+sleep 1.5
+expect 'a cell that nobody named is not attended to' "$(claimed 1) $(tracked 1)" 'before* 1'
+as_app 1 "SELECT claims.attend(1, 'service')" >/dev/null
+as_app 2 "SELECT claims.attend(2, 'service')" >/dev/null
+expect 'attend needs a foreign server' "$(state_as_app 1 "SELECT claims.attend(1, 'nothing')")" 42704
+expect 'and the right to act for the cell' "$(state_as_app 1 "SELECT claims.attend(2, 'service')")" 42501
+until_true 5 'now it is: committed' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'before'"
+for number in 2 3 4; do
+  save 1 $number "name$number"
+  until_true 1 "settled within a second: lease $number" shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'name$number'"
+done
+save 2 5 second
+until_true 1 'also where the extension belongs to a role that cannot log in' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'second'"
+until_true 3 'and forgotten in the cell' cell1 'SELECT count(*) = 0 FROM claims.cells_outstanding_leases'
+
+# --- recovery ---------------------------------------------------------------------------------------------------------
+
+xid=$(as_app 1 "BEGIN; SELECT pg_current_xact_id(); ROLLBACK")
+begin 1 6 given-up "$xid"
+until_true 5 'a lease whose transaction was rolled back is rolled back' shared "SELECT count(*) = 0 FROM claims.claims WHERE bucket_value = 'given-up'"
+expect 'passes of recovery leave rows' "$( [ "$(passes cell1 "kind = 'reconcile' AND cell_id = 1 AND sqlstate IS NULL AND counts ? 'rolled_back'")" -ge 2 ] && echo yes)" yes
+expect 'one of them counts it' "$(passes cell1 "kind = 'reconcile' AND counts ->> 'rolled_back' = '1'")" 1
+expect 'purging leaves rows, in every database' "$(passes shared "kind = 'purge'")|$(passes cell1 "kind = 'purge'")" '1|1'
+
+# --- between two rounds it is out of everybody's way --------------------------------------------------------------------
+
+expect 'asleep it has no transaction and no snapshot' \
+  "$(at cell1 "SELECT DISTINCT xact_start IS NULL AND backend_xmin IS NULL FROM pg_stat_activity, pg_sleep(0.3) WHERE backend_type = 'claims worker' AND state = 'idle'")" t
+
+# --- a service that is not there ----------------------------------------------------------------------------------------
+
+halt shared immediate
+until_true 10 'a failed pass is in claims.passes' cell1 "SELECT count(*) > 0 FROM claims.passes WHERE sqlstate = '08001' AND message IS NOT NULL"
+before=$(worker_pid cell1)
+sleep 3
+expect 'the worker lives on' "$(worker_pid cell1)" "$before"
+expect 'and tries less and less often' "$( [ "$(passes cell1 "sqlstate IS NOT NULL")" -le 10 ] && echo yes)" yes
+resume shared
+xid=$(as_app 1 "BEGIN; SELECT pg_current_xact_id(); ROLLBACK")
+begin 1 7 late "$xid"
+until_true 20 'it goes on when the service is back' shared "SELECT count(*) = 0 FROM claims.claims WHERE bucket_value = 'late'"
+
+# --- DROP and CREATE EXTENSION, the end of the process, other settings ----------------------------------------------------
+
+at cell1 "DROP EXTENSION claims CASCADE" 2>/dev/null
+sleep 1
+# The wrapper has gone with it, and with that the server.
+at cell1 "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'app');
+          CREATE SERVER service FOREIGN DATA WRAPPER claims_service
+            OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[shared]}', dbname 'postgres', connect_timeout '5');
+          CREATE USER MAPPING FOR postgres SERVER service OPTIONS (user 'cell1', password '$CELLS_PASSWORD');
+          SELECT claims.attend(1, 'service')" >/dev/null
+save 1 8 again
+until_true 10 'after DROP and CREATE EXTENSION it goes on' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'again'"
+
+before=$(worker_pid cell1)
+at cell1 "SELECT pg_terminate_backend($before)" >/dev/null
+until_true 10 'terminated, it is started again' cell1 "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'claims worker' AND pid <> $before"
+crash cell1
+resume cell1
+until_true 10 'after a crash of the server, too' cell1 "$ONE_WORKER"
+save 1 9 crashed
+until_true 3 'and works' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'crashed'"
+
+reload_with cell1 "claims.databases = ''"
+until_true 5 'a database that is no longer named has none' cell1 "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'claims worker'"
+reload_with cell1 "claims.databases = 'postgres, \"Later\"'"
+until_true 5 'one that is named again has one' cell1 "$ONE_WORKER"
+sleep 1
+at cell1 'CREATE DATABASE "Later"'
+until_true 20 'one that comes later has one then' cell1 "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'claims worker' AND datname = 'Later'"
+at cell1 'DROP DATABASE "Later" WITH (FORCE)'
+until_true 5 'and keeps nobody from dropping it' cell1 "$ONE_WORKER"
+
+# --- verification -----------------------------------------------------------------------------------------------------------
+
+as_app 1 "CREATE TEMP TABLE nothing ()" >/dev/null 2>&1 || true
+at cell1 "CREATE TABLE paths (id bigint PRIMARY KEY, path text UNIQUE, namespace_id bigint);
+          INSERT INTO paths VALUES (1, 'unclaimed', 1);
+          SELECT claims.claim_attribute('paths', 'path', 'ROUTES', 'GROUP', 'namespace_id', 'RAILS_TABLE_GROUPS')" >/dev/null
+reload_with cell1 "claims.verify_interval = 1"
+until_true 10 'verification of every source type' cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'verify' AND source_type = 'RAILS_TABLE_GROUPS' AND counts ->> 'missing' = '1'"
+expect 'it corrects nothing by itself' "$(passes cell1 "kind = 'verify' AND counts ->> 'corrected' <> '0'")" 0
+reload_with cell1 "claims.verify_correct = on"
+until_true 10 'unless it is to' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'unclaimed'"
+reload_with cell1 "claims.verify_interval = 0"
+
+expect 'check' "$(at shared 'SELECT count(*) FROM claims.check()')" 0

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# On a standby the worker does nothing; it begins after the promotion.
+. "$(dirname "$0")/common.bash"
+
+start_cluster primary -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s \
+  -c max_wal_senders=4 -c claims.outcome_retention=1
+sql "CREATE EXTENSION claims"
+standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
+(cd /tmp && as_server "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast >/dev/null)
+port=$((PGPORT + 1))
+until port_is_free $port; do port=$((port + 1)); done
+end_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m immediate stop >/dev/null 2>&1) || true; rm -rf "$standby"; cleanup; }
+trap end_standby EXIT
+(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -l "$standby/log" -w -o "-p $port -k $standby" start </dev/null >/dev/null 2>&1)
+on_standby() { PGHOST=$standby PGPORT=$port sql "$1"; }
+workers="SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('claims worker', 'claims launcher')"
+
+sleep 2
+expect 'the standby has no worker' "$(on_standby "$workers")" 0
+expect 'the primary has launcher and worker' "$(sql "$workers")" 2
+sql "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES (gen_random_uuid(), 1, 'committed', now() - interval '1 hour')"
+stop_cluster primary
+on_standby 'SELECT pg_promote()' >/dev/null
+for _ in $(seq 1 100); do
+  [ "$(on_standby "$workers")" = 2 ] && [ "$(on_standby 'SELECT count(*) FROM claims.lease_outcomes')" = 0 ] && break
+  sleep 0.1
+done
+expect 'after the promotion it has both' "$(on_standby "$workers")" 2
+expect 'and the worker drops what is old' "$(on_standby 'SELECT count(*) FROM claims.lease_outcomes')" 0
