@@ -243,7 +243,7 @@ impl Ends {
         is_id(&self.subject_id)
             && is_id(&self.source_id)
             && !bucket.value.is_empty()
-            && !limits::is_longer_than(&bucket.value, limits::BUCKET_VALUE_CHARS)
+            && limits::bucket_value_excess(&bucket.value).is_none()
     }
 
     /// Of the same row.

@@ -83,16 +83,6 @@ impl Outgoing {
         Outgoing { creates, destroys, given_up: Concessions::default() }
     }
 
-    /// Without the buckets that go from one claim to another, for a service that does not replace claims.
-    pub fn without_replaces(mut self) -> Self {
-        let destroyed: BTreeSet<_> = self.destroys.iter().map(|destroy| &destroy.bucket).collect();
-        let created = self.creates.iter().map(|creating| &creating.create.bucket);
-        let replaced: BTreeSet<_> = created.filter(|bucket| destroyed.contains(bucket)).cloned().collect();
-        self.creates.retain(|creating| !replaced.contains(&creating.create.bucket));
-        self.destroys.retain(|destroy| !replaced.contains(&destroy.bucket));
-        self
-    }
-
     /// Nothing is left to send.
     pub fn is_empty(&self) -> bool {
         self.creates.is_empty() && self.destroys.is_empty()

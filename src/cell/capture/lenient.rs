@@ -20,9 +20,6 @@ use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
 
-/// Whether the service replaces claims: takes a bucket that stands in both lists.
-const REPLACES: bool = false;
-
 /// What a transaction sends, under one lease.
 pub struct Batch {
     pub cell_id: i64,
@@ -32,9 +29,7 @@ pub struct Batch {
 
 impl Batch {
     pub fn new(cell_id: i64, pending: Pending) -> Self {
-        let outgoing = Outgoing::new(pending);
-        let outgoing = if REPLACES { outgoing } else { outgoing.without_replaces() };
-        Batch { cell_id, lease: Uuid::now_v7(), outgoing }
+        Batch { cell_id, lease: Uuid::now_v7(), outgoing: Outgoing::new(pending) }
     }
 
     /// All of it was left out: there is no lease.
@@ -67,7 +62,7 @@ impl Batch {
         let ClaimsError::Cell(CellError::Refused(refused)) = error else { return false };
         let Some(refusals) = refused.detail.as_deref().and_then(refusals) else { return false };
         let free = match self.outgoing.adoptable(&refusals, self.cell_id) {
-            creates if creates.is_empty() || !REPLACES => BTreeSet::new(),
+            creates if creates.is_empty() => BTreeSet::new(),
             creates => adopt::free(connection, &creates),
         };
         self.outgoing.give_way(&refusals, self.cell_id, &free)

@@ -1,5 +1,4 @@
--- Captured columns and verification together: what capture claims is what verification expects; what capture leaves to
--- verification is put right.
+-- Captured columns and verification together: what capture claims is what verification expects.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -31,17 +30,17 @@ SELECT processed = committed, pending, orphaned FROM claims.reconcile(1, 'regres
 SELECT checked > 100, missing, different, extra, skipped, finished FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES', 10);
 SELECT checked, missing, different, extra, skipped, finished FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_GROUPS', 10);
 SELECT (SELECT digest FROM claims.digest_expected('RAILS_TABLE_ROUTES')) = (SELECT digest FROM claims.digest_records(1, 'RAILS_TABLE_ROUTES'));
--- a bucket that is there before and after: capture sends nothing, verification sets subject and source right
+-- a bucket that is there before and after, of another row or subject: capture replaces the claim, and leaves nothing to do
 BEGIN; UPDATE t.routes SET path = 'between' WHERE id = 1; UPDATE t.routes SET path = 'r1' WHERE id = 2; UPDATE t.routes SET path = 'r2' WHERE id = 1; COMMIT;
 UPDATE t.routes SET grp = 77 WHERE id = 3;
 BEGIN; DELETE FROM t.parts WHERE id = 5; INSERT INTO t.parts VALUES (50, 'part5', 9); COMMIT;
 UPDATE t.parts SET id = 999 WHERE id = 98;
-SELECT processed FROM claims.reconcile(1, 'regress_claims_verify');
+SELECT processed = committed FROM claims.reconcile(1, 'regress_claims_verify');
 SELECT missing, different, extra, corrected FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES', 10, '0', true);
 SELECT missing, different, extra, corrected FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_GROUPS', 10, '0', true);
 SELECT bucket_value, subject_id, source_id FROM claims.claims WHERE bucket_value IN ('r1', 'r2', 'r3', 'part5') ORDER BY bucket_value;
 SELECT missing, different, extra FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES');
--- what was put right goes on as any other claim
+-- what was replaced goes on as any other claim
 UPDATE t.routes SET path = 'renamed' WHERE path = 'r1';
 SELECT processed, committed FROM claims.reconcile(1, 'regress_claims_verify');
 SELECT missing, different, extra FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES', 10);
