@@ -27,7 +27,7 @@ const ALL: [Sabotage; 5] = [
     Sabotage {
         cell: 2,
         captured: true,
-        sql: "INSERT INTO routes (name) VALUES ('unfinished')",
+        sql: "BEGIN; INSERT INTO routes (name) VALUES ('unfinished'); SELECT claims.begin_pending(2, 'service'); COMMIT",
         problem: "1 outstanding leases are left",
         repair: Repair::Recovery,
     },
