@@ -23,8 +23,8 @@ sql "SELECT claims.rollback_update(2, '$(lease 4)')" >/dev/null
 judged() { sql "SELECT string_agg(verdict, ' ') FROM claims.judge_leases('[{\"lease_uuid\": \"$(lease 21)\", \"created_at\": \"2026-01-01\"}, {\"lease_uuid\": \"$(lease 22)\", \"created_at\": \"2026-01-01\"}]')"; }
 sql "SELECT claims.track_lease('$(lease 21)')" >/dev/null
 judged >/dev/null
-# a value that no index can hold as it is
-sql "SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', (SELECT string_agg(chr(65536 + ('x' || substr(md5(n::text), 1, 7))::bit(28)::int % 900000), '' ORDER BY n) FROM generate_series(1, 1024) n)), 'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb))))" >/dev/null
+# the longest value: 650 characters of four bytes
+sql "SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', (SELECT string_agg(chr(65536 + ('x' || substr(md5(n::text), 1, 7))::bit(28)::int % 900000), '' ORDER BY n) FROM generate_series(1, 650) n)), 'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb))))" >/dev/null
 
 # claimed tables and captured ones, plain and partitioned
 sql "CREATE TABLE public.plain (id bigint PRIMARY KEY, username text UNIQUE);

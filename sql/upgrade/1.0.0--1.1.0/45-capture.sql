@@ -8,7 +8,19 @@ COMMENT ON SEQUENCE claims.capture_left_out_missing IS 'In a cell: counts names 
 COMMENT ON SEQUENCE claims.capture_left_out_not_owner IS 'In a cell: counts names that rows gave up and that another cell has.';
 COMMENT ON SEQUENCE claims.capture_left_out_other_source IS 'In a cell: counts names that rows gave up and that this cell has claimed for other rows or subjects.';
 COMMENT ON SEQUENCE claims.capture_adopted IS 'In a cell: counts claims of this cell that no row called for, and that rows have taken over.';
--- Postgres notes these privileges as those that they came with, also where there are default ones.
+-- Postgres notes these privileges as those that they came with, also where there are default ones; and with them the owner, which
+-- is to be the schema's by then, whoever runs this.
+DO $$
+DECLARE
+    counter regclass;
+BEGIN
+    FOREACH counter IN ARRAY ARRAY['claims.capture_left_out_missing', 'claims.capture_left_out_not_owner',
+                                   'claims.capture_left_out_other_source', 'claims.capture_adopted']::regclass[]
+    LOOP
+        EXECUTE format('ALTER SEQUENCE %s OWNER TO %I', counter,
+                       (SELECT pg_catalog.pg_get_userbyid(n.nspowner) FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims'));
+    END LOOP;
+END $$;
 REVOKE ALL ON SEQUENCE claims.capture_left_out_missing, claims.capture_left_out_not_owner, claims.capture_left_out_other_source,
     claims.capture_adopted FROM PUBLIC;
 SELECT pg_catalog.setval(s, 0) FROM pg_catalog.unnest(ARRAY['claims.capture_left_out_missing', 'claims.capture_left_out_not_owner',
