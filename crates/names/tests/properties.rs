@@ -177,7 +177,8 @@ fn bytes_are_limited_too() {
 /// Every code point by itself and between letters, of which proptest would see a few.
 #[test]
 fn every_code_point_is_idempotent_and_stable() {
-    for c in '\0'..=char::MAX {
+    // Of the planes of ideographs and of private use, which are all alike, some.
+    for c in ('\0'..=char::MAX).filter(|c| *c < '\u{1F000}' || u32::from(*c) % 32 == 0) {
         for given in [format!("{c}"), format!("a{c}b"), format!("Α{c}\u{345}\u{301}"), format!("a@{c}.com")] {
             for profile in Profile::ALL {
                 let Ok(canonical) = profile.canonical(&given) else { continue };
