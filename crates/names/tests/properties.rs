@@ -50,7 +50,7 @@ fn capital(profile: Profile, c: char) -> char {
 fn spellings(profile: Profile, name: &str, choice: u64) -> Vec<String> {
     let nfc = |text: &str| ComposingNormalizerBorrowed::new_nfc().normalize(text).into_owned();
     let nfd = |text: &str| DecomposingNormalizerBorrowed::new_nfd().normalize(text).into_owned();
-    let chosen = |index: usize| choice >> (index % 64) & 1 == 1;
+    let chosen = |index: usize| (choice >> (index % 64)) & 1 == 1;
     let mixed: String =
         name.chars().enumerate().map(|(i, c)| if chosen(i) { capital(profile, c) } else { c }).collect();
     let wide = |c: char| match u32::from(c) {
@@ -113,6 +113,8 @@ proptest! {
     fn skeletons(text in text()) {
         let found = skeleton(&text);
         prop_assert_eq!(&skeleton(&DecomposingNormalizerBorrowed::new_nfd().normalize(&text)), &found);
+        // What the packed tables say is what the library says.
+        prop_assert_eq!(&unicode_security::skeleton(&text).collect::<String>(), &found);
         for profile in Profile::ALL {
             if let Ok(canonical) = profile.canonical(&text) {
                 profile.skeleton(&canonical);
@@ -134,6 +136,15 @@ proptest! {
                 chars > NAME_CHARS,
                 problem.reason == Reason::TooManyChars { got: chars, limit: NAME_CHARS }
             ),
+        }
+    }
+}
+
+#[test]
+fn skeletons_of_every_code_point_are_the_librarys() {
+    for c in '\0'..=char::MAX {
+        for text in [format!("{c}"), format!("a{c}\u{301}")] {
+            assert_eq!(skeleton(&text), unicode_security::skeleton(&text).collect::<String>(), "{text:?}");
         }
     }
 }
@@ -178,7 +189,7 @@ fn bytes_are_limited_too() {
 #[test]
 fn every_code_point_is_idempotent_and_stable() {
     // Of the planes of ideographs and of private use, which are all alike, some.
-    for c in ('\0'..=char::MAX).filter(|c| *c < '\u{1F000}' || u32::from(*c) % 32 == 0) {
+    for c in ('\0'..=char::MAX).filter(|c| *c < '\u{1F000}' || u32::from(*c).is_multiple_of(32)) {
         for given in [format!("{c}"), format!("a{c}b"), format!("Α{c}\u{345}\u{301}"), format!("a@{c}.com")] {
             for profile in Profile::ALL {
                 let Ok(canonical) = profile.canonical(&given) else { continue };
