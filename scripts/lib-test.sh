@@ -154,6 +154,7 @@ run_rust() {
   run_step 'rust: cargo clippy' $RUST_LIMIT \
     cargo clippy --workspace --all-targets --no-default-features --features "claims/pg$PG_MAJOR" -- -D warnings
   run_cargo_tests claims-model
+  run_cargo_tests claims-names
   run_cargo_tests claims-harness
 }
 

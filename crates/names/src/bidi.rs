@@ -1,0 +1,81 @@
+//! The Bidi rule for a name with text from right to left (RFC 5893, 2).
+
+use icu_properties::props::BidiClass as Class;
+
+use crate::tables::Tables;
+
+const FIRST: &str = "it cannot be the first character";
+const LAST: &str = "it cannot be the last character";
+const MIXED: &str = "both directions in one name";
+const DIGITS: &str = "both European and Arabic digits in one name";
+
+/// The first character that breaks the rule, and how. A name from left to right alone is not looked at.
+pub fn first_offender<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+    // The lowest code point that is written from right to left is U+0590.
+    if !text.chars().any(|c| c >= '\u{0590}' && is_right_to_left(T::bidi_class(c))) {
+        return None;
+    }
+    match T::bidi_class(text.chars().next()?) {
+        Class::RightToLeft | Class::ArabicLetter => right_to_left::<T>(text),
+        Class::LeftToRight => left_to_right::<T>(text),
+        _ => Some((0, FIRST)),
+    }
+}
+
+fn is_right_to_left(class: Class) -> bool {
+    matches!(class, Class::RightToLeft | Class::ArabicLetter | Class::ArabicNumber)
+}
+
+fn is_neutral(class: Class) -> bool {
+    matches!(
+        class,
+        Class::EuropeanNumber
+            | Class::EuropeanSeparator
+            | Class::CommonSeparator
+            | Class::EuropeanTerminator
+            | Class::OtherNeutral
+            | Class::BoundaryNeutral
+            | Class::NonspacingMark
+    )
+}
+
+/// Conditions 2 to 4.
+fn right_to_left<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+    let mut digits = None;
+    for (index, c) in text.chars().enumerate() {
+        let class = T::bidi_class(c);
+        if !is_right_to_left(class) && !is_neutral(class) {
+            return Some((index, MIXED));
+        }
+        if matches!(class, Class::EuropeanNumber | Class::ArabicNumber) && *digits.get_or_insert(class) != class {
+            return Some((index, DIGITS));
+        }
+    }
+    last::<T>(text, |class| is_right_to_left(class) || class == Class::EuropeanNumber)
+}
+
+/// Conditions 5 and 6.
+fn left_to_right<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+    for (index, c) in text.chars().enumerate() {
+        let class = T::bidi_class(c);
+        if class != Class::LeftToRight && !is_neutral(class) {
+            return Some((index, MIXED));
+        }
+    }
+    last::<T>(text, |class| matches!(class, Class::LeftToRight | Class::EuropeanNumber))
+}
+
+/// The last character that is no mark must be one that `may_end` a name.
+fn last<T: Tables>(text: &str, may_end: impl Fn(Class) -> bool) -> Option<(usize, &'static str)> {
+    let mut end = None;
+    for (index, c) in text.chars().enumerate() {
+        let class = T::bidi_class(c);
+        if class != Class::NonspacingMark {
+            end = Some((index, class));
+        }
+    }
+    match end {
+        Some((index, class)) if !may_end(class) => Some((index, LAST)),
+        _ => None,
+    }
+}

@@ -1,0 +1,20 @@
+//! `path`: `casefold`, and no segment that leads nowhere or elsewhere.
+
+use std::borrow::Cow;
+
+use crate::fold::casefold;
+use crate::problem::{NameProblem, Place, Reason};
+use crate::tables::Tables;
+
+pub fn path<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
+    let canonical = casefold::<T>(given)?;
+    for (index, segment) in canonical.split('/').enumerate() {
+        let reason = match segment {
+            "" => Reason::Empty,
+            "." | ".." => Reason::DotSegment,
+            _ => continue,
+        };
+        return Err(NameProblem { place: Place::Segment(index + 1), reason });
+    }
+    Ok(canonical)
+}

@@ -1,0 +1,189 @@
+//! An upgrade of Unicode, tried with two real versions: the profiles run with the tables of 15.1 and with those in use.
+//! Because the older one refuses what it does not know, what it accepted keeps its canonical form.
+
+#![expect(deprecated, reason = "the numbers are all that two major versions of ICU4X have in common")]
+
+use std::borrow::Cow;
+
+use icu_locid_old::LanguageIdentifier;
+use icu_properties::props::{BidiClass, GeneralCategory, HangulSyllableType, JoiningType, Script};
+use icu_properties_old::{maps, sets};
+use idna::uts46::DnsLength;
+use proptest::prelude::*;
+
+use crate::tables::{Pinned, Tables};
+use crate::{Profile, Reason};
+
+/// Unicode 15.1, of ICU4X 1.5; UTS #46 by idna 0.5.
+struct Older;
+
+impl Tables for Older {
+    fn category(c: char) -> GeneralCategory {
+        GeneralCategory::try_from(maps::general_category().get(c) as u8).unwrap_or(GeneralCategory::Unassigned)
+    }
+
+    fn bidi_class(c: char) -> BidiClass {
+        BidiClass::from_icu4c_value(maps::bidi_class().get(c).0)
+    }
+
+    fn joining_type(c: char) -> JoiningType {
+        JoiningType::from_icu4c_value(maps::joining_type().get(c).0)
+    }
+
+    fn script(c: char) -> Script {
+        Script::from_icu4c_value(maps::script().get(c).0)
+    }
+
+    fn is_virama(c: char) -> bool {
+        maps::canonical_combining_class().get(c) == icu_properties_old::CanonicalCombiningClass::Virama
+    }
+
+    fn hangul_syllable_type(c: char) -> HangulSyllableType {
+        HangulSyllableType::from_icu4c_value(maps::hangul_syllable_type().get(c).0)
+    }
+
+    fn is_default_ignorable(c: char) -> bool {
+        sets::default_ignorable_code_point().contains(c)
+    }
+
+    fn nfc(text: &str) -> Cow<'_, str> {
+        Cow::Owned(icu_normalizer_old::ComposingNormalizer::new_nfc().normalize(text))
+    }
+
+    fn is_nfkc(text: &str) -> bool {
+        icu_normalizer_old::ComposingNormalizer::new_nfkc().is_normalized(text)
+    }
+
+    fn lower_case(text: &str) -> Cow<'_, str> {
+        Cow::Owned(icu_casemap_old::CaseMapper::new().lowercase_to_string(text, &LanguageIdentifier::UND))
+    }
+
+    fn fold_case(text: &str) -> Cow<'_, str> {
+        Cow::Owned(icu_casemap_old::CaseMapper::new().fold_string(text))
+    }
+
+    fn domain_to_ascii(domain: &str, length: DnsLength) -> Option<Cow<'_, str>> {
+        // The root's dot and hyphens are no matter of Unicode: asked of the newer one.
+        let config = idna_old::Config::default().use_std3_ascii_rules(true).verify_dns_length(false);
+        let ascii = config.to_ascii(domain).ok()?;
+        Pinned::domain_to_ascii(&ascii, length).map(|ascii| Cow::Owned(ascii.into_owned()))
+    }
+}
+
+const FOLDING: [Profile; 5] = [Profile::Casefold, Profile::Username, Profile::Domain, Profile::Email, Profile::Path];
+
+/// The name around a character, such as profiles look at it.
+fn frames(profile: Profile, c: char) -> Vec<String> {
+    let texts = [format!("{c}"), format!("a{c}\u{301}b"), format!("\u{5D0}{c}\u{5D0}"), format!("Σ{c}Σ")];
+    match profile {
+        Profile::Email => vec![format!("{c}@example.com"), format!("a@{c}.com")],
+        _ => texts.into(),
+    }
+}
+
+fn changed_code_points() -> Vec<char> {
+    ('\0'..=char::MAX).filter(|c| !Older::is_assigned(*c) && Pinned::is_assigned(*c)).collect()
+}
+
+#[test]
+fn the_older_tables_are_older() {
+    assert!(Older::is_assigned('\u{2FFC}') && !Older::is_assigned('\u{1C89}'), "15.1 and not 16.0");
+    assert!(changed_code_points().len() > 9_000);
+    assert!(('\0'..=char::MAX).all(|c| !Older::is_assigned(c) || Pinned::is_assigned(c)), "nothing is taken away");
+}
+
+#[test]
+fn what_the_older_version_does_not_know_it_refuses() {
+    for c in changed_code_points() {
+        for profile in FOLDING {
+            for text in frames(profile, c) {
+                let problem = profile.canonical_with::<Older>(&text).expect_err(&text);
+                assert_eq!(problem.reason, Reason::Unassigned, "{profile}: {text:?}");
+            }
+        }
+        let text = c.to_string();
+        assert_eq!(Profile::Exact.canonical_with::<Older>(&text).as_deref(), Ok(text.as_str()), "but for exact");
+    }
+}
+
+#[test]
+fn and_the_newer_one_takes_it() {
+    let taken = |profile: Profile| {
+        changed_code_points().iter().filter(|c| profile.canonical(c.encode_utf8(&mut [0; 4])).is_ok()).count()
+    };
+    assert_eq!(taken(Profile::Casefold), changed_code_points().len());
+    assert!(taken(Profile::Username) > 5_000);
+    assert!(taken(Profile::Domain) > 5_000);
+}
+
+/// Marks of Balinese and Ahom whose direction Unicode has corrected: only in a name from right to left, where nobody writes them.
+const LOST: [char; 4] = ['\u{1B3A}', '\u{1B3C}', '\u{1B42}', '\u{1171E}'];
+
+/// Those, and two spellings that lead to another name: U+0295 is no cased letter any more, so that `ΣʕΣ` ends in another sigma, and
+/// UTS #46 maps a capital sharp s to a small one, no more to `ss`.
+const SPELLED: [(Profile, char); 7] = [
+    (Profile::Username, '\u{295}'),
+    (Profile::Username, LOST[0]),
+    (Profile::Username, LOST[1]),
+    (Profile::Username, LOST[2]),
+    (Profile::Domain, 'ẞ'),
+    (Profile::Email, 'ẞ'),
+    (Profile::Username, LOST[3]),
+];
+
+/// Code points of which the newer version makes something else, in some surroundings: `lost` if what the older one made is no
+/// canonical form any more.
+struct Changes {
+    spelled: Vec<(Profile, char)>,
+    lost: Vec<(Profile, char)>,
+}
+
+fn changes() -> Changes {
+    let mut changes = Changes { spelled: Vec::new(), lost: Vec::new() };
+    // All planes but those for private use.
+    for c in ('\0'..'\u{F0000}').filter(|c| Older::is_assigned(*c)) {
+        for profile in FOLDING {
+            let older = frames(profile, c).into_iter().filter_map(|text| {
+                let older = profile.canonical_with::<Older>(&text).ok()?.into_owned();
+                Some((text, older))
+            });
+            let (mut spelled, mut lost) = (false, false);
+            for (text, older) in older {
+                lost |= profile.canonical(&older).as_deref() != Ok(&*older);
+                spelled |= profile.canonical(&text).as_deref() != Ok(&*older);
+            }
+            changes.spelled.extend(spelled.then_some((profile, c)));
+            changes.lost.extend(lost.then_some((profile, c)));
+        }
+    }
+    changes
+}
+
+#[test]
+fn names_of_the_older_version_keep_their_canonical_form() {
+    let changes = changes();
+    let hex = |found: &[(Profile, char)]| -> String { found.iter().map(|(p, c)| format!("{p} {c:X?} ")).collect() };
+    assert_eq!(
+        changes.lost,
+        LOST.map(|c| (Profile::Username, c)),
+        "lost: {} {}",
+        changes.lost.len(),
+        hex(&changes.lost)
+    );
+    assert_eq!(changes.spelled, SPELLED, "spelled: {} {}", changes.spelled.len(), hex(&changes.spelled));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn names_of_many_characters_too(text in "[a-zA-Z\u{C0}-\u{24F}\u{300}-\u{36F}Α-ωА-яა-ჿא-תء-ي०-९가-힣ｦ-ﾟ\u{1E00}-\u{1FFF}.-]{1,12}") {
+        for profile in FOLDING {
+            if let Ok(older) = profile.canonical_with::<Older>(&text) {
+                if text.contains('ẞ') && profile == Profile::Domain {
+                    continue;
+                }
+                prop_assert_eq!(profile.canonical(&text), Ok(older));
+            }
+        }
+    }
+}
