@@ -62,7 +62,7 @@ rows_of $db "$CLAIMS_TMP/rows.before"
 # initial privileges that are those of every table, and the comment of a constraint that is a trigger.
 describe_majors() {
   describe "$1" "$2.all"
-  sed 's/ MAINTAIN//' "$2.all" | grep -vE '^(table|view|schema) .* initial privileges OWNER from OWNER: [A-Z ]+$|^table constraint automatic on ' >"$2"
+  sed 's/ MAINTAIN//' "$2.all" | grep -vE '^(table|view|schema|sequence) .* initial privileges OWNER from OWNER: [A-Z ]+$|^table constraint automatic on ' >"$2"
 }
 
 look() {
