@@ -28,7 +28,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.say(&format!(
         "North's application saves {SAVED}. Another transaction of it inserts {LOST} and has its lease, but is not \
          committed yet. Then its process (pid {pid}) is killed with SIGKILL. PostgreSQL ends all the others and \
-         recovers from its log. Two leases are left:"
+         recovers from its log. The leases that are left:"
     ));
     let mut north = come_back(&mut other)?;
 
@@ -47,24 +47,26 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     rows.sort_by(|one, other| one[1].cmp(&other[1]));
     let found: Vec<String> = rows.iter().map(|row| row[1..].join(" ")).collect();
     screen.expect(
-        found == [format!("{SAVED} yes yes"), format!("{LOST} no no")],
+        // What was saved may be settled already: its session has sent that before the crash.
+        found.last() == Some(&format!("{LOST} no no"))
+            && (found.len() == 1 || found[..1] == [format!("{SAVED} yes yes")]),
         "each lease is tracked exactly where its row was saved",
     );
     let mut app = SOUTH.at_home(APP)?;
     let states = [SAVED, LOST].map(|name| home::state(&mut app, name));
-    screen.expect(states == ["55P03", "55P03"], "until they are settled, south can have neither name (55P03)");
+    screen.expect(!states.contains(&"00000".to_owned()), "until they are settled, south can have neither name");
     screen.blank();
 
-    screen.say("The next pass of recovery in north, claims.reconcile(1, 'claims_service'), settles both:");
+    screen.say("The next pass of recovery in north, claims.reconcile(1, 'claims_service'), settles them:");
     let pass = home::reconcile(&NORTH)?;
     screen.table(&PASS, &[pass.iter().map(i64::to_string).collect()]);
-    screen.expect(pass == [2, 1, 1, 0, 0], "the tracked lease is committed, the other one rolled back");
+    screen.expect(pass[2..] == [1, 0, 0], "what was tracked is committed, the other one rolled back");
     let states = [SAVED, LOST].map(|name| home::state(&mut app, name));
     screen.expect(
         states == ["23505", "00000"],
         &format!("{SAVED} is north's for good (23505), and south can save {LOST}"),
     );
-    screen.expect(home::reconcile(&SOUTH)? == [1, 1, 0, 0, 0], "south's pass commits that lease");
+    screen.expect(home::reconcile(&SOUTH)?[3..] == [0, 0], "nothing of south's is left");
     Ok(())
 }
 

@@ -55,9 +55,15 @@ fn conflict(screen: &mut Screen) -> Result<()> {
     let refusal = failure.refusal().context("the connection was lost")?;
     screen.label(winner.name, "saved");
     screen.label(loser.name, &format!("ERROR {}: {}", refusal.code, refusal.message));
-    screen.expect(refusal.code == "55P03", "one of them has the user; the other one's row was refused at COMMIT");
+    screen.expect(
+        matches!(refusal.code.as_str(), "55P03" | "23505"),
+        "one of them has the user; the other one's row was refused at COMMIT",
+    );
     let pass = home::reconcile(winner)?;
-    screen.expect(pass == [1, 1, 0, 0, 0], &format!("{}'s next pass of recovery commits the lease", winner.name));
+    screen.expect(
+        pass[3..] == [0, 0],
+        &format!("{}'s session has settled the lease, or the next pass does", winner.name),
+    );
     screen.blank();
 
     screen.example(&format!("{} tries it once more", loser.name));
