@@ -24,7 +24,7 @@ bindir_of() {
 # upgrade_cluster FROM_BINDIR FROM_DATA TO_BINDIR TO_DATA
 upgrade_cluster() {
   local checksums=()
-  ! "$3/initdb" --help | grep -q -- --no-data-checksums || checksums=(--no-data-checksums)
+  ! "$3/initdb" --help | grep -- --no-data-checksums >/dev/null || checksums=(--no-data-checksums)
   (cd "$place"
    as_server "$3/initdb" -D "$4" --username=postgres --encoding=UTF8 --locale=C.UTF-8 --auth=trust --no-sync ${checksums[@]+"${checksums[@]}"} >/dev/null
    as_server "$3/pg_upgrade" -b "$1" -B "$3" -d "$2" -D "$4" -U postgres -s "$place" -p "$PGPORT" -P "$((PGPORT + 1))" --no-sync >"$place/output" 2>&1) \
