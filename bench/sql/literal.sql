@@ -54,7 +54,10 @@ BEGIN
     UPDATE literal.claims c SET lease_uuid = lease, status = 3, updated_at = now()
       FROM jsonb_array_elements(destroy_records) r
      WHERE c.bucket_type = (r -> 'bucket' ->> 'type')::int AND c.bucket_value = r -> 'bucket' ->> 'value'
-       AND c.creator_id = cell_id AND c.status = 1;
+       AND c.creator_id = cell_id AND c.status = 1
+       AND (r -> 'subject' IS NULL OR (c.subject_type = (r -> 'subject' ->> 'type')::int AND c.subject_id = r -> 'subject' ->> 'id'))
+       AND (r -> 'source' IS NULL
+            OR (c.source_type = (r -> 'source' ->> 'type')::int AND c.source_id = r -> 'source' ->> 'rails_primary_key_id'));
     GET DIAGNOSTICS found_rows = ROW_COUNT;
     IF found_rows <> jsonb_array_length(destroy_records) THEN
       RAISE EXCEPTION 'not all claims can be destroyed' USING ERRCODE = '55P03';
