@@ -20,5 +20,5 @@ COMMENT ON COLUMN claims.service_state.failures IS 'Failures in a row to reach t
 COMMENT ON COLUMN claims.service_state.last_error IS 'The last of them.';
 COMMENT ON COLUMN claims.service_state.since IS 'Since when the breaker is what it is (clock time).';
 COMMENT ON COLUMN claims.service_state.next_try IS 'When a call tries to reach the service again (clock time); NULL: closed.';
-COMMENT ON FUNCTION claims.service_states() IS 'In a cell: what claims.service_state shows. Locks nothing.';
+COMMENT ON FUNCTION claims.service_states() IS 'Internal: what claims.service_state shows. Locks nothing.';
 INSERT INTO claims.audiences (function_name, audience) VALUES ('service_states', 'cell');

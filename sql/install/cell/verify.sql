@@ -48,7 +48,7 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('digest_records', 'cell'), ('verify_records', 'cell'),
     ('digest_expected', 'cell'), ('expected_records', 'cell'), ('verify', 'cell'), ('running_verifications', 'cell');
 
-COMMENT ON FUNCTION claims.running_verifications() IS 'In a cell: what running calls of claims.verify() tell of themselves; claims.verification_progress shows it. Locks nothing.';
+COMMENT ON FUNCTION claims.running_verifications() IS 'Internal: the progress of running verifications, for claims.verification_progress. Locks nothing.';
 COMMENT ON FUNCTION claims.digest_records(bigint, text, text, text) IS
     'At the service: how many claims a cell has of a source type, with source ids above source_id_gt and up to source_id_lte (NULL: no bound), and their digest: the sum, modulo 2^256, of the SHA-256 of each. Equal to claims.digest_expected() in the cell exactly when the range is in order. Claims held by a lease count like any other. Locks nothing.';
 COMMENT ON FUNCTION claims.digest_expected(text, text, text) IS

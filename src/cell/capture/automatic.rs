@@ -47,7 +47,7 @@ fn require_cell(cell_id: Option<i64>) -> Result<(), ErrorReport> {
     .map_err(ErrorReport::from)
 }
 
-/// Deferred trigger of claims.automatic_queue; declared in sql/install/capture.sql.
+/// Deferred trigger of claims.automatic_queue; declared in sql/install/cell/capture.sql.
 #[pg_trigger(sql = false)]
 fn send_automatically<'a>(
     trigger: &'a PgTrigger<'a>,

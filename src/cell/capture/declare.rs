@@ -1,4 +1,4 @@
-//! What the declaration of a claimed attribute needs beside SQL; the rest is in sql/install/capture.sql.
+//! What the declaration of a claimed attribute needs beside SQL; the rest is in sql/install/cell/capture.sql.
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;

@@ -12,7 +12,7 @@ use crate::pg::trigger::{RowChange, RowVersion};
 use crate::store::cell::attributes::{self, Captured, Unusable};
 use crate::store::cell::keys::Kind;
 
-/// AFTER ROW trigger of claimed tables; declared in sql/install/capture.sql. Being the last to see a row, it sees what
+/// AFTER ROW trigger of claimed tables; declared in sql/install/cell/capture.sql. Being the last to see a row, it sees what
 /// other triggers have made of it.
 #[pg_trigger(sql = false)]
 fn capture_row<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {

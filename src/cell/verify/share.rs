@@ -93,7 +93,7 @@ fn verify_share(
     Ok(TableIterator::once((checked, missing, different, extra, corrected, held_by_other, skipped, in_hand, finished)))
 }
 
-/// The kind of the expiring claims on a pass's ranges; sql/install/share.sql knows it, too.
+/// The kind of the expiring claims on a pass's ranges; sql/install/cell/share.sql knows it, too.
 fn kind(pass: Uuid) -> String {
     format!("claims.verify {pass}")
 }

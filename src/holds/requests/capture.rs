@@ -9,7 +9,7 @@ use crate::pg::spi::{self, Connection};
 use crate::pg::trigger::RowChange;
 use crate::store::holds::captured_tables::{self, Read};
 
-/// AFTER ROW trigger of captured tables; declared in sql/install/requests.sql. Its arguments: the queue, and the column
+/// AFTER ROW trigger of captured tables; declared in sql/install/holds/requests.sql. Its arguments: the queue, and the column
 /// that names the entity.
 #[pg_trigger(sql = false)]
 fn capture_change<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {

@@ -59,30 +59,28 @@ def main(root, catalog, errcodes):
         if old is not None and old not in text:
             missed.append(f"{what}: {path} does not have {old}: give the fault another place")
             continue
-        expect(what, tree.with_document(path, text.replace(old, new) if old else f"{text}\n\n{new}\n"), report)
+        expect(what, tree.changed(document=(path, text.replace(old, new) if old else f"{text}\n\n{new}\n")), report)
 
     # A condition, and a link, that the code got and no document knows.
     path = "src/error/hold.rs"
     more = 'fn more() -> Text { Text(Code::ERRCODE_DISK_FULL, format!("{what} is full"), None, None) }'
-    expect("a condition of Rust", tree.with_source(path, tree.sources[path] + more), "53100 “{what} is full”: no document has a row for it")
+    expect("a condition of Rust", tree.changed(source=(path, tree.sources[path] + more)), "53100 “{what} is full”: no document has a row for it")
     path = "sql/install/cell/cell.sql"
     more = "RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = format('\"%s\" is full', a)"
-    expect("a condition of SQL", tree.with_source(path, tree.sources[path] + more), "is full”: no document has a row for it")
-    expect("a document that the code names", tree.with_source("src/lib.rs", "// docs/none.md"), "src/lib.rs:1: docs/none.md: no such file")
-    expect("a heading that the code names", tree.with_source("src/lib.rs", "// docs/errors.md#none"), "src/lib.rs:1: docs/errors.md#none: no such heading")
+    expect("a condition of SQL", tree.changed(source=(path, tree.sources[path] + more)), "is full”: no document has a row for it")
+    expect("a document that the code names", tree.changed(source=("src/lib.rs", "// docs/none.md")), "src/lib.rs:1: docs/none.md: no such file")
+    expect("a heading that the code names", tree.changed(source=("src/lib.rs", "// docs/errors.md#none")), "src/lib.rs:1: docs/errors.md#none: no such heading")
+
+    expect("a file that the code names", tree.changed(source=("src/lib.rs", "// See src/none.rs.")), "src/lib.rs:1: src/none.rs: no such file")
 
     # What the catalog got.
-    other = tree.with_document("LICENSE.md", "")
-    other.functions = {**tree.functions, "unheard_of": [{"name": "unheard_of", "arguments": [], "columns": [], "audience": "cell", "internal": False}]}
-    expect("a function", other, "function claims.unheard_of: no document names it")
-    other = tree.with_document("LICENSE.md", "")
-    other.relations = {**tree.relations, "unheard_of": {"kind": "v", "columns": []}}
-    expect("a view", other, "claims.unheard_of: no document names it")
-    other = tree.with_document("LICENSE.md", "")
-    other.settings = {**tree.settings, "claims.unheard_of": {"context": "user", "value": "1"}}
-    expect("a setting", other, "setting claims.unheard_of has no row")
-    other = tree.with_document("LICENSE.md", "")
-    other.comments = [*tree.comments, "As claims.begin_updates() does.", "As begin_updates() does."]
+    unheard_of = [{"name": "unheard_of", "arguments": [], "columns": [], "audience": "cell", "internal": False}]
+    expect("a function", tree.changed(functions={**tree.functions, "unheard_of": unheard_of}), "function claims.unheard_of: no document names it")
+    relations = {**tree.relations, "unheard_of": {"kind": "v", "columns": []}}
+    expect("a view", tree.changed(relations=relations), "claims.unheard_of: no document names it")
+    settings = {**tree.settings, "claims.unheard_of": {"context": "user", "value": "1"}}
+    expect("a setting", tree.changed(settings=settings), "setting claims.unheard_of has no row")
+    other = tree.changed(comments=["As claims.begin_updates() does.", "As begin_updates() does."])
     expect("a comment", other, "claims.begin_updates: there is no such object")
     expect("a comment without the schema", other, "begin_updates(): there is no such function")
 

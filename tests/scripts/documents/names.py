@@ -10,25 +10,31 @@ ROOTS = r"(?:src|crates|sql|tests|scripts|docs|examples|bench|packaging)"
 CODE_FILE = re.compile(r"[\w./-]+\.(rs|sql|sh|spec|bash|py|js|rb|toml|md|yaml)")
 # A part of a path that stands for others: NAME, VERSION, N.N.N.
 PLACEHOLDER = re.compile(r"[A-Z]{2,}|[*…]")
+STANDS_FOR_OTHERS = re.compile(r"(?<![A-Za-z])(NAME|VERSION|MAJOR)(?![A-Z])")
 # What a document is free to make up: values of names, and what a version before had.
 VALUES = {"docs/names.md"}
 HISTORY = {"CHANGELOG.md"}
+UPGRADES = {"CONTRIBUTING.md"}
+# Examples, and words of other programs.
+FOREIGN = {"Foo", "slug", "OnCalendar", "QueryCanceled", "StatementInvalid"}
 
 
 def problems(tree):
     for path, document in sorted(tree.documents.items()):
-        yield from (f"{path}:{line}: {what}" for line, what in _of_document(tree, path, document))
+        yield from (f"{path}:{line}: {what}" for line, what in _links(tree, path, document))
+        if tree.only is None or path in tree.only:
+            yield from (f"{path}:{line}: {what}" for line, what in _of_document(tree, path, document))
     yield from _of_sources(tree)
+    yield from _of_comments(tree)
 
 
 def _of_document(tree, path, document):
-    yield from _links(tree, path, document)
     yield from _paths(tree, path, document)
     yield from _targets(tree, document)
     if path in HISTORY:
         yield from _history(tree, document)
         return
-    yield from _objects(tree, document)
+    yield from _objects(tree, path, document)
     yield from _calls(tree, document)
     yield from _signatures(tree, document)
     yield from _tests(tree, document)
@@ -86,7 +92,7 @@ def _sql(document):
     yield from ((line, text) for line, _, text in document.blocks)
 
 
-def _objects(tree, document):
+def _objects(tree, path, document):
     """claims.object, claims.relation.column, claims.prefix_*: in spans and blocks."""
     for line, text in _sql(document):
         for found in re.finditer(r"(?<![\w.@/-])claims\.(\w+|\w*\*)(?:\.(\w+))?", text):
@@ -95,7 +101,7 @@ def _objects(tree, document):
             if "*" in text[found.start() : found.end() + 1]:
                 if not fnmatch.filter(tree.objects, name.rstrip("*") + "*"):
                     yield at, f"claims.{name}*: there is nothing of that name"
-            elif name not in tree.objects:
+            elif name not in tree.objects and not (name in tree.released and path in UPGRADES) and not tree.has_path(f"claims.{name}"):
                 yield at, f"claims.{name}: there is no such object or setting"
             elif column and name in tree.relations and column not in tree.relations[name]["columns"]:
                 yield at, f"claims.{name}.{column}: there is no such column"
@@ -153,7 +159,7 @@ def _tests(tree, document):
         for found in re.finditer(r"\(((?:`[^`]+`(?:, | and |,\n *)?)+)\)", text):
             given = re.findall(r"`([^`]+)`", found.group(1))
             stems = [re.sub(r"\.(sql|spec|sh)$", "", name) for name in given]
-            known = [stem in tree.tests or stem in ("protocol", "campaign") for stem in stems]
+            known = [stem in tree.tests or stem == "protocol" or "/" in stem for stem in stems]
             if len(given) > 1 and any(stem in tree.tests and "_" in stem for stem in stems) and not all(known):
                 yield line, f"{given[known.index(False)]}: no such test"
 
@@ -170,14 +176,14 @@ def _words(tree, path, document):
                 yield line, f"{word}: there is nothing of that name"
         elif call and word.islower() and word not in tree.functions and word not in tree.postgres and word not in tree.words:
             yield line, f"{word}(): there is no such function"
-        elif not tree.knows(word):
+        elif not tree.knows(word) and word not in FOREIGN and not STANDS_FOR_OTHERS.search(word):
             yield line, f"{word}: nothing in the code has this name"
 
 
 def _of_sources(tree):
-    """Documents that the code names, and functions that comments of the catalog name."""
+    """Documents and files that the code names."""
     for path, text in sorted(tree.sources.items()):
-        if path.endswith(".md") or path.startswith(("tests/scripts/documents/", "sql/releases/")):
+        if path.endswith(".md") or path.startswith(("tests/scripts/documents/", "sql/releases/")) or tree.only is not None and path not in tree.only:
             continue
         for found in re.finditer(r"\bdocs/[\w/-]+\.md(?:#([\w-]+))?", text):
             name = found.group(0).split("#")[0]
@@ -186,6 +192,14 @@ def _of_sources(tree):
                 yield f"{path}:{line}: {name}: no such file"
             elif found.group(1) and found.group(1) not in tree.documents[name].anchors:
                 yield f"{path}:{line}: {found.group(0)}: no such heading"
+        for number, comment in enumerate(re.findall(r"^\s*(?:///?!?|--|#)\s(.*)$|^.*$", text, re.M), 1):
+            for name in re.findall(rf"(?<![\w./-])({ROOTS}/[\w/-]+\.[a-z]+)\b", comment):
+                if not name.startswith("docs/") and not PLACEHOLDER.search(name) and not tree.has_path(name):
+                    yield f"{path}:{number}: {name}: no such file"
+
+
+def _of_comments(tree):
+    """Functions that comments of the catalog name."""
     for comment in tree.comments:
         for name in re.findall(r"\bclaims\.(\w+)", comment):
             if name not in tree.objects:

@@ -1,5 +1,6 @@
 """The repository: its files, the words of its code, its documents, what the catalog has."""
 
+import copy
 import json
 import os
 import re
@@ -14,6 +15,7 @@ NO_CODE = re.compile(r"\.(md|out|lock|zip)$|^sql/(releases|upgrade)/|^tests/(pg_
 class Tree:
     def __init__(self, root, catalog):
         self.root = root
+        self.only = None        # the paths that need a look; None: all
         self.files = set()
         self.folders = set()
         for folder, folders, files in os.walk(root):
@@ -73,15 +75,14 @@ class Tree:
         there = self.files | self.folders
         return path in there or beside in there or any(one.endswith("/" + path) for one in there)
 
-    def with_document(self, path, text):
-        """The same with a document that says something else."""
-        other = object.__new__(Tree)
-        other.__dict__ = dict(self.__dict__)
-        other.documents = {**self.documents, path: Document(path, text)}
-        return other
-
-    def with_source(self, path, text):
-        other = object.__new__(Tree)
-        other.__dict__ = dict(self.__dict__)
-        other.sources = {**self.sources, path: text}
+    def changed(self, document=None, source=None, **others):
+        """The same, but for a document (path, text), a source (path, text), or what the catalog has."""
+        other = copy.copy(self)
+        other.only = {path for path, _ in filter(None, (document, source))}
+        if document:
+            other.documents = {**self.documents, document[0]: Document(*document)}
+        if source:
+            other.sources = {**self.sources, source[0]: source[1]}
+        for name, value in others.items():
+            setattr(other, name, value)
         return other
