@@ -67,8 +67,8 @@ oci: setup ## Make what the image of the extension has in it (PG_MAJOR=18), in t
 release-check: ## What has to pass before a release, beside make test and make test-matrix: bare machines, packages, the image
 	@scripts/release-check
 
-bench: build ## Measure against the literal protocol; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look)
-	@scripts/with-cluster --name bench -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -- python3 -B bench/run.py
+bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="cell_save reads" for some, without writing)
+	@scripts/bench $(SECTION)
 
 fmt: ## Format the Rust sources
 	cargo fmt --all

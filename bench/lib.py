@@ -29,17 +29,25 @@ def say(text):
     print(f"[{time.monotonic() - STARTED:5.0f} s] {text}", file=sys.stderr, flush=True)
 
 
-def psql(database, sql, role="postgres"):
+def leading_to(cluster):
+    """The environment that leads to another cluster, by the name that it was started with; None: to the main one."""
+    if cluster is None:
+        return dict(os.environ)
+    host, port = os.environ[f"CLUSTER_{cluster}"].rsplit(":", 1)
+    return {**os.environ, "PGHOST": host, "PGPORT": port}
+
+
+def psql(database, sql, role="postgres", cluster=None):
     """The bare output of some SQL."""
     done = subprocess.run(
         ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-U", role],
-        input=sql, text=True, capture_output=True)
+        input=sql, text=True, capture_output=True, env=leading_to(cluster))
     if done.returncode != 0:
         raise RuntimeError(f"psql failed in {database}: {done.stderr.strip()}\n{sql[:400]}")
     return done.stdout.strip()
 
 
-def pgbench(database, script, clients=1, role="cell_1", seconds=None, transactions=None, options="", log=None):
+def pgbench(database, script, clients=1, role="cell_1", seconds=None, transactions=None, options="", log=None, cluster=None):
     """Transactions a second of one script. With log: the latency of each transaction in ms, too."""
     with tempfile.TemporaryDirectory(prefix="claims-bench-") as folder:
         path = Path(folder) / "script.sql"
@@ -50,7 +58,7 @@ def pgbench(database, script, clients=1, role="cell_1", seconds=None, transactio
         if log:
             command += ["-l", f"--log-prefix={folder}/log"]
         done = subprocess.run(command + [database], text=True, capture_output=True,
-                              env={**os.environ, "PGOPTIONS": options})
+                              env={**leading_to(cluster), "PGOPTIONS": options})
         if done.returncode != 0 or " failed transactions: 0 " not in f" {done.stdout} ":
             raise RuntimeError(f"pgbench failed: {done.stderr[-2000:]}\n{done.stdout[-500:]}")
         tps = next(float(line.split()[2]) for line in done.stdout.splitlines() if line.startswith("tps ="))

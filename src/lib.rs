@@ -99,7 +99,7 @@ pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     if pg::shared::is_being_preloaded() {
-        pg::shared::reserve(&cell::wakeup::AREAS);
+        pg::shared::reserve(&cell::AREAS);
     }
     worker::register();
     pg::cache::register();

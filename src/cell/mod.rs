@@ -14,7 +14,11 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
+use crate::pg::shared::Area;
 use crate::pg::uuid::from_pg_uuid;
+
+/// What lies in shared memory.
+pub static AREAS: [&dyn Area; 2] = [&wakeup::POSTS, &client::states::SHARED];
 
 /// Leases that one call may name.
 const MAX_LEASES: usize = 100_000;

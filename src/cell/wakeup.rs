@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::pg::background::{self, Sleeper};
-use crate::pg::shared::{Area, Shared};
+use crate::pg::shared::Shared;
 use crate::pg::transaction_end::Hooks;
 use crate::shareable;
 
@@ -22,10 +22,8 @@ shareable! {
     }
 }
 
-static POSTS: Shared<[Post; MAX_DATABASES]> = Shared::new(c"claims workers");
-
-/// What lies in shared memory.
-pub static AREAS: [&dyn Area; 1] = [&POSTS];
+/// Lies in shared memory.
+pub static POSTS: Shared<[Post; MAX_DATABASES]> = Shared::new(c"claims workers");
 
 thread_local! {
     /// This transaction leaves something to do for the worker.

@@ -1,7 +1,7 @@
 //! Foreign servers and user mappings, as the catalog has them.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
 
 use pgrx::pg_sys::{self, SysCacheIdentifier as Id};
 use pgrx::{PgList, pg_guard};
@@ -30,6 +30,23 @@ unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _ha
 /// this session has taken note.
 pub fn version() -> u64 {
     VERSION.get()
+}
+
+/// The server of that name.
+pub fn server(name: &str) -> Option<pg_sys::Oid> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: looks a name up; a server that is missing is none.
+    let server = unsafe { pg_sys::get_foreign_server_oid(name.as_ptr(), true) };
+    (server != pg_sys::Oid::INVALID).then_some(server)
+}
+
+/// The name of a server, as long as it is there.
+pub fn server_name(server: pg_sys::Oid) -> Option<String> {
+    // SAFETY: NULL, or what the catalog has.
+    unsafe {
+        let server = pg_sys::GetForeignServerExtended(server, pg_sys::FSV_MISSING_OK as pg_sys::bits16).as_ref()?;
+        Some(CStr::from_ptr(server.servername).to_string_lossy().into_owned())
+    }
 }
 
 /// The options of a server's wrapper, of the server, and of the mapping for a user, in this order. Raises 42704 where the

@@ -1,6 +1,7 @@
 //! Shared memory: what all sessions of a server see of each other without a table. It is there only where the library is
 //! in `shared_preload_libraries`, and begins as zeros at each start of the server.
 
+use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -59,29 +60,139 @@ impl<T: Shareable> Shared<T> {
     }
 }
 
+/// What may lie in shared memory behind a lock: values that need no other memory, and for which zeros are a value.
+///
+/// # Safety
+/// As said.
+pub unsafe trait Plain: Copy + 'static {}
+
+// SAFETY: numbers.
+unsafe impl Plain for u32 {}
+// SAFETY: as their elements.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+// SAFETY: numbers and arrays of them; zeros are a closed breaker.
+unsafe impl Plain for claims_model::breaker::Breaker {}
+
+/// Declares a struct that may lie behind a lock, because each of its fields may.
+#[macro_export]
+macro_rules! plain {
+    ($(#[$of_type:meta])* $visible:vis struct $name:ident { $($(#[$of_field:meta])* $field_visible:vis $field:ident: $type:ty,)* }) => {
+        $(#[$of_type])*
+        #[derive(Clone, Copy)]
+        $visible struct $name { $($(#[$of_field])* $field_visible $field: $type,)* }
+
+        const _: () = {
+            const fn may_be_shared<T: $crate::pg::shared::Plain>() {}
+            $(may_be_shared::<$type>();)*
+        };
+        // SAFETY: all its fields are.
+        #[allow(unsafe_code)]
+        unsafe impl $crate::pg::shared::Plain for $name {}
+    };
+}
+
+/// One value in shared memory, behind a lock of its own. Whoever has the lock must not come back for it.
+pub struct Locked<T: Plain> {
+    name: &'static CStr,
+    place: AtomicPtr<UnsafeCell<T>>,
+    lock: AtomicPtr<pg_sys::LWLock>,
+}
+
+/// Lets go of a lock, also where the one who has it panics.
+struct Held(*mut pg_sys::LWLock);
+
+impl Held {
+    fn take(lock: *mut pg_sys::LWLock, mode: pg_sys::LWLockMode::Type) -> Self {
+        // SAFETY: a lock of shared memory, which stays until the process ends.
+        unsafe { pg_sys::LWLockAcquire(lock, mode) };
+        Held(lock)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: taken above, and let go of nowhere else: an error of Postgres' comes by here before it ends the transaction.
+        unsafe { pg_sys::LWLockRelease(self.0) };
+    }
+}
+
+impl<T: Plain> Locked<T> {
+    pub const fn new(name: &'static CStr) -> Self {
+        Locked { name, place: AtomicPtr::new(std::ptr::null_mut()), lock: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Looks at the value, beside others who do. `None`: the library is not preloaded.
+    pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let (place, lock) = self.attached()?;
+        let _held = Held::take(lock, pg_sys::LWLockMode::LW_SHARED);
+        // SAFETY: whoever changes it has the lock alone.
+        Some(look(unsafe { &*place.get() }))
+    }
+
+    /// Changes the value, alone. `None`: the library is not preloaded.
+    pub fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let (place, lock) = self.attached()?;
+        let _held = Held::take(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
+        // SAFETY: nobody else has the lock.
+        Some(change(unsafe { &mut *place.get() }))
+    }
+
+    fn attached(&self) -> Option<(&'static UnsafeCell<T>, *mut pg_sys::LWLock)> {
+        // SAFETY: null, or set by `attach` to memory that stays until the process ends.
+        let place = unsafe { self.place.load(Ordering::Relaxed).as_ref() }?;
+        Some((place, self.lock.load(Ordering::Relaxed)))
+    }
+}
+
 /// A value that is to be put into shared memory.
 pub trait Area: Sync {
-    fn size(&self) -> usize;
+    /// Asks for its memory, and for its lock.
+    fn request(&self);
     /// Finds its place there, or makes it.
     fn attach(&self);
 }
 
 impl<T: Shareable> Area for Shared<T> {
-    fn size(&self) -> usize {
-        size_of::<T>()
+    fn request(&self) {
+        request_memory(size_of::<T>());
     }
 
     fn attach(&self) {
-        let mut found = false;
-        // SAFETY: called by the startup hook, under its lock. What is new is set to zeros before anybody else sees it. The
-        // result is aligned to a cache line.
-        unsafe {
-            let place = pg_sys::ShmemInitStruct(self.name.as_ptr(), size_of::<T>(), &mut found).cast::<T>();
-            if !found {
-                place.write_bytes(0, 1);
-            }
-            self.place.store(place, Ordering::Relaxed);
+        self.place.store(find_or_make(self.name), Ordering::Relaxed);
+    }
+}
+
+impl<T: Plain> Area for Locked<T> {
+    fn request(&self) {
+        request_memory(size_of::<T>());
+        // SAFETY: called by the request hook; the name is copied.
+        unsafe { pg_sys::RequestNamedLWLockTranche(self.name.as_ptr(), 1) };
+    }
+
+    fn attach(&self) {
+        // SAFETY: asked for above; one lock.
+        let lock = unsafe { &raw mut (*pg_sys::GetNamedLWLockTranche(self.name.as_ptr())).lock };
+        self.lock.store(lock, Ordering::Relaxed);
+        self.place.store(find_or_make(self.name), Ordering::Relaxed);
+    }
+}
+
+fn request_memory(size: usize) {
+    // SAFETY: only from the request hook may memory be asked for, and it is.
+    unsafe { pg_sys::RequestAddinShmemSpace(size + pg_sys::PG_CACHE_LINE_SIZE as usize) };
+}
+
+/// The place of a value for which zeros are one.
+fn find_or_make<T>(name: &CStr) -> *mut T {
+    let mut found = false;
+    // SAFETY: called by the startup hook, under its lock. What is new is set to zeros before anybody else sees it. The
+    // result is aligned to a cache line.
+    unsafe {
+        let place = pg_sys::ShmemInitStruct(name.as_ptr(), size_of::<T>(), &mut found).cast::<T>();
+        if !found {
+            place.write_bytes(0, 1);
         }
+        place
     }
 }
 
@@ -122,10 +233,7 @@ unsafe extern "C-unwind" fn request() {
         // SAFETY: whoever set the hook before is called as Postgres would have called it.
         unsafe { previous() };
     }
-    for area in areas() {
-        // SAFETY: only from this hook may memory be asked for, and it is.
-        unsafe { pg_sys::RequestAddinShmemSpace(area.size() + pg_sys::PG_CACHE_LINE_SIZE as usize) };
-    }
+    areas().iter().for_each(|area| area.request());
 }
 
 #[pg_guard]

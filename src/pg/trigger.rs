@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use pgrx::htup::heap_getattr_raw;
 use pgrx::pg_sys;
-use pgrx::{PgTrigger, PgTriggerLevel, PgTriggerOperation};
+use pgrx::{FromDatum, PgTrigger, PgTriggerLevel, PgTriggerOperation};
 
 use super::tuple::{attribute, width};
 use super::value::{Image, Value};
@@ -22,6 +22,18 @@ pub struct RowVersion<'t> {
     tuple: pg_sys::HeapTuple,
     descriptor: pg_sys::TupleDesc,
     trigger: PhantomData<&'t pg_sys::TriggerData>,
+}
+
+/// What a column holds, as far as that needs no code of its type.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Held {
+    Null,
+    /// Of one of the integer types.
+    Number(i64),
+    /// Of `text` or `varchar`.
+    Text(String),
+    /// Of another type.
+    Other,
 }
 
 impl<'t> RowChange<'t> {
@@ -99,6 +111,26 @@ impl RowVersion<'_> {
             let place = (*self.tuple).t_self;
             let numbers = [place.ip_blkid.bi_hi, place.ip_blkid.bi_lo, place.ip_posid];
             Value::of_type(Image::of(numbers.map(u16::to_ne_bytes).as_flattened()), pg_sys::TIDOID)
+        }
+    }
+
+    /// What a column holds. No code of anybody's is run for it.
+    pub fn held(self, column: NonZeroUsize) -> Held {
+        // SAFETY: as above; a value is read as what its type is.
+        unsafe {
+            if column.get() > width(self.descriptor) {
+                return Held::Other;
+            }
+            let type_oid = attribute(self.descriptor, column.get()).atttypid;
+            let Some(datum) = heap_getattr_raw(self.tuple, column, self.descriptor) else { return Held::Null };
+            let number = |number: Option<i64>| number.map_or(Held::Null, Held::Number);
+            match type_oid {
+                pg_sys::INT8OID => number(i64::from_datum(datum, false)),
+                pg_sys::INT4OID => number(i32::from_datum(datum, false).map(i64::from)),
+                pg_sys::INT2OID => number(i16::from_datum(datum, false).map(i64::from)),
+                pg_sys::TEXTOID | pg_sys::VARCHAROID => String::from_datum(datum, false).map_or(Held::Null, Held::Text),
+                _ => Held::Other,
+            }
         }
     }
 

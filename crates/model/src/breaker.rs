@@ -76,6 +76,11 @@ impl Breaker {
         }
     }
 
+    /// Closed, and the last call has succeeded: neither a call nor its success changes anything.
+    pub fn is_untroubled(&self) -> bool {
+        self.state() == State::Closed && self.failures == 0
+    }
+
     /// In a row, up to now.
     pub fn failures(&self) -> u32 {
         self.failures

@@ -138,6 +138,7 @@ impl Log {
         let mut net = Net::new();
         for (_, entry) in &self.entries[sent..] {
             match entry {
+                Entry::Changes(changes) if net.is_empty() => net.clone_from(changes),
                 Entry::Changes(changes) => merge(&mut net, changes.clone()),
                 Entry::TooMany => return Err(TooMany),
                 Entry::Sent => {}
@@ -154,7 +155,10 @@ impl Entry {
 }
 
 fn add(net: &mut Net, bucket: Bucket, ends: Ends, by: i64) {
-    let claims = net.entry(bucket.clone()).or_default();
+    let Some(claims) = net.get_mut(&bucket) else {
+        net.insert(bucket, vec![(ends, by)]);
+        return;
+    };
     match claims.iter().position(|(known, _)| *known == ends) {
         Some(at) => {
             claims[at].1 += by;

@@ -68,7 +68,9 @@ pub struct Outgoing {
 
 impl Outgoing {
     pub fn new(Pending { creates, destroys, .. }: Pending) -> Self {
-        let before = |bucket: &Bucket| destroys.iter().find(|destroy| destroy.bucket == *bucket);
+        let before = |bucket: &Bucket| {
+            destroys.binary_search_by(|destroy| destroy.bucket.cmp(bucket)).ok().map(|at| &destroys[at])
+        };
         let creating = |create: Create| {
             let had = |destroy: &Destroy| destroy.ends.iter().any(|ends| ends.has_source_of(&create.ends));
             let keeps = before(&create.bucket).is_some_and(had);

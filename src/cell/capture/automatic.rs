@@ -13,7 +13,7 @@ use crate::access;
 use crate::cell::client;
 use crate::error::{ClaimsError, raise};
 use crate::pg::spi::{self, Connection};
-use crate::pg::trigger::RowChange;
+use crate::pg::trigger::{Held, RowChange};
 use crate::store::catalog;
 use crate::store::cell::attributes;
 
@@ -54,7 +54,10 @@ fn send_automatically<'a>(
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
     if let Some(row) = RowChange::of(trigger).and_then(|change| change.after()) {
         raise(spi::connect(|connection| {
-            if attributes::requeue(connection, row.place(), log::changes()) {
+            let changes = log::changes();
+            if row.held(attributes::CHANGES) != Held::Number(changes)
+                && attributes::requeue(connection, row.place(), changes)
+            {
                 return Ok(());
             }
             attributes::dequeue(connection, row.place());

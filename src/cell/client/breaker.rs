@@ -1,69 +1,57 @@
-//! The breaker of each service: while a service is dead, calls fail at once.
-//!
-//! Whoever has its state in hand is [`with`]; all else here works on one state at a time, and does not know where it lies.
+//! The breaker of each service: while a service is dead, calls fail at once. [`states`] keeps what is known of it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use claims_model::breaker::{Admission, Breaker, Limits};
 use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use super::states;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::clock::Moment;
+use crate::pg::foreign;
 use crate::settings;
-
-thread_local! {
-    /// The services that this session has called.
-    static BREAKERS: RefCell<Vec<(String, Breaker)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Does something with the state of a service's breaker.
-fn with<T>(service: &str, change: impl FnOnce(&mut Breaker, i64) -> T) -> T {
-    let now = Moment::now().0;
-    BREAKERS.with_borrow_mut(|all| {
-        let known = all.iter().position(|(name, _)| name == service);
-        let place = known.unwrap_or_else(|| {
-            all.push((service.to_owned(), Breaker::new(now)));
-            all.len() - 1
-        });
-        change(&mut all[place].1, now)
-    })
-}
 
 fn limits() -> Limits {
     Limits { failures: settings::breaker_failures(), pause: settings::breaker_pause() * 1000 }
 }
 
 /// A call that was let through. It must say how it went; otherwise it was canceled.
-pub struct Call<'s> {
-    service: &'s str,
+pub struct Call {
+    service: Oid,
     trial: bool,
     is_over: Cell<bool>,
 }
 
 /// Raises while the breaker is open.
-pub fn admit(service: &str) -> Result<Call<'_>, ClaimsError> {
-    let (admission, failures, last_error) = with(service, |breaker, now| {
-        (breaker.admit(now, limits()), breaker.failures(), breaker.last_error().map(str::to_owned))
-    });
+pub fn admit(server: &str) -> Result<Call, ClaimsError> {
+    // One that has gone meanwhile: whoever connects finds that out.
+    let service = foreign::server(server).unwrap_or(Oid::INVALID);
+    let call = |trial| Call { service, trial, is_over: Cell::new(false) };
+    if service == Oid::INVALID || states::is_untroubled(service) {
+        return Ok(call(false));
+    }
+    let (limits, server) = (limits(), server.to_owned());
+    let (admission, breaker) = states::with(service, |breaker, now| (breaker.admit(now, limits), *breaker));
     match admission {
-        Admission::Call { trial } => Ok(Call { service, trial, is_over: Cell::new(false) }),
-        Admission::Refuse { next_try } => Err(CellError::BreakerOpen {
-            server: service.to_owned(),
-            failures,
-            last_error: last_error.unwrap_or_default(),
-            next_try: Moment(next_try),
+        Admission::Call { trial } => Ok(call(trial)),
+        Admission::Refuse { next_try } => {
+            let last_error = breaker.last_error().unwrap_or_default().to_owned();
+            let failures = breaker.failures();
+            Err(CellError::BreakerOpen { server, failures, last_error, next_try: Moment(next_try) }.into())
         }
-        .into()),
     }
 }
 
-impl Call<'_> {
+impl Call {
     /// The service has answered.
     pub fn succeeded(&self) {
         self.is_over.set(true);
-        with(self.service, |breaker, now| breaker.succeeded(now));
+        if !states::is_untroubled(self.service) {
+            self.change(|breaker, now| breaker.succeeded(now));
+        }
     }
 
     /// Of errors those count that say that the service cannot be reached, or does not answer.
@@ -76,7 +64,8 @@ impl Call<'_> {
             _ => return,
         };
         self.is_over.set(true);
-        with(self.service, |breaker, now| breaker.failed(self.trial, now, limits(), &text));
+        let limits = limits();
+        self.change(|breaker, now| breaker.failed(self.trial, now, limits, &text));
     }
 
     pub fn fail(&self, error: CellError) -> ClaimsError {
@@ -84,12 +73,18 @@ impl Call<'_> {
         self.failed(&error);
         error
     }
+
+    fn change(&self, change: impl Fn(&mut Breaker, i64)) {
+        if self.service != Oid::INVALID {
+            states::with(self.service, change);
+        }
+    }
 }
 
-impl Drop for Call<'_> {
+impl Drop for Call {
     fn drop(&mut self) {
         if self.trial && !self.is_over.get() {
-            with(self.service, |breaker, now| breaker.abandoned(now));
+            self.change(|breaker, now| breaker.abandoned(now));
         }
     }
 }
@@ -112,15 +107,17 @@ fn service_states() -> Result<
     >,
     ErrorReport,
 > {
-    let row = |(service, breaker): &(String, Breaker)| {
-        (
-            service.clone(),
+    // Of a server that was dropped there is nothing to say any more.
+    let row = |(server, breaker): (Oid, Breaker)| {
+        let row = (
+            foreign::server_name(server)?,
             breaker.state().name().to_owned(),
             i32::try_from(breaker.failures()).unwrap_or(i32::MAX),
             breaker.last_error().map(str::to_owned),
             Moment(breaker.since()).into(),
             breaker.next_try().map(|moment| Moment(moment).into()),
-        )
+        );
+        Some(row)
     };
-    Ok(TableIterator::new(BREAKERS.with_borrow(|all| all.iter().map(row).collect::<Vec<_>>())))
+    Ok(TableIterator::new(states::known().into_iter().filter_map(row).collect::<Vec<_>>()))
 }

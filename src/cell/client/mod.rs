@@ -14,6 +14,7 @@ pub mod leases;
 pub mod options;
 mod parameters;
 pub mod records;
+pub mod states;
 
 use std::ffi::CString;
 use std::time::{Duration, Instant};

@@ -52,6 +52,9 @@ statement! {
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
 }
 
+/// The column of claims.automatic_queue that says after how many changes the row was queued.
+pub const CHANGES: NonZeroUsize = NonZeroUsize::MIN;
+
 /// A claimed column of a table.
 pub struct Attribute {
     pub bucket_type: Rc<str>,
@@ -66,8 +69,9 @@ pub struct Captured {
     pub attributes: Vec<Attribute>,
     /// Owner of the claimed table: whose code the conditions and the casts to text are.
     pub owner: Oid,
-    /// All columns that matter; `None`: there is a condition, which may look at any.
-    pub columns: Option<Vec<NonZeroUsize>>,
+    /// All columns that matter, of each attribute the value, the subject and the source; `None`: there is a condition, which
+    /// may look at any.
+    pub columns: Option<Vec<[NonZeroUsize; 3]>>,
     /// Three columns for each attribute: value (NULL where it is not claimed), subject, source; the latter two as numbers
     /// or as texts.
     pub statement: Option<Prepared>,
@@ -123,7 +127,7 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
         columns: columns
             .iter()
             .all(|column| column.condition.is_none())
-            .then(|| columns.iter().flat_map(|column| column.numbers).collect()),
+            .then(|| columns.iter().map(|column| column.numbers).collect()),
         statement,
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
     };

@@ -1,6 +1,6 @@
 //! Clients of a running claims database.
 //!
-//! `demo` tells the story of two cells in a terminal, `stress` tries to break the promise that a
+//! `saves` measures what a save in a cell takes; `demo` tells the story of two cells in a terminal, `stress` tries to break the promise that a
 //! bucket has one owner at a time, `campaign` tries the same from two cells' databases while clusters and network fail.
 //! All speak to the server as ordinary clients with ordinary roles.
 
@@ -10,5 +10,6 @@ pub mod cell;
 pub mod demo;
 pub mod failure;
 pub mod history;
+pub mod saves;
 pub mod server;
 pub mod stress;

@@ -1,0 +1,239 @@
+"""A save in a cell: what claims add to it, beside the other ways to have them."""
+
+import os
+import subprocess
+import time
+
+from lib import HERE, QUICK, Section, median, pgbench, psql, say
+
+OWN_DATABASES = True
+CLIENTS = [1, 8, 64]
+ROUNDS = 1 if QUICK else 5
+SECONDS = 1 if QUICK else 2
+# What differs by a hundredth wants more rounds.
+FINE_ROUNDS = 3 if QUICK else 15
+BULK = 10_000
+BULK_ROUNDS = 2 if QUICK else 7
+
+# As saves.rs calls them.
+SERVICE, CELL, ORPHANED = "save_service", "save_cell", "save_orphaned"
+
+ROUTES = """
+    CREATE TABLE {name} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE, note text NOT NULL DEFAULT '');
+    GRANT SELECT, INSERT, UPDATE ON {name} TO cell_1;"""
+CLAIM = "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');"
+ROLE = "DO $$ BEGIN IF to_regrole('cell_1') IS NULL THEN CREATE ROLE cell_1 LOGIN; END IF; END $$;"
+
+
+def restart(cluster):
+    """Through the functions of scripts/lib.sh, which know who runs the server."""
+    directory, port = os.environ[f"CLUSTER_{cluster}"].rsplit(":", 1)
+    script = f". {HERE}/../scripts/lib.sh; CLUSTER_DIR[it]={directory} CLUSTER_PORT[it]={port}; restart_cluster it"
+    subprocess.run(["bash", "-c", script], check=True)
+
+
+def make():
+    say("a save in a cell: the service, and the cell, whose server preloads the library and has a worker")
+    psql("postgres", ROLE + f"CREATE DATABASE {SERVICE} TEMPLATE template0 ENCODING 'UTF8'")
+    psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.max_batch_size = {2 * BULK}")
+    psql(SERVICE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1');"
+                  "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1")
+    at_cell("postgres", "ALTER SYSTEM SET shared_preload_libraries = 'claims'")
+    restart("cell")
+    at_cell("postgres", ROLE)
+    for database, port in ((CELL, os.environ["PGPORT"]), (ORPHANED, "1")):
+        at_cell("postgres", f"CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8'")
+        # With many clients on few processors an answer takes its time.
+        at_cell("postgres", f"ALTER DATABASE {database} SET claims.service_timeout = '30s'")
+        at_cell(database, f"""
+            CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1');
+            CREATE SERVER service FOREIGN DATA WRAPPER claims_service
+                OPTIONS (host '{os.environ["PGHOST"]}', port '{port}', dbname '{SERVICE}');
+            CREATE USER MAPPING FOR PUBLIC SERVER service OPTIONS (user 'cell_1');
+            {ROUTES.format(name="routes")} {ROUTES.format(name="plain")} {CLAIM}
+            SELECT claims.automatic(1, 'service')""")
+    at_cell(ORPHANED, f"""
+        SELECT claims.attend(1, NULL);
+        {ROUTES.format(name="refused")}
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING MESSAGE = ''no''; END';
+        CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON refused DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION refuse()""")
+    at_cell("postgres", "ALTER SYSTEM SET claims.databases = 'save_cell'")
+    at_cell("postgres", "SELECT pg_reload_conf()")
+    psql("postgres", "CHECKPOINT")
+    at_cell("postgres", "CHECKPOINT")
+
+
+def at_cell(database, sql, role="postgres"):
+    return psql(database, sql, role, cluster="cell")
+
+
+# --- saves a second -------------------------------------------------------------------------------------------------
+
+NAME = "\\set n random(1, 9000000000000000000)\n"
+RECORD = ("jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', 'name-' || :n), "
+          "'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb))")
+INSERT = NAME + "INSERT INTO {table} (name) VALUES ('name-' || :n);\n"
+BEGIN_COMMIT = (NAME + f"SELECT claims.begin_update(1, {RECORD}) AS lease \\gset\n"
+                + "SELECT claims.commit_update(1, :lease);\n")
+PENDING = ("BEGIN;\n" + INSERT.format(table="routes") + "SELECT claims.begin_pending(1, 'service') AS lease \\gset\n"
+           + "COMMIT;\nSELECT claims.finish(1, 'service', :lease);\n")
+
+
+def by_pgbench(database, script, cluster="cell", options=""):
+    return lambda clients: pgbench(database, script, clients, seconds=SECONDS, options=options, cluster=cluster)
+
+
+def saves(what, clients, seconds=SECONDS):
+    """What saves.rs measures: saves a second, median and 99 of 100, in ms."""
+    program = os.path.join(os.environ.get("CLAIMS_TARGET", HERE / ".." / "target"), "release", "saves")
+    done = subprocess.run([program, what, str(clients), str(seconds)], text=True, capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return [float(number) for number in done.stdout.split()]
+
+
+def by_client(what):
+    return lambda clients: saves(what, clients)[0]
+
+
+SIDES = {
+    "plain": by_pgbench(CELL, INSERT.format(table="plain")),
+    "begin + commit": by_pgbench(SERVICE, BEGIN_COMMIT, cluster=None),
+    "auto": by_pgbench(CELL, INSERT.format(table="routes")),
+    "pending": by_pgbench(CELL, PENDING),
+    "before": by_pgbench(CELL, INSERT.format(table="routes"), options="-c claims.keep_service_connection=off"),
+    "floor": by_client("floor"),
+    "app": by_client("app"),
+    "auto, own client": by_client("auto"),
+}
+
+
+def settle():
+    """Until nothing is outstanding: nobody measures the rest of somebody else's saves."""
+    for _ in range(300):
+        at_cell(CELL, "SELECT * FROM claims.reconcile(1, 'service', '0', 10000)")
+        if psql(SERVICE, "SELECT count(*) FROM claims.claim_leases") == "0":
+            return
+        time.sleep(0.1)
+    raise RuntimeError("leases stay outstanding")
+
+
+def rates(section):
+    found = {}
+    for clients in CLIENTS:
+        rounds = {side: [] for side in SIDES}
+        for turn in range(ROUNDS):
+            for side in list(SIDES) if turn % 2 == 0 else list(SIDES)[::-1]:
+                say(f"a save in a cell: {clients} clients, round {turn + 1}: {side}")
+                rounds[side].append(SIDES[side](clients))
+                settle()
+        found[clients] = {side: median(values) for side, values in rounds.items()}
+    section.tables.append(("saves a second", ["clients", *SIDES],
+                           [[clients, *(f"{rate:.0f}" for rate in row.values())] for clients, row in found.items()]))
+    milliseconds = lambda clients, side: 1000 * clients / found[clients][side]
+    section.tables.append(("milliseconds a save", ["clients", *SIDES],
+                           [[clients, *(f"{milliseconds(clients, side):.2f}" for side in SIDES)] for clients in CLIENTS]))
+    for clients in CLIENTS:
+        together = milliseconds(clients, "plain") + milliseconds(clients, "begin + commit")
+        ratio = milliseconds(clients, "auto") / together
+        if clients <= 8:
+            section.at_most(f"auto / (plain + begin + commit), {clients} clients", ratio, 1.0)
+        section.at_least(f"auto / before, {clients} clients", found[clients]["auto"] / found[clients]["before"], 15)
+    own, eight = "auto, own client", found[8]
+    section.at_least("auto / app, saves a second, 8 clients", eight[own] / eight["app"], 1.2)
+    section.at_least("auto / floor, saves a second, 8 clients", eight[own] / eight["floor"], 0.7)
+
+
+# --- the rest -------------------------------------------------------------------------------------------------------
+
+def unclaimed(section):
+    """A transaction that changes no claimed column, on the claimed table and on one without triggers."""
+    for table in ("routes", "plain"):
+        at_cell(CELL, f"INSERT INTO {table} (name) SELECT 'row-' || i FROM generate_series(1, 1000) i", "cell_1")
+    settle()
+    at_cell(CELL, "VACUUM ANALYZE routes; VACUUM ANALYZE plain")
+    script = "\\set i random(1, 1000)\nUPDATE {table} SET note = 'note-' || :i WHERE name = 'row-' || :i;\n"
+    rows = []
+    for what, options in (("as ever", ""), ("synchronous_commit off", "-c synchronous_commit=off")):
+        found = {"routes": [], "plain": []}
+        for turn in range(FINE_ROUNDS):
+            say(f"a save in a cell: no claimed column, {what}, round {turn + 1}")
+            for table in ("routes", "plain") if turn % 2 else ("plain", "routes"):
+                found[table].append(1e6 / pgbench(CELL, script.format(table=table), seconds=SECONDS, options=options, cluster="cell"))
+        # Round by round, so that what both have had to bear at that time falls out.
+        ratio = median(a / b for a, b in zip(found["routes"], found["plain"]))
+        rows.append([what, f"{median(found['plain']):.1f}", f"{median(found['routes']):.1f}", f"{ratio:.3f}"])
+        if not options:
+            section.at_most("a transaction that changes no claimed column: with the extension / without", ratio, 1.02)
+    section.tables.append(("an UPDATE that changes no claimed column, one client, µs", ["", "without", "with the extension", "ratio"], rows))
+
+
+def delays(section):
+    rows = []
+    for what, name in (("committed", "from the local COMMIT to ACTIVE"), ("aborted", "from a local ROLLBACK to the name free again")):
+        say(f"a save in a cell: {name}")
+        rate, middle, most = saves(what, 8, 5 if QUICK else 20)
+        settle()
+        rows.append([name, f"{rate:.0f}", f"{middle:.2f}", f"{most:.2f}"])
+        section.at_most(f"{name}, 200 saves a second: median", middle, 3, " ms")
+        section.at_most(f"{name}, 200 saves a second: 99 of 100", most, 30, " ms")
+    section.tables.append(("until it is so at the service, ms", ["", "saves a second", "median", "99 %"], rows))
+
+
+def breaker(section):
+    at_cell(ORPHANED, "; ".join(["DO $$ BEGIN INSERT INTO routes (name) VALUES ('x'); SET CONSTRAINTS ALL IMMEDIATE;"
+                                 "EXCEPTION WHEN connection_exception OR sqlclient_unable_to_establish_sqlconnection THEN NULL; END $$"] * 6))
+    found = {"refused": [], "refused-open": []}
+    for turn in range(ROUNDS):
+        for side in found:
+            say(f"a save in a cell: {side}, round {turn + 1}")
+            found[side].append(saves(side, 8, SECONDS))
+    worst = {side: median(row[2] for row in rows) for side, rows in found.items()}
+    section.tables.append(("a save that fails at its COMMIT, 8 clients, ms", ["", "median", "99 %"],
+                           [[what, f"{median(row[1] for row in found[side]):.2f}", f"{worst[side]:.2f}"]
+                            for side, what in (("refused", "by a trigger of its own"), ("refused-open", "because the breaker is open"))]))
+    section.at_most("breaker open: added to a failing save, 99 of 100", worst["refused-open"] - worst["refused"], 1, " ms")
+
+
+def bulk(section):
+    found = {"plain": [], "routes": []}
+    for turn in range(BULK_ROUNDS):
+        for table in found:
+            say(f"a save in a cell: {BULK} rows into {table}, round {turn + 1}")
+            script = f"INSERT INTO {table} (name) SELECT 'bulk-{table}-{turn}-' || i FROM generate_series(1, {BULK}) i;\n"
+            found[table].append(pgbench(CELL, script, transactions=1, log=True, cluster="cell")[1][0])
+            settle()
+    ratio = median(found["routes"]) / median(found["plain"])
+    section.tables.append((f"{BULK} rows in one statement, ms", ["plain", "captured and claimed", "ratio"],
+                           [[f"{median(found['plain']):.0f}", f"{median(found['routes']):.0f}", f"{ratio:.2f}"]]))
+    section.at_most(f"{BULK} rows captured and claimed / the plain INSERT of them", ratio, 3)
+
+
+def first_call(section):
+    found = {what: saves(what, 1, 2 if QUICK else 5)[1] for what in ("first", "first-preloaded")}
+    section.tables.append(("the first begin_update of a new session, ms", ["not preloaded", "preloaded"],
+                           [[f"{value:.2f}" for value in found.values()]]))
+    section.at_most("first call of a new session (begin)", found["first"], 3, " ms")
+    section.at_most("first call of a new session (begin), preloaded", found["first-preloaded"], 2, " ms")
+
+
+def run():
+    make()
+    section = Section(
+        "A save in a cell",
+        "One row with one claim. Cell and service are two clusters on one machine; the cell's preloads the library and has its worker. "
+        "All in one run, in changing order; medians of the rounds. plain: the row alone. begin + commit: these two calls at the "
+        "service, each a transaction, over a kept connection. auto: automatic mode. pending: begin_pending and finish. before: "
+        "automatic mode with a connection for each transaction, as in 1.0.0. These by pgbench (-M prepared). floor: the row, and one "
+        "durable transaction of one row at the service before its COMMIT. app: the protocol driven by the application: begin, row, track, "
+        "COMMIT, commit. These by a client with two kept connections (tests/harness/src/saves), which saves in automatic mode as "
+        "well, for the comparison. How long until something is so at the service is asked from there, from the moment when the application has its "
+        "answer.")
+    for part in (rates, unclaimed, delays, breaker, bulk, first_call):
+        part(section)
+    settle()
+    violations = psql(SERVICE, "SELECT count(*) FROM claims.check()")
+    if violations != "0":
+        raise RuntimeError(f"claims.check() found violations: {violations}")
+    return section

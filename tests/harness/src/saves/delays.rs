@@ -1,0 +1,84 @@
+//! How long after a save something is so.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use postgres::{Client, Statement};
+
+use super::sides::name;
+use super::{ORPHANED, Place, ROLE, SERVICE, Saver};
+use crate::server::Server;
+
+/// After so long it is given up: it was left to recovery.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// From the COMMIT, as the application has heard of it, until the claim is ACTIVE at the service.
+pub fn committed(place: &Place) -> Result<Saver> {
+    let (mut cell, mut service) = (place.cell()?, place.service()?);
+    let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
+    let state = state(&mut service)?;
+    Ok(Box::new(move || {
+        let name = name();
+        cell.execute(&row, &[&name])?;
+        until(&mut service, &state, &name, Some("ACTIVE"))
+    }))
+}
+
+/// From a ROLLBACK after the claim was leased until the name is free again.
+pub fn aborted(place: &Place) -> Result<Saver> {
+    let (mut cell, mut service) = (place.cell()?, place.service()?);
+    let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
+    let state = state(&mut service)?;
+    Ok(Box::new(move || {
+        let name = name();
+        cell.batch_execute("BEGIN")?;
+        cell.execute(&row, &[&name])?;
+        cell.batch_execute("SET CONSTRAINTS ALL IMMEDIATE")?;
+        cell.batch_execute("ROLLBACK")?;
+        until(&mut service, &state, &name, None)
+    }))
+}
+
+fn state(service: &mut Client) -> Result<Statement> {
+    Ok(service.prepare("SELECT status FROM claims.get_record('ROUTES', $1)")?)
+}
+
+/// Asks again and again, a tenth of a millisecond apart.
+fn until(service: &mut Client, state: &Statement, name: &str, wanted: Option<&str>) -> Result<Duration> {
+    let begun = Instant::now();
+    loop {
+        let found: Option<String> = service.query_opt(state, &[&name])?.map(|row| row.get(0));
+        if found.as_deref() == wanted {
+            return Ok(begun.elapsed());
+        }
+        if begun.elapsed() > PATIENCE {
+            bail!("after {PATIENCE:?} {name} is {found:?} and not {wanted:?}");
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// The first call of a new session.
+pub fn first(place: &Place) -> Result<Saver> {
+    Ok(first_call(place.service.clone(), SERVICE))
+}
+
+/// The same on a server that has preloaded the library.
+pub fn first_preloaded(place: &Place) -> Result<Saver> {
+    Ok(first_call(place.cell.clone(), ORPHANED))
+}
+
+fn first_call(server: Server, database: &'static str) -> Saver {
+    Box::new(move || {
+        let mut session = server.connect(database, ROLE)?;
+        let record = format!(
+            "{{\"bucket\": {{\"type\": 1, \"value\": \"{}\"}}, \"subject\": {{\"type\": 2, \"id\": 1}}, \
+             \"source\": {{\"type\": 3, \"id\": 1}}}}",
+            name()
+        );
+        let begun = Instant::now();
+        session.simple_query(&format!("SELECT claims.begin_update(1, '[{record}]')"))?;
+        Ok(begun.elapsed())
+    })
+}

@@ -1,0 +1,133 @@
+//! Saves in a cell, measured as its application sees them: `saves WHAT CLIENTS SECONDS`.
+//!
+//! `PGHOST` and `PGPORT` lead to the service's cluster, `CLUSTER_cell` to the cell's; the databases are those that
+//! `bench/sections/cell_save.py` makes. Prints saves a second, and of what was measured of each the median and what 99 of 100
+//! do not exceed, in milliseconds.
+
+mod delays;
+mod sides;
+
+use std::process::ExitCode;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use postgres::Client;
+
+use crate::server::Server;
+
+/// The role of the cell's application, in both databases.
+const ROLE: &str = "cell_1";
+pub const SERVICE: &str = "save_service";
+const CELL: &str = "save_cell";
+/// A cell whose service is dead.
+const ORPHANED: &str = "save_orphaned";
+
+/// Where everything is.
+struct Place {
+    service: Server,
+    cell: Server,
+}
+
+impl Place {
+    fn service(&self) -> Result<Client> {
+        Ok(self.service.connect(SERVICE, ROLE)?)
+    }
+
+    fn cell(&self) -> Result<Client> {
+        Ok(self.cell.connect(CELL, ROLE)?)
+    }
+
+    fn orphaned(&self) -> Result<Client> {
+        Ok(self.cell.connect(ORPHANED, ROLE)?)
+    }
+}
+
+/// One client: saves once, and says how long what is measured took.
+type Saver = Box<dyn FnMut() -> Result<Duration>>;
+
+/// What the clients do, and how many of them a second do it all together; `None`: as many as they can.
+struct Side {
+    make: fn(&Place) -> Result<Saver>,
+    rate: Option<f64>,
+}
+
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("saves: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [what, clients, seconds] = arguments.as_slice() else { bail!("usage: saves WHAT CLIENTS SECONDS") };
+    let side = side(what).with_context(|| format!("there is no {what}"))?;
+    let place = Place { service: Server::from_env()?, cell: Server::named("CLUSTER_cell")? };
+    let (took, mut measured) = measure(&side, &place, clients.parse()?, Duration::from_secs_f64(seconds.parse()?))?;
+    measured.sort_unstable();
+    let share = |share: f64| {
+        let place = (share * measured.len() as f64) as usize;
+        measured.get(place.min(measured.len().saturating_sub(1))).map_or(f64::NAN, |time| 1000.0 * time.as_secs_f64())
+    };
+    println!("{:.1} {:.4} {:.4}", measured.len() as f64 / took.as_secs_f64(), share(0.5), share(0.99));
+    Ok(())
+}
+
+fn side(what: &str) -> Option<Side> {
+    const SAVES_A_SECOND: f64 = 200.0;
+    let (make, rate): (fn(&Place) -> Result<Saver>, _) = match what {
+        "floor" => (sides::floor, None),
+        "app" => (sides::app, None),
+        "auto" => (sides::auto, None),
+        "refused" => (sides::refused, None),
+        "refused-open" => (sides::refused_open, None),
+        "committed" => (delays::committed, Some(SAVES_A_SECOND)),
+        "aborted" => (delays::aborted, Some(SAVES_A_SECOND)),
+        "first" => (delays::first, None),
+        "first-preloaded" => (delays::first_preloaded, None),
+        _ => return None,
+    };
+    Some(Side { make, rate })
+}
+
+/// How long it took, and what each save said. All clients are connected before the first one begins.
+fn measure(side: &Side, place: &Place, clients: usize, time: Duration) -> Result<(Duration, Vec<Duration>)> {
+    let start = Barrier::new(clients);
+    let results: Vec<_> = thread::scope(|scope| {
+        let run = |number: usize| {
+            let saver = (side.make)(place);
+            start.wait();
+            let begun = Instant::now();
+            let measured = client(saver?, begun, time, side.rate.map(|rate| (rate / clients as f64, number)))?;
+            Ok::<_, anyhow::Error>((begun.elapsed(), measured))
+        };
+        let run = &run;
+        let handles: Vec<_> = (0..clients).map(|number| scope.spawn(move || run(number))).collect();
+        handles.into_iter().map(|handle| handle.join()).collect()
+    });
+    let (mut longest, mut all) = (Duration::ZERO, Vec::new());
+    for result in results {
+        let (took, measured) = result.map_err(|_| anyhow!("a client panicked"))??;
+        longest = longest.max(took);
+        all.extend(measured);
+    }
+    Ok((longest, all))
+}
+
+/// `pace`: saves a second of this client, and its number, by which clients take turns.
+fn client(mut saver: Saver, begun: Instant, time: Duration, pace: Option<(f64, usize)>) -> Result<Vec<Duration>> {
+    let mut measured = Vec::new();
+    while begun.elapsed() < time {
+        if let Some((rate, number)) = pace {
+            let turn = (measured.len() as f64 + number as f64 * 0.13 % 1.0) / rate;
+            thread::sleep(Duration::from_secs_f64(turn).saturating_sub(begun.elapsed()));
+        }
+        measured.push(saver()?);
+    }
+    Ok(measured)
+}

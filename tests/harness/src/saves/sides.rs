@@ -1,0 +1,93 @@
+//! Ways to save a row, each by a client with connections and prepared statements of its own, and how long each takes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use postgres::{Client, Statement};
+use uuid::Uuid;
+
+use super::{Place, Saver};
+use crate::batch::Batch;
+
+/// A name that nobody has had before.
+pub fn name() -> String {
+    format!("name-{:016x}", rand::random::<u64>())
+}
+
+fn timed(save: impl FnOnce() -> Result<()>) -> Result<Duration> {
+    let begun = Instant::now();
+    save()?;
+    Ok(begun.elapsed())
+}
+
+/// The row, and before its COMMIT one durable transaction of one row at the service: the least that any save takes that
+/// asks somebody else first.
+pub fn floor(place: &Place) -> Result<Saver> {
+    let (mut cell, mut service) = (place.cell()?, place.service()?);
+    let row = cell.prepare("INSERT INTO plain (name) VALUES ($1)")?;
+    let other = service.prepare("INSERT INTO floor (name) VALUES ($1)")?;
+    Ok(Box::new(move || {
+        timed(|| {
+            let name = name();
+            cell.batch_execute("BEGIN")?;
+            cell.execute(&row, &[&name])?;
+            service.execute(&other, &[&name])?;
+            Ok(cell.batch_execute("COMMIT")?)
+        })
+    }))
+}
+
+/// The protocol, driven by the application over two connections that it keeps.
+pub fn app(place: &Place) -> Result<Saver> {
+    let (mut cell, mut service) = (place.cell()?, place.service()?);
+    let row = cell.prepare("INSERT INTO plain (name) VALUES ($1) RETURNING id")?;
+    let track = cell.prepare("SELECT claims.track_lease($1)")?;
+    let begin = service.prepare("SELECT claims.begin_update(1, $1, '[]', $2)")?;
+    let commit = service.prepare("SELECT claims.commit_update(1, $1)")?;
+    Ok(Box::new(move || {
+        timed(|| {
+            let (name, lease) = (name(), Uuid::new_v4());
+            cell.batch_execute("BEGIN")?;
+            let id: i64 = cell.query_one(&row, &[&name])?.get(0);
+            service.execute(&begin, &[&Batch::create(vec![(name, id)]).create_records(), &lease])?;
+            cell.execute(&track, &[&lease])?;
+            cell.batch_execute("COMMIT")?;
+            service.execute(&commit, &[&lease])?;
+            Ok(())
+        })
+    }))
+}
+
+/// Automatic mode: the application inserts a row.
+pub fn auto(place: &Place) -> Result<Saver> {
+    let mut cell = place.cell()?;
+    let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
+    Ok(Box::new(move || {
+        timed(|| {
+            cell.execute(&row, &[&name()])?;
+            Ok(())
+        })
+    }))
+}
+
+/// A save that a deferred trigger refuses.
+pub fn refused(place: &Place) -> Result<Saver> {
+    let mut cell = place.orphaned()?;
+    let row = cell.prepare("INSERT INTO refused (name) VALUES ($1)")?;
+    Ok(Box::new(move || fails(&mut cell, &row, "P0001")))
+}
+
+/// A save that is refused because the breaker is open.
+pub fn refused_open(place: &Place) -> Result<Saver> {
+    let mut cell = place.orphaned()?;
+    let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
+    Ok(Box::new(move || fails(&mut cell, &row, "08001")))
+}
+
+fn fails(cell: &mut Client, row: &Statement, wanted: &str) -> Result<Duration> {
+    timed(|| match cell.execute(row, &[&name()]) {
+        Err(error) if error.code().is_some_and(|state| state.code() == wanted) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(_) => bail!("a save that was to fail has succeeded"),
+    })
+}
