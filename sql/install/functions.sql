@@ -54,7 +54,7 @@ COMMENT ON FUNCTION claims.grant_read(name) IS
 COMMENT ON FUNCTION claims.refresh_grants() IS
     'Gives every role that register_cell(), grant_read(), grant_worker() or grant_monitor() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_monitor(name) IS
-    'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the view leases; administrators only. Administrators follow each other until COMMIT.';
+    'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the views leases and passes; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.revoke_read(name) IS
     'Takes away what grant_read() gave; a cell''s role keeps what cells have. Administrators only, who follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.revoke_worker(name) IS

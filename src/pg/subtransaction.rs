@@ -86,6 +86,11 @@ pub enum Stopped<E> {
     ByError(Caught),
 }
 
+/// Runs `body` outside of any transaction, and returns the error that it has raised. For what touches no table.
+pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Caught> {
+    PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Caught(Box::new(error)))).execute()
+}
+
 /// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise, also after an error, which is
 /// returned whatever it is. Whoever does not handle it must raise it again: a canceled statement is such an error, too. A
 /// cancel that came with a lock timeout, and that Postgres has dropped for it, is raised here.

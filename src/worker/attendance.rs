@@ -1,24 +1,25 @@
 //! The worker of one database: what it does, and when.
 //!
-//! It works in short transactions, as the extension's owner, and has none open while it sleeps. What fails is rolled back,
-//! left in `claims.passes`, and tried again later.
+//! It works in short transactions, as the extension's owner, and has none open while it sleeps or waits for the service, but in
+//! verification ([`whole::slice`]). What fails is rolled back, left in `claims.passes`, and tried again later.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgrx::pg_sys::Oid;
 
+use super::ground::OwnTransactions;
 use super::schedule::{Job, Schedule};
+use crate::cell::recovery::ground::Ground;
 use crate::cell::recovery::left;
 use crate::cell::recovery::reconcile::{self, Tally};
 use crate::cell::verify::whole;
 use crate::cell::wakeup::take_post;
-use crate::error::{self, ClaimsError, Failure};
+use crate::error::{self, Failure};
 use crate::passes::Pass;
-use crate::pg::background::{self, as_role, transaction};
+use crate::pg::background::{self, transaction};
 use crate::pg::extension;
 use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::{Stopped, attempt};
 use crate::settings;
 use crate::store::cell::tracked;
 use crate::store::service::leases;
@@ -122,9 +123,12 @@ fn jobs<'a>(cells: &'a [Attended], source_types: &[String]) -> Vec<(Job, &'a str
 
 fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
     background::show(Some(&job.to_string()));
+    let ground = OwnTransactions { owner };
     let interval = interval(&job);
+    let (cell_id, source_type) = job.of();
+    let pass = Pass::begin(job.kind(), cell_id, source_type);
     // What is to be logged waits until the transaction is over, and nothing is open any more.
-    match transaction(|| as_role(owner, || attempt_job(&job, service))) {
+    match run_job(&ground, &job, service) {
         Ok(done) => {
             if let (Some(tally), Job::Reconcile(cell_id)) = (done.recovery, &job) {
                 tally.warn(*cell_id);
@@ -132,7 +136,14 @@ fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
             schedule.done(job, if done.wholly { interval } else { BETWEEN_LOOKS });
         }
         Err(failure) => {
+            let recorded = ground.here(|connection| {
+                pass.failed(connection, &failure);
+                Ok(())
+            });
             error::log_failed_pass(&job.to_string(), &failure);
+            if let Err(failure) = recorded {
+                error::log_failed_pass("claims: record of a pass", &failure);
+            }
             schedule.failed(job, interval);
         }
     }
@@ -159,39 +170,34 @@ impl Done {
     }
 }
 
-/// One job, in a subtransaction. A pass that fails leaves its row in `claims.passes`, and nothing else.
-fn attempt_job(job: &Job, service: &str) -> Result<Done, Failure> {
-    let (cell_id, source_type) = job.of();
-    let pass = Pass::begin(job.kind(), cell_id, source_type);
-    let failure = match attempt(|| spi::connect(|connection| run_job(connection, job, service))) {
-        Ok(done) => return Ok(done),
-        Err(Stopped::ByBody(error)) => Failure::from(error),
-        Err(Stopped::ByError(caught)) => Failure::from(&caught),
-    };
-    spi::connect(|connection| pass.failed(connection, &failure));
-    Err(failure)
-}
-
-fn run_job(connection: &Connection, job: &Job, service: &str) -> Result<Done, ClaimsError> {
+fn run_job(ground: &OwnTransactions, job: &Job, service: &str) -> Result<Done, Failure> {
     match job {
-        Job::Settle(cell_id) => Ok(Done::of(left::settle(connection, *cell_id, service)?)),
+        Job::Settle(cell_id) => Ok(Done::of(left::settle(ground, *cell_id, service)?)),
         Job::Reconcile(cell_id) => {
-            let tally = reconcile::pass(connection, *cell_id, service)?;
+            let tally = reconcile::pass(ground, *cell_id, service)?;
             Ok(Done { wholly: true, recovery: Some(tally) })
         }
-        Job::Verify(cell_id, source_type) => {
-            Ok(Done::of(whole::slice(connection, *cell_id, service, source_type, settings::verify_correct())?))
-        }
-        Job::Purge => Ok(Done::of(purge(connection))),
+        Job::Verify(cell_id, source_type) => ground.here(|connection| {
+            whole::slice(connection, *cell_id, service, source_type, settings::verify_correct()).map(Done::of)
+        }),
+        Job::Purge => ground.here(|connection| Ok(Done::of(purge(connection)))),
     }
 }
 
-/// Drops a portion of what is old, on either side; returns whether that was all.
+/// Drops at most `limit` rows of a kind that are older than so many seconds; returns how many.
+type Purger = fn(&Connection, retention: i64, limit: i64) -> usize;
+
+/// What is dropped when it is old, on either side, by the names that `claims.passes` counts it under. The log of passes drops its own.
+const PURGED: [(&str, Purger); 2] = [("outcomes", leases::purge_outcomes), ("fences", tracked::purge_fences)];
+
+/// Drops a portion of what is old; returns whether that was all.
 fn purge(connection: &Connection) -> bool {
     let pass = Pass::begin("purge", None, None);
-    let retention = settings::outcome_retention();
-    let outcomes = leases::purge_outcomes(connection, retention, PURGED_AT_ONCE);
-    let fences = tracked::purge_fences(connection, retention, PURGED_AT_ONCE);
-    pass.succeeded(connection, &[("outcomes", outcomes as i64), ("fences", fences as i64)]);
-    outcomes.max(fences) < PURGED_AT_ONCE as usize
+    let drop = |(name, purger): &(&'static str, Purger)| {
+        (*name, purger(connection, settings::outcome_retention(), PURGED_AT_ONCE) as i64)
+    };
+    let counts: Vec<_> = PURGED.iter().map(drop).collect();
+    let all = counts.iter().all(|(_, count)| *count < PURGED_AT_ONCE);
+    pass.succeeded(connection, &counts);
+    all
 }

@@ -5,6 +5,7 @@
 //! called. docs/cell/worker.md says what it does when.
 
 mod attendance;
+mod ground;
 mod launcher;
 mod schedule;
 

@@ -53,6 +53,27 @@ expect 'purging leaves rows, in every database' "$(passes shared "kind = 'purge'
 expect 'asleep it has no transaction and no snapshot' \
   "$(at cell1 "SELECT DISTINCT xact_start IS NULL AND backend_xmin IS NULL FROM pg_stat_activity, pg_sleep(0.3) WHERE backend_type = 'claims worker' AND state = 'idle'")" t
 
+# --- nor while it waits for the service ----------------------------------------------------------------------------------
+
+waiting() { # WHAT: the worker of cell 1 is waiting for the service, which takes two seconds
+  until_true 5 "$1: the worker waits for the service" shared "SELECT count(*) = 1 FROM pg_stat_activity WHERE usename = 'cell1' AND wait_event = 'PgSleep'"
+  expect "$1: without a transaction and a snapshot" \
+    "$(at cell1 "SELECT query LIKE 'claims: $1%', xact_start IS NULL AND backend_xid IS NULL AND backend_xmin IS NULL FROM pg_stat_activity WHERE backend_type = 'claims worker'")" 't|t'
+}
+at shared "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(2); RETURN NULL; END';
+  CREATE TRIGGER slow BEFORE DELETE ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION slow()"
+save 1 20 slowly
+waiting settle
+until_true 5 'it is settled all the same' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'slowly'"
+xid=$(as_app 1 "BEGIN; SELECT pg_current_xact_id(); ROLLBACK")
+begin 1 21 slowly-given-up "$xid"
+waiting reconcile
+at shared 'DROP FUNCTION slow CASCADE' 2>/dev/null
+until_true 5 'it is rolled back all the same' shared "SELECT count(*) = 0 FROM claims.claims WHERE bucket_value = 'slowly-given-up'"
+at cell1 "CREATE ROLE watcher LOGIN; SELECT claims.grant_monitor('watcher')" >/dev/null
+expect 'passes are for whoever monitors' "$( (use_cluster cell1; PGUSER=watcher sql "SELECT count(*) > 2 FROM claims.passes WHERE kind = 'reconcile'") )" t
+expect 'and for the cell' "$(as_app 1 "SELECT count(*) > 2 FROM claims.passes WHERE kind = 'reconcile'")" t
+
 # --- a service that is not there ----------------------------------------------------------------------------------------
 
 halt shared immediate

@@ -66,8 +66,8 @@ BEGIN
         EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
     END LOOP;
     IF 'cell' = ANY (change_grants.audiences) THEN
-        -- What tells a cell about itself: the columns it claims, how far its verification is and in whose hands, and the service.
-        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, claims.service_state %s %I', verb, word, role_name);
+        -- What tells a cell about itself: the columns it claims, how far its verification is and in whose hands, the service, the passes.
+        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, claims.service_state, claims.passes %s %I', verb, word, role_name);
     END IF;
     IF granting THEN
         EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);

@@ -26,7 +26,7 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'grant_monitor_wrapper';
 COMMENT ON FUNCTION claims.grant_monitor(name) IS
-    'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the view leases; administrators only. Administrators follow each other until COMMIT.';
+    'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the views leases and passes; administrators only. Administrators follow each other until COMMIT.';
 CREATE FUNCTION claims."revoke_read"("role_name" name) RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp

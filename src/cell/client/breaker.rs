@@ -25,10 +25,14 @@ pub struct Call {
     is_over: Cell<bool>,
 }
 
-/// Raises while the breaker is open.
+/// Raises while the breaker of a server is open.
 pub fn admit(server: &str) -> Result<Call, ClaimsError> {
     // One that has gone meanwhile: whoever connects finds that out.
-    let service = foreign::server(server).unwrap_or(Oid::INVALID);
+    admit_to(server, foreign::server(server).unwrap_or(Oid::INVALID))
+}
+
+/// The same, for where there is no catalog to ask for the server's oid.
+pub fn admit_to(server: &str, service: Oid) -> Result<Call, ClaimsError> {
     let call = |trial| Call { service, trial, is_over: Cell::new(false) };
     if service == Oid::INVALID || states::is_untroubled(service) {
         return Ok(call(false));

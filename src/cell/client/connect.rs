@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
+use pgrx::pg_sys::Oid;
+
 use super::kept::Kept;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::{self, Link, Trouble};
@@ -38,27 +40,47 @@ pub fn must_be_one(connection: &Connection, server: &str) -> Result<Server, Clai
     }
 }
 
-/// Connects. The time that it takes is limited by the server's `connect_timeout`.
-pub fn connect(connection: &Connection, server: &str, cell_id: i64) -> Result<Kept, ClaimsError> {
-    let unreachable = |detail: String| CellError::ServiceUnreachable { server: server.to_owned(), detail };
+/// Where a server leads, as the catalog says.
+pub struct Address {
+    server: String,
+    pub oid: Oid,
+    /// Whose user mapping it is.
+    pub user: Oid,
+    /// Of the catalog, when it was read.
+    version: u64,
+    conninfo: Vec<(CString, CString)>,
+    timeout: Duration,
+    /// The service must ask for the password.
+    password_required: bool,
+}
+
+/// Looks up where a server leads. Raises unless it may be used.
+pub fn address(connection: &Connection, server: &str, cell_id: i64) -> Result<Address, ClaimsError> {
     // Before the catalog is read: a change in between is noticed at the next use.
     let version = foreign::version();
     let user = roles::current();
-    let given = foreign::options(must_be_one(connection, server)?.oid, user);
+    let oid = must_be_one(connection, server)?.oid;
+    let given = foreign::options(oid, user);
     let password_required = !roles::is_superuser(user) && !is_off(&given, "password_required");
     if password_required && !given.iter().any(|(name, value)| name == "password" && !value.is_empty()) {
         return Err(CellError::PasswordRequired { given: false }.into());
     }
-    let timeout = connect_timeout(&given);
-    let deadline = Instant::now() + timeout;
-    let link = Link::open(&conninfo(given, cell_id), deadline).map_err(|trouble| match trouble {
+    let (server, timeout) = (server.to_owned(), connect_timeout(&given));
+    Ok(Address { server, oid, user, version, conninfo: conninfo(given, cell_id), timeout, password_required })
+}
+
+/// Connects. The time that it takes is limited by the server's `connect_timeout`.
+pub fn open(address: &Address) -> Result<Kept, ClaimsError> {
+    let Address { server, user, version, conninfo, timeout, password_required, .. } = address;
+    let unreachable = |detail: String| CellError::ServiceUnreachable { server: server.clone(), detail };
+    let link = Link::open(conninfo, Instant::now() + *timeout).map_err(|trouble| match trouble {
         Trouble::OutOfTime => unreachable(format!("Connecting took longer than {} seconds.", timeout.as_secs())),
         Trouble::Failed(detail) => unreachable(detail),
     })?;
-    if password_required && !link.has_used_password() {
+    if *password_required && !link.has_used_password() {
         return Err(CellError::PasswordRequired { given: true }.into());
     }
-    Ok(Kept { server: server.to_owned(), user, version, link, sent: VecDeque::new() })
+    Ok(Kept { server: server.clone(), user: *user, version: *version, link, sent: VecDeque::new() })
 }
 
 fn is_off(given: &[(String, String)], option: &str) -> bool {

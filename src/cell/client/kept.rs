@@ -90,7 +90,8 @@ pub fn end() {
     close_where(|kept| !settings::keep_service_connection() || kept.version != foreign::version());
 }
 
-fn close_outdated() {
+/// Closes what was made from what has changed since.
+pub fn close_outdated() {
     close_where(|kept| kept.version != foreign::version());
 }
 

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 pub use self::connect::must_be_one;
 
 use self::answer::Answer;
+use self::connect::Address;
 use self::kept::Kept;
 use self::parameters::Parameter;
 use crate::error::{CellError, ClaimsError};
@@ -34,21 +35,33 @@ const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_ca
 
 /// The service that a foreign server leads to, for one cell.
 pub struct Service<'c> {
-    connection: &'c Connection,
     server: &'c str,
-    cell_id: i64,
+    way: Way<'c>,
+}
+
+/// How a connection is made, where none is kept.
+enum Way<'c> {
+    /// What the catalog says by then, in the transaction that is running.
+    LookedUp(&'c Connection, i64),
+    /// What it has said. For calls outside of transactions.
+    Known(Address),
 }
 
 impl<'c> Service<'c> {
     /// Raises unless `server` is a foreign server that may be used.
     pub fn new(connection: &'c Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
-        if xact::is_parallel_worker() {
-            return Err(CellError::InParallelWorker.into());
-        }
+        must_be_leader()?;
         if !kept::is_there(server) {
             must_be_one(connection, server)?;
         }
-        Ok(Service { connection, server, cell_id })
+        Ok(Service { server, way: Way::LookedUp(connection, cell_id) })
+    }
+
+    /// The same, looked up now: it can be called when the transaction that is running is over.
+    pub fn ahead(connection: &Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
+        must_be_leader()?;
+        kept::close_outdated();
+        Ok(Service { server, way: Way::Known(connect::address(connection, server, cell_id)?) })
     }
 
     /// Runs a statement at the service and returns its rows. What the service refuses is `Refused`; after `timeout`, which
@@ -70,12 +83,15 @@ impl<'c> Service<'c> {
     }
 
     fn run(&self, commands: &[Command], timeout: Duration) -> Result<Answer, ClaimsError> {
-        let call = breaker::admit(self.server)?;
-        let mut known = kept::take(self.server);
+        let (call, mut known) = match &self.way {
+            Way::LookedUp(..) => (breaker::admit(self.server)?, kept::take(self.server)),
+            Way::Known(address) => {
+                (breaker::admit_to(self.server, address.oid)?, kept::take_of(self.server, address.user))
+            }
+        };
         loop {
             let is_kept = known.is_some();
-            let connected =
-                known.take().map_or_else(|| connect::connect(self.connection, self.server, self.cell_id), Ok);
+            let connected = known.take().map_or_else(|| self.connect(), Ok);
             let mut kept = connected.inspect_err(|error| call.failed(error))?;
             match exchange(&mut kept, commands, Instant::now() + timeout) {
                 Ok(Reply::Rows(rows)) => {
@@ -100,6 +116,20 @@ impl<'c> Service<'c> {
             }
         }
     }
+}
+
+impl Service<'_> {
+    fn connect(&self) -> Result<Kept, ClaimsError> {
+        match &self.way {
+            Way::LookedUp(connection, cell_id) => connect::open(&connect::address(connection, self.server, *cell_id)?),
+            Way::Known(address) => connect::open(address),
+        }
+    }
+}
+
+/// A process that helps with a query would begin what nobody ends.
+fn must_be_leader() -> Result<(), ClaimsError> {
+    if xact::is_parallel_worker() { Err(CellError::InParallelWorker.into()) } else { Ok(()) }
 }
 
 fn exchange(kept: &mut Kept, commands: &[Command], deadline: Instant) -> Result<Reply, Trouble> {

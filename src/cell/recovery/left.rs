@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use super::ground::Ground;
 use super::reconcile::unreachable;
 use crate::cell::client::Service;
 use crate::cell::client::leases::Settled;
-use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
 use crate::store::cell::tracked;
 use crate::store::worker::{self, Left};
 
@@ -20,18 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AT_ONCE: i64 = 1000;
 
 /// Commits at the service what the cell has tracked, and forgets it here. Returns whether nothing is left, for now.
-pub fn settle(connection: &Connection, cell_id: i64, server: &str) -> Result<bool, ClaimsError> {
+pub fn settle<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<bool, G::Error> {
     let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    let Left { ripe, has_unripe } =
-        worker::left(connection, cell_id, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
-    if ripe.is_empty() {
-        return Ok(!has_unripe);
-    }
-    let settled = Service::new(connection, server, cell_id)?.settle_leases(cell_id, &ripe, &[], PATIENCE);
-    let is_committed = |settled: &Settled| settled.outcome.as_deref() == Some("committed");
-    let committed: Vec<_> =
-        settled.map_err(unreachable)?.iter().filter(|one| is_committed(one)).map(|one| one.lease).collect();
-    tracked::forget(connection, &committed, Some(&[cell_id]));
+    let (Left { ripe, has_unripe }, service) = ground.here(|connection| {
+        let left = worker::left(connection, cell_id, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
+        let service = if left.ripe.is_empty() { None } else { Some(Service::ahead(connection, server, cell_id)?) };
+        Ok((left, service))
+    })?;
+    let Some(service) = service else { return Ok(!has_unripe) };
+    let settled = ground.there(|| service.settle_leases(cell_id, &ripe, &[], PATIENCE).map_err(unreachable))?;
+    let is_committed = |settled: &&Settled| settled.outcome.as_deref() == Some("committed");
+    let committed: Vec<_> = settled.iter().filter(is_committed).map(|one| one.lease).collect();
+    ground.here(|connection| {
+        tracked::forget(connection, &committed, Some(&[cell_id]));
+        Ok(())
+    })?;
     // What is busy is tried again in a moment; what is an orphan, recovery reports.
     Ok(!has_unripe && ripe.len() < AT_ONCE as usize)
 }

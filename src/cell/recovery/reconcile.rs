@@ -1,7 +1,8 @@
 //! `reconcile`: one pass of recovery.
 //!
 //! The order of the writes is what makes a crash at any point harmless: the service settles first, then the tracked row
-//! goes. A fence is committed by the end of the pass that wrote it, and only the next pass rolls back because of it.
+//! goes. A fence is committed by the end of the pass that wrote it, and only the next pass rolls back because of it, whether the
+//! pass is one transaction or each of its steps ([`Ground`]).
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
+use super::ground::Ground;
 use super::judge::{Candidate, judge};
 use crate::access;
 use crate::cell::client::Service;
@@ -77,7 +79,7 @@ fn reconcile(
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let server = access::given(service, "service")?;
         let pass = Pass {
-            connection,
+            ground: connection,
             cell_id,
             stale_after: access::given(stale_after, "stale_after")?,
             page: page_size(access::given(max_results, "max_results")?)?,
@@ -91,9 +93,9 @@ fn reconcile(
 }
 
 /// One pass as the background worker does it, of leases of a cell that the caller may act for.
-pub fn pass(connection: &Connection, cell_id: i64, server: &str) -> Result<Tally, ClaimsError> {
+pub fn pass<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<Tally, G::Error> {
     let stale_after = Interval::from_seconds(STALE_AFTER.as_secs_f64());
-    Pass { connection, cell_id, stale_after, page: WORKERS_PAGE }.over(server)
+    Pass { ground, cell_id, stale_after, page: WORKERS_PAGE }.over(server)
 }
 
 impl Tally {
@@ -134,31 +136,35 @@ pub fn unreachable(error: ClaimsError) -> ClaimsError {
     }
 }
 
-struct Pass<'c> {
-    connection: &'c Connection,
+struct Pass<'g, G> {
+    ground: &'g G,
     cell_id: i64,
     stale_after: Interval,
     page: i64,
 }
 
-impl Pass<'_> {
+impl<G: Ground> Pass<'_, G> {
     /// The pass through a foreign server, and its row in claims.passes.
-    fn over(&self, server: &str) -> Result<Tally, ClaimsError> {
+    fn over(&self, server: &str) -> Result<Tally, G::Error> {
         let log = passes::Pass::begin("reconcile", Some(self.cell_id), None);
-        let service = Service::new(self.connection, server, self.cell_id)?;
-        let tally = self.run(&service).map_err(unreachable)?;
-        tracked::purge_fences(self.connection, settings::outcome_retention(), PURGE_BATCH);
-        log.succeeded(self.connection, &tally.counts());
+        let service = self.ground.here(|connection| Service::ahead(connection, server, self.cell_id))?;
+        let tally = self.run(&service)?;
+        self.ground.here(|connection| {
+            tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
+            log.succeeded(connection, &tally.counts());
+            Ok(())
+        })?;
         Ok(tally)
     }
 
-    fn run(&self, service: &Service) -> Result<Tally, ClaimsError> {
+    fn run(&self, service: &Service) -> Result<Tally, G::Error> {
         let mut tally = Tally::default();
         // Leases that are still outstanding for all that this pass knows.
         let mut open = HashSet::new();
         let mut cursor = None;
         loop {
-            let page = service.list_leases(self.cell_id, cursor, self.page, self.stale_after, PATIENCE)?;
+            let after = cursor.take();
+            let page = self.ask(|| service.list_leases(self.cell_id, after, self.page, self.stale_after, PATIENCE))?;
             let candidates: Vec<_> = page.leases.into_iter().map(Candidate::from).collect();
             // A page may be shorter than was asked for, where payloads are long.
             if candidates.is_empty() {
@@ -172,6 +178,20 @@ impl Pass<'_> {
         Ok(tally)
     }
 
+    fn ask<T>(&self, call: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, G::Error> {
+        self.ground.there(|| call().map_err(unreachable))
+    }
+
+    fn forget(&self, leases: &[Uuid]) -> Result<(), G::Error> {
+        if leases.is_empty() {
+            return Ok(());
+        }
+        self.ground.here(|connection| {
+            tracked::forget(connection, leases, Some(&[self.cell_id]));
+            Ok(())
+        })
+    }
+
     /// Judges a page, has the service settle what can be settled, and forgets what it has committed.
     fn recover(
         &self,
@@ -179,8 +199,8 @@ impl Pass<'_> {
         page: &[Candidate],
         tally: &mut Tally,
         open: &mut HashSet<Uuid>,
-    ) -> Result<(), ClaimsError> {
-        let judged = judge(self.connection, page);
+    ) -> Result<(), G::Error> {
+        let judged = self.ground.here(|connection| Ok(judge(connection, page)))?;
         let with = |wanted: Verdict| -> Vec<Uuid> {
             judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
         };
@@ -202,8 +222,7 @@ impl Pass<'_> {
             open.remove(&lease);
         }
         // Only now, when the service has confirmed it.
-        tracked::forget(self.connection, &committed, Some(&[self.cell_id]));
-        Ok(())
+        self.forget(&committed)
     }
 
     /// Has the service settle leases: all in one call, or, where that call fails, each in one of its own.
@@ -213,7 +232,7 @@ impl Pass<'_> {
         commits: &[Uuid],
         rollbacks: &[Uuid],
         tally: &mut Tally,
-    ) -> Result<Vec<Settled>, ClaimsError> {
+    ) -> Result<Vec<Settled>, G::Error> {
         if commits.is_empty() && rollbacks.is_empty() {
             return Ok(Vec::new());
         }
@@ -239,27 +258,28 @@ impl Pass<'_> {
         service: &Service,
         commits: &[Uuid],
         rollbacks: &[Uuid],
-    ) -> Result<Result<Vec<Settled>, String>, ClaimsError> {
-        match service.settle_leases(self.cell_id, commits, rollbacks, PATIENCE) {
+    ) -> Result<Result<Vec<Settled>, String>, G::Error> {
+        self.ask(|| match service.settle_leases(self.cell_id, commits, rollbacks, PATIENCE) {
             Ok(settled) => Ok(Ok(settled)),
             Err(ClaimsError::Cell(CellError::Refused(error))) => Ok(Err(error.message)),
             Err(error) => Err(error),
-        }
+        })
     }
 
     /// Asks for the outcome of what is tracked here and not outstanding there: committed leases are forgotten, those that
     /// were rolled back or are unknown are orphans and stay.
-    fn find_orphans(&self, service: &Service, tally: &mut Tally, open: &HashSet<Uuid>) -> Result<(), ClaimsError> {
+    fn find_orphans(&self, service: &Service, tally: &mut Tally, open: &HashSet<Uuid>) -> Result<(), G::Error> {
         let mut after = Uuid::nil();
         loop {
-            let tracked = tracked::tracked_after(self.connection, self.cell_id, after, self.page);
+            let page = |connection: &Connection| Ok(tracked::tracked_after(connection, self.cell_id, after, self.page));
+            let tracked = self.ground.here(page)?;
             let closed: Vec<_> = tracked.iter().copied().filter(|lease| !open.contains(lease)).collect();
-            let outcomes = service.lease_outcomes(self.cell_id, &closed, PATIENCE)?;
+            let outcomes = self.ask(|| service.lease_outcomes(self.cell_id, &closed, PATIENCE))?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
                 wanted.map(|(lease, _)| *lease).collect()
             };
-            tracked::forget(self.connection, &of(&[Some("committed")]), Some(&[self.cell_id]));
+            self.forget(&of(&[Some("committed")]))?;
             tally.orphans.extend(of(&[Some("rolled_back"), None]));
             match tracked.last() {
                 Some(last) if tracked.len() as i64 == self.page => after = *last,

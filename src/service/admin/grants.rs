@@ -33,7 +33,7 @@ impl Audience {
         match self {
             Audience::Reader => &["claims.records"],
             Audience::Worker => &["claims.expiring_claims", "claims.requests"],
-            Audience::Monitor => &["claims.leases"],
+            Audience::Monitor => &["claims.leases", "claims.passes"],
         }
     }
 }
@@ -94,8 +94,9 @@ fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError
         let role = role_called(connection, &role_name)?;
         admin::lock_grants(connection);
         admin::let_read_no_more(connection, audience.relations(), role, &role_name);
-        if audience != Audience::Reader || !admin::has_cells(connection, role) {
-            admin::change_grants(connection, &role_name, &[audience.name()], false);
+        admin::change_grants(connection, &role_name, &[audience.name()], false);
+        if admin::has_cells(connection, role) {
+            admin::change_grants(connection, &role_name, &["reader", "cell"], true);
         }
         Ok(())
     })

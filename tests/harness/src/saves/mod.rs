@@ -9,7 +9,7 @@ mod sides;
 
 use std::process::ExitCode;
 use std::sync::Barrier;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -95,20 +95,20 @@ fn side(what: &str) -> Option<Side> {
     Some(Side { make, rate })
 }
 
-/// How long it took, and what each save said. All clients are connected before the first one begins.
+/// How long it took, and what each save said. All clients are connected, and have saved once, before the first one begins.
 fn measure(side: &Side, place: &Place, clients: usize, time: Duration) -> Result<(Duration, Vec<Duration>)> {
     let start = Barrier::new(clients);
+    let run = |number: usize| {
+        let saver = (side.make)(place).and_then(|mut saver| saver().map(|_| saver));
+        start.wait();
+        let begun = Instant::now();
+        let measured = client(saver?, begun, time, side.rate.map(|rate| (rate / clients as f64, number)))?;
+        Ok::<_, anyhow::Error>((begun.elapsed(), measured))
+    };
+    let run = &run;
     let results: Vec<_> = thread::scope(|scope| {
-        let run = |number: usize| {
-            let saver = (side.make)(place);
-            start.wait();
-            let begun = Instant::now();
-            let measured = client(saver?, begun, time, side.rate.map(|rate| (rate / clients as f64, number)))?;
-            Ok::<_, anyhow::Error>((begun.elapsed(), measured))
-        };
-        let run = &run;
         let handles: Vec<_> = (0..clients).map(|number| scope.spawn(move || run(number))).collect();
-        handles.into_iter().map(|handle| handle.join()).collect()
+        handles.into_iter().map(ScopedJoinHandle::join).collect()
     });
     let (mut longest, mut all) = (Duration::ZERO, Vec::new());
     for result in results {
