@@ -50,6 +50,17 @@ pub fn administer() -> Result<(), ClaimsError> {
     }
 }
 
+/// Allows callers with the privileges of a table's owner, and administrators.
+pub fn own_or_administer(owner: pg_sys::Oid) -> Result<(), ClaimsError> {
+    refuse_restricted()?;
+    let caller = roles::caller();
+    if roles::has_privileges_of(caller, owner) || roles::caller_is_admin() {
+        Ok(())
+    } else {
+        Err(AccessError::NotTheOwner { caller: roles::name(caller) }.into())
+    }
+}
+
 /// Nobody is let in from code that runs with somebody else's identity around it.
 pub fn refuse_restricted() -> Result<(), ClaimsError> {
     if roles::is_restricted() { Err(AccessError::Restricted.into()) } else { Ok(()) }
@@ -68,17 +79,4 @@ fn require_admin() -> Result<(), ErrorReport> {
 fn caller_is_admin() -> Result<bool, ErrorReport> {
     refuse_restricted()?;
     Ok(roles::caller_is_admin())
-}
-
-/// For SQL functions: raises unless the caller has the privileges of the role, or is an administrator.
-#[pg_extern(schema = "claims", security_definer, stable)]
-#[search_path(pg_catalog, pg_temp)]
-fn require_role(role: Option<pg_sys::Oid>) -> Result<(), ErrorReport> {
-    refuse_restricted()?;
-    let allowed = role.is_some_and(|role| roles::has_privileges_of(roles::caller(), role));
-    if allowed || roles::caller_is_admin() {
-        Ok(())
-    } else {
-        Err(ClaimsError::from(AccessError::NotTheOwner { caller: roles::name(roles::caller()) }).into())
-    }
 }

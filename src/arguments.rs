@@ -79,11 +79,15 @@ pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<M
 
 /// The moment that lies a duration before `now`.
 pub fn before(duration: Interval, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
-    let microseconds = duration.as_micros();
-    if !(0..=100 * LONGEST_HOLD).contains(&microseconds) {
+    Ok(Moment(now.0.saturating_sub(span(duration, name)?.as_micros() as i64)))
+}
+
+/// A duration that can be added to every moment of our time, or taken from it: not negative, and a thousand years at most.
+pub fn span(duration: Interval, name: &str) -> Result<Interval, ClaimsError> {
+    if !(0..=100 * LONGEST_HOLD).contains(&duration.as_micros()) {
         return Err(BadInput::new(name, Problem::OutOfRange { allowed: "0 to 366000 days" }).into());
     }
-    Ok(Moment(now.0.saturating_sub(microseconds as i64)))
+    Ok(duration)
 }
 
 /// The number of the source type that an argument names, and the name that it had first, by which a cell keeps it.

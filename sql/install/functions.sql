@@ -66,7 +66,6 @@ COMMENT ON FUNCTION claims.version() IS
 COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
-COMMENT ON FUNCTION claims.require_role(oid) IS 'Internal: raises 42501 unless the caller has the privileges of the role or is an administrator. Locks nothing.';
 COMMENT ON FUNCTION claims.announce_change() IS 'Internal: trigger that tells all sessions that cached rows of the table are out of date.';
 COMMENT ON TRIGGER announce_change ON claims.bucket_types IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.subject_types IS 'Sessions cache this table.';

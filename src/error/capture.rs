@@ -1,5 +1,6 @@
 //! The errors of claimed attributes: their declaration, their capture, the sending of what was captured.
 
+use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
@@ -23,6 +24,20 @@ pub enum CaptureError {
     ConditionLost { table: String, code: Code, message: String },
     /// The column by which a table's changes are recorded as requests has gone since.
     NoEntity { table: String, column: String, queue: String },
+    /// Nobody has made that table, or it is gone.
+    NoTable { table: Oid },
+    /// What is no table, or not one whose changes can become requests.
+    NotCapturable { table: String },
+    /// There is no such column by which a table could be captured.
+    NoColumn { table: String, column: String },
+    /// Triggers do not see the column by which a table was to be captured.
+    VirtualColumn { table: String, column: String },
+    /// A partition of a table that is captured for the same was to be captured by itself.
+    CapturedAsPartition { table: String, root: String },
+    /// A partition of the table is captured for the same by itself.
+    PartitionCaptured { table: String, partition: String, is_claimed: bool },
+    /// The capture of a partition was to end that is captured with its table.
+    CapturedWithItsTable { table: String, root: String },
     /// The transaction has changed more than is kept.
     TooManyChanges,
     /// Several rows have the same value, and a new one among them.
@@ -95,6 +110,52 @@ impl CaptureError {
                 format!("table \"{table}\" has no column \"{column}\" any more"),
                 Some(format!("Its changes are recorded for queue \"{queue}\" by that column.")),
                 Some("Call claims.uncapture_requests() and claims.capture_requests() with the new name."),
+            ),
+            CaptureError::NoTable { table } => Text(
+                Code::ERRCODE_UNDEFINED_TABLE,
+                format!("table {} does not exist", table.to_u32()),
+                None,
+                Some("Name a table of this database."),
+            ),
+            CaptureError::NotCapturable { table } => Text(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("\"{table}\" cannot be captured"),
+                Some("It is no table, or a temporary one, or belongs to the system or to claims itself.".into()),
+                Some("Name a table or a partitioned table."),
+            ),
+            CaptureError::NoColumn { table, column } => Text(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("column \"{column}\" of table \"{table}\" does not exist"),
+                None,
+                Some("Name the column that says which entity a row belongs to."),
+            ),
+            CaptureError::VirtualColumn { table, column } => Text(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("column \"{column}\" of table \"{table}\" is a virtual generated column"),
+                Some("Triggers are not given the values of such columns.".into()),
+                Some("Have it STORED."),
+            ),
+            CaptureError::CapturedAsPartition { table, root } => Text(
+                Code::ERRCODE_DUPLICATE_OBJECT,
+                format!("changes of table {table} are captured already"),
+                Some(format!("It is a partition of table {root}, which is captured for the same queue.")),
+                Some("There is nothing to do. To capture partitions one by one, end the capture of that table first."),
+            ),
+            CaptureError::PartitionCaptured { table, partition, is_claimed } => Text(
+                Code::ERRCODE_DUPLICATE_OBJECT,
+                format!("changes of a partition of table {table} are captured already"),
+                Some(format!("Partition {partition} is captured for the same by itself.")),
+                Some(if is_claimed {
+                    "End that with claims.unclaim_attribute() first."
+                } else {
+                    "End that with claims.uncapture_requests() first."
+                }),
+            ),
+            CaptureError::CapturedWithItsTable { table, root } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("capture of table {table} cannot be ended by itself"),
+                Some(format!("It is a partition of table {root}, which is captured.")),
+                Some("End the capture of that table, or detach the partition first."),
             ),
             CaptureError::TooManyChanges => Text(
                 Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,

@@ -1,11 +1,16 @@
-//! Results of any size, a page of rows at a time.
+//! Results of any size, a few rows at a time.
+
+use std::ffi::c_long;
+use std::ops::ControlFlow;
+use std::thread::LocalKey;
 
 use pgrx::{PgMemoryContexts, pg_sys};
 
 use super::spi::{Arguments, Connection, Row, Value, c_text};
+use super::statement::Statement;
 
 /// Rows that are in memory together.
-const PAGE: std::ffi::c_long = 1000;
+const PAGE: c_long = 1000;
 
 impl Connection {
     /// Runs a query whose text is only known now, planned for this one time, and hands its rows over one by one. With
@@ -35,18 +40,54 @@ impl Connection {
                 as_caller,
                 0,
             );
-            // What reading values allocates (long ones are uncompressed) goes with each page.
-            let mut page = PgMemoryContexts::new("claims page");
+            self.drain(portal, PAGE, |row| {
+                each(row);
+                ControlFlow::Continue(())
+            });
+        }
+    }
+
+    /// Runs a statement and hands its rows over, each before the next one is read, until `each` has had enough: no two of
+    /// them are in memory together.
+    pub fn walk(
+        &self,
+        statement: &'static LocalKey<Statement>,
+        values: impl IntoIterator<Item = Value>,
+        each: impl FnMut(Row) -> ControlFlow<()>,
+    ) {
+        self.must_be_innermost();
+        let mut arguments = Arguments::new(values);
+        statement.with(|statement| {
+            arguments.must_be(statement.argument_types(), statement.text());
+            let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());
+            // SAFETY: the plan is valid and kept until the portal is closed; the arrays have as many elements as it has
+            // arguments, of their types.
+            statement.with_plan(|plan| unsafe {
+                let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, datums, nulls, false);
+                self.drain(portal, 1, each);
+            });
+        });
+    }
+
+    /// Fetches so many rows at a time until there are no more of them, or `each` has had enough, and closes the portal.
+    ///
+    /// # Safety
+    /// An open portal of this connection's, which nobody else uses.
+    unsafe fn drain(&self, portal: pg_sys::Portal, at_once: c_long, mut each: impl FnMut(Row) -> ControlFlow<()>) {
+        // What reading values allocates (long ones are uncompressed) goes with the rows.
+        let mut memory = PgMemoryContexts::new("claims page");
+        // SAFETY: by the caller; the rows are dropped before others are fetched.
+        unsafe {
             loop {
                 pg_sys::check_for_interrupts!();
-                pg_sys::SPI_cursor_fetch(portal, true, PAGE);
+                pg_sys::SPI_cursor_fetch(portal, true, at_once);
                 let rows = self.fetched_rows();
-                if rows.count() == 0 {
+                let has_enough = rows.count() == 0 || memory.switch_to(|_| rows.try_each(&mut each)).is_break();
+                drop(rows);
+                memory.reset();
+                if has_enough {
                     break;
                 }
-                page.switch_to(|_| rows.each(&mut each));
-                drop(rows);
-                page.reset();
             }
             pg_sys::SPI_cursor_close(portal);
         }

@@ -5,13 +5,11 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 
 use claims_model::token::{Token, Tokens};
-use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
-use pgrx::pgrx_sql_entity_graph::metadata::{
-    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-};
 use pgrx::{FromDatum, IntoDatum};
 
+use super::sql_type::{argument_of_type, type_in_sql};
 use super::value::Image;
 
 /// A jsonb value, detoasted, in memory of its own.
@@ -139,28 +137,8 @@ impl IntoDatum for JsonText {
     }
 }
 
-macro_rules! jsonb_in_sql {
-    ($type:ty) => {
-        // SAFETY: the SQL type is the one that the datum conversions above expect.
-        unsafe impl SqlTranslatable for $type {
-            const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!($type);
-            const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-            const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("jsonb"));
-            const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("jsonb")));
-        }
-    };
-}
-jsonb_in_sql!(Jsonb);
-jsonb_in_sql!(JsonText);
-
-// SAFETY: the argument is unboxed by FromDatum, which expects the SQL type named above.
-unsafe impl<'fcx> ArgAbi<'fcx> for Jsonb {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        let index = arg.index();
-        // SAFETY: the caller promises an argument of this type; pgrx wraps it in Option where NULL is possible.
-        unsafe { arg.unbox_arg_using_from_datum().unwrap_or_else(|| panic!("argument {index} must not be null")) }
-    }
-}
+argument_of_type!(Jsonb, "jsonb");
+type_in_sql!(JsonText, "jsonb");
 
 // SAFETY: the datum is a jsonb, made in the memory of the call.
 unsafe impl BoxRet for JsonText {

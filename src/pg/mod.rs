@@ -35,6 +35,7 @@ pub mod roles;
 pub mod settings;
 pub mod shared;
 pub mod spi;
+mod sql_type;
 pub mod sqlstate;
 pub mod statement;
 pub mod subtransaction;

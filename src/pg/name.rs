@@ -1,13 +1,11 @@
-//! Arguments of type name.
+//! Arguments of types name and regclass.
 
 use std::ffi::CStr;
 
 use pgrx::FromDatum;
-use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pg_sys;
-use pgrx::pgrx_sql_entity_graph::metadata::{
-    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-};
+
+use super::sql_type::argument_of_type;
 
 /// The name of a role, a column and the like, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,19 +22,16 @@ impl FromDatum for Name {
     }
 }
 
-// SAFETY: the SQL type is the one that the conversion above expects.
-unsafe impl SqlTranslatable for Name {
-    const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(Name);
-    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("name"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("name")));
-}
+/// A relation that was named, or of which only the oid was given: there need not be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relation(pub pg_sys::Oid);
 
-// SAFETY: the argument is unboxed by FromDatum, which expects the SQL type named above.
-unsafe impl<'fcx> ArgAbi<'fcx> for Name {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        let index = arg.index();
-        // SAFETY: the caller promises an argument of this type; pgrx wraps it in Option where NULL is possible.
-        unsafe { arg.unbox_arg_using_from_datum().unwrap_or_else(|| panic!("argument {index} must not be null")) }
+impl FromDatum for Relation {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, kind: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: a regclass is an oid.
+        unsafe { pg_sys::Oid::from_polymorphic_datum(datum, is_null, kind).map(Relation) }
     }
 }
+
+argument_of_type!(Name, "name");
+argument_of_type!(Relation, "regclass");

@@ -23,4 +23,6 @@ macro_rules! retired {
     };
 }
 
-retired! {}
+retired! {
+    require_role_wrapper, pg_finfo_require_role_wrapper;
+}

@@ -12,6 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::CString;
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
 use std::thread::LocalKey;
 
 use super::gate;
@@ -270,9 +271,9 @@ impl Rows<'_> {
         (self.count > 0).then(|| convert(Row { rows: self, index: 0 }))
     }
 
-    /// Hands every row over.
-    pub(super) fn each(&self, mut each: impl FnMut(Row)) {
-        (0..self.count).for_each(|index| each(Row { rows: self, index }));
+    /// Hands the rows over, until `each` has had enough.
+    pub(super) fn try_each(&self, mut each: impl FnMut(Row) -> ControlFlow<()>) -> ControlFlow<()> {
+        (0..self.count).try_for_each(|index| each(Row { rows: self, index }))
     }
 
     /// Whether the memory is still theirs: a subtransaction that is rolled back takes with it what was read in it, and in

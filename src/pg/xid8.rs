@@ -1,11 +1,10 @@
 //! xid8: a transaction id that does not wrap around.
 
-use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
-use pgrx::pgrx_sql_entity_graph::metadata::{
-    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
-};
 use pgrx::{FromDatum, IntoDatum};
+
+use super::sql_type::argument_of_type;
 
 /// A 64-bit transaction id of some cluster, not necessarily of this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,24 +27,9 @@ impl IntoDatum for Xid8 {
     }
 }
 
-// SAFETY: the conversions above are those of xid8.
-unsafe impl SqlTranslatable for Xid8 {
-    const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(Xid8);
-    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("xid8"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("xid8")));
-}
+argument_of_type!(Xid8, "xid8");
 
-// SAFETY: as above.
-unsafe impl<'fcx> ArgAbi<'fcx> for Xid8 {
-    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        let index = arg.index();
-        // SAFETY: by the caller.
-        unsafe { arg.unbox_arg_using_from_datum().unwrap_or_else(|| panic!("argument {index} must not be null")) }
-    }
-}
-
-// SAFETY: as above.
+// SAFETY: the SQL type is the one named above.
 unsafe impl BoxRet for Xid8 {
     unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
         // SAFETY: the datum is passed by value.

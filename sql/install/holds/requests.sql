@@ -123,60 +123,16 @@ END $$;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION claims.refuse_unrecorded_truncate() OWNER TO %I', pg_catalog.pg_get_userbyid(10)); END $$;
 COMMENT ON FUNCTION claims.refuse_unrecorded_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
 
-CREATE FUNCTION claims.capture_requests(table_name regclass, queue text, entity_column name) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    IF table_name IS NULL OR queue IS NULL OR entity_column IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'table_name, queue and entity_column must not be null', HINT = 'Give all three.';
-    END IF;
-    PERFORM claims.require_role((SELECT c.relowner FROM pg_class c WHERE c.oid = table_name));
-    IF length(queue) NOT BETWEEN 1 AND 63 THEN
-        RAISE EXCEPTION USING ERRCODE = CASE WHEN queue = '' THEN '22023' ELSE '22001' END, MESSAGE = 'queue has a wrong length',
-            DETAIL = 'A queue''s name has 1 to 63 characters.', HINT = 'Choose another name.';
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = table_name AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-                      AND c.relnamespace <> 'claims'::regnamespace) THEN
-        RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" cannot be captured', table_name),
-            DETAIL = 'It is no table, or a temporary one, or one of the tables of claims itself.',
-            HINT = 'Name a table or a partitioned table.';
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = entity_column
-                      AND a.attnum > 0 AND NOT a.attisdropped) THEN
-        RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" of table "%s" does not exist', entity_column, table_name),
-            HINT = 'Name the column that says which entity a row belongs to.';
-    END IF;
-    IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = table_name AND a.attname = entity_column AND a.attgenerated = 'v') THEN
-        RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('column "%s" of table "%s" is a virtual generated column', entity_column, table_name),
-            DETAIL = 'Triggers are not given the values of such columns.', HINT = 'Have it STORED.';
-    END IF;
-    PERFORM claims.change_request_triggers(table_name, queue, entity_column, true);
-    INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column) VALUES (table_name, queue, entity_column)
-        ON CONFLICT ON CONSTRAINT captured_tables_pkey DO UPDATE SET entity_column = excluded.entity_column;
-END $$;
 COMMENT ON FUNCTION claims.capture_requests(regclass, text, name) IS
-    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and puts missing triggers back. Partitions that come later belong to it. Locks the table SHARE ROW EXCLUSIVE.';
+    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and puts missing triggers back. Partitions that come later belong to it. 42710 where a partition, or the table that it is one of, is captured for the same queue by itself. Locks the table and its partitions SHARE ROW EXCLUSIVE.';
 
-CREATE FUNCTION claims.uncapture_requests(table_name regclass, queue text) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    IF table_name IS NULL OR queue IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'table_name and queue must not be null', HINT = 'Give both.';
-    END IF;
-    PERFORM claims.require_role((SELECT c.relowner FROM pg_class c WHERE c.oid = table_name));
-    PERFORM claims.change_request_triggers(table_name, queue, NULL, false);
-    DELETE FROM claims.captured_tables t WHERE t.table_name = uncapture_requests.table_name AND t.queue = uncapture_requests.queue;
-END $$;
 COMMENT ON FUNCTION claims.uncapture_requests(regclass, text) IS
-    'Ends what claims.capture_requests() began; does nothing where it was not begun. For administrators and the table''s owner. Locks the table ACCESS EXCLUSIVE.';
+    'Ends what claims.capture_requests() began; does nothing where it was not begun; 55000 for a partition of a table that is captured. For administrators and the table''s owner. Locks the table ACCESS EXCLUSIVE.';
 
 COMMENT ON FUNCTION claims.enqueue_request(text, text, text, jsonb) IS
     'Records a request and returns its id; notifies channel claims_requests with the queue''s name, once per transaction and queue, unless claims.notify_requests is off. 23505 where the entity has a create already, 54000 where the payload has more than 64 MiB as text. Waits for another open transaction that is recording the same create. An update whose create is outstanding locks the create''s row FOR KEY SHARE, passing over it where it is locked.';
 COMMENT ON FUNCTION claims.take_requests(text, uuid, bigint, interval) IS
-    'Takes the first request after after_id that can be worked on: a create alone, or all outstanding updates of one entity. No row: nothing to do now. Without hold_for they are in the caller''s hands until its transaction ends; with it until settled or the hold has expired. Locks all outstanding rows of the entity FOR NO KEY UPDATE by id; an entity that is busy is passed over. Waits for nothing.';
+    'Takes the first request after after_id that can be worked on: a create alone, or the outstanding updates of one entity, by id, no more than have 16 MiB of text together (one in any case): the others come with the next take, once these are settled. No row: nothing to do now. Without hold_for they are in the caller''s hands until its transaction ends; with it until settled or the hold has expired. Locks all outstanding rows of the entity FOR NO KEY UPDATE by id; an entity that is busy is passed over. Waits for nothing.';
 COMMENT ON FUNCTION claims.settle_requests(uuid, text) IS
     'Makes what the process has in hand complete, or error, and returns how many; 55000 where it has nothing in hand, or one of its holds has expired or was taken over. Notifies when an entity has more to do. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
 COMMENT ON FUNCTION claims.extend_requests(uuid, interval) IS

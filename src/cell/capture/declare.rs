@@ -55,7 +55,7 @@ fn change_capture_triggers(table_name: Option<Oid>, add: Option<bool>) -> Result
     change(table_name, add, &Purpose::Claims)
 }
 
-/// As `change_capture_triggers`, of tables whose changes become requests.
+/// As `change_capture_triggers`, of tables whose changes become requests: for upgrades.
 #[pg_extern(schema = "claims")]
 #[search_path(pg_catalog, pg_temp)]
 fn change_request_triggers(
@@ -71,8 +71,7 @@ fn change_request_triggers(
 fn change(table: Option<Oid>, add: Option<bool>, purpose: &Purpose) -> Result<(), ErrorReport> {
     let table = access::given(table, "table_name")?;
     let change = if access::given(add, "add")? { triggers::add } else { triggers::drop };
-    spi::connect(|connection| change(connection, table, purpose));
-    Ok(())
+    Ok(spi::connect(|connection| change(connection, table, purpose)).map_err(ClaimsError::from)?)
 }
 
 /// What happens to tables that may be claimed or captured. Where library and tables are of two versions nothing is done, and no

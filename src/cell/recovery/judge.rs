@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use crate::access;
+use crate::arguments;
 use crate::cell::client::leases::Outstanding;
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
@@ -57,7 +58,7 @@ fn judge_leases(
 ) -> Result<TableIterator<'static, (name!(lease_uuid, PgUuid), name!(verdict, String))>, ErrorReport> {
     let judged = spi::connect(|connection| {
         let leases = access::given(leases, "leases")?;
-        let stale_after = access::given(stale_after, "stale_after")?;
+        let stale_after = arguments::span(access::given(stale_after, "stale_after")?, "stale_after")?;
         let candidates = candidates(tracked::given(connection, leases, stale_after))?;
         Ok::<_, ClaimsError>(judge(connection, &candidates))
     })?;

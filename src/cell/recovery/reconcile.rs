@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::ground::Ground;
 use super::judge::{Candidate, judge};
 use crate::access;
+use crate::arguments;
 use crate::cell::client::Service;
 use crate::cell::client::leases::Settled;
 use crate::error::{self, CellError, ClaimsError};
@@ -81,7 +82,7 @@ fn reconcile(
         let pass = Pass {
             ground: connection,
             cell_id,
-            stale_after: access::given(stale_after, "stale_after")?,
+            stale_after: arguments::span(access::given(stale_after, "stale_after")?, "stale_after")?,
             page: page_size(access::given(max_results, "max_results")?)?,
         };
         Ok::<_, ClaimsError>((cell_id, pass.over(&server)?))

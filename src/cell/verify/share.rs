@@ -70,7 +70,7 @@ fn verify_share(
         let worker = arguments::text(worker, "worker", CLAIMANT_CHARS)?;
         let server = access::given(service, "service")?;
         let batch = batch(access::given(batch_size, "batch_size")?)?;
-        let recent = access::given(recent, "recent")?;
+        let recent = arguments::span(access::given(recent, "recent")?, "recent")?;
         arguments::deadline(hold_for, "hold_for", Moment::now())?;
         let pass = passes::pass(connection, uuid).ok_or(VerificationError::UnknownPass { pass: uuid })?;
         access::act_here_for(&catalog::current(connection), pass.cell_id)?;

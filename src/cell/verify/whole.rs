@@ -59,7 +59,7 @@ fn verify(
     ErrorReport,
 > {
     xact::must_be_writable(c"claims.verify()");
-    let deadline = max_runtime.map(|runtime| Instant::now() + duration(runtime));
+    let started_at = Instant::now();
     let (task, tally, finished) = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
         let server = access::given(service, "service")?;
@@ -70,7 +70,9 @@ fn verify(
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
-        let task = Task { cell_id, source_type, batch: batch(batch_size)?, recent, correct, deadline };
+        let (batch, recent) = (batch(batch_size)?, arguments::span(recent, "recent")?);
+        let deadline = max_runtime.map(|runtime| deadline(started_at, runtime)).transpose()?;
+        let task = Task { cell_id, source_type, batch, recent, correct, deadline };
         if xact::keeps_one_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
@@ -92,13 +94,10 @@ pub fn batch(batch_size: i32) -> Result<i64, ClaimsError> {
     Err(BadInput::new("batch_size", Problem::OutOfRange { allowed: "1 to 10000" }).into())
 }
 
-/// How long an interval is at least; nobody runs for months.
-fn duration(interval: Interval) -> Duration {
-    const DAY: i64 = 24 * 60 * 60 * 1_000_000;
-    let days = i64::from(interval.months()) * 30 + i64::from(interval.days());
-    let micros = days.saturating_mul(DAY).saturating_add(interval.micros());
-    // A century is for ever, and can be added to any instant.
-    Duration::from_micros(micros.clamp(0, 36_500 * DAY).unsigned_abs())
+/// When to stop.
+fn deadline(started_at: Instant, max_runtime: Interval) -> Result<Instant, ClaimsError> {
+    let micros = arguments::span(max_runtime, "max_runtime")?.as_micros();
+    Ok(started_at + Duration::from_micros(micros.unsigned_abs() as u64))
 }
 
 /// What to verify, and how.

@@ -4,9 +4,11 @@
 //! what it holds longer is written into the rows. docs/holds/shorter-holds.md has the states and the locks.
 
 mod capture;
+mod declare;
 mod enqueue;
 mod hands;
 mod hints;
+mod portion;
 mod settle;
 mod take;
 mod unblock;
@@ -25,7 +27,9 @@ extension_sql_file!(
         settle::settle_requests,
         settle::extend_requests,
         enqueue::retry_requests,
-        enqueue::purge_requests
+        enqueue::purge_requests,
+        declare::capture_requests,
+        declare::uncapture_requests
     ]
 );
 

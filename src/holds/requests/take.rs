@@ -9,6 +9,7 @@ use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use super::portion::{self, Handed};
 use super::{hands, hints, unblock};
 use crate::access;
 use crate::arguments;
@@ -45,8 +46,8 @@ pub fn take_requests(
         now,
     };
     let taken = spi::connect(|connection| take(connection, &order));
-    let rows = taken.into_iter().flat_map(|Taken { entity, requests }| {
-        requests.into_iter().map(move |request| {
+    let rows = taken.into_iter().flat_map(|Taken { entity, portion }| {
+        portion.into_iter().map(move |request| {
             let request_type = if request.is_create { "create" } else { "update" };
             (request.id, entity.clone(), request_type.to_owned(), request.payload.map(JsonText))
         })
@@ -64,10 +65,10 @@ struct Order {
     now: Moment,
 }
 
-/// What is handed out: a create, or updates.
+/// What is handed out: a create, or updates, as many as one call may hold in memory.
 struct Taken {
     entity: String,
-    requests: Vec<Outstanding>,
+    portion: Vec<Handed>,
 }
 
 /// The search came to its end.
@@ -109,8 +110,8 @@ fn in_hand(order: &Order, taken: Taken) -> Taken {
         let in_hand = InHand {
             queue: order.queue.clone(),
             entity: taken.entity.clone(),
-            is_create: taken.requests.iter().any(|request| request.is_create),
-            ids: taken.requests.iter().map(|request| request.id).collect(),
+            is_create: taken.portion.iter().any(|request| request.is_create),
+            ids: taken.portion.iter().map(|request| request.id).collect(),
         };
         hands::take(order.process, in_hand);
     }
@@ -167,24 +168,28 @@ impl<'o> Search<'o> {
 
 /// Locks an entity and takes of it what can be taken. Raises where somebody else has locked any of it.
 fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Taken> {
-    let locked = lock_entity(connection, order, &candidate.entity)?;
+    let locked = lock_entity(connection, order, candidate)?;
     let requests = choose(connection, order, candidate, locked)?;
-    let ids = |of: fn(&Outstanding) -> bool| requests.iter().filter(|r| of(r)).map(|r| r.id).collect::<Vec<_>>();
-    let expired = ids(|request| request.in_progress);
+    let mut expired: Vec<_> = requests.iter().filter(|request| request.in_progress).map(|request| request.id).collect();
     if !expired.is_empty() {
         requests::leave_word(connection, &order.queue, &expired, order.process);
     }
+    let portion = portion::first(connection, &order.queue, candidate, requests);
     match order.hold_until {
         Some(until) => {
-            requests::begin_anew(connection, order.process, &order.queue, &ids(|_| true));
-            requests::hold(connection, &order.queue, &ids(|_| true), order.process, until);
+            let ids: Vec<_> = portion.iter().map(|request| request.id).collect();
+            // Those that are not handed out are new again.
+            expired.retain(|id| ids.last().is_none_or(|last| id > last));
+            renew(connection, &order.queue, &expired);
+            requests::begin_anew(connection, order.process, &order.queue, &ids);
+            requests::hold(connection, &order.queue, &ids, order.process, until);
             hints::held(&order.queue, until);
             // Who is told of a hold must have it after a crash, too.
             xact::commit_durably();
         }
         None => renew(connection, &order.queue, &expired),
     }
-    Some(Taken { entity: candidate.entity.clone(), requests })
+    Some(Taken { entity: candidate.entity.clone(), portion })
 }
 
 /// Requests whose hold has expired are new again: for the search of this session, too, which may have begun above them.
@@ -201,9 +206,9 @@ fn renew(connection: &Connection, queue: &str, expired: &[i64]) {
 /// transaction recorded itself cannot be met by anybody else: for them an advisory lock stands in. Who has such requests
 /// takes that lock and then looks again; who has none looks whether it is free once its rows are locked. Whichever comes
 /// later sees the other.
-fn lock_entity(connection: &Connection, order: &Order, entity: &str) -> Option<Vec<Outstanding>> {
-    let lock = || requests::lock_entity(connection, &order.queue, entity, order.now);
-    let key = entity_key(&order.queue, entity);
+fn lock_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Vec<Outstanding>> {
+    let lock = || requests::lock_entity(connection, &order.queue, candidate, order.now);
+    let key = entity_key(&order.queue, &candidate.entity);
     let locked = lock();
     if !locked.iter().any(|request| request.own) {
         return advisory::is_free(key).then_some(locked);

@@ -63,6 +63,7 @@ fn verify_records(
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let types = &catalog.types;
+        let recent = arguments::span(recent, "recent")?;
         let (source_type, _) = arguments::source_type(&source_type, types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         let mut tokens = expected.tokens();

@@ -7,6 +7,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::event_triggers;
+use crate::error::CaptureError;
 use crate::pg::lock::{self, Strength};
 use crate::pg::owner::{as_superuser, restricted_as};
 use crate::pg::settings::with_search_path;
@@ -21,6 +22,18 @@ statement! {
            FROM pg_class c
           WHERE c.relkind IN ('r', 'p') AND (c.oid = $1 OR c.oid IN (SELECT p.relid FROM pg_partition_tree($1) p))
           ORDER BY c.oid <> $1, c.oid";
+    /// The table of which $1 is a partition and from which it has its trigger named $2.
+    INHERITED_FROM(OIDOID, TEXTOID) =
+        "SELECT own.tgrelid::regclass::text
+           FROM pg_trigger inherited, pg_partition_ancestors($1) a JOIN pg_trigger own ON own.tgrelid = a.relid
+          WHERE inherited.tgrelid = $1 AND inherited.tgname = $2::name AND inherited.tgparentid <> 0
+            AND own.tgname = $2::name AND own.tgparentid = 0";
+    /// A partition of table $1 that has a trigger named $2 of its own, and not from that table.
+    HAS_ITS_OWN(OIDOID, TEXTOID) =
+        "SELECT t.tgrelid::regclass::text FROM pg_trigger t
+          WHERE t.tgrelid IN (SELECT p.relid FROM pg_partition_tree($1) p) AND t.tgrelid <> $1
+            AND t.tgname = $2::name AND t.tgparentid = 0
+          ORDER BY t.tgrelid LIMIT 1";
     TABLE_NAME(OIDOID) =
         "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1";
@@ -119,13 +132,25 @@ fn pinned<T>(body: impl FnOnce() -> T) -> T {
     with_search_path(c"pg_catalog, pg_temp", body)
 }
 
-/// Puts triggers on a table and its partitions, where they lack them.
-pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) {
+/// Puts triggers on a table and its partitions, where they lack them. Refuses where the same is captured twice: of a partition
+/// that has the trigger from its table, or of a table one of whose partitions has one of its own.
+pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), CaptureError> {
     pinned(|| {
         // Nobody may be writing while the triggers come, or what they capture changes.
         lock::table(table, Strength::AgainstWriters);
         let triggers = triggers(connection, purpose);
+        members(connection, table, &triggers)
+            .iter()
+            .for_each(|member| lock::table(member.table, Strength::AgainstWriters));
         let Triggers { rows, function, arguments, .. } = &triggers;
+        if let Some(root) = inherited_from(connection, table, rows) {
+            return Err(CaptureError::CapturedAsPartition { table: name(connection, table), root });
+        }
+        let its_own = connection.run(&HAS_ITS_OWN, View::Latest, [table.into(), rows.as_str().into()]);
+        if let Some(partition) = its_own.first(|row| row.must(1)) {
+            let is_claimed = matches!(purpose, Purpose::Claims);
+            return Err(CaptureError::PartitionCaptured { table: name(connection, table), partition, is_claimed });
+        }
         for member in members(connection, table, &triggers) {
             // Postgres gives a trigger for rows to the partitions itself, also to those that come later.
             if member.table == table && !(member.has_rows && matches!(purpose, Purpose::Claims)) {
@@ -146,7 +171,13 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) {
         if let Some(owner) = owner.first(|row| row.must::<String>(1)) {
             connection.run_text(&format!("GRANT EXECUTE ON FUNCTION {function}() TO {owner}"), []);
         }
-    });
+        Ok(())
+    })
+}
+
+/// The table from which a partition has a trigger.
+fn inherited_from(connection: &Connection, table: Oid, trigger: &str) -> Option<String> {
+    connection.run(&INHERITED_FROM, View::Latest, [table.into(), trigger.into()]).first(|row| row.must(1))
 }
 
 /// A statement trigger, which each partition has to get by itself.
@@ -163,11 +194,14 @@ fn refuse_truncate(connection: &Connection, member: &Member, triggers: &Triggers
     as_superuser(|| connection.run_text(&text, []));
 }
 
-/// Takes triggers off a table and its partitions.
-pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) {
+/// Takes triggers off a table and its partitions. Refuses for a partition that has them from its table.
+pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), CaptureError> {
     pinned(|| {
         lock::table(table, Strength::AgainstAll);
         let triggers = triggers(connection, purpose);
+        if let Some(root) = inherited_from(connection, table, &triggers.rows) {
+            return Err(CaptureError::CapturedWithItsTable { table: name(connection, table), root });
+        }
         let drop = |trigger: &str, table| {
             lock::table(table, Strength::AgainstAll);
             let text = format!("DROP TRIGGER {trigger} ON {}", name(connection, table));
@@ -182,7 +216,8 @@ pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) {
             }
         }
         event_triggers::drop_unneeded(connection);
-    });
+        Ok(())
+    })
 }
 
 /// Runs `body` as the extension's owner, whose tables are asked: they, and what he may have made of them, are not to be

@@ -15,6 +15,20 @@ use crate::pg::trigger::RowVersion;
 use crate::statement;
 
 statement! {
+    /// Table $1: its owner, its name, and whether its changes can become requests.
+    TABLE(OIDOID) =
+        "SELECT c.relowner, c.oid::regclass::text,
+                c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+                AND c.relnamespace <> ALL ('{pg_catalog,information_schema,claims}'::regnamespace[])
+           FROM pg_class c WHERE c.oid = $1";
+    /// Whether column $2 of table $1 is a virtual generated one.
+    IS_VIRTUAL(OIDOID, TEXTOID) =
+        "SELECT a.attgenerated = 'v' FROM pg_attribute a
+          WHERE a.attrelid = $1 AND a.attname = $2::name AND a.attnum > 0 AND NOT a.attisdropped";
+    RECORD(OIDOID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column) VALUES ($1::regclass, $2, $3::name)
+             ON CONFLICT (table_name, queue) DO UPDATE SET entity_column = excluded.entity_column";
+    FORGET(OIDOID, TEXTOID) = "DELETE FROM claims.captured_tables t WHERE t.table_name = $1::regclass AND t.queue = $2";
     RELATION() = "SELECT to_regclass('claims.captured_tables')::oid";
     /// The queues, and the columns of the entity, of table $1, by itself or as a partition.
     CAPTURED(OIDOID) =
@@ -34,6 +48,34 @@ statement! {
 /// A row of type $1, and of its column $2: whether there is one, and what it holds.
 const READ: &str = "SELECT x.r, x.r OPERATOR(pg_catalog.?) $2, x.r OPERATOR(pg_catalog.->>) $2
                       FROM (SELECT pg_catalog.to_jsonb($1) OFFSET 0) AS x (r)";
+
+/// A table of the application.
+pub struct Table {
+    pub owner: Oid,
+    pub name: String,
+    pub can_be_captured: bool,
+}
+
+/// A table as it is right now.
+pub fn table(connection: &Connection, table: Oid) -> Option<Table> {
+    let found = connection.run(&TABLE, View::Latest, [table.into()]);
+    found.first(|row| Table { owner: row.must(1), name: row.must(2), can_be_captured: row.must(3) })
+}
+
+/// Whether a column is a virtual generated one; `None`: there is no such column.
+pub fn is_virtual(connection: &Connection, table: Oid, column: &str) -> Option<bool> {
+    connection.run(&IS_VIRTUAL, View::Latest, [table.into(), column.into()]).first(|row| row.must(1))
+}
+
+/// Notes that the changes of a table become requests of a queue, by a column.
+pub fn record(connection: &Connection, table: Oid, queue: &str, column: &str) {
+    connection.run(&RECORD, View::Statement, [table.into(), queue.into(), column.into()]);
+}
+
+/// Notes that they do not any more.
+pub fn forget(connection: &Connection, table: Oid, queue: &str) {
+    connection.run(&FORGET, View::Statement, [table.into(), queue.into()]);
+}
 
 /// What is known of a table.
 pub struct Captured {

@@ -112,8 +112,8 @@ SELECT count(*) FROM claims.requests;
 CREATE TABLE t.sent AS SELECT n, CASE n WHEN 1 THEN to_jsonb(repeat(E'\x01', 11180000)) WHEN 2 THEN (repeat('[', 1000) || repeat(']', 1000))::jsonb
                                        WHEN 3 THEN (SELECT jsonb_agg(1e131071) FROM generate_series(1, 500)) ELSE to_jsonb(repeat('"', 33000000)) END AS payload
   FROM generate_series(1, 4) n;
-SELECT count(claims.enqueue_request('q', 'large', 'update', payload)) FROM t.sent;
-SELECT count(*) FROM claims.take_requests('q', t.u(1)) r JOIN t.sent USING (payload);
+SELECT count(claims.enqueue_request('q', 'large ' || n, 'update', payload)) FROM t.sent;
+SELECT count(*) FROM generate_series(1, 4) g, LATERAL (SELECT * FROM claims.take_requests('q', t.u(g))) r JOIN t.sent s ON s.payload = r.payload;
 DROP TABLE t.sent;
 
 -- purging keeps failed creates, what is young and what is not settled

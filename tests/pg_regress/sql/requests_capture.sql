@@ -142,3 +142,42 @@ SELECT claims.settle_requests(t.u(1));
 SELECT request_type, entity FROM claims.take_requests('q', t.u(1));
 DROP TABLE t.parts, t.split;
 DELETE FROM claims.requests;
+
+-- a partition and its table are not both captured for one queue, whichever comes first, and however deep
+CREATE TABLE t.tree (id int, entity text) PARTITION BY RANGE (id);
+CREATE TABLE t.branch PARTITION OF t.tree FOR VALUES FROM (0) TO (100) PARTITION BY RANGE (id);
+CREATE TABLE t.leaf PARTITION OF t.branch FOR VALUES FROM (0) TO (10);
+SELECT claims.capture_requests('t.tree', 'q', 'entity');
+SELECT t.call($$SELECT claims.capture_requests('t.branch', 'q', 'entity')$$);
+SELECT t.call($$SELECT claims.capture_requests('t.leaf', 'q', 'entity')$$);
+SELECT t.call($$SELECT claims.uncapture_requests('t.leaf', 'q')$$);
+SELECT t.state_of('TRUNCATE t.leaf');
+SELECT claims.capture_requests('t.leaf', 'another', 'id');
+INSERT INTO t.tree VALUES (1, 'e');
+SELECT t.captured();
+SELECT claims.uncapture_requests('t.leaf', 'another');
+SELECT claims.uncapture_requests('t.tree', 'q');
+SELECT claims.capture_requests('t.leaf', 'q', 'entity');
+SELECT t.call($$SELECT claims.capture_requests('t.tree', 'q', 'entity')$$);
+SELECT t.call($$SELECT claims.capture_requests('t.branch', 'q', 'entity')$$);
+INSERT INTO t.tree VALUES (2, 'once');
+SELECT t.captured();
+SELECT claims.uncapture_requests('t.leaf', 'q');
+SELECT claims.capture_requests('t.branch', 'q', 'entity'), claims.capture_requests('t.branch', 'q', 'id');
+INSERT INTO t.tree VALUES (3, 'by id');
+SELECT t.captured();
+SELECT table_name, queue, entity_column FROM claims.captured_tables;
+-- claimed columns are no different: a table that was claimed and then attached
+CREATE TABLE t.claimed (id int PRIMARY KEY, entity text UNIQUE);
+SELECT claims.claim_attribute('t.claimed', 'entity', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES');
+CREATE TABLE t.whole (id int PRIMARY KEY, entity text) PARTITION BY RANGE (id);
+ALTER TABLE t.whole ATTACH PARTITION t.claimed FOR VALUES FROM (0) TO (10);
+SELECT t.call($$SELECT claims.claim_attribute('t.whole', 'entity', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES')$$);
+SELECT claims.unclaim_attribute('t.claimed', 'entity');
+-- what belongs to the system, or is gone
+SELECT t.call($$SELECT claims.capture_requests('pg_catalog.pg_class', 'q', 'relname')$$);
+SELECT t.call($$SELECT claims.capture_requests(999999999::oid, 'q', 'c')$$);
+SELECT t.call($$SELECT claims.uncapture_requests(999999999::oid, 'q')$$);
+DROP TABLE t.tree, t.whole;
+SELECT count(*) FROM claims.captured_tables;
+DELETE FROM claims.requests;

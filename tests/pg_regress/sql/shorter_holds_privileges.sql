@@ -12,7 +12,7 @@ CREATE FUNCTION pg_temp.states(VARIADIC statements text[]) RETURNS SETOF text LA
     SELECT q.s || ' -> ' || c FROM unnest(statements) WITH ORDINALITY q(s, n), t.call('SELECT ' || q.s) c WHERE c NOT LIKE '  %' ORDER BY n $$;
 \set workers ' \'claims.acquire_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', \'claims.renew_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', \'claims.held_expiring(\'\'k\'\', \'\'c\'\') IS NULL\', \'claims.assert_held(\'\'k\'\', \'\'a\'\', 0)\', \'claims.release_expiring(\'\'k\'\', \'\'c\'\')\', \'claims.enqueue_request(\'\'q\'\', \'\'e\'\', \'\'update\'\') > 0\', \'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1))\', \'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1), 0, \'\'1 min\'\')\', \'claims.extend_requests(t.u(1), \'\'1 min\'\')\', \'claims.settle_requests(t.u(1))\', \'claims.retry_requests(\'\'q\'\', \'\'e\'\')\' '
 \set admins ' \'claims.add_expiring(\'\'k\'\', \'\'{a}\'\')\', \'claims.remove_expiring(\'\'k\'\', \'\'{b}\'\')\', \'claims.purge_requests(\'\'q\'\', \'\'1 day\'\')\', \'claims.grant_worker(\'\'regress_claims_worker\'\')\' '
-\set internals ' \'claims.require_role(10)\', \'claims.change_request_triggers(10, \'\'q\'\', \'\'w\'\', true)\' '
+\set internals ' \'claims.change_request_triggers(10, \'\'q\'\', \'\'w\'\', true)\' '
 -- nobody, a cell, a reader: nothing of it
 SET ROLE regress_claims_nobody;
 SELECT pg_temp.states(:workers);

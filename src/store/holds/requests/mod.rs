@@ -14,4 +14,4 @@ pub use creates::{
 };
 pub use hands::{Holds, InHand, begin_anew, extend, hold, holds, leave_word, lock_held, renew, settle};
 pub use history::{has_more, purge, purge_words, retry};
-pub use search::{Candidate, Horizon, Known, Outstanding, expired, find, horizon, lock_entity, standing};
+pub use search::{Candidate, Horizon, Known, Outstanding, expired, find, horizon, lock_entity, payloads, standing};

@@ -3,6 +3,8 @@
 //! `ready` is what the search goes through: new requests but for updates that wait for their create, by queue and id.
 //! Whatever is found is tested again once everything outstanding of its entity is locked.
 
+use std::ops::ControlFlow;
+
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::statement;
@@ -79,13 +81,20 @@ statement! {
                     AND coalesce(h.hold_until > $5, false)
                   LIMIT 1) IS NULL
           ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED");
-    /// Everything outstanding of one entity, locked.
-    LOCK_ENTITY(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
+    /// Everything outstanding of one entity, locked; with the payload of request $4, by which the entity was found and which
+    /// in most cases is all there is. How large the others are as text nobody knows before they are read.
+    LOCK_ENTITY(TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID) =
         "SELECT r.id, r.request_type = 'create', r.status = 'in-progress', coalesce(r.hold_until > $3, false),
-                coalesce(r.entered_xid = pg_current_xact_id_if_assigned(), false), r.payload::text
+                coalesce(r.entered_xid = pg_current_xact_id_if_assigned(), false),
+                CASE WHEN r.id = $4 THEN r.payload::text END
            FROM claims.requests r
           WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress')
           ORDER BY r.id FOR NO KEY UPDATE NOWAIT";
+    /// The payloads of requests $2, which this transaction has locked, in the order given: the array leads the join.
+    PAYLOADS(TEXTOID, INT8ARRAYOID) = concat!(
+        "SELECT r.id, r.payload::text
+           FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
+           JOIN claims.requests r ON ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
     /// The create of an entity, and whether somebody holds the entity beyond a transaction.
     STANDING(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT (SELECT c.status FROM claims.requests c
@@ -165,12 +174,13 @@ pub struct Outstanding {
     pub held: bool,
     /// This transaction recorded it: nobody else can see it.
     pub own: bool,
+    /// Of the candidate's own request.
     pub payload: Option<String>,
 }
 
-/// Locks all that is outstanding of an entity; an error at once where somebody else has locked any of it.
-pub fn lock_entity(connection: &Connection, queue: &str, entity: &str, now: Moment) -> Vec<Outstanding> {
-    let values = [queue.into(), entity.into(), now.into()];
+/// Locks all that is outstanding of a candidate's entity; an error at once where somebody else has locked any of it.
+pub fn lock_entity(connection: &Connection, queue: &str, candidate: &Candidate, now: Moment) -> Vec<Outstanding> {
+    let values = [queue.into(), candidate.entity.as_str().into(), now.into(), candidate.id.into()];
     connection.run(&LOCK_ENTITY, View::Statement, values).map(|row| Outstanding {
         id: row.must(1),
         is_create: row.must(2),
@@ -179,6 +189,16 @@ pub fn lock_entity(connection: &Connection, queue: &str, entity: &str, now: Mome
         own: row.must(5),
         payload: row.get(6),
     })
+}
+
+/// Hands over the payloads of requests that are locked, one by one in the order given, until `each` has had enough.
+pub fn payloads(
+    connection: &Connection,
+    queue: &str,
+    ids: &[i64],
+    mut each: impl FnMut(i64, Option<String>) -> ControlFlow<()>,
+) {
+    connection.walk(&PAYLOADS, [queue.into(), ids.to_vec().into()], |row| each(row.must(1), row.get(2)));
 }
 
 /// How an entity stands.

@@ -1,0 +1,73 @@
+//! `capture_requests` and `uncapture_requests`: which tables' changes become requests.
+
+use claims_model::limits::KIND_CHARS;
+use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::access;
+use crate::arguments;
+use crate::error::{CaptureError, ClaimsError};
+use crate::pg::lock::{self, Strength};
+use crate::pg::name::{Name, Relation};
+use crate::pg::spi::{self, Connection};
+use crate::store::cell::triggers::{self, Purpose};
+use crate::store::holds::captured_tables::{self, Table};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn capture_requests(
+    table_name: Option<Relation>,
+    queue: Option<String>,
+    entity_column: Option<Name>,
+) -> Result<(), ErrorReport> {
+    Ok(spi::connect(|connection| {
+        let Relation(table) = access::given(table_name, "table_name")?;
+        let queue = access::given(queue, "queue")?;
+        let Name(column) = access::given(entity_column, "entity_column")?;
+        owned(connection, table)?;
+        let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
+        // From here on neither its owner changes nor its columns do.
+        lock::table(table, Strength::AgainstWriters);
+        must_fit(connection, table, owned(connection, table)?, &column)?;
+        let purpose = Purpose::Requests { queue: queue.clone(), column: column.clone() };
+        triggers::add(connection, table, &purpose)?;
+        captured_tables::record(connection, table, &queue, &column);
+        Ok::<_, ClaimsError>(())
+    })?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn uncapture_requests(table_name: Option<Relation>, queue: Option<String>) -> Result<(), ErrorReport> {
+    Ok(spi::connect(|connection| {
+        let Relation(table) = access::given(table_name, "table_name")?;
+        let queue = access::given(queue, "queue")?;
+        owned(connection, table)?;
+        let purpose = Purpose::Requests { queue: queue.clone(), column: String::new() };
+        triggers::drop(connection, table, &purpose)?;
+        captured_tables::forget(connection, table, &queue);
+        Ok::<_, ClaimsError>(())
+    })?)
+}
+
+/// A table that the caller may have captured.
+fn owned(connection: &Connection, table: Oid) -> Result<Table, ClaimsError> {
+    let found = captured_tables::table(connection, table).ok_or(CaptureError::NoTable { table })?;
+    access::own_or_administer(found.owner)?;
+    Ok(found)
+}
+
+/// Raises unless the table can be captured by the column.
+fn must_fit(connection: &Connection, table: Oid, found: Table, column: &str) -> Result<(), ClaimsError> {
+    let Table { name, can_be_captured, .. } = found;
+    if !can_be_captured {
+        return Err(CaptureError::NotCapturable { table: name }.into());
+    }
+    let column = column.to_owned();
+    match captured_tables::is_virtual(connection, table, &column) {
+        None => Err(CaptureError::NoColumn { table: name, column }.into()),
+        Some(true) => Err(CaptureError::VirtualColumn { table: name, column }.into()),
+        Some(false) => Ok(()),
+    }
+}
