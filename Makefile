@@ -42,8 +42,8 @@ test-script: build ## Run the tests in tests/scripts; T="name…" picks some
 test-stress: build ## Run the stress client; STRESS_SECONDS=20
 	@scripts/test stress
 
-chaos: build ## The crash campaign for longer; CAMPAIGN_SECONDS=300
-	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign
+chaos: build ## The crash campaigns for longer, without and with the library preloaded; CAMPAIGN_SECONDS=300
+	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker
 
 test-rust: setup ## Run fmt, clippy and the tests that need no server
 	@scripts/test rust

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed,
 # the network between them goes away and the service is slow. Some writers follow the protocol, the others write to a claimed
-# table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long.
+# table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long. With
+# CAMPAIGN_WORKERS=yes the library is preloaded, and recovery is the business of the cells' background workers, which are killed, too.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 
 seconds=${CAMPAIGN_SECONDS:-30}
 (cd "$CLAIMS_ROOT" && cargo build --quiet --release -p claims-harness --bin campaign </dev/null)
-start_cells -c deadlock_timeout=20ms
+export CAMPAIGN_WORKERS=${CAMPAIGN_WORKERS:-no}
+with_workers=()
+[ "$CAMPAIGN_WORKERS" = no ] || with_workers=(-c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s)
+start_cells -c deadlock_timeout=20ms "${with_workers[@]}"
 for _ in 1 2 3 4 5 6 7 8 9 10; do
   proxy=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
   ! port_is_free "$proxy" || break
@@ -18,6 +22,7 @@ for cell in cell1 cell2; do
     SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
 done
 at cell2 "SELECT claims.automatic(2, 'service')" >/dev/null
+at cell1 "SELECT claims.attend(1, 'service')" >/dev/null
 # slow SECONDS: what every new lease costs the service from now on.
 at shared "CREATE TABLE slow AS SELECT 0.0::float AS seconds;
   CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(seconds) FROM public.slow WHERE seconds > 0; RETURN NULL; END';
@@ -34,10 +39,10 @@ CAMPAIGN_PASSWORD=$CELLS_PASSWORD CAMPAIGN_PROXY=$proxy CAMPAIGN_CUT=$CLAIMS_TMP
   "$CLAIMS_TARGET/release/campaign" &
 campaign=$!
 
-# A backend of the applications or of recovery: the postmaster then starts everything anew.
+# A backend of the applications, of recovery, or a worker: the postmaster then starts everything anew.
 kill_backend() {
   local pid
-  pid=$(at "$1" "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1" 2>/dev/null) || true
+  pid=$(at "$1" "SELECT pid FROM pg_stat_activity WHERE backend_type IN ('client backend', 'claims worker') AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1" 2>/dev/null) || true
   [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
 }
 clusters=(shared cell1 cell2)

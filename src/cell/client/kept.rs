@@ -90,9 +90,10 @@ pub fn end() {
     close_where(|kept| !settings::keep_service_connection() || kept.version != foreign::version());
 }
 
-/// Closes what was made from what has changed since.
+/// Closes what was made from what has changed since, and what belongs to whoever owned the extension before.
 pub fn close_outdated() {
-    close_where(|kept| kept.version != foreign::version());
+    let user = roles::current();
+    close_where(|kept| kept.version != foreign::version() || kept.user != user);
 }
 
 fn close_where(is_over: impl Fn(&Kept) -> bool) {

@@ -62,6 +62,13 @@ impl Server {
         self.admin(name)
     }
 
+    /// Has a background worker started for one database, and no other.
+    pub fn employ_worker(&self, database: &str) -> Result<()> {
+        let mut admin = self.admin(&self.maintenance)?;
+        admin.batch_execute(&format!("ALTER SYSTEM SET claims.databases = '{database}'"))?;
+        Ok(admin.batch_execute("SELECT pg_reload_conf()")?)
+    }
+
     /// Drops the database and whoever is connected to it.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let drop = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");

@@ -12,6 +12,7 @@ mod statements;
 mod tally;
 mod unaware;
 mod verdict;
+mod worker;
 mod writer;
 
 use std::env;
@@ -63,6 +64,8 @@ pub struct Field {
     cut: PathBuf,
     /// A file whose appearance ends the campaign.
     over: PathBuf,
+    /// Recovery is the background workers' affair.
+    has_workers: bool,
 }
 
 impl Field {
@@ -79,6 +82,7 @@ impl Field {
             proxy_port: get("CAMPAIGN_PROXY")?.parse()?,
             cut: get("CAMPAIGN_CUT")?.into(),
             over: get("CAMPAIGN_OVER")?.into(),
+            has_workers: env::var("CAMPAIGN_WORKERS").is_ok_and(|value| value == "yes"),
         })
     }
 
@@ -141,6 +145,9 @@ fn run() -> Result<bool> {
         }
         Ok::<_, anyhow::Error>(all)
     })?;
+    if field.has_workers {
+        worker::finish(&field, &mut tally)?;
+    }
     recovery::finish(&field, &mut tally)?;
     verdict::compare(&field, &mut tally)?;
     verdict::correct(&field, &mut tally)?;
@@ -149,7 +156,7 @@ fn run() -> Result<bool> {
         sabotage::try_all(&field, &mut tally)?;
     }
     drop(network);
-    tally.demand_that_it_was_a_campaign();
+    tally.demand_that_it_was_a_campaign(field.has_workers);
     Ok(tally.print())
 }
 

@@ -12,13 +12,17 @@ use super::tally::Tally;
 const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned \
                     FROM claims.reconcile($1, 'service', ($2::text)::interval, 20)";
 
-/// Two passes at once, every half second, until the writers have stopped. Leases are left alone for two seconds.
+/// Two passes at once, every half second, until the writers have stopped. Leases are left alone for two seconds. Where there are
+/// workers they do it, and here only what is prepared is ended.
 pub fn run(field: &Field, cell: usize, stopped: &AtomicBool) -> Tally {
     let mut tally = Tally::default();
     while !stopped.load(Relaxed) {
         thread::sleep(Duration::from_millis(500));
         // Where the cell is down, it is so for the passes, too, and they say so.
         let _ = end_prepared(field, cell, "1 second");
+        if field.has_workers {
+            continue;
+        }
         let passes = thread::scope(|scope| {
             let second = scope.spawn(|| pass(field, cell, "2 seconds"));
             [Ok(pass(field, cell, "2 seconds")), second.join()]

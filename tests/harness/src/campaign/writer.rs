@@ -88,7 +88,8 @@ impl Writer<'_> {
     /// One transaction of the cell, from BEGIN to `forget_leases`.
     fn transaction(&mut self) -> Result<(), Stop> {
         let lease = Uuid::new_v4();
-        let named = self.rng.random_bool(0.5);
+        // Of a lease that does not say so, the worker finds out after ten minutes.
+        let named = self.field.has_workers || self.rng.random_bool(0.5);
         self.local()?.batch_execute("BEGIN")?;
         let xid: String = self.local()?.query_one("SELECT pg_current_xact_id()::text", &[])?.get(0);
         let Some(change) = self.change()? else { return Err(Stop::RollBack(None)) };

@@ -59,6 +59,7 @@ impl World {
         admin
             .batch_execute("CREATE EXTENSION claims")
             .context("CREATE EXTENSION claims failed: is the extension installed in this cluster?")?;
+        server.employ_worker(SHARED)?;
         for cell in &CELLS {
             fresh_role(&mut admin, cell.role)?;
             register_cell(&mut admin, cell.id, cell.role, cell.name)?;

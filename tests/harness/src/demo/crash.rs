@@ -1,13 +1,13 @@
-//! Chapter 7: a cell's database server crashes between its COMMIT and that of the leases, and recovery finishes them.
+//! Chapter 7: a cell's database server crashes between its COMMIT and that of the leases, and its background worker finishes them.
 
 use super::cast::{NORTH, SOUTH, World};
-use super::home::{self, APP, PASS};
+use super::home::{self, APP};
 use super::screen::Screen;
 use anyhow::{Context, Result, bail, ensure};
 use postgres::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Whose transaction has committed when the server crashes, and whose has not.
 const SAVED: &str = "grace";
@@ -17,17 +17,20 @@ const LOST: &str = "linus";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
+    // So that there is something to be seen.
+    NORTH.home()?.employ_worker("")?;
     let mut open = NORTH.at_home(APP)?;
     let pid: i32 = open.query_one("SELECT pg_backend_pid()", &[])?.get(0);
     // What a COMMIT does first: the deferred constraint triggers, and with them the lease.
     open.batch_execute(&format!("BEGIN; {}; SET CONSTRAINTS ALL IMMEDIATE", home::insert_sql(LOST)))?;
     let mut other = NORTH.at_home(APP)?;
     home::insert(&mut other, SAVED)?;
+    let before: SystemTime = other.query_one("SELECT clock_timestamp()", &[])?.get(0);
     let process = Pid::from_raw(pid).context("a process id is a positive number")?;
     kill_process(process, Signal::KILL).with_context(|| format!("cannot kill process {pid} of north's server"))?;
     screen.say(&format!(
         "North's application saves {SAVED}. Another transaction of it inserts {LOST} and has its lease, but is not \
-         committed yet. Then its process (pid {pid}) is killed with SIGKILL. PostgreSQL ends all the others and \
+         committed yet. Its background worker is off for a moment. Then the process (pid {pid}) is killed with SIGKILL. PostgreSQL ends all the others and \
          recovers from its log. The leases that are left:"
     ));
     let mut north = come_back(&mut other)?;
@@ -57,16 +60,24 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.expect(!states.contains(&"00000".to_owned()), "until they are settled, south can have neither name");
     screen.blank();
 
-    screen.say("The next pass of recovery in north, claims.reconcile(1, 'claims_service'), settles them:");
-    let pass = home::reconcile(&NORTH)?;
-    screen.table(&PASS, &[pass.iter().map(i64::to_string).collect()]);
-    screen.expect(pass[2..] == [1, 0, 0], "what was tracked is committed, the other one rolled back");
+    screen.say("Now the worker may run again. Nobody calls anything:");
+    NORTH.home()?.employ_worker(NORTH.database)?;
+    let took = home::settled(&NORTH, world)?;
+    let row = north.query_one(
+        "SELECT coalesce(sum((counts ->> 'rolled_back')::bigint), 0)::bigint FROM claims.passes \
+          WHERE kind = 'reconcile' AND started_at > $1",
+        &[&before],
+    )?;
+    screen.expect(
+        row.get::<_, i64>(0) == 1,
+        &format!("it has rolled back the lease of {LOST} ({:.1} s later)", took.as_secs_f64()),
+    );
     let states = [SAVED, LOST].map(|name| home::state(&mut app, name));
     screen.expect(
         states == ["23505", "00000"],
         &format!("{SAVED} is north's for good (23505), and south can save {LOST}"),
     );
-    screen.expect(home::reconcile(&SOUTH)?[3..] == [0, 0], "nothing of south's is left");
+    home::settled(&SOUTH, world)?;
     Ok(())
 }
 

@@ -4,20 +4,22 @@ use super::cast::{Member, World};
 use super::screen::Screen;
 use crate::failure::{Failure, Refusal};
 use crate::server::fresh_role;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use postgres::Client;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// The role of the application: it may write its table, and has no right on anything of claims.
 pub const APP: &str = "demo_app";
-/// The role of whatever schedules recovery and verification.
+/// The role that declares, and that verifies.
 pub const KEEPER: &str = "demo_keeper";
 /// The owner of the extension. Nobody logs in as it.
 const OWNER: &str = "demo_owner";
 pub const ROLES: [&str; 3] = [APP, KEEPER, OWNER];
 
-/// The columns of `claims.reconcile()`.
-pub const PASS: [&str; 5] = ["processed", "committed", "rolled_back", "pending", "orphaned"];
+/// How long the cell's background worker may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes the cell's database, with users in it, as the guide in `docs/cell/first-steps.md` has it.
 pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Client> {
@@ -45,6 +47,7 @@ pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Clien
         port = world.server.port(),
         shared = super::cast::SHARED,
     ))?;
+    cell.home()?.employ_worker(cell.database)?;
     // The machine may be busy, and how long an answer takes is not the question here.
     home.batch_execute(&format!("ALTER DATABASE {} SET claims.service_timeout = '10s'", cell.database))?;
     for name in users {
@@ -76,11 +79,18 @@ pub fn users(home: &mut Client) -> Result<Vec<String>> {
     Ok(home.query("SELECT username FROM users", &[])?.iter().map(|row| row.get(0)).collect())
 }
 
-/// One pass of recovery, as the scheduler runs it.
-pub fn reconcile(cell: &Member) -> Result<Vec<i64>> {
-    let mut keeper = cell.at_home(KEEPER)?;
-    let row = keeper.query_one("SELECT * FROM claims.reconcile($1, 'claims_service')", &[&cell.id])?;
-    Ok((0..PASS.len()).map(|column| row.get(column)).collect())
+/// Waits until a cell has no lease at the service any more, and tracks none; how long that took.
+pub fn settled(cell: &Member, world: &mut World) -> Result<Duration> {
+    let begun = Instant::now();
+    let mut home = cell.home()?.admin(cell.database)?;
+    let at_service = format!("SELECT count(*) FROM claims.claim_leases WHERE creator_id = {}", cell.id);
+    while world.count(&at_service)? > 0
+        || home.query_one("SELECT count(*) FROM claims.cells_outstanding_leases", &[])?.get::<_, i64>(0) > 0
+    {
+        ensure!(begun.elapsed() < PATIENCE, "{}'s worker leaves leases unsettled", cell.name);
+        sleep(Duration::from_millis(20));
+    }
+    Ok(begun.elapsed())
 }
 
 /// What one verification counted.

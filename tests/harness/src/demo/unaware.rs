@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use anyhow::{Context, Result, bail};
 use std::sync::Barrier;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Users who were there before anything was claimed.
 const BEFORE: [&[&str]; 2] = [&["ann", "bob", "cleo"], &["dora", "emil"]];
@@ -14,11 +15,17 @@ const BEFORE: [&[&str]; 2] = [&["ann", "bob", "cleo"], &["dora", "emil"]];
 /// Who both cells want.
 const BOTH: &str = "ada";
 
+/// Users whom each cell saves afterwards.
+const SAVES: usize = 50;
+
+/// So long a worker leaves a lease to its session.
+const BY_WORKER: Duration = Duration::from_millis(200);
+
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.say(
         "So far the cells called the service themselves. Now each has a PostgreSQL server of its own, with the \
-         extension, a foreign server that leads to the shared database, and users from before. An administrator \
-         runs in each:",
+         extension, its background worker, a foreign server that leads to the shared database, and users from before. An \
+         administrator runs in each:",
     );
     screen.blank();
     let declare = "SELECT claims.claim_attribute('users', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS')";
@@ -40,11 +47,13 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     let claimed = verified.iter().all(|(counts, _, users)| counts.found() == [*users, 0, 0, *users]);
     screen.expect(claimed, "verification has claimed the users who were there before");
     screen.blank();
-    conflict(screen)
+    conflict(screen, world)?;
+    screen.blank();
+    speed(screen, world)
 }
 
 /// Both insert the same user: one has it, the other is told to wait and then that it is taken.
-fn conflict(screen: &mut Screen) -> Result<()> {
+fn conflict(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.say(&format!(
         "At the same moment both applications run {}. Their role may write the table; it has no right on anything of \
          claims.",
@@ -59,11 +68,7 @@ fn conflict(screen: &mut Screen) -> Result<()> {
         matches!(refusal.code.as_str(), "55P03" | "23505"),
         "one of them has the user; the other one's row was refused at COMMIT",
     );
-    let pass = home::reconcile(winner)?;
-    screen.expect(
-        pass[3..] == [0, 0],
-        &format!("{}'s session has settled the lease, or the next pass does", winner.name),
-    );
+    home::settled(winner, world)?;
     screen.blank();
 
     screen.example(&format!("{} tries it once more", loser.name));
@@ -78,6 +83,52 @@ fn conflict(screen: &mut Screen) -> Result<()> {
         "to the application this is the error of a unique index, with the holder in DETAIL",
     );
     Ok(())
+}
+
+/// Saves of both applications, one after the other: how long each takes, and after what time its lease is settled.
+fn speed(screen: &mut Screen, world: &mut World) -> Result<()> {
+    screen.say(&format!(
+        "Then each application saves {SAVES} more users. Claiming a name is a part of its INSERT; the lease is settled by a \
+         message that its session sends after its COMMIT, and for whose answer it does not wait. Milliseconds:"
+    ));
+    let mut rows = Vec::new();
+    let mut at_once = true;
+    for cell in &CELLS {
+        let mut app = cell.at_home(APP)?;
+        let outstanding = format!("SELECT count(*) FROM claims.claim_leases WHERE creator_id = {}", cell.id);
+        let (mut saves, mut settlements) = (Vec::new(), Vec::new());
+        for number in 1..=SAVES {
+            let begun = Instant::now();
+            home::insert(&mut app, &format!("{}-{number}", cell.name))?;
+            saves.push(begun.elapsed());
+            let committed = Instant::now();
+            while world.count(&outstanding)? > 0 && committed.elapsed() < BY_WORKER {}
+            settlements.push(committed.elapsed());
+        }
+        let [save, slowest, settled, latest] =
+            [middle(&mut saves), last(&saves), middle(&mut settlements), last(&settlements)];
+        at_once &= settled < BY_WORKER;
+        let milliseconds = |time: Duration| format!("{:.1}", 1000.0 * time.as_secs_f64());
+        rows.push(
+            [cell.name.to_string()].into_iter().chain([save, slowest, settled, latest].map(milliseconds)).collect(),
+        );
+    }
+    screen.table(&["cell", "a save: median", "the slowest", "COMMIT to settled: median", "the latest"], &rows);
+    screen.expect(at_once, "the leases were settled at once, by the sessions that saved: nobody ran recovery");
+    for cell in &CELLS {
+        home::settled(cell, world)?;
+    }
+    Ok(())
+}
+
+fn middle(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// Of times in order.
+fn last(times: &[Duration]) -> Duration {
+    times.last().copied().unwrap_or_default()
 }
 
 /// Who had it, who had not, and why not.

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+# The crash campaign with the library preloaded, and recovery by the background workers.
+CAMPAIGN_WORKERS=yes exec bash "$(dirname "$0")/campaign.sh"
