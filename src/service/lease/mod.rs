@@ -5,6 +5,7 @@ mod attempt;
 mod begin;
 mod conflicts;
 mod end;
+mod force;
 mod key;
 mod outcome;
 mod repeat;
