@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod acts;
 mod arguments;
 mod cell;
 mod error;
@@ -25,6 +26,8 @@ use pgrx::prelude::*;
 extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
+extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
 extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
 extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables"]);
@@ -114,8 +117,21 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
-    requires =
-        ["admin", "check", "passes", "cell", "worker", "client", "declare", "verify", "share", "expiring", "requests"],
+    requires = [
+        "admin",
+        "admin_log",
+        "modes",
+        "check",
+        "passes",
+        "cell",
+        "worker",
+        "client",
+        "declare",
+        "verify",
+        "share",
+        "expiring",
+        "requests"
+    ],
     finalize
 );
 

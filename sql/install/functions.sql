@@ -10,12 +10,15 @@ CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON c
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.cells
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.mode_settings
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 -- Also what replication and restores write with triggers off must be heard of: the cells say who may do what.
 ALTER TABLE claims.bucket_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.subject_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.source_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.type_names ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.cells ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.mode_settings ENABLE ALWAYS TRIGGER announce_change;
 
 COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. A bucket that stands in both lists is replaced. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
@@ -63,6 +66,16 @@ COMMENT ON FUNCTION claims.revoke_monitor(name) IS
     'Takes away what grant_monitor() gave; administrators only, who follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.version() IS
     'The version of the library, the version of the extension in this database, and the number of the protocol between cells and service. For everybody who was granted anything. Locks nothing.';
+COMMENT ON FUNCTION claims.set_mode(text, text, bigint) IS
+    'At the service: what it does for a cell (NULL: for everybody) from the COMMIT on: open; settle_only: no begins; read_only: only reading. 55000, with the reason, for whatever is not allowed. Of a cell''s mode and everybody''s the stricter counts. For administrators. Locks the row of the mode: two who set the same follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.lease_details(uuid, text, text) IS
+    'An outstanding lease by its uuid, or by a bucket that it holds: its cell, the role that may act for that, how old it is, and its names as it has them. No row: there is none. For administrators and the lease''s cell. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.force_rollback(bigint, uuid, text) IS
+    'Rolls back an outstanding lease whose cell cannot, and returns what it freed: {"lease_uuid", "cell_id", "cell_xid", "freed", "kept"}. Where the cell''s transaction has committed, its names are then free and in use: look there first. P0002 unless outstanding, 55P03 while another transaction is at it. For administrators. Locks the lease''s row, then its claims in bucket order.';
+COMMENT ON FUNCTION claims.release_records(bigint, text, int, boolean) IS
+    'Deletes up to max_results claims that a cell has and no lease holds, and returns how many; repeat until 0. For a cell that is gone, registered or not: a WARNING where it may still begin leases. dry_run only counts. For administrators. Locks the claims, passing over locked ones; waits for nobody.';
+COMMENT ON FUNCTION claims.remove_cell(bigint, text) IS
+    'Removes a cell that has neither claims nor outstanding leases (55000 otherwise), with its mode; a role that loses its last cell loses what cells are granted. For administrators. Locks claims.audiences SHARE ROW EXCLUSIVE, then the cell''s row: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
@@ -72,6 +85,7 @@ COMMENT ON TRIGGER announce_change ON claims.subject_types IS 'Sessions cache th
 COMMENT ON TRIGGER announce_change ON claims.source_types IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.type_names IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.cells IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.mode_settings IS 'Sessions cache this table.';
 
 -- PUBLIC gets nothing, not even what Postgres grants by default.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM PUBLIC;

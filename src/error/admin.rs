@@ -3,6 +3,7 @@
 use claims_model::Kind;
 use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, TYPE_NAME_CHARS};
 use pgrx::PgSqlErrorCode as Code;
+use uuid::Uuid;
 
 use super::{ClaimsError, Text};
 
@@ -34,6 +35,17 @@ pub enum AdminError {
     CellIncomplete,
     AttributesTooLarge,
     NoRoleNamed,
+    /// The lease is not outstanding; it has ended so, or is not known.
+    NotOutstanding {
+        lease: Uuid,
+        outcome: Option<&'static str>,
+    },
+    /// The cell still has something.
+    CellInUse {
+        cell_id: i64,
+        claims: bool,
+        leases: bool,
+    },
     UnknownRole {
         name: String,
     },
@@ -88,6 +100,24 @@ impl AdminError {
                     "They have more than {ATTRIBUTES_BYTES} bytes as text, or are nested more than {ATTRIBUTES_DEPTH} deep."
                 )),
                 Some("Every router reads the attributes of all cells: keep in them only what routers need."),
+            ),
+            AdminError::NotOutstanding { lease, outcome } => Text(
+                Code::ERRCODE_NO_DATA_FOUND,
+                format!("lease {lease} of this cell is not outstanding"),
+                Some(outcome.map_or("It is not known.".into(), |outcome| format!("It is {outcome}."))),
+                Some("The view claims.leases has those that are."),
+            ),
+            AdminError::CellInUse { cell_id, claims, leases } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cell {cell_id} is in use"),
+                Some(match (claims, leases) {
+                    (true, true) => "It has claims, and outstanding leases.".into(),
+                    (true, false) => "It has claims.".into(),
+                    _ => "It has outstanding leases.".into(),
+                }),
+                Some(
+                    "Settle its leases, or end them with claims.force_rollback(); then repeat claims.release_records() until it returns 0.",
+                ),
             ),
             AdminError::NoRoleNamed => Text(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,

@@ -8,7 +8,9 @@ use uuid::Uuid;
 use crate::pg::altered::Altered;
 
 mod access;
+mod act;
 mod admin;
+mod admission;
 mod bad_input;
 mod capture;
 mod cell;
@@ -17,12 +19,14 @@ mod verification;
 mod warnings;
 mod worker;
 pub use access::AccessError;
+pub use act::log_act;
 pub use admin::AdminError;
+pub use admission::AdmissionError;
 pub use capture::{CaptureError, warn_of_mutable_condition};
 pub use cell::CellError;
 pub use hold::HoldError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
-pub use warnings::{notice_of_fence, warn_of_failures, warn_of_orphans};
+pub use warnings::{notice_of_fence, warn_of_failures, warn_of_open_cell, warn_of_orphans};
 pub use worker::{Failure, log_failed_pass, log_other_version, warn_of_no_place_for_worker};
 
 /// Everything that a call can answer instead of a result.
@@ -66,6 +70,8 @@ pub enum ClaimsError {
     Access(AccessError),
     /// What an administrator cannot do.
     Admin(AdminError),
+    /// What the service does not do for a cell at the moment.
+    Admission(AdmissionError),
     /// What goes wrong with expiring claims and requests.
     Hold(HoldError),
     /// What goes wrong between a cell and the service.
@@ -158,6 +164,7 @@ impl ClaimsError {
             ),
             ClaimsError::Access(error) => error.text(),
             ClaimsError::Admin(error) => error.text(),
+            ClaimsError::Admission(error) => error.text(),
             ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(

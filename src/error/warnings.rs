@@ -34,6 +34,18 @@ pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
     .report(PgLogLevel::WARNING);
 }
 
+/// Tells the client, and the log, that the names of a cell are set free which may still work with them.
+pub fn warn_of_open_cell(cell_id: i64) {
+    ErrorReport::new(
+        Code::ERRCODE_WARNING,
+        format!("cell {cell_id} may still begin leases while its claims are released"),
+        function_name!(),
+    )
+    .set_detail("Names that it goes on using can get another owner.")
+    .set_hint("Shut it out first: SELECT claims.set_mode('read_only', 'why', its number).")
+    .report(PgLogLevel::WARNING);
+}
+
 /// Tells the client of a rollback that met no lease.
 pub fn notice_of_fence(lease: Uuid) {
     ErrorReport::new(

@@ -2,8 +2,9 @@
 
 use std::ffi::CStr;
 
-use pgrx::FromDatum;
+use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
+use pgrx::{FromDatum, IntoDatum};
 
 use super::sql_type::argument_of_type;
 
@@ -19,6 +20,29 @@ impl FromDatum for Name {
         // SAFETY: the caller promises a name, which ends with a zero and, in a UTF-8 database, is UTF-8.
         let text = unsafe { CStr::from_ptr(datum.cast_mut_ptr::<std::ffi::c_char>()) };
         Some(Name(text.to_string_lossy().into_owned()))
+    }
+}
+
+impl IntoDatum for Name {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        let text = std::ffi::CString::new(self.0).ok()?;
+        // SAFETY: namein takes one cstring, and cuts what is too long.
+        unsafe { pgrx::direct_function_call_as_datum(pg_sys::namein, &[Some(text.as_ptr().into())]) }
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::NAMEOID
+    }
+}
+
+// SAFETY: the datum is a name, made in the memory of the call.
+unsafe impl BoxRet for Name {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        match self.into_datum() {
+            // SAFETY: as above.
+            Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
+            None => fcinfo.return_null(),
+        }
     }
 }
 

@@ -8,6 +8,12 @@ pub fn caller() -> pg_sys::Oid {
     unsafe { pg_sys::GetOuterUserId() }
 }
 
+/// The role that logged in, or that SET SESSION AUTHORIZATION put in its place.
+pub fn of_session() -> pg_sys::Oid {
+    // SAFETY: reads a backend variable.
+    unsafe { pg_sys::GetSessionUserId() }
+}
+
 /// The role whose rights are in force: inside of a SECURITY DEFINER function its owner, that is the extension's.
 pub fn current() -> pg_sys::Oid {
     // SAFETY: reads a backend variable.

@@ -2,6 +2,7 @@
 //! of verification.
 
 mod admin;
+pub mod admission;
 pub mod engine;
 mod grants;
 pub mod lease;

@@ -1,4 +1,4 @@
-//! Type tables and cells, cached in the session until one of them changes anywhere.
+//! Type tables, cells and their modes, cached in the session until one of them changes anywhere.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,11 +12,12 @@ use pgrx::prelude::*;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::statement::{Statement, statement};
 use crate::pg::{cache, gate};
+use crate::store::service::modes::{self, ModeSetting};
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.bucket_types')::oid, to_regclass('claims.subject_types')::oid,
                           to_regclass('claims.source_types')::oid, to_regclass('claims.cells')::oid,
-                          to_regclass('claims.type_names')::oid";
+                          to_regclass('claims.type_names')::oid, to_regclass('claims.mode_settings')::oid";
     BUCKET_TYPES() = "SELECT id, name FROM claims.bucket_types";
     SUBJECT_TYPES() = "SELECT id, name FROM claims.subject_types";
     SOURCE_TYPES() = "SELECT id, name FROM claims.source_types";
@@ -37,6 +38,7 @@ pub struct Catalog {
     /// The types by the names that they had first, where that makes a difference.
     renamed: Option<Types>,
     pub cells: HashMap<i64, Cell>,
+    pub modes: Vec<ModeSetting>,
 }
 
 impl Catalog {
@@ -80,7 +82,7 @@ fn cached() -> Option<Rc<Catalog>> {
 fn load(connection: &Connection) -> Rc<Catalog> {
     let mut readings = 0;
     let relations = connection.run(&RELATIONS, View::Latest, []);
-    cache::watch(relations.first(|row| (1..=5).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
+    cache::watch(relations.first(|row| (1..=6).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
     loop {
         // A change that is announced while the tables are read may be missed by the reading: then read again.
         let version = cache::version();
@@ -117,6 +119,7 @@ fn read(connection: &Connection) -> Catalog {
             .map(|row| (row.must(1), Cell { role: row.must(2), name: row.get(3), address: row.get(4) }))
             .into_iter()
             .collect(),
+        modes: modes::all(connection),
     }
 }
 

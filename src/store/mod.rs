@@ -22,6 +22,7 @@ macro_rules! is_row {
     };
 }
 
+pub mod admin_log;
 pub mod catalog;
 pub mod cell;
 pub mod holds;

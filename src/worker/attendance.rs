@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use claims_model::mode::Need;
 use pgrx::pg_sys::Oid;
 
 use super::ground::OwnTransactions;
@@ -21,7 +22,9 @@ use crate::pg::activity;
 use crate::pg::background::{self, transaction};
 use crate::pg::extension;
 use crate::pg::spi::{self, Connection};
+use crate::service::admission;
 use crate::settings;
+use crate::store::catalog;
 use crate::store::cell::tracked;
 use crate::store::service::leases;
 use crate::store::worker::{self as store, Attended};
@@ -189,7 +192,13 @@ fn run_job(ground: &OwnTransactions, job: &Job, service: &str) -> Result<Done, F
 type Purger = fn(&Connection, retention: i64, limit: i64) -> usize;
 
 /// What is dropped when it is old, on either side, by the names that `claims.passes` counts it under. The log of passes drops its own.
-const PURGED: [(&str, Purger); 2] = [("outcomes", leases::purge_outcomes), ("fences", tracked::purge_fences)];
+const PURGED: [(&str, Purger); 2] = [("outcomes", purge_outcomes), ("fences", tracked::purge_fences)];
+
+/// None where everybody may only read: what is dropped then might be missed when that is over.
+fn purge_outcomes(connection: &Connection, retention: i64, limit: i64) -> usize {
+    let may_drop = admission::admit_everybody(&catalog::current(connection), Need::Settle).is_ok();
+    if may_drop { leases::purge_outcomes(connection, retention, limit) } else { 0 }
+}
 
 /// Drops a portion of what is old; returns whether that was all.
 fn purge(connection: &Connection) -> bool {

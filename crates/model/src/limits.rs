@@ -19,6 +19,8 @@ pub const ATTRIBUTES_BYTES: usize = 64 * 1024;
 pub const ATTRIBUTES_DEPTH: usize = 100;
 /// Claims that one comparison may have, on either side.
 pub const MAX_COMPARED: usize = 100_000;
+/// Longest reason of an administrative act.
+pub const REASON_CHARS: usize = 1000;
 /// Longest kind of expiring claims, or queue of requests.
 pub const KIND_CHARS: usize = 63;
 /// Longest key of an expiring claim, or entity of a request: with four bytes a character, and a kind or queue beside it,

@@ -45,7 +45,8 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('version', 'all'), ('check', 'monitor'),
     ('get_record', 'reader'), ('get_records', 'reader'), ('list_types', 'reader'), ('list_cells', 'reader'),
     ('begin_update', 'cell'), ('try_begin_update', 'cell'), ('commit_update', 'cell'), ('rollback_update', 'cell'),
-    ('settle_leases', 'cell'), ('lease_outcome', 'cell'), ('list_leases', 'cell'), ('list_records', 'cell');
+    ('settle_leases', 'cell'), ('lease_outcome', 'cell'), ('list_leases', 'cell'), ('list_records', 'cell'),
+    ('lease_details', 'cell');
 
 -- Grants (or revokes) the schema and the functions for some audiences, and to cells what they may read.
 CREATE FUNCTION claims.change_grants(role_name name, audiences text[], granting boolean) RETURNS void

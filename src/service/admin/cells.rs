@@ -3,16 +3,17 @@
 use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, CELL_TEXT_CHARS};
 use claims_model::token::{Token, Tokens};
 use claims_model::{BadInput, Problem};
+use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::grants::{self, Audience, role_called};
-use crate::access;
+use crate::acts::Act;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
 use crate::pg::jsonb::{Extent, Jsonb};
 use crate::pg::name::Name;
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi::Connection;
 use crate::store::service::admin::{self, Registration};
 
 /// The largest attributes of a cell.
@@ -27,7 +28,7 @@ fn register_cell(
     address: default!(Option<String>, "NULL"),
     attributes: default!(Option<Jsonb>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    access::administer().map_err(ErrorReport::from)?;
+    let act = Act::without_reason("register_cell")?;
     let (Some(cell_id), Some(Name(role_name))) = (cell_id, role_name) else {
         return Err(ClaimsError::from(AdminError::CellIncomplete).into());
     };
@@ -41,10 +42,12 @@ fn register_cell(
     if let Some(attributes) = &attributes {
         check(attributes)?;
     }
-    Ok(spi::connect(|connection| {
+    let act = act.with("cell_id", cell_id).with("role_name", role_name.as_str());
+    let act = act.with("name", name.as_deref()).with("address", address.as_deref());
+    Ok(act.perform(|connection| {
         let role = role_called(connection, &role_name)?;
         register(connection, &role_name, &Registration { cell_id, role, name, address, attributes });
-        Ok::<_, ClaimsError>(())
+        Ok(())
     })?)
 }
 
@@ -70,9 +73,16 @@ fn register(connection: &Connection, role_name: &str, cell: &Registration) {
     admin::lock_grants(connection);
     let before = admin::register(connection, cell);
     admin::change_grants(connection, role_name, &["reader", "cell"], true);
-    let Some(before) = before.filter(|before| *before != cell.role && !admin::has_cells(connection, *before)) else {
+    if let Some(before) = before.filter(|before| *before != cell.role) {
+        take_away(connection, before);
+    }
+}
+
+/// What cells are granted, from a role that has lost one, if it was the last.
+pub fn take_away(connection: &Connection, before: Oid) {
+    if admin::has_cells(connection, before) {
         return;
-    };
+    }
     let Some(old_name) = admin::role_name(connection, before) else { return };
     admin::change_grants(connection, &old_name, &["cell"], false);
     if !grants::has(connection, Audience::Reader, before) {

@@ -4,10 +4,10 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access;
+use crate::acts::Act;
 use crate::error::{AdminError, ClaimsError};
 use crate::pg::name::Name;
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi::Connection;
 use crate::store::service::admin;
 
 /// Whom a grant makes of a role.
@@ -28,12 +28,30 @@ impl Audience {
         }
     }
 
+    /// The function that makes a role one.
+    fn granting(self) -> &'static str {
+        match self {
+            Audience::Reader => "grant_read",
+            Audience::Worker => "grant_worker",
+            Audience::Monitor => "grant_monitor",
+        }
+    }
+
+    /// The function that takes it away again.
+    fn revoking(self) -> &'static str {
+        match self {
+            Audience::Reader => "revoke_read",
+            Audience::Worker => "revoke_worker",
+            Audience::Monitor => "revoke_monitor",
+        }
+    }
+
     /// What its roles may read. By the first of them they are known.
     fn relations(self) -> &'static [&'static str] {
         match self {
             Audience::Reader => &["claims.records"],
             Audience::Worker => &["claims.expiring_claims", "claims.requests"],
-            Audience::Monitor => &["claims.leases", "claims.passes"],
+            Audience::Monitor => &["claims.leases", "claims.passes", "claims.modes"],
         }
     }
 }
@@ -75,9 +93,9 @@ fn revoke_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
 }
 
 fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
-    access::administer()?;
+    let act = Act::without_reason(audience.granting())?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
-    spi::connect(|connection| {
+    act.with("role_name", role_name.as_str()).perform(|connection| {
         role_called(connection, &role_name)?;
         admin::lock_grants(connection);
         admin::change_grants(connection, &role_name, &[audience.name()], true);
@@ -88,9 +106,9 @@ fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError>
 
 /// A role that has it not loses nothing. What a cell's role has as such stays: readers' functions are for cells, too.
 fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
-    access::administer()?;
+    let act = Act::without_reason(audience.revoking())?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
-    spi::connect(|connection| {
+    act.with("role_name", role_name.as_str()).perform(|connection| {
         let role = role_called(connection, &role_name)?;
         admin::lock_grants(connection);
         admin::let_read_no_more(connection, audience.relations(), role, &role_name);

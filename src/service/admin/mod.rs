@@ -1,6 +1,8 @@
-//! What administrators call: types, cells, and who may do what.
+//! What administrators call: types, cells, who may do what, and what cells may do at the moment.
 
 mod cells;
 mod grants;
+mod modes;
+mod release;
 mod types;
 mod version;

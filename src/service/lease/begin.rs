@@ -1,5 +1,6 @@
 //! `begin_update` and `try_begin_update`: the SQL boundary, and the request that they make of their arguments.
 
+use claims_model::mode::Need;
 use claims_model::{Batch, Conflict, conflict, payload};
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -16,6 +17,7 @@ use crate::pg::spi;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
+use crate::service::admission;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::NewLease;
@@ -78,6 +80,7 @@ fn begin(
     let destroy_records = access::given(arguments.destroy_records, "destroy_records")?;
     let catalog = catalog::current_without_spi();
     access::act_for(&catalog, cell_id)?;
+    admission::admit(&catalog, cell_id, Need::Begin)?;
     spi::connect(|connection| {
         let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
         let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
@@ -90,6 +93,7 @@ fn begin(
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid };
         match acquire::acquire(connection, &Request::new(&batch, lease, given_uuid.is_some()))? {
             Acquired::Lease(uuid) => {
+                admission::admit_still(connection, cell_id, Need::Begin)?;
                 // The cell will rely on it: a crash must not undo what it was told, whatever its `synchronous_commit` says.
                 xact::commit_durably();
                 Ok(uuid)

@@ -4,6 +4,7 @@ mod acquire;
 mod attempt;
 mod begin;
 mod end;
+mod force;
 mod key;
 mod obstacles;
 mod outcome;

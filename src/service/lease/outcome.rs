@@ -1,5 +1,6 @@
 //! `lease_outcome` and `purge_outcomes`: how a lease ended, and for how long that is known.
 
+use claims_model::mode::Need;
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -8,6 +9,7 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::spi::{self, View};
 use crate::pg::uuid::from_pg_uuid;
+use crate::service::admission;
 use crate::settings;
 use crate::store::catalog;
 use crate::store::service::leases;
@@ -33,6 +35,7 @@ fn lease_outcome(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<Opt
 fn purge_outcomes() -> Result<i64, ErrorReport> {
     spi::connect(|connection| {
         access::administer()?;
+        admission::admit_everybody(&catalog::current(connection), Need::Settle)?;
         let mut total = 0;
         loop {
             let dropped = leases::purge_outcomes(connection, settings::outcome_retention(), PURGE_BATCH) as i64;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use claims_model::mode::Need;
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -18,6 +19,7 @@ use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
+use crate::service::admission;
 use crate::service::engine::{self, Key};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -58,6 +60,7 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
         let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
+        admission::admit(&catalog, cell_id, Need::Settle)?;
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         // Both mean that another transaction is at the lease: the error without DETAIL.
         let settle = || settle_one(connection, &catalog, cell_id, lease, ending, deadline);
@@ -68,11 +71,11 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
 
 /// How long to wait for the lease after a look that found nobody at it: for a table that is being extended, under load for
 /// longer, or for somebody who came in just this moment.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Milliseconds that it waits for each lock once the lease is its own. No other session touches the claims then, so it
 /// is the table that is being extended, under load for longer.
-const PATIENCE_FOR_CLAIMS: i64 = 100;
+pub const PATIENCE_FOR_CLAIMS: i64 = 100;
 
 /// How often another session may change the lease between two looks at it.
 const ATTEMPTS: usize = 3;

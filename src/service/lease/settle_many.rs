@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
@@ -17,6 +18,7 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::service::admission;
 use crate::service::engine;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, KnownLease};
@@ -53,6 +55,7 @@ fn settle_leases(
         let (commits, rollbacks) = (commit_leases.unwrap_or_default(), rollback_leases.unwrap_or_default());
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
+        admission::admit(&catalog, cell_id, Need::Settle)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
         let _waits = LockWaits::limit(NOT_AT_ALL);
         let settle = || {

@@ -1,6 +1,7 @@
 //! Reading: claims for routers, leases and claims in pages for cells. Nothing here locks, writes, or takes a
 //! transaction id; all of it works on a hot standby.
 
+mod lease_details;
 mod list_leases;
 mod list_records;
 mod record;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use claims_model::batch::expected_records;
+use claims_model::mode::Need;
 use claims_model::types::UNSPECIFIED;
 use claims_model::verify::{self as rules, Discrepancy, Outcome};
 use claims_model::{BadInput, Claim, Problem, Types};
@@ -20,6 +21,7 @@ use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::from_pg_uuid;
+use crate::service::admission;
 use crate::service::read::status_name;
 use crate::store::catalog;
 use crate::store::service::verify::{self, Actual, Part};
@@ -62,6 +64,9 @@ fn verify_records(
         let source_type = access::given(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
+        if correct {
+            admission::admit(&catalog, cell_id, Need::Settle)?;
+        }
         let types = &catalog.types;
         let recent = arguments::span(recent, "recent")?;
         let (source_type, _) = arguments::source_type(&source_type, types)?;

@@ -34,6 +34,21 @@ statement! {
          ON CONFLICT (cell_id) DO UPDATE
          SET role = excluded.role, name = coalesce(excluded.name, c.name), address = coalesce(excluded.address, c.address),
              attributes = coalesce(excluded.attributes, c.attributes)";
+    /// Whether cell $1 has claims, and leases.
+    LEFTOVERS(INT8OID) =
+        "SELECT EXISTS (SELECT FROM claims.claims c WHERE c.creator_id = $1),
+                EXISTS (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1)";
+    COUNT_CLAIMS(INT8OID) = "SELECT count(*) FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1";
+    /// Deletes up to $2 claims of cell $1 that no lease holds, passing over those that another session has locked.
+    RELEASE(INT8OID, INT8OID) = concat!(
+        "WITH free AS MATERIALIZED (
+             SELECT c.bucket_value, c.bucket_type FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1
+              LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.claims c USING free f WHERE ",
+        is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"));
+    REMOVE_CELL(INT8OID) =
+        "WITH mode AS (DELETE FROM claims.mode_settings m WHERE m.cell_id = $1)
+         DELETE FROM claims.cells c WHERE c.cell_id = $1";
     HAS_CELLS(OIDOID) = "SELECT EXISTS (SELECT FROM claims.cells c WHERE c.role = $1::regrole)";
     CHANGE_GRANTS(TEXTOID, TEXTARRAYOID, BOOLOID) = "SELECT claims.change_grants($1::name, $2, $3)";
     CAN_READ(TEXTOID, OIDOID) =
@@ -93,12 +108,36 @@ pub struct Registration {
 
 /// Registers a cell, or changes it; returns the role that it had.
 pub fn register(connection: &Connection, cell: &Registration) -> Option<Oid> {
-    let before = connection.run(&ROLE_OF_CELL, View::Latest, [cell.cell_id.into()]).first(|row| row.must(1));
+    let before = role_of_cell(connection, cell.cell_id);
     let Registration { cell_id, role, name, address, attributes } = cell;
     let values =
         [(*cell_id).into(), (*role).into(), name.clone().into(), address.clone().into(), attributes.clone().into()];
     connection.run(&REGISTER, View::Statement, values);
     before
+}
+
+pub fn role_of_cell(connection: &Connection, cell_id: i64) -> Option<Oid> {
+    connection.run(&ROLE_OF_CELL, View::Latest, [cell_id.into()]).first(|row| row.must(1))
+}
+
+/// Whether a cell has claims, and whether it has outstanding leases.
+pub fn leftovers(connection: &Connection, cell_id: i64) -> (bool, bool) {
+    let rows = connection.run(&LEFTOVERS, View::Latest, [cell_id.into()]);
+    rows.first(|row| (row.must(1), row.must(2))).unwrap_or((true, true))
+}
+
+/// How many claims of a cell no lease holds.
+pub fn count_claims(connection: &Connection, cell_id: i64) -> i64 {
+    connection.run(&COUNT_CLAIMS, View::Caller, [cell_id.into()]).first(|row| row.must(1)).unwrap_or(0)
+}
+
+/// Deletes claims of a cell that no lease holds, up to a number; returns how many. Waits for nobody.
+pub fn release_claims(connection: &Connection, cell_id: i64, limit: i64) -> i64 {
+    connection.run(&RELEASE, View::Statement, [cell_id.into(), limit.into()]).count() as i64
+}
+
+pub fn remove_cell(connection: &Connection, cell_id: i64) {
+    connection.run(&REMOVE_CELL, View::Statement, [cell_id.into()]);
 }
 
 pub fn has_cells(connection: &Connection, role: Oid) -> bool {

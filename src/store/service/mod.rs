@@ -4,7 +4,9 @@ pub mod admin;
 mod buckets;
 pub mod claims;
 pub mod grants;
+pub mod lease_details;
 pub mod leases;
+pub mod modes;
 pub mod records;
 pub mod verify;
 

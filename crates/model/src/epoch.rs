@@ -1,0 +1,42 @@
+//! One database acts as a cell: the epochs by which the service tells it from its clones and from restored backups.
+//!
+//! A database keeps an epoch and its predecessor. Before it decides anything it presents both, which settles what an earlier
+//! pass may have left open; makes a new epoch and *commits* it, with the one just confirmed as its predecessor; and presents
+//! those. The service takes the new one if it has either. So whatever a crash leaves, the service has one of the two that the
+//! database has committed; and a copy of the database, once the other one has done a pass, has neither.
+
+/// A random token.
+pub type Epoch = i64;
+
+/// What a database has committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kept {
+    pub epoch: Epoch,
+    pub predecessor: Option<Epoch>,
+}
+
+impl Kept {
+    /// What is to be committed in its place, for a new epoch.
+    pub fn followed_by(before: Option<Kept>, epoch: Epoch) -> Kept {
+        Kept { epoch, predecessor: before.map(|kept| kept.epoch) }
+    }
+
+    /// Whether a service that has this epoch (`None`: it has never heard of one) takes what is presented.
+    pub fn is_taken_by(self, service: Option<Epoch>) -> bool {
+        service.is_none_or(|has| has == self.epoch || Some(has) == self.predecessor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_takes_what_follows_or_repeats_what_it_has() {
+        let kept = Kept::followed_by(Some(Kept { epoch: 1, predecessor: None }), 2);
+        assert_eq!(kept, Kept { epoch: 2, predecessor: Some(1) });
+        assert!(kept.is_taken_by(None) && kept.is_taken_by(Some(1)) && kept.is_taken_by(Some(2)));
+        assert!(!kept.is_taken_by(Some(3)));
+        assert!(!Kept::followed_by(None, 2).is_taken_by(Some(1)));
+    }
+}

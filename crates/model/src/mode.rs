@@ -1,0 +1,62 @@
+//! What the service does for cells at the moment: everything, no begins, or only reading.
+
+/// From the least strict to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Mode {
+    #[default]
+    Open,
+    SettleOnly,
+    ReadOnly,
+}
+
+/// What a call needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// To begin a lease.
+    Begin,
+    /// To settle, or to correct what is claimed.
+    Settle,
+}
+
+impl Mode {
+    pub const ALL: [Mode; 3] = [Mode::Open, Mode::SettleOnly, Mode::ReadOnly];
+
+    /// As callers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Open => "open",
+            Mode::SettleOnly => "settle_only",
+            Mode::ReadOnly => "read_only",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    pub fn allows(self, need: Need) -> bool {
+        match need {
+            Need::Begin => self == Mode::Open,
+            Need::Settle => self != Mode::ReadOnly,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_allows_less_than_the_one_before() {
+        let allowed = |mode: Mode| (mode.allows(Need::Begin), mode.allows(Need::Settle));
+        assert_eq!(Mode::ALL.map(allowed), [(true, true), (false, true), (false, false)]);
+        assert!(Mode::Open < Mode::SettleOnly && Mode::SettleOnly < Mode::ReadOnly);
+    }
+
+    #[test]
+    fn names_lead_back() {
+        assert!(Mode::ALL.into_iter().all(|mode| Mode::named(mode.name()) == Some(mode)));
+        assert_eq!(Mode::named("OPEN"), None);
+        assert_eq!(Mode::default(), Mode::Open);
+    }
+}

@@ -1,0 +1,64 @@
+//! A rate that holds over any stretch of time, in one number that processes can share: the moment at which, at an even pace,
+//! the next one would be due. Whoever comes finds it at most a second ahead, or is told when to come back.
+
+/// How much may come at once: what a second allows. In microseconds.
+const BURST: i64 = 1_000_000;
+
+/// The moment to keep in place of `due`, when one more comes at `now` and `per_second` may; or the moment from which on it may.
+pub fn next(due: i64, now: i64, per_second: i32) -> Result<i64, i64> {
+    let pace = BURST / i64::from(per_second.max(1));
+    // A clock that was put back must not keep anybody out for longer than the burst.
+    let due = due.clamp(now, now.saturating_add(BURST));
+    let after = due.saturating_add(pace.max(1));
+    if after <= now.saturating_add(BURST) { Ok(after) } else { Err(after.saturating_sub(BURST)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of those that come every `step` microseconds, for so long, may.
+    fn admitted(per_second: i32, step: i64, micros: i64) -> usize {
+        let mut due = 0;
+        (0..micros / step)
+            .filter(|n| match next(due, 5_000_000 + n * step, per_second) {
+                Ok(after) => {
+                    due = after;
+                    true
+                }
+                Err(_) => false,
+            })
+            .count()
+    }
+
+    #[test]
+    fn a_flood_is_cut_to_the_rate_and_one_burst() {
+        assert_eq!(admitted(10, 100, 10_000_000), 109);
+        assert_eq!(admitted(1, 100, 3_000_000), 3);
+        assert_eq!(admitted(1000, 10, 2_000_000), 2999);
+    }
+
+    #[test]
+    fn what_is_slower_than_the_rate_is_never_refused() {
+        assert_eq!(admitted(10, 100_000, 10_000_000), 100);
+        assert_eq!(admitted(1, 1_000_000, 10_000_000), 10);
+    }
+
+    #[test]
+    fn whoever_is_refused_hears_when_to_come_back() {
+        let now = 5_000_000;
+        let full = (0..10).fold(0, |due, _| next(due, now, 10).unwrap_or(due));
+        let again = next(full, now, 10).expect_err("full");
+        assert_eq!(again, now + 100_000);
+        assert!(next(full, again, 10).is_ok() && next(full, again - 1, 10).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_keeps_nobody_out() {
+        assert!(next(i64::MAX, 5_000_000 + 1_000_001, 10).is_err());
+        let again = next(i64::MAX, 5_000_000, 10).expect_err("full");
+        assert!(again <= 5_000_000 + 100_000);
+        assert!(next(5_000_000, 1_000, 10).is_err());
+        assert!(next(5_000_000, i64::MAX - 5, 10).is_ok());
+    }
+}

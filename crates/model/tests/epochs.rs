@@ -1,0 +1,219 @@
+//! Two databases that act as one cell, one a copy of the other: every interleaving of their passes, crashes and the copy.
+
+use claims_model::epoch::{Epoch, Kept};
+use stateright::{Checker, Model, Property};
+
+/// How to break the protocol on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// The new epoch is presented before it is committed.
+    PresentedFirst,
+    /// What an earlier pass may have left open is not presented before a new epoch is made.
+    NotResolved,
+    /// A pass that is refused does not look whether its own database has moved on.
+    NotTriedAgain,
+    /// The service takes whatever comes.
+    EverythingTaken,
+}
+
+/// Where a pass is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    /// Has read this, and presents it to settle what may be open.
+    Resolves(Option<Kept>),
+    /// Commits a new epoch behind this one.
+    Commits(Option<Kept>),
+    /// Presents what is committed.
+    Presents(Kept),
+    /// Decides about leases.
+    Decides,
+}
+
+/// One database, and passes that run in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Database {
+    kept: Option<Kept>,
+    passes: Vec<Option<Step>>,
+    /// Passes that have come to decide since the copy was made.
+    decided_since_copy: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct State {
+    service: Option<Epoch>,
+    databases: Vec<Database>,
+    next: Epoch,
+    /// Passes that may still begin.
+    left: u8,
+    /// A pass was refused in the only database that there is.
+    locked_out: bool,
+    /// Both have decided since the copy was made.
+    both_decided: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Begin(usize, usize),
+    Advance(usize, usize),
+    /// The process of a pass dies. What was committed stays.
+    Crash(usize, usize),
+    /// A copy is made, of what is committed at this moment.
+    Copy,
+}
+
+struct Epochs {
+    passes_at_once: usize,
+    copies: bool,
+    broken: Option<Broken>,
+}
+
+impl Epochs {
+    fn refused(&self, state: &mut State, database: usize, pass: usize, presented: Option<Kept>) {
+        let kept = state.databases[database].kept;
+        // Who has committed nothing has nothing to see.
+        let looks = !matches!(self.broken, Some(Broken::NotTriedAgain | Broken::PresentedFirst));
+        let moved_on = looks && kept != presented;
+        state.databases[database].passes[pass] = if moved_on { Some(Step::Resolves(kept)) } else { None };
+        state.locked_out |= !moved_on && state.databases.len() == 1;
+    }
+
+    fn present(&self, state: &mut State, kept: Kept) -> bool {
+        let taken = kept.is_taken_by(state.service) || self.broken == Some(Broken::EverythingTaken);
+        if taken {
+            state.service = Some(kept.epoch);
+        }
+        taken
+    }
+
+    fn advance(&self, state: &mut State, database: usize, pass: usize, step: Step) {
+        let next = match step {
+            Step::Resolves(None) => Step::Commits(None),
+            Step::Resolves(Some(kept)) if self.broken == Some(Broken::NotResolved) => Step::Commits(Some(kept)),
+            Step::Resolves(Some(kept)) => match self.present(state, kept) {
+                true => Step::Commits(Some(kept)),
+                false => return self.refused(state, database, pass, Some(kept)),
+            },
+            Step::Commits(before) => {
+                let epoch = state.next;
+                state.next += 1;
+                let new = Kept::followed_by(before, epoch);
+                if self.broken == Some(Broken::PresentedFirst) {
+                    Step::Presents(new)
+                } else {
+                    // Another pass may have been faster: then its epoch is presented.
+                    if state.databases[database].kept == before {
+                        state.databases[database].kept = Some(new);
+                    }
+                    Step::Presents(state.databases[database].kept.unwrap_or(new))
+                }
+            }
+            Step::Presents(kept) => match self.present(state, kept) {
+                true => Step::Decides,
+                false => return self.refused(state, database, pass, Some(kept)),
+            },
+            Step::Decides => {
+                if state.databases.len() > 1 {
+                    state.databases[database].decided_since_copy = true;
+                    state.both_decided |= state.databases.iter().all(|database| database.decided_since_copy);
+                }
+                if self.broken == Some(Broken::PresentedFirst) {
+                    state.databases[database].kept = state.service.map(|epoch| Kept { epoch, predecessor: None });
+                }
+                state.databases[database].passes[pass] = None;
+                return;
+            }
+        };
+        state.databases[database].passes[pass] = Some(next);
+    }
+}
+
+impl Model for Epochs {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let database = Database { passes: vec![None; self.passes_at_once], ..Database::default() };
+        let left = if self.copies { 5 } else { 4 };
+        vec![State { service: None, databases: vec![database], next: 1, left, locked_out: false, both_decided: false }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for (database, of) in state.databases.iter().enumerate() {
+            for (pass, step) in of.passes.iter().enumerate() {
+                match step {
+                    None if state.left > 0 => actions.push(Action::Begin(database, pass)),
+                    None => {}
+                    Some(_) => actions.extend([Action::Advance(database, pass), Action::Crash(database, pass)]),
+                }
+            }
+        }
+        // A pass that has committed its epoch by then belongs to the time before: the copy has that epoch, too.
+        let has_committed = |step: &Option<Step>| matches!(step, Some(Step::Presents(_) | Step::Decides));
+        if self.copies && state.databases.len() == 1 && !state.databases[0].passes.iter().any(has_committed) {
+            actions.push(Action::Copy);
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut state = last.clone();
+        match action {
+            Action::Begin(database, pass) => {
+                state.left -= 1;
+                state.databases[database].passes[pass] = Some(Step::Resolves(state.databases[database].kept));
+            }
+            Action::Advance(database, pass) => {
+                let step = state.databases[database].passes[pass]?;
+                self.advance(&mut state, database, pass, step);
+            }
+            Action::Crash(database, pass) => state.databases[database].passes[pass] = None,
+            Action::Copy => {
+                let kept = state.databases[0].kept;
+                let passes = vec![None; self.passes_at_once];
+                state.databases.push(Database { kept, passes, decided_since_copy: false });
+            }
+        }
+        Some(state)
+    }
+
+    fn within_boundary(&self, state: &State) -> bool {
+        state.next < 12
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("a database alone is never refused", |_, state: &State| !state.locked_out),
+            Property::always("of two only one decides", |model: &Epochs, state: &State| {
+                !model.copies || !state.both_decided
+            }),
+            Property::sometimes("something is decided", |model: &Epochs, state: &State| {
+                model.copies || state.service.is_some_and(|epoch| epoch >= 3)
+            }),
+        ]
+    }
+}
+
+fn check(passes_at_once: usize, copies: bool, broken: Option<Broken>) -> Vec<&'static str> {
+    let checker = Epochs { passes_at_once, copies, broken }.checker().spawn_bfs().join();
+    assert!(checker.unique_state_count() > 10);
+    let failed = ["a database alone is never refused", "of two only one decides"];
+    failed.into_iter().filter(|name| checker.discovery(name).is_some()).collect()
+}
+
+#[test]
+fn a_crash_anywhere_locks_nobody_out_and_passes_at_once_do_no_harm() {
+    assert_eq!(check(2, false, None), Vec::<&str>::new());
+}
+
+#[test]
+fn of_a_database_and_its_copy_one_decides() {
+    assert_eq!(check(1, true, None), Vec::<&str>::new());
+}
+
+#[test]
+fn every_part_of_it_is_needed() {
+    let alone = vec!["a database alone is never refused"];
+    assert_eq!(check(1, false, Some(Broken::PresentedFirst)), alone);
+    assert_eq!(check(1, false, Some(Broken::NotResolved)), alone);
+    assert_eq!(check(2, false, Some(Broken::NotTriedAgain)), alone);
+    assert_eq!(check(1, true, Some(Broken::EverythingTaken)), vec!["of two only one decides"]);
+}

@@ -1,0 +1,67 @@
+//! Administrative acts: only for administrators, each with a row in `claims.admin_log` and a line in the server's log, and
+//! those that change what others may rely on with a reason.
+//!
+//! An act is one call: `Act::begin("set_mode", reason)?.with("mode", mode).perform(|connection| …)`.
+
+use claims_model::limits::REASON_CHARS;
+use claims_model::{BadInput, Problem};
+use serde_json::{Map, Value};
+
+use crate::access;
+use crate::arguments;
+use crate::error::{ClaimsError, log_act};
+use crate::pg::roles;
+use crate::pg::spi::{self, Connection};
+use crate::store::admin_log::{self, Entry};
+
+/// An act that the caller may do, and has given his reason for where it takes one.
+pub struct Act {
+    action: &'static str,
+    reason: Option<String>,
+    arguments: Map<String, Value>,
+}
+
+impl Act {
+    /// Raises 42501 where the caller is no administrator, and 22023 where there is no reason.
+    pub fn begin(action: &'static str, reason: Option<String>) -> Result<Self, ClaimsError> {
+        access::administer()?;
+        let reason = arguments::text(reason, "reason", REASON_CHARS)?;
+        if reason.trim().is_empty() {
+            return Err(BadInput::new("reason", Problem::Empty).into());
+        }
+        Ok(Act { action, reason: Some(reason), arguments: Map::new() })
+    }
+
+    /// Of functions whose arguments have no reason.
+    pub fn without_reason(action: &'static str) -> Result<Self, ClaimsError> {
+        access::administer()?;
+        Ok(Act { action, reason: None, arguments: Map::new() })
+    }
+
+    /// Empty for an act that takes none.
+    pub fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or_default()
+    }
+
+    /// One of the arguments, for the logs.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.arguments.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Does it. What fails leaves no row, and what is rolled back later leaves only the line.
+    pub fn perform<T>(self, body: impl FnOnce(&Connection) -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
+        let (session_role, role) = (roles::name(roles::of_session()), roles::name(roles::caller()));
+        let arguments = Value::Object(self.arguments).to_string();
+        let entry = Entry { session_role, role, action: self.action, arguments, reason: self.reason };
+        let result = spi::connect(|connection| {
+            let result = body(connection)?;
+            admin_log::record(connection, &entry);
+            Ok::<_, ClaimsError>(result)
+        })?;
+        // A cancel may jump out of here: nothing may be open any more.
+        let Entry { session_role, role, action, arguments, reason } = entry;
+        log_act(action, &role, &session_role, &arguments, reason.as_deref());
+        Ok(result)
+    }
+}

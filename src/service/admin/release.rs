@@ -1,0 +1,80 @@
+//! `release_records` and `remove_cell`: a cell that is gone for good.
+
+use claims_model::{BadInput, Problem};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::cells::take_away;
+use crate::access::given;
+use crate::acts::Act;
+use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
+use crate::pg::spi;
+use crate::service::admission;
+use crate::store::catalog;
+use crate::store::service::admin;
+use claims_model::mode::Need;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn release_records(
+    cell_id: Option<i64>,
+    reason: Option<String>,
+    max_results: default!(Option<i32>, 10000),
+    dry_run: default!(Option<bool>, false),
+) -> Result<i64, ErrorReport> {
+    Ok(release(cell_id, reason, max_results, dry_run)?)
+}
+
+/// The most that one call releases.
+const MAX_RELEASED: i32 = 1_000_000;
+
+fn release(
+    cell_id: Option<i64>,
+    reason: Option<String>,
+    max_results: Option<i32>,
+    dry_run: Option<bool>,
+) -> Result<i64, ClaimsError> {
+    let act = Act::begin("release_records", reason)?;
+    let cell_id = given(cell_id, "cell_id")?;
+    let max_results = given(max_results, "max_results")?;
+    if !(1..=MAX_RELEASED).contains(&max_results) {
+        return Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 1000000" }).into());
+    }
+    if given(dry_run, "dry_run")? {
+        return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
+    }
+    let (released, is_open) = act.with("cell_id", cell_id).with("max_results", max_results).perform(|connection| {
+        let catalog = catalog::current(connection);
+        let is_open = catalog.cells.contains_key(&cell_id) && admission::admit(&catalog, cell_id, Need::Begin).is_ok();
+        Ok((admin::release_claims(connection, cell_id, max_results.into()), is_open))
+    })?;
+    if is_open {
+        warn_of_open_cell(cell_id);
+    }
+    Ok(released)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ErrorReport> {
+    Ok(remove(cell_id, reason)?)
+}
+
+fn remove(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ClaimsError> {
+    let act = Act::begin("remove_cell", reason)?;
+    let cell_id = given(cell_id, "cell_id")?;
+    act.with("cell_id", cell_id).perform(|connection| {
+        // Under this lock nobody else registers it, or gives its role another cell.
+        admin::lock_grants(connection);
+        let Some(role) = admin::role_of_cell(connection, cell_id) else {
+            return Err(AccessError::UnknownCell { cell_id }.into());
+        };
+        let (claims, leases) = admin::leftovers(connection, cell_id);
+        if claims || leases {
+            return Err(AdminError::CellInUse { cell_id, claims, leases }.into());
+        }
+        admin::remove_cell(connection, cell_id);
+        take_away(connection, role);
+        Ok(())
+    })
+}

@@ -1,0 +1,81 @@
+//! `force_rollback`: an administrator ends a lease whose cell cannot.
+
+use std::time::{Duration, Instant};
+
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::end::end_leases;
+use super::settle::{PATIENCE, PATIENCE_FOR_CLAIMS};
+use crate::access::given;
+use crate::acts::Act;
+use crate::error::{AdminError, ClaimsError};
+use crate::pg::jsonb::JsonText;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::{Connection, View};
+use crate::pg::subtransaction::translate_error;
+use crate::pg::uuid::from_pg_uuid;
+use crate::pg::xact;
+use crate::settings;
+use crate::store::catalog;
+use crate::store::service::lease_details::{self, Details};
+use crate::store::service::leases::{self, Ending};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn force_rollback(
+    cell_id: Option<i64>,
+    lease_uuid: Option<PgUuid>,
+    reason: Option<String>,
+) -> Result<JsonText, ErrorReport> {
+    Ok(force(cell_id, lease_uuid, reason)?)
+}
+
+fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) -> Result<JsonText, ClaimsError> {
+    let act = Act::begin("force_rollback", reason)?;
+    let cell_id = given(cell_id, "cell_id")?;
+    let lease = from_pg_uuid(given(lease, "lease_uuid")?);
+    act.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform(|connection| {
+        let end = || end(connection, cell_id, lease);
+        let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
+        translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, end)
+    })
+}
+
+/// Locks as rollback_update does. Unlike that it fences nothing: what is not outstanding is an error.
+fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, ClaimsError> {
+    let wait = Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    let deadline = Instant::now() + wait;
+    leases::refuse_locked_tables(deadline)?;
+    let of_cell = |details: &Details| details.cell_id == cell_id;
+    let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
+        let known = leases::known(connection, &[lease], View::Latest).pop().filter(|known| known.cell_id == cell_id);
+        let outcome = known.and_then(|known| known.outcome).map(Ending::outcome);
+        return Err(AdminError::NotOutstanding { lease, outcome }.into());
+    };
+    let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
+    let catalog = catalog::current(connection);
+    match end_leases(connection, &catalog, &[lease], cell_id, Ending::Rollback, PATIENCE_FOR_CLAIMS)? {
+        1 => freed(lease, &details),
+        _ if xact::keeps_one_snapshot() => Err(ClaimsError::StaleLease { lease }),
+        // Its cell was faster.
+        _ => Err(ClaimsError::LeaseBusy),
+    }
+}
+
+/// What it freed, and what its cell keeps: a name in both lists was to be replaced.
+fn freed(lease: Uuid, details: &Details) -> Result<JsonText, ClaimsError> {
+    let creates: Vec<Value> = serde_json::from_str(&details.creates)?;
+    let kept: Vec<Value> = serde_json::from_str(&details.destroys)?;
+    let is_kept = |record: &Value| kept.iter().any(|other| other["bucket"] == record["bucket"]);
+    let freed: Vec<Value> = creates.into_iter().filter(|record| !is_kept(record)).collect();
+    let cell_xid = details.cell_xid.map(|xid| xid.0.to_string());
+    let answer = json!({
+        "lease_uuid": lease.to_string(), "cell_id": details.cell_id, "cell_xid": cell_xid, "freed": freed, "kept": kept,
+    });
+    Ok(JsonText(answer.to_string()))
+}

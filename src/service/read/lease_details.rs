@@ -1,0 +1,91 @@
+//! `lease_details`: one outstanding lease with its names, for whoever has to decide about it.
+
+use claims_model::types::Kind;
+use claims_model::{BadInput, Bucket, Problem, id};
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::access;
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::jsonb::JsonText;
+use crate::pg::name::Name;
+use crate::pg::roles;
+use crate::pg::spi::{self, Connection, View};
+use crate::pg::uuid::from_pg_uuid;
+use crate::pg::xid8::Xid8;
+use crate::store::catalog::{self, Catalog};
+use crate::store::service::lease_details::{self, Details};
+use crate::store::service::records;
+
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn lease_details(
+    lease_uuid: default!(Option<PgUuid>, "NULL"),
+    bucket_type: default!(Option<String>, "NULL"),
+    bucket_value: default!(Option<String>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(lease_uuid, PgUuid),
+            name!(cell_id, i64),
+            name!(cell_name, Option<String>),
+            name!(role_name, Option<Name>),
+            name!(created_at, TimestampWithTimeZone),
+            name!(age, Interval),
+            name!(cell_xid, Option<Xid8>),
+            name!(creates, JsonText),
+            name!(destroys, JsonText),
+        ),
+    >,
+    ErrorReport,
+> {
+    let row = spi::connect(|connection| {
+        let catalog = catalog::current(connection);
+        let cells = access::cells_of_caller(&catalog)?;
+        let Some(lease) = meant(connection, &catalog, lease_uuid, bucket_type, bucket_value)? else { return Ok(None) };
+        let details = lease_details::details(connection, from_pg_uuid(lease), View::Caller);
+        // Another cell's looks as if it were not there.
+        let is_his = |details: &Details| cells.is_none_or(|cells| cells.contains(&details.cell_id));
+        Ok::<_, ClaimsError>(details.filter(is_his).map(|details| (lease, details, catalog.clone())))
+    })?;
+    let row = row.map(|(lease, details, catalog)| {
+        let cell = catalog.cells.get(&details.cell_id);
+        let age = Interval::from_seconds(details.created_at.seconds_until(Moment::now()));
+        let role = cell.map(|cell| Name(roles::name(cell.role)));
+        let (creates, destroys) = (JsonText(details.creates), JsonText(details.destroys));
+        let name = cell.and_then(|cell| cell.name.clone());
+        (lease, details.cell_id, name, role, details.created_at.into(), age, details.cell_xid, creates, destroys)
+    });
+    Ok(TableIterator::new(row))
+}
+
+/// The lease that is named, or that holds the bucket that is named.
+fn meant(
+    connection: &Connection,
+    catalog: &Catalog,
+    lease: Option<PgUuid>,
+    bucket_type: Option<String>,
+    bucket_value: Option<String>,
+) -> Result<Option<PgUuid>, ClaimsError> {
+    match (lease, bucket_type, bucket_value) {
+        (Some(lease), None, None) => Ok(Some(lease)),
+        (None, Some(bucket_type), Some(bucket_value)) => {
+            let bucket_type = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
+                .map_err(|problem| BadInput::new("bucket_type", problem))?;
+            let bucket = Bucket { bucket_type, value: bucket_value.into() };
+            Ok(records::by_buckets(connection, &[bucket]).pop().and_then(|record| record.lease_uuid))
+        }
+        (None, Some(_), None) => Err(BadInput::new("bucket_value", Problem::Null).into()),
+        (None, None, Some(_)) => Err(BadInput::new("bucket_type", Problem::Null).into()),
+        (None, None, None) => Err(BadInput::new("lease_uuid", Problem::Null).into()),
+        (Some(_), ..) => {
+            let problem = Problem::OutOfRange { allowed: "a lease or a bucket, not both" };
+            Err(BadInput::new("lease_uuid", problem).into())
+        }
+    }
+}

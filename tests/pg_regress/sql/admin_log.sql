@@ -1,0 +1,47 @@
+-- Administrative acts: who may, why, and what is left of it.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean();
+BEGIN;
+DELETE FROM claims.admin_log;
+-- a reason is a text of some characters
+SELECT t.call($$SELECT claims.set_mode('settle_only', NULL)$$);
+SELECT t.call($$SELECT claims.set_mode('settle_only', '')$$);
+SELECT t.call($$SELECT claims.set_mode('settle_only', E' \t\n')$$);
+SELECT t.call($$SELECT claims.set_mode('settle_only', repeat('x', 1001))$$);
+SELECT t.call($$SELECT claims.set_mode('settle_only', repeat('é', 1000))$$);
+-- the right comes first
+SET LOCAL SESSION AUTHORIZATION regress_claims_one;
+SELECT t.call($$SELECT claims.set_mode('settle_only', NULL)$$);
+RESET SESSION AUTHORIZATION;
+-- every act that takes a reason wants one
+SELECT c FROM unnest(ARRAY['set_mode(''open'', NULL)', 'force_rollback(1, t.u(1), NULL)', 'release_records(1, NULL)', 'remove_cell(1, NULL)']) s,
+    t.call('SELECT claims.' || s) c WHERE c NOT LIKE ' %';
+-- what fails leaves nothing
+SELECT count(*) FROM claims.admin_log WHERE reason NOT LIKE 'é%';
+DELETE FROM claims.admin_log;
+-- who, as whom, what, why
+SET LOCAL SESSION AUTHORIZATION regress_claims_admin;
+SELECT claims.set_mode('settle_only', 'a "quoted" reason', 2);
+SET LOCAL ROLE postgres;
+SELECT claims.set_mode('open', 'done', cell_id => 2);
+RESET SESSION AUTHORIZATION;
+SELECT session_role, role, action, arguments, reason, clock_timestamp() - at < '1 min' AS now FROM claims.admin_log ORDER BY id;
+-- what takes no reason stands there, too
+DELETE FROM claims.admin_log;
+SELECT claims.register_cell(3, 'regress_claims_nobody', 'Three'), claims.grant_read('regress_claims_nobody'), claims.revoke_read('regress_claims_nobody');
+SELECT action, arguments, reason FROM claims.admin_log ORDER BY id;
+-- not for cells, nor for routers
+SET LOCAL SESSION AUTHORIZATION regress_claims_one;
+SELECT t.call('SELECT * FROM claims.admin_log');
+RESET SESSION AUTHORIZATION;
+-- what is rolled back is in the server's log only
+SAVEPOINT s;
+SELECT claims.set_mode('read_only', 'never mind');
+ROLLBACK TO s;
+SELECT count(*) FROM claims.admin_log WHERE action = 'set_mode';
+-- the line in the log
+SET LOCAL client_min_messages = log;
+SELECT claims.set_mode('open', 'to be read', 1);
+ROLLBACK;
