@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{Connection, View};
-use crate::pg::uuid::pg_uuid;
 use crate::pg::statement::statement;
+use crate::pg::uuid::pg_uuid;
 
 statement! {
     RECORD(UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID) =

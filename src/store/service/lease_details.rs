@@ -4,9 +4,9 @@ use uuid::Uuid;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
-use crate::pg::statement::statement;
 
 statement! {
     DETAILS(UUIDOID) =
