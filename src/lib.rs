@@ -11,7 +11,6 @@ mod cell;
 mod error;
 mod holds;
 mod passes;
-#[macro_use]
 mod pg;
 mod service;
 mod settings;
@@ -64,6 +63,36 @@ extension_sql_file!(
     name = "client",
     requires = ["admin", cell::client::options::service_validator, cell::client::breaker::service_states]
 );
+extension_sql_file!(
+    "../sql/install/holds/expiring.sql",
+    name = "expiring",
+    requires = [
+        "admin",
+        holds::expiring::add_expiring,
+        holds::expiring::remove_expiring,
+        holds::expiring::acquire_expiring,
+        holds::expiring::renew_expiring,
+        holds::expiring::held_expiring,
+        holds::expiring::release_expiring,
+        holds::expiring::assert_held,
+        service::admin::grants::grant_worker
+    ]
+);
+extension_sql_file!(
+    "../sql/install/holds/requests.sql",
+    name = "requests",
+    requires = [
+        "expiring",
+        holds::requests::enqueue::enqueue_request,
+        holds::requests::take::take_requests,
+        holds::requests::settle::settle_requests,
+        holds::requests::settle::extend_requests,
+        holds::requests::enqueue::retry_requests,
+        holds::requests::enqueue::purge_requests,
+        holds::requests::declare::capture_requests,
+        holds::requests::declare::uncapture_requests
+    ]
+);
 extension_sql_file!("../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
 extension_sql_file!(
     "../sql/install/cell/declare.sql",
@@ -104,6 +133,7 @@ pub extern "C-unwind" fn _PG_init() {
     worker::register();
     pg::cache::register();
     pg::gate::register(version::require_same);
+    pg::altered::register(error::raise_altered);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();
     pg::transaction_end::register(&[

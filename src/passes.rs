@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
-use crate::store::pass_log::{self, Entry};
+use crate::store::pass_log::{self, PassEntry};
 
 /// A pass that has begun.
 pub struct Pass<'a> {
@@ -32,6 +32,6 @@ impl<'a> Pass<'a> {
 
     fn record(self, connection: &Connection, counts: Option<String>, error: Option<(String, String)>) {
         let Pass { kind, cell_id, source_type, started_at } = self;
-        pass_log::record(connection, Entry { kind, cell_id, source_type, started_at, counts, error });
+        pass_log::record(connection, PassEntry { kind, cell_id, source_type, started_at, counts, error });
     }
 }

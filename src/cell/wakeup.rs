@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::pg::background::{self, Sleeper};
-use crate::pg::shared::Shared;
+use crate::pg::shared::{Shared, shareable};
 use crate::pg::transaction_end::Hooks;
-use crate::shareable;
 
 /// Databases that can have a worker.
 pub const MAX_DATABASES: usize = 64;

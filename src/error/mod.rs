@@ -5,6 +5,8 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+use crate::pg::altered::Altered;
+
 mod access;
 mod admin;
 mod bad_input;
@@ -54,6 +56,8 @@ pub enum ClaimsError {
     Damaged { lease: Uuid, expected: usize, found: usize },
     /// The index that is to be looked into is not there, or not valid.
     NoUniqueIndex { index: &'static str },
+    /// The tables are not as the extension has made them, or hold what it never writes.
+    Altered(Altered),
     /// A payload or type table that can no longer be read.
     Unreadable { what: String },
     /// The library and the extension in this database are of two versions.
@@ -88,6 +92,11 @@ impl From<ClaimsError> for ErrorReport {
     fn from(error: ClaimsError) -> Self {
         error.report()
     }
+}
+
+/// Raises what `pg` has found when it read the tables.
+pub fn raise_altered(altered: Altered) {
+    raise::<()>(Err(ClaimsError::Altered(altered)));
 }
 
 /// Raises an error where there is one. For triggers, whose errors pgrx would otherwise make XX000.
@@ -167,6 +176,18 @@ impl ClaimsError {
                 Some(format!("{what}.")),
                 Some("Somebody wrote into the tables of claims. Run claims.check() to see the damage."),
             ),
+            ClaimsError::Altered(Altered::Column { name }) => Text(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                "a table of claims is not as the extension has made it".into(),
+                Some(format!("Column \"{name}\" is not there, or has another type.")),
+                Some(ALTERED),
+            ),
+            ClaimsError::Altered(Altered::Null { name }) => Text(
+                Code::ERRCODE_DATA_CORRUPTED,
+                "a table of claims holds what the extension never writes".into(),
+                Some(format!("Column \"{name}\" is null.")),
+                Some(ALTERED),
+            ),
             ClaimsError::NoUniqueIndex { index } => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("there is no valid unique index on {index}"),
@@ -230,6 +251,8 @@ impl ClaimsError {
         }
     }
 }
+
+const ALTERED: &str = "Somebody altered the tables of claims or wrote into them. Undo it, and run claims.check().";
 
 fn stale(what: String, subject: &str) -> Text {
     Text(

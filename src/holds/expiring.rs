@@ -17,22 +17,6 @@ use crate::pg::subtransaction::without_waiting;
 use crate::pg::xact;
 use crate::store::holds::expiring;
 
-extension_sql_file!(
-    "../../sql/install/holds/expiring.sql",
-    name = "expiring",
-    requires = [
-        "admin",
-        add_expiring,
-        remove_expiring,
-        acquire_expiring,
-        renew_expiring,
-        held_expiring,
-        release_expiring,
-        assert_held,
-        service::admin::grants::grant_worker
-    ]
-);
-
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Result<i64, ErrorReport> {

@@ -5,7 +5,18 @@ use std::ffi::CString;
 
 use pgrx::pg_sys;
 
-/// Shows texts in place of the client's statement, until it is dropped.
+/// Shows what this process is doing, in place of the client's statement; `None`: nothing.
+pub fn show(doing: Option<&str>) {
+    let state = match doing {
+        Some(_) => pg_sys::BackendState::STATE_RUNNING,
+        None => pg_sys::BackendState::STATE_IDLE,
+    };
+    let text = CString::new(doing.unwrap_or_default()).unwrap_or_default();
+    // SAFETY: copies the text into this process' own entry.
+    unsafe { pg_sys::pgstat_report_activity(state, text.as_ptr()) };
+}
+
+/// Has the client's statement shown again when it is dropped.
 pub struct Activity {
     not_send: std::marker::PhantomData<*mut ()>,
 }
@@ -15,11 +26,9 @@ impl Activity {
         Activity { not_send: std::marker::PhantomData }
     }
 
-    /// Shows a text.
-    pub fn show(&self, text: &str) {
-        let text = CString::new(text).unwrap_or_default();
-        // SAFETY: copies the text into this backend's own entry.
-        unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, text.as_ptr()) };
+    /// Shows a text until then.
+    pub fn tell(&self, text: &str) {
+        show(Some(text));
     }
 }
 

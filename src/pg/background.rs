@@ -1,6 +1,5 @@
 //! Background workers: a launcher, which knows no database, and one worker for each database that the launcher was told of.
 
-use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
@@ -50,7 +49,7 @@ extern "C-unwind" fn claims_launcher_main(_argument: pg_sys::Datum) {
 extern "C-unwind" fn claims_worker_main(_argument: pg_sys::Datum) {
     obey_signals();
     let database = BackgroundWorker::get_extra().to_owned();
-    // As the first superuser: the extension's owner may not be allowed to log in. See `as_role`.
+    // As the first superuser: the extension's owner may not be allowed to log in. See `owner::as_role`.
     BackgroundWorker::connect_worker_to_spi(Some(&database), None);
     if let Some(mains) = MAINS.get() {
         (mains.worker)(&database);
@@ -142,30 +141,6 @@ pub fn transaction<T>(body: impl FnOnce() -> T) -> T {
         pg_sys::pgstat_report_stat(true);
         result
     }
-}
-
-/// Runs `body` with the rights of a role that need not be allowed to log in, and without a way to others.
-pub fn as_role<T>(role: pg_sys::Oid, body: impl FnOnce() -> T) -> T {
-    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    // SAFETY: both are put back; after an error the end of the (sub)transaction puts them back.
-    unsafe {
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
-        let result = body();
-        pg_sys::SetUserIdAndSecContext(user, context);
-        result
-    }
-}
-
-/// What the process is doing, for `pg_stat_activity`; `None`: nothing.
-pub fn show(doing: Option<&str>) {
-    let state = match doing {
-        Some(_) => pg_sys::BackendState::STATE_RUNNING,
-        None => pg_sys::BackendState::STATE_IDLE,
-    };
-    let text = CString::new(doing.unwrap_or_default()).unwrap_or_default();
-    // SAFETY: copies the text into this process' own entry.
-    unsafe { pg_sys::pgstat_report_activity(state, text.as_ptr()) };
 }
 
 /// A process that can be woken by another one. Lies in shared memory.

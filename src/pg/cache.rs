@@ -43,15 +43,15 @@ impl Freshness {
 /// nothing left to free a plan with.
 pub struct RelationCache<T> {
     /// By the relation's number.
-    known: ManuallyDrop<RefCell<BTreeMap<u32, Known<T>>>>,
+    known: ManuallyDrop<RefCell<BTreeMap<u32, CachedValue<T>>>>,
 }
 
-struct Known<T> {
+struct CachedValue<T> {
     fresh: [Freshness; 2],
     value: Rc<T>,
 }
 
-impl<T> Known<T> {
+impl<T> CachedValue<T> {
     fn is_fresh(&self) -> bool {
         self.fresh.iter().all(Freshness::is_fresh)
     }
@@ -74,7 +74,7 @@ impl<T> RelationCache<T> {
     /// Keeps what was read of a relation after its freshness was asked for. What is out of date goes.
     pub fn put(&self, relation: pg_sys::Oid, fresh: [Freshness; 2], value: T) -> Rc<T> {
         let value = Rc::new(value);
-        let known = Known { fresh, value: value.clone() };
+        let known = CachedValue { fresh, value: value.clone() };
         let gone = {
             let mut all = self.known.borrow_mut();
             let is_full = all.len() >= MAX_RELATIONS;

@@ -6,8 +6,9 @@ use std::thread::LocalKey;
 
 use pgrx::{PgMemoryContexts, pg_sys};
 
-use super::spi::{Arguments, Connection, Row, Value, c_text};
+use super::spi::{Arguments, Connection, Row, Value};
 use super::statement::Statement;
+use super::text::c_text;
 
 /// Rows that are in memory together.
 const PAGE: c_long = 1000;

@@ -9,8 +9,9 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
-use pgrx::{IntoDatum, PgSqlErrorCode, Uuid, ereport};
+use pgrx::{IntoDatum, Uuid};
 
+use super::altered::{self, Altered};
 use super::tuple::{attribute, is_named, width};
 use super::value::Column;
 
@@ -30,7 +31,7 @@ pub enum KeyValue<'k> {
 
 /// By what a column of an index compares.
 #[derive(PartialEq, Eq)]
-struct Order {
+struct KeyOrder {
     type_oid: pg_sys::Oid,
     /// Its btree operator family.
     family: pg_sys::Oid,
@@ -39,14 +40,14 @@ struct Order {
 
 impl KeyValue<'_> {
     /// What the index must have been made with for the look to find what is there.
-    fn order(self) -> Order {
+    fn order(self) -> KeyOrder {
         // The operator families of Postgres' own types have fixed numbers.
         let (type_oid, family, collation) = match self {
             KeyValue::Text(_) => (pg_sys::TEXTOID, 1994, pg_sys::C_COLLATION_OID),
             KeyValue::Int4(_) => (pg_sys::INT4OID, 1976, pg_sys::InvalidOid),
             KeyValue::Uuid(_) => (pg_sys::UUIDOID, 2968, pg_sys::InvalidOid),
         };
-        Order { type_oid, family: pg_sys::Oid::from(family), collation }
+        KeyOrder { type_oid, family: pg_sys::Oid::from(family), collation }
     }
 
     /// The operator's function by which the column is compared, and the value.
@@ -86,11 +87,7 @@ impl IndexedRow {
             let from = self.next.get();
             let found = (from..columns).chain(0..from).find(|at| is_named(attribute(descriptor, at + 1), column));
             let Some(at) = found.filter(|at| T::fits(attribute(descriptor, at + 1).atttypid)) else {
-                ereport!(
-                    ERROR,
-                    PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
-                    format!("a table of claims has no column {column:?} of the type that it was made with")
-                );
+                altered::raise(Altered::Column { name: column.to_string_lossy().into_owned() });
             };
             self.next.set(at + 1);
             if usize::try_from((*self.slot).tts_nvalid).unwrap_or(0) <= at {
@@ -98,6 +95,12 @@ impl IndexedRow {
             }
             if *(*self.slot).tts_isnull.add(at) { None } else { T::read(*(*self.slot).tts_values.add(at)) }
         }
+    }
+
+    /// A column that is declared NOT NULL.
+    pub fn must<T: Column>(&self, column: &CStr) -> T {
+        let name = || column.to_string_lossy().into_owned();
+        self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: name() }))
     }
 
     /// For what is asked of the row as it is stored.
@@ -278,7 +281,7 @@ unsafe fn scan_keys(
             let is_of = |part: &KeyPart| column > 0 && is_named(attribute((*table).rd_att, column), part.column);
             let part = key.iter().position(is_of)?;
             used |= 1 << part;
-            let order = Order {
+            let order = KeyOrder {
                 type_oid: attribute((*index).rd_att, at + 1).atttypid,
                 family: *(*index).rd_opfamily.add(at),
                 collation: *(*index).rd_indcollation.add(at),

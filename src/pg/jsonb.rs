@@ -9,8 +9,8 @@ use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
 use pgrx::{FromDatum, IntoDatum};
 
+use super::image::Image;
 use super::sql_type::{argument_of_type, type_in_sql};
-use super::value::Image;
 
 /// A jsonb value, detoasted, in memory of its own.
 #[derive(Clone)]

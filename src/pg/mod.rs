@@ -12,6 +12,7 @@
 
 pub mod activity;
 pub mod advisory;
+pub mod altered;
 pub mod background;
 pub mod cache;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod expression;
 pub mod extension;
 pub mod foreign;
 pub mod gate;
+mod image;
 pub mod in_flight;
 pub mod index;
 mod interrupts;
@@ -39,6 +41,7 @@ mod sql_type;
 pub mod sqlstate;
 pub mod statement;
 pub mod subtransaction;
+mod text;
 pub mod transaction_end;
 pub mod trigger;
 mod tuple;

@@ -1,5 +1,5 @@
-//! Acting as another role: as the owner of a table, as Postgres does for index expressions and materialized views, and as
-//! the cluster's first superuser.
+//! Acting as another role: as the owner of a table, as Postgres does for index expressions and materialized views, as the owner
+//! of the extension, and as the cluster's first superuser.
 
 use pgrx::pg_sys;
 
@@ -7,32 +7,37 @@ use pgrx::pg_sys;
 /// which it could act beyond the end of `body`. Settings that it changes, the search_path above all, are put back: what
 /// comes after it runs with other rights.
 pub fn restricted_as<T>(owner: pg_sys::Oid, body: impl FnOnce() -> T) -> T {
-    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    let restricted = (pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE) as i32;
-    // SAFETY: all three are put back below; after an error the end of the (sub)transaction puts them back.
-    unsafe {
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let level = pg_sys::NewGUCNestLevel();
-        pg_sys::SetUserIdAndSecContext(owner, context | restricted);
-        let result = body();
-        pg_sys::AtEOXact_GUC(false, level);
-        pg_sys::SetUserIdAndSecContext(user, context);
-        result
-    }
+    under_user(owner, pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE, || {
+        // SAFETY: the level ends here or, after an error, with the (sub)transaction.
+        unsafe {
+            let level = pg_sys::NewGUCNestLevel();
+            let result = body();
+            pg_sys::AtEOXact_GUC(false, level);
+            result
+        }
+    })
+}
+
+/// Runs `body` with the rights of a role that need not be allowed to log in. It cannot become another one.
+pub fn as_role<T>(role: pg_sys::Oid, body: impl FnOnce() -> T) -> T {
+    under_user(role, pg_sys::SECURITY_LOCAL_USERID_CHANGE, body)
 }
 
 /// Runs `body` as the bootstrap superuser. Only for statements of this extension whose every word is known, and which run
 /// nobody else's code: the extension's owner need not be a superuser, and a trigger on somebody's table takes the rights
 /// of the table's owner and of the trigger function's.
 pub fn as_superuser<T>(body: impl FnOnce() -> T) -> T {
-    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    // SAFETY: as above.
+    as_role(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID), body)
+}
+
+fn under_user<T>(user: pg_sys::Oid, restrictions: u32, body: impl FnOnce() -> T) -> T {
+    let (mut before, mut context) = (pg_sys::InvalidOid, 0);
+    // SAFETY: both are put back below; after an error the end of the (sub)transaction puts them back.
     unsafe {
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let superuser = pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID);
-        pg_sys::SetUserIdAndSecContext(superuser, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+        pg_sys::GetUserIdAndSecContext(&mut before, &mut context);
+        pg_sys::SetUserIdAndSecContext(user, context | restrictions as i32);
         let result = body();
-        pg_sys::SetUserIdAndSecContext(user, context);
+        pg_sys::SetUserIdAndSecContext(before, context);
         result
     }
 }

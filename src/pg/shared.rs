@@ -26,7 +26,6 @@ unsafe impl Shareable for AtomicU64 {}
 unsafe impl<T: Shareable, const N: usize> Shareable for [T; N] {}
 
 /// Declares a struct that may lie in shared memory, because each of its fields may.
-#[macro_export]
 macro_rules! shareable {
     ($(#[$of_type:meta])* $visible:vis struct $name:ident { $($(#[$of_field:meta])* $field_visible:vis $field:ident: $type:ty,)* }) => {
         $(#[$of_type])*
@@ -41,6 +40,7 @@ macro_rules! shareable {
         unsafe impl $crate::pg::shared::Shareable for $name {}
     };
 }
+pub(crate) use shareable;
 
 /// One value in shared memory.
 pub struct Shared<T: Shareable> {
@@ -99,17 +99,17 @@ pub struct Locked<T: Plain> {
 }
 
 /// Lets go of a lock, also where the one who has it panics.
-struct Held(*mut pg_sys::LWLock);
+struct HeldLock(*mut pg_sys::LWLock);
 
-impl Held {
+impl HeldLock {
     fn take(lock: *mut pg_sys::LWLock, mode: pg_sys::LWLockMode::Type) -> Self {
         // SAFETY: a lock of shared memory, which stays until the process ends.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
-        Held(lock)
+        HeldLock(lock)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLock {
     fn drop(&mut self) {
         // SAFETY: taken above, and let go of nowhere else: an error of Postgres' comes by here before it ends the transaction.
         unsafe { pg_sys::LWLockRelease(self.0) };
@@ -124,7 +124,7 @@ impl<T: Plain> Locked<T> {
     /// Looks at the value, beside others who do. `None`: the library is not preloaded.
     pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
         let (place, lock) = self.attached()?;
-        let _held = Held::take(lock, pg_sys::LWLockMode::LW_SHARED);
+        let _held = HeldLock::take(lock, pg_sys::LWLockMode::LW_SHARED);
         // SAFETY: whoever changes it has the lock alone.
         Some(look(unsafe { &*place.get() }))
     }
@@ -132,7 +132,7 @@ impl<T: Plain> Locked<T> {
     /// Changes the value, alone. `None`: the library is not preloaded.
     pub fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (place, lock) = self.attached()?;
-        let _held = Held::take(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
+        let _held = HeldLock::take(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
         // SAFETY: nobody else has the lock.
         Some(change(unsafe { &mut *place.get() }))
     }

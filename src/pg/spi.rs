@@ -8,16 +8,18 @@
 //! What keeps safe code from reading freed memory: rows cannot leave [`connect`], by their lifetime; a connection is used
 //! only while it is the innermost; rows that a rolled-back subtransaction has read are not read any more; a column is read
 //! only as its type, and an argument is of the type that the plan takes. What is broken of this is an error, in every build.
+//! A table that its owner has altered meets the same looks ([`altered`]).
 
 use std::cell::{Cell, RefCell};
-use std::ffi::CString;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::thread::LocalKey;
 
+use super::altered::{self, Altered};
 use super::gate;
 use super::statement::Statement;
-use super::tuple::{attribute, width};
+use super::text::c_text;
+use super::tuple::{attribute, name_of, width};
 use super::value::Column;
 pub use super::value::Value;
 use pgrx::pg_sys;
@@ -222,11 +224,6 @@ impl Connection {
     }
 }
 
-/// A text as C has it. None of ours has a zero byte; one with it would be cut there by Postgres.
-pub(super) fn c_text(text: &str) -> CString {
-    CString::new(text).unwrap_or_else(|_| panic!("a statement has a zero byte"))
-}
-
 /// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
 /// secondary snapshot; the one it reads its own catalogs by shows the same, once it is made anew.
 ///
@@ -311,8 +308,10 @@ impl Row<'_> {
         unsafe {
             let table = self.rows.table.as_ref().unwrap_or_else(|| panic!("a statement without result is read"));
             assert!((1..=width(table.tupdesc)).contains(&number), "there is no column {column}");
-            let type_oid = attribute(table.tupdesc, number).atttypid;
-            assert!(T::fits(type_oid), "column {column} is of type {}", type_oid.to_u32());
+            let attribute = attribute(table.tupdesc, number);
+            if !T::fits(attribute.atttypid) {
+                altered::raise(Altered::Column { name: name_of(attribute) });
+            }
             let tuple = *table.vals.add(self.index);
             let mut is_null = false;
             let datum = pg_sys::SPI_getbinval(tuple, table.tupdesc, column, &mut is_null);
@@ -322,6 +321,12 @@ impl Row<'_> {
 
     /// A column that is declared NOT NULL, or counted.
     pub fn must<T: Column>(&self, column: i32) -> T {
-        self.get(column).unwrap_or_else(|| panic!("column {column} is null"))
+        self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: self.name(column) }))
+    }
+
+    fn name(&self, column: i32) -> String {
+        let number = usize::try_from(column).unwrap_or(0);
+        // SAFETY: the table is there, since `get` has read of it; so is the column.
+        unsafe { self.rows.table.as_ref().map_or(String::new(), |table| name_of(attribute(table.tupdesc, number))) }
     }
 }

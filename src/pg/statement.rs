@@ -5,7 +5,7 @@ use std::cell::Cell;
 use pgrx::pg_sys;
 
 use super::settings::planning_by_index;
-use super::spi::c_text;
+use super::text::c_text;
 
 /// A statement and, once it was used, its plan.
 pub struct Statement {
@@ -40,7 +40,6 @@ impl Drop for Execution<'_> {
 }
 
 /// Declares statements: `statement! { NAME(TYPE, …) = "text"; … }`, the types as constants of `pg_sys`.
-#[macro_export]
 macro_rules! statement {
     ($($(#[$meta:meta])* $name:ident ($($type:ident),* $(,)?) = $text:expr;)*) => {
         ::std::thread_local! {
@@ -49,6 +48,8 @@ macro_rules! statement {
         }
     };
 }
+
+pub(crate) use statement;
 
 impl Statement {
     pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid]) -> Self {

@@ -7,8 +7,9 @@ use pgrx::htup::heap_getattr_raw;
 use pgrx::pg_sys;
 use pgrx::{FromDatum, PgTrigger, PgTriggerLevel, PgTriggerOperation};
 
+use super::image::Image;
 use super::tuple::{attribute, width};
-use super::value::{Image, Value};
+use super::value::Value;
 
 /// A row-level trigger's row, before and after.
 pub struct RowChange<'t> {
@@ -26,7 +27,7 @@ pub struct RowVersion<'t> {
 
 /// What a column holds, as far as that needs no code of its type.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum PlainValue {
     Null,
     /// Of one of the integer types.
     Number(i64),
@@ -115,21 +116,23 @@ impl RowVersion<'_> {
     }
 
     /// What a column holds. No code of anybody's is run for it.
-    pub fn held(self, column: NonZeroUsize) -> Held {
+    pub fn held(self, column: NonZeroUsize) -> PlainValue {
         // SAFETY: as above; a value is read as what its type is.
         unsafe {
             if column.get() > width(self.descriptor) {
-                return Held::Other;
+                return PlainValue::Other;
             }
             let type_oid = attribute(self.descriptor, column.get()).atttypid;
-            let Some(datum) = heap_getattr_raw(self.tuple, column, self.descriptor) else { return Held::Null };
-            let number = |number: Option<i64>| number.map_or(Held::Null, Held::Number);
+            let Some(datum) = heap_getattr_raw(self.tuple, column, self.descriptor) else { return PlainValue::Null };
+            let number = |number: Option<i64>| number.map_or(PlainValue::Null, PlainValue::Number);
             match type_oid {
                 pg_sys::INT8OID => number(i64::from_datum(datum, false)),
                 pg_sys::INT4OID => number(i32::from_datum(datum, false).map(i64::from)),
                 pg_sys::INT2OID => number(i16::from_datum(datum, false).map(i64::from)),
-                pg_sys::TEXTOID | pg_sys::VARCHAROID => String::from_datum(datum, false).map_or(Held::Null, Held::Text),
-                _ => Held::Other,
+                pg_sys::TEXTOID | pg_sys::VARCHAROID => {
+                    String::from_datum(datum, false).map_or(PlainValue::Null, PlainValue::Text)
+                }
+                _ => PlainValue::Other,
             }
         }
     }

@@ -31,3 +31,9 @@ pub(super) fn is_named(attribute: &pg_sys::FormData_pg_attribute, name: &CStr) -
     // SAFETY: a NameData ends with a zero byte.
     !attribute.attisdropped && unsafe { CStr::from_ptr(attribute.attname.data.as_ptr()) } == name
 }
+
+/// A column's name.
+pub(super) fn name_of(attribute: &pg_sys::FormData_pg_attribute) -> String {
+    // SAFETY: a name ends with a zero.
+    unsafe { CStr::from_ptr(attribute.attname.data.as_ptr()) }.to_string_lossy().into_owned()
+}

@@ -8,68 +8,9 @@ use pgrx::datum::Interval;
 use pgrx::{FromDatum, IntoDatum, Uuid as PgUuid, pg_sys};
 
 use super::clock::Moment;
+use super::image::{HEADER, Image, header};
 use super::jsonb::{JsonText, Jsonb};
 use super::xid8::Xid8;
-
-/// Bytes that Postgres can read where they lie: aligned for everything.
-#[derive(Debug, Clone)]
-pub(super) struct Image(Box<[u64]>);
-
-/// The four bytes that every varlena of Rust's making begins with.
-const HEADER: usize = 4;
-
-impl Image {
-    fn zeroed(bytes: usize) -> Self {
-        Image(vec![0; bytes.div_ceil(size_of::<u64>())].into_boxed_slice())
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: all of it is initialized, and bytes are aligned anywhere.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), size_of_val(&*self.0)) }
-    }
-
-    /// Bytes as they are.
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        let mut image = Image::zeroed(bytes.len());
-        image.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        image
-    }
-
-    /// A varlena with these bytes in it.
-    fn varlena(content: &[u8]) -> Self {
-        let mut image = Image::zeroed(HEADER + content.len());
-        let bytes = image.bytes_mut();
-        bytes[..HEADER].copy_from_slice(&header(HEADER + content.len()));
-        bytes[HEADER..HEADER + content.len()].copy_from_slice(content);
-        image
-    }
-
-    /// A copy of what a datum points to.
-    ///
-    /// # Safety
-    /// A datum that is a pointer to a varlena in plain form, neither toasted nor with a short header.
-    pub(super) unsafe fn of_varlena(datum: pg_sys::Datum) -> Self {
-        let start: *const u8 = datum.cast_mut_ptr();
-        // SAFETY: by the caller: as many bytes as its header says.
-        unsafe { Image::of(std::slice::from_raw_parts(start, pgrx::varsize_any(start.cast()))) }
-    }
-
-    pub(super) fn as_ptr(&self) -> *const u8 {
-        self.0.as_ptr().cast()
-    }
-
-    fn datum(&self) -> pg_sys::Datum {
-        pg_sys::Datum::from(self.as_ptr())
-    }
-}
-
-/// The header of a varlena of so many bytes, itself included (SET_VARSIZE).
-fn header(size: usize) -> [u8; HEADER] {
-    let size = u32::try_from(size).ok().filter(|size| *size < 1 << 30);
-    let size = size.unwrap_or_else(|| panic!("value is too large"));
-    let size = if cfg!(target_endian = "big") { size } else { size << 2 };
-    size.to_ne_bytes()
-}
 
 /// One argument of a statement.
 pub struct Value {

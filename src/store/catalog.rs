@@ -10,9 +10,8 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::pg::spi::{self, Connection, View};
-use crate::pg::statement::Statement;
+use crate::pg::statement::{Statement, statement};
 use crate::pg::{cache, gate};
-use crate::statement;
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.bucket_types')::oid, to_regclass('claims.subject_types')::oid,

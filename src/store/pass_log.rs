@@ -5,8 +5,8 @@ use uuid::Uuid;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuid;
-use crate::statement;
 
 statement! {
     /// One row, and of those of its kind all go that are older than the newest $9, but for those that another session is
@@ -26,7 +26,7 @@ statement! {
 const KEPT: i64 = 1000;
 
 /// What was done, and how it ended.
-pub struct Entry<'a> {
+pub struct PassEntry<'a> {
     pub kind: &'static str,
     pub cell_id: Option<i64>,
     pub source_type: Option<&'a str>,
@@ -37,7 +37,7 @@ pub struct Entry<'a> {
 }
 
 /// Adds an entry. Waits for nobody.
-pub fn record(connection: &Connection, entry: Entry) {
+pub fn record(connection: &Connection, entry: PassEntry) {
     let (sqlstate, message) = entry.error.unzip();
     connection.run(
         &RECORD,

@@ -4,8 +4,8 @@ use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
 use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::from_pg_uuid;
-use crate::statement;
 
 statement! {
     /// Whose the extension is. Its schema says so: after pg_upgrade the extension itself is another role's.

@@ -12,11 +12,12 @@ use super::ground::OwnTransactions;
 use super::schedule::{Job, Schedule};
 use crate::cell::recovery::ground::Ground;
 use crate::cell::recovery::left;
-use crate::cell::recovery::reconcile::{self, Tally};
+use crate::cell::recovery::reconcile::{self, RecoveryTally};
 use crate::cell::verify::whole;
 use crate::cell::wakeup::take_post;
 use crate::error::{self, Failure};
 use crate::passes::Pass;
+use crate::pg::activity;
 use crate::pg::background::{self, transaction};
 use crate::pg::extension;
 use crate::pg::spi::{self, Connection};
@@ -46,20 +47,20 @@ pub fn run(_database: &str) {
         // From here on a commit wakes it: what is committed later than this round looks is not missed.
         post.inspect(|post| post.is_idle.store(true, Ordering::Release));
         let pause = match transaction(found) {
-            Found::Ready { owner, cells } => {
+            Readiness::Ready { owner, cells } => {
                 round(owner, &cells, &mut schedule);
                 schedule.next()
             }
-            Found::OtherVersion(version) => {
+            Readiness::OtherVersion(version) => {
                 if told_version.as_ref() != Some(&version) {
                     error::log_other_version(&version);
                     told_version = Some(version);
                 }
                 Some(UNTIL_INSTALLED)
             }
-            Found::Nothing => Some(UNTIL_INSTALLED),
+            Readiness::Nothing => Some(UNTIL_INSTALLED),
         };
-        background::show(None);
+        activity::show(None);
         background::sleep(if post.is_none() {
             Some(pause.map_or(WITHOUT_POST, |pause| pause.min(WITHOUT_POST)))
         } else {
@@ -73,7 +74,7 @@ pub fn run(_database: &str) {
     }
 }
 
-enum Found {
+enum Readiness {
     Ready {
         owner: Oid,
         cells: Vec<Attended>,
@@ -83,14 +84,14 @@ enum Found {
     Nothing,
 }
 
-fn found() -> Found {
+fn found() -> Readiness {
     match extension::installed_version(c"claims") {
-        None => Found::Nothing,
+        None => Readiness::Nothing,
         Some(_) if version::is_same() => spi::connect(|connection| match store::owner(connection) {
-            Some(owner) => Found::Ready { owner, cells: store::attended(connection) },
-            None => Found::Nothing,
+            Some(owner) => Readiness::Ready { owner, cells: store::attended(connection) },
+            None => Readiness::Nothing,
         }),
-        Some(other) => Found::OtherVersion(other),
+        Some(other) => Readiness::OtherVersion(other),
     }
 }
 
@@ -122,7 +123,7 @@ fn jobs<'a>(cells: &'a [Attended], source_types: &[String]) -> Vec<(Job, &'a str
 }
 
 fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
-    background::show(Some(&job.to_string()));
+    activity::show(Some(&job.to_string()));
     let ground = OwnTransactions { owner };
     let interval = interval(&job);
     let (cell_id, source_type) = job.of();
@@ -161,7 +162,7 @@ fn interval(job: &Job) -> Duration {
 struct Done {
     /// Or there is more to do, or will be in a moment.
     wholly: bool,
-    recovery: Option<Tally>,
+    recovery: Option<RecoveryTally>,
 }
 
 impl Done {

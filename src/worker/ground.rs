@@ -4,7 +4,8 @@ use pgrx::pg_sys::Oid;
 
 use crate::cell::recovery::ground::Ground;
 use crate::error::{ClaimsError, Failure};
-use crate::pg::background::{as_role, transaction};
+use crate::pg::background::transaction;
+use crate::pg::owner::as_role;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::{Stopped, attempt, caught};
 

@@ -51,14 +51,14 @@ impl std::fmt::Display for Job {
     }
 }
 
-struct Entry {
+struct NextTime {
     due: Instant,
     /// After the next failure.
     pause: Duration,
 }
 
 #[derive(Default)]
-pub struct Schedule(HashMap<Job, Entry>);
+pub struct Schedule(HashMap<Job, NextTime>);
 
 impl Schedule {
     /// Whether a job is to be done now. A job that is not known is.
@@ -68,14 +68,14 @@ impl Schedule {
 
     /// The job was done; the next time comes after `interval`.
     pub fn done(&mut self, job: Job, interval: Duration) {
-        self.0.insert(job, Entry { due: Instant::now() + interval, pause: FIRST_PAUSE });
+        self.0.insert(job, NextTime { due: Instant::now() + interval, pause: FIRST_PAUSE });
     }
 
     /// The job failed: it is tried again soon, and then less and less often, but no less often than every `interval`.
     pub fn failed(&mut self, job: Job, interval: Duration) {
         let pause = self.0.get(&job).map_or(FIRST_PAUSE, |entry| entry.pause);
         let due = Instant::now() + pause.min(interval.max(FIRST_PAUSE));
-        self.0.insert(job, Entry { due, pause: (pause * 2).min(LONGEST_PAUSE) });
+        self.0.insert(job, NextTime { due, pause: (pause * 2).min(LONGEST_PAUSE) });
     }
 
     /// Something has committed: what settles it is due, but where that has failed.

@@ -22,7 +22,7 @@ pub struct Limits {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum BreakerState {
     /// Calls are made.
     Closed,
     /// Calls fail at once.
@@ -31,12 +31,12 @@ pub enum State {
     Trying,
 }
 
-impl State {
+impl BreakerState {
     pub fn name(self) -> &'static str {
         match self {
-            State::Closed => "closed",
-            State::Open => "open",
-            State::Trying => "trying",
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::Trying => "trying",
         }
     }
 }
@@ -68,17 +68,17 @@ impl Breaker {
         Breaker { state: 0, failures: 0, pause: 0, since: now, next_try: 0, error_bytes: 0, error: [0; ERROR_BYTES] }
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> BreakerState {
         match self.state {
-            0 => State::Closed,
-            1 => State::Open,
-            _ => State::Trying,
+            0 => BreakerState::Closed,
+            1 => BreakerState::Open,
+            _ => BreakerState::Trying,
         }
     }
 
     /// Closed, and the last call has succeeded: neither a call nor its success changes anything.
     pub fn is_untroubled(&self) -> bool {
-        self.state() == State::Closed && self.failures == 0
+        self.state() == BreakerState::Closed && self.failures == 0
     }
 
     /// In a row, up to now.
@@ -93,7 +93,7 @@ impl Breaker {
 
     /// Unless it is closed.
     pub fn next_try(&self) -> Option<i64> {
-        (self.state() != State::Closed).then_some(self.next_try)
+        (self.state() != BreakerState::Closed).then_some(self.next_try)
     }
 
     /// Of the last failure, as long as there is one since the last success.
@@ -104,21 +104,21 @@ impl Breaker {
 
     /// A call is to be made.
     pub fn admit(&mut self, now: i64, limits: Limits) -> Admission {
-        if self.state() == State::Closed || limits.failures == 0 {
+        if self.state() == BreakerState::Closed || limits.failures == 0 {
             return Admission::Call { trial: false };
         }
         // A clock that was set back does not keep it open for longer than the longest pause.
         if now < self.next_try && self.next_try - now <= LONGEST_PAUSE {
             return Admission::Refuse { next_try: self.next_try };
         }
-        self.turn(State::Trying, now);
+        self.turn(BreakerState::Trying, now);
         self.next_try = now + TRIAL;
         Admission::Call { trial: true }
     }
 
     /// The service has answered, with an error perhaps.
     pub fn succeeded(&mut self, now: i64) {
-        if self.state() != State::Closed || self.failures > 0 {
+        if self.state() != BreakerState::Closed || self.failures > 0 {
             *self = Breaker::new(now);
         }
     }
@@ -127,29 +127,29 @@ impl Breaker {
     pub fn failed(&mut self, trial: bool, now: i64, limits: Limits, error: &str) {
         self.failures = self.failures.saturating_add(1);
         self.keep(error);
-        let opens = self.state() == State::Closed && limits.failures > 0 && self.failures >= limits.failures;
-        let again = trial && self.state() == State::Trying;
+        let opens = self.state() == BreakerState::Closed && limits.failures > 0 && self.failures >= limits.failures;
+        let again = trial && self.state() == BreakerState::Trying;
         if opens || again {
             self.pause = if again { self.pause.saturating_mul(2) } else { limits.pause };
             self.pause = self.pause.clamp(1, LONGEST_PAUSE.max(limits.pause));
-            self.turn(State::Open, now);
+            self.turn(BreakerState::Open, now);
             self.next_try = now + self.pause;
         }
     }
 
     /// The call that tries was canceled, and has learned nothing: the next one tries.
     pub fn abandoned(&mut self, now: i64) {
-        if self.state() == State::Trying {
-            self.turn(State::Open, now);
+        if self.state() == BreakerState::Trying {
+            self.turn(BreakerState::Open, now);
             self.next_try = now;
         }
     }
 
-    fn turn(&mut self, state: State, now: i64) {
+    fn turn(&mut self, state: BreakerState, now: i64) {
         self.state = match state {
-            State::Closed => 0,
-            State::Open => 1,
-            State::Trying => 2,
+            BreakerState::Closed => 0,
+            BreakerState::Open => 1,
+            BreakerState::Trying => 2,
         };
         self.since = now;
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
+use crate::payload::{SourceForm, SubjectForm};
 use crate::{limits, source_key};
 
 /// Buckets that one transaction's changes may touch before they are only counted as too many. No batch is larger, and
@@ -14,7 +15,7 @@ pub const MAX_BUCKETS: usize = 200_000;
 
 /// A bucket by the name of its type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Bucket {
+pub struct NamedBucket {
     #[serde(rename = "type")]
     pub bucket_type: Rc<str>,
     pub value: String,
@@ -39,10 +40,10 @@ pub struct Ends {
 
 /// By bucket: how often each claim on it was added, minus how often it was removed; never zero. Sums do not depend on
 /// the order in which rows changed, so a swap within one statement is as good as one in two.
-type Net = BTreeMap<Bucket, Vec<(Ends, i64)>>;
+type Net = BTreeMap<NamedBucket, Vec<(Ends, i64)>>;
 
 #[derive(Debug, PartialEq, Eq)]
-enum Entry {
+enum LogEntry {
     Changes(Net),
     /// More buckets than [`MAX_BUCKETS`].
     TooMany,
@@ -53,7 +54,7 @@ enum Entry {
 /// The changes of a transaction in order, each entry with the subtransaction that it ends with.
 #[derive(Debug, Default)]
 pub struct Log {
-    entries: Vec<(u32, Entry)>,
+    entries: Vec<(u32, LogEntry)>,
     limit: Option<usize>,
 }
 
@@ -73,28 +74,28 @@ impl Log {
     }
 
     /// Records, in a subtransaction, that a claim was added (`by` 1) or removed (-1).
-    pub fn record(&mut self, subtransaction: u32, bucket: Bucket, ends: Ends, by: i64) {
+    pub fn record(&mut self, subtransaction: u32, bucket: NamedBucket, ends: Ends, by: i64) {
         let limit = self.limit.unwrap_or(MAX_BUCKETS);
         match self.entries.last_mut() {
-            Some((owner, Entry::Changes(net))) if *owner == subtransaction => add(net, bucket, ends, by),
-            Some((owner, Entry::TooMany)) if *owner == subtransaction => return,
+            Some((owner, LogEntry::Changes(net))) if *owner == subtransaction => add(net, bucket, ends, by),
+            Some((owner, LogEntry::TooMany)) if *owner == subtransaction => return,
             _ => {
                 let mut net = Net::new();
                 add(&mut net, bucket, ends, by);
-                self.entries.push((subtransaction, Entry::Changes(net)));
+                self.entries.push((subtransaction, LogEntry::Changes(net)));
             }
         }
         let kept: usize = self.entries.iter().map(|(_, entry)| entry.len()).sum();
         if kept > limit
             && let Some((_, entry)) = self.entries.last_mut()
         {
-            *entry = Entry::TooMany;
+            *entry = LogEntry::TooMany;
         }
     }
 
     /// Records that everything so far was sent. It is undone with its subtransaction.
     pub fn mark_sent(&mut self, subtransaction: u32) {
-        self.entries.push((subtransaction, Entry::Sent));
+        self.entries.push((subtransaction, LogEntry::Sent));
         self.compact();
     }
 
@@ -116,14 +117,14 @@ impl Log {
 
     /// Joins neighbours that end together.
     fn compact(&mut self) {
-        let mut compacted: Vec<(u32, Entry)> = Vec::with_capacity(self.entries.len());
+        let mut compacted: Vec<(u32, LogEntry)> = Vec::with_capacity(self.entries.len());
         for (owner, entry) in self.entries.drain(..) {
             match compacted.last_mut() {
                 Some((last_owner, last)) if *last_owner == owner => match (&mut *last, entry) {
-                    (Entry::Changes(net), Entry::Changes(more)) => merge(net, more),
-                    (Entry::TooMany, Entry::Changes(_)) => {}
-                    (Entry::Changes(_), Entry::TooMany) => *last = Entry::TooMany,
-                    (_, Entry::Sent) => *last = Entry::Sent,
+                    (LogEntry::Changes(net), LogEntry::Changes(more)) => merge(net, more),
+                    (LogEntry::TooMany, LogEntry::Changes(_)) => {}
+                    (LogEntry::Changes(_), LogEntry::TooMany) => *last = LogEntry::TooMany,
+                    (_, LogEntry::Sent) => *last = LogEntry::Sent,
                     (_, entry) => compacted.push((owner, entry)),
                 },
                 _ => compacted.push((owner, entry)),
@@ -134,27 +135,27 @@ impl Log {
 
     /// What has changed since the last time that it was sent.
     pub fn pending(&self) -> Result<Pending, TooMany> {
-        let sent = self.entries.iter().rposition(|(_, entry)| *entry == Entry::Sent).map_or(0, |at| at + 1);
+        let sent = self.entries.iter().rposition(|(_, entry)| *entry == LogEntry::Sent).map_or(0, |at| at + 1);
         let mut net = Net::new();
         for (_, entry) in &self.entries[sent..] {
             match entry {
-                Entry::Changes(changes) if net.is_empty() => net.clone_from(changes),
-                Entry::Changes(changes) => merge(&mut net, changes.clone()),
-                Entry::TooMany => return Err(TooMany),
-                Entry::Sent => {}
+                LogEntry::Changes(changes) if net.is_empty() => net.clone_from(changes),
+                LogEntry::Changes(changes) => merge(&mut net, changes.clone()),
+                LogEntry::TooMany => return Err(TooMany),
+                LogEntry::Sent => {}
             }
         }
         Ok(Pending::new(net))
     }
 }
 
-impl Entry {
+impl LogEntry {
     fn len(&self) -> usize {
-        if let Entry::Changes(net) = self { net.len() } else { 0 }
+        if let LogEntry::Changes(net) = self { net.len() } else { 0 }
     }
 }
 
-fn add(net: &mut Net, bucket: Bucket, ends: Ends, by: i64) {
+fn add(net: &mut Net, bucket: NamedBucket, ends: Ends, by: i64) {
     let Some(claims) = net.get_mut(&bucket) else {
         net.insert(bucket, vec![(ends, by)]);
         return;
@@ -184,7 +185,7 @@ fn merge(net: &mut Net, more: Net) {
 /// A claim to make: a bucket that was not there before, or that was another claim's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create {
-    pub bucket: Bucket,
+    pub bucket: NamedBucket,
     pub ends: Ends,
     /// Rows that call for it.
     pub rows: i64,
@@ -192,8 +193,8 @@ pub struct Create {
 
 /// A bucket that rows have given up. Only one of them can have had the claim; which one, the service knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Destroy {
-    pub bucket: Bucket,
+pub struct PendingDestroy {
+    pub bucket: NamedBucket,
     pub ends: Vec<Ends>,
 }
 
@@ -201,9 +202,9 @@ pub struct Destroy {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pending {
     pub creates: Vec<Create>,
-    pub destroys: Vec<Destroy>,
+    pub destroys: Vec<PendingDestroy>,
     /// Buckets that were there before, and that more rows have now. They cannot be claimed once more.
-    pub doubled: Vec<Bucket>,
+    pub doubled: Vec<NamedBucket>,
 }
 
 impl Pending {
@@ -221,7 +222,7 @@ impl Pending {
             // A row that could have no claim has none to give up.
             let ends: Vec<_> = removed.into_iter().map(|(ends, _)| ends).filter(|ends| ends.fit(&bucket)).collect();
             if !ends.is_empty() {
-                pending.destroys.push(Destroy { bucket: bucket.clone(), ends });
+                pending.destroys.push(PendingDestroy { bucket: bucket.clone(), ends });
             }
             if let Some((ends, _)) = added.into_iter().next() {
                 pending.creates.push(Create { bucket, ends, rows });
@@ -238,7 +239,7 @@ impl Pending {
 
 impl Ends {
     /// Whether a claim on the bucket can have these ends: all that the service refuses by its form can not.
-    fn fit(&self, bucket: &Bucket) -> bool {
+    fn fit(&self, bucket: &NamedBucket) -> bool {
         let is_id = |id: &Option<Id>| match id {
             Some(Id::Number(_)) => true,
             Some(Id::Text(text)) => source_key::is_id(text),
@@ -258,32 +259,18 @@ impl Ends {
 
 #[derive(Serialize)]
 struct RecordForm<'a> {
-    bucket: &'a Bucket,
+    bucket: &'a NamedBucket,
     #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<SubjectForm<'a>>,
+    subject: Option<SubjectForm<'a, Option<&'a Id>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<SourceForm<'a>>,
-}
-
-#[derive(Serialize)]
-struct SubjectForm<'a> {
-    #[serde(rename = "type")]
-    type_name: &'a str,
-    id: Option<&'a Id>,
-}
-
-#[derive(Serialize)]
-struct SourceForm<'a> {
-    #[serde(rename = "type")]
-    type_name: &'a str,
-    rails_primary_key_id: Option<&'a Id>,
+    source: Option<SourceForm<'a, Option<&'a Id>>>,
 }
 
 /// Records as the JSON that `begin_update` takes. A record without ends, a destroy, is of whatever claim is there.
 pub fn records_json<'a>(
-    records: impl IntoIterator<Item = (&'a Bucket, Option<&'a Ends>)>,
+    records: impl IntoIterator<Item = (&'a NamedBucket, Option<&'a Ends>)>,
 ) -> Result<String, serde_json::Error> {
-    let form = |(bucket, ends): (&'a Bucket, Option<&'a Ends>)| RecordForm {
+    let form = |(bucket, ends): (&'a NamedBucket, Option<&'a Ends>)| RecordForm {
         bucket,
         subject: ends.map(|ends| SubjectForm { type_name: &ends.subject_type, id: ends.subject_id.as_ref() }),
         source: ends

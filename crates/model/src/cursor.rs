@@ -19,7 +19,7 @@ pub struct LeaseCursor {
 
 /// Behind this claim `list_records` goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordCursor {
+pub struct ClaimCursor {
     pub source_type: i32,
     pub source_id: String,
     pub bucket_type: i32,
@@ -61,7 +61,7 @@ impl Cursor for LeaseCursor {
     }
 }
 
-impl Cursor for RecordCursor {
+impl Cursor for ClaimCursor {
     const TAG: char = 'r';
 
     fn is_sound(&self) -> bool {
@@ -78,27 +78,27 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read_back(source_type: i32, source_id in "[^\\x00]{0,128}", bucket_type: i32, bucket_value in "[^\\x00]{0,1024}") {
-            let cursor = RecordCursor { source_type, source_id, bucket_type, bucket_value };
-            prop_assert_eq!(RecordCursor::decode(&cursor.encode()), Ok(cursor));
+            let cursor = ClaimCursor { source_type, source_id, bucket_type, bucket_value };
+            prop_assert_eq!(ClaimCursor::decode(&cursor.encode()), Ok(cursor));
         }
 
         #[test]
         fn anything_else_is_refused(text in ".{0,64}") {
             prop_assert!(LeaseCursor::decode(&text).is_err());
-            prop_assert!(RecordCursor::decode(&text).is_err());
+            prop_assert!(ClaimCursor::decode(&text).is_err());
         }
     }
 
     #[test]
     fn one_list_does_not_take_the_cursor_of_another() {
         let cursor = LeaseCursor { created_at: 1, lease_uuid: Uuid::nil() };
-        assert_eq!(RecordCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
+        assert_eq!(ClaimCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
     }
 
     #[test]
     fn unsound_values_are_refused() {
-        let cursor = RecordCursor { source_type: 1, source_id: "a\0".into(), bucket_type: 1, bucket_value: "x".into() };
-        assert_eq!(RecordCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
+        let cursor = ClaimCursor { source_type: 1, source_id: "a\0".into(), bucket_type: 1, bucket_value: "x".into() };
+        assert_eq!(ClaimCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
         let late = LeaseCursor { created_at: i64::MAX, lease_uuid: Uuid::nil() };
         assert_eq!(LeaseCursor::decode(&late.encode()), Err(Problem::BadCursor));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::capture::{Bucket, Create, Destroy, Ends, Pending, records_json};
+use crate::capture::{Create, Ends, NamedBucket, Pending, PendingDestroy, records_json};
 
 /// A conflict as the service's DETAIL has it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -54,7 +54,7 @@ enum Adoption {
 }
 
 struct Destroying {
-    bucket: Bucket,
+    bucket: NamedBucket,
     /// The rows that may have had the claim, the one to try last. None: the claim is adopted.
     ends: Vec<Ends>,
 }
@@ -68,16 +68,16 @@ pub struct Outgoing {
 
 impl Outgoing {
     pub fn new(Pending { creates, destroys, .. }: Pending) -> Self {
-        let before = |bucket: &Bucket| {
+        let before = |bucket: &NamedBucket| {
             destroys.binary_search_by(|destroy| destroy.bucket.cmp(bucket)).ok().map(|at| &destroys[at])
         };
         let creating = |create: Create| {
-            let had = |destroy: &Destroy| destroy.ends.iter().any(|ends| ends.has_source_of(&create.ends));
+            let had = |destroy: &PendingDestroy| destroy.ends.iter().any(|ends| ends.has_source_of(&create.ends));
             let keeps = before(&create.bucket).is_some_and(had);
             Creating { create, keeps, adoption: Adoption::NotTried }
         };
         let creates = creates.into_iter().map(creating).collect();
-        let destroying = |Destroy { bucket, mut ends }: Destroy| {
+        let destroying = |PendingDestroy { bucket, mut ends }: PendingDestroy| {
             ends.reverse();
             Destroying { bucket, ends }
         };
@@ -117,7 +117,7 @@ impl Outgoing {
 
     /// Leaves out and adopts what the answer says; `free`: the buckets that may be adopted. `false`: nothing of the answer
     /// can be given way to, and it stands.
-    pub fn give_way(&mut self, refusals: &[Refusal], cell_id: i64, free: &BTreeSet<Bucket>) -> bool {
+    pub fn give_way(&mut self, refusals: &[Refusal], cell_id: i64, free: &BTreeSet<NamedBucket>) -> bool {
         let mut changed = false;
         for refusal in refusals {
             changed |= match refusal.reason.as_str() {
@@ -158,7 +158,7 @@ impl Outgoing {
     }
 
     /// A create of a bucket that is claimed.
-    fn have_back(&mut self, refusal: &Refusal, cell_id: i64, free: &BTreeSet<Bucket>) -> bool {
+    fn have_back(&mut self, refusal: &Refusal, cell_id: i64, free: &BTreeSet<NamedBucket>) -> bool {
         let Some(at) = self.creating(refusal) else { return false };
         let Creating { create, keeps, adoption } = &mut self.creates[at];
         if refusal.is_taken_by(cell_id) && *adoption == Adoption::NotTried && free.contains(&create.bucket) {
@@ -187,14 +187,14 @@ impl Refusal {
 
     /// The refused bucket's place in a list. The service may know its type by another name than the cell; then the value
     /// says which one it is, if there is one only.
-    fn find<'b>(&self, buckets: impl Iterator<Item = &'b Bucket>) -> Option<usize> {
+    fn find<'b>(&self, buckets: impl Iterator<Item = &'b NamedBucket>) -> Option<usize> {
         let mut by_value = buckets.enumerate().filter(|(_, bucket)| bucket.value == self.bucket.value);
         let first = by_value.next()?;
         let rest: Vec<_> = by_value.collect();
         if rest.is_empty() {
             return Some(first.0);
         }
-        let is_of_type = |(_, bucket): &(usize, &Bucket)| *bucket.bucket_type == *self.bucket.bucket_type;
+        let is_of_type = |(_, bucket): &(usize, &NamedBucket)| *bucket.bucket_type == *self.bucket.bucket_type;
         std::iter::once(first).chain(rest).find(is_of_type).map(|(at, _)| at)
     }
 }

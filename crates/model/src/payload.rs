@@ -18,17 +18,17 @@ struct PayloadForm<'a> {
 #[derive(Serialize)]
 pub struct ClaimForm<'a> {
     bucket: BucketForm<'a>,
-    subject: SubjectForm<'a>,
-    source: SourceForm<'a>,
+    subject: SubjectForm<'a, &'a str>,
+    source: SourceForm<'a, &'a str>,
 }
 
 #[derive(Serialize)]
 struct DestroyForm<'a> {
     bucket: BucketForm<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<SubjectForm<'a>>,
+    subject: Option<SubjectForm<'a, &'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<SourceForm<'a>>,
+    source: Option<SourceForm<'a, &'a str>>,
 }
 
 /// A bucket as JSON: `{"type": "ROUTES", "value": "x"}`.
@@ -40,17 +40,17 @@ pub struct BucketForm<'a> {
 }
 
 #[derive(Serialize)]
-struct SubjectForm<'a> {
+pub(crate) struct SubjectForm<'a, I> {
     #[serde(rename = "type")]
-    type_name: &'a str,
-    id: &'a str,
+    pub(crate) type_name: &'a str,
+    pub(crate) id: I,
 }
 
 #[derive(Serialize)]
-struct SourceForm<'a> {
+pub(crate) struct SourceForm<'a, I> {
     #[serde(rename = "type")]
-    type_name: &'a str,
-    rails_primary_key_id: &'a str,
+    pub(crate) type_name: &'a str,
+    pub(crate) rails_primary_key_id: I,
 }
 
 fn name(table: &TypeTable, id: i32) -> &str {
@@ -64,11 +64,11 @@ impl<'a> BucketForm<'a> {
     }
 }
 
-fn subject_form<'a>(subject: &'a Reference, types: &'a Types) -> SubjectForm<'a> {
+fn subject_form<'a>(subject: &'a Reference, types: &'a Types) -> SubjectForm<'a, &'a str> {
     SubjectForm { type_name: name(&types.subject, subject.type_id), id: &subject.id }
 }
 
-fn source_form<'a>(source: &'a Reference, types: &'a Types) -> SourceForm<'a> {
+fn source_form<'a>(source: &'a Reference, types: &'a Types) -> SourceForm<'a, &'a str> {
     SourceForm { type_name: name(&types.source, source.type_id), rails_primary_key_id: &source.id }
 }
 

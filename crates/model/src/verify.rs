@@ -70,14 +70,14 @@ impl Outcome {
 
 /// What verification needs to know of a claim that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
+pub struct ClaimState {
     pub own: bool,
     pub leased: bool,
     pub recent: bool,
 }
 
 /// Judges what stands on an expected bucket: `None` where all is well; the outcome is `None` where it may be corrected.
-pub fn judge(expected: &Claim, actual: Option<(&Claim, State)>) -> Option<(Discrepancy, Option<Outcome>)> {
+pub fn judge(expected: &Claim, actual: Option<(&Claim, ClaimState)>) -> Option<(Discrepancy, Option<Outcome>)> {
     match actual {
         None => Some((Discrepancy::Missing, None)),
         Some((_, state)) if !state.own => Some((Discrepancy::Missing, Some(Outcome::HeldByOther))),
@@ -87,7 +87,7 @@ pub fn judge(expected: &Claim, actual: Option<(&Claim, State)>) -> Option<(Discr
 }
 
 /// Why a claim must be left alone, if it must.
-pub fn alone(state: State) -> Option<Outcome> {
+pub fn alone(state: ClaimState) -> Option<Outcome> {
     if state.leased {
         Some(Outcome::Leased)
     } else if state.recent {
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    const OLD: State = State { own: true, leased: false, recent: false };
+    const OLD: ClaimState = ClaimState { own: true, leased: false, recent: false };
 
     #[test]
     fn only_what_differs_is_a_discrepancy() {
@@ -163,7 +163,7 @@ mod tests {
     /// A lease that is to destroy the claim, or has just created it: its local transaction decides.
     #[test]
     fn a_leased_claim_that_is_as_expected_is_in_order() {
-        let leased = State { leased: true, recent: true, ..OLD };
+        let leased = ClaimState { leased: true, recent: true, ..OLD };
         assert_eq!(judge(&claim("1", "1"), Some((&claim("1", "1"), leased))), None);
     }
 
@@ -171,9 +171,9 @@ mod tests {
     fn what_is_left_alone() {
         let (expected, other) = (claim("1", "1"), claim("2", "2"));
         let judged = |state| judge(&expected, Some((&other, state))).and_then(|(_, outcome)| outcome);
-        assert_eq!(judged(State { leased: true, ..OLD }), Some(Outcome::Leased));
-        assert_eq!(judged(State { recent: true, ..OLD }), Some(Outcome::Recent));
-        assert_eq!(judged(State { leased: true, recent: true, ..OLD }), Some(Outcome::Leased));
-        assert_eq!(judged(State { own: false, leased: true, recent: true }), Some(Outcome::HeldByOther));
+        assert_eq!(judged(ClaimState { leased: true, ..OLD }), Some(Outcome::Leased));
+        assert_eq!(judged(ClaimState { recent: true, ..OLD }), Some(Outcome::Recent));
+        assert_eq!(judged(ClaimState { leased: true, recent: true, ..OLD }), Some(Outcome::Leased));
+        assert_eq!(judged(ClaimState { own: false, leased: true, recent: true }), Some(Outcome::HeldByOther));
     }
 }

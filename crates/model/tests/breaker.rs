@@ -1,6 +1,6 @@
 //! The breaker of a service, second by second.
 
-use claims_model::breaker::{Admission, Breaker, Limits, State};
+use claims_model::breaker::{Admission, Breaker, BreakerState, Limits};
 
 const SECOND: i64 = 1_000_000;
 const LIMITS: Limits = Limits { failures: 3, pause: SECOND };
@@ -19,7 +19,7 @@ fn opened(now: i64) -> Breaker {
 #[test]
 fn opens_after_failures_in_a_row() {
     let mut breaker = opened(10);
-    assert_eq!((breaker.state(), breaker.failures(), breaker.since()), (State::Open, 3, 10));
+    assert_eq!((breaker.state(), breaker.failures(), breaker.since()), (BreakerState::Open, 3, 10));
     assert_eq!(breaker.last_error(), Some("down"));
     assert_eq!(breaker.admit(11, LIMITS), Admission::Refuse { next_try: SECOND + 10 });
     assert_eq!(breaker.next_try(), Some(SECOND + 10));
@@ -32,7 +32,7 @@ fn a_success_in_between_begins_anew() {
         breaker.failed(false, now, LIMITS, "down");
         breaker.failed(false, now, LIMITS, "down");
         breaker.succeeded(now);
-        assert_eq!((breaker.state(), breaker.failures(), breaker.last_error()), (State::Closed, 0, None));
+        assert_eq!((breaker.state(), breaker.failures(), breaker.last_error()), (BreakerState::Closed, 0, None));
     }
 }
 
@@ -40,10 +40,10 @@ fn a_success_in_between_begins_anew() {
 fn one_call_tries() {
     let mut breaker = opened(0);
     assert_eq!(breaker.admit(SECOND, LIMITS), TRIAL);
-    assert_eq!(breaker.state(), State::Trying);
+    assert_eq!(breaker.state(), BreakerState::Trying);
     assert!(matches!(breaker.admit(SECOND + 1, LIMITS), Admission::Refuse { .. }));
     breaker.succeeded(2 * SECOND);
-    assert_eq!((breaker.state(), breaker.next_try()), (State::Closed, None));
+    assert_eq!((breaker.state(), breaker.next_try()), (BreakerState::Closed, None));
     assert_eq!(breaker.admit(2 * SECOND, LIMITS), CALL);
 }
 
@@ -83,7 +83,7 @@ fn never_with_0() {
         assert_eq!(breaker.admit(now, never), CALL);
         breaker.failed(false, now, never, "down");
     }
-    assert_eq!(breaker.state(), State::Closed);
+    assert_eq!(breaker.state(), BreakerState::Closed);
     // Switched off while it is open.
     assert_eq!(opened(0).admit(1, never), CALL);
 }

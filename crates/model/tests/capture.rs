@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use claims_model::capture::{Bucket, Create, Ends, Id, Log, TooMany, records_json};
+use claims_model::capture::{Create, Ends, Id, Log, NamedBucket, TooMany, records_json};
 use proptest::prelude::*;
 
-fn bucket(value: &str) -> Bucket {
-    Bucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned() }
+fn bucket(value: &str) -> NamedBucket {
+    NamedBucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned() }
 }
 
 fn ends(id: i64) -> Ends {
@@ -252,7 +252,7 @@ fn ids_that_are_texts_are_sent_as_texts() {
 
 /// What a program of savepoints does.
 #[derive(Debug, Clone)]
-enum Action {
+enum Deed {
     Rename(usize, u8),
     Send,
     Savepoint,
@@ -260,50 +260,50 @@ enum Action {
     RollBack,
 }
 
-fn action() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = Deed> {
     prop_oneof![
-        8 => (0..4usize, 0..6u8).prop_map(|(row, name)| Action::Rename(row, name)),
-        1 => Just(Action::Send),
-        2 => Just(Action::Savepoint),
-        1 => Just(Action::Release),
-        1 => Just(Action::RollBack),
+        8 => (0..4usize, 0..6u8).prop_map(|(row, name)| Deed::Rename(row, name)),
+        1 => Just(Deed::Send),
+        2 => Just(Deed::Savepoint),
+        1 => Just(Deed::Release),
+        1 => Just(Deed::RollBack),
     ]
 }
 
 /// Rows by number, and the names as they were sent last.
-type State = (Vec<u8>, Vec<u8>);
+type Sums = (Vec<u8>, Vec<u8>);
 
 proptest! {
     /// Against the definition: the names with their rows now, without those of the last sending, and the other way round.
     #[test]
     fn the_batch_is_the_difference_of_two_sets(actions in prop::collection::vec(action(), 0..60)) {
         let mut log = Log::default();
-        let start: State = (vec![0, 1, 2, 3], vec![0, 1, 2, 3]);
-        let mut stack: Vec<(u32, State)> = vec![(1, start)];
+        let start: Sums = (vec![0, 1, 2, 3], vec![0, 1, 2, 3]);
+        let mut stack: Vec<(u32, Sums)> = vec![(1, start)];
         let mut next_level = 2;
         for action in actions {
             let (level, state) = stack.last_mut().unwrap();
             match action {
-                Action::Rename(row, name) => {
+                Deed::Rename(row, name) => {
                     renamed(&mut log, *level, row as i64, &state.0[row].to_string(), &name.to_string());
                     state.0[row] = name;
                 }
-                Action::Send => {
+                Deed::Send => {
                     log.mark_sent(*level);
                     state.1 = state.0.clone();
                 }
-                Action::Savepoint => {
+                Deed::Savepoint => {
                     let copy = state.clone();
                     stack.push((next_level, copy));
                     next_level += 1;
                 }
-                Action::Release if stack.len() > 1 => {
+                Deed::Release if stack.len() > 1 => {
                     let (level, state) = stack.pop().unwrap();
                     let (parent, of_parent) = stack.last_mut().unwrap();
                     *of_parent = state;
                     log.release(level, *parent);
                 }
-                Action::RollBack if stack.len() > 1 => log.roll_back(stack.pop().unwrap().0),
+                Deed::RollBack if stack.len() > 1 => log.roll_back(stack.pop().unwrap().0),
                 _ => {}
             }
             let (_, (now, sent)) = stack.last().unwrap();

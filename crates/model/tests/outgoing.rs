@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use claims_model::capture::{Bucket, Ends, Id, Log};
+use claims_model::capture::{Ends, Id, Log, NamedBucket};
 use claims_model::outgoing::{Concessions, Outgoing, Refusal, refusals};
 use serde_json::Value;
 
-fn bucket(value: &str) -> Bucket {
-    Bucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned() }
+fn bucket(value: &str) -> NamedBucket {
+    NamedBucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned() }
 }
 
 fn ends(row: i64, subject: i64) -> Ends {
@@ -59,7 +59,7 @@ fn answer(text: &str) -> Vec<Refusal> {
     refusals(&format!("[{}]", text.split(", ").map(conflict).collect::<Vec<_>>().join(","))).unwrap()
 }
 
-fn free(values: &str) -> BTreeSet<Bucket> {
+fn free(values: &str) -> BTreeSet<NamedBucket> {
     values.chars().map(|value| bucket(&value.to_string())).collect()
 }
 
@@ -161,7 +161,7 @@ fn a_type_that_the_service_calls_otherwise_is_known_by_its_value() {
     // Not where two have it.
     let mut log = Log::default();
     for bucket_type in ["ROUTES", "EMAILS"] {
-        log.record(1, Bucket { bucket_type: Rc::from(bucket_type), value: "a".to_owned() }, ends(1, 1), -1);
+        log.record(1, NamedBucket { bucket_type: Rc::from(bucket_type), value: "a".to_owned() }, ends(1, 1), -1);
     }
     let mut batch = Outgoing::new(log.pending().unwrap());
     assert!(!batch.give_way(&refused, 1, &BTreeSet::new()));

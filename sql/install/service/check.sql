@@ -113,11 +113,17 @@ BEGIN
     UNION ALL
     SELECT 'role of a cell does not exist', NULL, NULL, NULL, format('Cell %s belongs to role number %s.', c.cell_id, c.role::oid)
       FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid);
-    -- While the promise's own index is there and trusted, no bucket can occur twice; without it, count.
-    IF NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = to_regclass('claims.claims_bucket')
-                      AND i.indisunique AND i.indisvalid AND i.indisready AND i.indislive) THEN
+    -- While there is an index that promises it, whatever its name, no bucket can occur twice; without one, count.
+    IF NOT EXISTS (SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
+                    WHERE i.indrelid = 'claims.claims'::regclass AND m.amname = 'btree'
+                      AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indisready AND i.indislive
+                      AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 2
+                      AND (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
+                            WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:1])) = '{bucket_type,bucket_value}'
+                      AND 'pg_catalog."C"'::regcollation = ANY (i.indcollation)) THEN
         RETURN QUERY
-        SELECT 'the unique index on the bucket is not valid', NULL::uuid, NULL::text, NULL::text, 'Look for claims.claims_bucket.'
+        SELECT 'there is no valid unique index on the bucket', NULL::uuid, NULL::text, NULL::text,
+               'It would be on claims.claims (bucket_value, bucket_type).'
         UNION ALL
         SELECT 'bucket occurs more than once', NULL, coalesce(t.name, c.bucket_type::text), c.bucket_value,
                format('It occurs %s times.', count(*))

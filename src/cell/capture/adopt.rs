@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use claims_model::capture::{Bucket, Create, Id};
+use claims_model::capture::{Create, Id, NamedBucket};
 use claims_model::source_key::is_id;
 
 use crate::pg::spi::Connection;
@@ -15,10 +15,10 @@ use crate::store::cell::expected::{self, Calling};
 
 /// The buckets of creates that nothing else in the cell's tables calls for: what is committed right now, and what this
 /// transaction did. Locks nothing.
-pub fn free(connection: &Connection, creates: &[&Create]) -> BTreeSet<Bucket> {
-    let mut by_type: BTreeMap<&str, BTreeMap<&str, Rows>> = BTreeMap::new();
+pub fn free(connection: &Connection, creates: &[&Create]) -> BTreeSet<NamedBucket> {
+    let mut by_type: BTreeMap<&str, BTreeMap<&str, Callers>> = BTreeMap::new();
     for create in creates {
-        let rows = Rows { create, own: 0, others: 0 };
+        let rows = Callers { create, own: 0, others: 0 };
         by_type.entry(&create.bucket.bucket_type).or_default().insert(&create.bucket.value, rows);
     }
     for (bucket_type, rows) in &mut by_type {
@@ -36,14 +36,14 @@ pub fn free(connection: &Connection, creates: &[&Create]) -> BTreeSet<Bucket> {
 }
 
 /// What calls for the bucket of a create.
-struct Rows<'c> {
+struct Callers<'c> {
     create: &'c Create,
     /// Columns of the row that it comes from.
     own: usize,
     others: usize,
 }
 
-impl Rows<'_> {
+impl Callers<'_> {
     fn add(&mut self, source_type: &str, calling: &Calling) {
         let (Some(source), Some(_)) = (id(&calling.source_id), id(&calling.subject_id)) else { return };
         let ends = &self.create.ends;

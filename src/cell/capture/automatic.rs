@@ -13,7 +13,7 @@ use crate::access;
 use crate::cell::client;
 use crate::error::{ClaimsError, raise};
 use crate::pg::spi::{self, Connection};
-use crate::pg::trigger::{Held, RowChange};
+use crate::pg::trigger::{PlainValue, RowChange};
 use crate::store::catalog;
 use crate::store::cell::attributes;
 
@@ -55,7 +55,7 @@ fn send_automatically<'a>(
     if let Some(row) = RowChange::of(trigger).and_then(|change| change.after()) {
         raise(spi::connect(|connection| {
             let changes = log::changes();
-            if row.held(attributes::CHANGES) != Held::Number(changes)
+            if row.held(attributes::CHANGES) != PlainValue::Number(changes)
                 && attributes::requeue(connection, row.place(), changes)
             {
                 return Ok(());

@@ -15,21 +15,21 @@ use uuid::Uuid;
 
 use super::adopt;
 use crate::cell::client::Service;
-use crate::cell::client::leases::Request;
+use crate::cell::client::leases::BeginRequest;
 use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
 
 /// What a transaction sends, under one lease.
-pub struct Batch {
+pub struct LenientBatch {
     pub cell_id: i64,
     pub lease: Uuid,
     outgoing: Outgoing,
 }
 
-impl Batch {
+impl LenientBatch {
     pub fn new(cell_id: i64, pending: Pending) -> Self {
-        Batch { cell_id, lease: Uuid::now_v7(), outgoing: Outgoing::new(pending) }
+        LenientBatch { cell_id, lease: Uuid::now_v7(), outgoing: Outgoing::new(pending) }
     }
 
     /// All of it was left out: there is no lease.
@@ -46,8 +46,8 @@ impl Batch {
         let (started, mut left) = (Instant::now(), timeout);
         while !self.is_empty() {
             let (creates, destroys) = self.outgoing.json()?;
-            let Batch { cell_id, lease, .. } = *self;
-            let request = Request { cell_id, lease, creates, destroys, cell_xid: xact::own_xid() };
+            let LenientBatch { cell_id, lease, .. } = *self;
+            let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid() };
             match service.begin(&request, left) {
                 Ok(()) => return Ok(()),
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),

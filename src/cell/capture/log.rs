@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use claims_model::capture::{Bucket, Ends, Log, Pending};
+use claims_model::capture::{Ends, Log, NamedBucket, Pending};
 use pgrx::pg_sys::panic::ErrorReport;
 
 use crate::error::{CaptureError, ClaimsError};
@@ -25,7 +25,7 @@ thread_local! {
 pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back, ..Hooks::NONE };
 
 /// Takes note of a claim that came (`by` 1) or went (-1) with a row.
-pub fn record(bucket: Bucket, ends: Ends, by: i64) {
+pub fn record(bucket: NamedBucket, ends: Ends, by: i64) {
     LOG.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
     CHANGES.set(CHANGES.get() + 1);
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cell::client::Service;
-use crate::cell::recovery::judge::{self, Candidate};
+use crate::cell::recovery::judge::{self, JudgedLease};
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::RemoteError;
 use crate::pg::spi::Connection;
@@ -125,8 +125,8 @@ fn candidates(
     cell_id: i64,
     conflict: &OwnConflict,
     timeout: Duration,
-) -> Result<Vec<Candidate>, ClaimsError> {
+) -> Result<Vec<JudgedLease>, ClaimsError> {
     let buckets = Value::Array(conflict.buckets.clone()).to_string();
     let holders = service.holders(cell_id, &buckets, conflict.age + 1.0, timeout)?;
-    Ok(holders.into_iter().map(Candidate::from).collect())
+    Ok(holders.into_iter().map(JudgedLease::from).collect())
 }

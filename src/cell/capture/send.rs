@@ -9,10 +9,10 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::lenient::Batch;
+use super::lenient::LenientBatch;
 use super::{log, own_leases};
 use crate::access;
-use crate::cell::client::{Service, afterwards};
+use crate::cell::client::{Service, afterwards, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, ClaimsError};
 use crate::pg::jsonb::JsonText;
@@ -70,7 +70,7 @@ pub fn send_pending(
         return Err(CaptureError::ClaimedTwice { bucket_type, value }.into());
     }
     must_have_keys(&pending)?;
-    let mut batch = Batch::new(cell_id, pending);
+    let mut batch = LenientBatch::new(cell_id, pending);
     begin(connection, &Service::new(connection, service, cell_id)?, &mut batch)?;
     concessions::count(connection, batch.concessions());
     // Nothing that went was a claim of this cell.
@@ -95,14 +95,14 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
     if xact::keeps_one_snapshot() {
         return;
     }
-    let settled = afterwards::to_forget(cell_id);
+    let settled = confirmed::to_forget(cell_id);
     if !settled.is_empty() {
         tracked::forget(connection, &settled, Some(&[cell_id]));
     }
 }
 
 /// Begins a lease at the service; where leases of the same cell are in the way, settles them first.
-fn begin(connection: &Connection, service: &Service, batch: &mut Batch) -> Result<(), ClaimsError> {
+fn begin(connection: &Connection, service: &Service, batch: &mut LenientBatch) -> Result<(), ClaimsError> {
     let started = Instant::now();
     let left = || timeout().saturating_sub(started.elapsed());
     let cell_id = batch.cell_id;

@@ -5,24 +5,21 @@
 //! next call. Nothing here may fail, wait or grow at that moment: what does not go into the socket at once stays for
 //! recovery, and so does all that a connection had ahead of it that is broken. What the commit needs is made ready before it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
+use super::confirmed::{self, Settlement};
 use super::kept;
 use super::leases;
-use crate::pg::libpq::{Command, Reply};
+use crate::pg::libpq::Command;
 use crate::pg::roles;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
 /// Leases that one transaction's end settles; more are recovery's.
 const AT_ONCE: usize = 100;
-
-/// Settled leases that a session remembers, until it forgets them in one go; those of a session that ends before are
-/// recovery's.
-const REMEMBERED: usize = 1000;
 
 pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back };
 
@@ -41,13 +38,6 @@ struct Begun {
     undone: bool,
 }
 
-/// Leases of one cell at one service, and how they end.
-#[derive(Debug, Default, Clone)]
-pub struct Settlement {
-    pub commits: Vec<Uuid>,
-    pub rollbacks: Vec<Uuid>,
-}
-
 /// A settlement ready to be sent.
 struct Ready {
     server: String,
@@ -63,10 +53,6 @@ const UNREAD: usize = 100;
 thread_local! {
     static BEGUN: RefCell<Vec<Begun>> = const { RefCell::new(Vec::new()) };
     static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
-    /// Leases that the service has confirmed to be committed, of cells.
-    static CONFIRMED: RefCell<Vec<(i64, Uuid)>> = const { RefCell::new(Vec::new()) };
-    /// So many of them, from the first, are being forgotten by the running transaction.
-    static FORGOTTEN: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The running transaction has begun a lease. `automatic`: it is committed as soon as the transaction is.
@@ -76,35 +62,6 @@ pub fn begun(server: &str, cell_id: i64, lease: Uuid, automatic: bool) {
     BEGUN.with_borrow_mut(|all| all.push(begun));
 }
 
-/// The service has answered what was sent after a transaction.
-pub fn answered(cell_id: i64, settlement: Settlement, reply: &Reply) {
-    let Reply::Rows(rows) = reply else { return };
-    let committed = |row: &Vec<Option<String>>| match row.as_slice() {
-        [Some(lease), Some(outcome), ..] if outcome == "committed" => lease.parse().ok(),
-        _ => None,
-    };
-    let committed: Vec<Uuid> = match rows.first().map(Vec::len) {
-        Some(1) => settlement.commits,
-        _ => rows.iter().filter_map(committed).collect(),
-    };
-    CONFIRMED.with_borrow_mut(|all| {
-        let room = REMEMBERED.saturating_sub(all.len());
-        all.extend(committed.into_iter().take(room).map(|lease| (cell_id, lease)));
-    });
-}
-
-/// The settled leases of a cell that the running transaction is to forget, once there are enough of them.
-pub fn to_forget(cell_id: i64) -> Vec<Uuid> {
-    const ENOUGH: usize = 50;
-    CONFIRMED.with_borrow(|all| {
-        if all.len() < ENOUGH || FORGOTTEN.get() > 0 {
-            return Vec::new();
-        }
-        FORGOTTEN.set(all.len());
-        all.iter().filter(|(cell, _)| *cell == cell_id).map(|(_, lease)| *lease).collect()
-    })
-}
-
 fn before_commit() -> Result<(), ErrorReport> {
     let due = BEGUN.with_borrow(|all| settlements(all.iter().filter(|begun| begun.automatic || begun.undone), false));
     READY.set(due);
@@ -112,8 +69,7 @@ fn before_commit() -> Result<(), ErrorReport> {
 }
 
 fn committed() {
-    let forgotten = FORGOTTEN.take();
-    CONFIRMED.with_borrow_mut(|all| all.drain(..forgotten.min(all.len())).for_each(drop));
+    confirmed::committed();
     READY.take().into_iter().for_each(|ready| drop(send(ready)));
 }
 
@@ -125,7 +81,7 @@ fn aborted() {
 fn end() {
     BEGUN.with_borrow_mut(Vec::clear);
     READY.with_borrow_mut(Vec::clear);
-    FORGOTTEN.set(0);
+    confirmed::end();
     kept::end();
 }
 

@@ -12,20 +12,20 @@ pub struct Answer(pub(super) Vec<Vec<Option<String>>>);
 
 impl Answer {
     /// All rows, converted.
-    pub fn map<T>(self, convert: impl Fn(&Row) -> Result<T, ClaimsError>) -> Result<Vec<T>, ClaimsError> {
-        self.0.into_iter().map(|columns| convert(&Row(columns))).collect()
+    pub fn map<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, ClaimsError>) -> Result<Vec<T>, ClaimsError> {
+        self.0.into_iter().map(|columns| convert(&AnswerRow(columns))).collect()
     }
 
     /// The first row, converted.
-    pub fn first<T>(self, convert: impl Fn(&Row) -> Result<T, ClaimsError>) -> Result<Option<T>, ClaimsError> {
-        self.0.into_iter().next().map(|columns| convert(&Row(columns))).transpose()
+    pub fn first<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, ClaimsError>) -> Result<Option<T>, ClaimsError> {
+        self.0.into_iter().next().map(|columns| convert(&AnswerRow(columns))).transpose()
     }
 }
 
 /// A row of an answer; columns count from 1.
-pub struct Row(Vec<Option<String>>);
+pub struct AnswerRow(Vec<Option<String>>);
 
-impl Row {
+impl AnswerRow {
     /// `None` is NULL.
     pub fn text(&self, column: usize) -> Option<&str> {
         self.0.get(column - 1)?.as_deref()

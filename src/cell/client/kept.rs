@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use pgrx::pg_sys::Oid;
 
-use super::afterwards::{self, Settlement};
+use super::confirmed::{self, Settlement};
 use crate::pg::libpq::{Link, Reply, Trouble};
 use crate::pg::{foreign, roles};
 use crate::settings;
@@ -34,7 +34,7 @@ impl Kept {
         while let Some((cell_id, settlement)) = self.sent.pop_front() {
             match self.link.answer(deadline)? {
                 Reply::Lost(detail) => return Err(Trouble::Failed(detail)),
-                reply => afterwards::answered(cell_id, settlement, &reply),
+                reply => confirmed::answered(cell_id, settlement, &reply),
             }
         }
         Ok(())

@@ -5,8 +5,8 @@ use std::time::Duration;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
-use super::afterwards::Settlement;
-use super::answer::Row;
+use super::answer::AnswerRow;
+use super::confirmed::Settlement;
 use super::parameters::{interval, number, text, uuid, uuids};
 use super::{Service, command};
 use crate::error::ClaimsError;
@@ -37,7 +37,7 @@ const HOLDERS: &str = "SELECT l.lease_uuid, l.cell_xid
 const MAX_LISTED: i64 = 10_000;
 
 /// What a begin asks for.
-pub struct Request {
+pub struct BeginRequest {
     pub cell_id: i64,
     pub lease: Uuid,
     /// Lists of records, as JSON.
@@ -48,7 +48,7 @@ pub struct Request {
 }
 
 /// A lease that is outstanding.
-pub struct Outstanding {
+pub struct OutstandingLease {
     pub lease: Uuid,
     pub cell_xid: Option<Xid8>,
     /// Older than was asked.
@@ -57,7 +57,7 @@ pub struct Outstanding {
 
 /// A page of outstanding leases.
 pub struct Page {
-    pub leases: Vec<Outstanding>,
+    pub leases: Vec<OutstandingLease>,
     /// Where the next page begins.
     pub last_cursor: Option<String>,
 }
@@ -79,8 +79,8 @@ pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks }: &Settl
 }
 
 impl Service<'_> {
-    pub fn begin(&self, request: &Request, timeout: Duration) -> Result<(), ClaimsError> {
-        let Request { cell_id, lease, creates, destroys, cell_xid } = request;
+    pub fn begin(&self, request: &BeginRequest, timeout: Duration) -> Result<(), ClaimsError> {
+        let BeginRequest { cell_id, lease, creates, destroys, cell_xid } = request;
         let values = [number(*cell_id), text(creates), text(destroys), uuid(*lease), Some(cell_xid.0.to_string())];
         self.call(BEGIN, &values, timeout).map(|_| ())
     }
@@ -102,7 +102,7 @@ impl Service<'_> {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        let outcome = |row: &Row| Ok((row.uuid(1)?, row.text(2).map(str::to_owned)));
+        let outcome = |row: &AnswerRow| Ok((row.uuid(1)?, row.text(2).map(str::to_owned)));
         self.call(OUTCOMES, &[number(cell_id), uuids(leases)], timeout)?.map(outcome)
     }
 
@@ -130,7 +130,7 @@ impl Service<'_> {
         let [months, days, seconds] = interval(stale_after);
         let values = [number(cell_id), after, number(max_results), months, days, seconds];
         let rows = self.call(LIST, &values, timeout)?.map(|row| {
-            let lease = Outstanding { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.is_true(4) };
+            let lease = OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.is_true(4) };
             Ok((lease, row.text(3).map(str::to_owned)))
         })?;
         let last_cursor = rows.last().and_then(|(_, cursor)| cursor.clone());
@@ -144,9 +144,11 @@ impl Service<'_> {
         buckets: &str,
         max_age: f64,
         timeout: Duration,
-    ) -> Result<Vec<Outstanding>, ClaimsError> {
+    ) -> Result<Vec<OutstandingLease>, ClaimsError> {
         let values = [number(cell_id), number(MAX_LISTED), Some(format!("{max_age:.3}")), text(buckets)];
-        let lease = |row: &Row| Ok(Outstanding { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: false });
+        let lease = |row: &AnswerRow| {
+            Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: false })
+        };
         self.call(HOLDERS, &values, timeout)?.map(lease)
     }
 }

@@ -8,6 +8,7 @@
 pub mod afterwards;
 mod answer;
 pub mod breaker;
+pub mod confirmed;
 mod connect;
 mod kept;
 pub mod leases;

@@ -10,7 +10,7 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use super::Service;
-use super::answer::{Row, strange};
+use super::answer::{AnswerRow, strange};
 use super::parameters::{Parameter, interval, number, text, uuids};
 use crate::error::ClaimsError;
 use crate::store::catalog;
@@ -61,7 +61,7 @@ pub struct Report {
 
 impl Service<'_> {
     pub fn digest_records(&self, span: &Span, timeout: Duration) -> Result<Digest, ClaimsError> {
-        let digest = |row: &Row| {
+        let digest = |row: &AnswerRow| {
             let hex = row.must(2)?;
             let bytes = (0..hex.len() / 2)
                 .map(|at| hex.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok()));
@@ -120,7 +120,7 @@ impl Service<'_> {
 }
 
 /// What the service says of a claim. It shows types by names of its own; this database keeps them by their first ones.
-fn report(row: &Row) -> Result<Report, ClaimsError> {
+fn report(row: &AnswerRow) -> Result<Report, ClaimsError> {
     let discrepancy = row.must(1)?;
     let catalog = catalog::current_without_spi();
     let own = |kind, name: &str| catalog.types.of(kind).first_name_of(name).unwrap_or(name).to_owned();

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::access;
 use crate::arguments;
-use crate::cell::client::leases::Outstanding;
+use crate::cell::client::leases::OutstandingLease;
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
@@ -32,11 +32,11 @@ const PURGE_BATCH: i64 = 10_000;
 
 /// Errors by which a transaction that is tracking the lease, or fencing it, shows that it is in the way. Under
 /// REPEATABLE READ one that has just committed shows itself by the last of them.
-const IN_THE_WAY: [Code; 3] =
+const CONTENTION_SQLSTATES: [Code; 3] =
     [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED, Code::ERRCODE_T_R_SERIALIZATION_FAILURE];
 
 /// A lease that is to be judged.
-pub struct Candidate {
+pub struct JudgedLease {
     pub lease: Uuid,
     /// Older than leases are left alone.
     pub stale: bool,
@@ -44,9 +44,9 @@ pub struct Candidate {
     pub cell_xid: Option<Xid8>,
 }
 
-impl From<Outstanding> for Candidate {
-    fn from(Outstanding { lease, stale, cell_xid }: Outstanding) -> Self {
-        Candidate { lease, stale, cell_xid }
+impl From<OutstandingLease> for JudgedLease {
+    fn from(OutstandingLease { lease, stale, cell_xid }: OutstandingLease) -> Self {
+        JudgedLease { lease, stale, cell_xid }
     }
 }
 
@@ -78,7 +78,7 @@ fn purge_fences() -> Result<i64, ErrorReport> {
 }
 
 /// The leases given, each once.
-fn candidates(given: Vec<Given>) -> Result<Vec<Candidate>, ClaimsError> {
+fn candidates(given: Vec<Given>) -> Result<Vec<JudgedLease>, ClaimsError> {
     at_most(given.len(), MAX_LEASES, "leases")?;
     let mut seen = HashSet::new();
     let mut candidates = Vec::with_capacity(given.len());
@@ -87,14 +87,14 @@ fn candidates(given: Vec<Given>) -> Result<Vec<Candidate>, ClaimsError> {
         let lease = lease.ok_or_else(|| missing("lease_uuid"))?;
         let stale = stale.ok_or_else(|| missing("created_at"))?;
         if seen.insert(lease) {
-            candidates.push(Candidate { lease, stale, cell_xid });
+            candidates.push(JudgedLease { lease, stale, cell_xid });
         }
     }
     Ok(candidates)
 }
 
 /// Judges each lease once, and fences those that need it.
-pub fn judge(connection: &Connection, candidates: &[Candidate]) -> Vec<(Uuid, Verdict)> {
+pub fn judge(connection: &Connection, candidates: &[JudgedLease]) -> Vec<(Uuid, Verdict)> {
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     let steps = steps(connection, candidates);
     let to_fence = leases_where(&steps, |step| matches!(step, Step::FenceAndRollback | Step::FenceAndWait));
@@ -116,7 +116,7 @@ pub fn judge(connection: &Connection, candidates: &[Candidate]) -> Vec<(Uuid, Ve
 /// The order of the readings matters. Fences first: only those that were committed before this call count. Then what
 /// has become of the transactions, and only after that, in one newer snapshot, the tracked leases: a transaction that had
 /// ended by then, and whose end that snapshot sees, has either left its row there or never will.
-fn steps(connection: &Connection, candidates: &[Candidate]) -> Vec<(Uuid, Step)> {
+fn steps(connection: &Connection, candidates: &[JudgedLease]) -> Vec<(Uuid, Step)> {
     let leases: Vec<_> = candidates.iter().map(|candidate| candidate.lease).collect();
     let fences = tracked::fences(connection, &leases);
     let fenced: HashSet<_> = fences.into_iter().filter(|fence| !fence.is_own).map(|fence| fence.lease).collect();
@@ -126,7 +126,7 @@ fn steps(connection: &Connection, candidates: &[Candidate]) -> Vec<(Uuid, Step)>
         .collect();
     let sights = tracked::sight(connection, candidates.iter().map(|candidate| (candidate.lease, candidate.cell_xid)));
     let sights: HashMap<_, _> = sights.into_iter().map(|sight| (sight.lease, sight)).collect();
-    let step = |(candidate, transaction): (&Candidate, LocalTransaction)| {
+    let step = |(candidate, transaction): (&JudgedLease, LocalTransaction)| {
         let sight = sights.get(&candidate.lease);
         let facts = Facts {
             tracked: sight.is_some_and(|sight| sight.tracked),
@@ -167,5 +167,5 @@ fn fence(connection: &Connection, mut leases: Vec<Uuid>, deadline: Instant) -> H
 /// `None`: somebody was in the way of one of them, and none was fenced.
 fn fence_within(connection: &Connection, leases: &[Uuid], patience: Duration) -> Option<Vec<Uuid>> {
     let _waits = LockWaits::limit(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX));
-    subtransaction(&IN_THE_WAY, || Ok::<_, ClaimsError>(tracked::fence(connection, leases))).ok()
+    subtransaction(&CONTENTION_SQLSTATES, || Ok::<_, ClaimsError>(tracked::fence(connection, leases))).ok()
 }

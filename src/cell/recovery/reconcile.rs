@@ -15,7 +15,7 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::ground::Ground;
-use super::judge::{Candidate, judge};
+use super::judge::{JudgedLease, judge};
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
@@ -43,7 +43,7 @@ const PURGE_BATCH: i64 = 1000;
 
 /// What a pass has done.
 #[derive(Default)]
-pub struct Tally {
+pub struct RecoveryTally {
     processed: i64,
     committed: i64,
     rolled_back: i64,
@@ -79,7 +79,7 @@ fn reconcile(
         let cell_id = access::given(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let server = access::given(service, "service")?;
-        let pass = Pass {
+        let pass = Recovery {
             ground: connection,
             cell_id,
             stale_after: arguments::span(access::given(stale_after, "stale_after")?, "stale_after")?,
@@ -89,17 +89,17 @@ fn reconcile(
     })?;
     // A warning may jump out of here when the statement is being canceled: nothing may be open any more.
     tally.warn(cell_id);
-    let Tally { processed, committed, rolled_back, pending, orphans, .. } = tally;
+    let RecoveryTally { processed, committed, rolled_back, pending, orphans, .. } = tally;
     Ok(TableIterator::once((processed, committed, rolled_back, pending, orphans.len() as i64)))
 }
 
 /// One pass as the background worker does it, of leases of a cell that the caller may act for.
-pub fn pass<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<Tally, G::Error> {
+pub fn pass<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<RecoveryTally, G::Error> {
     let stale_after = Interval::from_seconds(STALE_AFTER.as_secs_f64());
-    Pass { ground, cell_id, stale_after, page: WORKERS_PAGE }.over(server)
+    Recovery { ground, cell_id, stale_after, page: WORKERS_PAGE }.over(server)
 }
 
-impl Tally {
+impl RecoveryTally {
     /// Tells the client, and the log, what could not be done.
     pub fn warn(&self, cell_id: i64) {
         if !self.orphans.is_empty() {
@@ -137,16 +137,16 @@ pub fn unreachable(error: ClaimsError) -> ClaimsError {
     }
 }
 
-struct Pass<'g, G> {
+struct Recovery<'g, G> {
     ground: &'g G,
     cell_id: i64,
     stale_after: Interval,
     page: i64,
 }
 
-impl<G: Ground> Pass<'_, G> {
+impl<G: Ground> Recovery<'_, G> {
     /// The pass through a foreign server, and its row in claims.passes.
-    fn over(&self, server: &str) -> Result<Tally, G::Error> {
+    fn over(&self, server: &str) -> Result<RecoveryTally, G::Error> {
         let log = passes::Pass::begin("reconcile", Some(self.cell_id), None);
         let service = self.ground.here(|connection| Service::ahead(connection, server, self.cell_id))?;
         let tally = self.run(&service)?;
@@ -158,15 +158,15 @@ impl<G: Ground> Pass<'_, G> {
         Ok(tally)
     }
 
-    fn run(&self, service: &Service) -> Result<Tally, G::Error> {
-        let mut tally = Tally::default();
+    fn run(&self, service: &Service) -> Result<RecoveryTally, G::Error> {
+        let mut tally = RecoveryTally::default();
         // Leases that are still outstanding for all that this pass knows.
         let mut open = HashSet::new();
         let mut cursor = None;
         loop {
             let after = cursor.take();
             let page = self.ask(|| service.list_leases(self.cell_id, after, self.page, self.stale_after, PATIENCE))?;
-            let candidates: Vec<_> = page.leases.into_iter().map(Candidate::from).collect();
+            let candidates: Vec<_> = page.leases.into_iter().map(JudgedLease::from).collect();
             // A page may be shorter than was asked for, where payloads are long.
             if candidates.is_empty() {
                 break;
@@ -197,8 +197,8 @@ impl<G: Ground> Pass<'_, G> {
     fn recover(
         &self,
         service: &Service,
-        page: &[Candidate],
-        tally: &mut Tally,
+        page: &[JudgedLease],
+        tally: &mut RecoveryTally,
         open: &mut HashSet<Uuid>,
     ) -> Result<(), G::Error> {
         let judged = self.ground.here(|connection| Ok(judge(connection, page)))?;
@@ -232,7 +232,7 @@ impl<G: Ground> Pass<'_, G> {
         service: &Service,
         commits: &[Uuid],
         rollbacks: &[Uuid],
-        tally: &mut Tally,
+        tally: &mut RecoveryTally,
     ) -> Result<Vec<Settled>, G::Error> {
         if commits.is_empty() && rollbacks.is_empty() {
             return Ok(Vec::new());
@@ -269,7 +269,7 @@ impl<G: Ground> Pass<'_, G> {
 
     /// Asks for the outcome of what is tracked here and not outstanding there: committed leases are forgotten, those that
     /// were rolled back or are unknown are orphans and stay.
-    fn find_orphans(&self, service: &Service, tally: &mut Tally, open: &HashSet<Uuid>) -> Result<(), G::Error> {
+    fn find_orphans(&self, service: &Service, tally: &mut RecoveryTally, open: &HashSet<Uuid>) -> Result<(), G::Error> {
         let mut after = Uuid::nil();
         loop {
             let page = |connection: &Connection| Ok(tracked::tracked_after(connection, self.cell_id, after, self.page));

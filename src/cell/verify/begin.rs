@@ -16,7 +16,7 @@ use crate::pg::subtransaction::subtransaction;
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xact;
 use crate::store::catalog;
-use crate::store::cell::passes::{self, Pass};
+use crate::store::cell::passes::{self, VerificationPass};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -35,7 +35,7 @@ fn begin_verification(
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         must_be_claimed(&Expected::of(connection, &source_type, false), &source_type)?;
         passes::purge(connection);
-        let pass = Pass { uuid: Uuid::now_v7(), cell_id, source_type, correct };
+        let pass = VerificationPass { uuid: Uuid::now_v7(), cell_id, source_type, correct };
         join(connection, pass).map(pg_uuid)
     })?)
 }
@@ -49,7 +49,7 @@ pub fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), Cla
 }
 
 /// The pass that is under way, or this one, begun.
-fn join(connection: &Connection, pass: Pass) -> Result<Uuid, ClaimsError> {
+fn join(connection: &Connection, pass: VerificationPass) -> Result<Uuid, ClaimsError> {
     let under_way = || passes::open(connection, pass.cell_id, &pass.source_type, pass.correct);
     if let Some(uuid) = under_way() {
         return Ok(uuid);

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::expected::{Called, Expected, list_json};
 use super::progress::Tally;
 use super::remote::Remote;
-use super::rows::Rows;
+use super::rows::SeenRows;
 use crate::cell::client::records::Report;
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
@@ -43,7 +43,7 @@ struct Suspect {
 }
 
 /// What is to be done about a suspect.
-enum Verdict {
+enum Decision {
     /// It was no discrepancy, or is none any more.
     Dismissed,
     /// It is one, and is left to others.
@@ -93,16 +93,16 @@ impl Comparison<'_> {
         for suspect in suspects {
             let (discrepancy, outcome) = (suspect.report.discrepancy, suspect.report.outcome);
             match self.judge(suspect, &rows) {
-                Verdict::Dismissed => {}
-                Verdict::Left(outcome) => tally.count(discrepancy, Some(outcome)),
-                Verdict::Foreign => tally.count_foreign(),
+                Decision::Dismissed => {}
+                Decision::Left(outcome) => tally.count(discrepancy, Some(outcome)),
+                Decision::Foreign => tally.count_foreign(),
                 // The range that the row is in tells of it.
-                Verdict::Claim(called) if discrepancy == Discrepancy::Extra => {
+                Decision::Claim(called) if discrepancy == Discrepancy::Extra => {
                     if called.attribute().source_type != self.source_type {
                         tally.count(Discrepancy::Different, None);
                     }
                 }
-                Verdict::Claim(_) | Verdict::Destroy(_) => tally.count(discrepancy, outcome),
+                Decision::Claim(_) | Decision::Destroy(_) => tally.count(discrepancy, outcome),
             }
         }
         Ok(())
@@ -130,12 +130,12 @@ impl Comparison<'_> {
         for suspect in suspects {
             let (discrepancy, outcome) = (suspect.report.discrepancy, suspect.report.outcome);
             match self.judge(suspect, &rows) {
-                Verdict::Dismissed => {}
-                Verdict::Left(outcome) => tally.count(discrepancy, Some(outcome)),
-                Verdict::Foreign => tally.count_foreign(),
-                Verdict::Claim(_) if outcome.is_some() => tally.count(discrepancy, outcome),
-                Verdict::Claim(called) => claim.push(called),
-                Verdict::Destroy(uuid) => destroy.push(uuid),
+                Decision::Dismissed => {}
+                Decision::Left(outcome) => tally.count(discrepancy, Some(outcome)),
+                Decision::Foreign => tally.count_foreign(),
+                Decision::Claim(_) if outcome.is_some() => tally.count(discrepancy, outcome),
+                Decision::Claim(called) => claim.push(called),
+                Decision::Destroy(uuid) => destroy.push(uuid),
             }
         }
         if claim.is_empty() && destroy.is_empty() {
@@ -149,8 +149,8 @@ impl Comparison<'_> {
     }
 
     /// Looks at the rows that suspects are about, again and as of now.
-    fn rows(&self, suspects: &[Suspect], hold: Hold) -> Rows {
-        let mut rows = Rows::default();
+    fn rows(&self, suspects: &[Suspect], hold: Hold) -> SeenRows {
+        let mut rows = SeenRows::default();
         let is_extra = |suspect: &&Suspect| suspect.called.is_none();
         let bucket = |suspect: &Suspect| (suspect.report.bucket_type.clone(), suspect.report.bucket_value.clone());
         rows.find_callers(self.connection, suspects.iter().filter(is_extra).map(bucket));
@@ -161,20 +161,20 @@ impl Comparison<'_> {
         rows
     }
 
-    fn judge(&self, suspect: Suspect, rows: &Rows) -> Verdict {
+    fn judge(&self, suspect: Suspect, rows: &SeenRows) -> Decision {
         let Suspect { report, called } = suspect;
         let called = called.or_else(|| rows.caller(&report.bucket_type, &report.bucket_value));
         match (called, report.uuid) {
             // Another row has the claim and calls for it, too: which of them should have it is not for us to say.
             (Some(called), _) if report.discrepancy == Discrepancy::Different && rows.has_rival(&report, &called) => {
-                Verdict::Left(Outcome::Busy)
+                Decision::Left(Outcome::Busy)
             }
-            (Some(called), _) if rows.is_seen(&called) => Verdict::Claim(called),
-            (Some(called), _) if rows.is_there(self.connection, &called) => Verdict::Left(Outcome::Busy),
-            (Some(_), _) => Verdict::Dismissed,
-            (None, Some(_)) if !report.source.is_some_and(|(_, id)| self.expected.can_have(&id)) => Verdict::Foreign,
-            (None, Some(uuid)) => Verdict::Destroy(uuid),
-            (None, None) => Verdict::Dismissed,
+            (Some(called), _) if rows.is_seen(&called) => Decision::Claim(called),
+            (Some(called), _) if rows.is_there(self.connection, &called) => Decision::Left(Outcome::Busy),
+            (Some(_), _) => Decision::Dismissed,
+            (None, Some(_)) if !report.source.is_some_and(|(_, id)| self.expected.can_have(&id)) => Decision::Foreign,
+            (None, Some(uuid)) => Decision::Destroy(uuid),
+            (None, None) => Decision::Dismissed,
         }
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Progress<'a> {
     /// `position`: the source id up to which all is verified.
     pub fn show(&self, tally: &Tally, position: Option<&str>) {
         let Progress { activity, cell_id, source_type, rows } = self;
-        activity.show(&format!(
+        activity.tell(&format!(
             "claims.verify: cell {cell_id}, {source_type}, checked {} of about {rows}, {} discrepancies, up to source id {}",
             tally.checked,
             tally.discrepancies(),

@@ -1,4 +1,4 @@
-//! Rows of the cell's tables, looked at one by one: what they call for right now.
+//! SeenRows of the cell's tables, looked at one by one: what they call for right now.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use crate::store::cell::expected::{self, Attribute, Hold};
 
 /// What was seen on a second look.
 #[derive(Default)]
-pub struct Rows {
-    /// Rows that call for a bucket, found by the bucket.
+pub struct SeenRows {
+    /// SeenRows that call for a bucket, found by the bucket.
     callers: HashMap<(String, String), Called>,
     /// What rows call for that were looked up by their key, by source id.
     seen: HashMap<String, Vec<Called>>,
@@ -21,7 +21,7 @@ pub struct Rows {
     sources: HashMap<String, Vec<Called>>,
 }
 
-impl Rows {
+impl SeenRows {
     /// Looks for rows that call for buckets, whatever source type they have.
     pub fn find_callers(&mut self, connection: &Connection, buckets: impl Iterator<Item = (String, String)>) {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();

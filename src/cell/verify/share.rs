@@ -34,7 +34,7 @@ use crate::pg::subtransaction::without_waiting;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::store::catalog;
-use crate::store::cell::passes::{self, Pass};
+use crate::store::cell::passes::{self, VerificationPass};
 use crate::store::holds::expiring;
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -81,7 +81,7 @@ fn verify_share(
         let outcome = share.run(connection)?;
         Ok::<_, ClaimsError>((share, outcome))
     })?;
-    let Outcome { tally, in_hand, finished, lost } = outcome;
+    let ShareOutcome { tally, in_hand, finished, lost } = outcome;
     // Warnings may jump out of here when the statement is being canceled: nothing may be open any more.
     if tally.unclaimable + tally.doubles > 0 {
         error::warn_of_rows(&share.pass.source_type, tally.unclaimable, tally.doubles);
@@ -100,7 +100,7 @@ fn kind(pass: Uuid) -> String {
 
 /// A worker's call.
 struct Share {
-    pass: Pass,
+    pass: VerificationPass,
     kind: String,
     worker: String,
     server: String,
@@ -111,7 +111,7 @@ struct Share {
 
 /// What came of it.
 #[derive(Default)]
-struct Outcome {
+struct ShareOutcome {
     tally: Tally,
     /// The next call has a range to work on.
     in_hand: bool,
@@ -121,7 +121,7 @@ struct Outcome {
 }
 
 /// A range in the worker's hands.
-struct InHand {
+struct RangeInHand {
     key: String,
     number: i64,
     token: i64,
@@ -140,9 +140,9 @@ enum Ended {
 }
 
 impl Share {
-    fn run(&self, connection: &Connection) -> Result<Outcome, ClaimsError> {
+    fn run(&self, connection: &Connection) -> Result<ShareOutcome, ClaimsError> {
         let expected = Expected::of(connection, &self.pass.source_type, false);
-        let mut outcome = Outcome::default();
+        let mut outcome = ShareOutcome::default();
         let mut ended = Ended::Done;
         if let Some(mut hand) = self.in_hand(connection) {
             must_be_claimed(&expected, &self.pass.source_type)?;
@@ -160,13 +160,13 @@ impl Share {
     }
 
     /// The range that an earlier call took, if it is still held.
-    fn in_hand(&self, connection: &Connection) -> Option<InHand> {
+    fn in_hand(&self, connection: &Connection) -> Option<RangeInHand> {
         let now = Moment::now();
         expiring::held_now(connection, &self.kind, &self.worker, now).into_iter().find_map(|(key, token, until)| {
             let number = key.parse().ok()?;
             let range = passes::range(connection, self.pass.uuid, number)?;
             let left = Moment::from(until).0.saturating_sub(now.0).max(0).unsigned_abs();
-            Some(InHand { key, number, token, range, deadline: Instant::now() + Duration::from_micros(left / 2) })
+            Some(RangeInHand { key, number, token, range, deadline: Instant::now() + Duration::from_micros(left / 2) })
         })
     }
 
@@ -174,9 +174,9 @@ impl Share {
         &self,
         connection: &Connection,
         expected: &Expected,
-        hand: &mut InHand,
+        hand: &mut RangeInHand,
     ) -> Result<(Tally, Option<String>, Ended), ClaimsError> {
-        let Pass { cell_id, source_type, correct, .. } = &self.pass;
+        let VerificationPass { cell_id, source_type, correct, .. } = &self.pass;
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let in_charge = || require_held(connection, &self.kind, &hand.key, hand.token);
         let service = Service::new(connection, &self.server, *cell_id)?;
@@ -204,7 +204,7 @@ impl Share {
     fn record(
         &self,
         connection: &Connection,
-        hand: &InHand,
+        hand: &RangeInHand,
         position: Option<&str>,
         ended: Ended,
     ) -> Result<Ended, ClaimsError> {
@@ -234,7 +234,12 @@ impl Share {
     }
 
     /// Takes a range for the next call: one that somebody has let go, or a new one.
-    fn take(&self, connection: &Connection, expected: &Expected, outcome: &mut Outcome) -> Result<(), ClaimsError> {
+    fn take(
+        &self,
+        connection: &Connection,
+        expected: &Expected,
+        outcome: &mut ShareOutcome,
+    ) -> Result<(), ClaimsError> {
         outcome.in_hand = self.acquire(connection)?;
         if outcome.in_hand {
             return Ok(());

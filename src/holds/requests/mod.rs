@@ -13,25 +13,7 @@ mod settle;
 mod take;
 mod unblock;
 
-use pgrx::prelude::*;
-
 use crate::pg::transaction_end::Hooks;
-
-extension_sql_file!(
-    "../../../sql/install/holds/requests.sql",
-    name = "requests",
-    requires = [
-        "expiring",
-        enqueue::enqueue_request,
-        take::take_requests,
-        settle::settle_requests,
-        settle::extend_requests,
-        enqueue::retry_requests,
-        enqueue::purge_requests,
-        declare::capture_requests,
-        declare::uncapture_requests
-    ]
-);
 
 /// What a session remembers of requests does not outlive the transaction in which it was true.
 pub const HOOKS: Hooks = Hooks {

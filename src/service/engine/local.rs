@@ -11,9 +11,9 @@ use crate::pg::spi::Connection;
 use crate::store::service::claims::{self, Found, HeldFor};
 use crate::store::service::leases::{self, Ending, NewLease};
 
-pub struct Local;
+pub struct LocalEngine;
 
-impl Engine for Local {
+impl Engine for LocalEngine {
     fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize {
         match intake {
             Intake::Lease(creates) => claims::put_lease(connection, lease, creates),

@@ -68,5 +68,5 @@ pub trait Engine {
 
 /// The engine of this database.
 pub fn current() -> &'static dyn Engine {
-    &local::Local
+    &local::LocalEngine
 }

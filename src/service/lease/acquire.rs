@@ -9,15 +9,14 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::attempt::{self, StepsTaken};
-use super::conflicts;
+use super::obstacles::{self, Obstacles};
 use super::repeat;
 use super::request::{ClaimStep, Request};
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
+use crate::pg::spi::Connection;
 use crate::pg::subtransaction::translate_error;
 use crate::pg::xact;
-use crate::service::engine::{self, Key};
 use crate::settings;
 use crate::store::service::leases;
 
@@ -50,7 +49,6 @@ fn patience(attempt: u32) -> Duration {
 /// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together; and takes it row by row
 /// where nothing speaks against it.
 fn insist<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
-    let lease = request.lease.uuid;
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     leases::refuse_locked_tables(deadline)?;
     for attempt in 0..ATTEMPTS {
@@ -58,34 +56,29 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired
         let may_wait = deadline > Instant::now();
         let patient_until = deadline.max(Instant::now() + patience(attempt));
         let _waits = LockWaits::until(patient_until);
-        if let Some(known) = leases::known(connection, &[lease], View::Latest).pop() {
+        let Obstacles { known, is_lease_busy, conflicts } = obstacles::look(connection, request);
+        if let Some(known) = known {
             match repeat::answer(connection, &request.lease, &known, deadline)? {
                 Some(lease) => return Ok(Acquired::Lease(lease)),
                 None => continue,
             }
         }
-        if request.may_be_repeat && !may_wait && engine::current().contended(Key::Lease(lease)) {
+        if is_lease_busy && !may_wait {
             return Err(ClaimsError::LeaseBusy);
         }
-        let found = conflicts::look(connection, request);
-        // The first call may have ended since we asked: then these are the lease's own claims.
-        let is_repeat = || !leases::known(connection, &[lease], View::Latest).is_empty();
-        if !found.is_empty() && request.may_be_repeat && is_repeat() {
-            continue;
-        }
-        let is_hopeless = found.values().any(|conflict| conflict.reason != Reason::InFlight);
-        if is_hopeless || !(found.is_empty() || may_wait) {
-            return Ok(Acquired::Conflicts(conflicts::in_order(request, found)));
+        let is_hopeless = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
+        if is_hopeless || !(conflicts.is_empty() || may_wait) {
+            return Ok(Acquired::Conflicts(obstacles::in_order(request, conflicts)));
         }
         match attempt::take_step_by_step(connection, request, patient_until) {
-            StepsTaken::Kept => return Ok(Acquired::Lease(lease)),
+            StepsTaken::Kept => return Ok(Acquired::Lease(request.lease.uuid)),
             // A claim that its snapshot does not show. What is to be created, though, the next look sees.
             StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::keeps_one_snapshot() => {
                 return Err(ClaimsError::StaleClaim);
             }
             StepsTaken::InFlight(step) | StepsTaken::Changed(step) if is_last => {
-                let found = conflicts::with_in_flight(found, step);
-                return Ok(Acquired::Conflicts(conflicts::in_order(request, found)));
+                let conflicts = obstacles::with_in_flight(conflicts, step);
+                return Ok(Acquired::Conflicts(obstacles::in_order(request, conflicts)));
             }
             StepsTaken::LeaseInTheWay | StepsTaken::InFlight(_) | StepsTaken::Changed(_) => {}
         }

@@ -21,7 +21,7 @@ use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::NewLease;
 
 /// The arguments of both functions, as they came.
-struct Arguments {
+struct BeginArguments {
     cell_id: Option<i64>,
     create_records: Option<Jsonb>,
     destroy_records: Option<Jsonb>,
@@ -38,7 +38,7 @@ fn begin_update(
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     cell_xid: default!(Option<Xid8>, "NULL"),
 ) -> Result<PgUuid, ErrorReport> {
-    let arguments = Arguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
+    let arguments = BeginArguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
     let lease = begin(arguments, |conflicts, catalog| {
         let weightiest = conflict::weightiest(&conflicts).ok_or(ClaimsError::LeaseBusy)?;
         let detail = conflict::to_json(&conflicts, &catalog.types)?;
@@ -58,7 +58,7 @@ fn try_begin_update(
     cell_xid: default!(Option<Xid8>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(lease_uuid, Option<PgUuid>), name!(conflicts, Option<JsonText>))>, ErrorReport>
 {
-    let arguments = Arguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
+    let arguments = BeginArguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
     let mut found = None;
     let lease = begin(arguments, |conflicts, catalog| {
         found = Some(JsonText(conflict::to_json(&conflicts, &catalog.types)?));
@@ -70,15 +70,15 @@ fn try_begin_update(
 
 /// The straight line of a begin; what becomes of conflicts is the caller's.
 fn begin(
-    arguments: Arguments,
+    arguments: BeginArguments,
     on_conflicts: impl FnOnce(Vec<Conflict>, &Catalog) -> Result<Uuid, ClaimsError>,
 ) -> Result<Uuid, ClaimsError> {
+    let cell_id = access::given(arguments.cell_id, "cell_id")?;
+    let create_records = access::given(arguments.create_records, "create_records")?;
+    let destroy_records = access::given(arguments.destroy_records, "destroy_records")?;
+    let catalog = catalog::current_without_spi();
+    access::act_for(&catalog, cell_id)?;
     spi::connect(|connection| {
-        let cell_id = access::given(arguments.cell_id, "cell_id")?;
-        let create_records = access::given(arguments.create_records, "create_records")?;
-        let destroy_records = access::given(arguments.destroy_records, "destroy_records")?;
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
         let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
         let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
         let payload = payload::payload_text(&batch, &catalog.types)?;

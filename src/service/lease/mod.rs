@@ -3,9 +3,9 @@
 mod acquire;
 mod attempt;
 mod begin;
-mod conflicts;
 mod end;
 mod key;
+mod obstacles;
 mod outcome;
 mod repeat;
 mod request;

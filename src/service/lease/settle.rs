@@ -26,7 +26,7 @@ use crate::store::service::leases::{self, Ending, KnownLease};
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn commit_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
-    Ok(settle(cell_id, lease_uuid, Ending::Commit)? != Settlement::Before)
+    Ok(settle(cell_id, lease_uuid, Ending::Commit)? != LeaseEnd::Before)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -35,15 +35,15 @@ fn rollback_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<b
     let settled = settle(cell_id, lease_uuid, Ending::Rollback)?;
     // A mistyped uuid is fenced as one that has not arrived yet is: so it is said. Nothing is open here that the notice
     // could leave open when a cancel comes with it.
-    if let Settlement::Fenced(lease) = settled {
+    if let LeaseEnd::Fenced(lease) = settled {
         notice_of_fence(lease);
     }
-    Ok(settled != Settlement::Before)
+    Ok(settled != LeaseEnd::Before)
 }
 
 /// What became of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settlement {
+enum LeaseEnd {
     /// It is ended.
     Now,
     /// It had ended so before.
@@ -52,7 +52,7 @@ enum Settlement {
     Fenced(Uuid),
 }
 
-fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result<Settlement, ClaimsError> {
+fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result<LeaseEnd, ClaimsError> {
     spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
         let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
@@ -85,7 +85,7 @@ fn settle_one(
     lease: Uuid,
     ending: Ending,
     deadline: Instant,
-) -> Result<Settlement, ClaimsError> {
+) -> Result<LeaseEnd, ClaimsError> {
     leases::refuse_locked_tables(deadline)?;
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
@@ -96,7 +96,7 @@ fn settle_one(
             return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
         }
         if end_leases(connection, catalog, &[lease], cell_id, ending, PATIENCE_FOR_CLAIMS)? == 1 {
-            return Ok(Settlement::Now);
+            return Ok(LeaseEnd::Now);
         }
         match leases::known(connection, &[lease], View::Latest).pop() {
             Some(known) if known.cell_id != cell_id => return Err(ClaimsError::UnknownLease { lease }),
@@ -108,7 +108,7 @@ fn settle_one(
             Some(known) => return ended_before(connection, &known, ending),
             None if ending == Ending::Rollback => {
                 if engine::current().fence(connection, lease, cell_id) {
-                    return Ok(Settlement::Fenced(lease));
+                    return Ok(LeaseEnd::Fenced(lease));
                 }
             }
             // Unknown to all but, maybe, an open transaction that is beginning it.
@@ -126,10 +126,10 @@ fn settle_one(
     Err(ClaimsError::LeaseBusy)
 }
 
-fn ended_before(connection: &Connection, known: &KnownLease, ending: Ending) -> Result<Settlement, ClaimsError> {
+fn ended_before(connection: &Connection, known: &KnownLease, ending: Ending) -> Result<LeaseEnd, ClaimsError> {
     refuse_stale(connection, known)?;
     match known.outcome {
-        Some(outcome) if outcome == ending => Ok(Settlement::Before),
+        Some(outcome) if outcome == ending => Ok(LeaseEnd::Before),
         Some(Ending::Commit) => Err(ClaimsError::Committed { lease: known.uuid }),
         _ => Err(ClaimsError::RolledBack { lease: known.uuid }),
     }

@@ -17,7 +17,7 @@ use crate::pg::spi;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xid8::Xid8;
 use crate::store::catalog;
-use crate::store::service::records::{self, Lease};
+use crate::store::service::records::{self, ListedLease};
 
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
@@ -62,7 +62,7 @@ const BEFORE_ALL: LeaseCursor = LeaseCursor { created_at: Moment::MIN.0, lease_u
 
 type Listed = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);
 
-fn row(lease: Lease) -> Listed {
+fn row(lease: ListedLease) -> Listed {
     let cursor = LeaseCursor { created_at: lease.created_at.0, lease_uuid: from_pg_uuid(lease.uuid) }.encode();
     let (created_at, updated_at) = (lease.created_at.into(), lease.updated_at.into());
     (lease.uuid, lease.cell_id, created_at, updated_at, JsonText(lease.payload), cursor, lease.cell_xid)

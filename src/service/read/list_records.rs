@@ -1,6 +1,6 @@
 //! `list_records`: a cell's claims in pages, in the order in which the cell verifies them.
 
-use claims_model::cursor::{Cursor, RecordCursor};
+use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id, limits};
 use pgrx::Uuid as PgUuid;
@@ -14,7 +14,7 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
-use crate::store::service::records::{self, Record};
+use crate::store::service::records::{self, StoredClaim};
 
 #[pg_extern(name = "list_records", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
@@ -59,7 +59,7 @@ fn list_records_2(
         let only = source_type
             .map(|name| id::type_from_text(&name, Kind::Source, &catalog.types).map_err(bad("source_type")))
             .transpose()?;
-        let after = after.map(|text| RecordCursor::decode(&text).map_err(bad("after"))).transpose()?;
+        let after = after.map(|text| ClaimCursor::decode(&text).map_err(bad("after"))).transpose()?;
         for (bound, name) in [(&source_id_gt, "source_id_gt"), (&source_id_lte, "source_id_lte")] {
             bound.as_deref().map(|text| id::bounded_text(text, limits::ID_CHARS).map_err(bad(name))).transpose()?;
         }
@@ -71,7 +71,7 @@ fn list_records_2(
             complete(connection, cell_id, &range, &mut records)?;
         }
         let types = &catalog.types;
-        let row = |record: Record| {
+        let row = |record: StoredClaim| {
             let cursor = cursor_of(&record).encode();
             (
                 record.uuid,
@@ -143,7 +143,7 @@ fn complete(
     connection: &Connection,
     cell_id: i64,
     range: &Range,
-    records: &mut Vec<Record>,
+    records: &mut Vec<StoredClaim>,
 ) -> Result<(), ClaimsError> {
     let Some(last) = records.last().map(cursor_of) else { return Ok(()) };
     let limit = i64::from(MAX_RESULTS);
@@ -160,7 +160,7 @@ fn complete(
 struct Range {
     /// One source type, or all.
     only: Option<i32>,
-    after: Option<RecordCursor>,
+    after: Option<ClaimCursor>,
     /// Source ids above this one; the empty text is below every id.
     above: String,
     up_to: Option<String>,
@@ -174,9 +174,9 @@ impl Range {
     }
 
     /// Where the list of one source type begins.
-    fn start(&self, source_type: i32) -> RecordCursor {
+    fn start(&self, source_type: i32) -> ClaimCursor {
         // Behind every bucket of the source id that is excluded: no value is longer than 1,024 characters.
-        let lower = RecordCursor {
+        let lower = ClaimCursor {
             source_type,
             source_id: self.above.clone(),
             bucket_type: i32::MAX,
@@ -194,7 +194,7 @@ impl Range {
 }
 
 /// Fills a page, source type by source type.
-fn pages(connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Vec<Record> {
+fn pages(connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Vec<StoredClaim> {
     let first = range.after.as_ref().map_or(i32::MIN, |after| after.source_type);
     let types = match range.only {
         Some(only) if only < first => Vec::new(),
@@ -219,8 +219,8 @@ fn pages(connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Ve
     found
 }
 
-fn cursor_of(record: &Record) -> RecordCursor {
-    RecordCursor {
+fn cursor_of(record: &StoredClaim) -> ClaimCursor {
+    ClaimCursor {
         source_type: record.source_type,
         source_id: record.source_id.clone(),
         bucket_type: record.bucket_type,

@@ -14,7 +14,7 @@ use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::records::{self, Record};
+use crate::store::service::records::{self, StoredClaim};
 
 /// Buckets that one call may ask for.
 const MAX_BUCKETS: usize = 10_000;
@@ -76,7 +76,7 @@ fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Opt
     let bucket_value = access::given(bucket_value, "bucket_value")?;
     let type_id = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
         .map_err(|problem| BadInput::new("bucket_type", problem))?;
-    Ok(records::by_bucket(type_id, &bucket_value).map(|record| route(record, &catalog)))
+    Ok(records::by_bucket(type_id, &bucket_value).map(|claim| route(claim, &catalog)))
 }
 
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
@@ -116,14 +116,14 @@ fn get_records(
 }
 
 /// Claims with names for their numbers, and their cells; as many as one answer may hold.
-fn routed(records: Vec<Record>, catalog: &Catalog) -> Result<Vec<Routed>, ClaimsError> {
+fn routed(claims: Vec<StoredClaim>, catalog: &Catalog) -> Result<Vec<Routed>, ClaimsError> {
     let mut bytes = 0;
-    let route = |record| {
-        let routed = route(record, catalog);
+    let route = |claim| {
+        let routed = route(claim, catalog);
         bytes += size(&routed);
         if bytes > PAGE_BYTES { Err(BadInput::new("buckets", Problem::AnswerTooLarge).into()) } else { Ok(routed) }
     };
-    records.into_iter().map(route).collect()
+    claims.into_iter().map(route).collect()
 }
 
 /// About how many bytes a row of the answer has.
@@ -134,22 +134,22 @@ fn size(routed: &Routed) -> usize {
     texts.into_iter().flatten().map(String::len).sum::<usize>() + NUMBERS_AND_NAMES
 }
 
-fn route(record: Record, catalog: &Catalog) -> Routed {
-    let cell = catalog.cells.get(&record.cell_id);
+fn route(claim: StoredClaim, catalog: &Catalog) -> Routed {
+    let cell = catalog.cells.get(&claim.cell_id);
     let types = &catalog.types;
     (
-        record.uuid,
-        types.bucket.name(record.bucket_type).map(str::to_owned),
-        record.bucket_value,
-        types.subject.name(record.subject_type).map(str::to_owned),
-        record.subject_id,
-        types.source.name(record.source_type).map(str::to_owned),
-        record.source_id,
-        record.cell_id,
-        status_name(record.status),
-        record.lease_uuid,
-        record.created_at.into(),
-        record.updated_at.into(),
+        claim.uuid,
+        types.bucket.name(claim.bucket_type).map(str::to_owned),
+        claim.bucket_value,
+        types.subject.name(claim.subject_type).map(str::to_owned),
+        claim.subject_id,
+        types.source.name(claim.source_type).map(str::to_owned),
+        claim.source_id,
+        claim.cell_id,
+        status_name(claim.status),
+        claim.lease_uuid,
+        claim.created_at.into(),
+        claim.updated_at.into(),
         cell.and_then(|cell| cell.name.clone()),
         cell.and_then(|cell| cell.address.clone()),
     )

@@ -26,7 +26,7 @@ use crate::store::service::verify::{self, Actual, Part};
 use claims_model::limits::MAX_COMPARED;
 
 /// One row of the answer, in the order of its columns.
-type Answer = (&'static str, Option<String>, String, Option<JsonText>, Option<JsonText>, Option<&'static str>);
+type FindingRow = (&'static str, Option<String>, String, Option<JsonText>, Option<JsonText>, Option<&'static str>);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -121,7 +121,7 @@ fn find<'e>(
     Ok(findings)
 }
 
-fn answer(finding: &Finding, types: &Types) -> Result<Answer, ClaimsError> {
+fn answer(finding: &Finding, types: &Types) -> Result<FindingRow, ClaimsError> {
     let bucket = finding.bucket();
     let expected = finding.expected.map(|claim| rules::record_json(claim, types).map(JsonText)).transpose()?;
     let actual = finding.actual.as_ref().map(|actual| {

@@ -8,14 +8,14 @@ use std::rc::Rc;
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
-use super::keys::{Kind, base_type};
+use super::keys::{KeyKind, base_type};
 use crate::pg::cache::{self, Freshness, RelationCache};
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::statement::statement;
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
 use crate::pg::uuid::from_pg_uuid;
-use crate::statement;
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
@@ -56,17 +56,17 @@ statement! {
 pub const CHANGES: NonZeroUsize = NonZeroUsize::MIN;
 
 /// A claimed column of a table.
-pub struct Attribute {
+pub struct CapturedAttribute {
     pub bucket_type: Rc<str>,
     pub subject_type: Rc<str>,
-    pub subject_key: Kind,
+    pub subject_key: KeyKind,
     pub source_type: Rc<str>,
-    pub source_key: Kind,
+    pub source_key: KeyKind,
 }
 
 /// What capturing the rows of one table takes.
-pub struct Captured {
-    pub attributes: Vec<Attribute>,
+pub struct CapturedColumns {
+    pub attributes: Vec<CapturedAttribute>,
     /// Owner of the claimed table: whose code the conditions and the casts to text are.
     pub owner: Oid,
     /// All columns that matter, of each attribute the value, the subject and the source; `None`: there is a condition, which
@@ -78,7 +78,7 @@ pub struct Captured {
 }
 
 /// A claimed column that cannot be captured any more.
-pub enum Unusable {
+pub enum UnusableAttribute {
     /// The table does not have it, or one of its keys.
     Missing { table: String, attribute: String },
     /// It, or one of its keys, has got a type whose values look as the session's settings say.
@@ -88,7 +88,7 @@ pub enum Unusable {
 }
 
 thread_local! {
-    static CAPTURED: RelationCache<Captured> = const { RelationCache::new() };
+    static CAPTURED: RelationCache<CapturedColumns> = const { RelationCache::new() };
     static SERVICE: RefCell<Option<(Freshness, Option<Automatic>)>> = const { RefCell::new(None) };
 }
 
@@ -97,17 +97,17 @@ fn relation(connection: &Connection, number: i32) -> Oid {
 }
 
 /// What is claimed of a table, as committed right now or changed by this transaction. `row_type` is the table's.
-pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Unusable> {
+pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<CapturedColumns>, UnusableAttribute> {
     match CAPTURED.with(|all| all.get(table)) {
         Some(captured) => Ok(captured),
         None => load(connection, table, row_type),
     }
 }
 
-fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Captured>, Unusable> {
+fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<CapturedColumns>, UnusableAttribute> {
     let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
-    let columns = rows.map(|row| Column::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let columns = rows.map(|row| ColumnRow::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
     // Parsing evaluates literals: it is the owner's code as much as what is run later.
     let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
@@ -118,11 +118,14 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
         Some(Ok(prepared)) => Some(prepared),
         Some(Err(Stopped::ByBody(never))) => match never {},
         Some(Err(Stopped::ByError(error))) if error.names_what_is_not_there() => {
-            return Err(Unusable::ConditionLost { table: rows.first(|row| row.must(4)).unwrap_or_default(), error });
+            return Err(UnusableAttribute::ConditionLost {
+                table: rows.first(|row| row.must(4)).unwrap_or_default(),
+                error,
+            });
         }
         Some(Err(Stopped::ByError(error))) => error.rethrow(),
     };
-    let captured = Captured {
+    let captured = CapturedColumns {
         owner,
         columns: columns
             .iter()
@@ -135,20 +138,20 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
 }
 
 /// A row of ATTRIBUTES.
-struct Column {
+struct ColumnRow {
     /// Names, quoted: the table, the column, the keys.
     names: [String; 4],
     condition: Option<String>,
     numbers: [NonZeroUsize; 3],
-    attribute: Attribute,
+    attribute: CapturedAttribute,
 }
 
-impl Column {
-    fn read(row: &Row) -> Result<Self, Unusable> {
+impl ColumnRow {
+    fn read(row: &Row) -> Result<Self, UnusableAttribute> {
         let number = |column: i32| row.get::<i32>(column).and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
         let numbers = match (number(12), number(13), number(14)) {
             (Some(value), Some(subject), Some(source)) => [value, subject, source],
-            _ => return Err(Unusable::Missing { attribute: row.must(3), table: row.must(4) }),
+            _ => return Err(UnusableAttribute::Missing { attribute: row.must(3), table: row.must(4) }),
         };
         // A name, whether its type has a fixed text, and the type.
         let columns = [(3, 15, 16), (19, 20, 21), (22, 23, 24)];
@@ -156,15 +159,15 @@ impl Column {
             columns.into_iter().find(|(_, fixed, _)| row.get(*fixed) == Some(false))
         {
             let (attribute, type_name) = (row.must(attribute), row.must(type_name));
-            return Err(Unusable::NoFixedText { attribute, table: row.must(4), type_name });
+            return Err(UnusableAttribute::NoFixedText { attribute, table: row.must(4), type_name });
         }
         let type_name = |column: i32| Rc::from(row.must::<String>(column));
-        let kind = |column: i32| Kind::of(row.get(column));
-        Ok(Column {
+        let kind = |column: i32| KeyKind::of(row.get(column));
+        Ok(ColumnRow {
             names: [row.must(1), row.must(5), row.must(6), row.must(7)],
             condition: row.get(11),
             numbers,
-            attribute: Attribute {
+            attribute: CapturedAttribute {
                 bucket_type: type_name(8),
                 subject_type: type_name(9),
                 subject_key: kind(17),
@@ -177,11 +180,11 @@ impl Column {
 
 /// The row $1 as the attributes see it; conditions find it under the name of the claimed table. Names other than those
 /// of the row's columns are spelled out, in conditions too: the search_path has no say.
-fn statement_text(columns: &[Column], row: &str) -> Option<String> {
+fn statement_text(columns: &[ColumnRow], row: &str) -> Option<String> {
     let table = &columns.first()?.names[0];
     let values: Vec<_> = columns
         .iter()
-        .map(|Column { names: [table, value, subject, source], condition, attribute, .. }| {
+        .map(|ColumnRow { names: [table, value, subject, source], condition, attribute, .. }| {
             let [subject_type, source_type] = [attribute.subject_key, attribute.source_key].map(as_sent);
             let condition = condition.as_deref().unwrap_or("true");
             format!(
@@ -194,10 +197,10 @@ fn statement_text(columns: &[Column], row: &str) -> Option<String> {
 }
 
 /// What a key is handed on as.
-fn as_sent(key: Kind) -> &'static str {
+fn as_sent(key: KeyKind) -> &'static str {
     match key {
-        Kind::Integer => "pg_catalog.int8",
-        Kind::Uuid | Kind::Text => "pg_catalog.text",
+        KeyKind::Integer => "pg_catalog.int8",
+        KeyKind::Uuid | KeyKind::Text => "pg_catalog.text",
     }
 }
 

@@ -3,7 +3,7 @@
 use claims_model::outgoing::Concessions;
 
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// Counts $2 more by sequence $1.

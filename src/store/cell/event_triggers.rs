@@ -8,7 +8,7 @@ use crate::error::{CaptureError, ClaimsError, raise};
 use crate::pg::extension::outside_of_scripts;
 use crate::pg::owner::as_superuser;
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// Whoever makes or drops them follows the others: what one needs, another must not drop. Held until the transaction ends.

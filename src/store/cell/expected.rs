@@ -9,12 +9,12 @@ use claims_model::source_key;
 use claims_model::source_range::SourceRange;
 use pgrx::pg_sys::Oid;
 
-use super::keys::{Kind, Parameters, Part, Stretch, base_type};
+use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
 use crate::pg::owner::restricted_as;
 use crate::pg::settings::{FIXED_TEXT, under};
 use crate::pg::spi::{Connection, Row, View};
+use crate::pg::statement::statement;
 use crate::pg::subtransaction::{Stopped, attempt};
-use crate::statement;
 
 macro_rules! attributes {
     ($condition:literal) => {
@@ -64,7 +64,7 @@ pub struct Attribute {
     pub rows: i64,
     /// Every row has a key.
     has_keys: bool,
-    kind: Kind,
+    kind: KeyKind,
     /// The key's type without its domains.
     key_type: String,
     /// It is a type of strings: any text may be a key.
@@ -87,7 +87,7 @@ fn attribute(row: Row) -> Attribute {
         condition: row.get(12),
         rows: row.must(13),
         has_keys: row.must(14),
-        kind: Kind::of(row.get(15)),
+        kind: KeyKind::of(row.get(15)),
         any_text: row.get(16).unwrap_or(false),
         key_type: row.get(17).unwrap_or_default(),
     }
@@ -222,7 +222,7 @@ impl Attribute {
         let place = match place {
             Some(place) => parameters.add(place),
             None => {
-                let count = |part: &Part| {
+                let count = |part: &StretchPart| {
                     format!("(SELECT count(*) FROM {from} WHERE {})", part.condition(&key, &mut parameters))
                 };
                 let counts: Vec<_> = stretch.parts().iter().map(count).collect();
@@ -240,10 +240,10 @@ impl Attribute {
     /// other than integers, uuids and strings the type itself is asked.
     pub fn can_have(&self, connection: &Connection, id: &str) -> bool {
         match self.kind {
-            Kind::Integer => source_key::integer(id).is_some(),
-            Kind::Uuid => source_key::uuid(id).is_some(),
-            Kind::Text if self.any_text => true,
-            Kind::Text => self.is_value(connection, id),
+            KeyKind::Integer => source_key::integer(id).is_some(),
+            KeyKind::Uuid => source_key::uuid(id).is_some(),
+            KeyKind::Text if self.any_text => true,
+            KeyKind::Text => self.is_value(connection, id),
         }
     }
 

@@ -34,40 +34,40 @@ pub(super) use base_type;
 
 /// What kind of keys a column has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     Integer,
     Uuid,
     /// Anything else: its text counts.
     Text,
 }
 
-impl Kind {
+impl KeyKind {
     /// By the column's type under its domains.
-    pub fn of(base_type: Option<Oid>) -> Kind {
+    pub fn of(base_type: Option<Oid>) -> KeyKind {
         match base_type {
-            Some(pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID) => Kind::Integer,
-            Some(pg_sys::UUIDOID) => Kind::Uuid,
-            _ => Kind::Text,
+            Some(pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID) => KeyKind::Integer,
+            Some(pg_sys::UUIDOID) => KeyKind::Uuid,
+            _ => KeyKind::Text,
         }
     }
 
     /// The stretches of keys whose ids lie in a range; the first one is in the order of the ids.
     pub fn stretches(self, range: &SourceRange) -> Vec<Stretch> {
         match self {
-            Kind::Integer => {
+            KeyKind::Integer => {
                 let integers = range.integers();
                 vec![Stretch::Integers(integers.natural), Stretch::Integers(integers.negative)]
             }
-            Kind::Uuid => vec![Stretch::Uuids(range.uuids())],
-            Kind::Text => vec![Stretch::Texts(range.clone())],
+            KeyKind::Uuid => vec![Stretch::Uuids(range.uuids())],
+            KeyKind::Text => vec![Stretch::Texts(range.clone())],
         }
     }
 
     /// The order of keys, such that an index serves both it and the conditions.
     pub fn order(self, key: &str, descending: bool) -> String {
         match self {
-            Kind::Integer | Kind::Uuid => format!("{key} {}", if descending { "DESC" } else { "ASC" }),
-            Kind::Text => order(key),
+            KeyKind::Integer | KeyKind::Uuid => format!("{key} {}", if descending { "DESC" } else { "ASC" }),
+            KeyKind::Text => order(key),
         }
     }
 
@@ -76,15 +76,15 @@ impl Kind {
     pub fn among(self, key: &str, ids: &[&str], parameters: &mut Parameters) -> Option<String> {
         let ids = ids.iter().copied();
         match self {
-            Kind::Integer => {
+            KeyKind::Integer => {
                 let keys: Vec<i64> = ids.filter_map(source_key::integer).collect();
                 (!keys.is_empty()).then(|| format!("{key} = ANY ({})", parameters.add(keys)))
             }
-            Kind::Uuid => {
+            KeyKind::Uuid => {
                 let keys: Vec<_> = ids.filter_map(source_key::uuid).map(|key| pg_uuid(Uuid::from_u128(key))).collect();
                 (!keys.is_empty()).then(|| format!("{key} = ANY ({})", parameters.add(keys)))
             }
-            Kind::Text => {
+            KeyKind::Text => {
                 let ids: Vec<&str> = ids.collect();
                 let lengths: HashSet<_> = ids.iter().filter_map(|id| i32::try_from(id.chars().count()).ok()).collect();
                 let (ids, lengths) = (parameters.add(ids), parameters.add(Vec::from_iter(lengths)));
@@ -137,12 +137,12 @@ impl Stretch {
     }
 
     /// The keys in parts such that an index begins and ends with each.
-    pub fn parts(&self) -> Vec<Part<'_>> {
+    pub fn parts(&self) -> Vec<StretchPart<'_>> {
         match self {
-            Stretch::Integers(keys) => vec![Part::Integers(keys)],
-            Stretch::Uuids(keys) => vec![Part::Uuids(keys)],
-            Stretch::Texts(range) => range.sections().into_iter().map(Part::Texts).collect(),
-            Stretch::Nulls => vec![Part::Nulls],
+            Stretch::Integers(keys) => vec![StretchPart::Integers(keys)],
+            Stretch::Uuids(keys) => vec![StretchPart::Uuids(keys)],
+            Stretch::Texts(range) => range.sections().into_iter().map(StretchPart::Texts).collect(),
+            Stretch::Nulls => vec![StretchPart::Nulls],
         }
     }
 
@@ -162,31 +162,31 @@ impl Stretch {
 }
 
 /// Keys of a stretch that one condition finds.
-pub enum Part<'s> {
+pub enum StretchPart<'s> {
     Integers(&'s RangeInclusive<i64>),
     Uuids(&'s RangeInclusive<u128>),
     Texts(Section<'s>),
     Nulls,
 }
 
-impl Part<'_> {
+impl StretchPart<'_> {
     pub fn condition(&self, key: &str, parameters: &mut Parameters) -> String {
         match self {
-            Part::Integers(keys) => parameters.between(key, *keys.start(), *keys.end()),
-            Part::Uuids(keys) => {
+            StretchPart::Integers(keys) => parameters.between(key, *keys.start(), *keys.end()),
+            StretchPart::Uuids(keys) => {
                 let [first, last] = [keys.start(), keys.end()].map(|bound| pg_uuid(Uuid::from_u128(*bound)));
                 parameters.between(key, first, last)
             }
-            Part::Texts(Section::Lengths(lengths)) => {
+            StretchPart::Texts(Section::Lengths(lengths)) => {
                 parameters.between(&length(key), *lengths.start(), *lengths.end())
             }
-            Part::Texts(Section::OfLength { length: chars, above, up_to }) => {
+            StretchPart::Texts(Section::OfLength { length: chars, above, up_to }) => {
                 let (length, bytes) = (length(key), bytes(key));
                 let (chars, above) = (parameters.add(*chars), parameters.add(*above));
                 let up_to = up_to.map_or(String::new(), |up_to| format!(" AND {bytes} <= {}", parameters.add(up_to)));
                 format!("{length} = {chars} AND {bytes} > {above}{up_to}")
             }
-            Part::Nulls => format!("{key} IS NULL"),
+            StretchPart::Nulls => format!("{key} IS NULL"),
         }
     }
 }

@@ -6,8 +6,8 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::statement;
 
 statement! {
     OPEN(INT8OID, TEXTOID, BOOLOID) =
@@ -47,7 +47,7 @@ statement! {
 }
 
 /// One verification of everything that a cell has claimed from a source type.
-pub struct Pass {
+pub struct VerificationPass {
     pub uuid: Uuid,
     pub cell_id: i64,
     pub source_type: String,
@@ -70,8 +70,8 @@ pub fn open(connection: &Connection, cell_id: i64, source_type: &str, correct: b
 }
 
 /// Begins a pass. `false`: one is under way.
-pub fn begin(connection: &Connection, pass: &Pass) -> bool {
-    let Pass { uuid, cell_id, source_type, correct } = pass;
+pub fn begin(connection: &Connection, pass: &VerificationPass) -> bool {
+    let VerificationPass { uuid, cell_id, source_type, correct } = pass;
     let values = [pg_uuid(*uuid).into(), (*cell_id).into(), source_type.as_str().into(), (*correct).into()];
     connection.run(&BEGIN, View::Statement, values).count() == 1
 }
@@ -81,9 +81,9 @@ pub fn purge(connection: &Connection) {
     connection.run(&PURGE, View::Statement, []);
 }
 
-pub fn pass(connection: &Connection, uuid: Uuid) -> Option<Pass> {
+pub fn pass(connection: &Connection, uuid: Uuid) -> Option<VerificationPass> {
     let rows = connection.run(&PASS, View::Statement, [pg_uuid(uuid).into()]);
-    rows.first(|row| Pass { uuid, cell_id: row.must(1), source_type: row.must(2), correct: row.must(3) })
+    rows.first(|row| VerificationPass { uuid, cell_id: row.must(1), source_type: row.must(2), correct: row.must(3) })
 }
 
 /// Locks the pass against being divided by others, and says how far it is.

@@ -1,7 +1,7 @@
 //! Where a verification that ran out of time goes on.
 
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     POSITION(INT8OID, TEXTOID) =

@@ -3,7 +3,7 @@
 use pgrx::pg_sys::Oid;
 
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// Server $1: its foreign-data wrapper, whose it is, and whether the role in force may use it.

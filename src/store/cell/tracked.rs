@@ -5,10 +5,10 @@ use uuid::Uuid;
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
-use crate::statement;
 
 statement! {
     /// Tracks lease $1 for cell $2, if it is known. Waits for whoever is tracking or fencing the same lease, up to `lock_timeout`.

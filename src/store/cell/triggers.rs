@@ -12,7 +12,7 @@ use crate::pg::lock::{self, Strength};
 use crate::pg::owner::{as_superuser, restricted_as};
 use crate::pg::settings::with_search_path;
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// Table $1 and its partitions, its own row first: whether it has triggers named $2 and $3, where it can have them.

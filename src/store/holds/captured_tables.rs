@@ -11,8 +11,8 @@ use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::settings::{FIXED_TEXT, under};
 use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
 use crate::pg::trigger::RowVersion;
-use crate::statement;
 
 statement! {
     /// Table $1: its owner, its name, and whether its changes can become requests.

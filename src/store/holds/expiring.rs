@@ -11,8 +11,8 @@ use pgrx::datum::TimestampWithTimeZone;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Row, View};
+use crate::pg::statement::statement;
 use crate::pg::xact;
-use crate::statement;
 
 statement! {
     /// Keys that are there already are left out before the INSERT, which would wait for whoever is changing one of them.

@@ -5,7 +5,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     LOCK_TYPES() = "LOCK TABLE claims.type_names IN SHARE ROW EXCLUSIVE MODE";

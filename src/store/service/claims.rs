@@ -12,8 +12,8 @@ use crate::pg::clock::Moment;
 use crate::pg::in_flight;
 use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::spi::{Connection, Row, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuids;
-use crate::statement;
 
 /// Into these columns new claims are put.
 macro_rules! insert_into {

@@ -1,7 +1,7 @@
 //! The rights of roles.
 
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// Administrators follow each other: two that grant on one function at the same time get \"tuple concurrently updated\".

@@ -13,9 +13,9 @@ use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::lock;
 use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::pg::xid8::Xid8;
-use crate::statement;
 
 statement! {
     /// Ends the cell's outstanding leases among $1 at $4 with outcome $3, and returns what they hold. IS NOT DISTINCT

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use claims_model::Bucket;
-use claims_model::cursor::{LeaseCursor, RecordCursor};
+use claims_model::cursor::{ClaimCursor, LeaseCursor};
 use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 
@@ -13,9 +13,9 @@ use super::known_or_raised;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
-use crate::statement;
 
 macro_rules! columns {
     () => {
@@ -41,12 +41,12 @@ macro_rules! lease_page {
 
 statement! {
     /// Claims of one bucket type by their values.
-    RECORDS(INT4OID, TEXTARRAYOID) = concat!(
+    CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2)");
     /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
     /// ids that are no longer than $6; at most $7; of bucket types $8, or all.
-    RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = concat!(
+    CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.creator_id = $1 AND c.source_type = $2
             AND (length(c.source_id), c.source_id) >= (length($3), $3)
@@ -57,7 +57,7 @@ statement! {
           ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
           LIMIT $7");
     /// The same of source ids as long as $6, and up to it. An index does not stop at the end of a comparison of rows.
-    LAST_RECORD_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = concat!(
+    LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
           WHERE c.creator_id = $1 AND c.source_type = $2
             AND length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
@@ -85,7 +85,7 @@ statement! {
 
 /// A claim as it is stored.
 #[derive(Clone)]
-pub struct Record {
+pub struct StoredClaim {
     pub uuid: PgUuid,
     pub bucket_type: i32,
     pub bucket_value: String,
@@ -100,8 +100,8 @@ pub struct Record {
     pub updated_at: Moment,
 }
 
-fn record(row: Row) -> Record {
-    Record {
+fn claim(row: Row) -> StoredClaim {
+    StoredClaim {
         uuid: row.must(1),
         bucket_type: row.must(2),
         bucket_value: row.must(3),
@@ -118,22 +118,20 @@ fn record(row: Row) -> Record {
 }
 
 /// The claim on a bucket as the calling query sees it.
-pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
-    let found = index::find(c"claims", &bucket_key_parts(bucket_value, bucket_type), |row| {
-        Some(Record {
-            uuid: row.get(c"uuid")?,
-            bucket_type: row.get(c"bucket_type")?,
-            bucket_value: row.get(c"bucket_value")?,
-            subject_type: row.get(c"subject_type")?,
-            subject_id: row.get(c"subject_id")?,
-            source_type: row.get(c"source_type")?,
-            source_id: row.get(c"source_id")?,
-            cell_id: row.get(c"creator_id")?,
-            lease_uuid: row.get(c"lease_uuid"),
-            status: row.get(c"status")?,
-            created_at: row.get(c"created_at")?,
-            updated_at: row.get(c"updated_at")?,
-        })
+pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
+    let found = index::find(c"claims", &bucket_key_parts(bucket_value, bucket_type), |row| StoredClaim {
+        uuid: row.must(c"uuid"),
+        bucket_type: row.must(c"bucket_type"),
+        bucket_value: row.must(c"bucket_value"),
+        subject_type: row.must(c"subject_type"),
+        subject_id: row.must(c"subject_id"),
+        source_type: row.must(c"source_type"),
+        source_id: row.must(c"source_id"),
+        cell_id: row.must(c"creator_id"),
+        lease_uuid: row.get(c"lease_uuid"),
+        status: row.must(c"status"),
+        created_at: row.must(c"created_at"),
+        updated_at: row.must(c"updated_at"),
     });
     match found {
         // The planner knows other ways than an index that was made behind this query's back.
@@ -141,19 +139,19 @@ pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<Record> {
             let bucket = Bucket { bucket_type, value: bucket_value.into() };
             spi::connect(|connection| by_buckets(connection, &[bucket]).pop())
         }
-        found => known_or_raised(found, BUCKET_INDEX).flatten(),
+        found => known_or_raised(found, BUCKET_INDEX),
     }
 }
 
 /// The claims on buckets, in the order of the buckets.
-pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
+pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-        connection.run(&RECORDS, View::Caller, [bucket_type.into(), values.into()]).map(record)
+        connection.run(&CLAIMS, View::Caller, [bucket_type.into(), values.into()]).map(claim)
     };
     let bucket_of =
-        |record: &Record| Bucket { bucket_type: record.bucket_type, value: record.bucket_value.clone().into() };
-    let found: HashMap<Bucket, Record> =
-        values_by_type(buckets).into_iter().flat_map(of_type).map(|record| (bucket_of(&record), record)).collect();
+        |claim: &StoredClaim| Bucket { bucket_type: claim.bucket_type, value: claim.bucket_value.clone().into() };
+    let found: HashMap<Bucket, StoredClaim> =
+        values_by_type(buckets).into_iter().flat_map(of_type).map(|claim| (bucket_of(&claim), claim)).collect();
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 
@@ -161,11 +159,11 @@ pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<Record> {
 pub fn page(
     connection: &Connection,
     cell_id: i64,
-    after: &RecordCursor,
+    after: &ClaimCursor,
     last_source_id: Option<&str>,
     bucket_types: Option<&[i32]>,
     limit: i64,
-) -> Vec<Record> {
+) -> Vec<StoredClaim> {
     let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
     let from = |source_id: &str, up_to: Value, limit: i64| -> [Value; 8] {
         [
@@ -180,7 +178,7 @@ pub fn page(
         ]
     };
     let no_longer_than = |length: i32, limit| {
-        connection.run(&RECORD_PAGE, View::Caller, from(&after.source_id, length.into(), limit)).map(record)
+        connection.run(&CLAIM_PAGE, View::Caller, from(&after.source_id, length.into(), limit)).map(claim)
     };
     let Some(last) = last_source_id else { return no_longer_than(i32::MAX, limit) };
     let mut found = no_longer_than(length(last) - 1, limit);
@@ -188,7 +186,7 @@ pub fn page(
     if room > 0 && length(&after.source_id) <= length(last) {
         // Behind shorter ids come all of this length, whatever their buckets.
         let start = if length(&after.source_id) == length(last) { after.source_id.as_str() } else { "" };
-        found.extend(connection.run(&LAST_RECORD_PAGE, View::Caller, from(start, last.into(), room)).map(record));
+        found.extend(connection.run(&LAST_CLAIM_PAGE, View::Caller, from(start, last.into(), room)).map(claim));
     }
     found
 }
@@ -199,7 +197,7 @@ pub fn source_types_from(connection: &Connection, cell_id: i64, first: i32) -> V
 }
 
 /// An outstanding lease as it is stored.
-pub struct Lease {
+pub struct ListedLease {
     pub uuid: PgUuid,
     pub cell_id: i64,
     pub created_at: Moment,
@@ -215,7 +213,7 @@ pub fn lease_page(
     after: &LeaseCursor,
     created_after: Moment,
     limit: i64,
-) -> Vec<Lease> {
+) -> Vec<ListedLease> {
     let position = || -> [Value; 5] {
         let bytes = PAGE_BYTES as i64;
         [
@@ -230,7 +228,7 @@ pub fn lease_page(
         Some(cell_id) => connection.run(&LEASE_PAGE, View::Caller, [cell_id.into()].into_iter().chain(position())),
         None => connection.run(&LEASE_PAGE_OF_ALL, View::Caller, position()),
     };
-    rows.map(|row| Lease {
+    rows.map(|row| ListedLease {
         uuid: row.must(1),
         cell_id: row.must(2),
         created_at: row.must(3),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use claims_model::source_range::{Section, SourceRange};
-use claims_model::verify::State;
+use claims_model::verify::ClaimState;
 use claims_model::{Bucket, Claim, Reference};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
@@ -13,8 +13,8 @@ use super::buckets::{claim_values, values_by_type};
 use crate::pg::clock::Moment;
 use crate::pg::settings::planning_by_index;
 use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::statement::statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::statement;
 
 macro_rules! columns {
     ($recent:literal) => {
@@ -88,8 +88,8 @@ pub struct Actual {
 
 impl Actual {
     /// As a cell sees it.
-    pub fn state_for(&self, cell_id: i64) -> State {
-        State { own: self.cell_id == cell_id, leased: self.leased, recent: self.recent }
+    pub fn state_for(&self, cell_id: i64) -> ClaimState {
+        ClaimState { own: self.cell_id == cell_id, leased: self.leased, recent: self.recent }
     }
 }
 
@@ -161,7 +161,7 @@ pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: u
 }
 
 /// A claim as digests read it, types by number.
-pub struct Entry {
+pub struct DigestRow {
     pub bucket_type: i32,
     pub bucket_value: String,
     pub subject_type: i32,
@@ -170,9 +170,9 @@ pub struct Entry {
 }
 
 /// Hands over the claims of a part, as the calling query sees them, in no order.
-pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(Entry)) {
+pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(DigestRow)) {
     let mut each_of = |row: Row| {
-        each(Entry {
+        each(DigestRow {
             bucket_type: row.must(1),
             bucket_value: row.must(2),
             subject_type: row.must(3),

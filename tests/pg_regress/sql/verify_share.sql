@@ -111,12 +111,12 @@ UPDATE claims.claimed_attributes SET condition = 't.slow(id)';
 UPDATE claims.expiring_claims SET expires_at = clock_timestamp() + interval '3500 ms';
 SELECT t.share('a');
 UPDATE claims.claimed_attributes SET condition = NULL;
-SELECT source_id_gt::int < 130, source_id_lte, worker, held, expires_at > clock_timestamp() + interval '30 s' FROM claims.verification_workers;
+SELECT source_id_gt::int < 130, source_id_lte, worker, held, expires_at > clock_timestamp() + interval '30 s' FROM claims.verification_workers ORDER BY number;
 -- the next one goes on from there, whoever it is
 UPDATE claims.expiring_claims SET expires_at = clock_timestamp() - interval '1 s';
 SELECT t.share('b');
 SELECT t.share('b') LIKE 'checked %, in_hand true';
-SELECT number, worker FROM claims.verification_workers;
+SELECT number, worker FROM claims.verification_workers ORDER BY number;
 CALL t.all_share('a', 'b');
 SELECT t.total();
 -- too late: the hold is over when a correction is about to be made: it is not made, and nothing is recorded
@@ -133,7 +133,7 @@ SELECT t.share('a', 1000);
 SELECT last_value FROM t.looks_at_60;
 SELECT count(*) FROM claims.get_record('ROUTES', 'p60');
 -- it has taken the same range again: nobody else wanted it
-SELECT number, source_id_gt, worker, held FROM claims.verification_workers;
+SELECT number, source_id_gt, worker, held FROM claims.verification_workers ORDER BY number;
 -- too late to record what was found in order
 SELECT t.share('a', 1000); SELECT t.as_called_for();
 SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES', true) IS NOT NULL;
@@ -141,7 +141,7 @@ SELECT t.share('a', 1000);
 SELECT setval('t.looks_at_60', 1, false);
 SET t.at_look = 1;
 SELECT t.share('a', 1000);
-SELECT number, source_id_gt, worker, held FROM claims.verification_workers;
+SELECT number, source_id_gt, worker, held FROM claims.verification_workers ORDER BY number;
 UPDATE claims.claimed_attributes SET condition = NULL;
 SELECT t.share('a', 1000);
 -- two sessions by one name: the second cannot record what the first has done
@@ -152,7 +152,7 @@ CREATE FUNCTION t.namesake(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEG
 UPDATE claims.claimed_attributes SET condition = 't.namesake(id)';
 SELECT t.share('a');
 UPDATE claims.claimed_attributes SET condition = NULL;
-SELECT number, source_id_gt, worker FROM claims.verification_workers;
+SELECT number, source_id_gt, worker FROM claims.verification_workers ORDER BY number;
 -- an interrupted worker has a key without a range: it takes another one
 INSERT INTO claims.expiring_claims SELECT 'claims.verify ' || pass, '999', 'b', 1, now(), now(), now() + interval '1 hour' FROM claims.verification_passes WHERE finished_at IS NULL;
 SELECT t.share('b');

@@ -8,7 +8,7 @@ mod cell;
 mod service;
 mod state;
 
-use state::{BUCKETS, Batch, CELLS, Claim, Local, Outcome, Pass, State};
+use state::{BUCKETS, BucketState, CELLS, End, Local, PassStage, Wish, World};
 use stateright::{Checker, Model, Property};
 
 /// How to break the protocol on purpose.
@@ -28,7 +28,7 @@ enum Broken {
 
 #[derive(Debug, Clone)]
 struct Protocol {
-    batches: &'static [Batch],
+    batches: &'static [Wish],
     /// Recoveries that run at the same time, in one cell or in both.
     recoveries: usize,
     /// begin_update was given the local transaction's id.
@@ -63,7 +63,7 @@ enum Action {
 
 impl Protocol {
     /// Applies an action; `None` where it is impossible or changes nothing.
-    fn apply(&self, before: &State, action: Action) -> Option<State> {
+    fn apply(&self, before: &World, action: Action) -> Option<World> {
         let mut after = before.clone();
         let possible = match action {
             Action::Open(lease) => {
@@ -97,19 +97,19 @@ impl Protocol {
             }
             Action::Forget(lease) => {
                 after.leases[lease].tracked = false;
-                before.leases[lease].outcome == Outcome::Committed
+                before.leases[lease].outcome == End::Committed
             }
             Action::PurgeFence(lease) => {
                 after.leases[lease].fenced = false;
                 !before.is_open(lease)
             }
             Action::List(slot, lease) => {
-                after.passes[slot] = Pass::Listed { lease };
-                before.passes[slot] == Pass::Idle && before.leases[lease].outcome == Outcome::Outstanding
+                after.passes[slot] = PassStage::Listed { lease };
+                before.passes[slot] == PassStage::Idle && before.leases[lease].outcome == End::Outstanding
             }
             Action::Advance(slot) => self.advance(&mut after, slot).is_some(),
             Action::Abandon(slot) => {
-                after.passes[slot] = Pass::Idle;
+                after.passes[slot] = PassStage::Idle;
                 true
             }
             Action::Crash(cell) => {
@@ -123,7 +123,7 @@ impl Protocol {
     }
 
     /// What recovery makes of a state when everything else has stopped.
-    fn recovered(&self, state: &State) -> State {
+    fn recovered(&self, state: &World) -> World {
         let mut state = state.clone();
         (0..CELLS).for_each(|cell| self.crash(&mut state, cell));
         for lease in 0..self.batches.len() {
@@ -131,7 +131,7 @@ impl Protocol {
             for _ in 0..2 {
                 if let Some(listed) = self.apply(&state, Action::List(0, lease)) {
                     state = listed;
-                    while let Some(slot) = state.passes.iter().position(|pass| *pass != Pass::Idle) {
+                    while let Some(slot) = state.passes.iter().position(|pass| *pass != PassStage::Idle) {
                         let next =
                             [Action::Advance(slot), Action::CommitArrives(lease), Action::RollbackArrives(lease)];
                         match next.into_iter().find_map(|action| self.apply(&state, action)) {
@@ -146,26 +146,25 @@ impl Protocol {
         state
     }
 
-    fn is_settled(&self, state: &State) -> bool {
+    fn is_settled(&self, state: &World) -> bool {
         let agrees = |bucket: usize| match state.claims[bucket] {
-            Claim::Free => (0..CELLS).all(|cell| !state.rows[cell][bucket]),
-            Claim::Active { owner } => (0..CELLS).all(|cell| state.rows[cell][bucket] == (cell == owner)),
-            Claim::Creating { .. } | Claim::Destroying { .. } => false,
+            BucketState::Free => (0..CELLS).all(|cell| !state.rows[cell][bucket]),
+            BucketState::Active { owner } => (0..CELLS).all(|cell| state.rows[cell][bucket] == (cell == owner)),
+            BucketState::Creating { .. } | BucketState::Destroying { .. } => false,
         };
-        (0..BUCKETS).all(agrees)
-            && state.leases.iter().all(|lease| lease.outcome != Outcome::Outstanding && !lease.tracked)
+        (0..BUCKETS).all(agrees) && state.leases.iter().all(|lease| lease.outcome != End::Outstanding && !lease.tracked)
     }
 }
 
 impl Model for Protocol {
-    type State = State;
+    type State = World;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self.batches.len(), self.recoveries)]
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self.batches.len(), self.recoveries)]
     }
 
-    fn actions(&self, _: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, _: &World, actions: &mut Vec<Action>) {
         let leases = 0..self.batches.len();
         for lease in leases.clone() {
             actions.extend([
@@ -189,31 +188,31 @@ impl Model for Protocol {
         actions.extend((0..CELLS).map(Action::Crash));
     }
 
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+    fn next_state(&self, state: &World, action: Action) -> Option<World> {
         self.apply(state, action)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(TWO_OWNERS, |_, state: &State| {
+            Property::always(TWO_OWNERS, |_, state: &World| {
                 (0..BUCKETS).all(|bucket| (0..CELLS).filter(|cell| state.rows[*cell][bucket]).count() < 2)
             }),
-            Property::always(UNCLAIMED, |protocol: &Protocol, state: &State| {
+            Property::always(UNCLAIMED, |protocol: &Protocol, state: &World| {
                 let claimed = |cell: usize, bucket: usize| {
                     !state.rows[cell][bucket] || protocol.owner(state.claims[bucket]) == Some(cell)
                 };
                 (0..CELLS).all(|cell| (0..BUCKETS).all(|bucket| claimed(cell, bucket)))
             }),
-            Property::always(STUCK, |protocol: &Protocol, state: &State| {
+            Property::always(STUCK, |protocol: &Protocol, state: &World| {
                 protocol.is_settled(&protocol.recovered(state))
             }),
             // The model is not so narrow that nothing happens in it.
-            Property::sometimes(BOTH_SAVE, |_, state: &State| state.rows.iter().all(|rows| rows.contains(&true))),
-            Property::sometimes(OVERTAKEN, |_, state: &State| {
-                (0..state.leases.len()).any(|l| state.is_open(l) && state.leases[l].outcome == Outcome::RolledBack)
+            Property::sometimes(BOTH_SAVE, |_, state: &World| state.rows.iter().all(|rows| rows.contains(&true))),
+            Property::sometimes(OVERTAKEN, |_, state: &World| {
+                (0..state.leases.len()).any(|l| state.is_open(l) && state.leases[l].outcome == End::RolledBack)
             }),
-            Property::sometimes(BEHIND, |_, state: &State| {
-                state.leases.iter().any(|lease| lease.tracked && lease.outcome == Outcome::Outstanding)
+            Property::sometimes(BEHIND, |_, state: &World| {
+                state.leases.iter().any(|lease| lease.tracked && lease.outcome == End::Outstanding)
             }),
         ]
     }
@@ -227,27 +226,27 @@ const OVERTAKEN: &str = "a lease is rolled back while its transaction is open";
 const BEHIND: &str = "a lease is still outstanding when its transaction has committed";
 
 /// Two cells want the same bucket, one of them together with another one or that one alone.
-const RACE: &[Batch] = &[
-    Batch { cell: 0, creates: &[0], destroys: &[] },
-    Batch { cell: 1, creates: &[0, 1], destroys: &[] },
-    Batch { cell: 1, creates: &[1], destroys: &[] },
+const RACE: &[Wish] = &[
+    Wish { cell: 0, creates: &[0], destroys: &[] },
+    Wish { cell: 1, creates: &[0, 1], destroys: &[] },
+    Wish { cell: 1, creates: &[1], destroys: &[] },
 ];
 
 /// A cell takes a bucket and then gives it up for another one, while the other cell waits for it.
-const RENAME: &[Batch] = &[
-    Batch { cell: 0, creates: &[0], destroys: &[] },
-    Batch { cell: 0, creates: &[1], destroys: &[0] },
-    Batch { cell: 1, creates: &[0], destroys: &[] },
+const RENAME: &[Wish] = &[
+    Wish { cell: 0, creates: &[0], destroys: &[] },
+    Wish { cell: 0, creates: &[1], destroys: &[0] },
+    Wish { cell: 1, creates: &[0], destroys: &[] },
 ];
 
 /// A cell takes a bucket, gives it to another row of its own, together with a new one, and the other cell waits for it.
-const REPLACE: &[Batch] = &[
-    Batch { cell: 0, creates: &[0], destroys: &[] },
-    Batch { cell: 0, creates: &[0, 1], destroys: &[0] },
-    Batch { cell: 1, creates: &[0], destroys: &[] },
+const REPLACE: &[Wish] = &[
+    Wish { cell: 0, creates: &[0], destroys: &[] },
+    Wish { cell: 0, creates: &[0, 1], destroys: &[0] },
+    Wish { cell: 1, creates: &[0], destroys: &[] },
 ];
 
-fn protocol(batches: &'static [Batch], recoveries: usize, named: bool) -> Protocol {
+fn protocol(batches: &'static [Wish], recoveries: usize, named: bool) -> Protocol {
     Protocol { batches, recoveries, named, broken: None }
 }
 

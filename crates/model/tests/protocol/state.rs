@@ -7,13 +7,13 @@ pub const BUCKETS: usize = 2;
 
 /// What one lease is about. Which leases there are is fixed for a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch {
+pub struct Wish {
     pub cell: usize,
     pub creates: &'static [usize],
     pub destroys: &'static [usize],
 }
 
-impl Batch {
+impl Wish {
     /// What is to be taken of its creates: a bucket that it destroys, too, is replaced.
     pub fn new_claims(&self) -> impl Iterator<Item = &'static usize> {
         let destroys = self.destroys;
@@ -23,7 +23,7 @@ impl Batch {
 
 /// What the service knows of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum End {
     Unknown,
     Outstanding,
     Committed,
@@ -32,7 +32,7 @@ pub enum Outcome {
 
 /// What the service has for a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Claim {
+pub enum BucketState {
     Free,
     Active { owner: usize },
     Creating { lease: usize },
@@ -53,8 +53,8 @@ pub enum Local {
 /// A lease: at the service, in its cell, and on the way between them. What was sent can arrive at any time from then on,
 /// any number of times, or never. The end of a lease is final, so a reply that tells it can be read off the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Lease {
-    pub outcome: Outcome,
+pub struct LeaseRow {
+    pub outcome: End,
     /// The service has sent the reply to begin.
     pub begun: bool,
     pub commit_sent: bool,
@@ -68,7 +68,7 @@ pub struct Lease {
 
 /// A pass of recovery on one lease, by what it has read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Pass {
+pub enum PassStage {
     Idle,
     Listed {
         lease: usize,
@@ -96,36 +96,36 @@ pub enum Pass {
     },
 }
 
-impl Pass {
+impl PassStage {
     pub fn lease(self) -> Option<usize> {
         match self {
-            Pass::Idle => None,
-            Pass::Listed { lease }
-            | Pass::FenceRead { lease, .. }
-            | Pass::TransactionRead { lease, .. }
-            | Pass::Judged { lease, .. }
-            | Pass::Settling { lease, .. } => Some(lease),
+            PassStage::Idle => None,
+            PassStage::Listed { lease }
+            | PassStage::FenceRead { lease, .. }
+            | PassStage::TransactionRead { lease, .. }
+            | PassStage::Judged { lease, .. }
+            | PassStage::Settling { lease, .. } => Some(lease),
         }
     }
 
     pub fn holds_key_of(self, wanted: usize) -> bool {
-        matches!(self, Pass::Settling { lease, fencing: true, .. } if lease == wanted)
+        matches!(self, PassStage::Settling { lease, fencing: true, .. } if lease == wanted)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct State {
-    pub claims: [Claim; BUCKETS],
+pub struct World {
+    pub claims: [BucketState; BUCKETS],
     /// The rows that are saved: cell, bucket.
     pub rows: [[bool; BUCKETS]; CELLS],
-    pub leases: Vec<Lease>,
-    pub passes: Vec<Pass>,
+    pub leases: Vec<LeaseRow>,
+    pub passes: Vec<PassStage>,
 }
 
-impl State {
+impl World {
     pub fn new(leases: usize, passes: usize) -> Self {
-        let lease = Lease {
-            outcome: Outcome::Unknown,
+        let lease = LeaseRow {
+            outcome: End::Unknown,
             begun: false,
             commit_sent: false,
             rollback_sent: false,
@@ -133,11 +133,11 @@ impl State {
             tracked: false,
             fenced: false,
         };
-        State {
-            claims: [Claim::Free; BUCKETS],
+        World {
+            claims: [BucketState::Free; BUCKETS],
             rows: [[false; BUCKETS]; CELLS],
             leases: vec![lease; leases],
-            passes: vec![Pass::Idle; passes],
+            passes: vec![PassStage::Idle; passes],
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     ENQUEUE(TEXTOID, TEXTOID, TEXTOID, JSONBOID, BOOLOID) =

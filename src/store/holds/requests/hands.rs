@@ -4,7 +4,7 @@ use pgrx::Uuid as PgUuid;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// Puts requests whose hold has expired back to what they count as.

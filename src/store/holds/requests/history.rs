@@ -2,7 +2,7 @@
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// Whether the entity has outstanding requests and no failed create in front of them.

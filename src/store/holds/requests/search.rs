@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
-use crate::statement;
+use crate::pg::statement::statement;
 
 /// The predicate of the index requests_ready, word by word.
 macro_rules! ready {
@@ -30,6 +30,33 @@ macro_rules! held_since {
     };
 }
 
+/// A column of those requests in a set that came into it since snapshot $3: by transactions that are younger, and by those that
+/// were open then.
+macro_rules! late {
+    ($column:literal, $set:expr) => {
+        concat!(
+            "SELECT r.",
+            $column,
+            " FROM claims.requests r
+              WHERE",
+            $set,
+            "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
+                AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot())
+             UNION ALL
+             SELECT late.",
+            $column,
+            " FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
+              CROSS JOIN LATERAL (SELECT r.",
+            $column,
+            " FROM claims.requests r
+                                   WHERE",
+            $set,
+            "AND r.entered_xid = open.xid OFFSET 0) AS late
+              WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())"
+        )
+    };
+}
+
 statement! {
     /// Where the search has to begin: the snapshot that says so, the first ready request from id $2 on, and the first
     /// one below that came in since snapshot $3; then the same of the ends of holds, from $4 on and of those made since; and
@@ -37,27 +64,10 @@ statement! {
     HORIZON(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID) = concat!(
         "SELECT pg_current_snapshot()::text,
                 (SELECT r.id FROM claims.requests r WHERE", ready!(), "AND r.id >= $2 ORDER BY r.id LIMIT 1),
-                (SELECT min(late.id) FROM (
-                     SELECT r.id FROM claims.requests r
-                      WHERE", entered!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
-                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot())
-                     UNION ALL
-                     SELECT late.id FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
-                      CROSS JOIN LATERAL (SELECT r.id FROM claims.requests r
-                                           WHERE", entered!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
-                      WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late
-                  WHERE late.id + 0 < $2),
+                (SELECT min(late.id) FROM (", late!("id", entered!()), ") AS late WHERE late.id + 0 < $2),
                 (SELECT r.hold_until FROM claims.requests r
                   WHERE r.queue = $1 AND r.hold_until >= $4 ORDER BY r.hold_until LIMIT 1),
-                (SELECT min(late.hold_until) FROM (
-                     SELECT r.hold_until FROM claims.requests r
-                      WHERE", held_since!(), "AND r.entered_xid >= pg_snapshot_xmax($3::pg_snapshot)
-                        AND r.entered_xid < pg_snapshot_xmax(pg_current_snapshot())
-                     UNION ALL
-                     SELECT late.hold_until FROM pg_snapshot_xip($3::pg_snapshot) AS open (xid)
-                      CROSS JOIN LATERAL (SELECT r.hold_until FROM claims.requests r
-                                           WHERE", held_since!(), "AND r.entered_xid = open.xid OFFSET 0) AS late
-                      WHERE pg_visible_in_snapshot(open.xid, pg_current_snapshot())) AS late),
+                (SELECT min(late.hold_until) FROM (", late!("hold_until", held_since!()), ") AS late),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
     /// Entities with expired holds that can be worked on, each with the first of its requests that is one. Updates whose
     /// create came while they were held wait for it.

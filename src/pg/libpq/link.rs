@@ -1,8 +1,4 @@
-//! Connections to other servers through libpq: non-blocking, waiting on this process' latch, as Postgres' own clients
-//! inside the server do it.
-//!
-//! The extern block is our own: the crates that bind libpq generate hundreds of functions with a bindgen run of their own,
-//! or bring another libpq along. These have been the same since PostgreSQL 14.
+//! A connection.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -11,125 +7,14 @@ use std::time::Instant;
 
 use pgrx::pg_sys;
 
-use super::wait::{Socket, wait_for_socket};
-
-#[repr(C)]
-struct PgConn([u8; 0]);
-#[repr(C)]
-struct PgResult([u8; 0]);
-
-#[repr(C)]
-struct ConninfoOption {
-    keyword: *const c_char,
-    envvar: *const c_char,
-    compiled: *const c_char,
-    val: *const c_char,
-    label: *const c_char,
-    dispchar: *const c_char,
-    dispsize: c_int,
-}
-
-#[link(name = "pq")]
-unsafe extern "C" {
-    fn PQconndefaults() -> *mut ConninfoOption;
-    fn PQconninfoFree(options: *mut ConninfoOption);
-    fn PQconnectStartParams(keywords: *const *const c_char, values: *const *const c_char, expand: c_int)
-    -> *mut PgConn;
-    fn PQconnectPoll(conn: *mut PgConn) -> c_int;
-    fn PQfinish(conn: *mut PgConn);
-    fn PQstatus(conn: *const PgConn) -> c_int;
-    fn PQsocket(conn: *const PgConn) -> c_int;
-    fn PQerrorMessage(conn: *const PgConn) -> *const c_char;
-    fn PQconnectionUsedPassword(conn: *const PgConn) -> c_int;
-    fn PQsetnonblocking(conn: *mut PgConn, on: c_int) -> c_int;
-    fn PQsetNoticeReceiver(
-        conn: *mut PgConn,
-        receiver: Option<unsafe extern "C" fn(*mut c_void, *const PgResult)>,
-        argument: *mut c_void,
-    ) -> *mut c_void;
-    fn PQsendQueryParams(
-        conn: *mut PgConn,
-        command: *const c_char,
-        count: c_int,
-        types: *const pg_sys::Oid,
-        values: *const *const c_char,
-        lengths: *const c_int,
-        formats: *const c_int,
-        result_format: c_int,
-    ) -> c_int;
-    fn PQenterPipelineMode(conn: *mut PgConn) -> c_int;
-    fn PQpipelineSync(conn: *mut PgConn) -> c_int;
-    fn PQflush(conn: *mut PgConn) -> c_int;
-    fn PQconsumeInput(conn: *mut PgConn) -> c_int;
-    fn PQisBusy(conn: *mut PgConn) -> c_int;
-    fn PQgetResult(conn: *mut PgConn) -> *mut PgResult;
-    fn PQclear(result: *mut PgResult);
-    fn PQresultStatus(result: *const PgResult) -> c_int;
-    fn PQresultErrorField(result: *const PgResult, field: c_int) -> *const c_char;
-    fn PQntuples(result: *const PgResult) -> c_int;
-    fn PQnfields(result: *const PgResult) -> c_int;
-    fn PQgetvalue(result: *const PgResult, row: c_int, column: c_int) -> *const c_char;
-    fn PQgetlength(result: *const PgResult, row: c_int, column: c_int) -> c_int;
-    fn PQgetisnull(result: *const PgResult, row: c_int, column: c_int) -> c_int;
-}
-
-const CONNECTION_BAD: c_int = 1;
-const POLLING_FAILED: c_int = 0;
-const POLLING_READING: c_int = 1;
-const POLLING_WRITING: c_int = 2;
-const POLLING_OK: c_int = 3;
-const COMMAND_OK: c_int = 1;
-const TUPLES_OK: c_int = 2;
-const PIPELINE_SYNC: c_int = 10;
-const PIPELINE_ABORTED: c_int = 11;
-const FIELD_SQLSTATE: c_int = b'C' as c_int;
-const FIELD_MESSAGE: c_int = b'M' as c_int;
-const FIELD_DETAIL: c_int = b'D' as c_int;
-const FIELD_HINT: c_int = b'H' as c_int;
-
-/// An option of connections that this libpq knows.
-pub struct KnownOption {
-    pub name: String,
-    /// It is a secret.
-    pub is_secret: bool,
-    /// It is for libpq's own developers.
-    pub is_debug: bool,
-}
-
-/// The options that this libpq knows.
-pub fn known_options() -> Vec<KnownOption> {
-    let mut known = Vec::new();
-    // SAFETY: an array that ends with an option without keyword, freed below; its texts are C strings.
-    unsafe {
-        let all = PQconndefaults();
-        let mut option = all;
-        while !option.is_null() && !(*option).keyword.is_null() {
-            let shown = CStr::from_ptr((*option).dispchar).to_bytes();
-            known.push(KnownOption {
-                name: CStr::from_ptr((*option).keyword).to_string_lossy().into_owned(),
-                is_secret: shown == b"*",
-                is_debug: shown == b"D",
-            });
-            option = option.add(1);
-        }
-        PQconninfoFree(all);
-    }
-    known
-}
+use super::bindings::*;
+use super::result::{Received, RemoteError};
+use crate::pg::wait::{Socket, wait_for_socket};
 
 /// A statement, with its parameters as texts.
 pub struct Command {
     pub text: CString,
     pub values: Vec<Option<CString>>,
-}
-
-/// An error that the other server has answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemoteError {
-    pub sqlstate: [u8; 5],
-    pub message: String,
-    pub detail: Option<String>,
-    pub hint: Option<String>,
 }
 
 /// What came of commands.
@@ -150,7 +35,7 @@ pub enum Trouble {
 
 /// What is being waited for.
 #[derive(Default)]
-struct Outstanding {
+struct AwaitedReply {
     rows: Vec<Vec<Option<String>>>,
     error: Option<RemoteError>,
 }
@@ -161,7 +46,7 @@ struct Outstanding {
 /// answers come in the order of what was sent.
 pub struct Link {
     conn: NonNull<PgConn>,
-    outstanding: VecDeque<Outstanding>,
+    outstanding: VecDeque<AwaitedReply>,
 }
 
 impl Link {
@@ -240,7 +125,7 @@ impl Link {
     /// [`Link::answer`]. Raises nothing and does not look for cancels: for callbacks at a transaction's end, too. `false`:
     /// the connection is of no use any more.
     pub fn send(&mut self, commands: &[Command]) -> bool {
-        self.outstanding.push_back(Outstanding::default());
+        self.outstanding.push_back(AwaitedReply::default());
         // SAFETY: the connection is open; libpq copies what it is given.
         unsafe {
             commands.iter().all(|command| self.send_one(command))
@@ -353,54 +238,3 @@ impl Drop for Link {
 
 /// Notices of the other server are not for this session's client.
 unsafe extern "C" fn overhear(_argument: *mut c_void, _notice: *const PgResult) {}
-
-/// A result, freed with this value; may be NULL.
-struct Received(*mut PgResult);
-
-impl Received {
-    fn rows(&self) -> Vec<Vec<Option<String>>> {
-        // SAFETY: rows and columns are within the result's bounds; a value has as many bytes as libpq says.
-        unsafe {
-            let value = |row, column| {
-                let length = usize::try_from(PQgetlength(self.0, row, column)).unwrap_or(0);
-                let bytes = || std::slice::from_raw_parts(PQgetvalue(self.0, row, column).cast::<u8>(), length);
-                (PQgetisnull(self.0, row, column) == 0).then(|| String::from_utf8_lossy(bytes()).into_owned())
-            };
-            let columns = PQnfields(self.0);
-            (0..PQntuples(self.0)).map(|row| (0..columns).map(|column| value(row, column)).collect()).collect()
-        }
-    }
-
-    /// `otherwise`: of an error that libpq has raised by itself.
-    fn error(&self, otherwise: impl FnOnce() -> String) -> RemoteError {
-        let mut sqlstate = *b"08006";
-        if let Some(text) = self.field(FIELD_SQLSTATE).and_then(|text| text.into_bytes().try_into().ok()) {
-            sqlstate = text;
-        }
-        let message = self.field(FIELD_MESSAGE).unwrap_or_else(otherwise);
-        RemoteError { sqlstate, message, detail: self.field(FIELD_DETAIL), hint: self.field(FIELD_HINT) }
-    }
-
-    fn field(&self, field: c_int) -> Option<String> {
-        // SAFETY: NULL, or a C string that lives as long as the result.
-        unsafe {
-            let text = PQresultErrorField(self.0, field);
-            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-        }
-    }
-}
-
-impl Drop for Received {
-    fn drop(&mut self) {
-        // SAFETY: made by libpq, freed once; NULL is nothing to it.
-        unsafe { PQclear(self.0) };
-    }
-}
-
-impl RemoteError {
-    /// It says that the connection could not be made, or is gone.
-    pub fn is_of_connection(&self) -> bool {
-        self.sqlstate.starts_with(b"08")
-            || matches!(&self.sqlstate, b"57P01" | b"57P02" | b"57P03" | b"57P04" | b"57P05")
-    }
-}

@@ -1,5 +1,5 @@
-//! Why a batch cannot be had, bucket by bucket. Nothing that is only reported gets locked: two sessions that look at the
-//! same taken name must not see each other's look as a conflict.
+//! Why a batch cannot be had: what stands in the way of its lease, and of each bucket. Nothing that is only reported gets
+//! locked: two sessions that look at the same taken name must not see each other's look as a conflict.
 
 use std::collections::HashMap;
 
@@ -8,21 +8,40 @@ use claims_model::{Bucket, Conflict, Reason};
 
 use super::request::{ClaimStep, Request};
 use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
+use crate::pg::spi::{Connection, View};
 use crate::service::engine::{self, Key};
 use crate::store::service::claims::Found;
+use crate::store::service::leases::{self, KnownLease};
+
+/// What stands in the way of a batch right now.
+pub struct Obstacles<'b> {
+    /// Its uuid is that of a lease that began or ended before.
+    pub known: Option<KnownLease>,
+    /// Another open transaction is at that uuid.
+    pub is_lease_busy: bool,
+    pub conflicts: Conflicts<'b>,
+}
 
 pub type Conflicts<'b> = HashMap<&'b Bucket<'b>, Conflict<'b>>;
 
-/// The conflicts as of now, by bucket.
-pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {
+/// Looks at all of them. At the lease last: where the first call of the same request has ended by then, it is known, and the
+/// claims that were seen are its own. A uuid that nobody else can have is not looked for.
+pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b> {
+    let engine = engine::current();
     let steps: Vec<_> = request.steps().collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
-    let found = engine::current().standing(connection, &buckets);
+    let found = engine.standing(connection, &buckets);
+    let contended: Vec<_> = buckets.iter().map(|bucket| engine.contended(Key::Bucket(bucket))).collect();
+    let lease = request.lease.uuid;
+    let is_lease_busy = request.may_be_repeat && engine.contended(Key::Lease(lease));
+    let known = match request.may_be_repeat {
+        true => leases::known(connection, &[lease], View::Latest).pop(),
+        false => None,
+    };
     let now = Moment::now();
-    let conflict = |step: &ClaimStep<'b>| {
+    let conflict = |(step, is_contended): (&ClaimStep<'b>, bool)| {
         let found = found.get(step.bucket());
-        let reason = match engine::current().contended(Key::Bucket(step.bucket())) {
+        let reason = match is_contended {
             true => Reason::InFlight,
             false => reason_for(step.op(), request.lease.cell_id, found.map(|found| standing(*step, found)))?,
         };
@@ -35,7 +54,7 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b>
         };
         Some((step.bucket(), conflict))
     };
-    steps.iter().filter_map(conflict).collect()
+    Obstacles { known, is_lease_busy, conflicts: steps.iter().zip(contended).filter_map(conflict).collect() }
 }
 
 fn standing(step: ClaimStep, found: &Found) -> StandingClaim {
