@@ -1,13 +1,12 @@
-# How one test of each kind is run, and what is said about it: sourced by scripts/test, not run.
+# How tests of each kind are run and reported: sourced by scripts/test, not run.
 #
-# A worker has a cluster of its own and takes tests from a queue until there are none left. What it needs is made when the
-# first test asks for it, and made anew after a test that failed: none sees what another one broke.
+# A worker has a cluster of its own and takes tests from a queue until it is empty. The cluster and databases are created when
+# the first test needs them, and again after a failed test, so that it does not affect others.
 #
-# A test that measures times says so in a comment line of its own, `# test: alone` (`-- test: alone` in SQL): it runs when
-# nothing else does.
+# A test that measures times has the comment line `# test: alone` (`-- test: alone` in SQL), and runs alone.
 #
-# What hangs fails: a statement first, so that its file says which one it was; then the file or the step of a spec; then the
-# program. Durations that were asked for come on top.
+# Time limits: for a statement, so that the output shows which one hung; for the file or the step of a spec; for the
+# program. CAMPAIGN_SECONDS and STRESS_SECONDS are added.
 
 TEST_LIMIT_SECONDS=${TEST_LIMIT_SECONDS:-300}
 PROGRAM_LIMIT=$((3 * TEST_LIMIT_SECONDS + ${CAMPAIGN_SECONDS:-0} + ${STRESS_SECONDS:-0}))
@@ -17,7 +16,7 @@ export PGISOLATIONTIMEOUT=$((TEST_LIMIT_SECONDS / 5)) PG_TEST_TIMEOUT_DEFAULT=$(
 now_ms() { date +%s%3N; }
 is_alone() { grep -qE '^(#|--) test: alone$' "$1"; }
 
-# --- what is said ---------------------------------------------------------------------------------------------------
+# --- reporting ---------------------------------------------------------------------------------------------------
 
 # report VERDICT COUNT NAME MILLISECONDS [DETAILS]: one line, what is in the file DETAILS after it, and a line for the
 # summary. The verdict is ok, FAILED or known; COUNT is how many tests it stands for.

@@ -1,4 +1,4 @@
-//! Who may do what. Identity is a role, never a setting.
+//! Authorization. Identity is a role, never a setting.
 
 use claims_model::{BadInput, Problem};
 
@@ -25,8 +25,8 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     }
 }
 
-/// As [`act_for`], for calls that a cell's own database answers: before anybody is registered in it, administrators may
-/// name any cell, and the service has the last word.
+/// As [`act_for`], for functions of a cell's own database: while no cell is registered in it, administrators may
+/// name any cell; the service decides.
 pub fn act_here_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     refuse_restricted()?;
     if catalog.cells.is_empty() && roles::caller_is_admin() { Ok(()) } else { act_for(catalog, cell_id) }
@@ -61,7 +61,7 @@ pub fn own_or_administer(owner: pg_sys::Oid) -> Result<(), ClaimsError> {
     }
 }
 
-/// Nobody is let in from code that runs with somebody else's identity around it.
+/// Refuses calls from code that Postgres runs on behalf of another role.
 pub fn refuse_restricted() -> Result<(), ClaimsError> {
     if roles::is_restricted() { Err(AccessError::Restricted.into()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Arguments that several functions share: each given, in its limits, or an error that names it.
+//! Checks of arguments that several functions share: not NULL and within limits, or an error that names the argument.
 
 use claims_model::limits::{self, KEY_CHARS, MAX_KEYS, PAYLOAD_BYTES, PAYLOAD_DEPTH, is_longer_than};
 use claims_model::source_range::SourceRange;
@@ -11,7 +11,7 @@ use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::{Extent, Jsonb};
 
-/// A jsonb of fewer bytes is never too large: at worst each 12 of them are a number of 147,459 digits.
+/// A jsonb of fewer bytes is never too large: at worst every 12 bytes are a number of 147,459 digits.
 const SMALL_PAYLOAD: usize = 4096;
 /// The largest payload of a request.
 const LARGEST_PAYLOAD: Extent = Extent { bytes: PAYLOAD_BYTES, depth: PAYLOAD_DEPTH };
@@ -44,7 +44,7 @@ fn check_text(value: &str, limit: usize) -> Result<(), Problem> {
     }
 }
 
-/// A payload in its limits.
+/// A payload within its limits.
 pub fn payload(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Option<Jsonb>, ClaimsError> {
     let is_too_large = |payload: &Jsonb| {
         let Extent { bytes, depth } = payload.extent(SMALL_PAYLOAD, LARGEST_PAYLOAD);
@@ -58,7 +58,7 @@ pub fn payload(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Opti
     }
 }
 
-/// The keys of an array, each given and in its limits.
+/// The keys of an array, each not NULL and within its limits.
 pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, ClaimsError> {
     if list.len() > MAX_KEYS {
         let problem = Problem::OutOfRange { allowed: "up to 100000 keys in one call" };
@@ -68,7 +68,7 @@ pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, Claims
     list.into_iter().enumerate().map(key).collect()
 }
 
-/// The moment that lies a duration after `now`. A month is 30 days and a day 24 hours: deadlines know no calendar.
+/// The moment a duration after `now`. A month is 30 days and a day 24 hours, whatever the calendar.
 pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
     let microseconds = given(duration, name)?.as_micros();
     if !(1..=LONGEST_HOLD).contains(&microseconds) {
@@ -77,7 +77,7 @@ pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<M
     Ok(Moment(now.0 + microseconds as i64))
 }
 
-/// The moment that lies a duration before `now`.
+/// The moment a duration before `now`.
 pub fn before(duration: Interval, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
     Ok(Moment(now.0.saturating_sub(span(duration, name)?.as_micros() as i64)))
 }
@@ -90,14 +90,14 @@ pub fn span(duration: Interval, name: &str) -> Result<Interval, ClaimsError> {
     Ok(duration)
 }
 
-/// The number of the source type that an argument names, and the name that it had first, by which a cell keeps it.
+/// The number of the source type that an argument names, and its first name, under which a cell stores it.
 pub fn source_type(text: &str, types: &Types) -> Result<(i32, String), ClaimsError> {
     let number =
         id::type_from_text(text, Kind::Source, types).map_err(|problem| BadInput::new("source_type", problem))?;
     Ok((number, types.source.first_name(number).unwrap_or(text).to_owned()))
 }
 
-/// The range that two arguments bound; NULL is no bound.
+/// The range between two arguments; NULL is no bound.
 pub fn source_range(above: Option<String>, up_to: Option<String>) -> Result<SourceRange, ClaimsError> {
     for (bound, name) in [(&above, "source_id_gt"), (&up_to, "source_id_lte")] {
         let Some(bound) = bound else { continue };

@@ -1,11 +1,11 @@
-//! Passes: what is done again and again leaves a row in `claims.passes`.
+//! Passes: recovery, verification and purging leave a row in `claims.passes`.
 
 use crate::error::Failure;
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::store::pass_log::{self, PassEntry};
 
-/// A pass that has begun.
+/// A pass in progress.
 pub struct Pass<'a> {
     pub kind: &'static str,
     pub cell_id: Option<i64>,

@@ -1,25 +1,25 @@
-//! The library and the tables are of one version, or the calls are refused.
+//! Calls are refused unless library and tables are of the same version.
 //!
-//! Between the installation of a new library and ALTER EXTENSION it meets older tables; until it reconnects, a session may
-//! meet newer ones with an older library. A third number, of a release that changes no SQL object, makes no difference.
+//! Between the installation of a new library and ALTER EXTENSION the tables are older than the library; until it reconnects,
+//! a session may have a library older than the tables. The third number, of releases that change no SQL object, does not count.
 
 use crate::error::{ClaimsError, raise};
 use crate::pg::extension;
 
 const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
-/// What the gate asks: raises an error where library and tables are of two versions.
+/// The check of the gate: raises an error if library and tables are of different versions.
 pub fn require_same() {
     raise(compare());
 }
 
-/// Whether they are of one.
+/// Whether they are of the same version.
 pub fn is_same() -> bool {
     compare().is_ok()
 }
 
 fn compare() -> Result<(), ClaimsError> {
-    // Without an extension there are no tables; what is asked then is answered by Postgres.
+    // Without the extension there are no tables; Postgres reports that.
     let Some(installed) = extension::installed_version(c"claims") else { return Ok(()) };
     if series(&installed) == series(LIBRARY) {
         return Ok(());

@@ -12,29 +12,29 @@ CREATE TABLE claims.pass_log (
     message     text
 );
 CREATE INDEX pass_log_kind ON claims.pass_log (kind, id);
-COMMENT ON TABLE claims.pass_log IS 'The last 1,000 passes of each kind; claims.passes shows them. Not in a dump: in a restored database nothing has been done yet.';
-COMMENT ON INDEX claims.pass_log_kind IS 'Finds what is older than the last 1,000 of a kind.';
-COMMENT ON COLUMN claims.pass_log.id IS 'A UUIDv7: in the order in which the passes ended.';
-COMMENT ON COLUMN claims.pass_log.kind IS 'reconcile, verify, purge, or settle (by the worker, where it failed).';
-COMMENT ON COLUMN claims.pass_log.cell_id IS 'The cell, if it was for one.';
-COMMENT ON COLUMN claims.pass_log.source_type IS 'Name of the source type, of a verification.';
+COMMENT ON TABLE claims.pass_log IS 'The last 1,000 passes of each kind; claims.passes shows them. Not dumped.';
+COMMENT ON INDEX claims.pass_log_kind IS 'Finds those older than the last 1,000 of a kind.';
+COMMENT ON COLUMN claims.pass_log.id IS 'A UUIDv7, in the order in which the passes ended.';
+COMMENT ON COLUMN claims.pass_log.kind IS 'reconcile, verify, purge, or settle (failures of the worker only).';
+COMMENT ON COLUMN claims.pass_log.cell_id IS 'The cell, if any.';
+COMMENT ON COLUMN claims.pass_log.source_type IS 'Name of the source type, for a verification.';
 COMMENT ON COLUMN claims.pass_log.started_at IS 'When it began (clock time).';
 COMMENT ON COLUMN claims.pass_log.ended_at IS 'When it ended (clock time).';
-COMMENT ON COLUMN claims.pass_log.counts IS 'What it returned, by name.';
-COMMENT ON COLUMN claims.pass_log.sqlstate IS 'SQLSTATE of the error that ended it; NULL: it succeeded.';
+COMMENT ON COLUMN claims.pass_log.counts IS 'What it returned, by column.';
+COMMENT ON COLUMN claims.pass_log.sqlstate IS 'SQLSTATE of the error that ended it; NULL if it succeeded.';
 COMMENT ON COLUMN claims.pass_log.message IS 'Message of that error.';
 
 CREATE VIEW claims.passes AS
     SELECT p.kind, p.cell_id, p.source_type, p.started_at, p.ended_at, p.counts, p.sqlstate, p.message
       FROM claims.pass_log p;
-COMMENT ON VIEW claims.passes IS 'One row for each pass of recovery, verification and purging, the last 1,000 of each kind. A pass that failed is there only where the worker ran it: otherwise it has left nothing, and its caller has had the error.';
-COMMENT ON COLUMN claims.passes.kind IS 'reconcile, verify, purge, or settle (by the worker, where it failed).';
-COMMENT ON COLUMN claims.passes.cell_id IS 'The cell, if it was for one.';
-COMMENT ON COLUMN claims.passes.source_type IS 'Name of the source type, of a verification.';
+COMMENT ON VIEW claims.passes IS 'One row for each pass of recovery, verification and purging, the last 1,000 of each kind. A failed pass is shown only if the worker ran it: otherwise its transaction was rolled back, and its caller got the error.';
+COMMENT ON COLUMN claims.passes.kind IS 'reconcile, verify, purge, or settle (failures of the worker only).';
+COMMENT ON COLUMN claims.passes.cell_id IS 'The cell, if any.';
+COMMENT ON COLUMN claims.passes.source_type IS 'Name of the source type, for a verification.';
 COMMENT ON COLUMN claims.passes.started_at IS 'When it began (clock time).';
 COMMENT ON COLUMN claims.passes.ended_at IS 'When it ended (clock time).';
-COMMENT ON COLUMN claims.passes.counts IS 'What it returned, by name.';
-COMMENT ON COLUMN claims.passes.sqlstate IS 'SQLSTATE of the error that ended it; NULL: it succeeded.';
+COMMENT ON COLUMN claims.passes.counts IS 'What it returned, by column.';
+COMMENT ON COLUMN claims.passes.sqlstate IS 'SQLSTATE of the error that ended it; NULL if it succeeded.';
 COMMENT ON COLUMN claims.passes.message IS 'Message of that error.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.pass_log', 'WHERE false');

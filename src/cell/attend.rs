@@ -1,4 +1,4 @@
-//! `attend`: which cells the background worker looks after.
+//! `attend`: the cells that the background worker attends to.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;

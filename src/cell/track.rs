@@ -1,4 +1,4 @@
-//! `track_lease` and `forget_leases`: a lease whose local transaction committed, until the service knows it.
+//! `track_lease` and `forget_leases`: records a lease whose local transaction commits, until the service has confirmed it.
 
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
@@ -19,8 +19,8 @@ use crate::store::catalog;
 use crate::store::cell::tracked;
 use uuid::Uuid;
 
-/// Milliseconds that tracking waits for a lock in any case: long enough for a table that is being extended, which would
-/// otherwise cost the caller its transaction.
+/// Milliseconds that tracking always waits for a lock: long enough for relation extension, which would
+/// otherwise make the caller's transaction fail.
 const PATIENCE: i64 = 5;
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -45,7 +45,7 @@ fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
     .map_err(ErrorReport::from)
 }
 
-/// The cell, where the caller's role says which one it is.
+/// The cell, if the caller's role has exactly one.
 fn only(cells: Option<Vec<i64>>) -> Option<i64> {
     match cells.as_deref() {
         Some([cell_id]) => Some(*cell_id),
@@ -53,9 +53,9 @@ fn only(cells: Option<Vec<i64>>) -> Option<i64> {
     }
 }
 
-/// Takes the lease's key, and only then looks for a fence, among what is committed right now: whoever fenced it before
-/// is seen here, and whoever wants to fence it from here on meets the key. Recovery acts on what it finds tracked, at the
-/// service: so a crash must not undo that here.
+/// Inserts the lease's key, and only then looks for a committed fence: an earlier fence is
+/// seen here, and a later one meets the key. Recovery acts on tracked leases at the
+/// service: so a crash must not undo the commit here.
 pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(), ClaimsError> {
     xact::commit_durably();
     tracked::track(connection, lease, cell_id);

@@ -1,4 +1,4 @@
-//! Where sessions find the background worker of their database: a transaction that has tracked a lease wakes it.
+//! Waking the background worker of a database when a transaction has tracked a lease.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,33 +11,33 @@ use crate::pg::transaction_end::Hooks;
 pub const MAX_DATABASES: usize = 64;
 
 shareable! {
-    /// Where sessions find the worker of their database.
+    /// The slot in which sessions find the worker of their database.
     pub struct Post {
-        /// Its oid; 0: the post is free.
+        /// Its oid; 0: the slot is free.
         database: AtomicU32,
-        /// The worker has looked and found nothing: whoever has something for it must wake it.
+        /// The worker has found nothing to do: sessions with work for it must wake it.
         pub is_idle: AtomicBool,
         sleeper: Sleeper,
     }
 }
 
-/// Lies in shared memory.
+/// In shared memory.
 pub static POSTS: Shared<[Post; MAX_DATABASES]> = Shared::new(c"claims workers");
 
 thread_local! {
-    /// This transaction leaves something to do for the worker.
+    /// Whether this transaction has work for the worker.
     static HAS_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A transaction that leaves something to do wakes the worker when it has ended.
+/// A transaction with work for the worker wakes it when it has ended.
 pub const HOOKS: Hooks = Hooks { end: transaction_ended, ..Hooks::NONE };
 
-/// The transaction that is running leaves something to do for the worker: a tracked lease, or a cell to attend to.
+/// Marks the current transaction as having work for the worker: a tracked lease, or a cell to attend to.
 pub fn has_work() {
     HAS_WORK.set(true);
 }
 
-/// Called in every transaction's last moment: allocates nothing, raises nothing, and is over at once where there is no worker.
+/// Called at the end of every transaction: allocates nothing, raises no error, and returns at once if there is no worker.
 fn transaction_ended() {
     if !HAS_WORK.replace(false) {
         return;
@@ -45,19 +45,19 @@ fn transaction_ended() {
     let Some(posts) = POSTS.get() else { return };
     let database = background::own_database();
     if let Some(post) = posts.iter().find(|post| post.database.load(Ordering::Acquire) == database) {
-        // Of many transactions that commit at once the first wakes it.
+        // Of several transactions that commit at the same time only the first wakes it.
         if post.is_idle.swap(false, Ordering::AcqRel) {
             post.sleeper.wake();
         }
     }
 }
 
-/// The post of this process, which is the worker of its database. `None`: all are taken.
+/// Takes the slot for this process, the worker of its database. `None`: all are taken.
 pub fn take_post() -> Option<&'static Post> {
     let database = background::own_database();
     let is_mine = |post: &&Post| {
         let owner = post.database.load(Ordering::Acquire);
-        // One of an earlier worker of this database is still there after a crash of that.
+        // After a crash the slot of an earlier worker of this database still exists.
         owner == database
             || owner == 0 && post.database.compare_exchange(0, database, Ordering::AcqRel, Ordering::Acquire).is_ok()
     };

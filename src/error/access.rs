@@ -1,10 +1,10 @@
-//! The errors of rights.
+//! Errors of authorization.
 
 use pgrx::PgSqlErrorCode as Code;
 
 use super::{ClaimsError, Text};
 
-/// What a caller may not do.
+/// Why a caller lacks a right.
 #[derive(Debug)]
 pub enum AccessError {
     /// The caller may not act for the cell.
@@ -15,7 +15,7 @@ pub enum AccessError {
     NotAdmin { caller: String },
     /// The caller neither owns the table nor is an administrator.
     NotTheOwner { caller: String },
-    /// Called from code that runs with somebody else's identity around it.
+    /// Called from code that Postgres runs on behalf of another role.
     Restricted,
 }
 

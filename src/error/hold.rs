@@ -1,4 +1,4 @@
-//! The errors of expiring claims and requests.
+//! Errors of expiring claims and requests.
 
 use claims_model::problem::shortened;
 use pgrx::PgSqlErrorCode as Code;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{ClaimsError, Text, stale};
 use claims_model::limits::{PAYLOAD_BYTES, PAYLOAD_DEPTH};
 
-/// What goes wrong with the shorter holds.
+/// Errors of the shorter holds.
 #[derive(Debug)]
 pub enum HoldError {
     /// The token is not the key's current one, or its claim has expired.
@@ -18,11 +18,11 @@ pub enum HoldError {
     CreateExists { queue: String, entity: String },
     /// The payload of a request is larger or deeper than a back end can be expected to read.
     PayloadTooLarge { queue: String, entity: String },
-    /// The process has no request in hand.
+    /// The process has no requests.
     NothingInHand { process: Uuid },
     /// Another session is extending or settling what the process holds.
     HoldBusy,
-    /// Requests that the process held count as new again.
+    /// A hold of the process has expired.
     HoldExpired { process: Uuid, expired: i64, lost: i64 },
 }
 

@@ -1,4 +1,4 @@
-//! The errors and warnings of verification.
+//! Errors and warnings of verification.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use super::{ClaimsError, Text};
 
-/// What goes wrong in verification.
+/// Errors of verification.
 #[derive(Debug)]
 pub enum VerificationError {
     /// A range has more claims than one comparison may have.
     RangeTooLarge { limit: usize },
     /// No column of this database is claimed with the source type.
     NothingClaimed { source_type: String },
-    /// An isolation level that shows an old state.
+    /// The isolation level is not READ COMMITTED.
     OldSnapshot,
     /// Another open transaction is beginning the same verification.
     BeingBegun,
@@ -65,7 +65,7 @@ impl VerificationError {
     }
 }
 
-/// Tells the client, and the log, of rows that verification can make no claims for.
+/// Warns the client, and the log, of rows that cannot have claims.
 pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
     let rows = if unclaimable + doubles == 1 { "1 row".to_owned() } else { format!("{} rows", unclaimable + doubles) };
     ErrorReport::new(
@@ -80,7 +80,7 @@ pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
     .report(PgLogLevel::WARNING);
 }
 
-/// Tells the client, and the log, that a worker was too slow for its hold.
+/// Warns the client, and the log, that a worker has lost its range.
 pub fn warn_of_lost_range(worker: &str) {
     ErrorReport::new(
         Code::ERRCODE_WARNING,

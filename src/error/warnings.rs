@@ -1,4 +1,4 @@
-//! What is reported while the call goes on.
+//! Notices and warnings.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 /// Leases that one warning names.
 const NAMED: usize = 100;
 
-/// Tells the client, and the log, of saved rows whose claims are gone.
+/// Warns the client, and the log, of orphans.
 pub fn warn_of_orphans(cell_id: i64, orphans: &[Uuid]) {
     let leases = if orphans.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", orphans.len()) };
     let message = format!("{leases} of cell {cell_id} committed here without claims at the service");
@@ -19,7 +19,7 @@ pub fn warn_of_orphans(cell_id: i64, orphans: &[Uuid]) {
         .report(PgLogLevel::WARNING);
 }
 
-/// Tells the client, and the log, of leases that the service could not settle.
+/// Warns the client, and the log, of leases that the service could not settle.
 pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
     let Some((_, first)) = failures.first() else { return };
     let leases = if failures.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", failures.len()) };
@@ -46,7 +46,7 @@ pub fn warn_of_open_cell(cell_id: i64) {
     .report(PgLogLevel::WARNING);
 }
 
-/// Tells the client of a rollback that met no lease.
+/// Notifies the client that an unknown lease was fenced.
 pub fn notice_of_fence(lease: Uuid) {
     ErrorReport::new(
         Code::ERRCODE_SUCCESSFUL_COMPLETION,

@@ -1,4 +1,4 @@
-//! What the background worker writes into the server's log.
+//! Messages of the background worker in the server's log.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
@@ -7,7 +7,7 @@ use super::{ClaimsError, Text};
 use crate::pg::sqlstate;
 use crate::pg::subtransaction::Caught;
 
-/// An error that ended a pass, in words that outlive it.
+/// The error that ended a pass.
 pub struct Failure {
     pub sqlstate: String,
     pub message: String,
@@ -27,7 +27,7 @@ impl From<&Caught> for Failure {
     }
 }
 
-/// A job of the worker has failed, and will be tried again.
+/// A job of the worker has failed, and will be repeated.
 pub fn log_failed_pass(job: &str, failure: &Failure) {
     let Failure { sqlstate, message, detail } = failure;
     let report = ErrorReport::new(Code::ERRCODE_WARNING, format!("{job} failed: {message}"), function_name!());
@@ -38,7 +38,7 @@ pub fn log_failed_pass(job: &str, failure: &Failure) {
         .report(PgLogLevel::WARNING);
 }
 
-/// The database has the extension in another version than this library.
+/// The extension in the database is of another version than the library.
 pub fn log_other_version(version: &str) {
     let message = format!(
         "claims worker waits: the extension is of version {version}, the library of {}",
@@ -49,7 +49,7 @@ pub fn log_other_version(version: &str) {
         .report(PgLogLevel::WARNING);
 }
 
-/// The server has no place for another background worker.
+/// The server has no free slot for another background worker.
 pub fn warn_of_no_place_for_worker(database: &str) {
     let message = format!("claims has no worker for database \"{database}\"");
     ErrorReport::new(Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, message, function_name!())

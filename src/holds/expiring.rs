@@ -1,6 +1,6 @@
-//! Expiring claims: instances that share keys, each key in the hands of one of them until a deadline. The database's
-//! record and clock decide; an instance is only a name. Each function reads the clock before its statement takes a
-//! snapshot: what it finds expired was so by a record that is at least as young.
+//! Expiring claims: instances that share keys, each key held by one of them until a deadline. The database's
+//! rows and clock decide; an instance is only a name. Each function reads the clock before its statement takes a
+//! snapshot: so a key that it finds expired cannot have been renewed before that time.
 
 use claims_model::limits::{CLAIMANT_CHARS, KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
@@ -129,12 +129,12 @@ fn assert_held(kind: Option<String>, key: Option<String>, token: Option<i64>) ->
     Ok(spi::connect(|connection| require_held(connection, &kind, &key, token))?)
 }
 
-/// Raises unless the token is current and unexpired; if it is, nobody can take the key over before the (sub)transaction
-/// ends.
+/// Raises unless the token is current and unexpired; if it is, no other claimant can take the key over before the
+/// (sub)transaction ends.
 pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) -> Result<(), ClaimsError> {
     let now = Moment::now();
     let not_held = || Err(HoldError::NotHeld { kind: kind.to_owned(), key: key.to_owned(), token }.into());
-    // An old snapshot shows neither a release nor a renewal: first ask what is committed now.
+    // An old snapshot shows neither releases nor renewals: first read what is committed now.
     let is_stale = xact::keeps_one_snapshot();
     if is_stale && !expiring::is_held(connection, kind, key, token, now) {
         not_held()

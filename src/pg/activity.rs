@@ -1,5 +1,5 @@
-//! What other sessions can see of a call while it runs: the text in `pg_stat_activity`, where background processes show
-//! what they are doing, too. It needs no shared memory of its own, outlives no call, and is gone with the process.
+//! What other sessions can see of a call while it runs: its text in `pg_stat_activity`. It needs no shared memory of its
+//! own, does not outlive the call, and vanishes with the process.
 
 use std::ffi::CString;
 

@@ -1,14 +1,14 @@
-//! Advisory locks: for what no row lock can tell.
+//! Advisory locks, for what no row lock can express.
 
 use pgrx::pg_sys;
 use pgrx::{IntoDatum, direct_function_call};
 
-/// Takes the lock until the transaction ends, or says that another session has it. Never waits.
+/// Takes the lock until the end of the transaction; `false` if another session has it. Never waits.
 pub fn try_lock(key: i64) -> bool {
     call(pg_sys::pg_try_advisory_xact_lock_int8, key)
 }
 
-/// Whether no other session has the lock. Never waits, and keeps nothing.
+/// Whether no other session has the lock. Never waits, and does not keep the lock.
 pub fn is_free(key: i64) -> bool {
     call(pg_sys::pg_try_advisory_lock_shared_int8, key) && call(pg_sys::pg_advisory_unlock_shared_int8, key)
 }

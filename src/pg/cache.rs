@@ -1,4 +1,4 @@
-//! Knows when a table has changed, by the invalidation messages that Postgres sends for relations.
+//! Cache invalidation: notices changes of tables by the relcache invalidation messages of Postgres.
 //!
 //! A statement trigger on the table sends the message ([`announce_change`]); every session gets it when the change
 //! commits, the changing session at once, and again if it rolls back. Standbys get it from WAL.
@@ -12,15 +12,15 @@ use pgrx::pg_guard;
 use pgrx::pg_sys;
 
 thread_local! {
-    /// The relations that are watched; an empty list means that nothing is cached.
+    /// The relations that are watched; empty if nothing is cached.
     static WATCHED: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
     /// Counts the changes of watched relations.
     static VERSION: Cell<u64> = const { Cell::new(0) };
-    /// What was handed out by [`Freshness::of`], and is fresh.
+    /// What [`Freshness::of`] has returned and is still valid.
     static FRESHNESS: RefCell<HashMap<pg_sys::Oid, Freshness>> = RefCell::default();
 }
 
-/// Says of one relation whether it has changed since: its columns, its owner, its partitions, or rows that are announced.
+/// Tells whether one relation has changed since: its columns, owner, partitions, or rows of which [`announce_change`] tells.
 #[derive(Debug, Clone)]
 pub struct Freshness(Rc<Cell<bool>>);
 
@@ -32,15 +32,14 @@ impl Freshness {
         })
     }
 
-    /// Nothing was heard of a change.
+    /// No change was announced.
     pub fn is_fresh(&self) -> bool {
         self.0.get()
     }
 }
 
-/// What is known of relations, each as long as it and what else it was read from does not change, and of no more relations
-/// than a session works with at a time. For variables of a session: it is not dropped when the process ends, when there may be
-/// nothing left to free a plan with.
+/// A bounded cache with one entry for each relation, valid until the relation, or what else the entry was read from, changes.
+/// For variables of a session: it is not dropped when the process ends, because plans can no longer be freed then.
 pub struct RelationCache<T> {
     /// By the relation's number.
     known: ManuallyDrop<RefCell<BTreeMap<u32, CachedValue<T>>>>,
@@ -57,8 +56,8 @@ impl<T> CachedValue<T> {
     }
 }
 
-/// Relations that one cache knows at most. Beyond that it begins anew, which costs a session that works with more of them a
-/// reading of the catalogs now and then.
+/// Most relations that one cache holds. When it is full it is emptied: a session that works with more of them reads the
+/// catalogs again now and then.
 const MAX_RELATIONS: usize = 500;
 
 impl<T> RelationCache<T> {
@@ -66,12 +65,12 @@ impl<T> RelationCache<T> {
         RelationCache { known: ManuallyDrop::new(RefCell::new(BTreeMap::new())) }
     }
 
-    /// What is known of a relation, if that is still so.
+    /// The entry of a relation, if it is still valid.
     pub fn get(&self, relation: pg_sys::Oid) -> Option<Rc<T>> {
         self.known.borrow().get(&relation.to_u32()).filter(|known| known.is_fresh()).map(|known| known.value.clone())
     }
 
-    /// Keeps what was read of a relation after its freshness was asked for. What is out of date goes.
+    /// Adds an entry, which was read after the relation's freshness was asked for, and removes outdated entries.
     pub fn put(&self, relation: pg_sys::Oid, fresh: [Freshness; 2], value: T) -> Rc<T> {
         let value = Rc::new(value);
         let known = CachedValue { fresh, value: value.clone() };
@@ -100,7 +99,7 @@ extern "C-unwind" fn relation_changed(_argument: pg_sys::Datum, relation: pg_sys
     if watched {
         VERSION.set(VERSION.get() + 1);
     }
-    // Whoever asks again gets a new one: what is known of a table that was dropped goes here.
+    // The next call makes a new one; entries of dropped tables are removed here.
     FRESHNESS.with_borrow_mut(|known| {
         if relation == pg_sys::InvalidOid {
             known.drain().for_each(|(_, freshness)| freshness.0.set(false));
@@ -110,19 +109,19 @@ extern "C-unwind" fn relation_changed(_argument: pg_sys::Datum, relation: pg_sys
     });
 }
 
-/// From now on changes of these relations count.
+/// From now on changes of these relations are counted.
 pub fn watch(relations: Vec<pg_sys::Oid>) {
     WATCHED.replace(relations);
 }
 
-/// A number that grows whenever a watched relation may have changed. Takes in what other sessions have announced.
+/// A number that increases whenever a watched relation may have changed. Processes pending invalidation messages.
 pub fn version() -> u64 {
     // SAFETY: may run callbacks, ours included, which only count.
     unsafe { pg_sys::AcceptInvalidationMessages() };
     VERSION.get()
 }
 
-/// Takes in what other sessions have announced.
+/// Processes pending invalidation messages.
 pub fn catch_up() {
     // SAFETY: may run callbacks, ours included, which only count.
     unsafe { pg_sys::AcceptInvalidationMessages() };

@@ -10,16 +10,16 @@ use super::settings::with_search_path;
 /// A condition, with all names in it spelled out.
 pub struct Condition {
     pub text: String,
-    /// Its value depends on nothing but the row.
+    /// Its value depends on the row only.
     pub is_immutable: bool,
-    /// It reads a column that has no value in the rows that triggers see.
+    /// It reads a virtual generated column, which has no value in the rows that triggers see.
     pub reads_virtual_column: bool,
 }
 
-/// Reads a condition under the search_path in force, as a CHECK constraint would be read. `None`: it is more than one
-/// expression, or the table is none that has rows. What is wrong with the expression itself is an error of Postgres.
+/// Parses a condition under the current search_path, as a CHECK constraint is parsed. `None`: it is more than one
+/// expression, or the relation has no rows. Mistakes in the expression itself are errors of Postgres.
 ///
-/// Reading evaluates literals, and with them code of types: it runs as the table's owner, if `may_act_for` lets it.
+/// Parsing evaluates literals, and so runs code of types: it runs as the table's owner, if `may_act_for` allows it.
 pub fn read_condition<E>(
     table: pg_sys::Oid,
     condition: &str,

@@ -32,8 +32,8 @@ pub fn installed_version(name: &CStr) -> Option<String> {
     }
 }
 
-/// Runs `body` as if no script of an extension were running. What it makes does not become part of the extension, and what it
-/// grants is noted as somebody's grant, which pg_dump carries, and not as what the object came with.
+/// Runs `body` as if no extension script were running. Objects that it creates do not become members of the extension, and
+/// its grants are not recorded as initial privileges: so pg_dump dumps them.
 pub fn outside_of_scripts<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: a variable of this process. After an error Postgres sets it to false itself, when the script has failed.
     unsafe {

@@ -1,4 +1,4 @@
-//! Foreign servers and user mappings, as the catalog has them.
+//! Foreign servers and user mappings, from the catalog.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int};
@@ -7,7 +7,7 @@ use pgrx::pg_sys::{self, SysCacheIdentifier as Id};
 use pgrx::{PgList, pg_guard};
 
 thread_local! {
-    /// Counts the changes of what connections are made from.
+    /// Counts changes of the catalogs that connections depend on.
     static VERSION: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -26,8 +26,8 @@ unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _ha
     VERSION.set(VERSION.get() + 1);
 }
 
-/// A number that grows whenever a server, a user mapping, a wrapper, a role or a membership may have changed, as far as
-/// this session has taken note.
+/// A number that increases whenever a server, a user mapping, a wrapper, a role or a membership may have changed, as far as
+/// this session has processed invalidation messages.
 pub fn version() -> u64 {
     VERSION.get()
 }
@@ -49,8 +49,8 @@ pub fn server_name(server: pg_sys::Oid) -> Option<String> {
     }
 }
 
-/// The options of a server's wrapper, of the server, and of the mapping for a user, in this order. Raises 42704 where the
-/// user has no mapping, nor PUBLIC.
+/// The options of a server's wrapper, of the server, and of the user mapping, in this order. Raises 42704 if neither the
+/// user nor PUBLIC has a mapping.
 pub fn options(server: pg_sys::Oid, user: pg_sys::Oid) -> Vec<(String, String)> {
     // SAFETY: these raise an error or return what the catalog has; the lists are of DefElem with text values.
     unsafe {

@@ -1,5 +1,5 @@
-//! A check that every call has to pass before it touches a table. What it found holds until a function of this database
-//! changes, which every upgrade of an extension does: so it costs a call nothing but a look at a variable.
+//! A check that every call must pass before it touches a table. Its result is cached until a function of this database
+//! changes, as it does in every upgrade of an extension: so it costs a call only the test of a variable.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: std::ff
     IS_OPEN.set(false);
 }
 
-/// Whether the check was passed and nothing was heard of a change since.
+/// Whether the check was passed and no change was announced since.
 pub fn is_open() -> bool {
     IS_OPEN.get()
 }
@@ -43,7 +43,7 @@ pub fn pass() {
 #[cold]
 fn look() {
     let Some(check) = CHECK.get() else { return };
-    /// A refusal is not remembered: the next call asks again.
+    /// A refusal is not cached: the next call checks again.
     struct Attempt(bool);
     impl Drop for Attempt {
         fn drop(&mut self) {
@@ -52,7 +52,7 @@ fn look() {
             }
         }
     }
-    // Before the check: what changes while it looks closes the gate again.
+    // Before the check: a change during the check invalidates its result.
     IS_OPEN.set(true);
     let mut attempt = Attempt(false);
     check();

@@ -1,8 +1,8 @@
 //! Rows that other open transactions are writing: what no MVCC snapshot shows.
 //!
-//! A lock that could not be had in time says nothing about its kind: it may have been the row of another transaction, or
-//! the lock under which a table grows. This look tells them apart. It reads an index under the dirty snapshot, as
-//! Postgres' own `check_exclusion_constraint()` does, and locks nothing but the table's definition.
+//! A lock timeout does not tell what was waited for: another transaction's row, or the relation extension lock. This
+//! look-up tells them apart. It searches an index with a dirty snapshot, as Postgres' own `check_exclusion_constraint()`
+//! does, and takes no lock but the one on the table that reading it needs.
 
 use std::ffi::CStr;
 
@@ -29,8 +29,8 @@ pub fn is_in_flight(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
     Ok(found)
 }
 
-/// Whether another open transaction has locked the row: to readers that is no change, and a dirty snapshot shows it as it
-/// is. What is no heap tuple on a page does not tell, and counts as locked.
+/// Whether another open transaction has locked the row. A lock does not change the row, so a dirty snapshot does not
+/// show it. A slot without a heap tuple on a page cannot tell, and counts as locked.
 ///
 /// # Safety
 /// The slot holds a row.
@@ -56,11 +56,11 @@ unsafe fn is_locked_elsewhere(slot: *mut pg_sys::TupleTableSlot) -> bool {
     }
 }
 
-/// Whether another open transaction is among those who share a row. This one may be, several times: with a lock of its own,
-/// and with that of a savepoint.
+/// Whether another open transaction is a member of a multixact. This one may be a member, several times: by itself
+/// and by its savepoints.
 fn has_member_elsewhere(multi: pg_sys::MultiXactId, infomask: u32) -> bool {
     let is_lock_only = infomask & pg_sys::HEAP_XMAX_LOCK_ONLY != 0;
-    // Left by pg_upgrade from a version whose numbers mean nothing here (HEAP_LOCKED_UPGRADED).
+    // Left by pg_upgrade from a version whose multixact ids have no meaning here (HEAP_LOCKED_UPGRADED).
     let strengths = pg_sys::HEAP_XMAX_EXCL_LOCK | pg_sys::HEAP_XMAX_KEYSHR_LOCK;
     let is_from_pgupgrade = is_lock_only && infomask & strengths == 0;
     let mut members = std::ptr::null_mut();
@@ -74,8 +74,8 @@ fn has_member_elsewhere(multi: pg_sys::MultiXactId, infomask: u32) -> bool {
     }
 }
 
-/// Whether a transaction is open, and not this one or a part of it.
+/// Whether a transaction is open, and neither this one nor one of its subtransactions.
 fn is_running_elsewhere(xid: pg_sys::TransactionId) -> bool {
-    // SAFETY: both look the number up.
+    // SAFETY: both look the transaction id up.
     unsafe { !pg_sys::TransactionIdIsCurrentTransactionId(xid) && pg_sys::TransactionIdIsInProgress(xid) }
 }

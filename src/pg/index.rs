@@ -1,9 +1,9 @@
-//! One key of a unique index, looked up without a statement: where the executor would cost more than the look itself.
+//! Look-up of one key in a unique index without a statement, where the executor would cost more than the scan.
 //!
 //! The index is found as the planner finds one: the table is locked first, then its list of indexes is read, and an index is
-//! taken for what it is and not for its name. The lock on the table keeps the index: nobody can drop it, and REINDEX
-//! CONCURRENTLY and DROP INDEX CONCURRENTLY wait for whoever has it before an index goes out of use. So the order of locks is
-//! the one of every statement, the table before its index.
+//! chosen by its definition, not by its name. The lock on the table keeps the index from being dropped: REINDEX
+//! CONCURRENTLY and DROP INDEX CONCURRENTLY wait for it before they make an index unusable. So locks are taken in the order
+//! of every statement, the table before its index.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -29,7 +29,7 @@ pub enum KeyValue<'k> {
     Uuid(Uuid),
 }
 
-/// By what a column of an index compares.
+/// How a column of an index compares.
 #[derive(PartialEq, Eq)]
 struct KeyOrder {
     type_oid: pg_sys::Oid,
@@ -39,9 +39,9 @@ struct KeyOrder {
 }
 
 impl KeyValue<'_> {
-    /// What the index must have been made with for the look to find what is there.
+    /// The operator family and collation that the index must have.
     fn order(self) -> KeyOrder {
-        // The operator families of Postgres' own types have fixed numbers.
+        // The operator families of built-in types have fixed oids.
         let (type_oid, family, collation) = match self {
             KeyValue::Text(_) => (pg_sys::TEXTOID, 1994, pg_sys::C_COLLATION_OID),
             KeyValue::Int4(_) => (pg_sys::INT4OID, 1976, pg_sys::InvalidOid),
@@ -65,19 +65,19 @@ impl KeyValue<'_> {
 pub enum Unusable {
     /// The table, or a unique index of it on these columns that is valid, is not there.
     Missing,
-    /// There is an index, which was made when rows that the calling query sees had other versions: it may not lead to them.
+    /// The index is newer than the calling query's snapshot and has broken HOT chains: it may miss rows (`indcheckxmin`).
     TooNew,
 }
 
 /// A row of the index's table.
 pub struct IndexedRow {
     slot: *mut pg_sys::TupleTableSlot,
-    /// Behind the column that was read last: they are asked for in the table's order.
+    /// The column after the one that was read last: they are read in the table's order.
     next: Cell<usize>,
 }
 
 impl IndexedRow {
-    /// A column by its name; `None` is NULL. A table that has no such column of this type is an error.
+    /// A column by its name; `None` is NULL. It is an error if the table has no such column of this type.
     pub fn get<T: Column>(&self, column: &CStr) -> Option<T> {
         // SAFETY: the slot holds a row of the descriptor's columns, which are made readable up to the one that is asked for;
         // its type is the one that T reads.
@@ -103,14 +103,14 @@ impl IndexedRow {
         self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: name() }))
     }
 
-    /// For what is asked of the row as it is stored.
+    /// The slot, for questions about the stored tuple.
     pub(super) fn slot(&self) -> *mut pg_sys::TupleTableSlot {
         self.slot
     }
 }
 
-/// The row of table `claims.<table>` with this key, by a unique index, as the calling query sees it. Locks nothing but the
-/// definitions of table and index, while it reads.
+/// The row of table `claims.<table>` with this key, by a unique index, in the snapshot of the calling query. Holds table
+/// locks (ACCESS SHARE) on table and index while it reads.
 pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&IndexedRow) -> T) -> Result<Option<T>, Unusable> {
     let mut convert = Some(convert);
     let mut found = None;
@@ -126,11 +126,11 @@ pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&IndexedRow) 
 
 const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
 
-/// How often to look for the index. Where another one takes its place at the moment of the look (REINDEX CONCURRENTLY), the
-/// new one may be seen before it is valid and the old one when it is not any more.
+/// How often to look for the index. While REINDEX CONCURRENTLY exchanges it, the
+/// new one may be seen before it is valid, and the old one when it no longer is.
 const ATTEMPTS: usize = 5;
 
-/// Hands over the rows with a key until `each` says `false`. The locks are given back.
+/// Passes the rows with a key to `each` until that returns `false`. The locks are released.
 ///
 /// # Safety
 /// The snapshot must be one to scan with, and outlive the scan.
@@ -190,7 +190,7 @@ unsafe fn open_table(name: &CStr) -> pg_sys::Relation {
     }
 }
 
-/// Opens and locks a unique index on exactly the key's columns, in any order of them, and says what to look for in it.
+/// Opens and locks a unique index on exactly the key's columns, in any order, and returns its scan keys.
 ///
 /// # Safety
 /// An open table, locked.
@@ -224,7 +224,7 @@ unsafe fn open_index(
     Err(unusable)
 }
 
-/// Whether an index promises that a key occurs once, for all rows, and can be read.
+/// Whether an index is unique, valid, immediate and not partial.
 ///
 /// # Safety
 /// An open index.
@@ -242,8 +242,8 @@ unsafe fn is_usable(index: pg_sys::Relation) -> bool {
     }
 }
 
-/// Whether an index was made after this transaction's oldest snapshot, of rows of which there were versions with other keys:
-/// what the planner asks before it uses one (get_relation_info).
+/// Whether an index must not be used with this transaction's oldest snapshot because of broken HOT chains: the planner's
+/// test of `indcheckxmin` (get_relation_info).
 ///
 /// # Safety
 /// An open index.
@@ -258,8 +258,7 @@ unsafe fn is_too_new(index: pg_sys::Relation) -> bool {
     }
 }
 
-/// The conditions by which an index is searched for a key; `None`: it is not an index of the key's columns that compares them
-/// by their bytes.
+/// The scan keys for a key; `None`: it is not an index on the key's columns that compares them bytewise.
 ///
 /// # Safety
 /// An open table and an index of it.
@@ -299,7 +298,7 @@ unsafe fn scan_keys(
     }
 }
 
-/// `index_beginscan`, which has an argument more since PostgreSQL 18.
+/// `index_beginscan`, which has one more argument since PostgreSQL 18.
 unsafe fn begin_scan(
     table: pg_sys::Relation,
     index: pg_sys::Relation,

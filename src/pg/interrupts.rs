@@ -1,14 +1,14 @@
-//! Who wants a statement to end: its user, its `statement_timeout`, or only a `lock_timeout` of ours.
+//! Distinguishes cancels, `statement_timeout` and our own `lock_timeout`.
 //!
-//! All three come as the same signal, SIGINT, and Postgres tells them apart later, when it next looks at what has come. By
-//! then two of them may be one, and one may look like another:
-//! - Where a lock timeout goes off while interrupts are held off (a page is being split, and the wait is for the index to
-//!   grow), the wait goes on and ends well. When another wait begins before the next look, Postgres wipes the mark that
-//!   says what it was, and raises 57014 as for a cancel.
-//! - Where a cancel and a lock timeout come before the same look, Postgres raises 55P03, and the cancel is gone.
+//! All three arrive as SIGINT, and Postgres distinguishes them later, at its next check for interrupts. By
+//! then two of them may have become one, or one may look like another:
+//! - If a lock timeout fires while interrupts are held off (during a page split, while waiting for relation extension), the
+//!   wait goes on and succeeds. If another wait begins before the next check, Postgres resets the indicator of the
+//!   lock timeout, and raises 57014 as for a cancel.
+//! - If a cancel and a lock timeout arrive before the same check, Postgres raises 55P03, and the cancel is lost.
 //!
-//! So every signal is counted when it arrives, by where it comes from: timeouts are sent by this process itself, cancels by
-//! another one. Then nobody has to guess. The handler only counts and hands the signal on to Postgres' own.
+//! So every signal is counted when it arrives, by its sender: timeouts are sent by this process itself, cancels by
+//! another one. The handler only counts and then calls Postgres' own.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -19,7 +19,7 @@ static CANCELS: AtomicU32 = AtomicU32::new(0);
 static STATEMENT_TIMEOUTS: AtomicU32 = AtomicU32::new(0);
 static LOCK_TIMEOUTS: AtomicU32 = AtomicU32::new(0);
 
-/// Postgres' own handler; 0: there was none to stand before.
+/// Postgres' own handler; 0: none was replaced.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 
@@ -31,7 +31,7 @@ unsafe extern "C" {
     fn get_timeout_indicator(id: c_int, reset: bool) -> bool;
 }
 
-/// A stretch of code, and what has come since it began.
+/// The counts at the beginning of a section of code.
 #[derive(Clone, Copy)]
 pub(super) struct Interrupts {
     cancels: u32,
@@ -49,8 +49,8 @@ impl Interrupts {
         }
     }
 
-    /// What an error of Postgres is by what has come: a cancel is a cancel, also one that was raised as a lock timeout, and a
-    /// lock timeout is one, also when it was raised as a cancel.
+    /// The true SQLSTATE of an error, by the signals that have arrived: a cancel that was raised as a lock timeout is a cancel,
+    /// and a lock timeout that was raised as a cancel is a lock timeout.
     pub(super) fn real_code(self, code: PgSqlErrorCode) -> PgSqlErrorCode {
         use PgSqlErrorCode::{ERRCODE_LOCK_NOT_AVAILABLE, ERRCODE_QUERY_CANCELED};
         match code {
@@ -62,7 +62,7 @@ impl Interrupts {
         }
     }
 
-    /// Raises the cancel that was raised as a lock timeout, where that is so.
+    /// Raises a cancel that was raised as a lock timeout.
     pub(super) fn raise_if_swallowed(self, code: PgSqlErrorCode) {
         let is_swallowed = code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED
             && self.real_code(code) == PgSqlErrorCode::ERRCODE_QUERY_CANCELED;
@@ -82,13 +82,13 @@ impl Interrupts {
     }
 }
 
-/// Whether Postgres has still to look at a cancel.
+/// Whether Postgres has a cancel pending.
 fn is_pending() -> bool {
     // SAFETY: reads a backend variable.
     unsafe { (&raw const pg_sys::QueryCancelPending).read_volatile() != 0 }
 }
 
-/// From now on this process counts, if it has Postgres' handler for that signal.
+/// From now on this process counts signals, if it has Postgres' handler for SIGINT.
 fn count() {
     if IS_COUNTING.swap(true, Relaxed) {
         return;

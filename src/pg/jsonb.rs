@@ -1,4 +1,4 @@
-//! jsonb arguments, read token by token where they lie: no text in between, no recursion, no copy of strings.
+//! jsonb arguments, read token by token in place: without conversion to text, without recursion, without copying strings.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -27,7 +27,7 @@ impl Jsonb {
         JsonbTokens { iterator, memory, pending: None, lifetime: PhantomData }
     }
 
-    /// Where Postgres begins to read.
+    /// The root container, for Postgres' iterator.
     fn root(&self) -> *mut pg_sys::JsonbContainer {
         let value = self.as_ptr().cast::<pg_sys::Jsonb>().cast_mut();
         // SAFETY: the image is a detoasted jsonb (see from_polymorphic_datum) whose root follows its varlena header. It is
@@ -39,8 +39,8 @@ impl Jsonb {
         self.value.as_ptr()
     }
 
-    /// How large the value is as text, and how deep it is nested. A value of less than `unasked` bytes is not looked at.
-    /// Ends as soon as one of `limits` is exceeded.
+    /// The size of the value as text, and its nesting depth. A value of less than `unasked` bytes is not examined.
+    /// Stops as soon as one of `limits` is exceeded.
     pub fn extent(&self, unasked: usize, limits: Extent) -> Extent {
         let mut extent = Extent::default();
         // SAFETY: the image is a detoasted jsonb; its header holds its size.
@@ -70,7 +70,7 @@ impl Jsonb {
     }
 }
 
-/// Two brackets, and the separator behind them.
+/// Two brackets, and the separator after them.
 const BRACKETS: usize = 4;
 /// A comma or a colon, and a space.
 const SEPARATOR: usize = 2;
@@ -78,13 +78,13 @@ const SEPARATOR: usize = 2;
 /// The size of a value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extent {
-    /// As text, brackets and separators included; a few bytes too many rather than too few.
+    /// As text, including brackets and separators; rounded up.
     pub bytes: usize,
     /// Arrays and objects inside each other.
     pub depth: usize,
 }
 
-/// How long a scalar is as text.
+/// The length of a scalar as text.
 fn printed_size(value: &pg_sys::JsonbValue) -> usize {
     match value.type_ {
         // SAFETY: the type says which member of the union is filled.
@@ -95,7 +95,7 @@ fn printed_size(value: &pg_sys::JsonbValue) -> usize {
     }
 }
 
-/// How long a byte of a string is as text.
+/// The length of a byte of a string as text.
 fn escaped_size(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\x08' | b'\x0c' | b'\n' | b'\r' | b'\t' => 2,
@@ -121,7 +121,7 @@ impl FromDatum for Jsonb {
     }
 }
 
-/// Serialized JSON on its way into a jsonb.
+/// Serialized JSON, returned as jsonb.
 pub struct JsonText(pub String);
 
 impl IntoDatum for JsonText {
@@ -151,7 +151,7 @@ unsafe impl BoxRet for JsonText {
     }
 }
 
-/// Memory for Postgres to put things in, gone with this value and not before.
+/// A memory context, deleted when this value is dropped.
 struct Memory(pg_sys::MemoryContext);
 
 impl Memory {
@@ -168,7 +168,7 @@ impl Memory {
         })
     }
 
-    /// Runs a call of Postgres that allocates here.
+    /// Runs a call that allocates in it.
     fn with<T>(&self, call: impl FnOnce() -> T) -> T {
         /// The context to go back to, also after an error.
         struct Back(pg_sys::MemoryContext);
@@ -201,7 +201,7 @@ pub struct JsonbTokens<'a> {
 
 impl<'a> JsonbTokens<'a> {
     fn step(&mut self, skip_nested: bool) -> Token<'a> {
-        // A scalar document is an array of one element that says of itself that it is none.
+        // A scalar document is an array of one element with the flag rawScalar.
         if let Some(token) = self.pending.take() {
             return token;
         }

@@ -1,13 +1,13 @@
-//! Everything unsafe, one small safe wrapper each. Nothing outside of this module talks to Postgres' C side.
+//! Safe wrappers around everything unsafe. Only this module calls Postgres' C functions.
 //!
-//! Everywhere else `unsafe` is refused, and that is to mean something: whatever safe code calls here, in whatever order, may
-//! end in an error, never in undefined behaviour. So what has to be true is checked here or is in the types:
-//! - Memory of Postgres does not leave this module. What goes in and out owns its bytes ([`value`]) or is borrowed for as long
-//!   as they are there ([`spi`], [`trigger`]).
-//! - A datum is read only as what its descriptor says that it is; an argument is of the type that the plan takes.
-//! - After an error of Postgres the code that called goes on only behind the end of a subtransaction ([`subtransaction`]).
-//! - What is put in force for a while is put back by `Drop`, or by the (sub)transaction's end.
-//! - No destructor calls Postgres while the process ends: what is cached for the session is never dropped ([`cache`]).
+//! Everywhere else `unsafe` is denied, and this module is sound: whatever safe code calls here, in whatever order, may
+//! result in an error, never in undefined behaviour. The preconditions are checked here or encoded in types:
+//! - Memory of Postgres does not leave this module. Values own their bytes ([`value`]) or are borrowed for as long
+//!   as the memory exists ([`spi`], [`trigger`]).
+//! - A datum is read only as the type that its descriptor has; an argument is of the type that the plan takes.
+//! - After an error of Postgres, code continues only after the end of a subtransaction ([`subtransaction`]).
+//! - Temporary settings are restored by `Drop`, or at the end of the (sub)transaction.
+//! - No destructor calls Postgres while the process exits: session caches are never dropped ([`cache`]).
 #![allow(unsafe_code)]
 
 pub mod activity;

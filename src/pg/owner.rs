@@ -3,9 +3,9 @@
 
 use pgrx::pg_sys;
 
-/// Runs `body` as `owner`, in a restricted operation: code of the table's owner gets that role's rights, and nothing by
-/// which it could act beyond the end of `body`. Settings that it changes, the search_path above all, are put back: what
-/// comes after it runs with other rights.
+/// Runs `body` as `owner`, in a security-restricted operation: code of the table's owner gets that role's rights, and cannot
+/// leave anything behind that acts after `body`. Settings that it changes, such as search_path, are reset: the code that
+/// follows runs with other rights.
 pub fn restricted_as<T>(owner: pg_sys::Oid, body: impl FnOnce() -> T) -> T {
     under_user(owner, pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE, || {
         // SAFETY: the level ends here or, after an error, with the (sub)transaction.
@@ -23,9 +23,9 @@ pub fn as_role<T>(role: pg_sys::Oid, body: impl FnOnce() -> T) -> T {
     under_user(role, pg_sys::SECURITY_LOCAL_USERID_CHANGE, body)
 }
 
-/// Runs `body` as the bootstrap superuser. Only for statements of this extension whose every word is known, and which run
-/// nobody else's code: the extension's owner need not be a superuser, and a trigger on somebody's table takes the rights
-/// of the table's owner and of the trigger function's.
+/// Runs `body` as the bootstrap superuser. Only for fixed statements of this extension that run no code of others: the
+/// extension's owner need not be a superuser, and creating a trigger needs the rights of the table's owner and of the
+/// trigger function's owner.
 pub fn as_superuser<T>(body: impl FnOnce() -> T) -> T {
     as_role(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID), body)
 }

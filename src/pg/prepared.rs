@@ -1,4 +1,4 @@
-//! Statements whose text is only known at run time, and whose plans are kept all the same.
+//! Statements whose text is known only at run time, with kept plans.
 
 use pgrx::pg_sys;
 
@@ -13,13 +13,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Parses it, under the search_path in force.
+    /// Parses it, under the current search_path.
     pub fn new(connection: &Connection, text: String, argument_types: &[pg_sys::Oid]) -> Self {
         connection.must_be_innermost();
         Prepared { plan: kept_plan(&text, argument_types), text, argument_types: argument_types.to_vec() }
     }
 
-    /// Runs it with what the calling query sees. Values that are not those that it takes are an error.
+    /// Runs it with the snapshot of the calling query. It is an error if number or types of the values do not fit.
     pub fn run<'c>(&self, connection: &'c Connection, values: impl IntoIterator<Item = Value>) -> Rows<'c> {
         connection.must_be_innermost();
         let mut arguments = Arguments::new(values);

@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-/// The role in force outside of all SECURITY DEFINER functions, after SET ROLE.
+/// The role in force outside all SECURITY DEFINER functions, after SET ROLE.
 pub fn caller() -> pg_sys::Oid {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::GetOuterUserId() }
@@ -14,7 +14,7 @@ pub fn of_session() -> pg_sys::Oid {
     unsafe { pg_sys::GetSessionUserId() }
 }
 
-/// The role whose rights are in force: inside of a SECURITY DEFINER function its owner, that is the extension's.
+/// The current user: within a SECURITY DEFINER function its owner, which is the extension's.
 pub fn current() -> pg_sys::Oid {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::GetUserId() }
@@ -25,9 +25,9 @@ pub fn is_superuser(role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::superuser_arg(role) }
 }
 
-/// Whether Postgres is running code of a table's owner on behalf of somebody else: an index expression under ANALYZE or
-/// REINDEX, a materialized view's query. The role outside is then whoever caused it, often a superuser, and says nothing
-/// about who wrote the code.
+/// Whether Postgres is running code of a table's owner on behalf of another role: an index expression under ANALYZE or
+/// REINDEX, a materialized view's query. The outer role is then the one that caused it, often a superuser, and not the
+/// author of the code.
 pub fn is_restricted() -> bool {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::InSecurityRestrictedOperation() }
@@ -39,13 +39,13 @@ pub fn has_privileges_of(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(member, role) }
 }
 
-/// Whether a role is an administrator: a superuser, or a role with the privileges of the extension's owner, who is the
-/// role in force inside of a SECURITY DEFINER function.
+/// Whether a role is an administrator: a superuser, or a role with the privileges of the extension's owner, which is the
+/// current user within a SECURITY DEFINER function.
 pub fn is_admin(role: pg_sys::Oid) -> bool {
     has_privileges_of(role, current())
 }
 
-/// Whether the caller is one.
+/// Whether the caller is an administrator.
 pub fn caller_is_admin() -> bool {
     is_admin(caller())
 }

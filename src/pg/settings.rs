@@ -1,14 +1,14 @@
-//! Settings that hold for a stretch of code.
+//! Settings that apply to a section of code.
 
 use std::ffi::CStr;
 use std::time::Instant;
 
 use pgrx::pg_sys;
 
-/// While it lives, waits for heavyweight locks end after so many milliseconds (with SQLSTATE 55P03). The caller's own
-/// `lock_timeout` is back when it is dropped, also by an error.
+/// Guard: while it lives, waits for heavyweight locks end after a number of milliseconds (with SQLSTATE 55P03). The caller's
+/// `lock_timeout` is restored when it is dropped, also after an error.
 ///
-/// It sets the variable behind `lock_timeout` and not the setting: putting a setting in force and back costs a
+/// It sets the variable behind `lock_timeout` and not the setting: changing a setting and restoring it costs a
 /// microsecond a call, and every call needs this. Postgres reads the variable when it begins to wait for a lock, and
 /// assigns it only when the setting is changed, which nothing does while one of our statements runs.
 pub struct LockWaits {
@@ -16,7 +16,7 @@ pub struct LockWaits {
 }
 
 impl LockWaits {
-    /// Zero would switch the timeout off, so it means one millisecond.
+    /// Zero would disable the timeout, so it means one millisecond.
     pub fn limit(milliseconds: i64) -> Self {
         let limit = std::ffi::c_int::try_from(milliseconds.max(1)).unwrap_or(std::ffi::c_int::MAX);
         // SAFETY: a backend is single-threaded; see above.
@@ -27,7 +27,7 @@ impl LockWaits {
         }
     }
 
-    /// Until a moment, but a millisecond in any case.
+    /// Until a deadline, but at least one millisecond.
     pub fn until(deadline: Instant) -> Self {
         let left = deadline.saturating_duration_since(Instant::now()).as_millis();
         LockWaits::limit(i64::try_from(left).unwrap_or(i64::MAX))
@@ -41,8 +41,8 @@ impl Drop for LockWaits {
     }
 }
 
-/// Runs `body` with planner settings under which every lookup goes through an index, whatever the session has set, and also
-/// where the statistics are those of an empty table. JIT is off because a scan that has no index all the same gets a cost that calls for it.
+/// Runs `body` with planner settings under which every look-up uses an index, whatever the session has set, and even if
+/// the statistics are those of an empty table. JIT is off because disabled scans have costs that would trigger it.
 pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
     const BY_INDEX: &[(&CStr, &CStr)] = &[
         (c"enable_indexscan", c"on"),
@@ -72,7 +72,7 @@ pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
     under(&[(c"search_path", path)], body)
 }
 
-/// Runs `body` with settings in force, each of which any caller may change. They are as before when it ends, also by an
+/// Runs `body` with settings that any caller may change. They are restored when it ends, also after an
 /// error.
 pub fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> T) -> T {
     // SAFETY: known settings with values that they take; the nest level ends here or, after an error, with the
@@ -103,13 +103,13 @@ pub fn no_backtraces() {
     unsafe { std::env::set_var("RUST_LIB_BACKTRACE", "0") };
 }
 
-/// Refuses every other setting that begins with `claims.`: a misspelt one is an error and not silence.
+/// Refuses every other setting that begins with `claims.`: a misspelt one is an error.
 pub fn reserve_prefix() {
     // SAFETY: a constant string.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"claims".as_ptr()) };
 }
 
-/// The names of a list as settings have it, separated by commas, quoted or folded to lower case. `None`: it is none.
+/// The names in a setting's value, separated by commas, quoted or folded to lower case. `None`: it is not such a list.
 pub fn names(list: &CStr) -> Option<Vec<String>> {
     // SAFETY: the list is copied, for it is written to; the names lie in the copy.
     unsafe {

@@ -1,5 +1,4 @@
-//! Shared memory: what all sessions of a server see of each other without a table. It is there only where the library is
-//! in `shared_preload_libraries`, and begins as zeros at each start of the server.
+//! Shared memory. It exists only if the library is in `shared_preload_libraries`, and is zero when the server starts.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -9,11 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, 
 use pgrx::pg_guard;
 use pgrx::pg_sys;
 
-/// What may lie in shared memory: values that several processes may read and write at once, that need no other memory, and
-/// for which zeros are a value.
+/// Types that may be in shared memory.
 ///
 /// # Safety
-/// As said.
+/// Several processes may read and write a value concurrently; it refers to no other memory; all zeros is a valid value.
 pub unsafe trait Shareable: Sync + 'static {}
 
 // SAFETY: atomics need no lock, hold no pointers, and zero is a value of each.
@@ -25,7 +23,7 @@ unsafe impl Shareable for AtomicU64 {}
 // SAFETY: as their elements.
 unsafe impl<T: Shareable, const N: usize> Shareable for [T; N] {}
 
-/// Declares a struct that may lie in shared memory, because each of its fields may.
+/// Declares a struct that may be in shared memory, because each of its fields may.
 macro_rules! shareable {
     ($(#[$of_type:meta])* $visible:vis struct $name:ident { $($(#[$of_field:meta])* $field_visible:vis $field:ident: $type:ty,)* }) => {
         $(#[$of_type])*
@@ -144,11 +142,11 @@ impl<T: Plain> Locked<T> {
     }
 }
 
-/// A value that is to be put into shared memory.
+/// A value that is to be allocated in shared memory.
 pub trait Area: Sync {
     /// Asks for its memory, and for its lock.
     fn request(&self);
-    /// Finds its place there, or makes it.
+    /// Finds it there, or allocates it.
     fn attach(&self);
 }
 
@@ -209,7 +207,7 @@ pub fn is_being_preloaded() -> bool {
     unsafe { pg_sys::process_shared_preload_libraries_in_progress }
 }
 
-/// Puts these into shared memory. Called once, while the library is being preloaded.
+/// Reserves shared memory for these. Called once, while the library is being preloaded.
 pub fn reserve(areas: &'static [&'static dyn Area]) {
     if AREAS.set(areas).is_err() {
         return;

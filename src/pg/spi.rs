@@ -1,13 +1,13 @@
 //! Statements with cached plans, through SPI.
 //!
-//! pgrx' own client takes a transaction id before it writes or reads "one" value, has no generic plans and no choice of
-//! snapshot; those three are why this exists. Statements are declared with [`statement!`] in `store`, prepared at their
-//! first use in a session, and kept. Postgres plans them again by itself when a table changes, also when the extension
-//! was dropped and made anew.
+//! pgrx' own client takes a transaction id even for reads of one value, has no generic plans and no choice of
+//! snapshot; that is why this exists. Statements are declared with [`statement!`] in `store`, prepared at their
+//! first use in a session, and kept. Postgres replans them by itself when a table changes, also when the extension
+//! was dropped and created again.
 //!
-//! What keeps safe code from reading freed memory: rows cannot leave [`connect`], by their lifetime; a connection is used
-//! only while it is the innermost; rows that a rolled-back subtransaction has read are not read any more; a column is read
-//! only as its type, and an argument is of the type that the plan takes. What is broken of this is an error, in every build.
+//! Safe code cannot read freed memory: the lifetime of rows keeps them in [`connect`]; a connection is used
+//! only while it is the innermost; rows that a rolled-back subtransaction has read cannot be read any more; a column is read
+//! only as its type, and an argument must be of the type that the plan takes. Violations are errors, in every build.
 //! A table that its owner has altered meets the same looks ([`altered`]).
 
 use std::cell::{Cell, RefCell};
@@ -24,21 +24,21 @@ use super::value::Column;
 pub use super::value::Value;
 use pgrx::pg_sys;
 
-/// What a statement sees.
+/// The snapshot of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// A statement of its own: under READ COMMITTED a new snapshot, and everything this transaction did so far.
+    /// As a separate statement: under READ COMMITTED a new snapshot, with all changes of this transaction so far.
     Statement,
-    /// What the calling query sees. For functions that only read: takes no transaction id, works on a standby.
+    /// The snapshot of the calling query. For functions that only read: takes no transaction id, works on a standby.
     Caller,
     /// What is committed right now, whatever the isolation level. For questions that an old snapshot answers wrongly.
     Latest,
-    /// The same for a statement that writes: rows that came or changed since the transaction's snapshot are no conflict.
+    /// The same for a statement that writes: rows inserted or changed since the transaction's snapshot are no conflict.
     LatestToWrite,
 }
 
 thread_local! {
-    /// How many connections are open, one inside of the other.
+    /// How many nested connections are open.
     static OPEN: Cell<u32> = const { Cell::new(0) };
     /// The subtransactions that were rolled back since the outermost connection was opened.
     static ROLLED_BACK: RefCell<Vec<pg_sys::SubTransactionId>> = const { RefCell::new(Vec::new()) };
@@ -46,12 +46,12 @@ thread_local! {
 
 /// An open SPI connection.
 pub struct Connection {
-    /// Its number among those that are open.
+    /// Its nesting level.
     level: u32,
     not_send: PhantomData<*mut ()>,
 }
 
-/// Runs `body` with SPI connected, past the gate. After an error Postgres closes the connection itself.
+/// Runs `body` with SPI connected, after the check of [`gate`]. After an error Postgres closes the connection itself.
 pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
     gate::pass();
     // SAFETY: connect and finish are paired on the way without errors. `body`'s result lives in Rust's memory, not in
@@ -64,7 +64,7 @@ pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
     result
 }
 
-/// Counts a connection, until it is dropped, also by an error.
+/// Guard that counts a connection.
 struct Counted;
 
 impl Counted {
@@ -83,14 +83,14 @@ impl Drop for Counted {
     }
 }
 
-/// To be told of every rollback of a subtransaction in which statements may have been run: Postgres has freed their rows.
+/// Must be called after every rollback of a subtransaction that may have run statements: Postgres has freed their rows.
 pub(super) fn rolled_back(subtransaction: pg_sys::SubTransactionId) {
     if OPEN.get() > 0 {
         ROLLED_BACK.with_borrow_mut(|all| all.push(subtransaction));
     }
 }
 
-/// Arguments as SPI takes them, which point into the values that they were made of.
+/// Arguments as SPI takes them, borrowed from the values.
 pub(super) struct Arguments {
     pub types: Vec<pg_sys::Oid>,
     pub datums: Vec<pg_sys::Datum>,
@@ -151,7 +151,7 @@ impl Connection {
         })
     }
 
-    /// Executes a statement whose text is only known now, planned for this one time.
+    /// Executes a statement once, without keeping its plan.
     pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.must_be_innermost();
         let terminated = c_text(text);
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// The same, of a statement that reads: it sees what is committed right now and what this transaction did.
+    /// The same for a statement that reads: it sees the latest committed state and this transaction's changes.
     pub fn run_text_now(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.must_be_innermost();
         let terminated = c_text(text);
@@ -187,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// Raises an error where another connection was opened since: SPI would take this one's statements for that one's, and
+    /// Raises an error if another connection was opened since: SPI would execute statements in that one, and
     /// free their rows with it.
     pub(super) fn must_be_innermost(&self) {
         assert!(self.level == OPEN.get(), "a connection is used inside of another one");
@@ -205,7 +205,7 @@ impl Connection {
         unsafe { self.fetched_rows() }
     }
 
-    /// The rows that SPI has handed out last.
+    /// The last result of SPI.
     ///
     /// # Safety
     /// Nobody else has taken them.
@@ -224,8 +224,8 @@ impl Connection {
     }
 }
 
-/// What is committed now, and what this transaction did. While a parallel plan runs Postgres refuses to make its
-/// secondary snapshot; the one it reads its own catalogs by shows the same, once it is made anew.
+/// A snapshot of what is committed now, with this transaction's changes. While a parallel plan runs Postgres refuses to take
+/// one; a new catalog snapshot shows the same.
 ///
 /// # Safety
 /// The snapshot is to be used at once: the next call for one overwrites it.
@@ -244,16 +244,16 @@ unsafe fn latest_snapshot() -> pg_sys::Snapshot {
 pub struct Rows<'c> {
     table: *mut pg_sys::SPITupleTable,
     count: usize,
-    /// The connection's.
+    /// The level of the connection.
     level: u32,
-    /// The subtransaction that has read them, and how many were rolled back by then.
+    /// The subtransaction that has read them, and how many had been rolled back by then.
     read_in: pg_sys::SubTransactionId,
     rollbacks: usize,
     connection: PhantomData<&'c Connection>,
 }
 
 impl Rows<'_> {
-    /// How many rows there are, or were written.
+    /// How many rows were returned or written.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -273,8 +273,8 @@ impl Rows<'_> {
         (0..self.count).try_for_each(|index| each(Row { rows: self, index }))
     }
 
-    /// Whether the memory is still theirs: a subtransaction that is rolled back takes with it what was read in it, and in
-    /// those that it contained, which all have higher numbers.
+    /// Whether the rows still exist: the rollback of a subtransaction frees what was read in it, and in
+    /// its own subtransactions, which all have higher numbers.
     fn are_there(&self) -> bool {
         ROLLED_BACK
             .with_borrow(|all| all.iter().skip(self.rollbacks).all(|subtransaction| *subtransaction > self.read_in))
@@ -299,7 +299,7 @@ pub struct Row<'r> {
 }
 
 impl Row<'_> {
-    /// A column, counted from 1; `None` is NULL. Not to have it, or to have it of another type, is an error.
+    /// A column, counted from 1; `None` is NULL. A missing column, or one of another type, is an error.
     pub fn get<T: Column>(&self, column: i32) -> Option<T> {
         assert!(self.rows.are_there(), "rows are read that were rolled back");
         let number = usize::try_from(column).unwrap_or(0);
@@ -319,7 +319,7 @@ impl Row<'_> {
         }
     }
 
-    /// A column that is declared NOT NULL, or counted.
+    /// A column that cannot be NULL.
     pub fn must<T: Column>(&self, column: i32) -> T {
         self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: self.name(column) }))
     }

@@ -7,18 +7,18 @@ use pgrx::pg_sys;
 use super::settings::planning_by_index;
 use super::text::c_text;
 
-/// A statement and, once it was used, its plan.
+/// A statement and, after its first use, its plan.
 pub struct Statement {
     text: &'static str,
     argument_types: &'static [pg_sys::Oid],
     plan: Cell<pg_sys::SPIPlanPtr>,
-    /// Counts how often Postgres planned it, as of the last time that was under our settings.
+    /// The generation of the plan, as of the last time that it was planned under our settings.
     generation: Cell<std::ffi::c_int>,
-    /// How many executions are under way: a trigger that the statement fires may run it again.
+    /// How many executions are in progress: a trigger that the statement fires may execute it again.
     depth: Cell<u32>,
 }
 
-/// One execution more, until it is dropped, also by an error.
+/// Re-entrancy guard: counts an execution until it is dropped, also after an error.
 struct Execution<'s>(&'s Cell<u32>);
 
 impl<'s> Execution<'s> {
@@ -27,7 +27,7 @@ impl<'s> Execution<'s> {
         Execution(depth)
     }
 
-    /// No other one is waiting for this one to end.
+    /// Whether this is the outermost execution.
     fn is_outermost(&self) -> bool {
         self.0.get() == 1
     }
@@ -65,18 +65,18 @@ impl Statement {
         self.argument_types
     }
 
-    /// Makes the statement ready. Its plan is always generic: the values never change which index is the right one, and
-    /// planning anew for each call costs more than the call.
+    /// Prepares the statement. Its plan is always generic: the values never change which index is the right one, and
+    /// planning for each call costs more than the call.
     fn prepare(&self) {
         self.plan.set(kept_plan(self.text, self.argument_types));
     }
 
-    /// Runs `execute` with the plan, and sees to it that it was made under the settings of [`planning_by_index`].
+    /// Runs `execute` with the plan, and makes sure that it was made under the settings of [`planning_by_index`].
     ///
-    /// Those settings are put in force only when Postgres is about to plan. An invalidation that arrives in the moment
-    /// between this look and Postgres' own makes it plan without them: then the generation of the plan has changed
-    /// unexpectedly, and the plan is thrown away after this one use. Not by an execution inside of another one, which still
-    /// needs the plan, and which looks for itself when it ends.
+    /// These settings are applied only when Postgres is about to plan. If an invalidation arrives between this
+    /// check and Postgres' own, Postgres plans without them. Then the generation of the plan has changed
+    /// unexpectedly, and the plan is discarded after this use; but only by the outermost execution, since the others
+    /// still need the plan.
     pub(super) fn with_plan<T>(&self, execute: impl FnOnce(pg_sys::SPIPlanPtr) -> T) -> T {
         if self.plan.get().is_null() {
             self.prepare();

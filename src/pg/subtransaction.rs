@@ -1,4 +1,4 @@
-//! Subtransactions: the only way to go on after an error.
+//! Subtransactions: the only way to continue after an error.
 
 use std::panic::AssertUnwindSafe;
 
@@ -12,9 +12,9 @@ use super::spi::rolled_back;
 
 /// Why a subtransaction was rolled back.
 pub enum Undone<E> {
-    /// The body said so.
+    /// The body returned `Err`.
     ByBody(E),
-    /// A statement failed with one of the errors that the caller wants to handle.
+    /// A statement failed with one of the errors that the caller handles.
     ByError(PgSqlErrorCode),
 }
 
@@ -42,7 +42,7 @@ impl Caught {
         }
     }
 
-    /// A statement names a table, a column, a function, an operator or a type that is not there.
+    /// A statement names a table, a column, a function, an operator or a type that does not exist.
     pub fn names_what_is_not_there(&self) -> bool {
         use PgSqlErrorCode as Code;
         let codes = [
@@ -60,8 +60,8 @@ impl Caught {
         matches!(*self.0, CaughtError::PostgresError(_))
     }
 
-    /// Raised because a text is no value of a type. The types choose the SQLSTATE; of other things speak those of the
-    /// connection, of resources, of cancels and shutdowns, of serialization and of damage.
+    /// Raised because a text is not a valid value of a type. Types choose the SQLSTATE themselves; so this is every error that is
+    /// not of a class for connections, resources, operator intervention, serialization or corruption.
     pub fn is_about_data(&self) -> bool {
         use PgSqlErrorCode as Code;
         // The class is in the two lowest of five groups of six bits.
@@ -91,9 +91,9 @@ pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Caught> {
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Caught(Box::new(error)))).execute()
 }
 
-/// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise, also after an error, which is
-/// returned whatever it is. Whoever does not handle it must raise it again: a canceled statement is such an error, too. A
-/// cancel that came with a lock timeout, and that Postgres has dropped for it, is raised here.
+/// Runs `body` in a subtransaction: committed if it returns `Ok`, rolled back otherwise, also after an error, which is
+/// returned whatever it is. A caller that does not handle it must raise it again: a cancel is such an error, too. A
+/// cancel that Postgres has dropped in favour of a lock timeout is raised here.
 pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E>> {
     let interrupts = Interrupts::from_now();
     // SAFETY: the pattern of PL/pgSQL's exception blocks: remember context and owner, begin, and put both back after
@@ -136,14 +136,14 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
     .execute()
 }
 
-/// Runs `body` in a subtransaction: kept where it returns `Ok`, rolled back otherwise. Of Postgres' errors those in
-/// `handled` are returned; every other one is raised again, after the rollback, so that whoever catches it further out
-/// finds the subtransaction that it opened itself.
+/// Runs `body` in a subtransaction: committed if it returns `Ok`, rolled back otherwise. Errors of Postgres in
+/// `handled` are returned; every other one is raised again after the rollback, so that an outer handler
+/// finds its own subtransaction.
 pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
     let interrupts = Interrupts::from_now();
     let body = || {
         let result = body();
-        // A lock timeout that has come and not been looked at belongs to this body, and to nothing that runs after it.
+        // A pending lock timeout belongs to this body, not to what runs after it.
         pg_sys::check_for_interrupts!();
         result
     };
@@ -156,22 +156,22 @@ pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> R
     })
 }
 
-/// What [`in_one`] has done.
+/// The result of [`in_one`].
 pub struct Parted<I, T, E> {
-    /// What came of the body, for all but the troubled.
+    /// The result of the body, for all but the failed items.
     pub kept: Option<T>,
     pub troubled: Vec<(I, Undone<E>)>,
 }
 
-/// Runs `body` for as many of `items` together as can be had, in one subtransaction that is kept: for all of them, or, where
-/// that fails, for all but those with which it fails alone. A session has room for 64 subtransactions that wrote; beyond them
-/// it makes every snapshot of the server slower. So what is tried alone is rolled back, and done again with the others.
+/// Runs `body` for as many of `items` as possible in one subtransaction: for all of them, or, if
+/// that fails, for all but those for which it fails alone. A session caches 64 subtransaction ids; with more it
+/// makes every snapshot of the server slower. So trials of single items are rolled back, and done again with the others.
 pub fn in_one<I: Copy, T, E>(
     handled: &[PgSqlErrorCode],
     items: &[I],
     mut body: impl FnMut(&[I]) -> Result<T, E>,
 ) -> Parted<I, T, E> {
-    /// How often others may come in the way between the trial of each and that of all.
+    /// How often other transactions may interfere between the single trials and the common one.
     const ROUNDS: usize = 3;
     let (mut left, mut troubled) = (items.to_vec(), Vec::new());
     for _ in 0..ROUNDS {
@@ -202,12 +202,12 @@ pub fn in_one<I: Copy, T, E>(
     Parted { kept: None, troubled }
 }
 
-/// Runs a statement that passes over locked rows, `body`, without waiting for other transactions; `None` where it would
-/// have had to.
+/// Runs `body`, a statement with SKIP LOCKED or NOWAIT, without waiting for other transactions; `None` if it would
+/// have to.
 ///
-/// SKIP LOCKED and NOWAIT have a gap: where the transaction that was in the way ends in the very moment, Postgres goes on to
-/// the row's next version and waits there for whoever has locked that. A `lock_timeout` ends such a wait; the second
-/// attempt finds the row as it is now. The limit is so long that waits for a table being extended are over by then.
+/// SKIP LOCKED and NOWAIT have a gap: if the other transaction ends at that moment, Postgres follows the row to
+/// its next version and waits for the transaction that has locked that one. A `lock_timeout` ends such a wait; the second
+/// attempt finds the row as it is now. The limit is long enough for relation extension.
 pub fn without_waiting<T>(mut body: impl FnMut() -> T) -> Option<T> {
     const ATTEMPTS: usize = 5;
     (0..ATTEMPTS).find_map(|_| {
@@ -219,8 +219,8 @@ pub fn without_waiting<T>(mut body: impl FnMut() -> T) -> Option<T> {
 /// In milliseconds; see [`without_waiting`].
 pub const WITHOUT_WAITING: i64 = 20;
 
-/// Runs `body`, and raises another error in place of a Postgres error in `handled`. There is no subtransaction, so nothing can
-/// go on after it: it is raised from here, and does not come back as a value.
+/// Runs `body`, and raises another error in place of a Postgres error with SQLSTATE `handled`. There is no subtransaction, so
+/// the code cannot continue: the error is raised here, and not returned as a value.
 pub fn translate_error<T, E: Into<ErrorReport>>(
     handled: PgSqlErrorCode,
     into: fn() -> E,

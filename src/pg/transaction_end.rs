@@ -1,4 +1,4 @@
-//! Being told how transactions and savepoints end.
+//! Callbacks at the end of transactions and savepoints.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, pg_guard, pg_sys};
 
-/// What to call. Only `before_commit` may fail, and by that the transaction does.
+/// The callbacks. Only `before_commit` may fail, and then the transaction fails.
 pub struct Hooks {
     /// Before COMMIT and PREPARE TRANSACTION, after all deferred triggers.
     pub before_commit: fn() -> Result<(), ErrorReport>,
-    /// The transaction has committed, and everybody sees it. Must raise nothing, and wait for nothing.
+    /// The transaction has committed, and is visible to others. Must not raise errors or wait.
     pub committed: fn(),
     /// The transaction was rolled back. The same.
     pub aborted: fn(),
-    /// The transaction is over, however it ended, prepared ones too.
+    /// The transaction has ended, in whatever way, PREPARE TRANSACTION included.
     pub end: fn(),
     /// A subtransaction has committed into its parent.
     pub released: fn(u32, u32),
@@ -24,7 +24,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Nothing to do at any of these moments.
+    /// No callbacks.
     pub const NONE: Hooks = Hooks {
         before_commit: || Ok(()),
         committed: || (),
@@ -37,7 +37,7 @@ impl Hooks {
 
 static ALL: OnceLock<&[Hooks]> = OnceLock::new();
 
-/// Called once per process, with the hooks of everybody who wants to be told.
+/// Registers all callbacks. Called once per process.
 pub fn register(hooks: &'static [Hooks]) {
     if ALL.set(hooks).is_ok() {
         // SAFETY: the callbacks live as long as the library, which is never unloaded.
@@ -70,7 +70,7 @@ unsafe extern "C-unwind" fn transaction(event: pg_sys::XactEvent::Type, _argumen
     }
 }
 
-/// An error at such a moment would stop the whole server: what the hook had to do is left undone instead.
+/// An error at such a moment would stop the whole server: so the callback is abandoned instead.
 fn quietly(hook: fn()) {
     let _ = catch_unwind(AssertUnwindSafe(hook));
 }
@@ -90,7 +90,7 @@ unsafe extern "C-unwind" fn subtransaction(
     }
 }
 
-/// The (sub)transaction that runs right now, a number that grows within a transaction.
+/// The id of the current (sub)transaction, which increases within a transaction.
 pub fn current_subtransaction() -> u32 {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::GetCurrentSubTransactionId() }

@@ -17,7 +17,7 @@ pub struct RowChange<'t> {
     operation: PgTriggerOperation,
 }
 
-/// One version of a row, as long as its trigger runs.
+/// One version of a row, borrowed while its trigger runs.
 #[derive(Clone, Copy)]
 pub struct RowVersion<'t> {
     tuple: pg_sys::HeapTuple,
@@ -46,7 +46,7 @@ impl<'t> RowChange<'t> {
         is_row.then(|| RowChange { data: trigger.trigger_data(), operation })
     }
 
-    /// The table that the row is in: a partition, where there are any.
+    /// The table of the row: a partition, if the table is partitioned.
     pub fn table(&self) -> pg_sys::Oid {
         // SAFETY: the relation is open while its trigger runs.
         unsafe { (*self.data.tg_relation).rd_id }
@@ -63,7 +63,7 @@ impl<'t> RowChange<'t> {
         super::expression::table_name(self.table())
     }
 
-    /// The row as it was; `None` for an INSERT.
+    /// The old row; `None` for an INSERT.
     pub fn before(&self) -> Option<RowVersion<'t>> {
         match self.operation {
             PgTriggerOperation::Insert => None,
@@ -71,7 +71,7 @@ impl<'t> RowChange<'t> {
         }
     }
 
-    /// The row as it is; `None` for a DELETE.
+    /// The new row; `None` for a DELETE.
     pub fn after(&self) -> Option<RowVersion<'t>> {
         match self.operation {
             PgTriggerOperation::Insert => Some(self.version(self.data.tg_trigtuple)),
@@ -137,8 +137,8 @@ impl RowVersion<'_> {
         }
     }
 
-    /// Whether a column holds the same bytes in both versions. Values that are stored outside of the row are the same
-    /// only where they were not written again.
+    /// Whether a column has the same bytes in both versions. TOASTed values count as the same only if they were
+    /// not written again.
     pub fn has_same(self, other: RowVersion, column: NonZeroUsize) -> bool {
         // SAFETY: both are versions of one relation's row, by its one descriptor; `column` is one of its columns.
         unsafe {

@@ -1,4 +1,4 @@
-//! What a tuple descriptor says of its columns.
+//! The columns of a tuple descriptor.
 
 use std::ffi::CStr;
 
@@ -17,7 +17,7 @@ pub(super) unsafe fn attribute<'d>(descriptor: pg_sys::TupleDesc, column: usize)
     return unsafe { &*pg_sys::TupleDescAttr(descriptor, at as std::ffi::c_int) };
 }
 
-/// How many columns there are, dropped ones included.
+/// The number of columns, including dropped ones.
 ///
 /// # Safety
 /// The descriptor is one.

@@ -1,4 +1,4 @@
-//! Between the uuids of Rust and those of Postgres.
+//! Conversion between the uuids of Rust and of Postgres.
 
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;

@@ -1,8 +1,8 @@
-//! Values on their way into statements, and out of their results.
+//! Arguments and results of statements.
 //!
-//! An argument owns its bytes, in Rust's memory: it needs no memory context of Postgres, and stays what it is wherever it is
-//! kept until the statement runs. A result is read only as a type that its column has. Which Rust type stands for which type
-//! of SQL is said here and nowhere else: both traits are closed.
+//! An argument owns its bytes in Rust's memory: it needs no memory context of Postgres, and remains valid until the statement
+//! runs. A column is read only as its own type. The mapping between types of Rust and SQL is defined only here: both traits
+//! are sealed.
 
 use pgrx::datum::Interval;
 use pgrx::{FromDatum, IntoDatum, Uuid as PgUuid, pg_sys};
@@ -30,7 +30,7 @@ pub enum Content {
 }
 
 impl Value {
-    /// A value whose type is only known at run time.
+    /// A value whose type is known only at run time.
     ///
     /// # Safety
     /// The bytes are a value of that type, which is passed by reference.
@@ -59,7 +59,7 @@ mod closed {
 }
 use closed::Closed;
 
-/// A type that arguments are made of.
+/// A type of arguments.
 pub trait Argument: Closed {
     #[doc(hidden)]
     const TYPE: pg_sys::Oid;
@@ -172,7 +172,7 @@ impl Argument for JsonText {
     }
 }
 
-/// A type of which arrays are made.
+/// An element type of arrays.
 pub trait Element: Closed {
     #[doc(hidden)]
     const TYPE: pg_sys::Oid;
@@ -220,7 +220,7 @@ fn array<'e, T: Element + 'e>(elements: impl ExactSizeIterator<Item = Option<&'e
     let mut bytes = Vec::with_capacity(ARRAY_HEADER + count * 16);
     bytes.extend([0; HEADER]);
     bytes.extend(i32::from(count > 0).to_ne_bytes());
-    // Where the elements begin, if not right behind this.
+    // Where the elements begin, if not right after this.
     let start = if has_nulls { (ARRAY_HEADER + count.div_ceil(8)).next_multiple_of(size_of::<u64>()) } else { 0 };
     bytes.extend(i32::try_from(start).unwrap_or_else(|_| panic!("array is too large")).to_ne_bytes());
     bytes.extend(T::TYPE.to_u32().to_ne_bytes());
@@ -263,7 +263,7 @@ impl<T: Element> Argument for Vec<Option<T>> {
 
 /// A type that columns are read as.
 pub trait Column: Closed + Sized {
-    /// Whether a column of this type can be read so.
+    /// Whether a column of this type can be read as it.
     #[doc(hidden)]
     fn fits(type_oid: pg_sys::Oid) -> bool;
 

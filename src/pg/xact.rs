@@ -17,8 +17,8 @@ pub fn is_own(xmin: u32) -> bool {
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(pg_sys::TransactionId::from(xmin)) }
 }
 
-/// What has become of a transaction of this cluster. An id that was never given out here (a dump restored elsewhere, a
-/// cluster restored to an earlier time) or one that is too old to tell is unknown.
+/// The state of a transaction of this cluster. It is unknown for an id that was never assigned here (a dump restored
+/// elsewhere, a cluster restored to an earlier time) and for one that is too old.
 pub fn progress(xid: Xid8) -> LocalTransaction {
     // SAFETY: reads shared memory.
     let next = unsafe { pg_sys::ReadNextFullTransactionId() }.value;
@@ -35,7 +35,7 @@ pub fn progress(xid: Xid8) -> LocalTransaction {
     }
 }
 
-/// Whether this process only helps another one with a part of its query.
+/// Whether this process is a parallel worker.
 pub fn is_parallel_worker() -> bool {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::ParallelWorkerNumber >= 0 }
@@ -47,20 +47,20 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
     unsafe { pg_sys::PreventCommandIfReadOnly(call.as_ptr()) };
 }
 
-/// Makes this transaction's commit durable before anybody sees it, whatever `synchronous_commit` says.
+/// Makes this transaction's commit wait for the flush of WAL, whatever `synchronous_commit` is.
 pub fn commit_durably() {
     // SAFETY: sets a flag of the transaction.
     unsafe { pg_sys::ForceSyncCommit() };
 }
 
-/// Writes to disk what this transaction has logged so far, and all that was logged before: a value of a sequence, told now,
-/// is not drawn again after a crash, also where this transaction does not commit, and where another one logged the draw.
+/// Flushes WAL up to this point: a sequence value that is returned now is not drawn again after a crash, even if this
+/// transaction does not commit, or another one logged the draw.
 pub fn flush_log() {
     // SAFETY: the end of a record that this process has written, or 0, for which nothing is done.
     unsafe { pg_sys::XLogFlush(pg_sys::XactLastRecEnd) };
 }
 
-/// The id of this transaction, which is given one by this call where it has none yet. Savepoints share it.
+/// The id of this transaction, which is assigned if it has none yet. Savepoints share it.
 pub fn own_xid() -> Xid8 {
     // SAFETY: assigns an id, or raises an error where the transaction cannot write.
     Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)

@@ -1,4 +1,4 @@
-//! What roles may do after an upgrade.
+//! The grants of roles after an upgrade.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -8,8 +8,8 @@ use crate::pg::extension::outside_of_scripts;
 use crate::pg::spi;
 use crate::store::service::grants;
 
-/// Gives every role that was registered what its kind has today. An upgrade calls it at its end: what a role is granted is
-/// not part of the extension.
+/// Grants every registered role what its kind has in this version. An upgrade calls it at its end, since the extension's
+/// script does not know the roles.
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn refresh_grants() -> Result<(), ErrorReport> {

@@ -9,8 +9,8 @@ use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuid;
 
 statement! {
-    /// One row, and of those of its kind all go that are older than the newest $9, but for those that another session is
-    /// dropping right now.
+    /// Inserts a row, and deletes those of its kind that are older than the newest $9, skipping rows that another session is
+    /// deleting.
     RECORD(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, JSONBOID, TEXTOID, TEXTOID, INT8OID, UUIDOID) =
         "WITH oldest AS MATERIALIZED (
              SELECT coalesce((SELECT p.id FROM claims.pass_log p WHERE p.kind = $1 ORDER BY p.id DESC OFFSET $9 - 1 LIMIT 1), '00000000-0000-0000-0000-000000000000') AS id),
@@ -25,7 +25,7 @@ statement! {
 /// Rows that are kept of each kind.
 const KEPT: i64 = 1000;
 
-/// What was done, and how it ended.
+/// A pass and its result.
 pub struct PassEntry<'a> {
     pub kind: &'static str,
     pub cell_id: Option<i64>,
@@ -36,7 +36,7 @@ pub struct PassEntry<'a> {
     pub error: Option<(String, String)>,
 }
 
-/// Adds an entry. Waits for nobody.
+/// Adds an entry. Does not wait.
 pub fn record(connection: &Connection, entry: PassEntry) {
     let (sqlstate, message) = entry.error.unzip();
     connection.run(

@@ -8,7 +8,7 @@ use crate::pg::statement::statement;
 use crate::pg::uuid::from_pg_uuid;
 
 statement! {
-    /// Whose the extension is. Its schema says so: after pg_upgrade the extension itself is another role's.
+    /// The owner of the extension. It is that of the schema: pg_upgrade changes the owner of the extension itself.
     OWNER() = "SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims'";
     ATTENDED() = "SELECT a.cell_id, a.service FROM claims.attended_cells a ORDER BY a.cell_id";
     ATTEND(INT8OID, TEXTOID) =
@@ -24,7 +24,7 @@ statement! {
     SOURCE_TYPES() = "SELECT DISTINCT a.source_type FROM claims.claimed_attributes a ORDER BY 1";
 }
 
-/// The role that the extension belongs to.
+/// The owner of the extension.
 pub fn owner(connection: &Connection) -> Option<Oid> {
     connection.run(&OWNER, View::Latest, []).first(|row| row.must(1))
 }
@@ -39,7 +39,7 @@ pub fn attended(connection: &Connection) -> Vec<Attended> {
     connection.run(&ATTENDED, View::Latest, []).map(|row| Attended { cell_id: row.must(1), service: row.must(2) })
 }
 
-/// From now on the worker attends to the cell; `None`: no more.
+/// From now on the worker attends to the cell; `None` ends that.
 pub fn attend(connection: &Connection, cell_id: i64, service: Option<&str>) {
     match service {
         Some(service) => connection.run(&ATTEND, View::Statement, [cell_id.into(), service.into()]),
@@ -47,11 +47,11 @@ pub fn attend(connection: &Connection, cell_id: i64, service: Option<&str>) {
     };
 }
 
-/// What a cell has tracked and not forgotten.
+/// Leases that a cell has tracked and not forgotten.
 pub struct Left {
-    /// Tracked long enough ago that the session which tracked them has had its time to settle them.
+    /// Tracked long enough ago that the session that tracked them has had time to settle them.
     pub ripe: Vec<Uuid>,
-    /// There are others.
+    /// Whether there are others.
     pub has_unripe: bool,
 }
 

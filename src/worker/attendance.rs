@@ -32,13 +32,13 @@ use crate::version;
 
 /// How often to look whether the extension is there.
 const UNTIL_INSTALLED: Duration = Duration::from_secs(5);
-/// How often to look for what has committed, while there is something.
+/// How often to look for committed leases, while there are some.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
-/// How often to drop what is old.
+/// How often to purge.
 const BETWEEN_PURGES: Duration = Duration::from_secs(600);
-/// Rows that one transaction drops, of each kind.
+/// Rows that one transaction purges, of each kind.
 const PURGED_AT_ONCE: i64 = 10_000;
-/// Where nothing wakes the worker, since all posts are taken.
+/// How often to look if nothing wakes the worker, because all posts are taken.
 const WITHOUT_POST: Duration = Duration::from_secs(1);
 
 /// Main function of a worker. Ends with its process.
@@ -47,7 +47,7 @@ pub fn run(_database: &str) {
     let mut schedule = Schedule::default();
     let mut told_version = None;
     loop {
-        // From here on a commit wakes it: what is committed later than this round looks is not missed.
+        // From here on a commit wakes it: so commits during this round are not missed.
         post.inspect(|post| post.is_idle.store(true, Ordering::Release));
         let pause = match transaction(found) {
             Readiness::Ready { owner, cells } => {
@@ -69,7 +69,7 @@ pub fn run(_database: &str) {
         } else {
             pause
         });
-        // Woken because something is committed: the session that did it has a moment to see to it itself.
+        // Woken by a commit: the session that committed has a moment to settle its lease itself.
         if post.is_some_and(|post| !post.is_idle.load(Ordering::Acquire)) {
             background::sleep(Some(BETWEEN_LOOKS));
             schedule.something_committed();
@@ -82,7 +82,7 @@ enum Readiness {
         owner: Oid,
         cells: Vec<Attended>,
     },
-    /// The extension is there, and of another version than this library.
+    /// The extension is installed in another version than this library.
     OtherVersion(String),
     Nothing,
 }
@@ -131,7 +131,7 @@ fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
     let interval = interval(&job);
     let (cell_id, source_type) = job.of();
     let pass = Pass::begin(job.kind(), cell_id, source_type);
-    // What is to be logged waits until the transaction is over, and nothing is open any more.
+    // Log only after the transaction has ended.
     match run_job(&ground, &job, service) {
         Ok(done) => {
             if let (Some(tally), Job::Reconcile(cell_id)) = (done.recovery, &job) {
@@ -153,7 +153,7 @@ fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
     }
 }
 
-/// How long after a job that ended well the next one comes. What has committed wakes the worker by itself.
+/// The interval after a successful job. Commits wake the worker earlier.
 fn interval(job: &Job) -> Duration {
     match job {
         Job::Settle(_) | Job::Reconcile(_) => settings::reconcile_interval(),
@@ -163,7 +163,7 @@ fn interval(job: &Job) -> Duration {
 }
 
 struct Done {
-    /// Or there is more to do, or will be in a moment.
+    /// Otherwise there is more to do, or will be in a moment.
     wholly: bool,
     recovery: Option<RecoveryTally>,
 }

@@ -1,4 +1,4 @@
-//! The launcher: one worker for each database that `claims.databases` names, as long as it names it.
+//! The launcher: runs one worker for each database that `claims.databases` names.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use crate::error;
 use crate::pg::background::{self, Worker};
 use crate::settings;
 
-/// How long to wait before a worker that has ended is started again: at first, and at most. One ends where its database is
-/// not there, and where an error was not to be foreseen.
+/// How long to wait before a worker that has ended is restarted: at first, and at most. A worker ends if its database does
+/// not exist, or with an unexpected error.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A worker that lived so long ended for a reason of its own.
+/// A worker that ran for this long starts again with the first pause.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 
-/// What is known of the worker of a database.
+/// The worker of a database.
 struct Charge {
     worker: Option<Worker>,
     started: Instant,
     pause: Duration,
-    /// When to start it again, where it has ended.
+    /// When to restart it, if it has ended.
     due: Instant,
 }
 
@@ -31,7 +31,7 @@ impl Charge {
         Charge { worker: None, started: now, pause: FIRST_PAUSE, due: now }
     }
 
-    /// Starts the worker where it is to run and does not; returns how long to wait before the next look, where it must be had.
+    /// Starts the worker if it does not run and is due; returns how long to wait before the next check, if one is needed.
     fn attend_to(&mut self, database: &str) -> Option<Duration> {
         if self.worker.as_ref().is_some_and(Worker::has_ended) {
             self.worker = None;
@@ -66,7 +66,7 @@ pub fn run() {
         let attend =
             |database: &String| charges.entry(database.clone()).or_insert_with(Charge::new).attend_to(database);
         let next_look = databases.iter().filter_map(attend).min();
-        // The latch is set when a worker ends and when settings are read anew.
+        // The latch is set when a worker ends and when settings are reloaded.
         background::sleep(next_look.map(|pause| pause.max(Duration::from_millis(10))));
     }
 }

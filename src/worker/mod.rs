@@ -1,8 +1,8 @@
-//! Background work, where the library is preloaded: each database of `claims.databases` has a worker that settles what
-//! committed, recovers, verifies and drops what is old. A launcher starts the workers and starts them again.
+//! Background workers, if the library is preloaded: each database of `claims.databases` has a worker that settles committed
+//! leases, recovers, verifies and purges. A launcher starts and restarts the workers.
 //!
-//! Nobody depends on it: what a worker leaves undone, `claims.reconcile()` and the purging functions do when they are
-//! called. docs/cell/worker.md says what it does when.
+//! They are optional: `claims.reconcile()` and the purging functions do the same when they are
+//! called. docs/cell/worker.md says what a worker does when.
 
 mod attendance;
 mod ground;

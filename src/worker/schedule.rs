@@ -1,16 +1,16 @@
-//! When a worker does what. Kept in its memory: after a restart everything is due at once.
+//! The schedule of a worker's jobs. Kept in memory: after a restart everything is due at once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Between a failure and the next try: at first, and at most.
+/// The pause after a failure: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What is done again and again.
+/// A job that is done repeatedly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Settle what has committed; for a cell.
+    /// Settle leases of committed transactions; for a cell.
     Settle(i64),
     /// A pass of recovery; for a cell.
     Reconcile(i64),
@@ -20,7 +20,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// As `claims.passes` calls it.
+    /// Its kind in `claims.passes`.
     pub fn kind(&self) -> &'static str {
         match self {
             Job::Settle(_) => "settle",
@@ -61,24 +61,24 @@ struct NextTime {
 pub struct Schedule(HashMap<Job, NextTime>);
 
 impl Schedule {
-    /// Whether a job is to be done now. A job that is not known is.
+    /// Whether a job is due. An unknown job is.
     pub fn is_due(&self, job: &Job) -> bool {
         self.0.get(job).is_none_or(|entry| entry.due <= Instant::now())
     }
 
-    /// The job was done; the next time comes after `interval`.
+    /// The job was done; it is due again after `interval`.
     pub fn done(&mut self, job: Job, interval: Duration) {
         self.0.insert(job, NextTime { due: Instant::now() + interval, pause: FIRST_PAUSE });
     }
 
-    /// The job failed: it is tried again soon, and then less and less often, but no less often than every `interval`.
+    /// The job failed: it is repeated soon, then with growing pauses, of at most `interval`.
     pub fn failed(&mut self, job: Job, interval: Duration) {
         let pause = self.0.get(&job).map_or(FIRST_PAUSE, |entry| entry.pause);
         let due = Instant::now() + pause.min(interval.max(FIRST_PAUSE));
         self.0.insert(job, NextTime { due, pause: (pause * 2).min(LONGEST_PAUSE) });
     }
 
-    /// Something has committed: what settles it is due, but where that has failed.
+    /// A transaction has committed: settling is due, unless it has failed.
     pub fn something_committed(&mut self) {
         for (job, entry) in &mut self.0 {
             if matches!(job, Job::Settle(_)) && entry.pause == FIRST_PAUSE {

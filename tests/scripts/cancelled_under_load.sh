@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A cancel of a large begin beside sessions that create one of its names and roll back: each one is obeyed, and soon, however
-# many lock timeouts of the call's own come with it. So is statement_timeout.
+# Cancels of a large begin while other sessions create one of its names and roll back: each one ends the call soon, however
+# many lock timeouts of its own come with it. So does statement_timeout.
 . "$(dirname "$0")/common.bash"
 
 rounds=${CANCEL_ROUNDS:-45}

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Capture between real clusters: a batch by hand and by itself, conflicts, a service that is down or silent, crashes, a dump.
+# Capture between separate clusters: begin_pending and automatic mode, conflicts, a service that is down or silent, crashes, a dump.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 
 start_cells
-# Where time is not the question: the machine may be busy.
+# A long service_timeout where time is not tested: the machine may be busy.
 for n in 1 2; do at "cell$n" "ALTER DATABASE postgres SET claims.service_timeout = '10s'"; done
 for n in 1 2; do
   at "cell$n" "INSERT INTO routes (name) VALUES ('old-$n'), ('both');

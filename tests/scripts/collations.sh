@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Databases of other locales: values are compared and ordered byte by byte all the same.
+# Databases with other locales: values are compared and ordered bytewise there, too.
 . "$(dirname "$0")/common.bash"
 
 try_locale() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# DROP EXTENSION and CREATE EXTENSION under a live session that has already called the functions: its plans and its memory
-# of types are of the old tables.
+# DROP EXTENSION and CREATE EXTENSION while a session that has called the functions stays connected: its plans and cached
+# types are those of the old tables.
 . "$(dirname "$0")/common.bash"
 
 fresh_database script_live

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sixteen instances, 10,000 keys, all at once: nobody waits, the sets are disjoint, all keys end up held; and an instance
-# that is killed is taken over when its time is up, by nobody before.
+# Sixteen instances and 10,000 keys: none waits, the sets are disjoint, all keys are held in the end; and the keys of an
+# instance that is killed are taken over when they expire, and not before.
 # test: alone
 . "$(dirname "$0")/common.bash"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The extension's owner is no superuser any more: everything works, and nothing makes a superuser of that role.
+# The extension's owner is no superuser any more: everything works, and that role cannot become a superuser.
 . "$(dirname "$0")/common.bash"
 
 db=script_owner

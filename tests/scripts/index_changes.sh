@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# get_record, and the look at rows in flight, while the index under them is dropped, made anew, renamed, reindexed and rewritten:
+# get_record, and the search for rows in flight, while their index is dropped, created, renamed, reindexed and rewritten:
 # the right answer, or an error that says what is missing, and never "no such name".
 . "$(dirname "$0")/common.bash"
 export PGOPTIONS='-c client_min_messages=warning'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kill -9 of a backend before and after the COMMIT of a begin, and of a commit_update: the server recovers, and nothing is half done.
+# kill -9 of a backend before and after the COMMIT of a begin, and of a commit_update: the server recovers, and everything is either done or not done.
 . "$(dirname "$0")/common.bash"
 
 start_cluster killed --fast -c synchronous_commit=on

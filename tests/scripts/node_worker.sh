@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The worker of examples/node: front end away, back end away, both at work, connections cut; nothing is lost and nothing is
-# done twice.
+# The worker of examples/node: without a front end, without a back end, with both, and with broken connections; nothing is
+# lost, and nothing is done twice.
 . "$(dirname "$0")/common.bash"
 
 command -v npm >/dev/null || die "needs nodejs and npm: run scripts/setup"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is sent to PGXN: META.json keeps the rules, each rule refuses what breaks it, and the zip is whole.
+# The source distribution for PGXN: META.json is valid, each rule finds violations, and the zip is complete.
 . "$(dirname "$0")/common.bash"
 
 python3 -B "$CLAIMS_ROOT/tests/scripts/pgxn_meta.py" "$CLAIMS_ROOT"

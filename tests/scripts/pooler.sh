@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Nothing lives in the session between calls: every call from a session of its own, and all calls from sessions that are
-# handed from cell to cell, as a transaction pooler does it.
+# No state in sessions between calls: every call from another session, and sessions shared by several cells, as with a
+# transaction pooler.
 . "$(dirname "$0")/common.bash"
 
 fresh_database script_pooler

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PREPARE TRANSACTION, a restart in between, and the end of it in another session.
+# PREPARE TRANSACTION, a restart, and COMMIT PREPARED in another session.
 . "$(dirname "$0")/common.bash"
 
 start_cluster prepared --fast -c synchronous_commit=on -c max_prepared_transactions=10

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# With wal_level = logical and a publication FOR ALL TABLES every call works, and what is decoded tells which name went.
+# With wal_level = logical and a publication FOR ALL TABLES every call works, and the decoded changes have the names of deleted claims.
 . "$(dirname "$0")/common.bash"
 
 start_cluster logical --fast -c wal_level=logical -c max_replication_slots=4

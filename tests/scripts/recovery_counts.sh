@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a pass of recovery counts, and what it says, against a service in another cluster; and transaction ids that tell nothing.
+# The counts and warnings of a pass of recovery, with a service in another cluster; and transaction ids of unknown state.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

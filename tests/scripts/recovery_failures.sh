@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What can go wrong between begin_update and commit_update, each against real clusters, and what recovery makes of it.
+# Failures between begin_update and commit_update, each with separate clusters, and what recovery does about them.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

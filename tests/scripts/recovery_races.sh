@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Recovery against the application and against itself: every order of their steps, each of them on real clusters.
+# Recovery concurrent with the application and with itself: every order of their steps, with separate clusters.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

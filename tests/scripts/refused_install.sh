@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# CREATE EXTENSION is refused where a schema `claims` was there before, and in a database that is not UTF-8; it leaves nothing then.
+# CREATE EXTENSION fails if a schema `claims` exists, and in a database that is not UTF-8; it leaves nothing behind.
 . "$(dirname "$0")/common.bash"
 
 for encoding in SQL_ASCII LATIN1 EUC_JP; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What was released stays as it was, and leads to the version that is built.
+# Released scripts are unchanged, and can be upgraded to the version that is built.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/upgrade/upgrade.bash"
 

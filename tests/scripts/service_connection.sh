@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The connection to the service: how long it lives, what breaks it, and what the end of a transaction sends over it.
+# The connection to the service: its lifetime, failures, and what is sent at the end of a transaction.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A pooler in transaction mode between cell and service, which gives each transaction another session of the service.
+# A pooler in transaction mode between cell and service: each transaction gets another session of the service.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/test itself, on tests of its own: what passes, differs, hangs, crashes the server or was never accepted is told apart, none
-# of it spoils its neighbours, and what may run side by side does.
+# scripts/test itself, with tests of its own: it distinguishes tests that pass, differ, hang, crash the server or have no
+# expected output, none affects another, and independent ones run in parallel.
 . "$(dirname "$0")/common.bash"
 
 root=$CLAIMS_TMP/root

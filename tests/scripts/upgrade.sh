@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A database of the last release with rows in every table: the new library refuses until ALTER EXTENSION has run, and then
-# everything is there, and what a fresh installation has, while clients go on all the time.
+# A database of the last release with rows in every table: the new library refuses calls until ALTER EXTENSION has run. Then
+# all rows are there, and the objects of a fresh installation, while clients work all the time.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/upgrade/upgrade.bash"
 

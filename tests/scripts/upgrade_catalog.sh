@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ALTER EXTENSION UPDATE leaves what CREATE EXTENSION makes; and an upgrade script that does not is noticed.
+# ALTER EXTENSION UPDATE results in the same catalog as CREATE EXTENSION; differences of every kind are found.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/upgrade/upgrade.bash"
 

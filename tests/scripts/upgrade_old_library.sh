@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sessions that have the last release's library loaded go on through ALTER EXTENSION, with real work of that library. That
-# library is not in this repository, and building it takes minutes; so this runs where CLAIMS_OLD_LIBRARY names a folder that has
-# its claims.so (from target/package of the release's sources), and upgrade.sh has rows that it made before.
+# Sessions that have loaded the last release's library continue to work during ALTER EXTENSION. That
+# library is not in this repository, and building it takes minutes; so this runs only if CLAIMS_OLD_LIBRARY names a folder with
+# its claims.so (from target/package of the release's sources); upgrade.sh uses rows that it has made.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/upgrade/upgrade.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Capture and verification of tables whose keys are uuids or texts, between separate clusters: the same story as with
-# integers, damage at both ends and beyond them, an empty table, calls that run out of time, workers that share.
+# Capture and verification of tables whose keys are uuids or texts, between separate clusters: the same as with
+# integers, damage at both ends and beyond them, an empty table, calls that stop at max_runtime, several workers.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Workers that share the verification of one cell, between separate clusters: four at once; one killed with SIGKILL; one
-# that is terminated; one that falls silent in the middle of a range and wakes up when all is done.
+# Several workers of one verification, between separate clusters: four at once; one killed with SIGKILL; one
+# terminated; one suspended within a range that continues when everything is done.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The background worker: what it does by itself in a cell and at the service, and what it survives.
+# The background worker: its jobs in a cell and at the service, and the failures that it survives.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"
 

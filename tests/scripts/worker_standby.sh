@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On a standby the worker does nothing; it begins after the promotion.
+# On a standby there is no worker; it starts after promotion.
 . "$(dirname "$0")/common.bash"
 
 start_cluster primary -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s \

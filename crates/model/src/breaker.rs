@@ -1,7 +1,7 @@
-//! The breaker of a service: after some failures in a row calls fail at once for a while, then one of them tries.
+//! The breaker of a service: after consecutive failures calls fail at once for a while, then one of them is let through.
 //!
-//! A value of fixed size without pointers, so that it can lie in memory that processes share. Times are microseconds of
-//! one clock, whichever.
+//! A value of fixed size without pointers, so that it can be in shared memory. Times are microseconds of
+//! any one clock.
 
 /// Bytes of an error that are kept.
 const ERROR_BYTES: usize = 240;
@@ -9,13 +9,14 @@ const ERROR_BYTES: usize = 240;
 /// The pause doubles up to this, in microseconds.
 const LONGEST_PAUSE: i64 = 30_000_000;
 
-/// When the one call that tries has not said how it ended for so long, its process may be gone: another one tries.
+/// If the call that was let through has not reported its result for this long, its process may be gone: another one is let
+/// through.
 const TRIAL: i64 = 30_000_000;
 
-/// When it opens, and for how long.
+/// When the breaker opens, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Failures in a row that open it; 0: never.
+    /// Consecutive failures that open it; 0: never.
     pub failures: u32,
     /// The first pause, in microseconds.
     pub pause: i64,
@@ -27,7 +28,7 @@ pub enum BreakerState {
     Closed,
     /// Calls fail at once.
     Open,
-    /// One call tries, the others fail at once.
+    /// One call is let through, the others fail at once.
     Trying,
 }
 
@@ -44,9 +45,9 @@ impl BreakerState {
 /// What a call may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Go on. `trial`: it is the one that tries.
+    /// Go on. `trial`: it is the one that is let through.
     Call { trial: bool },
-    /// Fail at once; the next try is then.
+    /// Fail at once, until the next call is let through.
     Refuse { next_try: i64 },
 }
 
@@ -63,7 +64,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Closed, and nothing has happened yet.
+    /// Closed, without any calls yet.
     pub const fn new(now: i64) -> Self {
         Breaker { state: 0, failures: 0, pause: 0, since: now, next_try: 0, error_bytes: 0, error: [0; ERROR_BYTES] }
     }
@@ -81,12 +82,12 @@ impl Breaker {
         self.state() == BreakerState::Closed && self.failures == 0
     }
 
-    /// In a row, up to now.
+    /// Consecutive failures so far.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Since when it is in its state.
+    /// When it changed to its state.
     pub fn since(&self) -> i64 {
         self.since
     }
@@ -96,7 +97,7 @@ impl Breaker {
         (self.state() != BreakerState::Closed).then_some(self.next_try)
     }
 
-    /// Of the last failure, as long as there is one since the last success.
+    /// The error of the last failure since the last success.
     pub fn last_error(&self) -> Option<&str> {
         let bytes = self.error.get(..self.error_bytes as usize)?;
         std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty())
@@ -107,7 +108,7 @@ impl Breaker {
         if self.state() == BreakerState::Closed || limits.failures == 0 {
             return Admission::Call { trial: false };
         }
-        // A clock that was set back does not keep it open for longer than the longest pause.
+        // If the clock was set back, it is not open for longer than the longest pause.
         if now < self.next_try && self.next_try - now <= LONGEST_PAUSE {
             return Admission::Refuse { next_try: self.next_try };
         }
@@ -116,7 +117,7 @@ impl Breaker {
         Admission::Call { trial: true }
     }
 
-    /// The service has answered, with an error perhaps.
+    /// The service has answered, possibly with an error.
     pub fn succeeded(&mut self, now: i64) {
         if self.state() != BreakerState::Closed || self.failures > 0 {
             *self = Breaker::new(now);
@@ -137,7 +138,7 @@ impl Breaker {
         }
     }
 
-    /// The call that tries was canceled, and has learned nothing: the next one tries.
+    /// The call that was let through was canceled without a result: the next one is let through.
     pub fn abandoned(&mut self, now: i64) {
         if self.state() == BreakerState::Trying {
             self.turn(BreakerState::Open, now);

@@ -1,4 +1,4 @@
-//! Cursors: where a list goes on. Opaque to callers, checked when they come back.
+//! Cursors: where a list continues. Opaque to callers, and checked when they are passed back.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::limits;
 use crate::problem::Problem;
 
-/// Behind this lease `list_leases` goes on.
+/// `list_leases` continues after this lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseCursor {
     /// Microseconds of Postgres' own epoch.
@@ -17,7 +17,7 @@ pub struct LeaseCursor {
     pub lease_uuid: Uuid,
 }
 
-/// Behind this claim `list_records` goes on.
+/// `list_records` continues after this claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimCursor {
     pub source_type: i32,
@@ -28,7 +28,7 @@ pub struct ClaimCursor {
 
 /// A cursor that can be written as text and read back.
 pub trait Cursor: Serialize + DeserializeOwned {
-    /// Tells the cursors of one list from those of another.
+    /// Distinguishes the cursors of different lists.
     const TAG: char;
 
     fn encode(&self) -> String {

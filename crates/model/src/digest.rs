@@ -3,8 +3,8 @@
 //! It is the sum, modulo 2^256, of the SHA-256 of each claim, together with their number: the additive multiset hash of
 //! Bellare and Micciancio ("A new paradigm for collision-free hashing: incrementality at reduced cost", 1997) and Clarke
 //! and others ("Incremental multiset hash functions", 2003). A sum and not an exclusive or, so that two equal claims do
-//! not cancel each other. It is to find errors. Somebody who can choose hundreds of thousands of claims of both sides
-//! could make two unequal sets agree; a cell that wants to deceive itself needs no such trick.
+//! not cancel each other. It protects against errors, not against forgery: with hundreds of thousands of chosen claims on both
+//! sides two unequal sets could be made to agree, but both sides belong to one cell.
 //!
 //! Because it is a sum, the digest of half a range and that of the whole give the digest of the other half.
 
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes of a digest.
 pub const BYTES: usize = 32;
 
-/// One claim, as a digest reads it. Types are names: their numbers may differ from database to database.
+/// One claim, as input of a digest. Types are names: their numbers may differ between databases.
 pub struct Entry<'a> {
     pub bucket_type: &'a str,
     pub bucket_value: &'a str,
@@ -23,7 +23,7 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// SHA-256 of the five texts, each behind its length, so that no text can pass into the next one.
+    /// SHA-256 of the five texts, each prefixed with its length, so that the boundaries are unambiguous.
     fn hash(&self) -> [u8; BYTES] {
         let mut hash = Sha256::new();
         for text in [self.bucket_type, self.bucket_value, self.subject_type, self.subject_id, self.source_id] {
@@ -44,13 +44,13 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Takes one more claim in.
+    /// Adds one claim.
     pub fn add(&mut self, entry: &Entry) {
         self.records += 1;
         self.sum = sum(self.sum, limbs(entry.hash()));
     }
 
-    /// The digest of what is in `self` and not in `part`, a subset of it.
+    /// The digest of the claims in `self` without those in `part`, a subset of it.
     pub fn without(&self, part: &Digest) -> Digest {
         Digest { records: self.records - part.records, sum: sum(self.sum, negative(part.sum)) }
     }
@@ -64,7 +64,7 @@ impl Digest {
         bytes
     }
 
-    /// A digest that came from elsewhere; `None`: it has not the length of one.
+    /// A digest from its bytes; `None`: their number is wrong.
     pub fn from_parts(records: i64, bytes: &[u8]) -> Option<Digest> {
         Some(Digest { records, sum: limbs(bytes.try_into().ok()?) })
     }
@@ -87,7 +87,7 @@ fn sum(a: [u64; 4], b: [u64; 4]) -> [u64; 4] {
     })
 }
 
-/// The number that makes zero of this one.
+/// The additive inverse.
 fn negative(a: [u64; 4]) -> [u64; 4] {
     sum(a.map(|limb| !limb), [1, 0, 0, 0])
 }

@@ -1,18 +1,18 @@
-//! Recovery's judgement: what becomes of a lease that is outstanding at the service, by what its cell knows of it.
+//! Recovery's verdict on a lease that is outstanding at the service, by what its cell knows about it.
 //! `tests/protocol` checks it in every interleaving with the application, the service and another recovery.
 
-/// What the cell's database says of the local transaction that took the lease.
+/// The state of the local transaction that began the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LocalTransaction {
     /// Still open, prepared included.
     Running,
     /// Committed or rolled back.
     Ended,
-    /// Not named, too old to tell, or never of this cluster.
+    /// Not given, too old to tell, or never assigned in this cluster.
     Unknown,
 }
 
-/// What the cell knows of a lease. The order of reading is part of the rule: `fenced` and `transaction` are read first,
+/// What the cell knows about a lease. The order of reading is part of the rule: `fenced` and `transaction` are read first,
 /// `tracked` and `end_is_visible` after that, from one newer snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Facts {
@@ -20,12 +20,12 @@ pub struct Facts {
     pub tracked: bool,
     /// The transaction that judges has tracked the lease itself.
     pub tracked_here: bool,
-    /// A fence for it was committed before the judging began.
+    /// A fence for it was committed before this call began.
     pub fenced: bool,
     pub transaction: LocalTransaction,
-    /// The snapshot in which the tracked row was looked for is younger than the end of the transaction.
+    /// The snapshot in which the tracked row was looked for is newer than the end of the transaction.
     pub end_is_visible: bool,
-    /// Older than leases are left alone.
+    /// Older than stale_after.
     pub stale: bool,
 }
 
@@ -35,9 +35,9 @@ pub enum Step {
     Commit,
     Rollback,
     Wait,
-    /// Fence it; where that succeeds it can be rolled back at once, otherwise wait.
+    /// Fence it; if that succeeds roll it back at once, otherwise wait.
     FenceAndRollback,
-    /// Fence it; the next judgement that finds the fence committed says rollback.
+    /// Fence it; the next call that finds the fence committed rolls back.
     FenceAndWait,
 }
 
@@ -68,7 +68,7 @@ pub fn judge(facts: Facts) -> Step {
         Facts { transaction: LocalTransaction::Running, .. } => Step::Wait,
         Facts { fenced: true, .. } => Step::Rollback,
         Facts { transaction: LocalTransaction::Ended, end_is_visible: true, .. } => Step::FenceAndRollback,
-        // It ended between the two looks: the tracked row may be there by now.
+        // It ended between the two queries: the tracked row may exist by now.
         Facts { transaction: LocalTransaction::Ended, .. } => Step::Wait,
         Facts { stale: true, .. } => Step::FenceAndWait,
         _ => Step::Wait,

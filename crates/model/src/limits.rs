@@ -1,4 +1,4 @@
-//! A limit on everything that a caller sends. Lengths are characters where the name does not say bytes.
+//! Limits on everything that a caller sends. Lengths are characters unless the name says bytes.
 
 use crate::problem::Problem;
 
@@ -10,38 +10,38 @@ pub const BUCKET_VALUE_BYTES: usize = 2600;
 pub const ID_CHARS: usize = 128;
 /// Longest name of a bucket, subject or source type.
 pub const TYPE_NAME_CHARS: usize = 63;
-/// Ids of types below this one are the protocol's.
+/// Ids of types below this one are reserved.
 pub const FIRST_FREE_TYPE: i32 = 100;
 /// Longest name or address of a cell.
 pub const CELL_TEXT_CHARS: usize = 1024;
 /// Largest attributes of a cell, in bytes of text, and the deepest.
 pub const ATTRIBUTES_BYTES: usize = 64 * 1024;
 pub const ATTRIBUTES_DEPTH: usize = 100;
-/// Claims that one comparison may have, on either side.
+/// The most claims of one comparison, on either side.
 pub const MAX_COMPARED: usize = 100_000;
 /// Longest reason of an administrative act.
 pub const REASON_CHARS: usize = 1000;
 /// Longest kind of expiring claims, or queue of requests.
 pub const KIND_CHARS: usize = 63;
-/// Longest key of an expiring claim, or entity of a request: with four bytes a character, and a kind or queue beside it,
+/// Longest key of an expiring claim, or entity of a request: with four bytes a character, and together with a kind or queue,
 /// they fit into an index entry.
 pub const KEY_CHARS: usize = 512;
 /// Longest claimant.
 pub const CLAIMANT_CHARS: usize = 128;
 /// Longest error of a request.
 pub const ERROR_CHARS: usize = 65_536;
-/// Largest payload of a request, in bytes of text, and the deepest: whoever takes it must be able to read it, under any
-/// settings, and beside others.
+/// Largest payload of a request, in bytes of text, and its greatest depth: every back end must be able to read it, under any
+/// settings, and together with others.
 pub const PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
 pub const PAYLOAD_DEPTH: usize = 1000;
 /// Bytes of claims, leases or requests that one answer holds; one row is always told.
 pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Most keys of expiring claims in one call.
 pub const MAX_KEYS: usize = 100_000;
-/// Longest cursor that is looked at; longer ones are not ours.
+/// Longest cursor that is decoded; longer ones are invalid.
 pub const CURSOR_BYTES: usize = 16 * 1024;
 
-/// Whether a text can be a bucket value, as far as its length goes; `None`: it can.
+/// Why a text is too long for a bucket value; `None`: it is not.
 pub fn bucket_value_excess(text: &str) -> Option<Problem> {
     if is_longer_than(text, BUCKET_VALUE_CHARS) {
         Some(Problem::TooLong { limit: BUCKET_VALUE_CHARS })
@@ -52,7 +52,7 @@ pub fn bucket_value_excess(text: &str) -> Option<Problem> {
     }
 }
 
-/// Whether `text` is longer than `limit` characters, without counting further than needed.
+/// Whether `text` is longer than `limit` characters, without counting more than necessary.
 pub fn is_longer_than(text: &str, limit: usize) -> bool {
     // A character has at most four bytes and at least one: most texts are decided by their byte length.
     text.len() > limit && (text.len() > 4 * limit || text.chars().nth(limit).is_some())

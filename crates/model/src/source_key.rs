@@ -1,7 +1,7 @@
-//! Which source ids the keys of a column can be.
+//! The source ids that the keys of a column can have.
 //!
-//! A source id is any text. A column of integers or of uuids has the ids that are the canonical texts of its values, and
-//! no others: '007' is the id of no integer.
+//! A source id is any text. The ids of a column of integers or uuids are the canonical texts of its values only:
+//! '007' is the id of no integer.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     a.chars().count().cmp(&b.chars().count()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
 }
 
-/// The integer whose text an id is.
+/// The integer of which an id is the text.
 pub fn integer(id: &str) -> Option<i64> {
     id.parse().ok().filter(|number: &i64| number.to_string() == id)
 }

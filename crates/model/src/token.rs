@@ -1,5 +1,5 @@
-//! JSON as a stream of tokens. The extension reads them off the binary jsonb; tests make them from text.
-//! No recursion anywhere: the depth of the input is the source's business, and jsonb bounds it.
+//! JSON as a stream of tokens. The extension reads them from binary jsonb; tests parse them from text.
+//! Nothing is recursive; jsonb limits the depth of its input.
 
 /// One step through a JSON document.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ impl Token<'_> {
 pub trait Tokens<'a> {
     /// The next token. Behind the last one, any token may come.
     fn next(&mut self) -> Token<'a>;
-    /// Passes over the next value, however large and deep it is.
+    /// Skips the next value, however large and deep it is.
     fn skip_value(&mut self);
 }
 

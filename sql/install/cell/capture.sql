@@ -22,16 +22,16 @@ COMMENT ON COLUMN claims.claimed_attributes.condition IS 'Which rows are claimed
 CREATE VIEW claims.claimed_columns AS
     SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type, a.subject_key, a.source_type, a.source_key, a.condition
       FROM claims.claimed_attributes a;
-COMMENT ON VIEW claims.claimed_columns IS 'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no right on tables.';
+COMMENT ON VIEW claims.claimed_columns IS 'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no privileges on the tables.';
 
 CREATE TABLE claims.automatic_service (
     single  boolean PRIMARY KEY DEFAULT true CHECK (single),
     cell_id bigint  NOT NULL,
     service text    NOT NULL
 );
-COMMENT ON TABLE claims.automatic_service IS 'In a cell: the service of automatic mode, one row, or none where it is off. Written by claims.automatic().';
-COMMENT ON COLUMN claims.automatic_service.single IS 'Always true: there is one row at most.';
-COMMENT ON COLUMN claims.automatic_service.cell_id IS 'The cell whose claims they are.';
+COMMENT ON TABLE claims.automatic_service IS 'In a cell: the service of automatic mode, one row, or none if it is off. Written by claims.automatic().';
+COMMENT ON COLUMN claims.automatic_service.single IS 'Always true: there is at most one row.';
+COMMENT ON COLUMN claims.automatic_service.cell_id IS 'The cell that owns the claims.';
 COMMENT ON COLUMN claims.automatic_service.service IS 'Name of the foreign server that leads to the shared database.';
 
 -- One row for each transaction that changed claimed columns in automatic mode, dropped before the transaction ends: it is
@@ -40,18 +40,18 @@ CREATE UNLOGGED TABLE claims.automatic_queue (
     changes bigint NOT NULL
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000000);
-COMMENT ON TABLE claims.automatic_queue IS 'Internal: makes Postgres call a deferred trigger at the end of a transaction. Its rows do not outlive their transaction.';
-COMMENT ON COLUMN claims.automatic_queue.changes IS '0: queued at the first change. Else: queued again, behind everything else that was deferred, after so many changes.';
+COMMENT ON TABLE claims.automatic_queue IS 'Internal: makes PostgreSQL call a deferred trigger at the end of a transaction. Its rows are deleted in the same transaction.';
+COMMENT ON COLUMN claims.automatic_queue.changes IS '0: queued at the first change. Otherwise: queued again, behind all other deferred triggers, after so many changes.';
 
 -- What capture has given way to, since the extension is here. Sequences count without a lock, and whatever becomes of the transaction.
 CREATE SEQUENCE claims.capture_left_out_missing MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_not_owner MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_other_source MINVALUE 0;
 CREATE SEQUENCE claims.capture_adopted MINVALUE 0;
-COMMENT ON SEQUENCE claims.capture_left_out_missing IS 'In a cell: counts names that rows gave up and that were not claimed.';
-COMMENT ON SEQUENCE claims.capture_left_out_not_owner IS 'In a cell: counts names that rows gave up and that another cell has.';
-COMMENT ON SEQUENCE claims.capture_left_out_other_source IS 'In a cell: counts names that rows gave up and that this cell has claimed for other rows or subjects.';
-COMMENT ON SEQUENCE claims.capture_adopted IS 'In a cell: counts claims of this cell that no row called for, and that rows have taken over.';
+COMMENT ON SEQUENCE claims.capture_left_out_missing IS 'In a cell: counts names that rows gave up although they were not claimed.';
+COMMENT ON SEQUENCE claims.capture_left_out_not_owner IS 'In a cell: counts names that rows gave up although another cell owns them.';
+COMMENT ON SEQUENCE claims.capture_left_out_other_source IS 'In a cell: counts names that rows gave up although they were claimed for other rows or subjects.';
+COMMENT ON SEQUENCE claims.capture_adopted IS 'In a cell: counts claims of this cell without a row that rows adopted.';
 -- Postgres notes these privileges as those that they came with, also where there are default ones.
 REVOKE ALL ON SEQUENCE claims.capture_left_out_missing, claims.capture_left_out_not_owner, claims.capture_left_out_other_source,
     claims.capture_adopted FROM PUBLIC;

@@ -13,18 +13,18 @@ CREATE TABLE claims.verification_passes (
     finished_at   timestamptz
 );
 CREATE UNIQUE INDEX verification_passes_open ON claims.verification_passes (cell_id, source_type, correct) WHERE finished_at IS NULL;
-COMMENT ON TABLE claims.verification_passes IS 'In a cell: verifications that workers share. Kept for a day after their end. Not in a dump: in a restored database they begin anew.';
+COMMENT ON TABLE claims.verification_passes IS 'In a cell: verifications that workers share. Kept for a day after their end. Not dumped.';
 COMMENT ON INDEX claims.verification_passes_pkey IS 'Every pass has its own id.';
-COMMENT ON INDEX claims.verification_passes_open IS 'One pass at a time: whoever comes later joins it.';
-COMMENT ON COLUMN claims.verification_passes.pass IS 'Identifies it.';
+COMMENT ON INDEX claims.verification_passes_open IS 'One open pass at a time: later calls join it.';
+COMMENT ON COLUMN claims.verification_passes.pass IS 'Identifies the pass.';
 COMMENT ON COLUMN claims.verification_passes.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.verification_passes.source_type IS 'Name of the source type.';
-COMMENT ON COLUMN claims.verification_passes.correct IS 'Whether what is wrong is put right.';
-COMMENT ON COLUMN claims.verification_passes.divided_up_to IS 'Up to here there are ranges; NULL: there are none yet, or they reach to the end.';
+COMMENT ON COLUMN claims.verification_passes.correct IS 'Whether discrepancies are corrected.';
+COMMENT ON COLUMN claims.verification_passes.divided_up_to IS 'The source id up to which there are ranges; NULL: there are none yet, or they reach to the end.';
 COMMENT ON COLUMN claims.verification_passes.divided IS 'Whether the ranges reach to the end.';
 COMMENT ON COLUMN claims.verification_passes.ranges IS 'How many ranges it has been divided into so far.';
-COMMENT ON COLUMN claims.verification_passes.begun_at IS 'When it was begun (clock time).';
-COMMENT ON COLUMN claims.verification_passes.finished_at IS 'When nothing was left of it (clock time).';
+COMMENT ON COLUMN claims.verification_passes.begun_at IS 'When it began (clock time).';
+COMMENT ON COLUMN claims.verification_passes.finished_at IS 'When it ended (clock time).';
 
 CREATE TABLE claims.verification_ranges (
     pass          uuid   NOT NULL,
@@ -33,11 +33,11 @@ CREATE TABLE claims.verification_ranges (
     source_id_lte text   COLLATE "C",
     PRIMARY KEY (pass, number)
 );
-COMMENT ON TABLE claims.verification_ranges IS 'In a cell: what is left of the ranges of shared verifications. Not in a dump.';
+COMMENT ON TABLE claims.verification_ranges IS 'In a cell: the parts of the ranges of shared verifications that are not verified yet. Not dumped.';
 COMMENT ON INDEX claims.verification_ranges_pkey IS 'The number of a range is the key of its expiring claim.';
 COMMENT ON COLUMN claims.verification_ranges.pass IS 'The pass.';
 COMMENT ON COLUMN claims.verification_ranges.number IS 'Number of the range, from 1.';
-COMMENT ON COLUMN claims.verification_ranges.source_id_gt IS 'What is left begins behind this source id; NULL: at the beginning.';
+COMMENT ON COLUMN claims.verification_ranges.source_id_gt IS 'The rest begins after this source id; NULL: at the beginning.';
 COMMENT ON COLUMN claims.verification_ranges.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
 
 CREATE VIEW claims.verification_workers AS
@@ -50,20 +50,20 @@ COMMENT ON VIEW claims.verification_workers IS 'In a cell: which worker has whic
 COMMENT ON COLUMN claims.verification_workers.pass IS 'The pass.';
 COMMENT ON COLUMN claims.verification_workers.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.verification_workers.source_type IS 'Name of the source type.';
-COMMENT ON COLUMN claims.verification_workers.correct IS 'Whether what is wrong is put right.';
+COMMENT ON COLUMN claims.verification_workers.correct IS 'Whether discrepancies are corrected.';
 COMMENT ON COLUMN claims.verification_workers.number IS 'Number of the range.';
-COMMENT ON COLUMN claims.verification_workers.source_id_gt IS 'What is left begins behind this source id.';
+COMMENT ON COLUMN claims.verification_workers.source_id_gt IS 'The rest begins after this source id.';
 COMMENT ON COLUMN claims.verification_workers.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
-COMMENT ON COLUMN claims.verification_workers.worker IS 'Who has it, or had it last.';
-COMMENT ON COLUMN claims.verification_workers.held IS 'Whether the hold lasts; if not, the next worker that needs a range takes this one.';
-COMMENT ON COLUMN claims.verification_workers.expires_at IS 'Until when it is held (clock time).';
+COMMENT ON COLUMN claims.verification_workers.worker IS 'The worker that holds it, or held it last.';
+COMMENT ON COLUMN claims.verification_workers.held IS 'Whether the hold is valid; if not, the next worker that needs a range takes this one.';
+COMMENT ON COLUMN claims.verification_workers.expires_at IS 'When the hold expires (clock time).';
 
 INSERT INTO claims.audiences (function_name, audience) VALUES ('begin_verification', 'cell'), ('verify_share', 'cell');
 
 COMMENT ON FUNCTION claims.begin_verification(bigint, text, boolean) IS
-    'In a cell: begins a verification of everything that it has claimed from one source type, or joins the one under way, for workers that share it, and returns it. Waits a second at most for another open transaction that is beginning one (55P03).';
+    'In a cell: begins a verification of all claims of one source type for workers that share it, or joins the one under way, and returns its id. Waits at most a second for another open transaction that is beginning one (55P03).';
 COMMENT ON FUNCTION claims.verify_share(uuid, text, text, int, interval, interval) IS
-    'In a cell: one step of a worker in a shared verification; to be called again and again, each call in a transaction of its own, until finished is true. Verifies as claims.verify() does, for half of hold_for at most, in the range that the worker''s call before took, and takes a range for the next call: one whose worker has fallen silent for longer than its hold_for, or a new one. in_hand false and finished false: others have all that is left; call again a little later. A range whose hold has expired is not corrected and not recorded any more. To be called under READ COMMITTED. Locks what claims.verify() locks, the range''s expiring claim FOR KEY SHARE, and while it takes a new range the pass, for which it waits a second at most.';
+    'In a cell: one step of a worker in a shared verification; to be called repeatedly, each call in a transaction of its own, until finished is true. Verifies as claims.verify() does, for at most half of hold_for, the range that the worker''s previous call took, and takes a range for the next call: one whose hold has expired, or a new one. in_hand false and finished false: other workers have the rest; call again a little later. A worker whose hold has expired corrects and records nothing more. To be called under READ COMMITTED. Locks what claims.verify() locks, the range''s expiring claim FOR KEY SHARE, and while it takes a new range the pass, for which it waits at most a second.';
 
 -- With the extension, but without their rows: in a restored database a verification begins anew.
 SELECT pg_catalog.pg_extension_config_dump('claims.verification_passes', 'WHERE false');

@@ -4,7 +4,7 @@
 -- free on each page. One sequence gives the tokens of all keys, so that none ever repeats.
 
 CREATE SEQUENCE claims.expiring_tokens AS bigint;
-COMMENT ON SEQUENCE claims.expiring_tokens IS 'The tokens of expiring claims. One sequence for all keys: also a key that was removed and added anew never sees a token again.';
+COMMENT ON SEQUENCE claims.expiring_tokens IS 'The tokens of expiring claims. One sequence for all keys, so that a key that is removed and added again never repeats a token.';
 
 -- No CHECK constraints, as on the other tables that are written all the time: the functions check what they are given. A key
 -- was never held (token 0, the rest NULL), or everything is known of its last holder.
@@ -18,15 +18,15 @@ CREATE TABLE claims.expiring_claims (
     expires_at  timestamptz,
     PRIMARY KEY (kind, key)
 ) WITH (fillfactor = 50, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
-COMMENT ON TABLE claims.expiring_claims IS 'Keys, and who holds each until when. Held means: expires_at lies ahead of clock_timestamp().';
+COMMENT ON TABLE claims.expiring_claims IS 'Keys, who holds each, and until when. A key is held while expires_at is later than clock_timestamp().';
 COMMENT ON INDEX claims.expiring_claims_pkey IS 'Every key of a kind occurs once.';
 COMMENT ON COLUMN claims.expiring_claims.kind IS 'What kind of key it is, 1 to 63 characters.';
 COMMENT ON COLUMN claims.expiring_claims.key IS 'What is held, 1 to 512 characters, e.g. the id of a service.';
 COMMENT ON COLUMN claims.expiring_claims.claimant IS 'The instance that holds the key or held it last; NULL: it was never held.';
-COMMENT ON COLUMN claims.expiring_claims.token IS 'Grows with every acquire of the key; 0: it was never held.';
+COMMENT ON COLUMN claims.expiring_claims.token IS 'Increases with every acquire of the key; 0: it was never held.';
 COMMENT ON COLUMN claims.expiring_claims.acquired_at IS 'When it was last acquired (clock time).';
 COMMENT ON COLUMN claims.expiring_claims.renewed_at IS 'When it was last acquired or renewed (clock time).';
-COMMENT ON COLUMN claims.expiring_claims.expires_at IS 'Until when it is held (clock time).';
+COMMENT ON COLUMN claims.expiring_claims.expires_at IS 'When the hold expires (clock time).';
 
 -- Verifications that workers share are not dumped, so neither are the holds on their ranges.
 SELECT pg_catalog.pg_extension_config_dump('claims.expiring_claims', $$WHERE kind NOT LIKE 'claims.verify %'$$);
@@ -39,16 +39,16 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
 COMMENT ON FUNCTION claims.add_expiring(text, text[]) IS
     'Adds keys of a kind, free to be acquired, and returns how many were new; administrators only. Locks the new keys in order, and waits for another open transaction that is adding one of them.';
 COMMENT ON FUNCTION claims.remove_expiring(text, text[]) IS
-    'Removes keys of a kind, held ones too, and returns how many; administrators only. Locks rows in key order and passes over those that another transaction has locked: they are not counted.';
+    'Removes keys of a kind, held ones too, and returns how many; administrators only. Locks rows in key order skipping those that another transaction has locked: they are not counted.';
 COMMENT ON FUNCTION claims.acquire_expiring(text, text, interval, int) IS
-    'Takes up to max_results (NULL: all) keys that are free or expired, never-held ones first, then oldest expiry first, and returns them with their new tokens. Locks the rows FOR UPDATE, passing over those that another transaction has locked. Waits for nothing.';
+    'Takes up to max_results (NULL: all) keys that are free or expired, never-held ones first, then oldest expiry first, and returns them with their new tokens. Locks the rows FOR UPDATE, skipping rows that another transaction has locked. Does not wait.';
 COMMENT ON FUNCTION claims.renew_expiring(text, text, interval) IS
-    'Extends what the claimant still holds to ttl from now, never to less, and returns it. What is not returned is not confirmed. Locks the rows FOR NO KEY UPDATE in key order, passing over those that another transaction has locked. Waits for nothing.';
+    'Extends the keys that the claimant still holds to ttl from now, never shortening, and returns them. A key that is not returned is not confirmed. Locks the rows FOR NO KEY UPDATE in key order, skipping rows that another transaction has locked. Does not wait.';
 COMMENT ON FUNCTION claims.held_expiring(text, text) IS
-    'What the claimant holds right now. Locks nothing, works on a hot standby.';
+    'The keys that the claimant holds now. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.release_expiring(text, text, text[]) IS
-    'Frees keys that the claimant holds (NULL: all of them) at once, and returns how many. Locks the rows FOR NO KEY UPDATE in key order, passing over those that another transaction has locked. Waits for nothing.';
+    'Frees keys that the claimant holds (NULL: all of them) at once, and returns how many. Locks the rows FOR NO KEY UPDATE in key order, skipping rows that another transaction has locked. Does not wait.';
 COMMENT ON FUNCTION claims.assert_held(text, text, bigint) IS
-    'Raises 55000 unless the token is the key''s current one and unexpired. Locks the row FOR KEY SHARE until the transaction ends: the claimant can renew and release, nobody can take the key over. Waits for nothing.';
+    'Raises 55000 unless the token is the key''s current one and unexpired. Locks the row FOR KEY SHARE until the transaction ends: the claimant can renew and release, but no other can take the key over. Does not wait.';
 COMMENT ON FUNCTION claims.grant_worker(name) IS
     'Grants a role the functions of expiring claims and requests that are not for administrators, and lets it read both tables; administrators only.';

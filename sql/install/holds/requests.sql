@@ -33,16 +33,16 @@ CREATE INDEX requests_hold ON claims.requests (queue, hold_until) WHERE hold_unt
 CREATE INDEX requests_held_since ON claims.requests (entered_xid) WHERE hold_until IS NOT NULL;
 CREATE INDEX requests_holder ON claims.requests (process_id, hold_until) WHERE status = 'in-progress';
 CREATE INDEX requests_unblock ON claims.requests (queue, id) WHERE unblock;
-COMMENT ON TABLE claims.requests IS 'Requests to create or update entities, outstanding ones and settled ones. Written only by the functions of this extension.';
+COMMENT ON TABLE claims.requests IS 'Requests to create or update entities, outstanding and settled. Written only by the functions of this extension.';
 COMMENT ON INDEX claims.requests_create IS 'At most one create per queue and entity among the rows kept.';
 COMMENT ON INDEX claims.requests_ready IS 'What claims.take_requests() searches, in order.';
-COMMENT ON INDEX claims.requests_entered IS 'What came into requests_ready since a session last looked, however old its id.';
-COMMENT ON INDEX claims.requests_outstanding IS 'Everything of one entity that is not settled.';
-COMMENT ON INDEX claims.requests_failed IS 'What claims.retry_requests() puts back.';
+COMMENT ON INDEX claims.requests_entered IS 'What was added to requests_ready since a session last searched, whatever its id.';
+COMMENT ON INDEX claims.requests_outstanding IS 'The requests of one entity that are not settled.';
+COMMENT ON INDEX claims.requests_failed IS 'The failed requests, for claims.retry_requests().';
 COMMENT ON INDEX claims.requests_held_entity IS 'Whether an entity is held beyond a transaction.';
 COMMENT ON INDEX claims.requests_hold IS 'Holds that have expired.';
-COMMENT ON INDEX claims.requests_held_since IS 'Holds that were made since a session last looked, however short.';
-COMMENT ON INDEX claims.requests_holder IS 'What a process holds beyond a transaction.';
+COMMENT ON INDEX claims.requests_held_since IS 'Holds made since a session last searched.';
+COMMENT ON INDEX claims.requests_holder IS 'The requests that a process holds beyond a transaction.';
 COMMENT ON INDEX claims.requests_unblock IS 'Completed creates some of whose updates may still have to be unblocked.';
 COMMENT ON COLUMN claims.requests.id IS 'Number of the request; the order of work.';
 COMMENT ON COLUMN claims.requests.queue IS 'Which back ends it is for, 1 to 63 characters.';
@@ -50,15 +50,15 @@ COMMENT ON COLUMN claims.requests.entity IS 'What is to be created or updated, 1
 COMMENT ON COLUMN claims.requests.request_type IS 'create or update.';
 COMMENT ON COLUMN claims.requests.status IS 'new, in-progress (held beyond a transaction), complete or error. A request that is in-progress past hold_until counts as new.';
 COMMENT ON COLUMN claims.requests.process_id IS 'The process that holds it or settled it.';
-COMMENT ON COLUMN claims.requests.payload IS 'What the front end said.';
-COMMENT ON COLUMN claims.requests.error IS 'What the back end said when it failed.';
-COMMENT ON COLUMN claims.requests.attempts IS 'How often it was settled, or taken with a hold.';
+COMMENT ON COLUMN claims.requests.payload IS 'What the front end passed.';
+COMMENT ON COLUMN claims.requests.error IS 'What the back end reported when it failed.';
+COMMENT ON COLUMN claims.requests.attempts IS 'How often it was taken with a hold, or settled without one.';
 COMMENT ON COLUMN claims.requests.created_at IS 'When it was recorded (clock time).';
 COMMENT ON COLUMN claims.requests.settled_at IS 'When it became complete or error (clock time).';
-COMMENT ON COLUMN claims.requests.hold_until IS 'Until when process_id holds it (clock time).';
-COMMENT ON COLUMN claims.requests.blocked IS 'An update that waits for its create: out of the way of the search until the create is complete.';
-COMMENT ON COLUMN claims.requests.unblock IS 'A completed create during whose settling updates were being recorded: the next takes unblock them.';
-COMMENT ON COLUMN claims.requests.entered_xid IS 'The transaction by which it came, or came back, into the search, or was last held.';
+COMMENT ON COLUMN claims.requests.hold_until IS 'When the hold of process_id expires (clock time).';
+COMMENT ON COLUMN claims.requests.blocked IS 'An update that waits for its create: not searched until the create is complete.';
+COMMENT ON COLUMN claims.requests.unblock IS 'A completed create that was settled while updates were being recorded: the next takes unblock them.';
+COMMENT ON COLUMN claims.requests.entered_xid IS 'The transaction that added it to the search, again or for the first time, or that last held it.';
 COMMENT ON SEQUENCE claims.requests_id_seq IS 'Numbers of requests.';
 
 -- Not in the requests themselves: those are settled and purged by others while their old holder still works.
@@ -70,11 +70,11 @@ CREATE TABLE claims.lost_holds (
     lost_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX lost_holds_process ON claims.lost_holds (process_id);
-COMMENT ON TABLE claims.lost_holds IS 'Expired holds that others have taken over: word for their old holders, who must not settle what else they hold. Dropped by the next take of a process that holds nothing any more, and by claims.purge_requests().';
+COMMENT ON TABLE claims.lost_holds IS 'Expired holds that were taken over, so that their old holders can be kept from settling what else they hold. Deleted by the next take of a process that holds nothing any more, and by claims.purge_requests().';
 COMMENT ON SEQUENCE claims.lost_holds_id_seq IS 'Numbers of lost holds.';
-COMMENT ON INDEX claims.lost_holds_pkey IS 'Every word has one number.';
-COMMENT ON INDEX claims.lost_holds_process IS 'What a process has lost.';
-COMMENT ON COLUMN claims.lost_holds.id IS 'Number.';
+COMMENT ON INDEX claims.lost_holds_pkey IS 'Primary key.';
+COMMENT ON INDEX claims.lost_holds_process IS 'The lost holds of a process.';
+COMMENT ON COLUMN claims.lost_holds.id IS 'Identifies the row.';
 COMMENT ON COLUMN claims.lost_holds.queue IS 'The queue of the requests.';
 COMMENT ON COLUMN claims.lost_holds.process_id IS 'The process that held them.';
 COMMENT ON COLUMN claims.lost_holds.requests IS 'How many requests were taken over.';
@@ -124,20 +124,20 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION claims.refuse_unrecorded_truncate() O
 COMMENT ON FUNCTION claims.refuse_unrecorded_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
 
 COMMENT ON FUNCTION claims.capture_requests(regclass, text, name) IS
-    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and puts missing triggers back. Partitions that come later belong to it. 42710 where a partition, or the table that it is one of, is captured for the same queue by itself. Locks the table and its partitions SHARE ROW EXCLUSIVE.';
+    'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and restores missing triggers. Later partitions are included. 42710 where a partition, or the table that it is one of, is captured for the same queue by itself. Locks the table and its partitions SHARE ROW EXCLUSIVE.';
 
 COMMENT ON FUNCTION claims.uncapture_requests(regclass, text) IS
     'Ends what claims.capture_requests() began; does nothing where it was not begun; 55000 for a partition of a table that is captured. For administrators and the table''s owner. Locks the table ACCESS EXCLUSIVE.';
 
 COMMENT ON FUNCTION claims.enqueue_request(text, text, text, jsonb) IS
-    'Records a request and returns its id; notifies channel claims_requests with the queue''s name, once per transaction and queue, unless claims.notify_requests is off. 23505 where the entity has a create already, 54000 where the payload has more than 64 MiB as text. Waits for another open transaction that is recording the same create. An update whose create is outstanding locks the create''s row FOR KEY SHARE, passing over it where it is locked.';
+    'Records a request and returns its id; notifies channel claims_requests with the queue''s name, once per transaction and queue, unless claims.notify_requests is off. 23505 if the entity has a create already, 54000 if the payload has more than 64 MiB as text. Waits for another open transaction that is recording the same create. An update whose create is outstanding locks the create''s row FOR KEY SHARE, skipping it if it is locked.';
 COMMENT ON FUNCTION claims.take_requests(text, uuid, bigint, interval) IS
-    'Takes the first request after after_id that can be worked on: a create alone, or the outstanding updates of one entity, by id, no more than have 16 MiB of text together (one in any case): the others come with the next take, once these are settled. No row: nothing to do now. Without hold_for they are in the caller''s hands until its transaction ends; with it until settled or the hold has expired. Locks all outstanding rows of the entity FOR NO KEY UPDATE by id; an entity that is busy is passed over. Waits for nothing.';
+    'Takes the first request after after_id that can be worked on: a create alone, or the outstanding updates of one entity, by id, no more than have 16 MiB of text together (one in any case): the others come with the next take, once these are settled. No row: nothing to do now. Without hold_for the caller has them until its transaction ends; with it until they are settled or the hold expires. Locks all outstanding rows of the entity FOR NO KEY UPDATE by id; busy entities are skipped. Does not wait.';
 COMMENT ON FUNCTION claims.settle_requests(uuid, text) IS
-    'Makes what the process has in hand complete, or error, and returns how many; 55000 where it has nothing in hand, or one of its holds has expired or was taken over. Notifies when an entity has more to do. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
+    'Makes the requests that the process has taken complete, or error, and returns how many; 55000 if it has none, or one of its holds has expired or was taken over. Notifies when an entity has more to do. Locks the rows by id; waits at most a second for another session that is extending or settling them (55P03).';
 COMMENT ON FUNCTION claims.extend_requests(uuid, interval) IS
-    'Extends the holds of a process to hold_for from now, never to less, and returns how many requests they are; 55000 where it holds none any more, or one of its holds has expired or was taken over. Locks the rows by id; waits a second at most for another session that is extending or settling them (55P03).';
+    'Extends the holds of a process to hold_for from now, never shortening, and returns how many requests it holds; 55000 if it holds none any more, or one of its holds has expired or was taken over. Locks the rows by id; waits at most a second for another session that is extending or settling them (55P03).';
 COMMENT ON FUNCTION claims.retry_requests(text, text) IS
-    'Puts the failed requests of an entity back to new, and returns how many. Locks the rows by id, passing over those that another transaction has locked.';
+    'Makes the failed requests of an entity new again, and returns how many. Locks the rows by id, skipping rows that another transaction has locked.';
 COMMENT ON FUNCTION claims.purge_requests(text, interval) IS
-    'Deletes settled requests of a queue that were settled longer than older_than ago, and returns how many; administrators only. Failed creates are kept, because they block their entities. Locks the rows, passing over those that another transaction has locked.';
+    'Deletes settled requests of a queue that were settled longer than older_than ago, and returns how many; administrators only. Failed creates are kept, because they block their entities. Locks the rows, skipping rows that another transaction has locked.';

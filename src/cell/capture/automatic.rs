@@ -1,9 +1,9 @@
-//! Automatic mode: at the end of each transaction that changed claimed columns, its batch is sent by itself.
+//! Automatic mode: sends the batch of each transaction that changed claimed columns at its end.
 //!
-//! The first change of a transaction puts a row into `claims.automatic_queue`, whose deferred trigger Postgres calls when
-//! the transaction is about to commit. It lets everything else that is deferred go first, by queueing itself again until
-//! nothing changes any more: what other deferred triggers change belongs to the batch, and what they refuse should not
-//! have been leased.
+//! The first change of a transaction inserts a row into `claims.automatic_queue`, whose deferred trigger Postgres calls when
+//! the transaction is about to commit. It lets all other deferred triggers run first, by queueing itself again until
+//! nothing changes any more: their changes belong to the batch, and what they refuse should not
+//! be leased.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -17,7 +17,7 @@ use crate::pg::trigger::{PlainValue, RowChange};
 use crate::store::catalog;
 use crate::store::cell::attributes;
 
-/// Called when something was captured.
+/// Called after a captured change.
 pub fn see_to_sending(connection: &Connection) {
     let is_automatic = attributes::automatic(connection).is_some();
     if log::must_be_sent(is_automatic) {
@@ -71,7 +71,7 @@ fn send_automatically<'a>(
 fn send_all(connection: &Connection) -> Result<(), ClaimsError> {
     match attributes::automatic(connection) {
         Some(automatic) => send::send_pending(connection, automatic.cell_id, &automatic.service, true).map(|_| ()),
-        // Turned off since.
+        // Automatic mode was turned off meanwhile.
         None => {
             log::must_be_sent(false);
             Ok(())

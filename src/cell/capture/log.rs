@@ -1,6 +1,6 @@
-//! The changes of the transaction that is running, in the memory of its session.
+//! The captured changes of the current transaction, in the memory of its session.
 //!
-//! They need not outlive it: what is not sent when a transaction is prepared or commits can no longer be sent for it. A
+//! They need not survive it: what is not sent before a transaction is prepared or commits can no longer be sent. A
 //! row in a table for each change would cost more than the change itself, and be dead at once.
 
 use std::cell::{Cell, RefCell};
@@ -13,44 +13,44 @@ use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
 thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
-    /// Counts what was recorded.
+    /// Counts recorded changes.
     static CHANGES: Cell<i64> = const { Cell::new(0) };
-    /// Something was captured in automatic mode: nothing may be left to send at the end.
+    /// Changes were captured in automatic mode: all must be sent before the end.
     static MUST_BE_SENT: Cell<bool> = const { Cell::new(false) };
-    /// The subtransaction that has put the deferred trigger's row into its queue.
+    /// The subtransaction that has queued the deferred trigger.
     static QUEUED_BY: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// The log follows savepoints, ends with the transaction, and must have been sent before.
+/// Keeps the log in step with savepoints and transactions, and checks before COMMIT that everything was sent.
 pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back, ..Hooks::NONE };
 
-/// Takes note of a claim that came (`by` 1) or went (-1) with a row.
+/// Records that a row adds (`by` 1) or removes (-1) a claim.
 pub fn record(bucket: NamedBucket, ends: Ends, by: i64) {
     LOG.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
     CHANGES.set(CHANGES.get() + 1);
 }
 
-/// A number, never zero after a change, that is another one after each change.
+/// A number that differs after each change, and is never zero after the first.
 pub fn changes() -> i64 {
     CHANGES.get()
 }
 
-/// What has changed since it was last sent.
+/// The changes since they were last sent.
 pub fn pending() -> Result<Pending, ClaimsError> {
     LOG.with_borrow(Log::pending).map_err(|_| CaptureError::TooManyChanges.into())
 }
 
-/// All that was pending is sent, as far as the subtransaction that says so lasts.
+/// Marks all pending changes as sent, unless the current subtransaction is rolled back.
 pub fn mark_sent() {
     LOG.with_borrow_mut(|log| log.mark_sent(current_subtransaction()));
 }
 
-/// The deferred trigger's row has left its queue: the next change puts in another one.
+/// The deferred trigger's row was deleted: the next change queues the trigger again.
 pub fn mark_dequeued() {
     QUEUED_BY.set(None);
 }
 
-/// Whether this transaction must send what it changed. `true` back: the deferred trigger is to be queued for it.
+/// Sets whether this transaction must send its changes. Returns whether the deferred trigger must be queued.
 pub fn must_be_sent(must: bool) -> bool {
     MUST_BE_SENT.set(must);
     let queue = must && QUEUED_BY.get().is_none();
@@ -60,7 +60,7 @@ pub fn must_be_sent(must: bool) -> bool {
     queue
 }
 
-/// The trigger's last call should have left nothing.
+/// The last call of the trigger should have sent everything.
 fn before_commit() -> Result<(), ErrorReport> {
     if MUST_BE_SENT.get() && !matches!(pending(), Ok(pending) if pending.is_empty()) {
         return Err(ClaimsError::from(CaptureError::NotSent).into());

@@ -1,10 +1,10 @@
-//! Leases of this cell that stand in the way of its own next batch.
+//! Leases of this cell that conflict with its own next batch.
 //!
 //! A lease whose local transaction has ended is settled by `finish` or by the next pass of recovery. Until then its names
-//! cannot be changed again, by the same cell either. An application that knows nothing of leases should not meet that:
-//! where it would, the leases that are known to be committed here are settled on the spot. Where that does not help, the
-//! lease may be one whose transaction was rolled back after the service had been asked, by a failure at its COMMIT for
-//! example, and whose application tries again: recovery's judgement is passed on just the leases that are in the way.
+//! cannot be changed again, even by the same cell. An application that knows nothing of leases should not notice that:
+//! so after such a conflict the leases that are known to be committed here are settled at once. If that does not help, the
+//! lease may belong to a transaction that was rolled back after the begin, by a failure at its COMMIT for
+//! example, and that the application repeats: the conflicting leases are judged as recovery would.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::pg::spi::Connection;
 use crate::store::cell::attributes;
 use crate::store::cell::tracked;
 
-/// Leases that are settled in one go, the newest ones.
+/// The number of leases that are settled at once, the newest ones.
 const AT_ONCE: i64 = 1000;
 
 /// A conflict with leases of the same cell.
@@ -33,13 +33,13 @@ pub struct OwnConflict {
 }
 
 impl OwnConflict {
-    /// As the service has said it.
+    /// The service's error.
     pub fn into_error(self) -> ClaimsError {
         CellError::Refused(self.error).into()
     }
 }
 
-/// Of what came of a begin at the service: the error that says that a lease of the same cell is in the way.
+/// The conflict with leases of the same cell, if that is why a begin failed.
 pub fn in_the_way(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option<OwnConflict>, ClaimsError> {
     let Err(ClaimsError::Cell(CellError::Refused(error))) = begun else { return begun.map(|()| None) };
     let own = own_conflicts(&error, cell_id);
@@ -51,7 +51,7 @@ pub fn in_the_way(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option
     Ok(Some(OwnConflict { error, buckets, age }))
 }
 
-/// DETAIL of a conflict is an array of conflicts: those with leases of the cell itself, where nothing worse is among them.
+/// The conflicts in DETAIL with leases of the cell itself, if there are only temporary ones.
 fn own_conflicts(error: &RemoteError, cell_id: i64) -> Vec<Value> {
     const LOCK_NOT_AVAILABLE: &[u8; 5] = b"55P03";
     let conflicts = || serde_json::from_str::<Vec<Value>>(error.detail.as_deref()?).ok();
@@ -78,9 +78,9 @@ pub fn settle_committed(
     Ok(true)
 }
 
-/// Has the service settle the leases that are in the way, as far as recovery's judgement says how. `false`: none of them.
+/// Has the service settle the conflicting leases that recovery would settle. `false`: none of them.
 ///
-/// The caller's own lease of before is left alone, and so is that of any transaction that is still open.
+/// Earlier leases of this transaction, and those of other open transactions, are not settled.
 pub fn settle_ended(
     connection: &Connection,
     service: &Service,

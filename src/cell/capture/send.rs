@@ -1,4 +1,4 @@
-//! `pending_batch`, `begin_pending` and `finish`: the batch of the transaction that is running, and its lease.
+//! `pending_batch`, `begin_pending` and `finish`: the batch of the current transaction, and its lease.
 
 use std::time::{Duration, Instant};
 
@@ -47,12 +47,12 @@ fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option
     .map_err(ErrorReport::from)
 }
 
-/// Sends what is pending, and tracks the lease that comes of it; `None`: nothing to send.
+/// Sends the pending batch, and tracks its lease; `None`: nothing to send.
 ///
-/// Whatever fails from the sending on makes the local transaction (or its savepoint) fail. Then the lease is not tracked,
-/// and is rolled back: at once where the connection is there to say so, or by recovery when this transaction has ended.
+/// Any failure after the batch was sent makes the local transaction (or its savepoint) fail. Then the lease is not tracked,
+/// and is rolled back: at once if the connection works, otherwise by recovery when this transaction has ended.
 ///
-/// `automatic`: nobody else is going to commit the lease.
+/// `automatic`: the session commits the lease after the COMMIT.
 pub fn send_pending(
     connection: &Connection,
     cell_id: i64,
@@ -63,7 +63,7 @@ pub fn send_pending(
     if pending.is_empty() {
         return Ok(None);
     }
-    // A bucket that more rows have than before belongs to several of them, also where it is theirs in another table.
+    // A bucket that more rows have than before has several owners, possibly in different tables.
     let created_twice = pending.creates.iter().find(|create| create.rows > 1).map(|create| &create.bucket);
     if let Some(bucket) = created_twice.or(pending.doubled.first()) {
         let (bucket_type, value) = (bucket.bucket_type.to_string(), bucket.value.clone());
@@ -73,7 +73,7 @@ pub fn send_pending(
     let mut batch = LenientBatch::new(cell_id, pending);
     begin(connection, &Service::new(connection, service, cell_id)?, &mut batch)?;
     concessions::count(connection, batch.concessions());
-    // Nothing that went was a claim of this cell.
+    // None of the destroys was a claim of this cell.
     if batch.is_empty() {
         log::mark_sent();
         return Ok(None);
@@ -89,8 +89,8 @@ pub fn send_pending(
     Ok(Some(lease))
 }
 
-/// Forgets what earlier transactions of this session have had settled, once it is worth a statement. An old snapshot would
-/// make it a conflict with recovery, which may have done the same.
+/// Forgets settled leases of earlier transactions of this session, if there are enough for a statement. Not with an old
+/// snapshot, which could conflict with recovery forgetting them too.
 fn forget_settled(connection: &Connection, cell_id: i64) {
     if xact::keeps_one_snapshot() {
         return;
@@ -101,7 +101,7 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
     }
 }
 
-/// Begins a lease at the service; where leases of the same cell are in the way, settles them first.
+/// Begins a lease at the service; settles conflicting leases of the same cell first.
 fn begin(connection: &Connection, service: &Service, batch: &mut LenientBatch) -> Result<(), ClaimsError> {
     let started = Instant::now();
     let left = || timeout().saturating_sub(started.elapsed());
@@ -168,8 +168,8 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
     .map_err(ErrorReport::from)
 }
 
-/// A lease that is not tracked here may have been finished before, by recovery for example. Any other is none whose local
-/// transaction has committed: committing it would claim what no row here has.
+/// A lease that is not tracked here may have been finished before, by recovery for example. Otherwise its local
+/// transaction has not committed: committing it would claim names that no row has.
 fn was_committed(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
     let outcome = service.lease_outcomes(cell_id, &[lease], timeout())?.into_iter().find_map(|(_, outcome)| outcome);
     match outcome.as_deref() {

@@ -1,9 +1,9 @@
-//! How leases end that a transaction has begun: what is sent to the service once the transaction is over.
+//! Settling leases at the end of the local transaction that has begun them.
 //!
-//! A transaction that has begun leases by itself sends their commit after its COMMIT; any that has begun leases sends
-//! their rollback after its abort, and after that of a savepoint. Nobody waits for the answer: the session reads it before its
-//! next call. Nothing here may fail, wait or grow at that moment: what does not go into the socket at once stays for
-//! recovery, and so does all that a connection had ahead of it that is broken. What the commit needs is made ready before it.
+//! In automatic mode the session sends the commit of leases after the local COMMIT; in every mode it sends
+//! their rollback after an abort, also of a savepoint. It does not wait for the answer, but reads it before its
+//! next call. Nothing may fail, wait or allocate much at that moment: what cannot be written to the socket at once is left to
+//! recovery, and so is everything on a broken connection. Commands for the commit are prepared before it.
 
 use std::cell::RefCell;
 
@@ -18,12 +18,12 @@ use crate::pg::libpq::Command;
 use crate::pg::roles;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
-/// Leases that one transaction's end settles; more are recovery's.
+/// Leases settled at the end of one transaction; more are left to recovery.
 const AT_ONCE: usize = 100;
 
 pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back };
 
-/// A lease that the running transaction has begun.
+/// A lease that the current transaction has begun.
 #[derive(Debug, Clone)]
 struct Begun {
     server: String,
@@ -32,7 +32,7 @@ struct Begun {
     lease: Uuid,
     /// The subtransaction that it belongs to.
     owner: u32,
-    /// Nobody else commits it.
+    /// It is committed after the local COMMIT.
     automatic: bool,
     /// Its subtransaction was rolled back.
     undone: bool,
@@ -47,7 +47,7 @@ struct Ready {
     command: Command,
 }
 
-/// Settlements that may be on their way at once.
+/// Settlements whose answers may be unread.
 const UNREAD: usize = 100;
 
 thread_local! {
@@ -55,7 +55,7 @@ thread_local! {
     static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The running transaction has begun a lease. `automatic`: it is committed as soon as the transaction is.
+/// Registers a lease of the current transaction. `automatic`: it is committed after the local COMMIT.
 pub fn begun(server: &str, cell_id: i64, lease: Uuid, automatic: bool) {
     let (user, owner) = (roles::current(), current_subtransaction());
     let begun = Begun { server: server.to_owned(), user, cell_id, lease, owner, automatic, undone: false };
@@ -100,7 +100,7 @@ fn rolled_back(own: u32) {
     });
 }
 
-/// What is to be sent about leases. `all_undone`: nothing of them has committed.
+/// The settlements to be sent for leases. `all_undone`: roll back all of them.
 fn settlements<'b>(leases: impl Iterator<Item = &'b Begun>, all_undone: bool) -> Vec<Ready> {
     let mut all: Vec<(&Begun, Settlement)> = Vec::new();
     for begun in leases.take(AT_ONCE) {
@@ -121,10 +121,10 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b Begun>, all_undone: bool) ->
     all.into_iter().map(ready).collect()
 }
 
-/// Sends a settlement; returns it where that has worked.
+/// Sends a settlement; returns it if that succeeded.
 fn send(Ready { server, user, cell_id, settlement, command }: Ready) -> Option<Settlement> {
     let mut kept = kept::take_of(&server, user)?;
-    // More than that is a service that does not answer.
+    // With more unread answers the service does not respond.
     let is_sent = kept.sent.len() < UNREAD && kept.link.send(&[command]);
     if is_sent {
         kept.sent.push_back((cell_id, settlement.clone()));

@@ -1,4 +1,4 @@
-//! What the service answers: rows of texts.
+//! Answers of the service: rows of texts.
 
 use std::str::FromStr;
 
@@ -62,7 +62,7 @@ fn parsed<T: FromStr>(text: &str) -> Result<T, ClaimsError> {
     text.parse().map_err(|_| strange(text))
 }
 
-/// The error of an answer that says what this version does not know.
+/// The error for an answer that this version does not understand.
 pub fn strange(what: &str) -> ClaimsError {
     CellError::StrangeAnswer { what: format!("\"{what}\"") }.into()
 }

@@ -1,4 +1,4 @@
-//! The breaker of each service: while a service is dead, calls fail at once. [`states`] keeps what is known of it.
+//! The breaker of each service: while a service is down, calls fail at once. [`states`] keeps its state.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ fn limits() -> Limits {
     Limits { failures: settings::breaker_failures(), pause: settings::breaker_pause() * 1000 }
 }
 
-/// A call that was let through. It must say how it went; otherwise it was canceled.
+/// A call that was let through. Its result must be reported; otherwise it counts as canceled.
 pub struct Call {
     service: Oid,
     trial: bool,
@@ -27,11 +27,11 @@ pub struct Call {
 
 /// Raises while the breaker of a server is open.
 pub fn admit(server: &str) -> Result<Call, ClaimsError> {
-    // One that has gone meanwhile: whoever connects finds that out.
+    // If the server was dropped meanwhile, connecting reports that.
     admit_to(server, foreign::server(server).unwrap_or(Oid::INVALID))
 }
 
-/// The same, for where there is no catalog to ask for the server's oid.
+/// The same, if the server's oid is known.
 pub fn admit_to(server: &str, service: Oid) -> Result<Call, ClaimsError> {
     let call = |trial| Call { service, trial, is_over: Cell::new(false) };
     if service == Oid::INVALID || states::is_untroubled(service) {
@@ -58,7 +58,7 @@ impl Call {
         }
     }
 
-    /// Of errors those count that say that the service cannot be reached, or does not answer.
+    /// Only errors that mean that the service cannot be reached, or does not answer, count.
     pub fn failed(&self, error: &ClaimsError) {
         let text = match error {
             ClaimsError::Cell(CellError::ServiceUnreachable { detail, .. }) => detail.clone(),
@@ -93,7 +93,7 @@ impl Drop for Call {
     }
 }
 
-/// What the view claims.service_state shows.
+/// The rows of the view claims.service_state.
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
@@ -111,7 +111,7 @@ fn service_states() -> Result<
     >,
     ErrorReport,
 > {
-    // Of a server that was dropped there is nothing to say any more.
+    // Dropped servers are not shown.
     let row = |(server, breaker): (Oid, Breaker)| {
         let row = (
             foreign::server_name(server)?,

@@ -1,4 +1,4 @@
-//! Making a connection to a service: where a foreign server leads, and as whom.
+//! Connecting to a service: the foreign server and the user mapping.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -16,12 +16,12 @@ use crate::store::cell::servers::{self, Server};
 /// The wrapper of this extension, and others whose servers name a PostgreSQL database that libpq can reach.
 const WRAPPERS: [&str; 3] = ["claims_service", "dblink_fdw", "postgres_fdw"];
 
-/// Where the server does not say how long connecting may take.
+/// The default of the server's option connect_timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Raises unless `server` is an administrator's foreign server that leads to a Postgres database. What a service says
-/// decides over claims, and the connection to it is made by the extension's owner: neither is for anybody who may create
-/// servers.
+/// Raises unless `server` is an administrator's foreign server that leads to a Postgres database. The answers of a service
+/// decide about claims, and the connection uses the rights of the extension's owner: so servers of other roles are
+/// refused.
 pub fn must_be_one(connection: &Connection, server: &str) -> Result<Server, ClaimsError> {
     match servers::server(connection, server) {
         Some(found) if WRAPPERS.contains(&found.wrapper.as_str()) => {
@@ -40,13 +40,13 @@ pub fn must_be_one(connection: &Connection, server: &str) -> Result<Server, Clai
     }
 }
 
-/// Where a server leads, as the catalog says.
+/// Where a server leads, from the catalog.
 pub struct Address {
     server: String,
     pub oid: Oid,
-    /// Whose user mapping it is.
+    /// The user of the user mapping.
     pub user: Oid,
-    /// Of the catalog, when it was read.
+    /// The version of the catalog when it was read.
     version: u64,
     conninfo: Vec<(CString, CString)>,
     timeout: Duration,
@@ -88,7 +88,7 @@ fn is_off(given: &[(String, String)], option: &str) -> bool {
     matches!(value.as_deref(), Some("false" | "off" | "no" | "0" | "f" | "n"))
 }
 
-/// For each of the server's hosts; 0 is for ever to libpq, here a day.
+/// The limit for all of the server's hosts together; 0, which means no limit to libpq, is a day here.
 fn connect_timeout(given: &[(String, String)]) -> Duration {
     let option = |wanted: &str| given.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let each = match option("connect_timeout").and_then(|seconds| seconds.trim().parse::<i64>().ok()) {
@@ -100,12 +100,12 @@ fn connect_timeout(given: &[(String, String)]) -> Duration {
     each * u32::try_from(hosts).unwrap_or(1)
 }
 
-/// What libpq is told: of the options those that it knows, and the name of the cell.
+/// The options for libpq: those that it knows, and the cell's number as application_name.
 fn conninfo(given: Vec<(String, String)>, cell_id: i64) -> Vec<(CString, CString)> {
     let known = libpq::known_options();
     let is_known = |name: &str| known.iter().any(|option| option.name == name && !option.is_debug);
     let own = |name: &str, value: String| (name.to_owned(), value);
-    // Of an option that comes twice libpq takes the last.
+    // If an option is given twice, libpq takes the last one.
     let all = [own("application_name", format!("claims cell {cell_id}"))]
         .into_iter()
         .chain(given.into_iter().filter(|(name, _)| is_known(name)));

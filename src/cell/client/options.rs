@@ -8,7 +8,7 @@ use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq;
 use crate::pg::roles;
 
-/// Only a superuser says that a connection needs no password, or names files of the server.
+/// Options that only superusers may set: that no password is required, and files of the server.
 const OF_SUPERUSERS: [&str; 5] = ["password_required", "passfile", "sslcert", "sslkey", "sslkeylogfile"];
 
 /// Validator of the wrapper; options come as `name=value`.
@@ -42,7 +42,7 @@ fn validate(name: &str, value: &str, allowed: &[String]) -> Result<(), ClaimsErr
     if is_fit { Ok(()) } else { Err(CellError::BadOption { option: name.to_owned(), value: value.to_owned() }.into()) }
 }
 
-/// What may be said of a server, or of a user mapping: who connects, and the secrets, which only its user is shown.
+/// The options of servers or of user mappings. A mapping has the user and the secrets, which only its user can see.
 fn allowed(catalog: Oid) -> Vec<String> {
     const OURS: [&str; 3] = ["client_encoding", "fallback_application_name", "replication"];
     let of_mapping =

@@ -1,8 +1,8 @@
-//! Where the breakers of services lie: in shared memory, so that all sessions of the server know what one of them has found
-//! out; or, where the library is not preloaded, in each session's own.
+//! The states of breakers: in shared memory, for all sessions of the server; or, if the library is not preloaded, in each
+//! session.
 //!
-//! A service is a foreign server of a database, by its oid: one that was dropped and made again is another one. There is room for
-//! so many; beyond that the newcomer takes the place of the one that matters least.
+//! A service is a foreign server of a database, identified by its oid: one that was dropped and created again is another one. If
+//! all slots are taken, a new service replaces the one that has been without failures for the longest.
 
 use std::cell::RefCell;
 
@@ -33,21 +33,21 @@ impl Slot {
     }
 }
 
-/// Lies in shared memory.
+/// In shared memory.
 pub static SHARED: Locked<[Slot; ROOM]> = Locked::new(c"claims breakers");
 
 thread_local! {
-    /// Where there is none: the services that this session has called.
+    /// Without shared memory: the services that this session has called.
     static OWN: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether all is known to be well with a service: then there is nothing to change, and others may look at the same time.
+/// Whether a service has no failures: then nothing changes, and a shared lock is enough.
 pub fn is_untroubled(server: Oid) -> bool {
     let look = |slots: &[Slot]| slots.iter().any(|slot| slot.is_of(server) && slot.breaker.is_untroubled());
     SHARED.read(|slots| look(slots)).unwrap_or_else(|| OWN.with_borrow(|own| look(own)))
 }
 
-/// Does something with the breaker of a service. It must not come back here.
+/// Changes the breaker of a service. The function must not call back.
 pub fn with<T>(server: Oid, change: impl Fn(&mut Breaker, i64) -> T) -> T {
     let now = Moment::now().0;
     let shared = SHARED.write(|slots| {
@@ -66,7 +66,7 @@ pub fn with<T>(server: Oid, change: impl Fn(&mut Breaker, i64) -> T) -> T {
     })
 }
 
-/// The breaker in a slot; a new one where the slot is another service's as yet.
+/// The breaker in a slot; a new one if the slot belongs to another service.
 fn breaker_at(slots: &mut [Slot], place: usize, server: Oid, now: i64) -> &mut Breaker {
     let slot = &mut slots[place];
     if !slot.is_of(server) {
@@ -75,7 +75,7 @@ fn breaker_at(slots: &mut [Slot], place: usize, server: Oid, now: i64) -> &mut B
     &mut slot.breaker
 }
 
-/// A free slot, or that of the service which has been without trouble for the longest, or else what it is.
+/// A free slot, or that of the service that has been without failures for the longest.
 fn least(slots: &[Slot]) -> usize {
     let weight = |slot: &Slot| (slot.database != 0, !slot.breaker.is_untroubled(), slot.breaker.since());
     (0..slots.len()).min_by_key(|place| weight(&slots[*place])).unwrap_or(0)

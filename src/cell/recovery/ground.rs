@@ -1,9 +1,9 @@
-//! Where recovery takes place: what it does in this database, and what it asks the service.
+//! The transactions of recovery: its steps in this database, and its calls of the service.
 //!
-//! The steps of a pass need no transaction around them: a fence counts when it is committed, what the service was told to commit was
-//! committed here before, and a tracked row goes when the service has confirmed it. So the background worker, which has
-//! time, takes a transaction for each step in this database, and has none open while it waits for the service. What somebody calls
-//! is in that caller's transaction.
+//! The steps of a pass need no common transaction: a fence counts only once it is committed, the service is told to commit only
+//! what was committed here before, and a tracked row is deleted only after the service has confirmed. So the background worker
+//! uses a transaction for each step in this database, and has none open while it waits for the service. A call by a session
+//! runs in that session's transaction.
 
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;

@@ -1,4 +1,4 @@
-//! `judge_leases`: what becomes of leases that are outstanding at the service, by what this database knows of them.
+//! `judge_leases`: the verdict on leases that are outstanding at the service, by what this database knows about them.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -27,20 +27,20 @@ use crate::pg::xid8::Xid8;
 use crate::settings;
 use crate::store::cell::tracked::{self, Given};
 
-/// Fences that one purge drops.
+/// Fences that one purge deletes.
 const PURGE_BATCH: i64 = 10_000;
 
-/// Errors by which a transaction that is tracking the lease, or fencing it, shows that it is in the way. Under
-/// REPEATABLE READ one that has just committed shows itself by the last of them.
+/// Errors that mean that another transaction is tracking or fencing the lease. The last one means, under
+/// REPEATABLE READ, that such a transaction has just committed.
 const CONTENTION_SQLSTATES: [Code; 3] =
     [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED, Code::ERRCODE_T_R_SERIALIZATION_FAILURE];
 
 /// A lease that is to be judged.
 pub struct JudgedLease {
     pub lease: Uuid,
-    /// Older than leases are left alone.
+    /// Older than stale_after.
     pub stale: bool,
-    /// The local transaction that took it.
+    /// The local transaction that began it.
     pub cell_xid: Option<Xid8>,
 }
 
@@ -66,7 +66,7 @@ fn judge_leases(
     Ok(TableIterator::new(judged.into_iter().map(row)))
 }
 
-/// For schedulers of cells that do not run `reconcile`, which does it by itself.
+/// For schedulers of cells that do not run `reconcile`, which does it too.
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn purge_fences() -> Result<i64, ErrorReport> {
@@ -99,7 +99,7 @@ pub fn judge(connection: &Connection, candidates: &[JudgedLease]) -> Vec<(Uuid, 
     let steps = steps(connection, candidates);
     let to_fence = leases_where(&steps, |step| matches!(step, Step::FenceAndRollback | Step::FenceAndWait));
     let fenced = fence(connection, to_fence.clone(), deadline);
-    // What could not be fenced was in the way of a transaction that may have committed by now.
+    // A lease that could not be fenced conflicts with a transaction that may have committed by now.
     let overtaken = to_fence.into_iter().filter(|lease| !fenced.contains(lease)).map(|lease| (lease, None));
     let tracked: HashSet<_> = tracked::sight(connection, overtaken)
         .into_iter()
@@ -113,8 +113,8 @@ pub fn judge(connection: &Connection, candidates: &[JudgedLease]) -> Vec<(Uuid, 
     steps.into_iter().map(verdict).collect()
 }
 
-/// The order of the readings matters. Fences first: only those that were committed before this call count. Then what
-/// has become of the transactions, and only after that, in one newer snapshot, the tracked leases: a transaction that had
+/// The order of the queries matters. Fences first: only those that were committed before this call count. Then the
+/// state of the transactions, and only after that, in one newer snapshot, the tracked leases: a transaction that had
 /// ended by then, and whose end that snapshot sees, has either left its row there or never will.
 fn steps(connection: &Connection, candidates: &[JudgedLease]) -> Vec<(Uuid, Step)> {
     let leases: Vec<_> = candidates.iter().map(|candidate| candidate.lease).collect();
@@ -145,8 +145,8 @@ fn leases_where(steps: &[(Uuid, Step)], wanted: impl Fn(Step) -> bool) -> Vec<Uu
     steps.iter().filter(|(_, step)| wanted(*step)).map(|(lease, _)| *lease).collect()
 }
 
-/// Fences leases and returns those for which it succeeded: all together where nobody is in the way, else one by one, in
-/// uuid order. Locks their keys; waits for who is tracking them until the deadline, or not at all.
+/// Fences leases and returns those for which it succeeded: all together, or if that fails one by one, in
+/// uuid order. Locks their keys; waits for transactions that track them until the deadline.
 fn fence(connection: &Connection, mut leases: Vec<Uuid>, deadline: Instant) -> HashSet<Uuid> {
     if leases.is_empty() {
         return HashSet::new();
@@ -158,13 +158,13 @@ fn fence(connection: &Connection, mut leases: Vec<Uuid>, deadline: Instant) -> H
         leases.iter().filter_map(|lease| fence_within(connection, &[*lease], left())).flatten().collect()
     });
     if !fenced.is_empty() {
-        // A verdict tells the service to roll back because of it: a crash must not take it away.
+        // A verdict of rollback relies on the fence: a crash must not undo it.
         xact::commit_durably();
     }
     fenced.into_iter().collect()
 }
 
-/// `None`: somebody was in the way of one of them, and none was fenced.
+/// `None`: one of them conflicts with another transaction, and none was fenced.
 fn fence_within(connection: &Connection, leases: &[Uuid], patience: Duration) -> Option<Vec<Uuid>> {
     let _waits = LockWaits::limit(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX));
     subtransaction(&CONTENTION_SQLSTATES, || Ok::<_, ClaimsError>(tracked::fence(connection, leases))).ok()

@@ -1,4 +1,4 @@
-//! Settling what committed a moment ago and was not settled by its own session: because that is busy, or gone.
+//! Settling leases of recently committed transactions whose sessions have not settled them, because they are busy or ended.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::cell::client::leases::Settled;
 use crate::store::cell::tracked;
 use crate::store::worker::{self, Left};
 
-/// A session has so long to settle its own.
+/// The time that a session has to settle its own leases.
 const GRACE: Duration = Duration::from_millis(200);
-/// What is older, passes of recovery see to: an orphan, for example.
+/// Older ones, orphans for example, are left to passes of recovery.
 const OLDEST: Duration = Duration::from_secs(300);
 /// How long the service may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Leases in one call.
 const AT_ONCE: i64 = 1000;
 
-/// Commits at the service what the cell has tracked, and forgets it here. Returns whether nothing is left, for now.
+/// Commits the tracked leases of a cell at the service, and forgets them here. Returns whether nothing is left, for now.
 pub fn settle<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<bool, G::Error> {
     let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let (Left { ripe, has_unripe }, service) = ground.here(|connection| {
@@ -34,6 +34,6 @@ pub fn settle<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<bool,
         tracked::forget(connection, &committed, Some(&[cell_id]));
         Ok(())
     })?;
-    // What is busy is tried again in a moment; what is an orphan, recovery reports.
+    // Busy leases are tried again in a moment; recovery reports orphans.
     Ok(!has_unripe && ripe.len() < AT_ONCE as usize)
 }

@@ -1,4 +1,4 @@
-//! Recovery of leases that nobody finished: what becomes of each (`judge_leases`), and one pass over all (`reconcile`).
+//! Recovery of leases that were left outstanding: the verdict on each (`judge_leases`), and one pass over all (`reconcile`).
 
 pub mod ground;
 pub mod judge;

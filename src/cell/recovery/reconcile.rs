@@ -31,17 +31,17 @@ use crate::store::cell::tracked;
 /// Leases in one page; the service settles no more in one call.
 const MAX_PAGE: i32 = 10_000;
 
-/// After what time the background worker gives up a lease that nobody has tracked, and how many it asks for at once.
+/// The background worker's stale_after and max_results.
 const STALE_AFTER: Duration = Duration::from_secs(600);
 const WORKERS_PAGE: i64 = 1000;
 
 /// How long one call to the service may take before the pass gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Fences that one pass drops.
+/// Fences that one pass deletes.
 const PURGE_BATCH: i64 = 1000;
 
-/// What a pass has done.
+/// The counts of a pass.
 #[derive(Default)]
 pub struct RecoveryTally {
     processed: i64,
@@ -87,20 +87,20 @@ fn reconcile(
         };
         Ok::<_, ClaimsError>((cell_id, pass.over(&server)?))
     })?;
-    // A warning may jump out of here when the statement is being canceled: nothing may be open any more.
+    // Raising a warning checks for interrupts: SPI must be closed by now.
     tally.warn(cell_id);
     let RecoveryTally { processed, committed, rolled_back, pending, orphans, .. } = tally;
     Ok(TableIterator::once((processed, committed, rolled_back, pending, orphans.len() as i64)))
 }
 
-/// One pass as the background worker does it, of leases of a cell that the caller may act for.
+/// One pass of the background worker, for a cell that the caller may act for.
 pub fn pass<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<RecoveryTally, G::Error> {
     let stale_after = Interval::from_seconds(STALE_AFTER.as_secs_f64());
     Recovery { ground, cell_id, stale_after, page: WORKERS_PAGE }.over(server)
 }
 
 impl RecoveryTally {
-    /// Tells the client, and the log, what could not be done.
+    /// Warns the client, and the log, of failures and orphans.
     pub fn warn(&self, cell_id: i64) {
         if !self.orphans.is_empty() {
             error::warn_of_orphans(cell_id, &self.orphans);
@@ -126,7 +126,7 @@ fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
     Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into())
 }
 
-/// To recovery a service that does not answer is one that cannot be reached.
+/// Recovery reports a service that does not answer as one that cannot be reached.
 pub fn unreachable(error: ClaimsError) -> ClaimsError {
     match error {
         ClaimsError::Cell(CellError::ServiceSilent { server, timeout }) => {
@@ -160,14 +160,14 @@ impl<G: Ground> Recovery<'_, G> {
 
     fn run(&self, service: &Service) -> Result<RecoveryTally, G::Error> {
         let mut tally = RecoveryTally::default();
-        // Leases that are still outstanding for all that this pass knows.
+        // Leases that are still outstanding as far as this pass knows.
         let mut open = HashSet::new();
         let mut cursor = None;
         loop {
             let after = cursor.take();
             let page = self.ask(|| service.list_leases(self.cell_id, after, self.page, self.stale_after, PATIENCE))?;
             let candidates: Vec<_> = page.leases.into_iter().map(JudgedLease::from).collect();
-            // A page may be shorter than was asked for, where payloads are long.
+            // A page may be shorter than requested, if payloads are long.
             if candidates.is_empty() {
                 break;
             }
@@ -193,7 +193,7 @@ impl<G: Ground> Recovery<'_, G> {
         })
     }
 
-    /// Judges a page, has the service settle what can be settled, and forgets what it has committed.
+    /// Judges a page, has the service settle leases accordingly, and forgets those that it has committed.
     fn recover(
         &self,
         service: &Service,
@@ -216,17 +216,17 @@ impl<G: Ground> Recovery<'_, G> {
                     committed.push(lease);
                 }
                 Some("rolled_back" | "fenced") => tally.rolled_back += i64::from(by_this_call),
-                // Busy, or damaged: the next pass tries again. Gone altogether: find_orphans asks for its outcome.
+                // Busy or damaged: the next pass tries again. Not outstanding any more: find_orphans asks for its outcome.
                 Some(_) => continue,
                 None => {}
             }
             open.remove(&lease);
         }
-        // Only now, when the service has confirmed it.
+        // Only now that the service has confirmed it.
         self.forget(&committed)
     }
 
-    /// Has the service settle leases: all in one call, or, where that call fails, each in one of its own.
+    /// Has the service settle leases: all in one call, or, if that fails, each in a call of its own.
     fn settle(
         &self,
         service: &Service,
@@ -253,7 +253,7 @@ impl<G: Ground> Recovery<'_, G> {
         Ok(settled)
     }
 
-    /// One call; the inner error is what the service said of it.
+    /// One call; the inner error is the service's.
     fn try_settle(
         &self,
         service: &Service,

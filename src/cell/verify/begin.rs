@@ -40,7 +40,7 @@ fn begin_verification(
     })?)
 }
 
-/// Raises where verification would take everything as extra.
+/// Raises if verification would take every claim as extra.
 pub fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), ClaimsError> {
     if expected.attributes().is_empty() {
         return Err(VerificationError::NothingClaimed { source_type: source_type.to_owned() }.into());
@@ -48,7 +48,7 @@ pub fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), Cla
     Ok(())
 }
 
-/// The pass that is under way, or this one, begun.
+/// The open pass, or a new one.
 fn join(connection: &Connection, pass: VerificationPass) -> Result<Uuid, ClaimsError> {
     let under_way = || passes::open(connection, pass.cell_id, &pass.source_type, pass.correct);
     if let Some(uuid) = under_way() {
@@ -56,16 +56,16 @@ fn join(connection: &Connection, pass: VerificationPass) -> Result<Uuid, ClaimsE
     }
     match patiently(|| passes::begin(connection, &pass)) {
         Some(true) => Ok(pass.uuid),
-        // Somebody was faster; or so fast that it is over already.
+        // Another session has begun one, which may have ended already.
         Some(false) => under_way().ok_or(VerificationError::BeingBegun.into()),
         None => Err(VerificationError::BeingBegun.into()),
     }
 }
 
-/// Milliseconds to wait for another call that is about to remember its position, or to divide what is left.
+/// Milliseconds to wait for another call that is recording its position, or dividing a pass.
 const PATIENCE: i64 = 1000;
 
-/// Waits for other sessions' calls to end, but not for long. `None`: they have not.
+/// Waits a limited time for locks of other sessions. `None`: in vain.
 pub fn patiently<T>(body: impl FnOnce() -> T) -> Option<T> {
     let _waits = LockWaits::limit(PATIENCE);
     subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || Ok::<_, ()>(body())).ok()

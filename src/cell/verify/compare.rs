@@ -1,9 +1,9 @@
-//! Comparing a small range record by record, and putting right what is wrong there.
+//! Comparing a small range record by record, and correcting it.
 //!
-//! The first comparison holds nothing, here or at the service. What it finds is only suspected: a local transaction may
-//! have ended in between. Each suspect is looked at again, now that the claim has been seen to be ACTIVE or not to be
-//! there: since a claim becomes ACTIVE after its local transaction has ended, and goes after it has, what calls for the
-//! claim must show by now. While claims are put right, the rows that call for them are held.
+//! The first comparison locks nothing, here or at the service. What it finds is only a suspicion: a local transaction may
+//! have ended in between. Each suspect is checked again, now that the claim was seen as ACTIVE or missing:
+//! since a claim becomes ACTIVE, or is deleted, only after its local transaction has ended, the rows that call for the
+//! claim must be visible by now. While claims are corrected, the rows that call for them are locked.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -22,21 +22,21 @@ use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Stopped, attempt};
 use crate::store::cell::expected::Hold;
 
-/// The two sides, and what is to be done with them.
+/// The two sides, and the options of the comparison.
 pub struct Comparison<'a> {
     pub connection: &'a Connection,
     pub expected: &'a Expected<'a>,
     pub remote: &'a Remote<'a, 'a>,
     pub source_type: &'a str,
     pub correct: bool,
-    /// Raises where somebody else has taken the work over. Otherwise nobody can until the subtransaction ends.
+    /// Raises if another worker has taken the range over. Otherwise none can until the subtransaction ends.
     pub in_charge: &'a dyn Fn() -> Result<(), ClaimsError>,
 }
 
 /// A type of bucket, and a value.
 type BucketName = (String, String);
 
-/// A discrepancy that was seen once, and the row that calls for the bucket, if any.
+/// A discrepancy that was found once, and the row that calls for the bucket, if any.
 struct Suspect {
     report: Report,
     called: Option<Called>,
@@ -44,15 +44,15 @@ struct Suspect {
 
 /// What is to be done about a suspect.
 enum Decision {
-    /// It was no discrepancy, or is none any more.
+    /// It is no discrepancy (any more).
     Dismissed,
-    /// It is one, and is left to others.
+    /// It is skipped.
     Left(Outcome),
     /// No column that is claimed here can have made this claim.
     Foreign,
     /// The claim is to be as this row calls for it.
     Claim(Called),
-    /// The claim is to go.
+    /// The claim is to be destroyed.
     Destroy(Uuid),
 }
 
@@ -87,7 +87,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Counts what is still wrong on a second look.
+    /// Counts what is still wrong in the second check.
     fn count(&self, suspects: Vec<Suspect>, tally: &mut Tally) -> Result<(), ClaimsError> {
         let rows = self.rows(&suspects, Hold::No);
         for suspect in suspects {
@@ -96,7 +96,7 @@ impl Comparison<'_> {
                 Decision::Dismissed => {}
                 Decision::Left(outcome) => tally.count(discrepancy, Some(outcome)),
                 Decision::Foreign => tally.count_foreign(),
-                // The range that the row is in tells of it.
+                // It is reported by the range of the row.
                 Decision::Claim(called) if discrepancy == Discrepancy::Extra => {
                     if called.attribute().source_type != self.source_type {
                         tally.count(Discrepancy::Different, None);
@@ -108,7 +108,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Holds the rows, has the service correct, and lets the rows go: all in a subtransaction that is not kept, since
+    /// Locks the rows, has the service correct, and unlocks the rows: in a subtransaction that is rolled back, since
     /// nothing is written here.
     fn put_right(&self, range: &SourceRange, suspects: Vec<Suspect>, tally: &mut Tally) -> Result<(), ClaimsError> {
         let held = attempt(|| Err::<Infallible, _>(self.hold_and_correct(range, suspects, tally)));
@@ -148,7 +148,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Looks at the rows that suspects are about, again and as of now.
+    /// Reads the rows concerned again, as committed now.
     fn rows(&self, suspects: &[Suspect], hold: Hold) -> SeenRows {
         let mut rows = SeenRows::default();
         let is_extra = |suspect: &&Suspect| suspect.called.is_none();
@@ -165,7 +165,7 @@ impl Comparison<'_> {
         let Suspect { report, called } = suspect;
         let called = called.or_else(|| rows.caller(&report.bucket_type, &report.bucket_value));
         match (called, report.uuid) {
-            // Another row has the claim and calls for it, too: which of them should have it is not for us to say.
+            // Another row has the claim and calls for it, too: it keeps it.
             (Some(called), _) if report.discrepancy == Discrepancy::Different && rows.has_rival(&report, &called) => {
                 Decision::Left(Outcome::Busy)
             }

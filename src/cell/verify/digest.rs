@@ -1,4 +1,4 @@
-//! `digest_expected`: the digest of what a range of the cell's own tables calls for.
+//! `digest_expected`: the digest of the claims that a range of the cell's own tables calls for.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;

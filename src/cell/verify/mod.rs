@@ -1,7 +1,7 @@
-//! Verification, in the cell: what its own tables call for, compared with what it has claimed at the service.
+//! Verification, in the cell: compares what its own tables call for with its claims at the service.
 //!
-//! `digest_expected` and `expected_records` say what the tables call for; `verify` walks over everything and asks the
-//! service; `begin_verification` and `verify_share` divide that among workers. docs/cell/verification.md has the picture.
+//! `digest_expected` and `expected_records` return what the tables call for; `verify` walks over everything and asks the
+//! service; `begin_verification` and `verify_share` divide that among workers. See docs/cell/verification.md.
 
 pub mod begin;
 mod compare;

@@ -1,11 +1,11 @@
-//! What a verification has done so far, for its caller and for everybody who watches.
+//! The progress of a verification, for its caller and for other sessions.
 
 use claims_model::verify::{Discrepancy, Outcome};
 
 use crate::pg::activity::Activity;
 
-/// What was found. Every discrepancy counts once by its kind, and once more if it was corrected, another cell's, or
-/// left alone.
+/// The counts. Every discrepancy counts once by its kind, and once more if it was corrected, is another cell's, or
+/// was skipped.
 #[derive(Default)]
 pub struct Tally {
     pub checked: i64,
@@ -15,7 +15,7 @@ pub struct Tally {
     pub corrected: i64,
     pub held_by_other: i64,
     pub skipped: i64,
-    /// Rows whose value nobody can claim.
+    /// Rows that cannot have a claim.
     pub unclaimable: i64,
     /// Rows whose value another row has, too.
     pub doubles: i64,
@@ -50,7 +50,7 @@ impl Tally {
         }
     }
 
-    /// A claim that no row here can call for: it is left alone.
+    /// A claim that no row here can call for: it is skipped.
     pub fn count_foreign(&mut self) {
         self.extra += 1;
         self.skipped += 1;
@@ -64,7 +64,7 @@ impl Tally {
         self.unclaimable += rows;
     }
 
-    /// Rows that call for what another row calls for.
+    /// Rows whose bucket another row calls for.
     pub fn count_doubles(&mut self, rows: i64) {
         self.missing += rows;
         self.skipped += rows;
@@ -76,7 +76,7 @@ impl Tally {
     }
 }
 
-/// Shows the tally to other sessions; claims.verification_progress reads the text again.
+/// Shows the counts to other sessions; claims.verification_progress parses the text.
 pub struct Progress<'a> {
     activity: Activity,
     cell_id: i64,
@@ -85,12 +85,12 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// `rows`: about how many there are.
+    /// `rows`: their estimated number.
     pub fn begin(cell_id: i64, source_type: &'a str, rows: i64) -> Self {
         Progress { activity: Activity::begin(), cell_id, source_type, rows }
     }
 
-    /// `position`: the source id up to which all is verified.
+    /// `position`: the source id up to which everything is verified.
     pub fn show(&self, tally: &Tally, position: Option<&str>) {
         let Progress { activity, cell_id, source_type, rows } = self;
         activity.tell(&format!(

@@ -10,14 +10,14 @@ use crate::cell::client::records::Report;
 use crate::pg::spi::Connection;
 use crate::store::cell::expected::{self, Attribute, Hold};
 
-/// What was seen on a second look.
+/// The result of the second check.
 #[derive(Default)]
 pub struct SeenRows {
     /// SeenRows that call for a bucket, found by the bucket.
     callers: HashMap<(String, String), Called>,
-    /// What rows call for that were looked up by their key, by source id.
+    /// The claims of rows that were looked up by their key, by source id.
     seen: HashMap<String, Vec<Called>>,
-    /// What the rows call for that the claims name as their sources, by source id.
+    /// The claims of rows that claims name as their sources, by source id.
     sources: HashMap<String, Vec<Called>>,
 }
 
@@ -77,19 +77,19 @@ impl SeenRows {
         }
     }
 
-    /// Whether the row was there on the second look, and called for the same.
+    /// Whether the row existed in the second check, and called for the same claim.
     pub fn is_seen(&self, called: &Called) -> bool {
         self.seen.get(&called.source_id).is_some_and(|seen| seen.iter().any(|seen| seen.is_as(called)))
     }
 
-    /// Whether the row is there and calls for the same, though it could not be held.
+    /// Whether the row exists and calls for the same claim, although it could not be locked.
     pub fn is_there(&self, connection: &Connection, called: &Called) -> bool {
         let attribute = called.attribute();
         let rows = attribute.with_ids(connection, &[&called.source_id], Hold::No);
         rows.into_iter().filter_map(|row| super::expected::called(attribute, row)).any(|there| there.is_as(called))
     }
 
-    /// Whether the row that the claim names as its source is another one, and calls for the same bucket.
+    /// Whether the row that the claim names as its source is another one that calls for the same bucket.
     pub fn has_rival(&self, report: &Report, called: &Called) -> bool {
         let Some((source_type, source_id)) = &report.source else { return false };
         let is_another = (source_type, source_id) != (&called.attribute().source_type, &called.source_id);

@@ -1,4 +1,4 @@
-//! The walk over all source ids: range by range, digests first, and into the halves of those that differ.
+//! The walk over all source ids: range by range, digests first, halving those that differ.
 
 use std::time::Instant;
 
@@ -11,19 +11,19 @@ use super::progress::{Progress, Tally};
 use super::remote::Remote;
 use crate::error::ClaimsError;
 
-/// Batches in one range: so many are compared by one digest where all is well, and a range that differs is halved so
-/// often that six more digests find the batch.
+/// Batches in one range, which one digest compares. If a range differs, halving it with six more digests finds the
+/// batch.
 const BATCHES: i64 = 64;
 
-/// Batches in one range of several workers: small enough that all have something to do to the end.
+/// Batches in one range of several workers: small enough that all have work until the end.
 pub const SHARED_BATCHES: i64 = 16;
 
-/// Where ranges come from: the whole cell in one line for one worker, one range at a time for a worker that shares.
+/// The source of ranges: the whole cell for a single worker, one range at a time for a worker that shares.
 pub trait Ranges {
     fn next(&mut self) -> Option<SourceRange>;
 }
 
-/// The ranges from a source id on, each with so many rows; the last one has no end.
+/// The ranges from a source id on, each with a number of rows; the last one has no end.
 pub struct InOrder<'e, 'c> {
     expected: &'e Expected<'c>,
     rows: i64,
@@ -50,14 +50,14 @@ impl Ranges for InOrder<'_, '_> {
     }
 }
 
-/// The one range that a worker has in hand.
+/// The one range that a worker holds.
 impl Ranges for Option<SourceRange> {
     fn next(&mut self) -> Option<SourceRange> {
         self.take()
     }
 }
 
-/// A range still to be looked at, and its two digests where they are known.
+/// A range still to be verified, and its two digests if they are known.
 struct Open {
     range: SourceRange,
     digests: Option<Digests>,
@@ -89,18 +89,18 @@ pub struct Walk<'w> {
     /// When to stop.
     pub deadline: Option<Instant>,
     pub tally: Tally,
-    /// Up to here all is verified.
+    /// The source id up to which everything is verified.
     pub position: Option<String>,
 }
 
 impl Walk<'_> {
-    /// Walks until there are no more ranges (`true`), or until the time is up. At least one step is done in any case, so
+    /// Walks until there are no more ranges (`true`), or until the time is up. At least one step is done, so
     /// that repeated calls come to an end.
     pub fn run(&mut self, ranges: &mut dyn Ranges) -> Result<bool, ClaimsError> {
         let mut is_first = true;
         self.progress.show(&self.tally, self.position.as_deref());
         while let Some(range) = ranges.next() {
-            // The top is the leftmost, so that what lies behind the position is always done.
+            // The top is the leftmost range, so that everything before the position is done.
             let mut open = vec![Open { range, digests: None }];
             while let Some(next) = open.pop() {
                 if !is_first && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -115,8 +115,8 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// Passes over a range that is in order, halves one that is large, compares one that is small. `true`: the position
-    /// has moved on.
+    /// Skips a range that is in order, halves a large one, compares a small one. `true`: the position
+    /// has advanced.
     fn step(&mut self, next: Open, open: &mut Vec<Open>) -> Result<bool, ClaimsError> {
         let Open { range, digests } = next;
         let digests = digests.map_or_else(|| self.digests(&range), Ok)?;

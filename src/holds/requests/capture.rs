@@ -21,7 +21,7 @@ fn capture_change<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'
     Ok(None)
 }
 
-/// Only for what is recorded as captured: the owner of a captured table may call the trigger for other tables, too.
+/// Only for tables recorded as captured: the owner of a captured table could use the trigger function for other tables, too.
 fn capture(connection: &Connection, change: &RowChange, queue: String, column: String) -> Result<(), ClaimsError> {
     let captured = captured_tables::captured(connection, change.table());
     if !captured.is_for(&queue, &column) {

@@ -1,4 +1,4 @@
-//! Recording requests, putting failed ones back, and dropping old ones.
+//! Recording requests, retrying failed ones, and purging old ones.
 
 use claims_model::limits::{KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
@@ -17,7 +17,7 @@ use crate::pg::xact;
 use crate::settings;
 use crate::store::holds::requests;
 
-/// Requests that one statement drops.
+/// Requests that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -51,7 +51,7 @@ pub fn record(
     let is_create = request_type == "create";
     let blocked =
         !is_create && create.as_deref().is_some_and(is_unfinished) && wait_for_create(connection, &queue, &entity);
-    // A create that can be seen is not met by the INSERT, which would wait for whoever is settling it.
+    // A visible create is reported here, because the INSERT would wait for a transaction that is settling it.
     let id = match create {
         Some(_) if is_create => None,
         _ => requests::enqueue(connection, &queue, &entity, &request_type, payload, blocked),
@@ -65,15 +65,15 @@ fn is_unfinished(status: &str) -> bool {
     status != "complete"
 }
 
-/// Whether an update can be kept out of the search until the entity's create is complete: the create's row is locked, so
-/// that it cannot become so unseen, and has not become so before. In doubt the search sees the update, and tests it.
+/// Whether an update can be marked as blocked until the entity's create is complete: the create's row is locked, so
+/// that it cannot be completed unnoticed, and was not complete before. In doubt the update is not blocked, and the search tests it.
 fn wait_for_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     !xact::keeps_one_snapshot()
         && requests::lock_create(connection, queue, entity)
         && requests::create_status(connection, queue, entity, View::Latest).as_deref().is_some_and(is_unfinished)
 }
 
-/// Notifies the back ends of a queue. Postgres sends one of several equal notifications of a transaction.
+/// Notifies the back ends of a queue. Postgres sends equal notifications of a transaction only once.
 pub fn announce(connection: &Connection, queue: &str) {
     if settings::notify_requests() {
         requests::notify(connection, queue);

@@ -1,4 +1,4 @@
-//! What processes have in hand within the running transaction. It stands for the row locks, and goes with them: at the
+//! The requests that processes have taken in the current transaction. They correspond to row locks, and end with them: at the
 //! end of the transaction, or when the subtransaction that took them is rolled back.
 
 use std::cell::RefCell;
@@ -59,7 +59,7 @@ pub fn settled(process: PgUuid) {
     });
 }
 
-/// The entities of a queue that this transaction has in hand, whatever the process.
+/// The entities of a queue that this transaction has taken, for any process.
 pub fn entities(queue: &str) -> Vec<String> {
     let in_hand = |hand: &&Hand| hand.settled_in.is_none() && hand.queue == queue;
     HANDS.with_borrow(|hands| hands.iter().filter(in_hand).map(|hand| hand.entity.clone()).collect())
@@ -69,7 +69,7 @@ pub fn forget_all() {
     HANDS.with_borrow_mut(Vec::clear);
 }
 
-/// Numbers grow: what has a number from `aborted` on was done in that subtransaction or inside of it.
+/// Subtransaction ids increase: entries from `aborted` on belong to that subtransaction or its children.
 pub fn subtransaction_aborted(aborted: u32) {
     HANDS.with_borrow_mut(|hands| {
         hands.retain(|hand| hand.taken_in < aborted);

@@ -1,10 +1,10 @@
-//! From where on a queue has to be searched.
+//! Hints where to start the search of a queue.
 //!
-//! Where a snapshot is held open elsewhere, index entries of settled requests cannot be removed, and a search from the
-//! beginning walks over all of them. So a session remembers, for each queue, an id below which nothing was ready, and the
-//! snapshot for which that is true. The next search begins there, unless something came in below since: then its row
-//! carries a transaction id that the snapshot does not see (`requests.entered_xid`), and an index finds it. What this
-//! transaction itself brings in below, [`lower`] says.
+//! While a snapshot is held open elsewhere, index entries of settled requests cannot be removed, and a search from the
+//! beginning scans all of them. So a session remembers, for each queue, an id below which nothing was ready, and the
+//! snapshot for which that is true. The next search starts there, unless a request was added below since: then its row
+//! has a transaction id that the snapshot does not see (`requests.entered_xid`), and an index finds it. Requests that this
+//! transaction itself adds below are reported by [`lower`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,12 +23,12 @@ thread_local! {
     static TOUCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Looks where the search of a queue has to begin, and remembers it.
+/// Finds where the search of a queue has to start, and remembers it.
 pub fn look(connection: &Connection, queue: &str) -> Horizon {
     let nothing = || Known { low: i64::MIN, first_hold: Moment::MIN, snapshot: None };
     let known = HINTS.with_borrow_mut(|hints| hints.remove(queue)).unwrap_or_else(nothing);
     let horizon = requests::horizon(connection, queue, &known);
-    // Where nothing is ready, or held, whatever comes next is not visible in this snapshot.
+    // If nothing is ready, or held, later requests are not visible in this snapshot.
     let seen = || Known {
         low: horizon.first.unwrap_or(i64::MAX),
         first_hold: horizon.first_hold.unwrap_or(Moment::MAX),
@@ -44,7 +44,7 @@ pub fn look(connection: &Connection, queue: &str) -> Horizon {
     horizon
 }
 
-/// This transaction made a hold that ends at `until`.
+/// This transaction has made a hold that ends at `until`.
 pub fn held(queue: &str, until: Moment) {
     HINTS.with_borrow_mut(|hints| {
         if let Some(hint) = hints.get_mut(queue) {

@@ -1,7 +1,7 @@
-//! Requests: a hand-off table in which each entity is in the hands of one process at a time.
+//! Requests: a queue in which one process at a time has the requests of an entity.
 //!
-//! What a process has in hand for the length of its transaction is what it has locked ([`hands`] remembers which rows);
-//! what it holds longer is written into the rows. docs/holds/shorter-holds.md has the states and the locks.
+//! Requests taken for a transaction are locked rows ([`hands`] remembers which);
+//! longer holds are written into the rows. docs/holds/shorter-holds.md has the states and the locks.
 
 mod capture;
 mod declare;
@@ -15,7 +15,7 @@ mod unblock;
 
 use crate::pg::transaction_end::Hooks;
 
-/// What a session remembers of requests does not outlive the transaction in which it was true.
+/// Resets what a session remembers of requests at the end of the transaction.
 pub const HOOKS: Hooks = Hooks {
     end: || {
         hands::forget_all();

@@ -1,4 +1,4 @@
-//! `settle_requests` and `extend_requests`: the end of work, or more time for it.
+//! `settle_requests` and `extend_requests`.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub fn settle_requests(
         if in_hand.is_empty() {
             return Err(HoldError::NothingInHand { process: from_pg_uuid(process) }.into());
         }
-        // Before the creates are settled: after that, who records an update would have to wait for this transaction.
+        // Before the creates are settled: after that, sessions that record updates would have to wait for this transaction.
         let closed = match error {
             None => unblock::close_creates(connection, &in_hand),
             Some(_) => Vec::new(),
@@ -63,9 +63,9 @@ fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
     translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || HoldError::HoldBusy.into(), || Ok(body()))
 }
 
-/// How many holds a process has beyond a transaction. One that has expired, or was taken over since, spoils them all: its
-/// work counts as not done, and what was done for it must be rolled back. Who takes over leaves word of it, in the same
-/// transaction. A process that holds nothing has nothing to spoil: what it takes next is new work.
+/// The number of requests that a process holds beyond a transaction. If one hold has expired or was taken over, the call fails:
+/// its work must be rolled back. A takeover is recorded in `claims.lost_holds` by the transaction that takes over. For a process
+/// that holds nothing the records do not count: what it takes next is new work.
 fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Result<i64, ClaimsError> {
     match requests::holds(connection, process, now) {
         Holds { held: 0, expired: 0, .. } => Ok(0),
@@ -76,7 +76,7 @@ fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Res
     }
 }
 
-/// A complete create opens the way for its updates; and whoever has more to do is announced.
+/// Unblocks the updates of complete creates, and notifies if an entity has more to do.
 fn what_follows(connection: &Connection, settled: &[InHand], complete: bool, closed: &[&InHand]) {
     for hand in settled.iter().filter(|hand| hand.is_create && complete) {
         let is_closed = closed.iter().any(|closed| std::ptr::eq(*closed, hand));
@@ -102,7 +102,7 @@ pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -
             let extended = unless_busy(|| requests::extend(connection, process, now, until) as i64)?;
             // What expired before it could be locked may be somebody else's by now.
             unexpired_holds(connection, process, now)?;
-            // A crash must not take back what the process has been told.
+            // A crash must not undo what the process was told.
             xact::commit_durably();
             Ok(extended)
         }

@@ -1,4 +1,4 @@
-//! `take_requests`: the first request that can be worked on, and with it all that belongs to it.
+//! `take_requests`: the first request that can be worked on, and all others that are taken with it.
 
 use claims_model::limits::KIND_CHARS;
 use std::collections::{HashSet, VecDeque};
@@ -55,7 +55,7 @@ pub fn take_requests(
     Ok(TableIterator::new(rows.collect::<Vec<_>>()))
 }
 
-/// What is asked for.
+/// The arguments of a take.
 struct Order {
     queue: String,
     process: PgUuid,
@@ -71,10 +71,10 @@ struct Taken {
     portion: Vec<Handed>,
 }
 
-/// The search came to its end.
+/// Nothing more can be taken.
 struct NotTaken;
 
-/// How often a search may be disturbed.
+/// How often a search may run into a lock.
 const PATIENCE: usize = 20;
 
 fn take(connection: &Connection, order: &Order) -> Option<Taken> {
@@ -84,7 +84,7 @@ fn take(connection: &Connection, order: &Order) -> Option<Taken> {
     loop {
         check_for_interrupts!();
         let mut candidate = None;
-        // What was locked for an entity that then cannot be taken must not stay locked.
+        // Rows of an entity that then cannot be taken must not stay locked.
         let attempt = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || {
             candidate = Some(search.next(connection).ok_or(NotTaken)?);
             let candidate = candidate.as_ref().ok_or(NotTaken)?;
@@ -97,7 +97,7 @@ fn take(connection: &Connection, order: &Order) -> Option<Taken> {
         match (attempt, candidate) {
             (Ok(taken), _) => return Some(in_hand(order, taken)),
             (Err(_), Some(candidate)) => search.pass_over(candidate),
-            // The search itself met somebody, in the gap that `without_waiting` tells of.
+            // The search itself ran into a lock, in the gap of SKIP LOCKED (see `without_waiting`).
             (Err(Undone::ByError(_)), None) if patience > 0 => patience -= 1,
             (Err(_), None) => return None,
         }
@@ -122,9 +122,9 @@ fn in_hand(order: &Order, taken: Taken) -> Taken {
 /// create was marked.
 struct Search<'o> {
     order: &'o Order,
-    /// The last id that was looked at; `None`: nothing is ready.
+    /// The last id that was examined; `None`: nothing is ready.
     after: Option<i64>,
-    /// What is not among the ready requests, by id.
+    /// Candidates that are not among the ready requests, by id.
     unseen: VecDeque<Candidate>,
     /// The entities whose creates are marked.
     waiting: HashSet<String>,
@@ -166,7 +166,7 @@ impl<'o> Search<'o> {
     }
 }
 
-/// Locks an entity and takes of it what can be taken. Raises where somebody else has locked any of it.
+/// Locks an entity and takes what can be taken of it. Raises if another transaction has locked any of its requests.
 fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Taken> {
     let locked = lock_entity(connection, order, candidate)?;
     let requests = choose(connection, order, candidate, locked)?;
@@ -184,7 +184,7 @@ fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
             requests::begin_anew(connection, order.process, &order.queue, &ids);
             requests::hold(connection, &order.queue, &ids, order.process, until);
             hints::held(&order.queue, until);
-            // Who is told of a hold must have it after a crash, too.
+            // The hold must survive a crash.
             xact::commit_durably();
         }
         None => renew(connection, &order.queue, &expired),
@@ -192,7 +192,7 @@ fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
     Some(Taken { entity: candidate.entity.clone(), portion })
 }
 
-/// Requests whose hold has expired are new again: for the search of this session, too, which may have begun above them.
+/// Requests whose hold has expired are new again, also for the search of this session, which may have started above them.
 fn renew(connection: &Connection, queue: &str, expired: &[i64]) {
     if let Some(first) = expired.iter().min() {
         requests::renew(connection, queue, expired);
@@ -200,12 +200,12 @@ fn renew(connection: &Connection, queue: &str, expired: &[i64]) {
     }
 }
 
-/// Everything outstanding of an entity, locked; `None` where another transaction has the entity in hand.
+/// Locks all outstanding requests of an entity; `None` if another transaction has taken the entity.
 ///
-/// Of two takers the one with the younger snapshot meets a row that the other one has locked. Only requests that a
-/// transaction recorded itself cannot be met by anybody else: for them an advisory lock stands in. Who has such requests
-/// takes that lock and then looks again; who has none looks whether it is free once its rows are locked. Whichever comes
-/// later sees the other.
+/// Of two takers the one with the newer snapshot finds a row that the other one has locked. Only requests that a
+/// transaction recorded itself are invisible to others: for them an advisory lock is used. A transaction with such requests
+/// takes that lock and then reads again; one without checks that the lock is free once its rows are locked. So the later
+/// one always sees the other.
 fn lock_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Vec<Outstanding>> {
     let lock = || requests::lock_entity(connection, &order.queue, candidate, order.now);
     let key = entity_key(&order.queue, &candidate.entity);
@@ -213,12 +213,12 @@ fn lock_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
     if !locked.iter().any(|request| request.own) {
         return advisory::is_free(key).then_some(locked);
     }
-    // With one snapshot for the whole transaction there is no looking again: own requests have to wait for its end.
+    // With one snapshot for the whole transaction it cannot read again: own requests have to wait for its end.
     (!xact::keeps_one_snapshot() && advisory::try_lock(key)).then(lock)
 }
 
-/// A create goes alone; updates go together, once no create stands in front of them. Asked of what is committed right
-/// now, and after everything visible is locked: whoever works on the entity has been met by then.
+/// A create is taken alone; updates are taken together, once no create is before them. Decided by what is committed
+/// now, after everything visible is locked: a process that works on the entity has been found by then.
 fn choose(
     connection: &Connection,
     order: &Order,

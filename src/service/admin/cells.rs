@@ -51,7 +51,7 @@ fn register_cell(
     })?)
 }
 
-/// An object of a size that can be read with every list of cells.
+/// Attributes must be an object, small enough to be returned with every list of cells.
 fn check(attributes: &Jsonb) -> Result<(), ClaimsError> {
     if !matches!(attributes.tokens().next(), Token::BeginObject) {
         return Err(bad("attributes", Problem::OutOfRange { allowed: "a JSON object" }));
@@ -67,9 +67,9 @@ fn bad(argument: &'static str, problem: Problem) -> ClaimsError {
     BadInput::new(argument, problem).into()
 }
 
-/// A role that loses its last cell loses what cells are granted. What grant_read() gave it stays.
+/// A role that loses its last cell loses the grants of cells, but keeps those of grant_read().
 fn register(connection: &Connection, role_name: &str, cell: &Registration) {
-    // Under this lock also two that register one cell see whose it was.
+    // Under this lock: so of two calls that register one cell the second sees the role that the first has set.
     admin::lock_grants(connection);
     let before = admin::register(connection, cell);
     admin::change_grants(connection, role_name, &["reader", "cell"], true);

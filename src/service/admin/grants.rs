@@ -1,4 +1,4 @@
-//! Who may do what: readers, workers and monitoring roles. (Cells are registered.)
+//! Grants for readers, workers and monitoring roles. (The grants of cells come with their registration.)
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -10,7 +10,7 @@ use crate::pg::name::Name;
 use crate::pg::spi::Connection;
 use crate::store::service::admin;
 
-/// Whom a grant makes of a role.
+/// The kinds of roles that grants are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     Reader,
@@ -19,7 +19,7 @@ pub enum Audience {
 }
 
 impl Audience {
-    /// As claims.audiences has it.
+    /// Its name in claims.audiences.
     fn name(self) -> &'static str {
         match self {
             Audience::Reader => "reader",
@@ -46,7 +46,7 @@ impl Audience {
         }
     }
 
-    /// What its roles may read. By the first of them they are known.
+    /// The relations that its roles may read. SELECT on the first one marks a role as one of this kind.
     fn relations(self) -> &'static [&'static str] {
         match self {
             Audience::Reader => &["claims.records"],
@@ -104,7 +104,7 @@ fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError>
     })
 }
 
-/// A role that has it not loses nothing. What a cell's role has as such stays: readers' functions are for cells, too.
+/// Does nothing for a role without the grant. A cell's role keeps the functions of readers, which are for cells too.
 fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
     let act = Act::without_reason(audience.revoking())?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
@@ -120,12 +120,12 @@ fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError
     })
 }
 
-/// Whether a grant made this of a role.
+/// Whether a role has this grant.
 pub fn has(connection: &Connection, audience: Audience, role: Oid) -> bool {
     admin::can_read(connection, audience.relations()[0], role)
 }
 
-/// The role of a name.
+/// The oid of a role.
 pub fn role_called(connection: &Connection, name: &str) -> Result<Oid, ClaimsError> {
     admin::role_called(connection, name).ok_or_else(|| AdminError::UnknownRole { name: name.to_owned() }.into())
 }

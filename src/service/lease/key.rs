@@ -1,4 +1,4 @@
-//! The key of a lease: who is at it right now.
+//! The key of a lease: whether a transaction holds it.
 
 use std::convert::Infallible;
 
@@ -11,21 +11,21 @@ use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::service::engine::{self, Key};
 use crate::store::service::leases;
 
-/// Milliseconds to wait for a lock that is no other transaction's row: a table that is being extended.
+/// Milliseconds to wait for a lock that is not another transaction's row: for relation extension.
 const TABLE_EXTENSION: i64 = 1000;
 
-/// What stands on the key of a lease.
+/// The state of a lease's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
-    /// Nothing, also in other open transactions.
+    /// There is no row, not even an uncommitted one.
     Free,
-    /// An outstanding lease that nobody is settling.
+    /// An outstanding lease that no transaction is settling.
     Outstanding,
     /// Another open transaction is beginning, fencing or settling the lease.
     Busy,
 }
 
-/// Passes through the key as a begin does, within the limit of waiting in force, and leaves nothing behind.
+/// Inserts the key as a begin does, with the current limit for waits, and rolls that back.
 pub fn look(connection: &Connection, lease: Uuid, cell_id: i64) -> KeyState {
     let pass = || {
         subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {

@@ -35,22 +35,22 @@ fn commit_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<boo
 #[search_path(pg_catalog, pg_temp)]
 fn rollback_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
     let settled = settle(cell_id, lease_uuid, Ending::Rollback)?;
-    // A mistyped uuid is fenced as one that has not arrived yet is: so it is said. Nothing is open here that the notice
-    // could leave open when a cancel comes with it.
+    // A mistyped uuid is fenced like one that has not arrived yet: hence the notice. It is raised here, where SPI is closed,
+    // because sending it checks for interrupts.
     if let LeaseEnd::Fenced(lease) = settled {
         notice_of_fence(lease);
     }
     Ok(settled != LeaseEnd::Before)
 }
 
-/// What became of a lease.
+/// The result of settling a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeaseEnd {
-    /// It is ended.
+    /// It was settled by this call.
     Now,
-    /// It had ended so before.
+    /// It had been settled in the same way before.
     Before,
-    /// Nobody knew it, and nobody can begin it any more.
+    /// It was unknown, and can no longer begin.
     Fenced(Uuid),
 }
 
@@ -62,19 +62,19 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
         access::act_for(&catalog, cell_id)?;
         admission::admit(&catalog, cell_id, Need::Settle)?;
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
-        // Both mean that another transaction is at the lease: the error without DETAIL.
+        // Both mean that another transaction holds the lease: the error without DETAIL.
         let settle = || settle_one(connection, &catalog, cell_id, lease, ending, deadline);
         let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, settle);
         translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, settle)
     })
 }
 
-/// How long to wait for the lease after a look that found nobody at it: for a table that is being extended, under load for
-/// longer, or for somebody who came in just this moment.
+/// How long to wait for the lease if no transaction was found to hold it: for relation extension, which takes longer under
+/// load, or for a transaction that came after the look.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Milliseconds that it waits for each lock once the lease is its own. No other session touches the claims then, so it
-/// is the table that is being extended, under load for longer.
+/// Milliseconds to wait for each lock on claims once the lease is locked. No other session changes the claims then, so such
+/// a wait is for relation extension.
 pub const PATIENCE_FOR_CLAIMS: i64 = 100;
 
 /// How often another session may change the lease between two looks at it.
@@ -93,7 +93,7 @@ fn settle_one(
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
         if deadline <= Instant::now() && engine::current().contended(Key::Lease(lease)) {
-            // Another cell's looks like an unknown one, also while that cell is at it.
+            // Another cell's lease looks like an unknown one, also while that cell is settling it.
             let known = leases::known(connection, &[lease], View::Latest).pop();
             let is_foreign = known.is_some_and(|known| known.cell_id != cell_id);
             return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
@@ -106,7 +106,7 @@ fn settle_one(
             Some(KnownLease { outcome: None, .. }) if xact::keeps_one_snapshot() => {
                 return Err(ClaimsError::StaleLease { lease });
             }
-            // It was begun or freed between the two looks: look again.
+            // It began, or its lock was released, between the two queries: try again.
             Some(KnownLease { outcome: None, .. }) => {}
             Some(known) => return ended_before(connection, &known, ending),
             None if ending == Ending::Rollback => {
@@ -119,7 +119,7 @@ fn settle_one(
                 KeyState::Free if leases::known(connection, &[lease], View::Latest).is_empty() => {
                     return Err(ClaimsError::UnknownLease { lease });
                 }
-                // It came and went between the two looks.
+                // It began and ended between the two queries.
                 KeyState::Free => {}
                 KeyState::Busy => return Err(ClaimsError::LeaseBusy),
                 KeyState::Outstanding => {}

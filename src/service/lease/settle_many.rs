@@ -1,4 +1,4 @@
-//! `settle_leases`: many leases in one call, where one lease's trouble does not stop the others.
+//! `settle_leases`: many leases in one call; one that fails does not stop the others.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,16 +26,16 @@ use crate::store::service::leases::{self, Ending, KnownLease};
 /// Leases that one call may settle.
 const MAX_LEASES: usize = 10_000;
 
-/// Milliseconds to wait for another transaction, whatever claims.wait_timeout says: what is busy is answered so.
+/// Milliseconds to wait for another transaction, whatever claims.wait_timeout is: busy leases are reported as such.
 const NOT_AT_ALL: i64 = 0;
 
-/// Errors by which another transaction shows that it is at a lease or its claims.
+/// Errors that mean that another transaction holds a lease or its claims.
 const CONTENTION: [Code; 2] = [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
 
-/// The outcome of a lease that was rolled back before anybody knew it.
+/// The outcome of a lease that was unknown when it was rolled back.
 const FENCED: &str = "fenced";
 
-/// What became of one lease: its outcome, and whether this call brought it about.
+/// The result for one lease: its outcome, and whether this call settled it.
 type SettledAs = (Option<&'static str>, bool);
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -51,7 +51,7 @@ fn settle_leases(
 > {
     let answers = spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
-        // NULL is what array_agg() makes of no rows.
+        // array_agg() over no rows returns NULL.
         let (commits, rollbacks) = (commit_leases.unwrap_or_default(), rollback_leases.unwrap_or_default());
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
@@ -101,8 +101,8 @@ fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError
     Ok(unique)
 }
 
-/// Settles one list, all lockable leases together but those with trouble. Locks lease rows in uuid order, passing over locked
-/// ones, then claims in bucket order.
+/// Settles one list: all leases that are not locked, but for those that fail, together. Locks lease rows in uuid order,
+/// skipping locked ones, then claims in bucket order.
 fn settle_list(
     connection: &Connection,
     catalog: &Catalog,
@@ -113,7 +113,7 @@ fn settle_list(
     if list.is_empty() {
         return Vec::new();
     }
-    // Ends those of the leases that nobody else has locked; one that makes trouble is an error.
+    // Ends those of the leases that no other transaction has locked; fails if one of them fails.
     let settle = |list: &[Uuid]| {
         let free = leases::lock_free(connection, list, cell_id);
         if !free.is_empty() {
@@ -123,7 +123,7 @@ fn settle_list(
     };
     let Parted { kept, troubled } = in_one(&CONTENTION, list, settle);
     let settled: HashSet<Uuid> = kept.unwrap_or_default();
-    // What is not in the way is damaged.
+    // An error of the body means a damaged lease.
     let is_damaged = |undone: &Undone<_>| matches!(undone, Undone::ByBody(_));
     let damaged: HashSet<_> =
         troubled.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
@@ -136,7 +136,7 @@ fn settle_list(
         let answer = match settled.contains(lease) {
             true => (Some(ending.outcome()), true),
             false if fenced.contains(lease) => (Some(FENCED), true),
-            // It stays what it is: commit_update and rollback_update say what is wrong with it.
+            // It remains outstanding: commit_update and rollback_update report what is wrong with it.
             false if damaged.contains(lease) => (Some("outstanding"), false),
             false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
         };
@@ -168,7 +168,7 @@ fn unsettled(
         Some(known) => (Some(known.outcome_name()), false),
         // Unknown to all but, maybe, an open transaction that is beginning it.
         None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
-            // It may have come and gone between the two looks.
+            // It may have begun and ended between the two queries.
             KeyState::Free => match leases::known(connection, &[lease], View::Latest).pop() {
                 Some(known) if known.cell_id == cell_id => (Some(known.outcome_name()), false),
                 _ => (None, false),

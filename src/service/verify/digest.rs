@@ -1,8 +1,7 @@
-//! `digest_records`: one row that says whether a range is in order, when it is the same as `digest_expected` in the cell.
+//! `digest_records`: equal to `digest_expected` in the cell if a range is in order.
 //!
-//! A claim that a lease holds counts like any other. In a range where nothing is under way that makes no difference; in
-//! one where something is, either the two sides agree all the same, or they are compared record by record, where leased
-//! and recent claims are left alone.
+//! A claim that a lease holds counts like any other. If leases in a range are outstanding, the two sides may
+//! differ, and are then compared record by record, where leased and recent claims are skipped.
 
 use claims_model::digest::{Digest, Entry};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -36,7 +35,7 @@ fn digest_records(
     Ok(TableIterator::once((digest.records, digest.to_bytes().to_vec())))
 }
 
-/// The digest of the claims that are there.
+/// The digest of the existing claims.
 fn of_records(connection: &Connection, catalog: &Catalog, part: &Part) -> Digest {
     let mut digest = Digest::default();
     let types = catalog.lasting_types();

@@ -1,11 +1,11 @@
-//! What a comparison finds.
+//! The result of a comparison.
 
 use claims_model::verify::{Discrepancy, Outcome};
 use claims_model::{Bucket, Claim};
 
 use crate::store::service::verify::Actual;
 
-/// One thing that is not as it should be.
+/// One discrepancy.
 pub struct Finding<'e> {
     pub discrepancy: Discrepancy,
     pub expected: Option<&'e Claim<'e>>,

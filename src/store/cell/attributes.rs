@@ -1,4 +1,4 @@
-//! Statements on claimed attributes, and what is cached of them for each table that rows are captured of.
+//! Statements on claimed attributes, and their cache for each captured table.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -19,7 +19,8 @@ use crate::pg::uuid::from_pg_uuid;
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
-    /// What is claimed of table $1, by itself or as a partition. Columns of which triggers get no values are none.
+    /// The claimed columns of table $1, or of the partitioned table that it belongs to. Virtual generated columns count as
+    /// missing, since triggers do not get their values.
     ATTRIBUTES(OIDOID) = concat!(
         "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
                 quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
@@ -33,8 +34,8 @@ statement! {
            LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
           WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
           ORDER BY a.table_name, a.attribute");
-    /// The columns of the claimed table that table $1 is, or is a partition of, taken from a row of $1. A condition may hand
-    /// the whole row on, as one of the claimed table: with its columns in their order there.
+    /// The columns of the claimed table, taken from a row of table $1, which is that table or a partition of it. A condition may
+    /// use the whole row of the claimed table, with the columns in their order there.
     ROW(OIDOID) =
         "SELECT string_agg('($1).' || quote_ident(p.attname), ', ' ORDER BY p.attnum) FROM pg_attribute p
           WHERE p.attrelid = (SELECT a.table_name FROM claims.claimed_attributes a
@@ -42,9 +43,9 @@ statement! {
             AND p.attnum > 0 AND NOT p.attisdropped";
     /// The service of automatic mode.
     AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
-    /// Has the deferred trigger called at the end of the transaction.
+    /// Queues the deferred trigger, which is called at the end of the transaction.
     ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
-    /// Has it called once more, behind everything that is deferred by now, if there were changes ($2) since it was queued.
+    /// Queues it again, after everything that is deferred by now, if there were changes ($2) since it was queued.
     REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
     /// The newest tracked leases of cell $2, at most $1, and those whose cell is not known.
     NEWEST_TRACKED(INT8OID, INT8OID) =
@@ -64,10 +65,10 @@ pub struct CapturedAttribute {
     pub source_key: KeyKind,
 }
 
-/// What capturing the rows of one table takes.
+/// What is needed to capture the rows of one table.
 pub struct CapturedColumns {
     pub attributes: Vec<CapturedAttribute>,
-    /// Owner of the claimed table: whose code the conditions and the casts to text are.
+    /// Owner of the claimed table, whose code the conditions and the casts to text are.
     pub owner: Oid,
     /// All columns that matter, of each attribute the value, the subject and the source; `None`: there is a condition, which
     /// may look at any.
@@ -77,13 +78,13 @@ pub struct CapturedColumns {
     pub statement: Option<Prepared>,
 }
 
-/// A claimed column that cannot be captured any more.
+/// Why a claimed column can no longer be captured.
 pub enum UnusableAttribute {
-    /// The table does not have it, or one of its keys.
+    /// The column, or one of its keys, does not exist.
     Missing { table: String, attribute: String },
-    /// It, or one of its keys, has got a type whose values look as the session's settings say.
+    /// The type of it or of one of its keys was changed to one whose text depends on settings.
     NoFixedText { table: String, attribute: String, type_name: String },
-    /// A condition names a column, a table or something else that has gone.
+    /// A condition names something that does not exist any more.
     ConditionLost { table: String, error: Caught },
 }
 
@@ -96,7 +97,7 @@ fn relation(connection: &Connection, number: i32) -> Oid {
     connection.run(&RELATIONS, View::Latest, []).first(|row| row.get(number)).flatten().unwrap_or(Oid::INVALID)
 }
 
-/// What is claimed of a table, as committed right now or changed by this transaction. `row_type` is the table's.
+/// The claimed columns of a table, as committed now or changed by this transaction. `row_type` is the table's.
 pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<CapturedColumns>, UnusableAttribute> {
     match CAPTURED.with(|all| all.get(table)) {
         Some(captured) => Ok(captured),
@@ -109,7 +110,7 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
     let columns = rows.map(|row| ColumnRow::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
-    // Parsing evaluates literals: it is the owner's code as much as what is run later.
+    // Parsing evaluates literals: it runs code of the owner too.
     let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
     let row = connection.run(&ROW, View::Latest, [table.into()]).first(|row| row.get::<String>(1)).flatten();
     let text = row.and_then(|row| statement_text(&columns, &row));
@@ -178,8 +179,8 @@ impl ColumnRow {
     }
 }
 
-/// The row $1 as the attributes see it; conditions find it under the name of the claimed table. Names other than those
-/// of the row's columns are spelled out, in conditions too: the search_path has no say.
+/// The row $1 as the attributes see it; in conditions it has the name of the claimed table. All names but those
+/// of the row's columns are qualified, in conditions too: the search_path does not matter.
 fn statement_text(columns: &[ColumnRow], row: &str) -> Option<String> {
     let table = &columns.first()?.names[0];
     let values: Vec<_> = columns
@@ -196,7 +197,7 @@ fn statement_text(columns: &[ColumnRow], row: &str) -> Option<String> {
     Some(format!("SELECT {} FROM (SELECT {row}) AS {table}", values.join(", ")))
 }
 
-/// What a key is handed on as.
+/// How a key is returned.
 fn as_sent(key: KeyKind) -> &'static str {
     match key {
         KeyKind::Integer => "pg_catalog.int8",
@@ -227,23 +228,23 @@ pub fn automatic(connection: &Connection) -> Option<Automatic> {
     automatic
 }
 
-/// Has the deferred trigger called at the end of this transaction.
+/// Queues the deferred trigger, to be called at the end of this transaction.
 pub fn enqueue(connection: &Connection) {
     connection.run(&ENQUEUE, View::Statement, []);
 }
 
-/// Where there were changes since the row was queued, and the first time in any case, the trigger is called once more,
-/// behind everything deferred by now: `true`.
+/// If there were changes since the row was queued, and always the first time, queues the trigger again, after everything that is
+/// deferred by now, and returns `true`.
 pub fn requeue(connection: &Connection, place: Value, changes: i64) -> bool {
     connection.run(&REQUEUE, View::Statement, [place, changes.into()]).count() > 0
 }
 
-/// Drops the trigger's row.
+/// Deletes the trigger's row.
 pub fn dequeue(connection: &Connection, place: Value) {
     connection.run(&DEQUEUE, View::Statement, [place]);
 }
 
-/// The leases that a cell has tracked last, as of right now.
+/// The leases that a cell has tracked last, as committed now.
 pub fn newest_tracked(connection: &Connection, cell_id: i64, limit: i64) -> Vec<Uuid> {
     let values = [limit.into(), cell_id.into()];
     connection.run(&NEWEST_TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))

@@ -1,4 +1,4 @@
-//! Counters of what capture has given way to: sequences, so that nobody waits for anybody who counts.
+//! Counters of what capture has left out or adopted: sequences, so that sessions do not wait for each other.
 
 use claims_model::outgoing::Concessions;
 
@@ -10,7 +10,7 @@ statement! {
     COUNT(TEXTOID, INT8OID) = "SELECT max(nextval($1::regclass)) FROM generate_series(1::bigint, $2)";
 }
 
-/// Counts what one batch has given way to.
+/// Counts what one batch has left out or adopted.
 pub fn count(connection: &Connection, concessions: Concessions) {
     let Concessions { missing, not_owner, other_source, adopted } = concessions;
     let counts = [

@@ -1,8 +1,8 @@
-//! The event triggers, which are there as long as a table is claimed or captured: in other databases no command meets them,
-//! nor misses the library.
+//! The event triggers, which exist only while a table is claimed or captured: in other databases no command runs them, or
+//! fails because the library is missing.
 //!
-//! They are no part of the extension, so that a dump has them where it has the triggers of the tables. They belong to the
-//! cluster's first superuser: Postgres wants a superuser, and pg_upgrade makes them anew with the owner they have.
+//! They are not members of the extension, so that a dump contains them if it contains the triggers of the tables. They belong
+//! to the cluster's first superuser: Postgres requires a superuser, and pg_upgrade recreates them with their owner.
 
 use crate::error::{CaptureError, ClaimsError, raise};
 use crate::pg::extension::outside_of_scripts;
@@ -11,13 +11,13 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Whoever makes or drops them follows the others: what one needs, another must not drop. Held until the transaction ends.
+    /// Serializes transactions that create or drop them, so that none drops what another needs. Held until the transaction ends.
     LOCK() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
     /// Whether any table has triggers that capture.
     ARE_NEEDED() =
         "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
           WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change') LIMIT 1";
-    /// Those that are there and call the extension's own functions, which only a superuser can replace.
+    /// The existing ones that call the extension's own functions, which only a superuser can replace.
     PRESENT() =
         "SELECT v.evtname::text FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid
            JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
@@ -27,7 +27,7 @@ statement! {
             AND v.evtname IN ('claims_complete_triggers', 'claims_forget_dropped_tables')";
 }
 
-/// Names, and the statements that make them.
+/// Names, and the statements that create them.
 const EVENT_TRIGGERS: [(&str, [&str; 2]); 2] = [
     (
         "claims_complete_triggers",
@@ -51,7 +51,7 @@ fn present(connection: &Connection) -> Vec<String> {
     connection.run(&PRESENT, View::Latest, []).map(|row| row.must(1))
 }
 
-/// A table has got triggers that capture: makes what is missing.
+/// A table got capture triggers: creates the missing event triggers.
 pub fn add(connection: &Connection) {
     connection.run(&LOCK, View::Statement, []);
     let present = present(connection);
@@ -62,13 +62,13 @@ pub fn add(connection: &Connection) {
             }
         }
     }
-    // A name in the statements might lead to somebody else's function, which would be called with everybody's rights.
+    // Otherwise a name in the statements could refer to a function of another role, which would run with every role's rights.
     if self::present(connection).len() < EVENT_TRIGGERS.len() {
         raise::<()>(Err(ClaimsError::from(CaptureError::ForeignEventTrigger)));
     }
 }
 
-/// Tables have lost such triggers: drops them where that were the last ones.
+/// Tables have lost such triggers: drops the event triggers if these were the last ones.
 pub fn drop_unneeded(connection: &Connection) {
     connection.run(&LOCK, View::Statement, []);
     if connection.run(&ARE_NEEDED, View::Latest, []).count() == 0 {

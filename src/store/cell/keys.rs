@@ -1,8 +1,8 @@
-//! The keys of claimed tables: integers, uuids, and whatever else has a fixed text.
+//! The keys of claimed tables: integers, uuids, and every other type with a fixed text.
 //!
-//! A range of source ids becomes a condition on the key itself where an index on the column can serve it: integers and
-//! uuids have an order of their own that fits that of their texts. Other keys are compared as the texts that the service
-//! has, which an index on the two expressions of [`order`] serves.
+//! For integers and uuids a range of source ids becomes a condition on the column, which an index on it can serve: their own
+//! order agrees with that of their texts. Other keys are compared as texts, in the service's order, which an index on the two
+//! expressions of [`order`] serves.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -32,12 +32,12 @@ macro_rules! base_type {
 }
 pub(super) use base_type;
 
-/// What kind of keys a column has.
+/// The kind of a key column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     Integer,
     Uuid,
-    /// Anything else: its text counts.
+    /// Any other type: compared by its text.
     Text,
 }
 
@@ -51,7 +51,7 @@ impl KeyKind {
         }
     }
 
-    /// The stretches of keys whose ids lie in a range; the first one is in the order of the ids.
+    /// The stretches of keys whose ids are in a range; the first one is in the order of the ids.
     pub fn stretches(self, range: &SourceRange) -> Vec<Stretch> {
         match self {
             KeyKind::Integer => {
@@ -63,7 +63,7 @@ impl KeyKind {
         }
     }
 
-    /// The order of keys, such that an index serves both it and the conditions.
+    /// The order of keys; an index serves both it and the conditions.
     pub fn order(self, key: &str, descending: bool) -> String {
         match self {
             KeyKind::Integer | KeyKind::Uuid => format!("{key} {}", if descending { "DESC" } else { "ASC" }),
@@ -71,8 +71,8 @@ impl KeyKind {
         }
     }
 
-    /// A condition for the keys that have these texts, exactly these: collations and types that take different texts for
-    /// equal have no say. `None`: there can be no such keys.
+    /// A condition for the keys that have exactly these texts, also for collations and types in which different texts are
+    /// equal. `None`: there can be no such keys.
     pub fn among(self, key: &str, ids: &[&str], parameters: &mut Parameters) -> Option<String> {
         let ids = ids.iter().copied();
         match self {
@@ -89,7 +89,7 @@ impl KeyKind {
                 let lengths: HashSet<_> = ids.iter().filter_map(|id| i32::try_from(id.chars().count()).ok()).collect();
                 let (ids, lengths) = (parameters.add(ids), parameters.add(Vec::from_iter(lengths)));
                 let (length, bytes) = (length(key), bytes(key));
-                // By the column's own index, where it is one of texts, or by the one that serves ranges.
+                // By the column's own index if it is of a string type, otherwise by the one that serves ranges.
                 Some(format!(
                     "{key}::pg_catalog.text = ANY ({ids}) AND {bytes} = ANY ({ids}) AND {length} = ANY ({lengths})"
                 ))
@@ -111,7 +111,7 @@ fn order(key: &str) -> String {
     format!("{}, {}", length(key), bytes(key))
 }
 
-/// Keys of one table that lie together in an index.
+/// Keys of one table that are adjacent in an index.
 #[derive(Debug)]
 pub enum Stretch {
     Integers(RangeInclusive<i64>),
@@ -131,12 +131,12 @@ impl Stretch {
         }
     }
 
-    /// Integers below zero: their ids go the other way.
+    /// Negative integers, whose ids have the opposite order.
     pub fn descends(&self) -> bool {
         matches!(self, Stretch::Integers(keys) if *keys.start() < 0)
     }
 
-    /// The keys in parts such that an index begins and ends with each.
+    /// The keys in parts, each of which is one range of an index.
     pub fn parts(&self) -> Vec<StretchPart<'_>> {
         match self {
             Stretch::Integers(keys) => vec![StretchPart::Integers(keys)],
@@ -196,7 +196,7 @@ impl StretchPart<'_> {
 pub struct Parameters(Vec<Value>);
 
 impl Parameters {
-    /// Adds one, and returns what stands for it in the text.
+    /// Adds a parameter, and returns its placeholder.
     pub fn add(&mut self, value: impl Into<Value>) -> String {
         self.0.push(value.into());
         format!("${}", self.0.len())

@@ -1,5 +1,5 @@
-//! Statements on verifications that several workers share: the pass, and its ranges that are still to be done. Which
-//! worker has which range is an expiring claim on the range's number.
+//! Statements on verifications that several workers share: the pass, and its ranges that are not verified yet. An expiring
+//! claim on the range's number says which worker has the range.
 
 use claims_model::source_range::SourceRange;
 use pgrx::Uuid as PgUuid;
@@ -16,7 +16,7 @@ statement! {
     BEGIN(UUIDOID, INT8OID, TEXTOID, BOOLOID) =
         "INSERT INTO claims.verification_passes (pass, cell_id, source_type, correct) VALUES ($1, $2, $3, $4)
          ON CONFLICT (cell_id, source_type, correct) WHERE finished_at IS NULL DO NOTHING";
-    /// Finished passes are kept for a day, so that each of their workers can hear of the end.
+    /// Finished passes are kept for a day, so that each of their workers can learn of the end.
     PURGE() =
         "WITH old AS MATERIALIZED (
              SELECT p.pass FROM claims.verification_passes p
@@ -37,7 +37,7 @@ statement! {
         "INSERT INTO claims.verification_ranges (pass, number, source_id_gt, source_id_lte) VALUES ($1, $2, $3, $4)";
     RANGE(UUIDOID, INT8OID) =
         "SELECT r.source_id_gt, r.source_id_lte FROM claims.verification_ranges r WHERE r.pass = $1 AND r.number = $2";
-    /// Both only where the range is as it was when the step began.
+    /// Both only if the range is as it was when the step began.
     ADVANCE(UUIDOID, INT8OID, TEXTOID, TEXTOID) =
         "UPDATE claims.verification_ranges r SET source_id_gt = $4
           WHERE r.pass = $1 AND r.number = $2 AND r.source_id_gt IS NOT DISTINCT FROM $3";
@@ -46,7 +46,7 @@ statement! {
           WHERE r.pass = $1 AND r.number = $2 AND r.source_id_gt IS NOT DISTINCT FROM $3";
 }
 
-/// One verification of everything that a cell has claimed from a source type.
+/// One verification of all claims of a cell from one source type.
 pub struct VerificationPass {
     pub uuid: Uuid,
     pub cell_id: i64,
@@ -63,20 +63,20 @@ pub struct Division {
     pub is_finished: bool,
 }
 
-/// The pass that is under way.
+/// The open pass.
 pub fn open(connection: &Connection, cell_id: i64, source_type: &str, correct: bool) -> Option<Uuid> {
     let rows = connection.run(&OPEN, View::Statement, [cell_id.into(), source_type.into(), correct.into()]);
     rows.first(|row| from_pg_uuid(row.must::<PgUuid>(1)))
 }
 
-/// Begins a pass. `false`: one is under way.
+/// Begins a pass. `false`: one is open already.
 pub fn begin(connection: &Connection, pass: &VerificationPass) -> bool {
     let VerificationPass { uuid, cell_id, source_type, correct } = pass;
     let values = [pg_uuid(*uuid).into(), (*cell_id).into(), source_type.as_str().into(), (*correct).into()];
     connection.run(&BEGIN, View::Statement, values).count() == 1
 }
 
-/// Drops the passes that ended long ago.
+/// Deletes passes that ended long ago.
 pub fn purge(connection: &Connection) {
     connection.run(&PURGE, View::Statement, []);
 }
@@ -86,13 +86,13 @@ pub fn pass(connection: &Connection, uuid: Uuid) -> Option<VerificationPass> {
     rows.first(|row| VerificationPass { uuid, cell_id: row.must(1), source_type: row.must(2), correct: row.must(3) })
 }
 
-/// Locks the pass against being divided by others, and says how far it is.
+/// Locks the pass, so that no other session divides it, and returns how far it is divided.
 pub fn lock(connection: &Connection, pass: Uuid) -> Option<Division> {
     let rows = connection.run(&LOCK, View::Statement, [pg_uuid(pass).into()]);
     rows.first(|row| Division { up_to: row.get(1), is_complete: row.must(2), is_finished: row.must(3) })
 }
 
-/// Cuts a range off what has not been divided yet, and returns its number.
+/// Adds the next range, and returns its number.
 pub fn cut_off(connection: &Connection, pass: Uuid, range: &SourceRange) -> Option<i64> {
     let rows = connection.run(&DIVIDE, View::Statement, [pg_uuid(pass).into(), range.up_to.clone().into()]);
     let number: i64 = rows.first(|row| row.must(1))?;
@@ -102,24 +102,24 @@ pub fn cut_off(connection: &Connection, pass: Uuid, range: &SourceRange) -> Opti
     Some(number)
 }
 
-/// Marks a pass finished that has no range left. `false`: it has.
+/// Marks a pass without remaining ranges as finished. `false`: there are some.
 pub fn finish(connection: &Connection, pass: Uuid) -> bool {
     connection.run(&FINISH, View::Statement, [pg_uuid(pass).into()]).count() == 1
 }
 
-/// What is left of a range.
+/// The part of a range that is not verified yet.
 pub fn range(connection: &Connection, pass: Uuid, number: i64) -> Option<SourceRange> {
     let rows = connection.run(&RANGE, View::Statement, [pg_uuid(pass).into(), number.into()]);
     rows.first(|row| SourceRange { above: row.get(1), up_to: row.get(2) })
 }
 
-/// Remembers up to where a range is done. `false`: it is not any more what it was.
+/// Records up to where a range is verified. `false`: the range was changed by another session.
 pub fn advance(connection: &Connection, pass: Uuid, number: i64, was: Option<&str>, position: Option<&str>) -> bool {
     let values = [pg_uuid(pass).into(), number.into(), was.into(), position.into()];
     connection.run(&ADVANCE, View::Statement, values).count() == 1
 }
 
-/// Drops a range that is done. `false`: it is not any more what it was.
+/// Deletes a verified range. `false`: the range was changed by another session.
 pub fn done(connection: &Connection, pass: Uuid, number: i64, was: Option<&str>) -> bool {
     connection.run(&DONE, View::Statement, [pg_uuid(pass).into(), number.into(), was.into()]).count() == 1
 }

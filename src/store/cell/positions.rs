@@ -1,4 +1,4 @@
-//! Where a verification that ran out of time goes on.
+//! Where a verification that stopped at max_runtime continues.
 
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
@@ -13,13 +13,13 @@ statement! {
         "DELETE FROM claims.verification_positions p WHERE p.cell_id = $1 AND p.source_type = $2";
 }
 
-/// The source id up to which all was verified when the last call stopped; `None`: begin at the beginning.
+/// The source id up to which everything was verified when the last call stopped; `None`: start at the beginning.
 pub fn position(connection: &Connection, cell_id: i64, source_type: &str) -> Option<String> {
     let rows = connection.run(&POSITION, View::Latest, [cell_id.into(), source_type.into()]);
     rows.first(|row| row.must(1))
 }
 
-/// Remembers how far it got; `None`: to the end, or nowhere.
+/// Records how far it got; `None`: to the end, or nowhere.
 pub fn keep(connection: &Connection, cell_id: i64, source_type: &str, source_id: Option<&str>) {
     match source_id {
         Some(source_id) => {

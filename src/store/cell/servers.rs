@@ -1,4 +1,4 @@
-//! What the catalog says of foreign servers.
+//! Foreign servers, from the catalog.
 
 use pgrx::pg_sys::Oid;
 
@@ -6,7 +6,7 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Server $1: its foreign-data wrapper, whose it is, and whether the role in force may use it.
+    /// Server $1: its foreign-data wrapper, its owner, and whether the current user may use it.
     SERVER(TEXTOID) =
         "SELECT s.oid, w.fdwname::text, s.srvowner, has_server_privilege(s.oid, 'USAGE')
            FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw WHERE s.srvname::text = $1";

@@ -11,27 +11,27 @@ use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 
 statement! {
-    /// Tracks lease $1 for cell $2, if it is known. Waits for whoever is tracking or fencing the same lease, up to `lock_timeout`.
+    /// Tracks lease $1 for cell $2, if it is known. Waits for transactions that track or fence the same lease, up to `lock_timeout`.
     TRACK(UUIDOID, INT8OID) =
         "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     /// Fences among $1, and who wrote them.
     FENCES(UUIDARRAYOID) =
         "SELECT lease_uuid, xmin::text::bigint FROM claims.lease_fences WHERE lease_uuid = ANY ($1)";
-    /// Which of the leases $1 are tracked, and by whom; and whether this snapshot is younger than the end of their
+    /// Which of the leases $1 are tracked, and by which transaction; and whether this snapshot is newer than the end of their
     /// transactions $2.
     SIGHT(UUIDARRAYOID, XID8ARRAYOID) =
         "SELECT c.uuid, t.xmin::text::bigint, coalesce(pg_visible_in_snapshot(c.xid, pg_current_snapshot()), false)
            FROM unnest($1, $2) AS c (uuid, xid) LEFT JOIN claims.cells_outstanding_leases t ON t.uuid = c.uuid";
-    /// Takes the keys of the leases $1 that nobody tracks, in uuid order, as track_lease would take them.
+    /// Inserts the keys of the leases $1 that are not tracked, in uuid order, as track_lease does.
     TAKE_KEYS(UUIDARRAYOID) =
         "INSERT INTO claims.cells_outstanding_leases (uuid) SELECT u FROM unnest($1) AS u ORDER BY u
          ON CONFLICT DO NOTHING RETURNING uuid";
-    /// Turns keys that were just taken into fences.
+    /// Turns keys that were just inserted into fences.
     FENCE(UUIDARRAYOID) =
         "WITH freed AS (DELETE FROM claims.cells_outstanding_leases WHERE uuid = ANY ($1))
          INSERT INTO claims.lease_fences (lease_uuid) SELECT u FROM unnest($1) AS u ORDER BY u ON CONFLICT DO NOTHING";
-    /// Forgets tracked leases, unless they are known to be of other cells than $2 (NULL: of any), passing over those that
-    /// another session is forgetting right now.
+    /// Forgets tracked leases, unless they are known to be of cells other than $2 (NULL: of any), skipping those that
+    /// another session is forgetting.
     FORGET(UUIDARRAYOID, INT8ARRAYOID) =
         "WITH free AS MATERIALIZED (SELECT uuid FROM claims.cells_outstanding_leases
                                      WHERE uuid = ANY ($1) AND ($2 IS NULL OR cell_id IS NULL OR cell_id = ANY ($2))
@@ -48,8 +48,8 @@ statement! {
            FROM jsonb_array_elements($1) WITH ORDINALITY AS e (lease, place),
                 jsonb_to_record(e.lease) AS l (lease_uuid uuid, created_at timestamptz, cell_xid xid8)
           ORDER BY e.place";
-    /// Drops fences written more than $1 seconds ago, at most $2 of them, the oldest first; none that is younger than a
-    /// transaction of this database which is still open, since that one may be what the fence is for. (A session that
+    /// Deletes fences written more than $1 seconds ago, at most $2 of them, the oldest first; but none that is newer than an
+    /// open transaction of this database, which may be the one that the fence is for. (A session that
     /// does not report its transactions counts from its start.)
     PURGE_FENCES(INT8OID, INT8OID) =
         "WITH old AS MATERIALIZED
@@ -70,7 +70,7 @@ fn xmin(printed: i64) -> u32 {
     u32::try_from(printed).unwrap_or(0)
 }
 
-/// Tracks a lease; one that is tracked already stays so.
+/// Tracks a lease. Does nothing if it is tracked already.
 pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) {
     connection.run(&TRACK, View::Statement, [pg_uuid(lease).into(), cell_id.into()]);
 }
@@ -82,13 +82,13 @@ pub struct Fence {
     pub is_own: bool,
 }
 
-/// The fences of leases: those that are committed right now, whatever the isolation level, and this transaction's own.
+/// The fences of leases: those that are committed now, whatever the isolation level, and this transaction's own.
 pub fn fences(connection: &Connection, leases: &[Uuid]) -> Vec<Fence> {
     let rows = connection.run(&FENCES, View::Latest, [pg_uuids(leases.iter().copied())]);
     rows.map(|row| Fence { lease: from_pg_uuid(row.must(1)), is_own: xact::is_own(xmin(row.must(2))) })
 }
 
-/// What one snapshot of right now shows of a lease.
+/// What the latest snapshot shows of a lease.
 pub struct Sight {
     pub lease: Uuid,
     pub tracked: bool,
@@ -112,8 +112,8 @@ pub fn sight(connection: &Connection, leases: impl Iterator<Item = (Uuid, Option
     })
 }
 
-/// Fences those of the leases that nobody tracks, and returns them. It passes through the key of the tracked lease: so
-/// it meets every track_lease of the same lease, whether that is still open, committed, or yet to come.
+/// Fences those of the leases that are not tracked, and returns them. It inserts the key of the tracked lease, and so
+/// meets every track_lease of the same lease, whether that is open, committed, or still to come.
 pub fn fence(connection: &Connection, leases: &[Uuid]) -> Vec<Uuid> {
     let rows = connection.run(&TAKE_KEYS, View::Statement, [pg_uuids(leases.iter().copied())]);
     let taken = rows.map(|row| from_pg_uuid(row.must(1)));

@@ -1,4 +1,4 @@
-//! Statements on tables whose changes become requests, and what is cached of them.
+//! Statements on tables whose changes are recorded as requests, and their cache.
 
 use std::cell::OnceCell;
 use std::rc::Rc;

@@ -4,7 +4,7 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Administrators follow each other: two that grant on one function at the same time get \"tuple concurrently updated\".
+    /// Serializes administrators: two that grant on one function at the same time get \"tuple concurrently updated\".
     LOCK() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
     /// The role of a cell is known by the cell, that of a reader or a worker by the view or table that only it is granted.
     REFRESH() =
@@ -20,7 +20,7 @@ statement! {
            JOIN pg_roles r ON r.oid = k.role";
 }
 
-/// Grants every role what its kind has.
+/// Grants every role what its kind has in this version.
 pub fn refresh(connection: &Connection) {
     connection.run(&LOCK, View::Statement, []);
     connection.run(&REFRESH, View::Statement, []);

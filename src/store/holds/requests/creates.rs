@@ -1,7 +1,7 @@
-//! Statements on how requests are recorded, and on the creates that their entity's updates wait for.
+//! Statements that record requests, and those on the creates that updates wait for.
 //!
-//! Which updates wait is asked, and changed, by what is committed right now: an old snapshot shows neither all of them nor
-//! whether a mark is still there, and a row that changed since would be an error.
+//! Waiting updates are read and changed with the latest snapshot: an old one shows neither all of them nor
+//! the current marks, and a row changed since would be an error.
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
@@ -13,11 +13,11 @@ statement! {
          ON CONFLICT (queue, entity) WHERE request_type = 'create' DO NOTHING RETURNING id";
     CREATE_STATUS(TEXTOID, TEXTOID) =
         "SELECT status FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'";
-    /// Keeps a create from being settled unseen while an update that waits for it is being recorded.
+    /// Keeps a create from being settled unnoticed while an update that waits for it is being recorded.
     LOCK_CREATE(TEXTOID, TEXTOID) =
         "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'
             FOR KEY SHARE SKIP LOCKED";
-    /// Whether a create can be locked against those who are recording updates that wait for it.
+    /// Locks a create against sessions that record updates that wait for it, if none is doing so.
     CLOSE_CREATE(TEXTOID, TEXTOID) =
         "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create' FOR UPDATE SKIP LOCKED";
     UNBLOCK(TEXTOID, TEXTOID) = concat!(
@@ -64,18 +64,19 @@ pub fn create_status(connection: &Connection, queue: &str, entity: &str, view: V
     connection.run(&CREATE_STATUS, view, [queue.into(), entity.into()]).first(|row| row.must(1))
 }
 
-/// Whether from now on, until this transaction ends, nobody can close the entity's create. `false` where somebody is
+/// Prevents the entity's create from being closed until this transaction ends. `false`: another transaction is
 /// closing it, or has.
 pub fn lock_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     connection.run(&LOCK_CREATE, View::Statement, [queue.into(), entity.into()]).count() == 1
 }
 
-/// Whether from now on, until this transaction ends, nobody can record an update as waiting for this create.
+/// Prevents updates from being recorded as waiting for this create until this transaction ends. `false`: one is being
+/// recorded.
 pub fn close_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     connection.run(&CLOSE_CREATE, View::LatestToWrite, [queue.into(), entity.into()]).count() == 1
 }
 
-/// Lets the search see the entity's updates; returns the first of those that it did not.
+/// Unblocks the entity's updates; returns the first of those that were blocked.
 pub fn unblock(connection: &Connection, queue: &str, entity: &str) -> Option<i64> {
     connection
         .run(&UNBLOCK, View::LatestToWrite, [queue.into(), entity.into()])
@@ -84,13 +85,13 @@ pub fn unblock(connection: &Connection, queue: &str, entity: &str) -> Option<i64
         .min()
 }
 
-/// Whether the search still does not see some of the entity's updates.
+/// Whether some of the entity's updates are still blocked.
 pub fn has_blocked(connection: &Connection, queue: &str, entity: &str) -> bool {
     let rows = connection.run(&BLOCKED, View::Latest, [queue.into(), entity.into()]);
     rows.first(|row| row.must(1)).unwrap_or(false)
 }
 
-/// Marks a complete create as one whose updates may still have to be unblocked, or takes the mark off.
+/// Marks a complete create as one whose updates may still have to be unblocked, or removes the mark.
 pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: bool) {
     connection.run(&MARK_CREATE, View::LatestToWrite, [queue.into(), entity.into(), marked.into()]);
 }
@@ -98,9 +99,9 @@ pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: b
 /// A complete create that is marked.
 pub struct Marked {
     pub entity: String,
-    /// The search does not see all of the entity's updates.
+    /// Some of the entity's updates are blocked.
     pub is_waited_for: bool,
-    /// The first of them behind the id that was asked for.
+    /// The first of them after the id that was asked for.
     pub first: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Statements on requests in the hands of a process: taken, held, settled.
+//! Statements on the requests of a process: taken, held, settled.
 
 use pgrx::Uuid as PgUuid;
 
@@ -7,7 +7,7 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Puts requests whose hold has expired back to what they count as.
+    /// Makes requests whose hold has expired new, as which they count already.
     RENEW(TEXTOID, INT8ARRAYOID) = concat!(
         "UPDATE claims.requests r SET status = 'new', process_id = NULL, hold_until = NULL, entered_xid = pg_current_xact_id()
            FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
@@ -23,14 +23,14 @@ statement! {
         "SELECT count(*) FILTER (WHERE hold_until > $2), count(*) FILTER (WHERE hold_until <= $2),
                 (SELECT coalesce(sum(l.requests), 0)::bigint FROM claims.lost_holds l WHERE l.process_id = $1)
            FROM claims.requests WHERE process_id = $1 AND status = 'in-progress'";
-    /// Leaves word for the processes whose expired holds of $2 process $3 takes over.
+    /// Records the loss of expired holds of $2 that process $3 takes over.
     LEAVE_WORD(TEXTOID, INT8ARRAYOID, UUIDOID) = concat!(
         "INSERT INTO claims.lost_holds (queue, process_id, requests)
          SELECT $1, r.process_id, count(*)
            FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
            JOIN claims.requests r ON ", is_row!("r.queue", "r.id", "m.queue", "m.id"), "
           WHERE r.hold_until IS NOT NULL AND r.process_id <> $3 GROUP BY r.process_id");
-    /// Drops the word left for a process that holds nothing but the requests $2 of queue $3: it begins anew with them.
+    /// Deletes the lost holds of a process that holds nothing but the requests $2 of queue $3: it starts again with them.
     BEGIN_ANEW(UUIDOID, INT8ARRAYOID, TEXTOID) =
         "WITH old AS MATERIALIZED (
              SELECT id FROM claims.lost_holds WHERE process_id = $1
@@ -72,7 +72,7 @@ pub fn hold(connection: &Connection, queue: &str, ids: &[i64], process: PgUuid, 
 pub struct Holds {
     pub held: i64,
     pub expired: i64,
-    /// Of what it held besides, so many requests were taken over by others.
+    /// How many other requests that it held were taken over.
     pub lost: i64,
 }
 
@@ -81,17 +81,17 @@ pub fn holds(connection: &Connection, process: PgUuid, now: Moment) -> Holds {
     rows.first(|row| Holds { held: row.must(1), expired: row.must(2), lost: row.must(3) }).unwrap_or_default()
 }
 
-/// Leaves word for other processes whose expired holds this one takes over.
+/// Records that this process takes over expired holds of others.
 pub fn leave_word(connection: &Connection, queue: &str, expired: &[i64], process: PgUuid) {
     connection.run(&LEAVE_WORD, View::Statement, [queue.into(), expired.to_vec().into(), process.into()]);
 }
 
-/// Word that was left for a process counts no more if it holds nothing but these requests.
+/// Deletes the lost holds of a process if it holds nothing but these requests.
 pub fn begin_anew(connection: &Connection, process: PgUuid, queue: &str, ids: &[i64]) {
     connection.run(&BEGIN_ANEW, View::Statement, [process.into(), ids.to_vec().into(), queue.into()]);
 }
 
-/// Requests of one entity in the hands of one process.
+/// Requests of one entity that one process has taken.
 pub struct InHand {
     pub queue: String,
     pub entity: String,
@@ -105,7 +105,7 @@ pub fn lock_held(connection: &Connection, process: PgUuid, now: Moment) -> Vec<I
     rows.map(|row| InHand { queue: row.must(1), ids: vec![row.must(2)], entity: row.must(3), is_create: row.must(4) })
 }
 
-/// Settles what is in hand of an entity; how many requests that were.
+/// Settles the requests taken of an entity; returns their number.
 pub fn settle(connection: &Connection, hand: &InHand, process: PgUuid, error: Option<&str>, now: Moment) -> usize {
     let values = [(*hand.queue).into(), hand.ids.clone().into(), process.into(), error.into(), now.into()];
     connection.run(&SETTLE, View::Statement, values).count()

@@ -1,11 +1,11 @@
-//! Statements on requests that are settled, and on what comes after them.
+//! Statements on settled requests.
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Whether the entity has outstanding requests and no failed create in front of them.
+    /// Whether the entity has outstanding requests and no failed create.
     HAS_MORE(TEXTOID, TEXTOID) =
         "SELECT EXISTS (SELECT FROM claims.requests r
                          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress'))
@@ -26,7 +26,7 @@ statement! {
                 AND NOT (request_type = 'create' AND status = 'error') AND id > $4
               ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
          DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue", "r.id", "o.queue", "o.id"), " RETURNING r.id");
-    /// Drops words left at $2 or earlier for processes that hold nothing any more.
+    /// Deletes lost holds from $2 or earlier of processes that hold nothing any more.
     PURGE_WORDS(TEXTOID, TIMESTAMPTZOID) =
         "WITH old AS MATERIALIZED (
              SELECT id FROM claims.lost_holds l WHERE l.queue = $1 AND l.lost_at <= $2
@@ -41,18 +41,18 @@ pub fn has_more(connection: &Connection, queue: &str, entity: &str) -> bool {
     rows.first(|row| row.must(1)).unwrap_or(false)
 }
 
-/// Puts failed requests back to new; their ids.
+/// Makes failed requests new again; returns their ids.
 pub fn retry(connection: &Connection, queue: &str, entity: &str) -> Vec<i64> {
     connection.run(&RETRY, View::Statement, [queue.into(), entity.into()]).map(|row| row.must(1))
 }
 
-/// Deletes the first requests, `limit` at most, after an id that were settled at `before` or earlier; their ids.
+/// Deletes the first requests, at most `limit`, after an id that were settled at `before` or earlier; returns their ids.
 pub fn purge(connection: &Connection, queue: &str, before: Moment, limit: i64, after: i64) -> Vec<i64> {
     let values = [queue.into(), before.into(), limit.into(), after.into()];
     connection.run(&PURGE, View::Statement, values).map(|row| row.must(1))
 }
 
-/// Drops words left at `before` or earlier that nobody can ask for any more.
+/// Deletes lost holds from `before` or earlier that are not needed any more.
 pub fn purge_words(connection: &Connection, queue: &str, before: Moment) {
     connection.run(&PURGE_WORDS, View::Statement, [queue.into(), before.into()]);
 }

@@ -1,6 +1,6 @@
 //! Statements on requests.
 //!
-//! Conditions are worded so that only the right index fits them: by primary key (`is_row` in the parent module) no
+//! Conditions are written so that only the right index matches: by primary key (`is_row` in the parent module) no
 //! statement asks for a status, which would offer the planner the partial indexes; coalesce(), `+ 0` and `|| ''` keep a
 //! comparison out of an index.
 

@@ -1,7 +1,7 @@
-//! Statements by which requests are found that can be worked on.
+//! Statements that find requests that can be taken.
 //!
-//! `ready` is what the search goes through: new requests but for updates that wait for their create, by queue and id.
-//! Whatever is found is tested again once everything outstanding of its entity is locked.
+//! The search scans `ready`: new requests, without updates that wait for their create, by queue and id.
+//! A candidate is tested again once all outstanding requests of its entity are locked.
 
 use std::ops::ControlFlow;
 
@@ -9,21 +9,21 @@ use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
-/// The predicate of the index requests_ready, word by word.
+/// The predicate of the index requests_ready, literally.
 macro_rules! ready {
     () => {
         " r.queue = $1 AND r.status = 'new' AND NOT r.blocked "
     };
 }
 
-/// The same set, in the words of the index requests_entered and of no other one.
+/// The same set, with the predicate of the index requests_entered only.
 macro_rules! entered {
     () => {
         " r.queue || '' = $1 AND r.settled_at IS NULL AND r.hold_until IS NULL AND NOT r.blocked "
     };
 }
 
-/// Holds, in the words of the index requests_held_since and of no other one.
+/// Holds, with the predicate of the index requests_held_since only.
 macro_rules! held_since {
     () => {
         " r.queue || '' = $1 AND r.hold_until IS NOT NULL "
@@ -105,7 +105,7 @@ statement! {
         "SELECT r.id, r.payload::text
            FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
            JOIN claims.requests r ON ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
-    /// The create of an entity, and whether somebody holds the entity beyond a transaction.
+    /// The create of an entity, and whether a process holds the entity beyond a transaction.
     STANDING(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT (SELECT c.status FROM claims.requests c
                   WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'),
@@ -211,16 +211,16 @@ pub fn payloads(
     connection.walk(&PAYLOADS, [queue.into(), ids.to_vec().into()], |row| each(row.must(1), row.get(2)));
 }
 
-/// How an entity stands.
+/// The state of an entity.
 #[derive(Default)]
 pub struct Standing {
     /// The status of its create, if it has one.
     pub create: Option<String>,
-    /// Somebody holds it beyond a transaction.
+    /// Whether a process holds it beyond a transaction.
     pub held: bool,
 }
 
-/// How an entity stands by what is committed right now.
+/// The state of an entity, as committed now.
 pub fn standing(connection: &Connection, queue: &str, entity: &str, now: Moment) -> Standing {
     let rows = connection.run(&STANDING, View::Latest, [queue.into(), entity.into(), now.into()]);
     rows.first(|row| Standing { create: row.get(1), held: row.must(2) }).unwrap_or_default()
