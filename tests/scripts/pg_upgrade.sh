@@ -10,8 +10,10 @@ place=$(cd /tmp && as_server mktemp -d /tmp/claims-pg_upgrade.XXXXXX)
 copies=()
 trap 'cleanup; rm -rf "$place" ${copies[@]+"${copies[@]}"}' EXIT
 
-# The programs of another major version, with the extension; nothing where it has not been built.
+# The programs of a major version, with the extension: the ones that run this test, or others; nothing where they have not been
+# built.
 bindir_of() {
+  [ "$1" != "$PG_MAJOR" ] || { printf '%s\n' "$CLAIMS_BINDIR"; return; }
   (PATH=${PATH//$CLAIMS_BINDIR:/}          # with its pg_config
    unset CLAIMS_BINDIR PG_CONFIG
    export PG_MAJOR=$1
