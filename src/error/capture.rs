@@ -1,5 +1,7 @@
 //! The errors of claimed attributes: their declaration, their capture, the sending of what was captured.
 
+use claims_model::Kind;
+use claims_model::problem::shortened;
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
@@ -32,6 +34,22 @@ pub enum CaptureError {
     NoColumn { table: String, column: String },
     /// Triggers do not see the column by which a table was to be captured.
     VirtualColumn { table: String, column: String },
+    /// What is no table, or not one whose columns can be claimed.
+    NotClaimable { table: String },
+    /// The table has no primary key of one column to take for the sources.
+    NoKeyColumn { table: String },
+    /// There is no such column, which was given for an argument.
+    NoArgumentColumn { table: String, column: String, argument: &'static str },
+    /// Triggers do not see such a column.
+    VirtualArgument { table: String, column: String, argument: &'static str },
+    /// How the values of a key look depends on settings.
+    UnfitKey { column: String, type_name: String, argument: &'static str },
+    /// How the values of the column that is to be claimed look depends on settings.
+    UnfitColumn { column: String, type_name: String },
+    /// A claim can have no such type.
+    NoSuchType { kind: Kind, name: String },
+    /// The column is not claimed.
+    NotClaimed { table: String, attribute: String },
     /// A partition of a table that is captured for the same was to be captured by itself.
     CapturedAsPartition { table: String, root: String },
     /// A partition of the table is captured for the same by itself.
@@ -135,6 +153,58 @@ impl CaptureError {
                 Some("Triggers are not given the values of such columns.".into()),
                 Some("Have it STORED."),
             ),
+            CaptureError::NotClaimable { table } => Text(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("columns of \"{table}\" cannot be claimed"),
+                Some("It is no permanent table, or a partition, or part of an inheritance tree, or belongs to the system.".into()),
+                Some("Claim columns of ordinary tables and of partitioned ones."),
+            ),
+            CaptureError::NoKeyColumn { table } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("table \"{table}\" has no primary key of one column"),
+                Some("source_key is the primary key where it is left out.".into()),
+                Some("Name the column as source_key."),
+            ),
+            CaptureError::NoArgumentColumn { table, column, argument } => Text(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("column \"{column}\" of table \"{table}\" does not exist"),
+                Some(format!("It was given as {argument}.")),
+                Some("Name a column of the table."),
+            ),
+            CaptureError::VirtualArgument { table, column, argument } => Text(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("column \"{column}\" of table \"{table}\" is a virtual generated column"),
+                Some(format!("It was given as {argument}. Triggers are not given the values of such columns.")),
+                Some("Have it STORED."),
+            ),
+            CaptureError::UnfitKey { column, type_name, argument } => Text(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("type {type_name} of column \"{column}\" cannot be a key"),
+                Some(format!("It was given as {argument}. How its values look as text depends on settings of the session.")),
+                Some("Subjects and sources have integers, uuids, texts or other keys whose text is always the same."),
+            ),
+            CaptureError::UnfitColumn { column, type_name } => Text(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("type {type_name} of column \"{column}\" cannot be claimed"),
+                Some("How its values look as text depends on settings of the session.".into()),
+                Some("Claim a generated column of type text."),
+            ),
+            CaptureError::NoSuchType { kind, name } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("{0}_type names an unknown {0} type", kind.name()),
+                Some(format!("There is no {} type \"{}\" that a claim can have.", kind.name(), shortened(&name))),
+                Some(match kind {
+                    Kind::Bucket => "Types are added with claims.add_bucket_type(), here and at the service.",
+                    Kind::Subject => "Types are added with claims.add_subject_type(), here and at the service.",
+                    Kind::Source => "Types are added with claims.add_source_type(), here and at the service.",
+                }),
+            ),
+            CaptureError::NotClaimed { table, attribute } => Text(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                format!("column \"{attribute}\" of table \"{table}\" is not claimed"),
+                None,
+                Some("claims.claimed_columns lists the columns that are."),
+            ),
             CaptureError::CapturedAsPartition { table, root } => Text(
                 Code::ERRCODE_DUPLICATE_OBJECT,
                 format!("changes of table {table} are captured already"),
@@ -207,5 +277,14 @@ pub fn warn_of_mutable_condition() {
     ErrorReport::new(Code::ERRCODE_WARNING, "condition is not immutable".to_owned(), function_name!())
         .set_detail("When its value changes without a change of the row, nothing is captured.")
         .set_hint("Let it depend on the row alone.")
+        .report(PgLogLevel::WARNING);
+}
+
+/// Tells the declarer that Postgres lets several rows have one value of a claimed column.
+pub fn warn_of_no_unique_index(table: &str, attribute: &str) {
+    let message = format!("column \"{attribute}\" of table \"{table}\" has no unique index");
+    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!())
+        .set_detail("Where two rows of this database have one value, the claim goes with the first of them that goes.")
+        .set_hint("Have Postgres keep the values unique in this database; claims keeps them unique between databases.")
         .report(PgLogLevel::WARNING);
 }

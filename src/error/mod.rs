@@ -22,7 +22,7 @@ pub use access::AccessError;
 pub use act::log_act;
 pub use admin::AdminError;
 pub use admission::AdmissionError;
-pub use capture::{CaptureError, warn_of_mutable_condition};
+pub use capture::{CaptureError, warn_of_mutable_condition, warn_of_no_unique_index};
 pub use cell::CellError;
 pub use hold::HoldError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};

@@ -24,5 +24,6 @@ macro_rules! retired {
 }
 
 retired! {
+    require_owner_wrapper, pg_finfo_require_owner_wrapper;
     require_role_wrapper, pg_finfo_require_role_wrapper;
 }

@@ -33,19 +33,6 @@ AS 'MODULE_PATHNAME', 'rename_type_wrapper';
 COMMENT ON FUNCTION claims.rename_type(text, int, text) IS
     'Makes a name the one by which a type of a kind (bucket, subject, source) is shown; administrators only. The names that it had are accepted as before, for ever. 23505 where the name is another type''s. Locks claims.type_names SHARE ROW EXCLUSIVE, then the type''s row: administrators follow each other until COMMIT.';
 
--- The name by which a type is kept in a cell's database, whatever it is called later; NULL: there is no such type.
-CREATE FUNCTION claims.lasting_type_name(kind text, name text) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT coalesce((SELECT f.name FROM claims.type_names n JOIN claims.type_names f ON f.kind = n.kind AND f.id = n.id AND f.first
-                      WHERE n.kind = $1 AND n.name = $2),
-                    (SELECT t.name FROM (SELECT 'bucket' AS kind, y.name FROM claims.bucket_types y
-                                         UNION ALL SELECT 'subject', y.name FROM claims.subject_types y
-                                         UNION ALL SELECT 'source', y.name FROM claims.source_types y) t
-                      WHERE t.kind = $1 AND t.name = $2))
-$$;
-COMMENT ON FUNCTION claims.lasting_type_name(text, text) IS 'Internal: the name by which a cell keeps a type, by any of its names; NULL where there is none. Locks nothing.';
-
 CREATE FUNCTION claims.list_types() RETURNS TABLE (kind text, id int, name text, aliases text[])
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$

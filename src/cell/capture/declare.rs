@@ -1,4 +1,4 @@
-//! What the declaration of a claimed attribute needs beside SQL; the rest is in sql/install/cell/capture.sql.
+//! What declaring takes: conditions, the right to do it, and the triggers.
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -19,32 +19,34 @@ fn spell_out_condition(
     warn: Option<bool>,
 ) -> Result<Option<String>, ErrorReport> {
     let (Some(table), Some(condition)) = (table_name, condition) else { return Ok(None) };
+    Ok(Some(spelled_out(table, &condition, warn == Some(true))?))
+}
+
+/// The same, of what is given.
+pub fn spelled_out(table: Oid, condition: &str, warn: bool) -> Result<String, ClaimsError> {
     access::refuse_restricted()?;
-    let read = expression::read_condition(table, &condition, |owner| match roles::caller() {
+    let read = expression::read_condition(table, condition, |owner| match roles::caller() {
         caller if roles::has_privileges_of(caller, owner) => Ok(()),
         caller => Err(CaptureError::NotTheOwner { table: expression::table_name(table), caller: roles::name(caller) }),
     });
-    let read = read.map_err(ClaimsError::from)?.ok_or(ClaimsError::from(CaptureError::NotACondition))?;
+    let read = read?.ok_or(CaptureError::NotACondition)?;
     if read.reads_virtual_column {
-        return Err(ClaimsError::from(CaptureError::VirtualInCondition).into());
+        return Err(CaptureError::VirtualInCondition.into());
     }
-    if warn == Some(true) && !read.is_immutable {
+    if warn && !read.is_immutable {
         crate::error::warn_of_mutable_condition();
     }
-    Ok(Some(read.text))
+    Ok(read.text)
 }
 
-/// For SQL functions: raises unless the caller has the privileges of the table's owner.
-#[pg_extern(schema = "claims", security_definer, stable)]
-#[search_path(pg_catalog, pg_temp)]
-fn require_owner(table_name: Option<String>, owner: Option<Oid>) -> Result<(), ErrorReport> {
-    let table = access::given(table_name, "table_name")?;
+/// Raises unless the caller has the privileges of a table's owner.
+pub fn must_own(table: &str, owner: Oid) -> Result<(), ClaimsError> {
     access::refuse_restricted()?;
     let caller = roles::caller();
-    if owner.is_some_and(|owner| roles::has_privileges_of(caller, owner)) {
+    if roles::has_privileges_of(caller, owner) {
         return Ok(());
     }
-    Err(ClaimsError::from(CaptureError::NotTheOwner { table, caller: roles::name(caller) }).into())
+    Err(CaptureError::NotTheOwner { table: table.to_owned(), caller: roles::name(caller) }.into())
 }
 
 /// For SQL functions that have made sure of the caller's rights: puts the triggers of claimed tables on a table, or takes

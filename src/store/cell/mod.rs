@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod concessions;
+pub mod declared;
 mod event_triggers;
 pub mod expected;
 pub mod keys;

@@ -30,6 +30,7 @@ SELECT pg_temp.pages(NULL, 2);
 -- one that is larger than a page is a page
 INSERT INTO claims.claim_leases (uuid, creator_id, payload, created_at) VALUES (t.u(1409), 1, pg_temp.large(17), '2026-01-01');
 SELECT pg_temp.pages(NULL, 100);
+SELECT pg_temp.pages(1, 100);
 -- from a moment on, that moment included
 SELECT lease_uuid, created_at = '2026-01-01 00:00:08' FROM claims.list_leases(2, created_after => '2026-01-01 00:00:08');
 SELECT count(*) FROM claims.list_leases(2, created_after => '2026-01-01 00:00:08.000001');

@@ -137,6 +137,14 @@ SELECT r, left(c, 5), count(*) FROM unnest('{regress_claims_one,regress_claims_r
     unnest(ARRAY['SELECT 1 FROM claims.claims', 'SELECT 1 FROM claims.claim_leases', 'SELECT 1 FROM claims.cells', 'DELETE FROM claims.claims', 'UPDATE claims.claims SET status = 1',
         'DELETE FROM claims.claim_leases', 'INSERT INTO claims.cells (cell_id) VALUES (9)', 'TRUNCATE claims.claims', 'LOCK claims.claims', 'INSERT INTO claims.bucket_types VALUES (9, ''X'')', 'DROP TABLE claims.claims', 'CREATE TABLE claims.x ()',
         'ALTER FUNCTION claims.commit_update(bigint, uuid) OWNER TO regress_claims_one']) s, t.as_role(r, s) c WHERE c !~ '^ ' GROUP BY 1, 2 ORDER BY 1, 2;
+-- only administrators change what roles have, whoever may execute the functions
+BEGIN;
+GRANT USAGE ON SCHEMA claims TO regress_claims_nobody;
+GRANT EXECUTE ON FUNCTION claims.grant_read(name), claims.grant_worker(name), claims.grant_monitor(name), claims.revoke_read(name),
+    claims.revoke_worker(name), claims.revoke_monitor(name) TO regress_claims_nobody;
+SELECT f, c FROM unnest('{grant_read,grant_worker,grant_monitor,revoke_read,revoke_worker,revoke_monitor}'::text[]) WITH ORDINALITY AS u(f, n),
+    LATERAL (SELECT c FROM t.as_role('regress_claims_nobody', format('SELECT claims.%s(''regress_claims_nobody'')', f)) c WHERE c !~ '^ ') s ORDER BY n;
+ROLLBACK;
 -- nobody is told anything
 SELECT c FROM t.as_role('regress_claims_nobody', $$SELECT * FROM claims.get_record('ROUTES', 'a')$$) c;
 SELECT c FROM t.as_role('regress_claims_nobody', $$SELECT * FROM claims.records$$) c;

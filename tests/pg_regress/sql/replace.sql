@@ -80,3 +80,11 @@ SELECT claims.commit_update(1, claims.begin_update(1, pg_temp.rows(VARIADIC ARRA
     t.destroys(VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n))));
 SELECT count(*), bool_and(source_id = substr(bucket_value, 2)) FROM claims.claims;
 SELECT count(*) FROM claims.check();
+-- a claim that by somebody's hand another lease holds is not replaced: nothing changes, and it is said
+SELECT t.clean();
+SELECT claims.commit_update(1, claims.begin_update(1, pg_temp.rows('x 1', 'y 2')));
+SELECT claims.begin_update(1, pg_temp.rows('x 3'), t.destroys('x'), t.u(7290)), claims.begin_update(1, pg_temp.rows('y 4'), t.destroys('y'), t.u(7291));
+UPDATE claims.claims SET lease_uuid = CASE lease_uuid WHEN t.u(7290) THEN t.u(7291) ELSE t.u(7290) END;
+SELECT left(c, 5) FROM t.call($$SELECT claims.commit_update(1, t.u(7290))$$) c LIMIT 1;
+SELECT bucket_value, status, source_id FROM claims.claims ORDER BY 1;
+SELECT t.clean();

@@ -81,6 +81,14 @@ INSERT INTO public.named VALUES (3, 'c');
 SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(create_records -> 2)) IS NOT NULL FROM claims.pending_batch()$$);
 ROLLBACK;
 
+-- a name that somebody gave a type by hand is accepted as before, too, once it is renamed
+BEGIN;
+SELECT claims.add_bucket_type(150, 'FIRST_150'), claims.rename_type('bucket', 150, 'SECOND_150');
+UPDATE claims.bucket_types SET name = 'BY_HAND' WHERE id = 150;
+SELECT claims.rename_type('bucket', 150, 'THIRD_150');
+SELECT name, aliases FROM claims.list_types() WHERE kind = 'bucket' AND id = 150;
+ROLLBACK;
+
 -- what is refused
 SELECT t.call($$SELECT claims.rename_type(NULL, 1, 'X')$$);
 SELECT t.call($$SELECT claims.rename_type('bucket', NULL, 'X')$$);

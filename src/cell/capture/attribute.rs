@@ -1,0 +1,132 @@
+//! `claim_attribute` and `unclaim_attribute`: which columns are claimed.
+
+use claims_model::Kind;
+use claims_model::types::Types;
+use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::declare::{must_own, spelled_out};
+use crate::access;
+use crate::error::{CaptureError, ClaimsError, warn_of_no_unique_index};
+use crate::pg::name::{Name, Relation};
+use crate::pg::spi::{self, Connection};
+use crate::store::catalog;
+use crate::store::cell::declared::{self, ClaimableTable, Declaration};
+use crate::store::cell::triggers::{self, Purpose};
+
+/// What claim_attribute does once the condition is spelled out. The caller may call it, too: it trusts nothing.
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::too_many_arguments)]
+fn declare_attribute(
+    table_name: Option<Relation>,
+    attribute: Option<Name>,
+    bucket_type: Option<String>,
+    subject_type: Option<String>,
+    subject_key: Option<Name>,
+    source_type: Option<String>,
+    source_key: Option<Name>,
+    condition: Option<String>,
+) -> Result<(), ErrorReport> {
+    let Relation(table) = access::given(table_name, "table_name")?;
+    let Name(attribute) = access::given(attribute, "attribute")?;
+    let bucket_type = access::given(bucket_type, "bucket_type")?;
+    let subject_type = access::given(subject_type, "subject_type")?;
+    let Name(subject_key) = access::given(subject_key, "subject_key")?;
+    let source_type = access::given(source_type, "source_type")?;
+    let source_key = source_key.map(|Name(key)| key);
+    let mut declaration =
+        Declaration { attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition: None };
+    let name = spi::connect(|connection| fit(connection, table, &mut declaration))?;
+    // The owner's code is read, and a warning may jump out of here: nothing may be open.
+    declaration.condition = condition.map(|condition| spelled_out(table, &condition, true)).transpose()?;
+    let is_unique = spi::connect(|connection| {
+        declared::record(connection, table, &declaration);
+        declared::column(connection, table, &declaration.attribute).is_some_and(|column| column.is_unique)
+    });
+    if !is_unique {
+        warn_of_no_unique_index(&name, &declaration.attribute);
+    }
+    Ok(())
+}
+
+/// Raises unless what is declared fits the table, and completes it. From here on the table is locked: no column changes.
+fn fit(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Result<String, ClaimsError> {
+    let ClaimableTable { name, can_be_claimed, .. } = owned(connection, table)?;
+    if !can_be_claimed {
+        return Err(CaptureError::NotClaimable { table: name }.into());
+    }
+    triggers::add(connection, table, &Purpose::Claims)?;
+    if declaration.source_key.is_none() {
+        declaration.source_key = declared::key_column(connection, table);
+    }
+    let Some(source_key) = &declaration.source_key else {
+        return Err(CaptureError::NoKeyColumn { table: name }.into());
+    };
+    let keys = [("subject_key", &declaration.subject_key), ("source_key", source_key)];
+    let attribute_type = column(connection, table, &name, "attribute", &declaration.attribute)?;
+    for (argument, key) in keys {
+        if let Some(type_name) = column(connection, table, &name, argument, key)? {
+            return Err(CaptureError::UnfitKey { argument, column: key.clone(), type_name }.into());
+        }
+    }
+    let types = &catalog::current(connection).types;
+    declaration.bucket_type = lasting(types, Kind::Bucket, &declaration.bucket_type)?;
+    declaration.subject_type = lasting(types, Kind::Subject, &declaration.subject_type)?;
+    declaration.source_type = lasting(types, Kind::Source, &declaration.source_type)?;
+    match attribute_type {
+        Some(type_name) => Err(CaptureError::UnfitColumn { column: declaration.attribute.clone(), type_name }.into()),
+        None => Ok(name),
+    }
+}
+
+/// A table that the caller has the rights of.
+fn owned(connection: &Connection, table: Oid) -> Result<ClaimableTable, ClaimsError> {
+    let found = declared::table(connection, table).ok_or(CaptureError::NoTable { table })?;
+    must_own(&found.name, found.owner)?;
+    Ok(found)
+}
+
+/// Raises unless the table has a column that triggers see. Returns its type, if that has no fixed text.
+fn column(
+    connection: &Connection,
+    table: Oid,
+    table_name: &str,
+    argument: &'static str,
+    column: &str,
+) -> Result<Option<String>, ClaimsError> {
+    let (table_name, name) = (table_name.to_owned(), column.to_owned());
+    match declared::column(connection, table, column) {
+        None => Err(CaptureError::NoArgumentColumn { table: table_name, column: name, argument }.into()),
+        Some(found) if found.is_virtual => {
+            Err(CaptureError::VirtualArgument { table: table_name, column: name, argument }.into())
+        }
+        Some(found) => Ok((!found.has_fixed_text).then_some(found.type_name)),
+    }
+}
+
+/// By this name a type is found again, whatever it is called later.
+fn lasting(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError> {
+    match types.of(kind).first_name_of(name) {
+        Some(first) if first != "UNSPECIFIED" => Ok(first.to_owned()),
+        _ => Err(CaptureError::NoSuchType { kind, name: name.to_owned() }.into()),
+    }
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn unclaim_attribute(table_name: Option<Relation>, attribute: Option<Name>) -> Result<(), ErrorReport> {
+    Ok(spi::connect(|connection| {
+        let Relation(table) = access::given(table_name, "table_name")?;
+        let Name(attribute) = access::given(attribute, "attribute")?;
+        let ClaimableTable { name, .. } = owned(connection, table)?;
+        if !declared::forget(connection, table, &attribute) {
+            return Err(CaptureError::NotClaimed { table: name, attribute }.into());
+        }
+        if !declared::is_claimed(connection, table) {
+            triggers::drop(connection, table, &Purpose::Claims)?;
+        }
+        Ok::<_, ClaimsError>(())
+    })?)
+}
