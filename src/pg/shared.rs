@@ -72,7 +72,6 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 unsafe impl Plain for claims_model::breaker::Breaker {}
 
 /// Declares a struct that may lie behind a lock, because each of its fields may.
-#[macro_export]
 macro_rules! plain {
     ($(#[$of_type:meta])* $visible:vis struct $name:ident { $($(#[$of_field:meta])* $field_visible:vis $field:ident: $type:ty,)* }) => {
         $(#[$of_type])*
@@ -88,6 +87,7 @@ macro_rules! plain {
         unsafe impl $crate::pg::shared::Plain for $name {}
     };
 }
+pub(crate) use plain;
 
 /// One value in shared memory, behind a lock of its own. Whoever has the lock must not come back for it.
 pub struct Locked<T: Plain> {

@@ -11,8 +11,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::pg::background::own_database;
 use crate::pg::clock::Moment;
-use crate::pg::shared::Locked;
-use crate::plain;
+use crate::pg::shared::{Locked, plain};
 
 /// Services that are remembered at once.
 const ROOM: usize = 64;
