@@ -3,21 +3,22 @@
 use std::time::Duration;
 
 use pgrx::datum::Interval;
+use pgrx::pg_sys::{self, Oid};
 use uuid::Uuid;
 
 use super::answer::AnswerRow;
 use super::confirmed::Settlement;
 use super::parameters::{interval, number, text, uuid, uuids};
-use super::{Service, command};
+use super::{Service, command, typed_command};
 use crate::error::ClaimsError;
 use crate::pg::libpq::Command;
 use crate::pg::xid8::Xid8;
 
-const BEGIN: &str =
-    "SELECT claims.begin_update($1::pg_catalog.int8, $2::pg_catalog.jsonb, $3::pg_catalog.jsonb, $4::pg_catalog.uuid,
-                  $5::pg_catalog.xid8)";
-const COMMIT: &str = "SELECT claims.commit_update($1::pg_catalog.int8, $2::pg_catalog.uuid)";
-const ROLLBACK: &str = "SELECT claims.rollback_update($1::pg_catalog.int8, $2::pg_catalog.uuid)";
+const BEGIN: &str = "SELECT claims.begin_update($1, $2, $3, $4, $5)";
+const BEGIN_TYPES: [Oid; 5] = [pg_sys::INT8OID, pg_sys::JSONBOID, pg_sys::JSONBOID, pg_sys::UUIDOID, pg_sys::XID8OID];
+const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
+const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
+const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
 const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
              FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease";
 const SETTLE: &str = "SELECT lease_uuid, outcome, settled
@@ -72,8 +73,8 @@ pub struct Settled {
 /// The call that ends leases, for those who send it without waiting for its answer.
 pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks }: &Settlement) -> Command {
     match (commits.as_slice(), rollbacks.as_slice()) {
-        ([lease], []) => command(COMMIT, &[number(cell_id), uuid(*lease)]),
-        ([], [lease]) => command(ROLLBACK, &[number(cell_id), uuid(*lease)]),
+        ([lease], []) => typed_command(COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
+        ([], [lease]) => typed_command(ROLLBACK, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
         _ => command(SETTLE, &[number(cell_id), uuids(commits), uuids(rollbacks)]),
     }
 }
@@ -82,13 +83,13 @@ impl Service<'_> {
     pub fn begin(&self, request: &BeginRequest, timeout: Duration) -> Result<(), ClaimsError> {
         let BeginRequest { cell_id, lease, creates, destroys, cell_xid } = request;
         let values = [number(*cell_id), text(creates), text(destroys), uuid(*lease), Some(cell_xid.0.to_string())];
-        self.call(BEGIN, &values, timeout).map(|_| ())
+        self.run(&[typed_command(BEGIN, &BEGIN_TYPES, &values)], timeout).map(|_| ())
     }
 
     /// `true`: this call has committed it; `false`: it had been committed before.
     pub fn commit(&self, cell_id: i64, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
-        let by_this_call =
-            self.call(COMMIT, &[number(cell_id), uuid(lease)], timeout)?.first(|row| Ok(row.is_true(1)))?;
+        let command = typed_command(COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(lease)]);
+        let by_this_call = self.run(&[command], timeout)?.first(|row| Ok(row.is_true(1)))?;
         Ok(by_this_call == Some(true))
     }
 

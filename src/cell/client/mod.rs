@@ -20,6 +20,8 @@ pub mod states;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
+use pgrx::pg_sys::Oid;
+
 pub use self::connect::must_be_one;
 
 use self::answer::Answer;
@@ -142,7 +144,14 @@ fn exchange(kept: &mut Kept, commands: &[Command], deadline: Instant) -> Result<
 }
 
 fn command(text: &str, values: &[Parameter]) -> Command {
+    typed_command(text, &[], values)
+}
+
+/// For calls of which there are many: parameters whose types are said beside the statement need no casts in it, which the
+/// service would read anew each time.
+fn typed_command(text: &str, types: &'static [Oid], values: &[Parameter]) -> Command {
     // Neither statements nor values of Postgres have a zero byte in them.
     let c_string = |text: &str| CString::new(text).unwrap_or_default();
-    Command { text: c_string(text), values: values.iter().map(|value| value.as_deref().map(c_string)).collect() }
+    let values = values.iter().map(|value| value.as_deref().map(c_string)).collect();
+    Command { text: c_string(text), types, values }
 }

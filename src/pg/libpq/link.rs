@@ -14,6 +14,8 @@ use crate::pg::wait::{Socket, wait_for_socket};
 /// A statement, with its parameters as texts.
 pub struct Command {
     pub text: CString,
+    /// The types of the parameters, by numbers that are the same on every server; empty: as the statement says.
+    pub types: &'static [pg_sys::Oid],
     pub values: Vec<Option<CString>>,
 }
 
@@ -134,17 +136,17 @@ impl Link {
         }
     }
 
-    fn send_one(&self, Command { text, values }: &Command) -> bool {
+    fn send_one(&self, Command { text, types, values }: &Command) -> bool {
         const MOST: usize = 16;
         let mut pointers: [*const c_char; MOST] = [null(); MOST];
         for (pointer, value) in pointers.iter_mut().zip(values) {
             *pointer = value.as_ref().map_or(null(), |value| value.as_ptr());
         }
         let count = values.len().min(MOST) as c_int;
-        // SAFETY: `pointers` holds as many C strings, or NULLs, as there are values; libpq copies them.
-        unsafe {
-            PQsendQueryParams(self.raw(), text.as_ptr(), count, null(), pointers.as_ptr(), null(), null(), 0) == 1
-        }
+        let types = if types.len() == values.len() { types.as_ptr() } else { null() };
+        // SAFETY: `pointers` holds as many C strings, or NULLs, as there are values, and `types` as many numbers; libpq copies
+        // them.
+        unsafe { PQsendQueryParams(self.raw(), text.as_ptr(), count, types, pointers.as_ptr(), null(), null(), 0) == 1 }
     }
 
     /// The answer to the first that was sent of what was not answered, if it is there. Neither waits nor raises.
