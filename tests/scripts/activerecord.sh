@@ -5,7 +5,7 @@
 
 command -v ruby >/dev/null || die "no ruby: run scripts/setup"
 start_cells -c shared_preload_libraries=claims -c claims.databases=postgres
-# Where time is not the question: the machine may be busy.
+# A long service_timeout where time is not tested: the machine may be busy.
 for n in 1 2; do at "cell$n" "ALTER DATABASE postgres SET claims.service_timeout = '10s'"; done
 for n in 1 2; do
   (

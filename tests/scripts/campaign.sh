@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed,
-# the network between them goes away and the service is slow. Some writers follow the protocol, the others write to a claimed
+# the network between them breaks and the service is slow. Some writers follow the protocol, the others write to a claimed
 # table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long. With
 # CAMPAIGN_WORKERS=yes the library is preloaded, and recovery is the business of the cells' background workers, which are killed, too.
 . "$(dirname "$0")/common.bash"
