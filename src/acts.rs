@@ -1,4 +1,4 @@
-//! Administrative acts: only for administrators, each with a row in `claims.admin_log` and a line in the server's log, and
+//! Administrative acts: for administrators, each with a row in `claims.admin_log` and a line in the server's log, and
 //! those that change what others may rely on with a reason.
 //!
 //! An act is one call: `Act::begin("set_mode", reason)?.with("mode", mode).perform(|connection| …)`.
@@ -12,7 +12,7 @@ use crate::arguments;
 use crate::error::{ClaimsError, log_act};
 use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
-use crate::store::admin_log::{self, Entry};
+use crate::store::admin_log::{self, ActEntry};
 
 /// An act that the caller may do, and has given his reason for where it takes one.
 pub struct Act {
@@ -30,6 +30,11 @@ impl Act {
             return Err(BadInput::new("reason", Problem::Empty).into());
         }
         Ok(Act { action, reason: Some(reason), arguments: Map::new() })
+    }
+
+    /// Of what a cell does at the service, which has looked who is calling.
+    pub fn of_cell(action: &'static str, reason: String) -> Self {
+        Act { action, reason: Some(reason), arguments: Map::new() }
     }
 
     /// Of functions whose arguments have no reason.
@@ -53,14 +58,14 @@ impl Act {
     pub fn perform<T>(self, body: impl FnOnce(&Connection) -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
         let (session_role, role) = (roles::name(roles::of_session()), roles::name(roles::caller()));
         let arguments = Value::Object(self.arguments).to_string();
-        let entry = Entry { session_role, role, action: self.action, arguments, reason: self.reason };
+        let entry = ActEntry { session_role, role, action: self.action, arguments, reason: self.reason };
         let result = spi::connect(|connection| {
             let result = body(connection)?;
             admin_log::record(connection, &entry);
             Ok::<_, ClaimsError>(result)
         })?;
         // A cancel may jump out of here: nothing may be open any more.
-        let Entry { session_role, role, action, arguments, reason } = entry;
+        let ActEntry { session_role, role, action, arguments, reason } = entry;
         log_act(action, &role, &session_role, &arguments, reason.as_deref());
         Ok(result)
     }

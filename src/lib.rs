@@ -27,6 +27,10 @@ extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
+extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
+extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
 extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
 extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
@@ -140,14 +144,18 @@ extension_sql_file!(
 #[pg_schema]
 mod claims {}
 
+/// What lies in shared memory, by side.
+static SHARED: [&[&dyn pg::shared::Area]; 2] = [&cell::AREAS, &service::AREAS];
+
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
     settings::define();
     if pg::shared::is_being_preloaded() {
-        pg::shared::reserve(&cell::AREAS);
+        pg::shared::reserve(&SHARED);
     }
     worker::register();
+    pg::background::register_errand(cell::epoch::commit_epoch);
     pg::cache::register();
     pg::gate::register(version::require_same);
     pg::altered::register(error::raise_altered);

@@ -12,6 +12,8 @@ CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON c
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.mode_settings
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
+CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.limit_settings
+    FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 -- Also what replication and restores write with triggers off must be heard of: the cells say who may do what.
 ALTER TABLE claims.bucket_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.subject_types ENABLE ALWAYS TRIGGER announce_change;
@@ -19,6 +21,7 @@ ALTER TABLE claims.source_types ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.type_names ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.cells ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.mode_settings ENABLE ALWAYS TRIGGER announce_change;
+ALTER TABLE claims.limit_settings ENABLE ALWAYS TRIGGER announce_change;
 
 COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. A bucket that stands in both lists is replaced. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
@@ -68,6 +71,16 @@ COMMENT ON FUNCTION claims.version() IS
     'The version of the library, the version of the extension in this database, and the number of the protocol between cells and service. For everybody who was granted anything. Locks nothing.';
 COMMENT ON FUNCTION claims.set_mode(text, text, bigint) IS
     'At the service: what it does for a cell (NULL: for everybody) from the COMMIT on: open; settle_only: no begins; read_only: only reading. 55000, with the reason, for whatever is not allowed. Of a cell''s mode and everybody''s the stricter counts. For administrators. Locks the row of the mode: two who set the same follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.set_cell_limits(bigint, text, int, int, int) IS
+    'At the service: what a cell may at most, from the COMMIT on (NULL: anything): leases outstanding, records of a batch, begins and fences a second. Beyond that 53400, with a HINT when to try again. begins_per_second wants the library preloaded (22023 otherwise). For administrators. Locks the row of the limits: two who set the same follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.present_epoch(bigint, bigint, bigint, text) IS
+    'At the service, for claims.reconcile(), claims.verify() and claims.adopt_cell(): takes a new epoch of the cell''s database, if it has that one, its predecessor, or none; otherwise 55000, another database acts as the cell. With adopt_because it takes it whatever it has. Locks the row of the cell''s epoch until COMMIT.';
+COMMENT ON FUNCTION claims.adopt_cell(bigint, text, text) IS
+    'In a cell: makes this database the one that acts as the cell, after a restore, or instead of a clone, and returns its epoch. service is a foreign server that leads to the shared database. From then on claims.reconcile() and claims.verify() of any other database are 55000 there. For administrators. A process of its own commits the epoch; at the service it locks the row of the cell''s epoch, for one call.';
+COMMENT ON FUNCTION claims.explain_lease(bigint, text, uuid) IS
+    'In a cell: what claims.reconcile() would decide about a lease now (commit, rollback, wait; forget or orphan for one that the service has settled; none), and why: what the service says, what is tracked and fenced here, what became of its transaction, and who is in it. Changes and fences nothing, locks nothing. For who may act for the cell.';
+COMMENT ON FUNCTION claims.skip_capture(text) IS
+    'In a cell: for the rest of this transaction, or until the savepoint before it is rolled back to, changes of claimed columns are not captured; foreign keys and other triggers work. For administrators. Locks nothing.';
 COMMENT ON FUNCTION claims.lease_details(uuid, text, text) IS
     'An outstanding lease by its uuid, or by a bucket that it holds: its cell, the role that may act for that, how old it is, and its names as it has them. No row: there is none. For administrators and the lease''s cell. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.force_rollback(bigint, uuid, text) IS
@@ -86,6 +99,7 @@ COMMENT ON TRIGGER announce_change ON claims.source_types IS 'Sessions cache thi
 COMMENT ON TRIGGER announce_change ON claims.type_names IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.cells IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.mode_settings IS 'Sessions cache this table.';
+COMMENT ON TRIGGER announce_change ON claims.limit_settings IS 'Sessions cache this table.';
 
 -- PUBLIC gets nothing, not even what Postgres grants by default.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM PUBLIC;

@@ -4,6 +4,7 @@
 pub mod attend;
 pub mod capture;
 pub mod client;
+pub mod epoch;
 pub mod recovery;
 pub mod track;
 pub mod verify;

@@ -35,6 +35,8 @@ pub enum AdminError {
     CellIncomplete,
     AttributesTooLarge,
     NoRoleNamed,
+    /// A rate was to be set where there is no shared memory to keep it in.
+    NotPreloaded,
     /// The lease is not outstanding; it has ended so, or is not known.
     NotOutstanding {
         lease: Uuid,
@@ -118,6 +120,12 @@ impl AdminError {
                 Some(
                     "Settle its leases, or end them with claims.force_rollback(); then repeat claims.release_records() until it returns 0.",
                 ),
+            ),
+            AdminError::NotPreloaded => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "begins_per_second cannot be limited on this server".into(),
+                Some("The rate is kept in shared memory, and the library is not preloaded.".into()),
+                Some("Add claims to shared_preload_libraries and restart the server, or limit max_outstanding."),
             ),
             AdminError::NoRoleNamed => Text(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,

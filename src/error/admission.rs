@@ -10,7 +10,32 @@ use crate::pg::clock::Moment;
 #[derive(Debug)]
 pub enum AdmissionError {
     /// An administrator has set a mode. `of_cell`: of this cell; `None`: of everybody.
-    Mode { mode: Mode, of_cell: Option<i64>, reason: String, since: Moment, role: String },
+    Mode {
+        mode: Mode,
+        of_cell: Option<i64>,
+        reason: String,
+        since: Moment,
+        role: String,
+    },
+    /// Another database has presented itself as the cell.
+    AnotherDatabase {
+        cell_id: i64,
+        since: Option<Moment>,
+    },
+    TooFast {
+        cell_id: i64,
+        per_second: i32,
+        again: Moment,
+    },
+    TooManyLeases {
+        cell_id: i64,
+        limit: i32,
+    },
+    BatchTooLarge {
+        cell_id: i64,
+        records: usize,
+        limit: i32,
+    },
 }
 
 impl From<AdmissionError> for ClaimsError {
@@ -20,8 +45,51 @@ impl From<AdmissionError> for ClaimsError {
 }
 
 impl AdmissionError {
+    /// A HINT that is not the same each time.
+    pub(super) fn hint(&self) -> Option<String> {
+        let AdmissionError::TooFast { again, .. } = self else { return None };
+        Some(format!(
+            "Repeat the call in {:.3} s, at {}.",
+            Moment::now().seconds_until(*again).max(0.001),
+            again.text()
+        ))
+    }
+
     pub(super) fn text(self) -> Text {
         match self {
+            AdmissionError::AnotherDatabase { cell_id, since } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("another database acts as cell {cell_id}"),
+                since.map(|since| {
+                    format!(
+                        "It did so last at {}. This one is a copy of it, or was restored from a backup.",
+                        since.text()
+                    )
+                }),
+                Some(
+                    "If this database is the cell, run claims.adopt_cell() in it; if not, stop its passes. Nothing was decided.",
+                ),
+            ),
+            AdmissionError::TooFast { cell_id, per_second, .. } => Text(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("cell {cell_id} begins leases too fast"),
+                Some(format!("It may begin {per_second} a second, fences included.")),
+                None,
+            ),
+            AdmissionError::TooManyLeases { cell_id, limit } => Text(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("cell {cell_id} has too many outstanding leases"),
+                Some(format!("It may have {limit}.")),
+                Some(
+                    "Repeat the call when some of them are settled: the cell's recovery settles what nobody else does.",
+                ),
+            ),
+            AdmissionError::BatchTooLarge { cell_id, records, limit } => Text(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("batch of cell {cell_id} has too many records"),
+                Some(format!("It has {records} records, {limit} are allowed for this cell.")),
+                Some("Send it in several calls, which need not wait."),
+            ),
             AdmissionError::Mode { mode, of_cell, reason, since, role } => {
                 let subject = of_cell.map_or_else(|| "claims are".to_owned(), |cell_id| format!("cell {cell_id} is"));
                 let (what, hint) = match mode {

@@ -72,6 +72,12 @@ pub enum CellError {
         server: String,
         timeout: Duration,
     },
+    /// A new epoch could not be committed.
+    EpochNotKept {
+        cell_id: i64,
+    },
+    /// The server has no place for the process that commits it.
+    NoProcess,
     /// The service says something that this version does not know.
     StrangeAnswer {
         what: String,
@@ -172,6 +178,18 @@ impl CellError {
                 format!("claims service \"{server}\" cannot be reached"),
                 Some(detail),
                 Some("Nothing was changed here. Repeat the call when the service is back."),
+            ),
+            CellError::EpochNotKept { cell_id } => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("a new epoch of cell {cell_id} could not be committed"),
+                Some("The process \"claims epoch\" has told the server's log why, or other passes were faster each time.".into()),
+                Some("Repeat the call. Nothing was decided."),
+            ),
+            CellError::NoProcess => Text(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "no background worker can be started".into(),
+                Some("One commits, for a moment, that this database acts as the cell; the server has as many as it may.".into()),
+                Some("Raise max_worker_processes, or repeat the call later. Nothing was decided."),
             ),
             CellError::StrangeAnswer { what } => Text(
                 Code::ERRCODE_DATA_EXCEPTION,

@@ -129,8 +129,11 @@ impl ClaimsError {
         if let ClaimsError::Cell(CellError::Refused(error)) = self {
             return cell::refusal(error);
         }
-        let next_try = match &self {
-            ClaimsError::Cell(CellError::BreakerOpen { next_try, .. }) => Some(*next_try),
+        let own_hint = match &self {
+            ClaimsError::Cell(CellError::BreakerOpen { next_try, .. }) => {
+                Some(format!("It is tried again at {}. Repeat the call then.", next_try.text()))
+            }
+            ClaimsError::Admission(error) => error.hint(),
             _ => None,
         };
         let Text(code, message, detail, hint) = self.text();
@@ -139,12 +142,9 @@ impl ClaimsError {
             Some(detail) => report.set_detail(detail),
             None => report,
         };
-        match (hint, next_try) {
-            (_, Some(moment)) => {
-                report.set_hint(format!("It is tried again at {}. Repeat the call then.", moment.text()))
-            }
-            (Some(hint), _) => report.set_hint(hint),
-            (None, None) => report,
+        match own_hint.or_else(|| hint.map(str::to_owned)) {
+            Some(hint) => report.set_hint(hint),
+            None => report,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::pg_guard;
@@ -172,4 +172,62 @@ unsafe impl super::shared::Shareable for Sleeper {}
 pub fn own_database() -> u32 {
     // SAFETY: reads a variable of the process.
     unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
+/// Something that a process of its own does while the caller waits: to commit it before the caller does.
+pub struct Errand<'e> {
+    /// As it stands in pg_stat_activity.
+    pub name: &'e str,
+    /// What it is told, of at most 100 bytes.
+    pub message: &'e str,
+}
+
+static ERRAND: OnceLock<fn(&str)> = OnceLock::new();
+
+/// What errands do. Called once, when the library is loaded.
+pub fn register_errand(main: fn(&str)) {
+    let _ = ERRAND.set(main);
+}
+
+/// How long to wait for a place for another background worker.
+const PATIENCE_FOR_A_PLACE: Duration = Duration::from_secs(5);
+
+impl Errand<'_> {
+    /// Waits until it is done, or has failed: whoever sent it looks at what it was to do. `false`: the server has no place for
+    /// another background worker (`max_worker_processes`).
+    pub fn run(&self) -> bool {
+        let database = own_database();
+        let deadline = Instant::now() + PATIENCE_FOR_A_PLACE;
+        loop {
+            let worker = BackgroundWorkerBuilder::new(self.name)
+                .set_type(self.name)
+                .set_library(LIBRARY)
+                .set_function("claims_errand_main")
+                .enable_spi_access()
+                .set_extra(&format!("{database} {}", self.message))
+                // SAFETY: reads a variable of the process.
+                .set_notify_pid(unsafe { pg_sys::MyProcPid })
+                .load_dynamic();
+            match worker {
+                Ok(worker) => return worker.wait_for_shutdown().is_ok(),
+                Err(_) if Instant::now() >= deadline => return false,
+                // Parallel queries take places for a moment.
+                Err(_) => super::wait::for_milliseconds(50),
+            }
+        }
+    }
+}
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+extern "C-unwind" fn claims_errand_main(_argument: pg_sys::Datum) {
+    obey_signals();
+    let extra = BackgroundWorker::get_extra().to_owned();
+    let Some((database, message)) = extra.split_once(' ') else { return };
+    let Ok(database) = database.parse::<u32>() else { return };
+    // As the first superuser: the extension's owner may not be allowed to log in. See `as_role`.
+    BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
+    if let Some(errand) = ERRAND.get() {
+        errand(message);
+    }
 }

@@ -197,7 +197,7 @@ fn find_or_make<T>(name: &CStr) -> *mut T {
 /// Number of Postgres' lock AddinShmemInitLock among its named locks, in all supported versions.
 const ADDIN_SHMEM_INIT_LOCK: usize = 21;
 
-static AREAS: OnceLock<&'static [&'static dyn Area]> = OnceLock::new();
+static AREAS: OnceLock<&'static [&'static [&'static dyn Area]]> = OnceLock::new();
 static PREVIOUS_REQUEST: OnceLock<pg_sys::shmem_request_hook_type> = OnceLock::new();
 static PREVIOUS_STARTUP: OnceLock<pg_sys::shmem_startup_hook_type> = OnceLock::new();
 
@@ -208,7 +208,7 @@ pub fn is_being_preloaded() -> bool {
 }
 
 /// Reserves shared memory for these. Called once, while the library is being preloaded.
-pub fn reserve(areas: &'static [&'static dyn Area]) {
+pub fn reserve(areas: &'static [&'static [&'static dyn Area]]) {
     if AREAS.set(areas).is_err() {
         return;
     }
@@ -221,8 +221,8 @@ pub fn reserve(areas: &'static [&'static dyn Area]) {
     }
 }
 
-fn areas() -> &'static [&'static dyn Area] {
-    AREAS.get().copied().unwrap_or_default()
+fn areas() -> impl Iterator<Item = &'static dyn Area> {
+    AREAS.get().copied().unwrap_or_default().iter().copied().flatten().copied()
 }
 
 #[pg_guard]
@@ -231,7 +231,7 @@ unsafe extern "C-unwind" fn request() {
         // SAFETY: whoever set the hook before is called as Postgres would have called it.
         unsafe { previous() };
     }
-    areas().iter().for_each(|area| area.request());
+    areas().for_each(|area| area.request());
 }
 
 #[pg_guard]
@@ -244,7 +244,7 @@ unsafe extern "C-unwind" fn startup() {
     unsafe {
         let lock = &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock;
         pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
-        areas().iter().for_each(|area| area.attach());
+        areas().for_each(|area| area.attach());
         pg_sys::LWLockRelease(lock);
     }
 }

@@ -38,3 +38,17 @@ pub fn wait_for_socket(socket: std::ffi::c_int, wanted: Socket, deadline: Instan
     pg_sys::check_for_interrupts!();
     true
 }
+
+/// Sleeps; a cancel, a timeout or a shutdown ends it with an error.
+pub fn for_milliseconds(milliseconds: u32) {
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: MyLatch is this process' own latch.
+    unsafe {
+        let happened =
+            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, milliseconds.into(), pg_sys::PG_WAIT_EXTENSION);
+        if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+    }
+    pg_sys::check_for_interrupts!();
+}

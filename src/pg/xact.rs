@@ -20,19 +20,23 @@ pub fn is_own(xmin: u32) -> bool {
 /// The state of a transaction of this cluster. It is unknown for an id that was never assigned here (a dump restored
 /// elsewhere, a cluster restored to an earlier time) and for one that is too old.
 pub fn progress(xid: Xid8) -> LocalTransaction {
-    // SAFETY: reads shared memory.
-    let next = unsafe { pg_sys::ReadNextFullTransactionId() }.value;
-    let is_permanent = xid.0 & u64::from(u32::MAX) < u64::from(pg_sys::FirstNormalTransactionId.into_inner());
-    if xid.0 >= next || is_permanent {
-        return LocalTransaction::Unknown;
-    }
-    // SAFETY: takes one xid8; NULL, for an id too old, is None.
-    let status: Option<String> = unsafe { pgrx::direct_function_call(pg_sys::pg_xact_status, &[xid.into_datum()]) };
-    match status.as_deref() {
+    match status(xid).as_deref() {
         None => LocalTransaction::Unknown,
         Some("in progress") => LocalTransaction::Running,
         Some(_) => LocalTransaction::Ended,
     }
+}
+
+/// The same in Postgres' words; `None`: unknown.
+pub fn status(xid: Xid8) -> Option<String> {
+    // SAFETY: reads shared memory.
+    let next = unsafe { pg_sys::ReadNextFullTransactionId() }.value;
+    let is_permanent = xid.0 & u64::from(u32::MAX) < u64::from(pg_sys::FirstNormalTransactionId.into_inner());
+    if xid.0 >= next || is_permanent {
+        return None;
+    }
+    // SAFETY: takes one xid8; NULL, for an id too old, is None.
+    unsafe { pgrx::direct_function_call(pg_sys::pg_xact_status, &[xid.into_datum()]) }
 }
 
 /// Whether this process is a parallel worker.

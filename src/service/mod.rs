@@ -4,7 +4,14 @@
 mod admin;
 pub mod admission;
 pub mod engine;
+mod epoch;
 mod grants;
 pub mod lease;
 pub mod read;
+pub mod throttle;
 pub mod verify;
+
+use crate::pg::shared::Area;
+
+/// What lies in shared memory.
+pub static AREAS: [&dyn Area; 1] = [&throttle::PACES];

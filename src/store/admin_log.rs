@@ -14,7 +14,7 @@ statement! {
 }
 
 /// An act that was done.
-pub struct Entry {
+pub struct ActEntry {
     pub session_role: String,
     pub role: String,
     pub action: &'static str,
@@ -24,8 +24,8 @@ pub struct Entry {
 }
 
 /// Adds an entry. Waits for nobody.
-pub fn record(connection: &Connection, entry: &Entry) {
-    let Entry { session_role, role, action, arguments, reason } = entry;
+pub fn record(connection: &Connection, entry: &ActEntry) {
+    let ActEntry { session_role, role, action, arguments, reason } = entry;
     connection.run(
         &RECORD,
         View::Statement,

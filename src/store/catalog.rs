@@ -1,4 +1,4 @@
-//! Type tables, cells and their modes, cached in the session until one of them changes anywhere.
+//! Type tables, cells with their modes and limits, cached in the session until one of them changes anywhere.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,12 +12,14 @@ use pgrx::prelude::*;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::statement::{Statement, statement};
 use crate::pg::{cache, gate};
+use crate::store::service::limits::{self, CellLimits};
 use crate::store::service::modes::{self, ModeSetting};
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.bucket_types')::oid, to_regclass('claims.subject_types')::oid,
                           to_regclass('claims.source_types')::oid, to_regclass('claims.cells')::oid,
-                          to_regclass('claims.type_names')::oid, to_regclass('claims.mode_settings')::oid";
+                          to_regclass('claims.type_names')::oid, to_regclass('claims.mode_settings')::oid,
+                          to_regclass('claims.limit_settings')::oid";
     BUCKET_TYPES() = "SELECT id, name FROM claims.bucket_types";
     SUBJECT_TYPES() = "SELECT id, name FROM claims.subject_types";
     SOURCE_TYPES() = "SELECT id, name FROM claims.source_types";
@@ -39,6 +41,7 @@ pub struct Catalog {
     renamed: Option<Types>,
     pub cells: HashMap<i64, Cell>,
     pub modes: Vec<ModeSetting>,
+    pub limits: HashMap<i64, CellLimits>,
 }
 
 impl Catalog {
@@ -82,7 +85,7 @@ fn cached() -> Option<Rc<Catalog>> {
 fn load(connection: &Connection) -> Rc<Catalog> {
     let mut readings = 0;
     let relations = connection.run(&RELATIONS, View::Latest, []);
-    cache::watch(relations.first(|row| (1..=6).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
+    cache::watch(relations.first(|row| (1..=7).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
     loop {
         // A change that is announced while the tables are read may be missed by the reading: then read again.
         let version = cache::version();
@@ -120,6 +123,7 @@ fn read(connection: &Connection) -> Catalog {
             .into_iter()
             .collect(),
         modes: modes::all(connection),
+        limits: limits::all(connection).into_iter().collect(),
     }
 }
 

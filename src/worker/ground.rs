@@ -15,6 +15,7 @@ pub struct OwnTransactions {
 
 impl Ground for OwnTransactions {
     type Error = Failure;
+    const COMMITS: bool = true;
 
     fn here<T>(&self, step: impl FnOnce(&Connection) -> Result<T, ClaimsError>) -> Result<T, Failure> {
         // In a subtransaction, so that an error ends that, and not the process.

@@ -99,6 +99,8 @@ at cell1 "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'app');
           SELECT claims.attend(1, 'service')" >/dev/null
 save 1 8 again
 until_true 10 'after DROP and CREATE EXTENSION it goes on' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'again'"
+expect 'but for recovery: its epochs went with the extension' "$(state_at cell1 "SELECT * FROM claims.reconcile(1, 'service')")" 55000
+expect 'until it is adopted' "$(at cell1 "SELECT claims.adopt_cell(1, 'service', 'the extension was made anew') > 0; SELECT orphaned FROM claims.reconcile(1, 'service')" | tr '\n' ' ')" 't 0 '
 
 before=$(worker_pid cell1)
 at cell1 "SELECT pg_terminate_backend($before)" >/dev/null

@@ -36,6 +36,11 @@ impl<'a> Batch<'a> {
         Ok(Batch { creates, destroys, replaces })
     }
 
+    /// How many records both lists have.
+    pub fn records(&self) -> usize {
+        self.creates.len() + self.destroys.len()
+    }
+
     /// How many claims the batch takes: a replaced one is one.
     pub fn claims(&self) -> usize {
         self.creates.len() + self.destroys.len() - self.replaces.iter().filter(|replaces| **replaces).count()

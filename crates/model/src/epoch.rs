@@ -10,15 +10,15 @@ pub type Epoch = i64;
 
 /// What a database has committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Kept {
+pub struct KeptEpoch {
     pub epoch: Epoch,
     pub predecessor: Option<Epoch>,
 }
 
-impl Kept {
+impl KeptEpoch {
     /// What is to be committed in its place, for a new epoch.
-    pub fn followed_by(before: Option<Kept>, epoch: Epoch) -> Kept {
-        Kept { epoch, predecessor: before.map(|kept| kept.epoch) }
+    pub fn followed_by(before: Option<KeptEpoch>, epoch: Epoch) -> KeptEpoch {
+        KeptEpoch { epoch, predecessor: before.map(|kept| kept.epoch) }
     }
 
     /// Whether a service that has this epoch (`None`: it has never heard of one) takes what is presented.
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn the_service_takes_what_follows_or_repeats_what_it_has() {
-        let kept = Kept::followed_by(Some(Kept { epoch: 1, predecessor: None }), 2);
-        assert_eq!(kept, Kept { epoch: 2, predecessor: Some(1) });
+        let kept = KeptEpoch::followed_by(Some(KeptEpoch { epoch: 1, predecessor: None }), 2);
+        assert_eq!(kept, KeptEpoch { epoch: 2, predecessor: Some(1) });
         assert!(kept.is_taken_by(None) && kept.is_taken_by(Some(1)) && kept.is_taken_by(Some(2)));
         assert!(!kept.is_taken_by(Some(3)));
-        assert!(!Kept::followed_by(None, 2).is_taken_by(Some(1)));
+        assert!(!KeptEpoch::followed_by(None, 2).is_taken_by(Some(1)));
     }
 }

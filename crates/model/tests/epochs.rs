@@ -1,6 +1,6 @@
 //! Two databases that act as one cell, one a copy of the other: every interleaving of their passes, crashes and the copy.
 
-use claims_model::epoch::{Epoch, Kept};
+use claims_model::epoch::{Epoch, KeptEpoch};
 use stateright::{Checker, Model, Property};
 
 /// How to break the protocol on purpose.
@@ -20,11 +20,11 @@ enum Broken {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
     /// Has read this, and presents it to settle what may be open.
-    Resolves(Option<Kept>),
+    Resolves(Option<KeptEpoch>),
     /// Commits a new epoch behind this one.
-    Commits(Option<Kept>),
+    Commits(Option<KeptEpoch>),
     /// Presents what is committed.
-    Presents(Kept),
+    Presents(KeptEpoch),
     /// Decides about leases.
     Decides,
 }
@@ -32,7 +32,7 @@ enum Step {
 /// One database, and passes that run in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Database {
-    kept: Option<Kept>,
+    kept: Option<KeptEpoch>,
     passes: Vec<Option<Step>>,
     /// Passes that have come to decide since the copy was made.
     decided_since_copy: bool,
@@ -68,7 +68,7 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn refused(&self, state: &mut State, database: usize, pass: usize, presented: Option<Kept>) {
+    fn refused(&self, state: &mut State, database: usize, pass: usize, presented: Option<KeptEpoch>) {
         let kept = state.databases[database].kept;
         // Who has committed nothing has nothing to see.
         let looks = !matches!(self.broken, Some(Broken::NotTriedAgain | Broken::PresentedFirst));
@@ -77,7 +77,7 @@ impl Epochs {
         state.locked_out |= !moved_on && state.databases.len() == 1;
     }
 
-    fn present(&self, state: &mut State, kept: Kept) -> bool {
+    fn present(&self, state: &mut State, kept: KeptEpoch) -> bool {
         let taken = kept.is_taken_by(state.service) || self.broken == Some(Broken::EverythingTaken);
         if taken {
             state.service = Some(kept.epoch);
@@ -96,7 +96,7 @@ impl Epochs {
             Step::Commits(before) => {
                 let epoch = state.next;
                 state.next += 1;
-                let new = Kept::followed_by(before, epoch);
+                let new = KeptEpoch::followed_by(before, epoch);
                 if self.broken == Some(Broken::PresentedFirst) {
                     Step::Presents(new)
                 } else {
@@ -117,7 +117,7 @@ impl Epochs {
                     state.both_decided |= state.databases.iter().all(|database| database.decided_since_copy);
                 }
                 if self.broken == Some(Broken::PresentedFirst) {
-                    state.databases[database].kept = state.service.map(|epoch| Kept { epoch, predecessor: None });
+                    state.databases[database].kept = state.service.map(|epoch| KeptEpoch { epoch, predecessor: None });
                 }
                 state.databases[database].passes[pass] = None;
                 return;

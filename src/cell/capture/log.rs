@@ -17,6 +17,8 @@ thread_local! {
     static CHANGES: Cell<i64> = const { Cell::new(0) };
     /// Changes were captured in automatic mode: all must be sent before the end.
     static MUST_BE_SENT: Cell<bool> = const { Cell::new(false) };
+    /// The subtransaction from which on nothing is recorded.
+    static SKIPPED_BY: Cell<Option<u32>> = const { Cell::new(None) };
     /// The subtransaction that has queued the deferred trigger.
     static QUEUED_BY: Cell<Option<u32>> = const { Cell::new(None) };
 }
@@ -26,8 +28,18 @@ pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back, ..Ho
 
 /// Records that a row adds (`by` 1) or removes (-1) a claim.
 pub fn record(bucket: NamedBucket, ends: Ends, by: i64) {
+    if SKIPPED_BY.get().is_some() {
+        return;
+    }
     LOG.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
     CHANGES.set(CHANGES.get() + 1);
+}
+
+/// From here on nothing is recorded, as far as the subtransaction that says so lasts.
+pub fn skip() {
+    if SKIPPED_BY.get().is_none() {
+        SKIPPED_BY.set(Some(current_subtransaction()));
+    }
 }
 
 /// A number that differs after each change, and is never zero after the first.
@@ -72,6 +84,7 @@ fn end() {
     LOG.take();
     MUST_BE_SENT.set(false);
     QUEUED_BY.set(None);
+    SKIPPED_BY.set(None);
 }
 
 fn released(own: u32, parent: u32) {
@@ -80,8 +93,10 @@ fn released(own: u32, parent: u32) {
             log.release(own, parent)
         }
     });
-    if QUEUED_BY.get() == Some(own) {
-        QUEUED_BY.set(Some(parent));
+    for of in [&QUEUED_BY, &SKIPPED_BY] {
+        if of.get() == Some(own) {
+            of.set(Some(parent));
+        }
     }
 }
 
@@ -91,7 +106,9 @@ fn rolled_back(own: u32) {
             log.roll_back(own)
         }
     });
-    if QUEUED_BY.get() == Some(own) {
-        QUEUED_BY.set(None);
+    for of in [&QUEUED_BY, &SKIPPED_BY] {
+        if of.get() == Some(own) {
+            of.set(None);
+        }
     }
 }

@@ -9,3 +9,4 @@ pub mod log;
 mod own_leases;
 pub mod rows;
 pub mod send;
+mod skip;

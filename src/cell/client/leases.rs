@@ -19,6 +19,10 @@ const BEGIN_TYPES: [Oid; 5] = [pg_sys::INT8OID, pg_sys::JSONBOID, pg_sys::JSONBO
 const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
 const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
 const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
+/// One lease, and whether it is older than recovery lets leases be of which it knows nothing.
+const ONE: &str = "SELECT d.lease_uuid, d.cell_xid, d.created_at OPERATOR(pg_catalog.<=)
+                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '10 minutes'::pg_catalog.interval)
+             FROM claims.lease_details($1::pg_catalog.uuid) AS d";
 const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
              FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease";
 const SETTLE: &str = "SELECT lease_uuid, outcome, settled
@@ -105,6 +109,13 @@ impl Service<'_> {
         }
         let outcome = |row: &AnswerRow| Ok((row.uuid(1)?, row.text(2).map(str::to_owned)));
         self.call(OUTCOMES, &[number(cell_id), uuids(leases)], timeout)?.map(outcome)
+    }
+
+    /// A lease, while it is outstanding.
+    pub fn outstanding(&self, lease: Uuid, timeout: Duration) -> Result<Option<OutstandingLease>, ClaimsError> {
+        self.call(ONE, &[uuid(lease)], timeout)?.first(|row| {
+            Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.is_true(3) })
+        })
     }
 
     pub fn settle_leases(

@@ -10,6 +10,7 @@ mod answer;
 pub mod breaker;
 pub mod confirmed;
 mod connect;
+mod epochs;
 mod kept;
 pub mod leases;
 pub mod options;

@@ -11,6 +11,9 @@ use crate::pg::spi::Connection;
 pub trait Ground {
     type Error: From<ClaimsError>;
 
+    /// What a step has written is committed when it is over.
+    const COMMITS: bool;
+
     /// A step in this database.
     fn here<T>(&self, step: impl FnOnce(&Connection) -> Result<T, ClaimsError>) -> Result<T, Self::Error>;
 
@@ -21,6 +24,7 @@ pub trait Ground {
 /// The caller's transaction.
 impl Ground for Connection {
     type Error = ClaimsError;
+    const COMMITS: bool = false;
 
     fn here<T>(&self, step: impl FnOnce(&Connection) -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
         step(self)

@@ -93,6 +93,12 @@ fn candidates(given: Vec<Given>) -> Result<Vec<JudgedLease>, ClaimsError> {
     Ok(candidates)
 }
 
+/// What is to be done about a lease, of which nothing is done yet.
+pub fn step(connection: &Connection, candidate: &JudgedLease) -> Step {
+    let found = steps(connection, std::slice::from_ref(candidate)).pop();
+    found.map_or(Step::Wait, |(_, step)| step)
+}
+
 /// Judges each lease once, and fences those that need it.
 pub fn judge(connection: &Connection, candidates: &[JudgedLease]) -> Vec<(Uuid, Verdict)> {
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());

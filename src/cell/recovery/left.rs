@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ground::Ground;
-use super::reconcile::unreachable;
+use super::unreachable;
 use crate::cell::client::Service;
 use crate::cell::client::leases::Settled;
 use crate::store::cell::tracked;

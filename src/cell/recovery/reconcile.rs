@@ -16,17 +16,19 @@ use uuid::Uuid;
 
 use super::ground::Ground;
 use super::judge::{JudgedLease, judge};
+use super::unreachable;
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
 use crate::cell::client::leases::Settled;
+use crate::cell::epoch;
 use crate::error::{self, CellError, ClaimsError};
 use crate::passes;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
-use crate::store::cell::tracked;
+use crate::store::cell::{orphans, tracked};
 
 /// Leases in one page; the service settles no more in one call.
 const MAX_PAGE: i32 = 10_000;
@@ -49,6 +51,8 @@ pub struct RecoveryTally {
     rolled_back: i64,
     pending: i64,
     orphans: Vec<Uuid>,
+    /// Those of them that the service does not know.
+    unknown: Vec<Uuid>,
     /// Leases that the service could not settle, and why.
     failures: Vec<(Uuid, String)>,
 }
@@ -126,17 +130,6 @@ fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
     Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into())
 }
 
-/// Recovery reports a service that does not answer as one that cannot be reached.
-pub fn unreachable(error: ClaimsError) -> ClaimsError {
-    match error {
-        ClaimsError::Cell(CellError::ServiceSilent { server, timeout }) => {
-            let detail = format!("It did not answer for {} seconds.", timeout.as_secs());
-            CellError::ServiceUnreachable { server, detail }.into()
-        }
-        other => other,
-    }
-}
-
 struct Recovery<'g, G> {
     ground: &'g G,
     cell_id: i64,
@@ -149,9 +142,11 @@ impl<G: Ground> Recovery<'_, G> {
     fn over(&self, server: &str) -> Result<RecoveryTally, G::Error> {
         let log = passes::Pass::begin("reconcile", Some(self.cell_id), None);
         let service = self.ground.here(|connection| Service::ahead(connection, server, self.cell_id))?;
+        epoch::act_as(self.ground, &service, self.cell_id)?;
         let tally = self.run(&service)?;
         self.ground.here(|connection| {
             tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
+            orphans::keep(connection, self.cell_id, &tally.orphans, &tally.unknown);
             log.succeeded(connection, &tally.counts());
             Ok(())
         })?;
@@ -282,6 +277,7 @@ impl<G: Ground> Recovery<'_, G> {
             };
             self.forget(&of(&[Some("committed")]))?;
             tally.orphans.extend(of(&[Some("rolled_back"), None]));
+            tally.unknown.extend(of(&[None]));
             match tracked.last() {
                 Some(last) if tracked.len() as i64 == self.page => after = *last,
                 _ => return Ok(()),

@@ -25,7 +25,8 @@ use super::whole::batch;
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
-use crate::cell::recovery::reconcile::unreachable;
+use crate::cell::epoch;
+use crate::cell::recovery::unreachable;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
 use crate::holds::expiring::require_held;
 use crate::pg::clock::Moment;
@@ -180,6 +181,9 @@ impl Share {
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let in_charge = || require_held(connection, &self.kind, &hand.key, hand.token);
         let service = Service::new(connection, &self.server, *cell_id)?;
+        if *correct {
+            epoch::act_as(connection, &service, *cell_id)?;
+        }
         let remote = Remote::new(&service, *cell_id, source_type, self.recent);
         let comparison =
             Comparison { connection, expected, remote: &remote, source_type, correct: *correct, in_charge: &in_charge };

@@ -16,7 +16,8 @@ use super::walk::{InOrder, Walk};
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
-use crate::cell::recovery::reconcile::unreachable;
+use crate::cell::epoch;
+use crate::cell::recovery::unreachable;
 use crate::error::{self, ClaimsError, VerificationError};
 use crate::passes::Pass;
 use crate::pg::spi::{self, Connection};
@@ -145,6 +146,9 @@ impl Task {
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let position = positions::position(connection, *cell_id, source_type);
         let service = Service::new(connection, server, *cell_id)?;
+        if self.correct {
+            epoch::act_as(connection, &service, *cell_id)?;
+        }
         let remote = Remote::new(&service, *cell_id, source_type, self.recent);
         let mut ranges = InOrder::new(&expected, self.batch, position.clone());
         let comparison = Comparison {

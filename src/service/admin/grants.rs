@@ -51,7 +51,7 @@ impl Audience {
         match self {
             Audience::Reader => &["claims.records"],
             Audience::Worker => &["claims.expiring_claims", "claims.requests"],
-            Audience::Monitor => &["claims.leases", "claims.passes", "claims.modes"],
+            Audience::Monitor => &["claims.leases", "claims.passes", "claims.modes", "claims.cell_limits"],
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod cells;
 mod grants;
+mod limits;
 mod modes;
 mod release;
 mod types;

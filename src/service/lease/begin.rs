@@ -80,12 +80,14 @@ fn begin(
     let destroy_records = access::given(arguments.destroy_records, "destroy_records")?;
     let catalog = catalog::current_without_spi();
     access::act_for(&catalog, cell_id)?;
-    admission::admit(&catalog, cell_id, Need::Begin)?;
     spi::connect(|connection| {
+        let given_uuid = arguments.lease_uuid.map(from_pg_uuid);
+        admission::admit_begin(connection, &catalog, cell_id, given_uuid)?;
         let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
         let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
+        admission::admit_batch(&catalog, cell_id, batch.records())?;
         let payload = payload::payload_text(&batch, &catalog.types)?;
-        let (given_uuid, cell_xid) = (arguments.lease_uuid.map(from_pg_uuid), arguments.cell_xid);
+        let cell_xid = arguments.cell_xid;
         // A repeat is the same request also where a type was renamed in between.
         let digested = catalog.renamed_types().map(|types| payload::payload_text(&batch, types)).transpose()?;
         let digest = payload::request_digest(digested.as_ref().unwrap_or(&payload), cell_xid.map(|xid| xid.0));

@@ -22,7 +22,7 @@ use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
-use crate::store::service::lease_details::{self, Details};
+use crate::store::service::lease_details::{self, LeaseDetails};
 use crate::store::service::leases::{self, Ending};
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -51,7 +51,7 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, C
     let wait = Duration::from_millis(settings::wait_timeout().unsigned_abs());
     let deadline = Instant::now() + wait;
     leases::refuse_locked_tables(deadline)?;
-    let of_cell = |details: &Details| details.cell_id == cell_id;
+    let of_cell = |details: &LeaseDetails| details.cell_id == cell_id;
     let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
         let known = leases::known(connection, &[lease], View::Latest).pop().filter(|known| known.cell_id == cell_id);
         let outcome = known.and_then(|known| known.outcome).map(Ending::outcome);
@@ -68,7 +68,7 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, C
 }
 
 /// What it freed, and what its cell keeps: a name in both lists was to be replaced.
-fn freed(lease: Uuid, details: &Details) -> Result<JsonText, ClaimsError> {
+fn freed(lease: Uuid, details: &LeaseDetails) -> Result<JsonText, ClaimsError> {
     let creates: Vec<Value> = serde_json::from_str(&details.creates)?;
     let kept: Vec<Value> = serde_json::from_str(&details.destroys)?;
     let is_kept = |record: &Value| kept.iter().any(|other| other["bucket"] == record["bucket"]);

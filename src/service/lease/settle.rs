@@ -110,6 +110,7 @@ fn settle_one(
             Some(KnownLease { outcome: None, .. }) => {}
             Some(known) => return ended_before(connection, &known, ending),
             None if ending == Ending::Rollback => {
+                admission::admit_fence(catalog, cell_id)?;
                 if engine::current().fence(connection, lease, cell_id) {
                     return Ok(LeaseEnd::Fenced(lease));
                 }

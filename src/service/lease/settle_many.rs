@@ -130,7 +130,10 @@ fn settle_list(
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
     let mut known: HashMap<_, _> =
         leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
-    let unknown: Vec<_> = others.iter().copied().filter(|lease| !known.contains_key(lease)).collect();
+    // A fence that comes too fast is busy.
+    let may_fence = |lease: &Uuid| !known.contains_key(lease) && admission::admit_fence(catalog, cell_id).is_ok();
+    let is_to_fence = |lease: &Uuid| ending == Ending::Rollback && may_fence(lease);
+    let unknown: Vec<_> = others.iter().copied().filter(is_to_fence).collect();
     let fenced = if ending == Ending::Rollback { fence(connection, cell_id, &unknown) } else { HashSet::new() };
     let answer = |lease: &Uuid| {
         let answer = match settled.contains(lease) {

@@ -17,7 +17,7 @@ use crate::pg::spi::{self, Connection, View};
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xid8::Xid8;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::lease_details::{self, Details};
+use crate::store::service::lease_details::{self, LeaseDetails};
 use crate::store::service::records;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -50,7 +50,7 @@ fn lease_details(
         let Some(lease) = meant(connection, &catalog, lease_uuid, bucket_type, bucket_value)? else { return Ok(None) };
         let details = lease_details::details(connection, from_pg_uuid(lease), View::Caller);
         // Another cell's looks as if it were not there.
-        let is_his = |details: &Details| cells.is_none_or(|cells| cells.contains(&details.cell_id));
+        let is_his = |details: &LeaseDetails| cells.is_none_or(|cells| cells.contains(&details.cell_id));
         Ok::<_, ClaimsError>(details.filter(is_his).map(|details| (lease, details, catalog.clone())))
     })?;
     let row = row.map(|(lease, details, catalog)| {

@@ -3,9 +3,12 @@
 pub mod attributes;
 pub mod concessions;
 pub mod declared;
+pub mod epochs;
 mod event_triggers;
 pub mod expected;
+pub mod explain;
 pub mod keys;
+pub mod orphans;
 pub mod passes;
 pub mod positions;
 pub mod servers;

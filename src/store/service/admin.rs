@@ -47,7 +47,9 @@ statement! {
          DELETE FROM claims.claims c USING free f WHERE ",
         is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"));
     REMOVE_CELL(INT8OID) =
-        "WITH mode AS (DELETE FROM claims.mode_settings m WHERE m.cell_id = $1)
+        "WITH mode AS (DELETE FROM claims.mode_settings m WHERE m.cell_id = $1),
+              limits AS (DELETE FROM claims.limit_settings l WHERE l.cell_id = $1),
+              epoch AS (DELETE FROM claims.cell_epochs e WHERE e.cell_id = $1)
          DELETE FROM claims.cells c WHERE c.cell_id = $1";
     HAS_CELLS(OIDOID) = "SELECT EXISTS (SELECT FROM claims.cells c WHERE c.role = $1::regrole)";
     CHANGE_GRANTS(TEXTOID, TEXTARRAYOID, BOOLOID) = "SELECT claims.change_grants($1::name, $2, $3)";

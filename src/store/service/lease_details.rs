@@ -16,7 +16,7 @@ statement! {
 }
 
 /// An outstanding lease.
-pub struct Details {
+pub struct LeaseDetails {
     pub cell_id: i64,
     pub created_at: Moment,
     pub cell_xid: Option<Xid8>,
@@ -26,8 +26,8 @@ pub struct Details {
 }
 
 /// `None`: it is not outstanding.
-pub fn details(connection: &Connection, lease: Uuid, view: View) -> Option<Details> {
-    connection.run(&DETAILS, view, [pg_uuid(lease).into()]).first(|row| Details {
+pub fn details(connection: &Connection, lease: Uuid, view: View) -> Option<LeaseDetails> {
+    connection.run(&DETAILS, view, [pg_uuid(lease).into()]).first(|row| LeaseDetails {
         cell_id: row.must(1),
         created_at: row.must(2),
         cell_xid: row.get(3),

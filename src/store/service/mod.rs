@@ -3,9 +3,11 @@
 pub mod admin;
 mod buckets;
 pub mod claims;
+pub mod epochs;
 pub mod grants;
 pub mod lease_details;
 pub mod leases;
+pub mod limits;
 pub mod modes;
 pub mod records;
 pub mod verify;

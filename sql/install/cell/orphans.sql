@@ -1,0 +1,28 @@
+-- In a cell: what recovery found to be saved without claims.
+
+CREATE TABLE claims.seen_orphans (
+    lease_uuid uuid        NOT NULL PRIMARY KEY,
+    cell_id    bigint      NOT NULL,
+    outcome    text        COLLATE "C",
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE claims.seen_orphans IS 'In a cell: the orphans that the last pass of recovery has found; claims.orphans() shows them. Not in a dump: the next pass finds them again.';
+COMMENT ON COLUMN claims.seen_orphans.lease_uuid IS 'The lease.';
+COMMENT ON COLUMN claims.seen_orphans.cell_id IS 'The cell.';
+COMMENT ON COLUMN claims.seen_orphans.outcome IS 'What the service says of it: rolled_back, or NULL where it does not know it.';
+COMMENT ON COLUMN claims.seen_orphans.seen_at IS 'When the pass found it (clock time).';
+
+CREATE FUNCTION claims.orphans(cell_id bigint) RETURNS TABLE (lease_uuid uuid, tracked_at timestamptz, outcome text, seen_at timestamptz)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM claims.require_cell(orphans.cell_id);
+    RETURN QUERY SELECT o.lease_uuid, t.created_at, o.outcome, o.seen_at
+                   FROM claims.seen_orphans o JOIN claims.cells_outstanding_leases t ON t.uuid = o.lease_uuid
+                  WHERE o.cell_id = orphans.cell_id ORDER BY t.created_at, o.lease_uuid;
+END $$;
+COMMENT ON FUNCTION claims.orphans(bigint) IS
+    'In a cell: the leases that committed here and have no claims at the service, as the last pass of claims.reconcile() found them, and that nobody has forgotten since. For who may act for the cell. Locks nothing.';
+
+INSERT INTO claims.audiences (function_name, audience) VALUES ('orphans', 'cell'), ('explain_lease', 'cell');
+SELECT pg_catalog.pg_extension_config_dump('claims.seen_orphans', 'WHERE false');

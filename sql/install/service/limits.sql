@@ -1,0 +1,35 @@
+-- What cells may at most.
+
+CREATE TABLE claims.limit_settings (
+    cell_id           bigint      NOT NULL PRIMARY KEY,
+    max_outstanding   int         CHECK (max_outstanding >= 0),
+    max_batch_size    int         CHECK (max_batch_size >= 1),
+    begins_per_second int         CHECK (begins_per_second >= 1),
+    reason            text        NOT NULL,
+    since             timestamptz NOT NULL DEFAULT clock_timestamp(),
+    role              name        NOT NULL
+);
+COMMENT ON TABLE claims.limit_settings IS 'The limits that were set; claims.cell_limits shows them. Written by claims.set_cell_limits().';
+COMMENT ON COLUMN claims.limit_settings.cell_id IS 'The cell.';
+COMMENT ON COLUMN claims.limit_settings.max_outstanding IS 'So many leases it may have outstanding; NULL: any number.';
+COMMENT ON COLUMN claims.limit_settings.max_batch_size IS 'So many records its batches may have; NULL: what claims.max_batch_size says.';
+COMMENT ON COLUMN claims.limit_settings.begins_per_second IS 'So many begins and fences a second; NULL: any number. Holds only where the library is preloaded.';
+COMMENT ON COLUMN claims.limit_settings.reason IS 'Why, in the words of whoever set them.';
+COMMENT ON COLUMN claims.limit_settings.since IS 'When they were set (clock time).';
+COMMENT ON COLUMN claims.limit_settings.role IS 'Role that set them, by its name then.';
+
+CREATE VIEW claims.cell_limits AS
+    SELECT c.cell_id, c.name AS cell_name, l.max_outstanding, l.max_batch_size, l.begins_per_second, l.reason, l.since, l.role
+      FROM claims.cells c JOIN claims.limit_settings l ON l.cell_id = c.cell_id
+     WHERE num_nonnulls(l.max_outstanding, l.max_batch_size, l.begins_per_second) > 0;
+COMMENT ON VIEW claims.cell_limits IS 'What cells may at most: one row for each that has a limit.';
+COMMENT ON COLUMN claims.cell_limits.cell_id IS 'The cell.';
+COMMENT ON COLUMN claims.cell_limits.cell_name IS 'Name of the cell, if any.';
+COMMENT ON COLUMN claims.cell_limits.max_outstanding IS 'So many leases it may have outstanding; NULL: any number.';
+COMMENT ON COLUMN claims.cell_limits.max_batch_size IS 'So many records its batches may have; NULL: what claims.max_batch_size says.';
+COMMENT ON COLUMN claims.cell_limits.begins_per_second IS 'So many begins and fences a second; NULL: any number.';
+COMMENT ON COLUMN claims.cell_limits.reason IS 'Why, in the words of whoever set them.';
+COMMENT ON COLUMN claims.cell_limits.since IS 'When they were set (clock time).';
+COMMENT ON COLUMN claims.cell_limits.role IS 'Role that set them, by its name then.';
+
+SELECT pg_catalog.pg_extension_config_dump('claims.limit_settings', '');

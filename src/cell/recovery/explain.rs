@@ -1,0 +1,153 @@
+//! `explain_lease`: what recovery would decide about a lease now, and why. Changes and fences nothing.
+
+use std::time::Duration;
+
+use claims_model::judge::{Step, after_fencing};
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use uuid::Uuid;
+
+use super::judge::{self, JudgedLease};
+use super::unreachable;
+use crate::access::{self, given};
+use crate::cell::client::Service;
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::name::Name;
+use crate::pg::spi::{self, Connection};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::xact;
+use crate::store::catalog;
+use crate::store::cell::explain::{self, LocalTraces};
+
+/// How long the service may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn explain_lease(
+    cell_id: Option<i64>,
+    service: Option<String>,
+    lease_uuid: Option<PgUuid>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(lease_uuid, PgUuid),
+            name!(at_service, String),
+            name!(tracked_at, Option<TimestampWithTimeZone>),
+            name!(fenced_at, Option<TimestampWithTimeZone>),
+            name!(xact_status, Option<String>),
+            name!(pid, Option<i32>),
+            name!(usename, Option<Name>),
+            name!(application_name, Option<String>),
+            name!(open_for, Option<Interval>),
+            name!(prepared_gid, Option<String>),
+            name!(verdict, String),
+            name!(advice, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let explained = spi::connect(|connection| {
+        let cell_id = given(cell_id, "cell_id")?;
+        let server = given(service, "service")?;
+        let lease = from_pg_uuid(given(lease_uuid, "lease_uuid")?);
+        access::act_here_for(&catalog::current(connection), cell_id)?;
+        let service = Service::new(connection, &server, cell_id)?;
+        explain_one(connection, &service, cell_id, lease).map_err(unreachable)
+    })?;
+    let Explained { lease, at_service, local, xact_status, verdict, advice } = explained;
+    let now = Moment::now();
+    Ok(TableIterator::once((
+        pg_uuid(lease),
+        at_service,
+        local.tracked_at.map(Into::into),
+        local.fenced_at.map(Into::into),
+        xact_status,
+        local.pid,
+        local.usename.map(Name),
+        local.application_name,
+        local.open_since.map(|since| Interval::from_seconds(since.seconds_until(now))),
+        local.prepared_gid,
+        verdict.to_owned(),
+        advice.to_owned(),
+    )))
+}
+
+struct Explained {
+    lease: Uuid,
+    at_service: String,
+    local: LocalTraces,
+    xact_status: Option<String>,
+    verdict: &'static str,
+    advice: &'static str,
+}
+
+fn explain_one(
+    connection: &Connection,
+    service: &Service,
+    cell_id: i64,
+    lease: Uuid,
+) -> Result<Explained, ClaimsError> {
+    let outcome = service.lease_outcomes(cell_id, &[lease], PATIENCE)?.pop().and_then(|(_, outcome)| outcome);
+    let outstanding = match outcome.as_deref() {
+        Some("outstanding") => service.outstanding(lease, PATIENCE)?,
+        _ => None,
+    };
+    let cell_xid = outstanding.as_ref().and_then(|outstanding| outstanding.cell_xid);
+    let xact_status = cell_xid.and_then(xact::status);
+    // In the order of the judgement: what became of the transaction is read before what is tracked.
+    let step = outstanding.map(|outstanding| judge::step(connection, &JudgedLease::from(outstanding)));
+    let local = explain::local(connection, lease, cell_xid);
+    let (verdict, advice) = match (step, outcome.as_deref()) {
+        (Some(step), _) => (after_fencing(step, true).name(), advice(step, &local)),
+        (None, outcome) => settled(outcome, &local),
+    };
+    let at_service = outcome.unwrap_or_else(|| "unknown".to_owned());
+    Ok(Explained { lease, at_service, local, xact_status, verdict, advice })
+}
+
+/// Of an outstanding lease.
+fn advice(step: Step, local: &LocalTraces) -> &'static str {
+    match step {
+        Step::Commit => "Its transaction committed here: the next pass of claims.reconcile() commits it.",
+        Step::Rollback | Step::FenceAndRollback => {
+            "It can never be tracked here any more: the next pass of claims.reconcile() rolls it back."
+        }
+        Step::FenceAndWait => {
+            "It is old, and its transaction is not known: the next pass of claims.reconcile() fences it, the one after that rolls it back."
+        }
+        Step::Wait if local.prepared_gid.is_some() => {
+            "Its transaction is prepared: decide it with COMMIT PREPARED or ROLLBACK PREPARED and the gid."
+        }
+        Step::Wait if local.pid.is_some() => {
+            "Its transaction is open: wait, or end the session with pg_terminate_backend() and the pid."
+        }
+        Step::Wait => {
+            "It is young, or its transaction has just ended: the next pass of claims.reconcile() looks again."
+        }
+    }
+}
+
+/// Of a lease that the service has settled, or does not know.
+fn settled(outcome: Option<&str>, local: &LocalTraces) -> (&'static str, &'static str) {
+    match (outcome, local.tracked_at.is_some()) {
+        (Some("outstanding"), _) => ("wait", "It was settled at this moment: ask again."),
+        (Some("committed"), true) => {
+            ("forget", "It is committed there: the next pass of claims.reconcile() forgets it here.")
+        }
+        (Some("committed"), false) => ("none", "It is committed there, and forgotten here: nothing is to be done."),
+        (_, true) => (
+            "orphan",
+            "What was saved under it has no claims: claim it again with claims.verify(), then drop it with claims.forget_leases().",
+        ),
+        (Some(_), false) => {
+            ("none", "It was rolled back there, and nothing was saved under it here: nothing is to be done.")
+        }
+        (None, false) => ("none", "Neither side knows it: it never began, or its outcome was purged."),
+    }
+}

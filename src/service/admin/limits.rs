@@ -1,0 +1,53 @@
+//! `set_cell_limits`: what a cell may at most.
+
+use claims_model::{BadInput, Problem};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::access::given;
+use crate::acts::Act;
+use crate::error::{AccessError, AdminError, ClaimsError};
+use crate::pg::roles;
+use crate::service::throttle;
+use crate::store::catalog;
+use crate::store::service::limits::{self, CellLimits};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn set_cell_limits(
+    cell_id: Option<i64>,
+    reason: Option<String>,
+    max_outstanding: default!(Option<i32>, "NULL"),
+    max_batch_size: default!(Option<i32>, "NULL"),
+    begins_per_second: default!(Option<i32>, "NULL"),
+) -> Result<(), ErrorReport> {
+    Ok(set(cell_id, reason, CellLimits { max_outstanding, max_batch_size, begins_per_second })?)
+}
+
+fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Result<(), ClaimsError> {
+    let act = Act::begin("set_cell_limits", reason)?;
+    let cell_id = given(cell_id, "cell_id")?;
+    let CellLimits { max_outstanding, max_batch_size, begins_per_second } = limits;
+    at_least(max_outstanding, 0, "max_outstanding", "0 and more")?;
+    at_least(max_batch_size, 1, "max_batch_size", "1 and more")?;
+    at_least(begins_per_second, 1, "begins_per_second", "1 and more")?;
+    if begins_per_second.is_some() && !throttle::is_there() {
+        return Err(AdminError::NotPreloaded.into());
+    }
+    let reason = act.reason().to_owned();
+    let act = act.with("cell_id", cell_id).with("max_outstanding", max_outstanding);
+    act.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second).perform(|connection| {
+        if !catalog::current(connection).cells.contains_key(&cell_id) {
+            return Err(AccessError::UnknownCell { cell_id }.into());
+        }
+        limits::set(connection, cell_id, limits, &reason, &roles::name(roles::caller()));
+        Ok(())
+    })
+}
+
+fn at_least(limit: Option<i32>, least: i32, name: &str, allowed: &'static str) -> Result<(), ClaimsError> {
+    match limit {
+        Some(limit) if limit < least => Err(BadInput::new(name, Problem::OutOfRange { allowed }).into()),
+        _ => Ok(()),
+    }
+}

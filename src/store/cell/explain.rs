@@ -1,0 +1,51 @@
+//! What this database knows of one lease, and of the transaction that took it.
+
+use uuid::Uuid;
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
+use crate::pg::uuid::pg_uuid;
+use crate::pg::xid8::Xid8;
+
+statement! {
+    /// Of lease $1, and of transaction $2 as far as it is open: whoever is in it holds a lock on its id, and a prepared one has no
+    /// process.
+    LOCAL(UUIDOID, XID8OID) =
+        "SELECT t.created_at, f.fenced_at, l.pid, a.usename::text, a.application_name, coalesce(a.xact_start, p.prepared), p.gid
+           FROM (SELECT ($2::text::numeric % 4294967296)::text::xid AS xid) x
+           LEFT JOIN claims.cells_outstanding_leases t ON t.uuid = $1
+           LEFT JOIN claims.lease_fences f ON f.lease_uuid = $1
+           LEFT JOIN LATERAL (SELECT l.pid FROM pg_locks l
+                               WHERE l.locktype = 'transactionid' AND l.transactionid = x.xid AND l.mode = 'ExclusiveLock'
+                                 AND l.granted AND l.pid IS NOT NULL LIMIT 1) l ON true
+           LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+           LEFT JOIN pg_prepared_xacts p ON p.transaction = x.xid";
+}
+
+#[derive(Default)]
+pub struct LocalTraces {
+    pub tracked_at: Option<Moment>,
+    pub fenced_at: Option<Moment>,
+    pub pid: Option<i32>,
+    pub usename: Option<String>,
+    pub application_name: Option<String>,
+    /// Since when the transaction is open, or prepared.
+    pub open_since: Option<Moment>,
+    pub prepared_gid: Option<String>,
+}
+
+/// What is committed right now, and who is in the transaction.
+pub fn local(connection: &Connection, lease: Uuid, cell_xid: Option<Xid8>) -> LocalTraces {
+    let rows = connection.run(&LOCAL, View::Latest, [pg_uuid(lease).into(), cell_xid.into()]);
+    rows.first(|row| LocalTraces {
+        tracked_at: row.get(1),
+        fenced_at: row.get(2),
+        pid: row.get(3),
+        usename: row.get(4),
+        application_name: row.get(5),
+        open_since: row.get(6),
+        prepared_gid: row.get(7),
+    })
+    .unwrap_or_default()
+}

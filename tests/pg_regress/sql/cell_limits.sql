@@ -1,0 +1,58 @@
+-- Limits of a cell. Leases 53xx. (Its rate wants the library preloaded: incident_12_hammering.sh.)
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean();
+SELECT claims.set_cell_limits(1, 'it hammers', max_outstanding => 2, max_batch_size => 3);
+SELECT cell_id, cell_name, max_outstanding, max_batch_size, begins_per_second, reason, role, since IS NOT NULL FROM claims.cell_limits;
+-- so many records in both lists
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'c', 'd'), lease_uuid => t.u(5301))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('c', 'd'))$$);
+SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('a', 'b', 'c', 'd'))$$);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'c'), lease_uuid => t.u(5301))$$);
+-- the form comes first, and the limit of all
+SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, t.creates('x', 'y', 'z', 'z'))$$) c LIMIT 1;
+-- so many leases; what this transaction has begun counts
+BEGIN;
+SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
+ROLLBACK;
+SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
+SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('f'))$$);
+-- a repeat of one that it has is none more; nor is fencing, settling
+SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('g'), lease_uuid => t.u(5302))$$);
+SELECT claims.commit_update(1, t.u(5301));
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'), lease_uuid => t.u(5303))$$);
+-- the others may as before, and what the cell sets changes nothing
+SELECT left(c, 2) FROM t.call($$SELECT claims.rollback_update(2, claims.begin_update(2, t.creates('o1', 'o2', 'o3', 'o4')))$$) c;
+SET SESSION AUTHORIZATION regress_claims_one;
+SET claims.wait_timeout = '1 s';
+SELECT left(c, 5) FROM unnest(ARRAY['h', 'i']) v, t.call(format('SELECT claims.begin_update(1, t.creates(%L))', v)) c WHERE c !~ '^ ';
+RESET claims.wait_timeout;
+SELECT t.call($$SELECT claims.set_cell_limits(1, 'x')$$);
+SELECT t.call('SELECT * FROM claims.cell_limits');
+RESET SESSION AUTHORIZATION;
+-- none at all may be outstanding
+SELECT claims.set_cell_limits(1, 'nothing', 0);
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
+-- other limits
+SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', -1)$$);
+SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', max_batch_size => 0)$$);
+SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', begins_per_second => 0)$$);
+SELECT t.call($$SELECT claims.set_cell_limits(NULL, 'x')$$);
+SELECT t.call($$SELECT claims.set_cell_limits(77, 'x')$$);
+SELECT t.call($$SELECT claims.set_cell_limits(1, NULL)$$);
+SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', begins_per_second => 10)$$);
+-- gone, and gone with the cell
+SELECT claims.set_cell_limits(1, 'over');
+SELECT count(*) FROM claims.cell_limits;
+SELECT left(c, 2) FROM t.call($$SELECT claims.begin_update(1, t.creates('a2', 'b2', 'c2', 'd2'))$$) c;
+BEGIN;
+SELECT claims.register_cell(7, 'regress_claims_one'), claims.set_cell_limits(7, 'x', 1), claims.remove_cell(7, 'x');
+SELECT count(*) FROM claims.limit_settings WHERE cell_id = 7;
+ROLLBACK;
+SELECT action, arguments, reason FROM claims.admin_log WHERE action = 'set_cell_limits' ORDER BY id LIMIT 1;
+DELETE FROM claims.limit_settings;
+SELECT t.clean();
