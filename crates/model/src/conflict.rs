@@ -22,6 +22,8 @@ pub enum Reason {
     Missing,
     OtherSource,
     Taken,
+    Reserved,
+    Confusable,
     Leased,
     InFlight,
 }
@@ -43,6 +45,8 @@ pub struct Conflict<'a> {
     pub holder_cell_id: Option<i64>,
     /// How old the lease is that holds the claim, in seconds.
     pub lease_age_seconds: Option<f64>,
+    /// The other name that looks like this one, where that is what is in the way.
+    pub similar_to: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -53,6 +57,8 @@ struct ConflictForm<'a> {
     retryable: bool,
     holder_cell_id: Option<i64>,
     lease_age_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similar_to: Option<&'a str>,
 }
 
 /// The reason that decides the SQLSTATE, or `None` of no conflicts.
@@ -71,6 +77,7 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
             retryable: conflict.reason.retryable(),
             holder_cell_id: conflict.holder_cell_id,
             lease_age_seconds: conflict.lease_age_seconds,
+            similar_to: conflict.similar_to.as_deref(),
         })
         .collect();
     serde_json::to_string(&forms)
@@ -140,9 +147,10 @@ mod tests {
             reason,
             holder_cell_id: None,
             lease_age_seconds: None,
+            similar_to: None,
         };
         use Reason::*;
-        let all = [InFlight, Leased, Taken, OtherSource, Missing, NotOwner].map(conflict);
+        let all = [InFlight, Leased, Confusable, Reserved, Taken, OtherSource, Missing, NotOwner].map(conflict);
         for lighter in 1..all.len() {
             assert_eq!(weightiest(&all[..=lighter]), Some(all[lighter].reason));
         }

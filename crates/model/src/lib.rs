@@ -13,6 +13,7 @@ pub mod epoch;
 pub mod id;
 pub mod judge;
 pub mod limits;
+pub mod lookalike;
 pub mod mode;
 pub mod outgoing;
 pub mod payload;
@@ -30,6 +31,7 @@ pub const PROTOCOL: i32 = 1;
 
 pub use batch::{Batch, StoredBatch};
 pub use claim::{Bucket, Claim, Destroy, Reference};
+pub use claims_names::{Confusables, NameProblem, Profile, UNICODE_VERSION};
 pub use conflict::{Conflict, Op, Reason};
 pub use problem::{BadInput, Problem};
-pub use types::{Kind, TypeTable, Types};
+pub use types::{Kind, Naming, TypeTable, Types};

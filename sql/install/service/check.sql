@@ -111,6 +111,13 @@ BEGIN
             SELECT hop.creator_id FROM hop WHERE hop.creator_id IS NOT NULL) AS owner
      WHERE NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = owner.creator_id)
     UNION ALL
+    -- Of types that refuse names that look alike. Looks of names that nobody has claimed do no harm: whoever needs one takes it.
+    SELECT 'claim has no look', NULL, t.name, c.bucket_value, 'A name that looks like it could be claimed.'
+      FROM claims.bucket_types t JOIN claims.claims c ON c.bucket_type = t.id
+     WHERE t.confusables = 'reject'
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.bucket_value = c.bucket_value)
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.successor = c.bucket_value)
+    UNION ALL
     SELECT 'role of a cell does not exist', NULL, NULL, NULL, format('Cell %s belongs to role number %s.', c.cell_id, c.role::oid)
       FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid);
     -- While there is an index that promises it, whatever its name, no bucket can occur twice; without one, count.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::answer::AnswerRow;
 use super::confirmed::Settlement;
+use super::naming::Naming;
 use super::parameters::{interval, number, text, uuid, uuids};
 use super::{Service, command};
 use crate::error::ClaimsError;
@@ -15,7 +16,8 @@ use crate::pg::xid8::Xid8;
 
 const BEGIN: &str =
     "SELECT claims.begin_update($1::pg_catalog.int8, $2::pg_catalog.jsonb, $3::pg_catalog.jsonb, $4::pg_catalog.uuid,
-                  $5::pg_catalog.xid8)";
+                  $5::pg_catalog.xid8)
+             FROM claims.require_naming($6::pg_catalog.text, $7::pg_catalog.text[], $8::pg_catalog.text[])";
 const COMMIT: &str = "SELECT claims.commit_update($1::pg_catalog.int8, $2::pg_catalog.uuid)";
 const ROLLBACK: &str = "SELECT claims.rollback_update($1::pg_catalog.int8, $2::pg_catalog.uuid)";
 const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
@@ -45,6 +47,7 @@ pub struct BeginRequest {
     pub destroys: String,
     /// The local transaction.
     pub cell_xid: Xid8,
+    pub naming: Naming,
 }
 
 /// A lease that is outstanding.
@@ -80,8 +83,11 @@ pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks }: &Settl
 
 impl Service<'_> {
     pub fn begin(&self, request: &BeginRequest, timeout: Duration) -> Result<(), ClaimsError> {
-        let BeginRequest { cell_id, lease, creates, destroys, cell_xid } = request;
-        let values = [number(*cell_id), text(creates), text(destroys), uuid(*lease), Some(cell_xid.0.to_string())];
+        let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming } = request;
+        let [unicode, bucket_types, profiles] = naming.values();
+        let cell_xid = Some(cell_xid.0.to_string());
+        let (cell_id, creates, destroys) = (number(*cell_id), text(creates), text(destroys));
+        let values = [cell_id, creates, destroys, uuid(*lease), cell_xid, unicode, bucket_types, profiles];
         self.call(BEGIN, &values, timeout).map(|_| ())
     }
 

@@ -12,6 +12,7 @@ pub mod confirmed;
 mod connect;
 mod kept;
 pub mod leases;
+pub mod naming;
 pub mod options;
 mod parameters;
 pub mod records;

@@ -180,7 +180,7 @@ impl Share {
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let in_charge = || require_held(connection, &self.kind, &hand.key, hand.token);
         let service = Service::new(connection, &self.server, *cell_id)?;
-        let remote = Remote::new(&service, *cell_id, source_type, self.recent);
+        let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
         let comparison =
             Comparison { connection, expected, remote: &remote, source_type, correct: *correct, in_charge: &in_charge };
         let mut walk = Walk {

@@ -145,7 +145,7 @@ impl Task {
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let position = positions::position(connection, *cell_id, source_type);
         let service = Service::new(connection, server, *cell_id)?;
-        let remote = Remote::new(&service, *cell_id, source_type, self.recent);
+        let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
         let mut ranges = InOrder::new(&expected, self.batch, position.clone());
         let comparison = Comparison {
             connection,

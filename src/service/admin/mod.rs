@@ -3,6 +3,7 @@
 mod cells;
 mod grants;
 mod modes;
+mod names;
 mod release;
 mod types;
 mod version;

@@ -77,7 +77,7 @@ fn verify_records(
         let part = Part { cell_id, source_type, range: &range };
         let mut findings = find(connection, &part, &expected, only.as_ref(), recent)?;
         if correct {
-            correct::correct(connection, cell_id, recent, &mut findings);
+            correct::correct(connection, cell_id, recent, types, &mut findings);
         }
         findings.iter().map(|finding| answer(finding, types)).collect::<Result<Vec<_>, ClaimsError>>()
     })?;

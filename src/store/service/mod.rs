@@ -6,6 +6,7 @@ pub mod claims;
 pub mod grants;
 pub mod lease_details;
 pub mod leases;
+pub mod looks;
 pub mod modes;
 pub mod records;
 pub mod verify;

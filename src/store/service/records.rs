@@ -20,7 +20,7 @@ use crate::pg::xid8::Xid8;
 macro_rules! columns {
     () => {
         " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
-          c.creator_id, c.status, c.lease_uuid, c.created_at, c.updated_at "
+          c.creator_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value "
     };
 }
 
@@ -98,6 +98,8 @@ pub struct StoredClaim {
     pub lease_uuid: Option<PgUuid>,
     pub created_at: Moment,
     pub updated_at: Moment,
+    /// The name as it was given, where that is not its canonical form.
+    pub display_value: Option<String>,
 }
 
 fn claim(row: Row) -> StoredClaim {
@@ -114,6 +116,7 @@ fn claim(row: Row) -> StoredClaim {
         lease_uuid: row.get(10),
         created_at: row.must(11),
         updated_at: row.must(12),
+        display_value: row.get(13),
     }
 }
 
@@ -132,6 +135,7 @@ pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
         status: row.must(c"status"),
         created_at: row.must(c"created_at"),
         updated_at: row.must(c"updated_at"),
+        display_value: row.get(c"display_value"),
     });
     match found {
         // The planner knows other ways than an index that was made behind this query's back.
