@@ -48,6 +48,12 @@ COMMENT ON FUNCTION claims.canonical(text, text) IS
     'What a name of a bucket type becomes by the type''s profile, without claiming it; 22023 where the profile does not take it. For readers and cells; in a cell''s database by the cell''s own types. Executes no statement, locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.require_naming(text, text[], text[]) IS
     'Internal, at the service, for cells: 0A000 unless bucket types have these profiles here, and where they compare more than bytes, the tables are of this version of Unicode. Locks nothing.';
+COMMENT ON FUNCTION claims.reserve_names(text, text[], text) IS
+    'Reserves names of a bucket type: nobody can have them. Returns how many were not reserved before. Administrators only, with a reason. 23505 where one is claimed, 55P03 where a lease or an open transaction is at one, with all of them as JSON in DETAIL; then nothing is reserved. Locks the names'' keys, in order; waits claims.wait_timeout at most.';
+COMMENT ON FUNCTION claims.unreserve_names(text, text[], text) IS
+    'Gives names free that were reserved, and returns how many. Administrators only, with a reason. Locks their rows, in order.';
+COMMENT ON FUNCTION claims.set_profile(text, text, text, text, boolean) IS
+    'Changes what counts as the same name in a bucket type, and all its names with it; administrators only, with a reason. Returns the claims that are in the way: canonical is what all of bucket_values would become, or NULL where the profile does not take a name or names only look alike. With dry_run (the default) that is all; without, 23505 where there are any, and otherwise all names are rewritten in place and the profile is in effect at COMMIT. confusables NULL: as it is. Types below 100 stay exact. Locks claims.type_names SHARE ROW EXCLUSIVE and claims.bucket_types EXCLUSIVE: begins under types of ids from 100 on are 55P03 meanwhile. Leases that hold names which change are waited for claims.wait_timeout, then 55P03.';
 COMMENT ON FUNCTION claims.add_bucket_type(int, text, text, text) IS
     'Adds a bucket type; administrators only. profile says what counts as the same name (exact, casefold, username, domain, email, path), confusables what becomes of names that look alike (allow, reject). Ids below 100 are reserved. Repeating the same call does nothing; 23505 where id or name is taken, or the type is there with another profile. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_subject_type(int, text) IS

@@ -96,7 +96,7 @@ impl AdminError {
                 Code::ERRCODE_UNIQUE_VIOLATION,
                 format!("bucket type {id} is there with another profile"),
                 Some(format!("Its profile is {}, its confusables are {}.", known.profile, known.confusables.name())),
-                Some("Call with what it has, or add another type."),
+                Some("Change it with claims.set_profile()."),
             ),
             AdminError::CellIncomplete => Text(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,

@@ -1,6 +1,6 @@
 //! Waiting for something outside of this server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
@@ -37,4 +37,19 @@ pub fn wait_for_socket(socket: std::ffi::c_int, wanted: Socket, deadline: Instan
     }
     pg_sys::check_for_interrupts!();
     true
+}
+
+/// Sleeps; a cancel, a timeout or a shutdown ends it with an error.
+pub fn sleep(time: Duration) {
+    let milliseconds = std::ffi::c_long::try_from(time.as_millis()).unwrap_or(std::ffi::c_long::MAX);
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: MyLatch is this process' own latch.
+    unsafe {
+        let latch = pg_sys::MyLatch;
+        let happened = pg_sys::WaitLatch(latch, events as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
+        if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
+            pg_sys::ResetLatch(latch);
+        }
+    }
+    pg_sys::check_for_interrupts!();
 }

@@ -6,5 +6,6 @@ pub mod admission;
 pub mod engine;
 mod grants;
 pub mod lease;
+pub mod naming;
 pub mod read;
 pub mod verify;

@@ -17,6 +17,9 @@ pub struct Reference<'a> {
     pub id: Cow<'a, str>,
 }
 
+/// Holds what is reserved: no cell has this number.
+pub const NOBODY: i64 = -1;
+
 /// A claim to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim<'a> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::claim::Bucket;
+use crate::claim::{Bucket, NOBODY};
 use crate::payload::BucketForm;
 use crate::types::Types;
 
@@ -98,6 +98,9 @@ pub fn reason_for(op: Op, cell_id: i64, standing: Option<StandingClaim>) -> Opti
     match (op, standing) {
         (Op::Create, None) => None,
         (Op::Destroy, None) => Some(Reason::Missing),
+        // Reserved: nobody has it, so nobody can give it up.
+        (Op::Create, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Reserved),
+        (Op::Destroy, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Missing),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id => Some(Reason::NotOwner),
         (_, Some(StandingClaim { active: false, .. })) => Some(Reason::Leased),
         (Op::Create, Some(_)) => Some(Reason::Taken),
@@ -133,6 +136,8 @@ mod tests {
             (Op::Destroy, other(1, true), Some(Reason::OtherSource)),
             (Op::Destroy, other(1, false), Some(Reason::Leased)),
             (Op::Destroy, other(2, true), Some(Reason::NotOwner)),
+            (Op::Create, standing(NOBODY, true), Some(Reason::Reserved)),
+            (Op::Destroy, standing(NOBODY, true), Some(Reason::Missing)),
         ];
         for (op, claim, wanted) in cases {
             assert_eq!(reason_for(op, 1, claim), wanted, "{op:?} {claim:?}");

@@ -20,6 +20,7 @@ pub mod payload;
 pub mod problem;
 pub mod rate;
 pub mod reader;
+pub mod renaming;
 pub mod source_key;
 pub mod source_range;
 pub mod token;
@@ -30,7 +31,7 @@ pub mod verify;
 pub const PROTOCOL: i32 = 1;
 
 pub use batch::{Batch, StoredBatch};
-pub use claim::{Bucket, Claim, Destroy, Reference};
+pub use claim::{Bucket, Claim, Destroy, NOBODY, Reference};
 pub use claims_names::{Confusables, NameProblem, Profile, UNICODE_VERSION};
 pub use conflict::{Conflict, Op, Reason};
 pub use problem::{BadInput, Problem};

@@ -215,8 +215,35 @@ CREATE VIEW claims.records AS
       LEFT JOIN claims.bucket_types bt ON bt.id = c.bucket_type
       LEFT JOIN claims.subject_types st ON st.id = c.subject_type
       LEFT JOIN claims.source_types so ON so.id = c.source_type
-      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id;
+      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id
+     WHERE c.creator_id <> -1;
 COMMENT ON VIEW claims.records IS 'claims.claims with names instead of numbers, and with the owning cell''s name and address.';
+
+-- What nobody can have: beside each row stands a claim of nobody (creator_id -1), by which every begin finds it, at no cost.
+CREATE TABLE claims.reservations (
+    bucket_type   int         NOT NULL,
+    bucket_value  text        COLLATE "C" NOT NULL,
+    display_value text        COLLATE "C",
+    reason        text        NOT NULL,
+    reserved_by   text        NOT NULL,
+    reserved_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (bucket_value, bucket_type)
+);
+COMMENT ON TABLE claims.reservations IS 'Names that nobody can have. Written by claims.reserve_names() and claims.unreserve_names().';
+COMMENT ON COLUMN claims.reservations.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
+COMMENT ON COLUMN claims.reservations.bucket_value IS 'The name in its canonical form.';
+COMMENT ON COLUMN claims.reservations.display_value IS 'The name as it was given, where that is not its canonical form.';
+COMMENT ON COLUMN claims.reservations.reason IS 'Why it is reserved.';
+COMMENT ON COLUMN claims.reservations.reserved_by IS 'The role that reserved it.';
+COMMENT ON COLUMN claims.reservations.reserved_at IS 'When it was reserved (clock time).';
+
+CREATE VIEW claims.reserved_names AS
+    SELECT coalesce(t.name, r.bucket_type::text) AS bucket_type, r.bucket_value, r.display_value, r.reason, r.reserved_by, r.reserved_at
+      FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type;
+COMMENT ON VIEW claims.reserved_names IS 'Names that nobody can have, why, by whom and since when.';
+COMMENT ON COLUMN claims.reserved_names.bucket_type IS 'The type by the name that is shown.';
+COMMENT ON COLUMN claims.reserved_names.bucket_value IS 'The name in its canonical form.';
+COMMENT ON COLUMN claims.reserved_names.display_value IS 'The name as it was given, where that is not its canonical form.';
 
 CREATE VIEW claims.leases AS
     SELECT l.uuid AS lease_uuid, l.creator_id AS cell_id, cell.name AS cell_name, l.created_at, clock_timestamp() - l.created_at AS age,
@@ -241,5 +268,6 @@ SELECT pg_catalog.pg_extension_config_dump('claims.type_renames', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.cells', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claims', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.skeletons', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.reservations', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claim_leases', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.lease_outcomes', '');

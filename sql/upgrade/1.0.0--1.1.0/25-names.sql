@@ -15,7 +15,8 @@ CREATE OR REPLACE VIEW claims.records AS
       LEFT JOIN claims.bucket_types bt ON bt.id = c.bucket_type
       LEFT JOIN claims.subject_types st ON st.id = c.subject_type
       LEFT JOIN claims.source_types so ON so.id = c.source_type
-      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id;
+      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id
+     WHERE c.creator_id <> -1;
 COMMENT ON COLUMN claims.records.bucket_value IS 'Value of the bucket in its canonical form, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
 
 DROP FUNCTION claims.get_record(text, text);
@@ -58,3 +59,49 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'begin_first_wrapper';
 INSERT INTO claims.audiences (function_name, audience) VALUES ('begin_first', 'cell');
+
+-- What nobody can have: beside each row stands a claim of nobody (creator_id -1), by which every begin finds it, at no cost.
+CREATE TABLE claims.reservations (
+    bucket_type   int         NOT NULL,
+    bucket_value  text        COLLATE "C" NOT NULL,
+    display_value text        COLLATE "C",
+    reason        text        NOT NULL,
+    reserved_by   text        NOT NULL,
+    reserved_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (bucket_value, bucket_type)
+);
+COMMENT ON TABLE claims.reservations IS 'Names that nobody can have. Written by claims.reserve_names() and claims.unreserve_names().';
+COMMENT ON COLUMN claims.reservations.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
+COMMENT ON COLUMN claims.reservations.bucket_value IS 'The name in its canonical form.';
+COMMENT ON COLUMN claims.reservations.display_value IS 'The name as it was given, where that is not its canonical form.';
+COMMENT ON COLUMN claims.reservations.reason IS 'Why it is reserved.';
+COMMENT ON COLUMN claims.reservations.reserved_by IS 'The role that reserved it.';
+COMMENT ON COLUMN claims.reservations.reserved_at IS 'When it was reserved (clock time).';
+
+CREATE VIEW claims.reserved_names AS
+    SELECT coalesce(t.name, r.bucket_type::text) AS bucket_type, r.bucket_value, r.display_value, r.reason, r.reserved_by, r.reserved_at
+      FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type;
+COMMENT ON VIEW claims.reserved_names IS 'Names that nobody can have, why, by whom and since when.';
+COMMENT ON COLUMN claims.reserved_names.bucket_type IS 'The type by the name that is shown.';
+COMMENT ON COLUMN claims.reserved_names.bucket_value IS 'The name in its canonical form.';
+COMMENT ON COLUMN claims.reserved_names.display_value IS 'The name as it was given, where that is not its canonical form.';
+SELECT pg_catalog.pg_extension_config_dump('claims.reservations', '');
+CREATE FUNCTION claims."reserve_names"("bucket_type" TEXT, "bucket_values" TEXT[], "reason" TEXT) RETURNS bigint
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'reserve_names_wrapper';
+COMMENT ON FUNCTION claims.reserve_names(text, text[], text) IS
+    'Reserves names of a bucket type: nobody can have them. Returns how many were not reserved before. Administrators only, with a reason. 23505 where one is claimed, 55P03 where a lease or an open transaction is at one, with all of them as JSON in DETAIL; then nothing is reserved. Locks the names'' keys, in order; waits claims.wait_timeout at most.';
+CREATE FUNCTION claims."unreserve_names"("bucket_type" TEXT, "bucket_values" TEXT[], "reason" TEXT) RETURNS bigint
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'unreserve_names_wrapper';
+COMMENT ON FUNCTION claims.unreserve_names(text, text[], text) IS
+    'Gives names free that were reserved, and returns how many. Administrators only, with a reason. Locks their rows, in order.';
+CREATE FUNCTION claims."set_profile"("bucket_type" TEXT, "profile" TEXT, "reason" TEXT, "confusables" TEXT DEFAULT NULL, "dry_run" bool DEFAULT true) RETURNS TABLE ("canonical" TEXT, "bucket_values" TEXT[], "cell_ids" bigint[])
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'set_profile_wrapper';

@@ -4,6 +4,8 @@ mod cells;
 mod grants;
 mod modes;
 mod names;
+mod profile;
 mod release;
+mod reserve;
 mod types;
 mod version;

@@ -20,6 +20,7 @@ use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 use crate::service::admission;
+use crate::service::naming;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::NewLease;
@@ -84,8 +85,11 @@ fn begin(
     access::act_for(&catalog, cell_id)?;
     admission::admit(&catalog, cell_id, Need::Begin)?;
     spi::connect(|connection| {
-        let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
-        let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
+        let read = |catalog: &Catalog| {
+            let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
+            Ok(Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?)
+        };
+        let (catalog, batch) = naming::settled(connection, catalog, read, can_change)?;
         let payload = payload::payload_text(&batch, &catalog.types)?;
         let (given_uuid, cell_xid) = (arguments.lease_uuid.map(from_pg_uuid), arguments.cell_xid);
         // A repeat is the same request also where a type was renamed in between, and in whatever spelling.
@@ -106,4 +110,9 @@ fn begin(
             Acquired::Conflicts(conflicts) => on_conflicts(conflicts, &catalog),
         }
     })
+}
+
+/// Whether the batch has names whose profile can change.
+pub(super) fn can_change(batch: &Batch) -> bool {
+    batch.wishes().any(|(_, bucket)| naming::can_change(bucket.bucket_type))
 }

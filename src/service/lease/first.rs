@@ -15,6 +15,7 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::acquire::{self, Acquired, Begun};
+use super::begin;
 use super::request::Request;
 use crate::access;
 use crate::error::ClaimsError;
@@ -24,6 +25,7 @@ use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
+use crate::service::naming;
 use crate::service::{admission, engine};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -50,7 +52,12 @@ fn begin_first(
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         admission::admit(&catalog, cell_id, Need::Begin)?;
-        let batches = Batch::read_alternatives(&mut alternatives.tokens(), &catalog.types, settings::max_batch_size())?;
+        let read = |catalog: &Catalog| {
+            let mut tokens = alternatives.tokens();
+            Ok(Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?)
+        };
+        let can_change = |batches: &Vec<Batch>| batches.iter().any(begin::can_change);
+        let (catalog, batches) = naming::settled(connection, catalog, read, can_change)?;
         let given_uuid = lease_uuid.map(from_pg_uuid);
         let wanted = Wanted {
             cell_id,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use claims_model::lookalike::{Look, NewLook};
-use claims_model::{Bucket, Conflict, Op, Reason};
+use claims_model::{Bucket, Conflict, NOBODY, Op, Reason};
 
 use super::obstacles::Conflicts;
 use super::request::Request;
@@ -68,7 +68,7 @@ fn rival(new: &NewLook, bearers: &Bearers, standing: &HashMap<Bucket<'static>, F
         // One that a lease holds may be gone when that has ended.
         reason: if found.active { Reason::Confusable } else { Reason::Leased },
         similar_to: name.value.clone().into_owned(),
-        holder_cell_id: Some(found.holder_cell_id),
+        holder_cell_id: Some(found.holder_cell_id).filter(|holder| *holder != NOBODY),
         lease_made_at: found.lease_made_at,
     })
 }

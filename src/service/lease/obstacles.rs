@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use claims_model::conflict::{StandingClaim, reason_for};
-use claims_model::{Bucket, Conflict, Reason};
+use claims_model::{Bucket, Conflict, NOBODY, Reason};
 
 use super::lookalikes;
 use super::request::{ClaimStep, Request};
@@ -51,7 +51,7 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b>
             op: step.op(),
             bucket: step.bucket().clone(),
             reason,
-            holder_cell_id: found.map(|found| found.holder_cell_id),
+            holder_cell_id: found.map(|found| found.holder_cell_id).filter(|holder| *holder != NOBODY),
             lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
             similar_to: None,
         };

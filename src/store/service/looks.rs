@@ -27,6 +27,8 @@ macro_rules! listed {
 statement! {
     TAKE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
         "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value) SELECT * FROM unnest($1, $2, $3)";
+    TAKE_FREE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
+        "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value) SELECT * FROM unnest($1, $2, $3) ON CONFLICT DO NOTHING";
     /// Names $4 are to have the looks of names $3 when their lease commits.
     PASS_ON(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
         "UPDATE claims.skeletons s SET successor = n.successor FROM ",
@@ -77,6 +79,13 @@ pub fn take(connection: &Connection, looks: &[NewLook]) -> usize {
         taken += connection.run(&PASS_ON, View::Statement, values).count();
     }
     taken
+}
+
+/// Takes those of the looks that no name has.
+pub fn take_free(connection: &Connection, looks: &[(Look, &Bucket)]) {
+    if !looks.is_empty() {
+        connection.run(&TAKE_FREE, View::Statement, arrays(looks));
+    }
 }
 
 /// Frees a look, for a name that was just claimed, where no other name that has it is claimed.

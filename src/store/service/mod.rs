@@ -8,7 +8,9 @@ pub mod lease_details;
 pub mod leases;
 pub mod looks;
 pub mod modes;
+pub mod profiles;
 pub mod records;
+pub mod reservations;
 pub mod verify;
 
 use crate::error::{ClaimsError, or_raise};
