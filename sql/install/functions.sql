@@ -27,6 +27,8 @@ COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. A bucket that stands in both lists is replaced. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
 COMMENT ON FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'As begin_update, but conflicts are a result (lease_uuid NULL, conflicts as JSON) and the caller''s transaction goes on. Of a batch in conflict nothing is kept and nothing stays locked.';
+COMMENT ON FUNCTION claims.begin_first(bigint, jsonb, uuid, xid8) IS
+    'Leases the first of several batches that can be had, as try_begin_update does; chosen says which, counted from 1. Where none can, lease_uuid and chosen are NULL, and conflicts are those of the last one. Arguments: cell_id; alternatives, an array of 1 to 100 {"create_records": [...], "destroy_records": [...]}; lease_uuid, the client''s own uuid, which makes the call safe to repeat: a repeat is the same whole array, and is answered with what was chosen then; cell_xid. Locks and waits as begin_update does, for one batch after the other, claims.wait_timeout at most in all.';
 COMMENT ON FUNCTION claims.commit_update(bigint, uuid) IS
     'Makes a lease''s batch permanent: destroys are deleted, creates become ACTIVE, replaced ones are what the batch says. true: this call did it; false: it was done before. 55000 for a lease that was rolled back, P0002 for an unknown one, 55P03 for one that another open transaction is settling. Locks the lease''s row, then its claims in bucket order.';
 COMMENT ON FUNCTION claims.rollback_update(bigint, uuid) IS
@@ -38,15 +40,25 @@ COMMENT ON FUNCTION claims.lease_outcome(bigint, uuid) IS
 COMMENT ON FUNCTION claims.purge_outcomes() IS
     'Drops outcomes older than claims.outcome_retention and returns how many; for schedulers, administrators only. Locks the rows it drops, passing over locked ones.';
 COMMENT ON FUNCTION claims.get_record(text, text) IS
-    'The claim on a bucket, with its cell''s name and address; no row where there is none. Reads one index entry, locks nothing, works on a hot standby.';
+    'The claim on a bucket, by any spelling of its name, with its cell''s name and address; no row where there is none. Reads one index entry, locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.get_records(jsonb) IS
     'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked; 54000 where they have more than 16 MiB. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
     'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time, and no more than have 16 MiB of payload. The last row''s cursor given as after goes on; no row: there are no more. created_after leaves out older ones. Locks nothing.';
 COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, text[], boolean) IS
     'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends behind a source''s last claim, and may be longer. The last row''s cursor given as after goes on. Locks nothing.';
-COMMENT ON FUNCTION claims.add_bucket_type(int, text) IS
-    'Adds a bucket type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.canonical(text, text) IS
+    'What a name of a bucket type becomes by the type''s profile, without claiming it; 22023 where the profile does not take it. For readers and cells; in a cell''s database by the cell''s own types. Executes no statement, locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.require_naming(text, text[], text[]) IS
+    'Internal, at the service, for cells: 0A000 unless bucket types have these profiles here, and where they compare more than bytes, the tables are of this version of Unicode. Locks nothing.';
+COMMENT ON FUNCTION claims.reserve_names(text, text[], text) IS
+    'Reserves names of a bucket type: nobody can have them. Returns how many were not reserved before. Administrators only, with a reason. 23505 where one is claimed, 55P03 where a lease or an open transaction is at one, with all of them as JSON in DETAIL; then nothing is reserved. Locks the names'' keys, in order; waits claims.wait_timeout at most.';
+COMMENT ON FUNCTION claims.unreserve_names(text, text[], text) IS
+    'Gives names free that were reserved, and returns how many. Administrators only, with a reason. Locks their rows, in order.';
+COMMENT ON FUNCTION claims.set_profile(text, text, text, text, boolean) IS
+    'Changes what counts as the same name in a bucket type, and all its names with it; administrators only, with a reason. Returns the claims that are in the way: canonical is what all of bucket_values would become, or NULL where the profile does not take a name or names only look alike. With dry_run (the default) that is all; without, 23505 where there are any, and otherwise all names are rewritten in place and the profile is in effect at COMMIT. confusables NULL: as it is. Types below 100 stay exact. Locks claims.type_names SHARE ROW EXCLUSIVE and claims.bucket_types EXCLUSIVE: begins under types of ids from 100 on are 55P03 meanwhile. Leases that hold names which change are waited for claims.wait_timeout, then 55P03.';
+COMMENT ON FUNCTION claims.add_bucket_type(int, text, text, text) IS
+    'Adds a bucket type; administrators only. profile says what counts as the same name (exact, casefold, username, domain, email, path), confusables what becomes of names that look alike (allow, reject). Ids below 100 are reserved. Repeating the same call does nothing; 23505 where id or name is taken, or the type is there with another profile. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_subject_type(int, text) IS
     'Adds a subject type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_source_type(int, text) IS
@@ -68,7 +80,7 @@ COMMENT ON FUNCTION claims.revoke_worker(name) IS
 COMMENT ON FUNCTION claims.revoke_monitor(name) IS
     'Takes away what grant_monitor() gave; administrators only, who follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.version() IS
-    'The version of the library, the version of the extension in this database, and the number of the protocol between cells and service. For everybody who was granted anything. Locks nothing.';
+    'The version of the library, the version of the extension in this database, the number of the protocol between cells and service, and the version of Unicode that names are compared by. For everybody who was granted anything. Locks nothing.';
 COMMENT ON FUNCTION claims.set_mode(text, text, bigint) IS
     'At the service: what it does for a cell (NULL: for everybody) from the COMMIT on: open; settle_only: no begins; read_only: only reading. 55000, with the reason, for whatever is not allowed. Of a cell''s mode and everybody''s the stricter counts. For administrators. Locks the row of the mode: two who set the same follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.set_cell_limits(bigint, text, int, int, int) IS

@@ -1,7 +1,7 @@
 //! The errors of what administrators do: types, cells, grants.
 
-use claims_model::Kind;
 use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, TYPE_NAME_CHARS};
+use claims_model::{Kind, Naming};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
@@ -30,6 +30,11 @@ pub enum AdminError {
         name: String,
         other: i32,
         known: String,
+    },
+    /// The bucket type is there, and its names are compared in another way.
+    OtherNaming {
+        id: i32,
+        known: Naming,
     },
     /// Id or role of a cell is NULL.
     CellIncomplete,
@@ -88,6 +93,12 @@ impl AdminError {
                     false => format!("There is {} type {other} \"{known}\", which has this name, too.", kind.name()),
                 }),
                 Some("Choose an id and a name that are both free."),
+            ),
+            AdminError::OtherNaming { id, known } => Text(
+                Code::ERRCODE_UNIQUE_VIOLATION,
+                format!("bucket type {id} is there with another profile"),
+                Some(format!("Its profile is {}, its confusables are {}.", known.profile, known.confusables.name())),
+                Some("Change it with claims.set_profile()."),
             ),
             AdminError::CellIncomplete => Text(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,

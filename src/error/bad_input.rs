@@ -1,7 +1,7 @@
 //! Input that is not of the form or size that it must have: one text for each problem.
 
 use claims_model::limits::PAGE_BYTES;
-use claims_model::{BadInput, Problem};
+use claims_model::{BadInput, NameProblem, Problem};
 use pgrx::PgSqlErrorCode as Code;
 
 use super::Text;
@@ -55,7 +55,7 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
         ),
         EmptyBatch => (
             "batch is empty: create_records and destroy_records have no records".into(),
-            None,
+            (place != "create_records").then(|| format!("It is {place}.")),
             Some("Call only when there is something to claim or to give back."),
         ),
         TooManyRecords { got, limit } => (
@@ -75,6 +75,18 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
             Some(format!("The answer would have more than {PAGE_BYTES} bytes.")),
             Some("Ask for fewer in one call."),
         ),
+        NoName { problem } => (
+            format!("{place} is no name that its type takes"),
+            Some(sentence(problem)),
+            Some(
+                "Choose another name; the type's profile says what is taken, and claims.canonical() what a name becomes.",
+            ),
+        ),
+        NameTooLong { problem } => (
+            format!("{place} is too long a name"),
+            Some(sentence(problem)),
+            Some("Shorten it, or claim a digest of it."),
+        ),
         BadCursor => (
             format!("{place} is not a cursor of this list"),
             None,
@@ -90,11 +102,23 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
     Text(bad_input_code(&problem), message, detail, hint)
 }
 
+/// What is wrong with a name, as a sentence.
+fn sentence(problem: &NameProblem) -> String {
+    let text = problem.to_string();
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    // A problem may end with the dots of a path.
+    let end = if text.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", rest.as_str())
+}
+
 const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": {\"type\", \"value\"}, \"subject\": {\"type\", \"id\"}, \"source\": {\"type\", \"rails_primary_key_id\"}}.";
 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {
-        Problem::TooLong { .. } | Problem::TooManyBytes { .. } => Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+        Problem::TooLong { .. } | Problem::TooManyBytes { .. } | Problem::NameTooLong { .. } => {
+            Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION
+        }
         Problem::TooManyRecords { .. } | Problem::TooMany { .. } | Problem::AnswerTooLarge => {
             Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED
         }

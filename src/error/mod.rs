@@ -15,6 +15,7 @@ mod bad_input;
 mod capture;
 mod cell;
 mod hold;
+mod names;
 mod verification;
 mod warnings;
 mod worker;
@@ -25,6 +26,7 @@ pub use admission::AdmissionError;
 pub use capture::{CaptureError, warn_of_mutable_condition, warn_of_no_unique_index};
 pub use cell::CellError;
 pub use hold::HoldError;
+pub use names::NamesError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{notice_of_fence, warn_of_failures, warn_of_open_cell, warn_of_orphans};
 pub use worker::{Failure, log_failed_pass, log_other_version, warn_of_no_place_for_worker};
@@ -72,6 +74,8 @@ pub enum ClaimsError {
     Admin(AdminError),
     /// What the service does not do for a cell at the moment.
     Admission(AdmissionError),
+    /// What goes wrong with how names are compared.
+    Names(NamesError),
     /// What goes wrong with expiring claims and requests.
     Hold(HoldError),
     /// What goes wrong between a cell and the service.
@@ -165,6 +169,7 @@ impl ClaimsError {
             ClaimsError::Access(error) => error.text(),
             ClaimsError::Admin(error) => error.text(),
             ClaimsError::Admission(error) => error.text(),
+            ClaimsError::Names(error) => error.text(),
             ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(
@@ -286,6 +291,10 @@ fn conflicts(weightiest: Reason, count: usize, detail: String) -> Text {
             "The claim belongs to another row than the one that is to give it up: verify this cell's records.",
         ),
         Reason::Taken => (Code::ERRCODE_UNIQUE_VIOLATION, "The name is taken: choose another one."),
+        Reason::Reserved => (Code::ERRCODE_UNIQUE_VIOLATION, "The name is reserved: choose another one."),
+        Reason::Confusable => {
+            (Code::ERRCODE_UNIQUE_VIOLATION, "The name looks like another one that is taken: choose another one.")
+        }
         Reason::Leased => (
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             "Another lease holds the claim: try again when it is settled, or recover it if it is this cell's own.",

@@ -212,7 +212,7 @@ impl Errand<'_> {
                 Ok(worker) => return worker.wait_for_shutdown().is_ok(),
                 Err(_) if Instant::now() >= deadline => return false,
                 // Parallel queries take places for a moment.
-                Err(_) => super::wait::for_milliseconds(50),
+                Err(_) => super::wait::sleep(Duration::from_millis(50)),
             }
         }
     }

@@ -39,3 +39,32 @@ pub fn for_writing(tables: &[&CStr]) -> bool {
         })
     }
 }
+
+/// Locks a table of schema `claims` ROW SHARE, until the (sub)transaction ends, if that can be had at once.
+pub fn conditionally_shared(table: &CStr) -> bool {
+    // SAFETY: looks a name up; a table that is gone has no lock.
+    unsafe {
+        let table = relation(table);
+        table == pg_sys::Oid::INVALID || pg_sys::ConditionalLockRelationOid(table, pg_sys::RowShareLock as _)
+    }
+}
+
+/// The same, waiting as long as `lock_timeout` lets it.
+pub fn shared(table: &CStr) {
+    // SAFETY: as above.
+    unsafe {
+        let table = relation(table);
+        if table != pg_sys::Oid::INVALID {
+            pg_sys::LockRelationOid(table, pg_sys::RowShareLock as _);
+        }
+    }
+}
+
+/// The number of a table of schema `claims`.
+///
+/// # Safety
+/// To be called in a transaction.
+unsafe fn relation(table: &CStr) -> pg_sys::Oid {
+    // SAFETY: by the caller.
+    unsafe { pg_sys::get_relname_relid(table.as_ptr(), pg_sys::get_namespace_oid(c"claims".as_ptr(), true)) }
+}

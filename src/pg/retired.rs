@@ -26,4 +26,7 @@ macro_rules! retired {
 retired! {
     require_owner_wrapper, pg_finfo_require_owner_wrapper;
     require_role_wrapper, pg_finfo_require_role_wrapper;
+    get_record_wrapper, pg_finfo_get_record_wrapper;
+    get_records_wrapper, pg_finfo_get_records_wrapper;
+    list_records_wrapper, pg_finfo_list_records_wrapper;
 }

@@ -1,6 +1,6 @@
 //! Waiting for something outside of this server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
@@ -40,14 +40,15 @@ pub fn wait_for_socket(socket: std::ffi::c_int, wanted: Socket, deadline: Instan
 }
 
 /// Sleeps; a cancel, a timeout or a shutdown ends it with an error.
-pub fn for_milliseconds(milliseconds: u32) {
+pub fn sleep(time: Duration) {
+    let milliseconds = std::ffi::c_long::try_from(time.as_millis()).unwrap_or(std::ffi::c_long::MAX);
     let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: MyLatch is this process' own latch.
     unsafe {
-        let happened =
-            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, milliseconds.into(), pg_sys::PG_WAIT_EXTENSION);
+        let latch = pg_sys::MyLatch;
+        let happened = pg_sys::WaitLatch(latch, events as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
         if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
-            pg_sys::ResetLatch(pg_sys::MyLatch);
+            pg_sys::ResetLatch(latch);
         }
     }
     pg_sys::check_for_interrupts!();

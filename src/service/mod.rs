@@ -7,6 +7,7 @@ pub mod engine;
 mod epoch;
 mod grants;
 pub mod lease;
+pub mod naming;
 pub mod read;
 pub mod throttle;
 pub mod verify;

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use claims_model::{Kind, TypeTable, Types};
+use claims_model::{Confusables, Kind, Naming, Profile, TypeTable, Types};
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::pg::spi::{self, Connection, View};
+use crate::pg::spi::{self, Connection, Row, View};
 use crate::pg::statement::{Statement, statement};
 use crate::pg::{cache, gate};
 use crate::store::service::limits::{self, CellLimits};
@@ -21,6 +21,8 @@ statement! {
                           to_regclass('claims.type_names')::oid, to_regclass('claims.mode_settings')::oid,
                           to_regclass('claims.limit_settings')::oid";
     BUCKET_TYPES() = "SELECT id, name FROM claims.bucket_types";
+    /// Most databases have none of these.
+    NAMING() = "SELECT id, profile, confusables FROM claims.bucket_types WHERE profile <> 'exact' OR confusables <> 'allow'";
     SUBJECT_TYPES() = "SELECT id, name FROM claims.subject_types";
     SOURCE_TYPES() = "SELECT id, name FROM claims.source_types";
     TYPE_NAMES(TEXTOID) = "SELECT id, name, first FROM claims.type_names WHERE kind = $1";
@@ -113,6 +115,7 @@ fn read(connection: &Connection) -> Catalog {
         bucket: table(Kind::Bucket, &BUCKET_TYPES),
         subject: table(Kind::Subject, &SUBJECT_TYPES),
         source: table(Kind::Source, &SOURCE_TYPES),
+        naming: connection.run(&NAMING, View::Latest, []).map(naming).into_iter().collect(),
     };
     let cells = connection.run(&CELLS, View::Latest, []);
     Catalog {
@@ -125,6 +128,13 @@ fn read(connection: &Connection) -> Catalog {
         modes: modes::all(connection),
         limits: limits::all(connection).into_iter().collect(),
     }
+}
+
+/// A type and how its names are compared. The table takes no other words.
+fn naming(row: Row) -> (i32, Naming) {
+    let profile = Profile::parse(&row.must::<String>(2)).unwrap_or_default();
+    let confusables = Confusables::parse(&row.must::<String>(3)).unwrap_or_default();
+    (row.must(1), Naming { profile, confusables })
 }
 
 /// Statement trigger on the cached tables; declared in sql/install/service/admin.sql.

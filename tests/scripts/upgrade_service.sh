@@ -17,7 +17,7 @@ old_database() {
     INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES ('$(lease 2)', 1, 'committed'), ('$(lease 3)', 1, 'rolled_back')"
   sql $db "UPDATE claims.claim_leases SET payload = jsonb_set(payload, '{create_records,0,source}', '{\"type\": \"RAILS_TABLE_ROUTES\", \"rails_primary_key_id\": \"2\"}')"
 }
-rows() { sql $db "SELECT c FROM claims.claims c UNION ALL SELECT NULL FROM claims.claim_leases ORDER BY 1; SELECT l FROM claims.claim_leases l; SELECT o FROM claims.lease_outcomes o ORDER BY 1"; }
+rows() { sql $db "SELECT (to_jsonb(c) - 'display_value')::text FROM claims.claims c UNION ALL SELECT NULL FROM claims.claim_leases ORDER BY 1; SELECT l FROM claims.claim_leases l; SELECT o FROM claims.lease_outcomes o ORDER BY 1"; }
 version() { sql $db "SELECT extversion FROM pg_extension WHERE extname = 'claims'"; }
 index() { sql $db "SELECT 'claims.claims_bucket'::regclass::oid"; }
 

@@ -3,10 +3,15 @@
 use std::collections::HashSet;
 
 use crate::claim::{Bucket, Claim, Destroy};
+use crate::conflict::Op;
+use crate::lookalike::{self, NewLook};
 use crate::problem::{BadInput, Place, Problem};
 use crate::reader;
 use crate::token::Tokens;
 use crate::types::Types;
+
+/// Batches that one call may offer to choose from. Which one was chosen is kept in a byte.
+pub const MAX_ALTERNATIVES: usize = 100;
 
 /// A checked batch, in the order of the request. A bucket that stands in both lists is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +34,34 @@ impl<'a> Batch<'a> {
         if creates.is_empty() && destroys.is_empty() {
             return Err(BadInput::new("create_records", Problem::EmptyBatch));
         }
-        refuse_duplicates("create_records", creates.iter().map(|claim| &claim.bucket))?;
-        refuse_duplicates("destroy_records", destroys.iter().map(|destroy| &destroy.bucket))?;
+        Batch::of(creates, destroys, ["create_records", "destroy_records"])
+    }
+
+    /// Reads batches of which one is to be had: 1 to [`MAX_ALTERNATIVES`], each of the form and within the limits of a batch.
+    pub fn read_alternatives(
+        tokens: &mut impl Tokens<'a>,
+        types: &Types,
+        max_records: usize,
+    ) -> Result<Vec<Self>, BadInput> {
+        let argument = Place::Argument("alternatives");
+        let within = |count| {
+            let problem = Problem::OutOfRange { allowed: "an array of 1 to 100 batches" };
+            if (1..=MAX_ALTERNATIVES).contains(&count) { Ok(()) } else { Err(BadInput::new(argument, problem)) }
+        };
+        reader::list(tokens, &argument, within, |tokens, place| {
+            let (creates, destroys) = reader::batch(tokens, place, types, max_records)?;
+            if creates.is_empty() && destroys.is_empty() {
+                return Err(BadInput::new(place, Problem::EmptyBatch));
+            }
+            let lists = ["create_records", "destroy_records"].map(|list| Place::Key(place, list).to_string());
+            Batch::of(creates, destroys, [&lists[0], &lists[1]])
+        })
+    }
+
+    /// Lists that are each in order by themselves, and their names.
+    fn of(creates: Vec<Claim<'a>>, destroys: Vec<Destroy<'a>>, lists: [&str; 2]) -> Result<Self, BadInput> {
+        refuse_duplicates(lists[0], creates.iter().map(|claim| &claim.bucket))?;
+        refuse_duplicates(lists[1], destroys.iter().map(|destroy| &destroy.bucket))?;
         let destroyed = if creates.is_empty() { HashSet::new() } else { destroyed_buckets(&destroys) };
         let replaces = creates.iter().map(|claim| destroyed.contains(&claim.bucket)).collect();
         Ok(Batch { creates, destroys, replaces })
@@ -39,6 +70,20 @@ impl<'a> Batch<'a> {
     /// How many records both lists have.
     pub fn records(&self) -> usize {
         self.creates.len() + self.destroys.len()
+    }
+
+    /// The looks that the batch needs for its new names.
+    pub fn new_looks<'b>(&'b self, types: &Types) -> Vec<NewLook<'b>> {
+        lookalike::new_looks(
+            self.new_claims().map(|claim| &claim.bucket),
+            self.destroys.iter().map(|destroy| &destroy.bucket),
+            types,
+        )
+    }
+
+    /// Whether names were given in other forms than their canonical ones.
+    pub fn has_displays(&self) -> bool {
+        self.creates.iter().any(|claim| claim.display.is_some())
     }
 
     /// How many claims the batch takes: a replaced one is one.
@@ -63,6 +108,12 @@ impl<'a> Batch<'a> {
     /// The buckets of the batch in the order of the request; a replaced one stands where it is destroyed.
     pub fn buckets(&self) -> impl Iterator<Item = &Bucket<'a>> {
         self.new_claims().map(|claim| &claim.bucket).chain(self.destroys.iter().map(|destroy| &destroy.bucket))
+    }
+
+    /// What it would do with each bucket, the new claims first.
+    pub fn wishes(&self) -> impl Iterator<Item = (Op, &Bucket<'a>)> {
+        let creates = self.new_claims().map(|claim| (Op::Create, &claim.bucket));
+        creates.chain(self.destroys.iter().map(|destroy| (Op::Destroy, &destroy.bucket)))
     }
 
     fn new_claims(&self) -> impl Iterator<Item = &Claim<'a>> {
@@ -124,8 +175,9 @@ impl<'a> StoredBatch<'a> {
             let creates = reader::list(creates, &create_place, unlimited, bucket)?;
             return Ok(StoredBatch { creates, replaces: Vec::new(), destroys });
         }
-        let created =
-            reader::list(creates, &create_place, unlimited, |tokens, place| reader::claim(tokens, place, types))?;
+        let created = reader::list(creates, &create_place, unlimited, |tokens, place| {
+            reader::stored_claim(tokens, place, types)
+        })?;
         let destroyed: HashSet<_> = destroys.iter().collect();
         let (replaces, creates): (Vec<_>, Vec<_>) =
             created.into_iter().partition(|claim| destroyed.contains(&claim.bucket));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use claims_names::Profile;
 use serde::Serialize;
 
 use crate::payload::{SourceForm, SubjectForm};
@@ -14,11 +15,27 @@ use crate::{limits, source_key};
 pub const MAX_BUCKETS: usize = 200_000;
 
 /// A bucket by the name of its type.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedBucket {
-    #[serde(rename = "type")]
     pub bucket_type: Rc<str>,
+    /// The canonical form of the name.
     pub value: String,
+    /// The type's profile does not take the name, which is as the row has it: there can be no such claim.
+    pub is_forbidden: bool,
+}
+
+impl NamedBucket {
+    /// The bucket of a name as a row has it, and that form where it is not the canonical one.
+    pub fn named(bucket_type: Rc<str>, profile: Profile, given: String) -> (Self, Option<String>) {
+        if profile == Profile::Exact {
+            return (NamedBucket { bucket_type, value: given, is_forbidden: false }, None);
+        }
+        match profile.canonical(&given).map(|canonical| (*canonical != *given).then(|| canonical.into_owned())) {
+            Ok(None) => (NamedBucket { bucket_type, value: given, is_forbidden: false }, None),
+            Ok(Some(value)) => (NamedBucket { bucket_type, value, is_forbidden: false }, Some(given)),
+            Err(_) => (NamedBucket { bucket_type, value: given, is_forbidden: true }, None),
+        }
+    }
 }
 
 /// The id of a subject or a source: numbers are sent as numbers.
@@ -36,6 +53,8 @@ pub struct Ends {
     pub subject_id: Option<Id>,
     pub source_type: Rc<str>,
     pub source_id: Option<Id>,
+    /// The name as the row has it, where its canonical form is another one.
+    pub display: Option<String>,
 }
 
 /// By bucket: how often each claim on it was added, minus how often it was removed; never zero. Sums do not depend on
@@ -247,6 +266,7 @@ impl Ends {
         };
         is_id(&self.subject_id)
             && is_id(&self.source_id)
+            && !bucket.is_forbidden
             && !bucket.value.is_empty()
             && limits::bucket_value_excess(&bucket.value).is_none()
     }
@@ -258,20 +278,30 @@ impl Ends {
 }
 
 #[derive(Serialize)]
+struct BucketForm<'a> {
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    value: &'a str,
+}
+
+#[derive(Serialize)]
 struct RecordForm<'a> {
-    bucket: &'a NamedBucket,
+    bucket: BucketForm<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<SubjectForm<'a, Option<&'a Id>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<SourceForm<'a, Option<&'a Id>>>,
 }
 
-/// Records as the JSON that `begin_update` takes. A record without ends, a destroy, is of whatever claim is there.
+/// Records as the JSON that `begin_update` takes, names as the rows have them. A record without ends, a destroy, is of whatever claim is there.
 pub fn records_json<'a>(
     records: impl IntoIterator<Item = (&'a NamedBucket, Option<&'a Ends>)>,
 ) -> Result<String, serde_json::Error> {
     let form = |(bucket, ends): (&'a NamedBucket, Option<&'a Ends>)| RecordForm {
-        bucket,
+        bucket: BucketForm {
+            type_name: &bucket.bucket_type,
+            value: ends.and_then(|ends| ends.display.as_deref()).unwrap_or(&bucket.value),
+        },
         subject: ends.map(|ends| SubjectForm { type_name: &ends.subject_type, id: ends.subject_id.as_ref() }),
         source: ends
             .map(|ends| SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id.as_ref() }),

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket<'a> {
     pub bucket_type: i32,
+    /// The canonical form of the name.
     pub value: Cow<'a, str>,
 }
 
@@ -16,12 +17,17 @@ pub struct Reference<'a> {
     pub id: Cow<'a, str>,
 }
 
+/// Holds what is reserved: no cell has this number.
+pub const NOBODY: i64 = -1;
+
 /// A claim to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim<'a> {
     pub bucket: Bucket<'a>,
     pub subject: Reference<'a>,
     pub source: Reference<'a>,
+    /// The name as it was given, where its canonical form is another one.
+    pub display: Option<Cow<'a, str>>,
 }
 
 /// A claim to destroy. What it names beside the bucket must be the claim's: a stale row must not give up the name of

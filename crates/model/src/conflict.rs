@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::claim::Bucket;
+use crate::claim::{Bucket, NOBODY};
 use crate::payload::BucketForm;
 use crate::types::Types;
 
@@ -22,6 +22,8 @@ pub enum Reason {
     Missing,
     OtherSource,
     Taken,
+    Reserved,
+    Confusable,
     Leased,
     InFlight,
 }
@@ -43,6 +45,8 @@ pub struct Conflict<'a> {
     pub holder_cell_id: Option<i64>,
     /// How old the lease is that holds the claim, in seconds.
     pub lease_age_seconds: Option<f64>,
+    /// The other name that looks like this one, where that is what is in the way.
+    pub similar_to: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -53,6 +57,8 @@ struct ConflictForm<'a> {
     retryable: bool,
     holder_cell_id: Option<i64>,
     lease_age_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similar_to: Option<&'a str>,
 }
 
 /// The reason that decides the SQLSTATE, or `None` of no conflicts.
@@ -71,6 +77,7 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
             retryable: conflict.reason.retryable(),
             holder_cell_id: conflict.holder_cell_id,
             lease_age_seconds: conflict.lease_age_seconds,
+            similar_to: conflict.similar_to.as_deref(),
         })
         .collect();
     serde_json::to_string(&forms)
@@ -91,6 +98,9 @@ pub fn reason_for(op: Op, cell_id: i64, standing: Option<StandingClaim>) -> Opti
     match (op, standing) {
         (Op::Create, None) => None,
         (Op::Destroy, None) => Some(Reason::Missing),
+        // Reserved: nobody has it, so nobody can give it up.
+        (Op::Create, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Reserved),
+        (Op::Destroy, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Missing),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id => Some(Reason::NotOwner),
         (_, Some(StandingClaim { active: false, .. })) => Some(Reason::Leased),
         (Op::Create, Some(_)) => Some(Reason::Taken),
@@ -126,6 +136,8 @@ mod tests {
             (Op::Destroy, other(1, true), Some(Reason::OtherSource)),
             (Op::Destroy, other(1, false), Some(Reason::Leased)),
             (Op::Destroy, other(2, true), Some(Reason::NotOwner)),
+            (Op::Create, standing(NOBODY, true), Some(Reason::Reserved)),
+            (Op::Destroy, standing(NOBODY, true), Some(Reason::Missing)),
         ];
         for (op, claim, wanted) in cases {
             assert_eq!(reason_for(op, 1, claim), wanted, "{op:?} {claim:?}");
@@ -140,9 +152,10 @@ mod tests {
             reason,
             holder_cell_id: None,
             lease_age_seconds: None,
+            similar_to: None,
         };
         use Reason::*;
-        let all = [InFlight, Leased, Taken, OtherSource, Missing, NotOwner].map(conflict);
+        let all = [InFlight, Leased, Confusable, Reserved, Taken, OtherSource, Missing, NotOwner].map(conflict);
         for lighter in 1..all.len() {
             assert_eq!(weightiest(&all[..=lighter]), Some(all[lighter].reason));
         }

@@ -24,11 +24,11 @@ pub fn bounded_text(text: &str, limit: usize) -> Result<&str, Problem> {
     Ok(text)
 }
 
-/// A bucket value, which is a string and nothing else: a number has more than one spelling.
+/// A bucket value, which is a string and nothing else: a number has more than one spelling. How many bytes it may have is said
+/// of its canonical form.
 pub fn bucket_value<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput> {
     match token {
-        Token::Text("") => Err(Problem::Empty),
-        Token::Text(text) => limits::bucket_value_excess(text).map_or(Ok(text), Err),
+        Token::Text(text) => bounded_text(text, limits::BUCKET_VALUE_CHARS),
         other => Err(Problem::WrongType { wanted: "a string", got: other.type_name() }),
     }
     .map_err(|problem| BadInput::new(place, problem))

@@ -90,6 +90,12 @@ impl Outgoing {
         self.creates.is_empty() && self.destroys.is_empty()
     }
 
+    /// The bucket types of what is left, not each only once.
+    pub fn bucket_types(&self) -> impl Iterator<Item = &str> {
+        let creates = self.creates.iter().map(|creating| &creating.create.bucket);
+        creates.chain(self.destroys.iter().map(|destroy| &destroy.bucket)).map(|bucket| &*bucket.bucket_type)
+    }
+
     /// Creates and destroys, as `begin_update` takes them.
     pub fn json(&self) -> Result<(String, String), serde_json::Error> {
         let creates = self.creates.iter().map(|Creating { create, .. }| (&create.bucket, Some(&create.ends)));

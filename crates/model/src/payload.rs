@@ -37,6 +37,8 @@ pub struct BucketForm<'a> {
     #[serde(rename = "type")]
     type_name: &'a str,
     value: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_value: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -60,7 +62,7 @@ fn name(table: &TypeTable, id: i32) -> &str {
 
 impl<'a> BucketForm<'a> {
     pub fn new(bucket: &'a Bucket, types: &'a Types) -> Self {
-        BucketForm { type_name: name(&types.bucket, bucket.bucket_type), value: &bucket.value }
+        BucketForm { type_name: name(&types.bucket, bucket.bucket_type), value: &bucket.value, display_value: None }
     }
 }
 
@@ -89,10 +91,28 @@ fn destroy_form<'a>(destroy: &'a Destroy, types: &'a Types) -> DestroyForm<'a> {
     }
 }
 
-/// The normalized request as JSON text.
+/// The normalized request as JSON text, as it is stored with the lease: with the forms in which names were given.
 pub fn payload_text(batch: &Batch, types: &Types) -> Result<String, serde_json::Error> {
+    text(batch, types, |claim| claim.display.as_deref())
+}
+
+/// What makes two requests the same: the normalized request by the names that types had first, and by canonical forms only.
+pub fn compared_text(batch: &Batch, lasting_types: &Types) -> Result<String, serde_json::Error> {
+    text(batch, lasting_types, |_| None)
+}
+
+fn text(
+    batch: &Batch,
+    types: &Types,
+    display: for<'c> fn(&'c Claim) -> Option<&'c str>,
+) -> Result<String, serde_json::Error> {
+    let create = |claim| {
+        let mut form = claim_form(claim, types);
+        form.bucket.display_value = display(claim);
+        form
+    };
     let form = PayloadForm {
-        create_records: batch.creates.iter().map(|claim| claim_form(claim, types)).collect(),
+        create_records: batch.creates.iter().map(create).collect(),
         destroy_records: batch.destroys.iter().map(|destroy| destroy_form(destroy, types)).collect(),
     };
     serde_json::to_string(&form)

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use claims_names::NameProblem;
+
 /// A problem and the place in the input where it was found, e.g. `create_records[3].bucket.value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInput {
@@ -68,6 +70,14 @@ pub enum Problem {
         got: usize,
         limit: usize,
     },
+    /// The type's profile does not take the name.
+    NoName {
+        problem: NameProblem,
+    },
+    /// The name, or what it becomes, is longer than names may be.
+    NameTooLong {
+        problem: NameProblem,
+    },
     /// A cursor that no list function made.
     /// What is asked for does not fit into one answer.
     AnswerTooLarge,
@@ -78,6 +88,13 @@ pub enum Problem {
     OutOfRange {
         allowed: &'static str,
     },
+}
+
+impl Problem {
+    /// What is wrong with a name.
+    pub fn name(problem: NameProblem) -> Self {
+        if problem.is_length() { Problem::NameTooLong { problem } } else { Problem::NoName { problem } }
+    }
 }
 
 impl BadInput {

@@ -2,14 +2,19 @@
 
 use std::borrow::Cow;
 
+use claims_names::Profile;
+
 use crate::claim::{Bucket, Claim, Destroy, Reference};
 use crate::id;
+use crate::limits;
 use crate::problem::{BadInput, Place, Problem};
 use crate::token::{Token, Tokens};
 use crate::types::{Kind, Types};
 
+const BATCH_KEYS: &str = "create_records, destroy_records";
 const RECORD_KEYS: &str = "bucket, subject, source";
 const BUCKET_KEYS: &str = "type, value";
+const STORED_BUCKET_KEYS: &str = "type, value, display_value";
 const SUBJECT_KEYS: &str = "type, id";
 const SOURCE_KEYS: &str = "type, rails_primary_key_id";
 
@@ -18,7 +23,7 @@ const SOURCE_ID_KEYS: [&str; 3] = ["rails_primary_key_id", "railsPrimaryKeyId", 
 
 /// Reads the elements of an array argument. `room` says how many records there may still be.
 pub fn list<'a, T>(
-    tokens: &mut impl Tokens<'a>,
+    tokens: &mut dyn Tokens<'a>,
     argument: &Place,
     room: impl FnOnce(usize) -> Result<(), BadInput>,
     mut element: impl FnMut(&mut dyn Tokens<'a>, &Place) -> Result<T, BadInput>,
@@ -34,20 +39,65 @@ pub fn list<'a, T>(
     Ok(items)
 }
 
+/// `{"create_records": […], "destroy_records": […]}`; a list that is left out is empty.
+pub fn batch<'a>(
+    tokens: &mut dyn Tokens<'a>,
+    place: &Place,
+    types: &Types,
+    max_records: usize,
+) -> Result<(Vec<Claim<'a>>, Vec<Destroy<'a>>), BadInput> {
+    let (mut creates, mut destroys) = (Vec::new(), Vec::new());
+    object(tokens, place, |tokens, key, at| {
+        let within = |others: usize| {
+            move |count| {
+                let problem = Problem::TooManyRecords { got: others + count, limit: max_records };
+                if others + count > max_records { Err(BadInput::new(at, problem)) } else { Ok(()) }
+            }
+        };
+        match key {
+            "create_records" => {
+                creates = list(tokens, at, within(destroys.len()), |tokens, place| claim(tokens, place, types))?;
+            }
+            "destroy_records" => {
+                destroys = list(tokens, at, within(creates.len()), |tokens, place| destroy(tokens, place, types))?;
+            }
+            _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: BATCH_KEYS })),
+        }
+        Ok(())
+    })?;
+    Ok((creates, destroys))
+}
+
 /// A record of `create_records`: bucket, subject and source, all of them.
 pub fn claim<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Claim<'a>, BadInput> {
+    claim_with(tokens, place, types, Form::Given)
+}
+
+/// A record of a payload, which was checked before and has canonical forms.
+pub fn stored_claim<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Claim<'a>, BadInput> {
+    claim_with(tokens, place, types, Form::Stored)
+}
+
+fn claim_with<'a>(
+    tokens: &mut dyn Tokens<'a>,
+    place: &Place,
+    types: &Types,
+    form: Form,
+) -> Result<Claim<'a>, BadInput> {
     let (mut bucket_part, mut subject_part, mut source_part) = (None, None, None);
     object(tokens, place, |tokens, key, at| {
         match key {
-            "bucket" => bucket_part = Some(bucket(tokens, at, types)?),
+            "bucket" => bucket_part = Some(named_bucket(tokens, at, types, form)?),
             "subject" => subject_part = Some(reference(tokens, at, types, Kind::Subject, &["id"], SUBJECT_KEYS)?),
             "source" => source_part = Some(reference(tokens, at, types, Kind::Source, &SOURCE_ID_KEYS, SOURCE_KEYS)?),
             _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: RECORD_KEYS })),
         }
         Ok(())
     })?;
+    let (bucket, display) = present(bucket_part, place, "bucket")?;
     Ok(Claim {
-        bucket: present(bucket_part, place, "bucket")?,
+        bucket,
+        display,
         subject: present(subject_part, place, "subject")?,
         source: present(source_part, place, "source")?,
     })
@@ -73,7 +123,7 @@ pub fn bucket_of_record<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &
     let mut bucket_part = None;
     object(tokens, place, |tokens, key, at| {
         match key {
-            "bucket" => bucket_part = Some(bucket(tokens, at, types)?),
+            "bucket" => bucket_part = Some(named_bucket(tokens, at, types, Form::Stored)?.0),
             "subject" | "source" => tokens.skip_value(),
             _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: RECORD_KEYS })),
         }
@@ -84,33 +134,67 @@ pub fn bucket_of_record<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &
 
 /// `{"type": …, "value": …}`.
 pub fn bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
-    bucket_with(tokens, place, types, id::bucket_value)
+    named_bucket(tokens, place, types, Form::Given).map(|(bucket, _)| bucket)
 }
 
-fn bucket_with<'a>(
+/// A bucket that is only asked for: whatever its value, also one that is too long for a claim, the answer is what stands there.
+pub fn asked_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
+    named_bucket(tokens, place, types, Form::Asked).map(|(bucket, _)| bucket)
+}
+
+/// How a name is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// In any spelling, to be claimed or given up.
+    Given,
+    /// In any spelling, to be looked up.
+    Asked,
+    /// Canonical, perhaps with the form as it was given beside it.
+    Stored,
+}
+
+/// A bucket by its canonical form, and the form that was given where that is another one.
+fn named_bucket<'a>(
     tokens: &mut dyn Tokens<'a>,
     place: &Place,
     types: &Types,
-    read_value: fn(Token<'a>, &Place) -> Result<&'a str, BadInput>,
-) -> Result<Bucket<'a>, BadInput> {
-    let (mut bucket_type, mut value) = (None, None);
+    form: Form,
+) -> Result<(Bucket<'a>, Option<Cow<'a, str>>), BadInput> {
+    let (mut bucket_type, mut value, mut display) = (None, None, None);
     object(tokens, place, |tokens, key, at| {
         match key {
             "type" => bucket_type = Some(id::type_id(tokens.next(), Kind::Bucket, types, at)?),
-            "value" => value = Some(read_value(tokens.next(), at)?),
-            _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: BUCKET_KEYS })),
+            "value" if form == Form::Given => value = Some(id::bucket_value(tokens.next(), at)?),
+            "value" => value = Some(id::any_text(tokens.next(), at)?),
+            "display_value" if form == Form::Stored => {
+                display = Some(Cow::Borrowed(id::any_text(tokens.next(), at)?));
+            }
+            _ => {
+                let allowed = if form == Form::Stored { STORED_BUCKET_KEYS } else { BUCKET_KEYS };
+                return Err(BadInput::new(at, Problem::UnknownKey { allowed }));
+            }
         }
         Ok(())
     })?;
-    Ok(Bucket {
-        bucket_type: present(bucket_type, place, "type")?,
-        value: Cow::Borrowed(present(value, place, "value")?),
-    })
-}
-
-/// A bucket that is only asked for: whatever its value, also one that no claim can have, the answer is what stands there.
-pub fn asked_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
-    bucket_with(tokens, place, types, id::any_text)
+    let bucket_type = present(bucket_type, place, "type")?;
+    let value = present(value, place, "value")?;
+    let canonical = match form {
+        Form::Stored => return Ok((Bucket { bucket_type, value: Cow::Borrowed(value) }, display)),
+        Form::Asked => types.canonical_of_asked(bucket_type, value),
+        Form::Given => match types.naming(bucket_type).profile {
+            // The name stays what it is; it was looked at where it was read, but for its bytes.
+            Profile::Exact => {
+                let excess = limits::bucket_value_excess(value);
+                excess.map_or(Ok(()), |problem| Err(BadInput::new(Place::Key(place, "value"), problem)))?;
+                Ok(Cow::Borrowed(value))
+            }
+            profile => profile.canonical(value),
+        },
+    };
+    let canonical = canonical.map_err(|problem| BadInput::new(Place::Key(place, "value"), Problem::name(problem)))?;
+    // What a step leaves as it is is not copied: but for a copy that says the same there is nothing to compare.
+    let display = (*canonical != *value).then_some(Cow::Borrowed(value));
+    Ok((Bucket { bucket_type, value: canonical }, display))
 }
 
 /// A subject or a source: a type and an id, which may have several spellings.

@@ -1,7 +1,10 @@
 //! The type tables: names for people, numbers for rows.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+use claims_names::{Confusables, NameProblem, Profile};
 
 /// Which of the three type tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,15 +100,59 @@ impl TypeTable {
     }
 }
 
+/// How the names of a bucket type are compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Naming {
+    pub profile: Profile,
+    pub confusables: Confusables,
+}
+
 /// The three type tables.
 #[derive(Debug, Default)]
 pub struct Types {
     pub bucket: TypeTable,
     pub subject: TypeTable,
     pub source: TypeTable,
+    /// Of the bucket types whose names are not just compared byte by byte.
+    pub naming: HashMap<i32, Naming>,
 }
 
 impl Types {
+    /// How names of a bucket type are compared.
+    pub fn naming(&self, bucket_type: i32) -> Naming {
+        // Most installations have no such type.
+        if self.naming.is_empty() {
+            return Naming::default();
+        }
+        self.naming.get(&bucket_type).copied().unwrap_or_default()
+    }
+
+    /// The profile of a bucket type, by any of its names.
+    pub fn profile_of(&self, bucket_type: &str) -> Profile {
+        if self.naming.is_empty() {
+            return Profile::Exact;
+        }
+        self.bucket.id(bucket_type).map_or(Profile::Exact, |id| self.naming(id).profile)
+    }
+
+    /// The canonical form of a name.
+    pub fn canonical<'n>(&self, bucket_type: i32, name: &'n str) -> Result<Cow<'n, str>, NameProblem> {
+        self.naming(bucket_type).profile.canonical(name)
+    }
+
+    /// The canonical form of a name that is only asked for. What no claim can have by its length stands nowhere, and needs
+    /// no other form.
+    pub fn canonical_of_asked<'n>(&self, bucket_type: i32, name: &'n str) -> Result<Cow<'n, str>, NameProblem> {
+        match self.naming(bucket_type).profile {
+            Profile::Exact => Ok(Cow::Borrowed(name)),
+            _ if name.is_empty() => Ok(Cow::Borrowed(name)),
+            profile => match profile.canonical(name) {
+                Err(problem) if problem.is_length() => Ok(Cow::Borrowed(name)),
+                canonical => canonical,
+            },
+        }
+    }
+
     /// The same types, shown by the names that they had first; `None`: they are.
     pub fn by_first_names(&self) -> Option<Types> {
         let tables = [&self.bucket, &self.subject, &self.source];
@@ -113,6 +160,7 @@ impl Types {
             bucket: self.bucket.by_first_names(),
             subject: self.subject.by_first_names(),
             source: self.source.by_first_names(),
+            naming: self.naming.clone(),
         })
     }
 

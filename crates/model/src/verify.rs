@@ -146,6 +146,7 @@ mod tests {
             bucket: Bucket { bucket_type: 1, value: "x".into() },
             subject: Reference { type_id: 2, id: subject.into() },
             source: Reference { type_id: 3, id: source.into() },
+            display: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a batch may look like, and that its normal form is one.
 
-use claims_model::payload::{payload_text, request_digest};
+use claims_model::payload::{compared_text, payload_text, request_digest};
 use claims_model::token::testing::Flat;
 use claims_model::{BadInput, Batch, Bucket, Problem, StoredBatch, TypeTable, Types};
 use proptest::prelude::*;
@@ -12,6 +12,7 @@ fn types() -> Types {
         bucket: table(&["UNSPECIFIED", "ROUTES", "ORGANIZATION_PATH"]),
         subject: table(&["UNSPECIFIED", "ORGANIZATION", "GROUP"]),
         source: table(&["UNSPECIFIED", "RAILS_TABLE_USERS", "RAILS_TABLE_EMAILS", "RAILS_TABLE_ROUTES"]),
+        ..Types::default()
     }
 }
 
@@ -257,4 +258,58 @@ fn any_json() -> impl Strategy<Value = Value> {
                 .prop_map(|fields| Value::Object(fields.into_iter().collect())),
         ]
     })
+}
+
+/// The same types, where organizations' paths are compared without regard to case.
+fn folding_types() -> Types {
+    let naming = claims_model::Naming { profile: claims_model::Profile::Path, ..Default::default() };
+    Types { naming: [(2, naming)].into(), ..types() }
+}
+
+fn path(value: &str) -> Value {
+    let mut record = record(value);
+    record["bucket"]["type"] = json!("ORGANIZATION_PATH");
+    record
+}
+
+#[test]
+fn a_batch_has_canonical_forms() {
+    let types = folding_types();
+    let (creates, destroys) = (json!([path("Acme"), record("Acme"), path("same")]), json!([path("ACME")]));
+    let batch = read(&creates, &destroys, &types).expect("no bucket comes twice");
+    let names: Vec<_> = batch.creates.iter().map(|claim| (&*claim.bucket.value, claim.display.as_deref())).collect();
+    assert_eq!(names, [("acme", Some("Acme")), ("Acme", None), ("same", None)]);
+    // One spelling is created, another one destroyed: replaced.
+    assert_eq!((batch.claims(), batch.has_displays()), (3, true));
+}
+
+#[test]
+fn two_spellings_in_one_list_are_one_bucket() {
+    let creates = json!([path("Acme"), path("aCME")]);
+    let error = read(&creates, &json!([]), &folding_types()).expect_err("one bucket");
+    let first = "create_records[0].bucket".to_owned();
+    assert_eq!(error, BadInput { place: "create_records[1].bucket".into(), problem: Problem::Duplicate { first } });
+    assert!(read(&creates, &json!([]), &types()).is_ok());
+}
+
+#[test]
+fn what_a_profile_does_not_take_has_its_place() {
+    let creates = json!([path("ok"), path("a//b")]);
+    let error = read(&creates, &json!([]), &folding_types()).expect_err("no path");
+    assert_eq!(error.place, "create_records[1].bucket.value");
+    assert!(matches!(error.problem, Problem::NoName { .. }));
+}
+
+#[test]
+fn a_payload_keeps_how_names_were_given_and_requests_do_not_depend_on_it() {
+    let types = folding_types();
+    let (one, other, none) = (json!([path("Acme")]), json!([path("ACME")]), json!([]));
+    let (one, other) = (read(&one, &none, &types).unwrap(), read(&other, &none, &types).unwrap());
+    assert_ne!(payload_text(&one, &types).unwrap(), payload_text(&other, &types).unwrap());
+    assert_eq!(compared_text(&one, &types).unwrap(), compared_text(&other, &types).unwrap());
+    // What was stored is read back by what it says, whatever the profile is by then.
+    let stored: Value = serde_json::from_str(&payload_text(&one, &types).unwrap()).unwrap();
+    let (creates, destroys) = (stored["create_records"].clone(), json!([path("acme")]));
+    let held = StoredBatch::read(&mut Flat::new(&creates), &mut Flat::new(&destroys), &self::types()).unwrap();
+    assert_eq!((&*held.replaces[0].bucket.value, held.replaces[0].display.as_deref()), ("acme", Some("Acme")));
 }

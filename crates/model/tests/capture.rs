@@ -7,7 +7,7 @@ use claims_model::capture::{Create, Ends, Id, Log, NamedBucket, TooMany, records
 use proptest::prelude::*;
 
 fn bucket(value: &str) -> NamedBucket {
-    NamedBucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned() }
+    NamedBucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned(), is_forbidden: false }
 }
 
 fn ends(id: i64) -> Ends {
@@ -15,6 +15,7 @@ fn ends(id: i64) -> Ends {
         subject_type: Rc::from("GROUP"),
         subject_id: Some(Id::Number(id)),
         source_type: Rc::from("RAILS_TABLE_ROUTES"),
+        display: None,
         source_id: Some(Id::Number(id)),
     }
 }

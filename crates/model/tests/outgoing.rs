@@ -8,7 +8,7 @@ use claims_model::outgoing::{Concessions, Outgoing, Refusal, refusals};
 use serde_json::Value;
 
 fn bucket(value: &str) -> NamedBucket {
-    NamedBucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned() }
+    NamedBucket { bucket_type: Rc::from("ROUTES"), value: value.to_owned(), is_forbidden: false }
 }
 
 fn ends(row: i64, subject: i64) -> Ends {
@@ -16,6 +16,7 @@ fn ends(row: i64, subject: i64) -> Ends {
         subject_type: Rc::from("GROUP"),
         subject_id: Some(Id::Number(subject)),
         source_type: Rc::from("RAILS_TABLE_ROUTES"),
+        display: None,
         source_id: Some(Id::Number(row)),
     }
 }
@@ -161,7 +162,12 @@ fn a_type_that_the_service_calls_otherwise_is_known_by_its_value() {
     // Not where two have it.
     let mut log = Log::default();
     for bucket_type in ["ROUTES", "EMAILS"] {
-        log.record(1, NamedBucket { bucket_type: Rc::from(bucket_type), value: "a".to_owned() }, ends(1, 1), -1);
+        log.record(
+            1,
+            NamedBucket { bucket_type: Rc::from(bucket_type), value: "a".to_owned(), is_forbidden: false },
+            ends(1, 1),
+            -1,
+        );
     }
     let mut batch = Outgoing::new(log.pending().unwrap());
     assert!(!batch.give_way(&refused, 1, &BTreeSet::new()));

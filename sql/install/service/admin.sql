@@ -3,17 +3,18 @@
 -- Tells every session that cached rows of a table are out of date.
 CREATE FUNCTION claims.announce_change() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME', 'announce_change_wrapper';
 
-CREATE FUNCTION claims.list_types() RETURNS TABLE (kind text, id int, name text, aliases text[])
+CREATE FUNCTION claims.list_types() RETURNS TABLE (kind text, id int, name text, aliases text[], profile text, confusables text)
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT t.kind, t.id, t.name, ARRAY(SELECT n.name FROM claims.type_names n WHERE n.kind = t.kind AND n.id = t.id AND n.name <> t.name ORDER BY n.name)
-      FROM (SELECT 1, 'bucket', y.id, y.name FROM claims.bucket_types y
-            UNION ALL SELECT 2, 'subject', y.id, y.name FROM claims.subject_types y
-            UNION ALL SELECT 3, 'source', y.id, y.name FROM claims.source_types y) AS t (position, kind, id, name)
+    SELECT t.kind, t.id, t.name, ARRAY(SELECT n.name FROM claims.type_names n WHERE n.kind = t.kind AND n.id = t.id AND n.name <> t.name ORDER BY n.name),
+           t.profile, t.confusables
+      FROM (SELECT 1, 'bucket', y.id, y.name, y.profile, y.confusables FROM claims.bucket_types y
+            UNION ALL SELECT 2, 'subject', y.id, y.name, NULL, NULL FROM claims.subject_types y
+            UNION ALL SELECT 3, 'source', y.id, y.name, NULL, NULL FROM claims.source_types y) AS t (position, kind, id, name, profile, confusables)
      ORDER BY t.position, t.id
 $$;
 COMMENT ON FUNCTION claims.list_types() IS
-    'All types: kind (bucket, subject, source), number, the name that is shown, and the other names that are accepted. Locks nothing, works on a hot standby.';
+    'All types: kind (bucket, subject, source), number, the name that is shown, and the other names that are accepted; of bucket types also how their names are compared. Locks nothing, works on a hot standby.';
 
 CREATE FUNCTION claims.list_cells() RETURNS TABLE (cell_id bigint, name text, address text, attributes jsonb)
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -30,8 +31,9 @@ COMMENT ON COLUMN claims.audiences.function_name IS 'Name of a function in schem
 COMMENT ON COLUMN claims.audiences.audience IS 'reader, cell, worker or monitor; all: for everybody who is one of these.';
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('version', 'all'), ('check', 'monitor'),
+    ('canonical', 'reader'), ('require_naming', 'cell'),
     ('get_record', 'reader'), ('get_records', 'reader'), ('list_types', 'reader'), ('list_cells', 'reader'),
-    ('begin_update', 'cell'), ('try_begin_update', 'cell'), ('commit_update', 'cell'), ('rollback_update', 'cell'),
+    ('begin_update', 'cell'), ('try_begin_update', 'cell'), ('begin_first', 'cell'), ('commit_update', 'cell'), ('rollback_update', 'cell'),
     ('settle_leases', 'cell'), ('lease_outcome', 'cell'), ('list_leases', 'cell'), ('list_records', 'cell'),
     ('lease_details', 'cell');
 

@@ -5,8 +5,12 @@
 
 CREATE TABLE claims.bucket_types (
     id   int  PRIMARY KEY CHECK (id >= 0),
-    name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63)
+    name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63),
+    profile     text COLLATE "C" NOT NULL DEFAULT 'exact' CHECK (profile IN ('exact', 'casefold', 'username', 'domain', 'email', 'path')),
+    confusables text COLLATE "C" NOT NULL DEFAULT 'allow' CHECK (confusables IN ('allow', 'reject'))
 );
+COMMENT ON COLUMN claims.bucket_types.profile IS 'What counts as the same name: exact, casefold, username, domain, email or path.';
+COMMENT ON COLUMN claims.bucket_types.confusables IS 'What becomes of a name that looks like another one of the type: allow or reject.';
 COMMENT ON TABLE claims.bucket_types IS 'What kinds of names are claimed. Extended by claims.add_bucket_type().';
 COMMENT ON COLUMN claims.bucket_types.id IS 'Number of the type, as claims.claims keeps it.';
 COMMENT ON COLUMN claims.bucket_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
@@ -120,6 +124,7 @@ CREATE TABLE claims.claims (
     status       smallint    NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    display_value text       COLLATE "C",
     -- The value first: a statement that looks for many values has only good ways through this index, whatever the
     -- statistics say.
     CONSTRAINT claims_bucket PRIMARY KEY (bucket_value, bucket_type)
@@ -132,7 +137,7 @@ COMMENT ON INDEX claims.claims_bucket IS 'The promise itself: every bucket occur
 COMMENT ON INDEX claims.claims_source IS 'The order in which claims are listed and verified.';
 COMMENT ON COLUMN claims.claims.uuid IS 'Identity of the claim, a UUIDv7.';
 COMMENT ON COLUMN claims.claims.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
-COMMENT ON COLUMN claims.claims.bucket_value IS 'Value of the bucket, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
+COMMENT ON COLUMN claims.claims.bucket_value IS 'Value of the bucket in its canonical form, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
 COMMENT ON COLUMN claims.claims.subject_type IS 'Type of what the bucket belongs to: claims.subject_types.id.';
 COMMENT ON COLUMN claims.claims.subject_id IS 'Id of what the bucket belongs to, kept as text.';
 COMMENT ON COLUMN claims.claims.source_type IS 'Table of the cell''s own database: claims.source_types.id.';
@@ -142,6 +147,22 @@ COMMENT ON COLUMN claims.claims.lease_uuid IS 'The outstanding lease that holds 
 COMMENT ON COLUMN claims.claims.status IS '0 UNSPECIFIED, 1 ACTIVE, 2 LEASE_CREATING, 3 LEASE_DESTROYING.';
 COMMENT ON COLUMN claims.claims.created_at IS 'When the claim was made (clock time).';
 COMMENT ON COLUMN claims.claims.updated_at IS 'When the claim last changed (clock time).';
+COMMENT ON COLUMN claims.claims.display_value IS 'The name as it was given, where that is not its canonical form.';
+
+-- Of the types that refuse names that look alike: which look has which claim. A table of its own, so that it costs the other types
+-- nothing: not even the look at an index's condition.
+CREATE TABLE claims.skeletons (
+    skeleton     uuid NOT NULL,
+    bucket_type  int  NOT NULL,
+    bucket_value text COLLATE "C" NOT NULL,
+    successor    text COLLATE "C",
+    PRIMARY KEY (skeleton, bucket_type)
+) WITH (vacuum_truncate = off);
+COMMENT ON TABLE claims.skeletons IS 'Of bucket types with confusables reject: the claim that has a look. Its key is why two names that look alike are never both claimed. Written only by the functions of this extension.';
+COMMENT ON COLUMN claims.skeletons.skeleton IS 'The look: the first 128 bits of the SHA-256 of the name''s UTS #39 skeleton.';
+COMMENT ON COLUMN claims.skeletons.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
+COMMENT ON COLUMN claims.skeletons.bucket_value IS 'The name that has it.';
+COMMENT ON COLUMN claims.skeletons.successor IS 'The name that gets it when the lease that gives up bucket_value commits; NULL: none.';
 
 CREATE TABLE claims.claim_leases (
     uuid           uuid        PRIMARY KEY,
@@ -188,13 +209,41 @@ CREATE VIEW claims.records AS
            so.name AS source_type, c.source_id, c.creator_id AS cell_id,
            CASE c.status WHEN 1 THEN 'ACTIVE' WHEN 2 THEN 'LEASE_CREATING' WHEN 3 THEN 'LEASE_DESTROYING'
                          ELSE 'UNSPECIFIED' END AS status,
-           c.lease_uuid, c.created_at, c.updated_at, cell.name AS cell_name, cell.address AS cell_address
+           c.lease_uuid, c.created_at, c.updated_at, cell.name AS cell_name, cell.address AS cell_address,
+           c.display_value
       FROM claims.claims c
       LEFT JOIN claims.bucket_types bt ON bt.id = c.bucket_type
       LEFT JOIN claims.subject_types st ON st.id = c.subject_type
       LEFT JOIN claims.source_types so ON so.id = c.source_type
-      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id;
+      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id
+     WHERE c.creator_id <> -1;
 COMMENT ON VIEW claims.records IS 'claims.claims with names instead of numbers, and with the owning cell''s name and address.';
+
+-- What nobody can have: beside each row stands a claim of nobody (creator_id -1), by which every begin finds it, at no cost.
+CREATE TABLE claims.reservations (
+    bucket_type   int         NOT NULL,
+    bucket_value  text        COLLATE "C" NOT NULL,
+    display_value text        COLLATE "C",
+    reason        text        NOT NULL,
+    reserved_by   text        NOT NULL,
+    reserved_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (bucket_value, bucket_type)
+);
+COMMENT ON TABLE claims.reservations IS 'Names that nobody can have. Written by claims.reserve_names() and claims.unreserve_names().';
+COMMENT ON COLUMN claims.reservations.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
+COMMENT ON COLUMN claims.reservations.bucket_value IS 'The name in its canonical form.';
+COMMENT ON COLUMN claims.reservations.display_value IS 'The name as it was given, where that is not its canonical form.';
+COMMENT ON COLUMN claims.reservations.reason IS 'Why it is reserved.';
+COMMENT ON COLUMN claims.reservations.reserved_by IS 'The role that reserved it.';
+COMMENT ON COLUMN claims.reservations.reserved_at IS 'When it was reserved (clock time).';
+
+CREATE VIEW claims.reserved_names AS
+    SELECT coalesce(t.name, r.bucket_type::text) AS bucket_type, r.bucket_value, r.display_value, r.reason, r.reserved_by, r.reserved_at
+      FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type;
+COMMENT ON VIEW claims.reserved_names IS 'Names that nobody can have, why, by whom and since when.';
+COMMENT ON COLUMN claims.reserved_names.bucket_type IS 'The type by the name that is shown.';
+COMMENT ON COLUMN claims.reserved_names.bucket_value IS 'The name in its canonical form.';
+COMMENT ON COLUMN claims.reserved_names.display_value IS 'The name as it was given, where that is not its canonical form.';
 
 CREATE VIEW claims.leases AS
     SELECT l.uuid AS lease_uuid, l.creator_id AS cell_id, cell.name AS cell_name, l.created_at, clock_timestamp() - l.created_at AS age,
@@ -218,5 +267,7 @@ SELECT pg_catalog.pg_extension_config_dump('claims.type_names', 'WHERE NOT seede
 SELECT pg_catalog.pg_extension_config_dump('claims.type_renames', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.cells', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claims', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.skeletons', '');
+SELECT pg_catalog.pg_extension_config_dump('claims.reservations', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claim_leases', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.lease_outcomes', '');

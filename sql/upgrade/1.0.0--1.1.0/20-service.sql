@@ -39,8 +39,6 @@ END $$;
 DROP INDEX claims.claims_bucket;
 ALTER TABLE claims.claims ADD CONSTRAINT claims_bucket PRIMARY KEY USING INDEX claims_bucket_made;
 COMMENT ON INDEX claims.claims_bucket IS 'The promise itself: every bucket occurs once.';
-COMMENT ON COLUMN claims.claims.bucket_value IS 'Value of the bucket, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
-COMMENT ON COLUMN claims.records.bucket_value IS 'Value of the bucket, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
 DROP FUNCTION claims.bucket_key(text);
 
 -- What functions say of themselves.

@@ -3,13 +3,14 @@
 ALTER TABLE claims.cells ADD COLUMN attributes jsonb;
 COMMENT ON COLUMN claims.cells.attributes IS 'What else routers need to know of the cell: a JSON object.';
 
-CREATE OR REPLACE FUNCTION claims."add_bucket_type"("id" INT, "name" TEXT) RETURNS VOID
+DROP FUNCTION claims.add_bucket_type(int, text);
+CREATE FUNCTION claims."add_bucket_type"("id" INT, "name" TEXT, "profile" TEXT DEFAULT 'exact', "confusables" TEXT DEFAULT 'allow') RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'add_bucket_type_wrapper';
-COMMENT ON FUNCTION claims.add_bucket_type(int, text) IS
-    'Adds a bucket type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
+COMMENT ON FUNCTION claims.add_bucket_type(int, text, text, text) IS
+    'Adds a bucket type; administrators only. profile says what counts as the same name (exact, casefold, username, domain, email, path), confusables what becomes of names that look alike (allow, reject). Ids below 100 are reserved. Repeating the same call does nothing; 23505 where id or name is taken, or the type is there with another profile. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 CREATE OR REPLACE FUNCTION claims."add_subject_type"("id" INT, "name" TEXT) RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
@@ -33,17 +34,18 @@ AS 'MODULE_PATHNAME', 'rename_type_wrapper';
 COMMENT ON FUNCTION claims.rename_type(text, int, text) IS
     'Makes a name the one by which a type of a kind (bucket, subject, source) is shown; administrators only. The names that it had are accepted as before, for ever. 23505 where the name is another type''s. Locks claims.type_names SHARE ROW EXCLUSIVE, then the type''s row: administrators follow each other until COMMIT.';
 
-CREATE FUNCTION claims.list_types() RETURNS TABLE (kind text, id int, name text, aliases text[])
+CREATE FUNCTION claims.list_types() RETURNS TABLE (kind text, id int, name text, aliases text[], profile text, confusables text)
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT t.kind, t.id, t.name, ARRAY(SELECT n.name FROM claims.type_names n WHERE n.kind = t.kind AND n.id = t.id AND n.name <> t.name ORDER BY n.name)
-      FROM (SELECT 1, 'bucket', y.id, y.name FROM claims.bucket_types y
-            UNION ALL SELECT 2, 'subject', y.id, y.name FROM claims.subject_types y
-            UNION ALL SELECT 3, 'source', y.id, y.name FROM claims.source_types y) AS t (position, kind, id, name)
+    SELECT t.kind, t.id, t.name, ARRAY(SELECT n.name FROM claims.type_names n WHERE n.kind = t.kind AND n.id = t.id AND n.name <> t.name ORDER BY n.name),
+           t.profile, t.confusables
+      FROM (SELECT 1, 'bucket', y.id, y.name, y.profile, y.confusables FROM claims.bucket_types y
+            UNION ALL SELECT 2, 'subject', y.id, y.name, NULL, NULL FROM claims.subject_types y
+            UNION ALL SELECT 3, 'source', y.id, y.name, NULL, NULL FROM claims.source_types y) AS t (position, kind, id, name, profile, confusables)
      ORDER BY t.position, t.id
 $$;
 COMMENT ON FUNCTION claims.list_types() IS
-    'All types: kind (bucket, subject, source), number, the name that is shown, and the other names that are accepted. Locks nothing, works on a hot standby.';
+    'All types: kind (bucket, subject, source), number, the name that is shown, and the other names that are accepted; of bucket types also how their names are compared. Locks nothing, works on a hot standby.';
 
 CREATE FUNCTION claims.list_cells() RETURNS TABLE (cell_id bigint, name text, address text, attributes jsonb)
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -1,7 +1,7 @@
 -- Reading: answers of bounded size, lists by bucket types and in whole sources.
 
 DROP FUNCTION claims.list_records(bigint, text, text, int, text, text);
-CREATE FUNCTION claims."list_records"("cell_id" bigint, "source_type" TEXT DEFAULT NULL, "after" TEXT DEFAULT NULL, "max_results" INT DEFAULT 1000, "source_id_gt" TEXT DEFAULT NULL, "source_id_lte" TEXT DEFAULT NULL, "bucket_types" TEXT[] DEFAULT NULL, "whole_sources" bool DEFAULT false) RETURNS TABLE ("uuid" uuid, "bucket_type" TEXT, "bucket_value" TEXT, "subject_type" TEXT, "subject_id" TEXT, "source_type" TEXT, "source_id" TEXT, "cell_id" bigint, "status" TEXT, "lease_uuid" uuid, "created_at" timestamp with time zone, "updated_at" timestamp with time zone, "cursor" TEXT)
+CREATE FUNCTION claims."list_records"("cell_id" bigint, "source_type" TEXT DEFAULT NULL, "after" TEXT DEFAULT NULL, "max_results" INT DEFAULT 1000, "source_id_gt" TEXT DEFAULT NULL, "source_id_lte" TEXT DEFAULT NULL, "bucket_types" TEXT[] DEFAULT NULL, "whole_sources" bool DEFAULT false) RETURNS TABLE ("uuid" uuid, "bucket_type" TEXT, "bucket_value" TEXT, "subject_type" TEXT, "subject_id" TEXT, "source_type" TEXT, "source_id" TEXT, "cell_id" bigint, "status" TEXT, "lease_uuid" uuid, "created_at" timestamp with time zone, "updated_at" timestamp with time zone, "cursor" TEXT, "display_value" TEXT)
 STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
@@ -10,5 +10,3 @@ COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, tex
     'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends behind a source''s last claim, and may be longer. The last row''s cursor given as after goes on. Locks nothing.';
 COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
     'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time, and no more than have 16 MiB of payload. The last row''s cursor given as after goes on; no row: there are no more. created_after leaves out older ones. Locks nothing.';
-COMMENT ON FUNCTION claims.get_records(jsonb) IS
-    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked; 54000 where they have more than 16 MiB. Locks nothing, works on a hot standby.';

@@ -48,13 +48,13 @@ LANGUAGE c
 AS 'MODULE_PATHNAME', 'revoke_monitor_wrapper';
 COMMENT ON FUNCTION claims.revoke_monitor(name) IS
     'Takes away what grant_monitor() gave; administrators only, who follow each other until COMMIT.';
-CREATE FUNCTION claims."version"() RETURNS TABLE ("library" TEXT, "extension" TEXT, "protocol" INT)
+CREATE FUNCTION claims."version"() RETURNS TABLE ("library" TEXT, "extension" TEXT, "protocol" INT, "unicode" TEXT)
 STRICT STABLE SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'version_wrapper';
 COMMENT ON FUNCTION claims.version() IS
-    'The version of the library, the version of the extension in this database, and the number of the protocol between cells and service. For everybody who was granted anything. Locks nothing.';
+    'The version of the library, the version of the extension in this database, the number of the protocol between cells and service, and the version of Unicode that names are compared by. For everybody who was granted anything. Locks nothing.';
 CREATE FUNCTION claims."caller_is_admin"() RETURNS bool
 STRICT STABLE SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp

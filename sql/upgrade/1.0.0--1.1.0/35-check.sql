@@ -109,7 +109,24 @@ BEGIN
                 SELECT (SELECT c.creator_id FROM claims.claims c WHERE c.creator_id > hop.creator_id ORDER BY c.creator_id LIMIT 1)
                   FROM hop WHERE hop.creator_id IS NOT NULL)
             SELECT hop.creator_id FROM hop WHERE hop.creator_id IS NOT NULL) AS owner
-     WHERE NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = owner.creator_id)
+     WHERE owner.creator_id <> -1 AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = owner.creator_id)
+    UNION ALL
+    -- What is reserved stands among the claims, as nobody's: there the promise's own index keeps everybody else out.
+    SELECT 'reserved name is not held', NULL, coalesce(t.name, r.bucket_type::text), r.bucket_value, 'There is no such claim of nobody.'
+      FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type
+     WHERE NOT EXISTS (SELECT FROM claims.claims c
+                        WHERE c.bucket_type = r.bucket_type AND c.bucket_value = r.bucket_value AND c.creator_id = -1)
+    UNION ALL
+    SELECT 'name is held by nobody and not reserved', NULL, coalesce(t.name, c.bucket_type::text), c.bucket_value, format('Its uuid is %s.', c.uuid)
+      FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
+     WHERE c.creator_id = -1 AND NOT EXISTS (SELECT FROM claims.reservations r WHERE r.bucket_type = c.bucket_type AND r.bucket_value = c.bucket_value)
+    UNION ALL
+    -- Of types that refuse names that look alike. Looks of names that nobody has claimed do no harm: whoever needs one takes it.
+    SELECT 'claim has no look', NULL, t.name, c.bucket_value, 'A name that looks like it could be claimed.'
+      FROM claims.bucket_types t JOIN claims.claims c ON c.bucket_type = t.id
+     WHERE t.confusables = 'reject' AND c.creator_id <> -1
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.bucket_value = c.bucket_value)
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.successor = c.bucket_value)
     UNION ALL
     SELECT 'role of a cell does not exist', NULL, NULL, NULL, format('Cell %s belongs to role number %s.', c.cell_id, c.role::oid)
       FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid);

@@ -25,7 +25,8 @@ pub fn free(connection: &Connection, creates: &[&Create]) -> BTreeSet<NamedBucke
         let values: Vec<&str> = rows.keys().copied().collect();
         for attribute in expected::of_bucket(connection, bucket_type) {
             for calling in attribute.with_values_now(connection, &values) {
-                if let Some(rows) = rows.get_mut(calling.value.as_str()) {
+                let name = attribute.canonical(&calling.value);
+                if let Some(rows) = name.and_then(|name| rows.get_mut(name.as_str())) {
                     rows.add(&attribute.source_type, &calling);
                 }
             }

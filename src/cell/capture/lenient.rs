@@ -16,9 +16,11 @@ use uuid::Uuid;
 use super::adopt;
 use crate::cell::client::Service;
 use crate::cell::client::leases::BeginRequest;
+use crate::cell::client::naming::Naming;
 use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
+use crate::store::catalog;
 
 /// What a transaction sends, under one lease.
 pub struct LenientBatch {
@@ -47,7 +49,8 @@ impl LenientBatch {
         while !self.is_empty() {
             let (creates, destroys) = self.outgoing.json()?;
             let LenientBatch { cell_id, lease, .. } = *self;
-            let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid() };
+            let naming = Naming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
+            let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming };
             match service.begin(&request, left) {
                 Ok(()) => return Ok(()),
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),

@@ -11,6 +11,7 @@ use crate::error::{CaptureError, ClaimsError, raise};
 use crate::pg::owner::restricted_as;
 use crate::pg::spi::{self, Connection, Row};
 use crate::pg::trigger::{PlainValue, RowChange, RowVersion};
+use crate::store::catalog;
 use crate::store::cell::attributes::{self, CapturedColumns, UnusableAttribute};
 use crate::store::cell::keys::KeyKind;
 
@@ -63,10 +64,12 @@ type Values = (Option<String>, Option<Id>, Option<Id>);
 /// The claims that one version of a row calls for.
 fn claims_of(connection: &Connection, captured: &CapturedColumns, version: RowVersion) -> Vec<(NamedBucket, Ends)> {
     let values = held(captured, version).or_else(|| evaluated(connection, captured, version));
+    let catalog = catalog::current(connection);
     let claim = |(attribute, (value, subject_id, source_id)): (&attributes::CapturedAttribute, Values)| {
-        let bucket = NamedBucket { bucket_type: attribute.bucket_type.clone(), value: value? };
+        let profile = catalog.types.profile_of(&attribute.bucket_type);
+        let (bucket, display) = NamedBucket::named(attribute.bucket_type.clone(), profile, value?);
         let (subject_type, source_type) = (attribute.subject_type.clone(), attribute.source_type.clone());
-        Some((bucket, Ends { subject_type, subject_id, source_type, source_id }))
+        Some((bucket, Ends { subject_type, subject_id, source_type, source_id, display }))
     };
     captured.attributes.iter().zip(values.into_iter().flatten()).filter_map(claim).collect()
 }

@@ -8,14 +8,16 @@ use uuid::Uuid;
 
 use super::answer::AnswerRow;
 use super::confirmed::Settlement;
+use super::naming::Naming;
 use super::parameters::{interval, number, text, uuid, uuids};
 use super::{Service, command, typed_command};
 use crate::error::ClaimsError;
 use crate::pg::libpq::Command;
 use crate::pg::xid8::Xid8;
 
-const BEGIN: &str = "SELECT claims.begin_update($1, $2, $3, $4, $5)";
-const BEGIN_TYPES: [Oid; 5] = [pg_sys::INT8OID, pg_sys::JSONBOID, pg_sys::JSONBOID, pg_sys::UUIDOID, pg_sys::XID8OID];
+const BEGIN: &str = "SELECT claims.begin_update($1, $2, $3, $4, $5) FROM claims.require_naming($6, $7, $8)";
+const BEGIN_TYPES: [Oid; 8] = [pg_sys::INT8OID, pg_sys::JSONBOID, pg_sys::JSONBOID, pg_sys::UUIDOID, pg_sys::XID8OID,
+    pg_sys::TEXTOID, pg_sys::TEXTARRAYOID, pg_sys::TEXTARRAYOID];
 const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
 const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
 const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
@@ -50,6 +52,7 @@ pub struct BeginRequest {
     pub destroys: String,
     /// The local transaction.
     pub cell_xid: Xid8,
+    pub naming: Naming,
 }
 
 /// A lease that is outstanding.
@@ -85,8 +88,11 @@ pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks }: &Settl
 
 impl Service<'_> {
     pub fn begin(&self, request: &BeginRequest, timeout: Duration) -> Result<(), ClaimsError> {
-        let BeginRequest { cell_id, lease, creates, destroys, cell_xid } = request;
-        let values = [number(*cell_id), text(creates), text(destroys), uuid(*lease), Some(cell_xid.0.to_string())];
+        let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming } = request;
+        let [unicode, bucket_types, profiles] = naming.values();
+        let cell_xid = Some(cell_xid.0.to_string());
+        let (cell_id, creates, destroys) = (number(*cell_id), text(creates), text(destroys));
+        let values = [cell_id, creates, destroys, uuid(*lease), cell_xid, unicode, bucket_types, profiles];
         self.run(&[typed_command(BEGIN, &BEGIN_TYPES, &values)], timeout).map(|_| ())
     }
 

@@ -13,6 +13,7 @@ mod connect;
 mod epochs;
 mod kept;
 pub mod leases;
+pub mod naming;
 pub mod options;
 mod parameters;
 pub mod records;

@@ -23,6 +23,13 @@ pub fn uuids(uuids: &[Uuid]) -> Parameter {
     Some(format!("{{{}}}", list.join(",")))
 }
 
+/// An array of texts.
+pub fn texts(list: &[impl AsRef<str>]) -> Parameter {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let list: Vec<_> = list.iter().map(|text| quoted(text.as_ref())).collect();
+    Some(format!("{{{}}}", list.join(",")))
+}
+
 /// Months, days and seconds: as text every server would read it by settings of its own.
 pub fn interval(interval: Interval) -> [Parameter; 3] {
     let seconds = interval.micros() as f64 / 1e6;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::Service;
 use super::answer::{AnswerRow, strange};
+use super::naming::Naming;
 use super::parameters::{Parameter, interval, number, text, uuids};
 use crate::error::ClaimsError;
 use crate::store::catalog;
@@ -20,7 +21,8 @@ use crate::store::catalog;
 const EARLIER: Duration = Duration::from_millis(500);
 
 const DIGEST: &str = "SELECT records, pg_catalog.encode(digest, 'hex')
-             FROM claims.digest_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text)";
+             FROM claims.require_naming($5::pg_catalog.text, $6::pg_catalog.text[], $7::pg_catalog.text[]),
+                  claims.digest_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text)";
 const NTH: &str = "SELECT source_id
              FROM claims.list_records($1::pg_catalog.int8, $2::pg_catalog.text, NULL, $5::pg_catalog.int4, $3::pg_catalog.text,
                       $4::pg_catalog.text)
@@ -29,7 +31,8 @@ const VERIFY: &str = "SELECT discrepancy, bucket_type, bucket_value,
                   pg_catalog.jsonb_extract_path_text(actual, 'uuid'),
                   pg_catalog.jsonb_extract_path_text(actual, 'source', 'type'),
                   pg_catalog.jsonb_extract_path_text(actual, 'source', 'rails_primary_key_id'), outcome
-             FROM claims.verify_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text,
+             FROM claims.require_naming($11::pg_catalog.text, $12::pg_catalog.text[], $13::pg_catalog.text[]),
+                  claims.verify_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text,
                       $5::pg_catalog.jsonb,
                       pg_catalog.make_interval(months => $6::pg_catalog.int4, days => $7::pg_catalog.int4, secs => $8::pg_catalog.float8),
                       $9::pg_catalog.bool, $10::pg_catalog.uuid[])";
@@ -60,7 +63,7 @@ pub struct Report {
 }
 
 impl Service<'_> {
-    pub fn digest_records(&self, span: &Span, timeout: Duration) -> Result<Digest, ClaimsError> {
+    pub fn digest_records(&self, span: &Span, naming: &Naming, timeout: Duration) -> Result<Digest, ClaimsError> {
         let digest = |row: &AnswerRow| {
             let hex = row.must(2)?;
             let bytes = (0..hex.len() / 2)
@@ -69,9 +72,8 @@ impl Service<'_> {
             let records = row.number(1)?;
             bytes.and_then(|bytes| Digest::from_parts(records, &bytes)).ok_or_else(|| strange(hex))
         };
-        self.call_within(timeout - EARLIER, DIGEST, &span.values(), timeout)?
-            .first(digest)?
-            .ok_or_else(|| strange("no row"))
+        let values: Vec<_> = span.values().into_iter().chain(naming.values()).collect();
+        self.call_within(timeout - EARLIER, DIGEST, &values, timeout)?.first(digest)?.ok_or_else(|| strange("no row"))
     }
 
     /// The source id of the `records`-th claim of a range; `None`: there are not so many.
@@ -84,29 +86,29 @@ impl Service<'_> {
     /// Compares a range with a JSON list of what is expected there.
     pub fn verify_records(
         &self,
-        span: &Span,
+        (span, naming): (&Span, &Naming),
         expected: &str,
         recent: Interval,
         timeout: Duration,
     ) -> Result<Vec<Report>, ClaimsError> {
-        self.verify(span, expected, recent, [text("false"), None], timeout)
+        self.verify((span, naming), expected, recent, [text("false"), None], timeout)
     }
 
     /// The same, and puts right what is expected, and destroys the extra claims that are named.
     pub fn correct_records(
         &self,
-        span: &Span,
+        (span, naming): (&Span, &Naming),
         expected: &str,
         recent: Interval,
         extra: &[Uuid],
         timeout: Duration,
     ) -> Result<Vec<Report>, ClaimsError> {
-        self.verify(span, expected, recent, [text("true"), uuids(extra)], timeout)
+        self.verify((span, naming), expected, recent, [text("true"), uuids(extra)], timeout)
     }
 
     fn verify(
         &self,
-        span: &Span,
+        (span, naming): (&Span, &Naming),
         expected: &str,
         recent: Interval,
         [correct, extra]: [Parameter; 2],
@@ -114,7 +116,10 @@ impl Service<'_> {
     ) -> Result<Vec<Report>, ClaimsError> {
         let [cell_id, source_type, above, up_to] = span.values();
         let [months, days, seconds] = interval(recent);
-        let values = [cell_id, source_type, above, up_to, text(expected), months, days, seconds, correct, extra];
+        let [unicode, types, profiles] = naming.values();
+        let range = [cell_id, source_type, above, up_to];
+        let rest = [text(expected), months, days, seconds, correct, extra, unicode, types, profiles];
+        let values: Vec<_> = range.into_iter().chain(rest).collect();
         self.call_within(timeout - EARLIER, VERIFY, &values, timeout)?.map(report)
     }
 }

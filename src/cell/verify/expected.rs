@@ -1,9 +1,9 @@
 //! `expected_records`: the claims that the cell's own tables call for.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use claims_model::digest::{Digest, Entry};
-use claims_model::limits;
 use claims_model::source_key::is_id;
 use claims_model::source_range::{self, SourceRange};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::access;
 use crate::arguments::{self, source_range};
+use crate::cell::client::naming::Naming;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{self, Connection};
@@ -45,7 +46,9 @@ fn expected_records(
 #[derive(Clone)]
 pub struct Called {
     attribute: Rc<Attribute>,
+    /// The canonical form of the name, and the form that the row has where that is another one.
     pub value: String,
+    display: Option<String>,
     pub subject_id: String,
     pub source_id: String,
 }
@@ -68,7 +71,7 @@ impl Called {
     /// As `begin_update` takes it.
     fn json(&self) -> Value {
         json!({
-            "bucket": {"type": self.attribute.bucket_type, "value": self.value},
+            "bucket": {"type": self.attribute.bucket_type, "value": self.display.as_ref().unwrap_or(&self.value)},
             "subject": {"type": self.attribute.subject_type, "id": self.subject_id},
             "source": {"type": self.attribute.source_type, "rails_primary_key_id": self.source_id},
         })
@@ -80,14 +83,18 @@ pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c Called>) -> String {
     Value::Array(claims.into_iter().map(Called::json).collect()).to_string()
 }
 
-/// The claim that a row calls for; `None` where there can be no such claim: the value is empty or too long, or there is
-/// no subject or source, or none that has an id.
+/// The claim that a row calls for; `None` where there can be no such claim: the value is empty, too long, or none that the
+/// type's profile takes, or there is no subject or source, or none that has an id.
 pub fn called(attribute: &Rc<Attribute>, row: Calling) -> Option<Called> {
-    let Calling { source_id, value, subject_id } = row;
-    let claimable = !value.is_empty() && limits::bucket_value_excess(&value).is_none();
+    let Calling { source_id, value: given, subject_id } = row;
+    let (value, display) = match attribute.profile.canonical(&given).ok()? {
+        Cow::Borrowed(_) => (given, None),
+        Cow::Owned(same) if same == given => (same, None),
+        Cow::Owned(value) => (value, Some(given)),
+    };
     let (subject_id, source_id) = (subject_id.filter(|id| is_id(id)), source_id.filter(|id| is_id(id)));
-    let (subject_id, source_id) = subject_id.zip(source_id).filter(|_| claimable)?;
-    Some(Called { attribute: attribute.clone(), value, subject_id, source_id })
+    let (subject_id, source_id) = subject_id.zip(source_id)?;
+    Some(Called { attribute: attribute.clone(), value, display, subject_id, source_id })
 }
 
 /// What a range calls for, in short.
@@ -127,6 +134,12 @@ impl<'c> Expected<'c> {
 
     pub fn attributes(&self) -> &[Rc<Attribute>] {
         &self.attributes
+    }
+
+    /// How their names are compared here.
+    pub fn naming(&self) -> Naming {
+        let bucket_types = self.attributes.iter().map(|attribute| attribute.bucket_type.as_str());
+        Naming::of(&catalog::current(self.connection).types, bucket_types)
     }
 
     fn each(&self, range: &SourceRange, mut each: impl FnMut(&Rc<Attribute>, Calling)) {

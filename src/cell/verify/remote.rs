@@ -8,6 +8,7 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use crate::cell::client::Service;
+use crate::cell::client::naming::Naming;
 use crate::cell::client::records::{Report, Span};
 use crate::error::ClaimsError;
 
@@ -21,15 +22,16 @@ pub struct Remote<'s, 'c> {
     cell_id: i64,
     source_type: &'s str,
     recent: Interval,
+    naming: Naming,
 }
 
 impl<'s, 'c> Remote<'s, 'c> {
-    pub fn new(service: &'s Service<'c>, cell_id: i64, source_type: &'s str, recent: Interval) -> Self {
-        Remote { service, cell_id, source_type, recent }
+    pub fn new(service: &'s Service<'c>, cell_id: i64, source_type: &'s str, recent: Interval, naming: Naming) -> Self {
+        Remote { service, cell_id, source_type, recent, naming }
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {
-        self.service.digest_records(&self.span(range), PATIENCE)
+        self.service.digest_records(&self.span(range), &self.naming, PATIENCE)
     }
 
     /// The source id up to which there are `records` claims in the range; `None`: there are not so many.
@@ -39,12 +41,18 @@ impl<'s, 'c> Remote<'s, 'c> {
 
     /// Compares a range with a JSON list of what is expected there.
     pub fn compare(&self, range: &SourceRange, expected: &str) -> Result<Vec<Report>, ClaimsError> {
-        self.service.verify_records(&self.span(range), expected, self.recent, PATIENCE)
+        self.service.verify_records((&self.span(range), &self.naming), expected, self.recent, PATIENCE)
     }
 
     /// Puts right what is expected, and destroys the extra claims that are named.
     pub fn correct(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
-        self.service.correct_records(&self.span(range), expected, self.recent, extra, PATIENCE_FOR_CORRECTIONS)
+        self.service.correct_records(
+            (&self.span(range), &self.naming),
+            expected,
+            self.recent,
+            extra,
+            PATIENCE_FOR_CORRECTIONS,
+        )
     }
 
     fn span<'a>(&'a self, range: &'a SourceRange) -> Span<'a> {

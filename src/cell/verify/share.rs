@@ -184,7 +184,7 @@ impl Share {
         if *correct {
             epoch::act_as(connection, &service, *cell_id)?;
         }
-        let remote = Remote::new(&service, *cell_id, source_type, self.recent);
+        let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
         let comparison =
             Comparison { connection, expected, remote: &remote, source_type, correct: *correct, in_charge: &in_charge };
         let mut walk = Walk {

@@ -149,7 +149,7 @@ impl Task {
         if self.correct {
             epoch::act_as(connection, &service, *cell_id)?;
         }
-        let remote = Remote::new(&service, *cell_id, source_type, self.recent);
+        let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
         let mut ranges = InOrder::new(&expected, self.batch, position.clone());
         let comparison = Comparison {
             connection,

@@ -1,6 +1,6 @@
 //! `release_records` and `remove_cell`: a cell that is gone for good.
 
-use claims_model::{BadInput, Problem};
+use claims_model::{BadInput, NOBODY, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
@@ -39,6 +39,9 @@ fn release(
     let max_results = given(max_results, "max_results")?;
     if !(1..=MAX_RELEASED).contains(&max_results) {
         return Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 1000000" }).into());
+    }
+    if cell_id == NOBODY {
+        return Err(AccessError::UnknownCell { cell_id }.into());
     }
     if given(dry_run, "dry_run")? {
         return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));

@@ -2,10 +2,11 @@
 
 use claims_model::limits::{FIRST_FREE_TYPE, TYPE_NAME_CHARS, is_longer_than};
 use claims_model::types::{TypeTable, UNSPECIFIED};
-use claims_model::{BadInput, Kind, Problem};
+use claims_model::{BadInput, Kind, Naming, Problem, Types};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use super::names;
 use crate::access;
 use crate::error::{AdminError, ClaimsError};
 use crate::pg::spi::{self, Connection};
@@ -14,20 +15,27 @@ use crate::store::service::admin;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn add_bucket_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(add(Kind::Bucket, id, name)?)
+fn add_bucket_type(
+    id: Option<i32>,
+    name: Option<String>,
+    profile: default!(Option<String>, "'exact'"),
+    confusables: default!(Option<String>, "'allow'"),
+) -> Result<(), ErrorReport> {
+    access::administer()?;
+    let naming = Naming { profile: names::profile(profile)?, confusables: names::confusables(confusables)? };
+    Ok(add(Kind::Bucket, id, name, naming)?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_subject_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(add(Kind::Subject, id, name)?)
+    Ok(add(Kind::Subject, id, name, Naming::default())?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_source_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(add(Kind::Source, id, name)?)
+    Ok(add(Kind::Source, id, name, Naming::default())?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -36,20 +44,21 @@ fn rename_type(kind: Option<String>, id: Option<i32>, name: Option<String>) -> R
     Ok(rename(kind, id, name)?)
 }
 
-fn add(kind: Kind, id: Option<i32>, name: Option<String>) -> Result<(), ClaimsError> {
+fn add(kind: Kind, id: Option<i32>, name: Option<String>, naming: Naming) -> Result<(), ClaimsError> {
     access::administer()?;
     let (Some(id), Some(name)) = (id, name) else { return Err(AdminError::TypeIncomplete { kind }.into()) };
-    change(kind, |connection, types| {
+    change(|connection, all| {
+        let types = all.of(kind);
         // What is there already needs no look at its form: the seeds may be added again, UNSPECIFIED with them.
         if types.id(&name) == Some(id) {
-            return Ok(());
+            return if kind == Kind::Bucket { refuse_other_naming(all, id, naming) } else { Ok(()) };
         }
         refuse_taken(kind, types, id, &name)?;
         if id < FIRST_FREE_TYPE || !is_type_name(&name) {
             return Err(AdminError::InvalidType { kind, id, name }.into());
         }
         refuse_long(kind, &name)?;
-        admin::add_type(connection, kind, id, &name);
+        admin::add_type(connection, kind, id, &name, naming);
         Ok(())
     })
 }
@@ -64,7 +73,8 @@ fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result
     if id == UNSPECIFIED {
         return Err(BadInput::new("id", Problem::Unspecified { kind: kind.name() }).into());
     }
-    change(kind, |connection, types| {
+    change(|connection, types| {
+        let types = types.of(kind);
         let Some(shown) = types.name(id) else {
             return Err(BadInput::new("id", Problem::UnknownType { kind: kind.name(), got: id.to_string() }).into());
         };
@@ -83,13 +93,10 @@ fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result
 }
 
 /// Administrators follow each other: what one sees of the types is what there is until it has changed them.
-fn change(
-    kind: Kind,
-    change: impl FnOnce(&Connection, &TypeTable) -> Result<(), ClaimsError>,
-) -> Result<(), ClaimsError> {
+fn change(change: impl FnOnce(&Connection, &Types) -> Result<(), ClaimsError>) -> Result<(), ClaimsError> {
     spi::connect(|connection| {
         admin::lock_types(connection);
-        change(connection, catalog::current(connection).types.of(kind))
+        change(connection, &catalog::current(connection).types)
     })
 }
 
@@ -105,6 +112,12 @@ fn refuse_taken(kind: Kind, types: &TypeTable, id: i32, name: &str) -> Result<()
 fn taken(kind: Kind, types: &TypeTable, id: i32, name: &str, other: i32) -> ClaimsError {
     let known = types.name(other).unwrap_or_default().to_owned();
     AdminError::TypeTaken { kind, id, name: name.to_owned(), other, known }.into()
+}
+
+/// The same pair again, compared in another way: that is no repeat.
+fn refuse_other_naming(types: &Types, id: i32, naming: Naming) -> Result<(), ClaimsError> {
+    let known = types.naming(id);
+    if known == naming { Ok(()) } else { Err(AdminError::OtherNaming { id, known }.into()) }
 }
 
 /// Neither empty nor a number, which would be taken for an id.

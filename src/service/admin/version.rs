@@ -1,6 +1,6 @@
 //! `version`: what is installed, and what it understands.
 
-use claims_model::PROTOCOL;
+use claims_model::{PROTOCOL, UNICODE_VERSION};
 use pgrx::prelude::*;
 
 use crate::pg::spi;
@@ -9,8 +9,10 @@ use crate::store::service::admin;
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
-fn version() -> TableIterator<'static, (name!(library, String), name!(extension, Option<String>), name!(protocol, i32))>
-{
+fn version() -> TableIterator<
+    'static,
+    (name!(library, String), name!(extension, Option<String>), name!(protocol, i32), name!(unicode, &'static str)),
+> {
     let extension = spi::connect(admin::extension_version);
-    TableIterator::once((env!("CARGO_PKG_VERSION").to_owned(), extension, PROTOCOL))
+    TableIterator::once((env!("CARGO_PKG_VERSION").to_owned(), extension, PROTOCOL, UNICODE_VERSION))
 }

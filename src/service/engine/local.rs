@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
+use claims_model::lookalike::{Look, NewLook};
 use claims_model::{Bucket, Destroy};
 use uuid::Uuid;
 
-use super::{EndedLease, Engine, Intake, Key};
+use super::{EndedLease, EndedLooks, Engine, Intake, Key};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::store::service::claims::{self, Found, HeldFor};
 use crate::store::service::leases::{self, Ending, NewLease};
+use crate::store::service::looks::{self, Bearers};
 
 pub struct LocalEngine;
 
@@ -44,6 +46,30 @@ impl Engine for LocalEngine {
         }
     }
 
+    fn take_looks(&self, connection: &Connection, new: &[NewLook], heals: bool) -> usize {
+        if heals {
+            new.iter().filter(|new| new.predecessor.is_none()).for_each(|new| looks::drop_stale(connection, new));
+        }
+        looks::take(connection, new)
+    }
+
+    fn settle_looks(&self, connection: &Connection, ended: &EndedLooks, ending: Ending) {
+        match ending {
+            Ending::Commit => {
+                looks::succeed(connection, &ended.created);
+                looks::free(connection, &ended.destroyed);
+            }
+            Ending::Rollback => {
+                looks::free(connection, &ended.created);
+                looks::stay(connection, &ended.created);
+            }
+        }
+    }
+
+    fn bearers(&self, connection: &Connection, wanted: &[Look]) -> HashMap<Look, Bearers> {
+        looks::standing(connection, wanted)
+    }
+
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found> {
         claims::standing_on(connection, buckets)
     }
@@ -52,6 +78,7 @@ impl Engine for LocalEngine {
         match key {
             Key::Lease(lease) => leases::is_in_flight(lease),
             Key::Bucket(bucket) => claims::is_in_flight(bucket),
+            Key::Look(look) => looks::is_in_flight(look),
         }
     }
 

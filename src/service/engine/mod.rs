@@ -5,6 +5,7 @@ mod local;
 
 use std::collections::HashMap;
 
+use claims_model::lookalike::{Look, NewLook};
 use claims_model::{Bucket, Claim, Destroy, StoredBatch};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
@@ -13,6 +14,7 @@ use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::store::service::claims::Found;
 use crate::store::service::leases::{Ending, NewLease};
+use crate::store::service::looks::Bearers;
 
 /// Errors by which another transaction shows that it is in the way. An operation that meets one raises it: whoever calls
 /// does so in a subtransaction.
@@ -33,12 +35,19 @@ pub enum Intake<'i> {
 pub enum Key<'k> {
     Lease(Uuid),
     Bucket(&'k Bucket<'k>),
+    Look(Look),
 }
 
 /// An ended lease and the claims that it held, by its payload.
 pub struct EndedLease<'p> {
     pub uuid: Uuid,
     pub held: StoredBatch<'p>,
+}
+
+/// The looks of names that ended leases have created and destroyed, of types that mind them.
+pub struct EndedLooks<'p> {
+    pub created: Vec<(Look, &'p Bucket<'p>)>,
+    pub destroyed: Vec<(Look, &'p Bucket<'p>)>,
 }
 
 /// How leases and claims are stored. Nothing here decides: every operation says what it found or did. Waits for locks are
@@ -52,9 +61,19 @@ pub trait Engine {
     /// is what the destroys mean.
     fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) -> usize;
 
+    /// Takes the looks of new names; how many. A look that another name has, and does not give up in the same batch, is a unique
+    /// violation, or is not counted. `heals`: looks of names that nobody has are no hindrance.
+    fn take_looks(&self, connection: &Connection, looks: &[NewLook], heals: bool) -> usize;
+
     /// Settles the claims of leases that this transaction has ended: creates, then replacements, then destroys. How many
     /// it found in the state in which they had to be.
     fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize;
+
+    /// Settles the looks of leases whose claims are settled.
+    fn settle_looks(&self, connection: &Connection, looks: &EndedLooks, ending: Ending);
+
+    /// The names that have looks right now. Locks nothing.
+    fn bearers(&self, connection: &Connection, looks: &[Look]) -> HashMap<Look, Bearers>;
 
     /// What is committed on buckets right now. Locks nothing.
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found>;

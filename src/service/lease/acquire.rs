@@ -20,21 +20,39 @@ use crate::pg::xact;
 use crate::settings;
 use crate::store::service::leases;
 
+/// A lease that is there, by this call or by an earlier one.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    pub lease: Uuid,
+    /// Of which of several batches.
+    pub chosen: Option<u8>,
+}
+
 /// How an attempt to take a batch ends.
 pub enum Acquired<'b> {
-    Lease(Uuid),
+    Lease(Begun),
     Conflicts(Vec<Conflict<'b>>),
 }
 
 /// Takes the lease and all claims of the batch, or says why not. Locks, in this order: the key of the lease, the keys of
 /// the created buckets in bucket order, the rows of the destroyed and replaced claims in bucket order. Nothing of a
 /// failed attempt stays.
-pub fn acquire<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
+///
+/// `began`: when the call began, from which on it waits for others as long as it may.
+pub fn acquire<'b>(
+    connection: &Connection,
+    request: &Request<'b>,
+    began: Instant,
+) -> Result<Acquired<'b>, ClaimsError> {
     if attempt::take_whole(connection, request) {
-        return Ok(Acquired::Lease(request.lease.uuid));
+        return Ok(Acquired::Lease(begun(request)));
     }
     let locked = || ClaimsError::TableLocked;
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, locked, || insist(connection, request))
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, locked, || insist(connection, request, began))
+}
+
+fn begun(request: &Request) -> Begun {
+    Begun { lease: request.lease.uuid, chosen: request.lease.chosen }
 }
 
 /// How often to look and take again before saying that somebody else is in the way: the world may change in between.
@@ -48,8 +66,8 @@ fn patience(attempt: u32) -> Duration {
 
 /// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together; and takes it row by row
 /// where nothing speaks against it.
-fn insist<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
-    let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) -> Result<Acquired<'b>, ClaimsError> {
+    let deadline = began + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     leases::refuse_locked_tables(deadline)?;
     for attempt in 0..ATTEMPTS {
         let is_last = attempt + 1 == ATTEMPTS;
@@ -59,7 +77,7 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired
         let Obstacles { known, is_lease_busy, conflicts } = obstacles::look(connection, request);
         if let Some(known) = known {
             match repeat::answer(connection, &request.lease, &known, deadline)? {
-                Some(lease) => return Ok(Acquired::Lease(lease)),
+                Some(begun) => return Ok(Acquired::Lease(begun)),
                 None => continue,
             }
         }
@@ -71,7 +89,7 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>) -> Result<Acquired
             return Ok(Acquired::Conflicts(obstacles::in_order(request, conflicts)));
         }
         match attempt::take_step_by_step(connection, request, patient_until) {
-            StepsTaken::Kept => return Ok(Acquired::Lease(request.lease.uuid)),
+            StepsTaken::Kept => return Ok(Acquired::Lease(begun(request))),
             // A claim that its snapshot does not show. What is to be created, though, the next look sees.
             StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::keeps_one_snapshot() => {
                 return Err(ClaimsError::StaleClaim);

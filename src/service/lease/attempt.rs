@@ -21,10 +21,15 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
     let attempt = subtransaction(&CONTENTION_SQLSTATES, || {
         let engine = engine::current();
         let mut taken = engine.take(connection, &request.lease, Intake::Lease(&request.creates));
+        let looks = match request.looks.as_slice() {
+            [] => 0,
+            looks => engine.take_looks(connection, looks, false),
+        };
         if !request.destroys.is_empty() {
             taken += engine.mark(connection, &request.lease, &request.destroys);
         }
-        if taken == request.batch.claims() { keep_if_new(connection, request) } else { Err(Rejected) }
+        let has_all = taken == request.batch.claims() && looks == request.looks.len();
+        if has_all { keep_if_new(connection, request) } else { Err(Rejected) }
     });
     attempt.is_ok()
 }
@@ -67,6 +72,7 @@ pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, dea
 fn take_one(connection: &Connection, request: &Request, step: ClaimStep) -> Result<(), Rejected> {
     let taken = match step {
         ClaimStep::Create(claim) => engine::current().take(connection, &request.lease, Intake::Claim(claim)),
+        ClaimStep::Look(new) => engine::current().take_looks(connection, &[new], true),
         ClaimStep::Destroy(destroy) => engine::current().mark(connection, &request.lease, &[destroy]),
     };
     if taken == 1 { Ok(()) } else { Err(Rejected) }

@@ -1,5 +1,7 @@
 //! `begin_update` and `try_begin_update`: the SQL boundary, and the request that they make of their arguments.
 
+use std::time::Instant;
+
 use claims_model::mode::Need;
 use claims_model::{Batch, Conflict, conflict, payload};
 use pgrx::Uuid as PgUuid;
@@ -18,6 +20,7 @@ use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 use crate::service::admission;
+use crate::service::naming;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::NewLease;
@@ -83,24 +86,35 @@ fn begin(
     spi::connect(|connection| {
         let given_uuid = arguments.lease_uuid.map(from_pg_uuid);
         admission::admit_begin(connection, &catalog, cell_id, given_uuid)?;
-        let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
-        let batch = Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?;
+        let read = |catalog: &Catalog| {
+            let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
+            Ok(Batch::read(&mut creates, &mut destroys, &catalog.types, settings::max_batch_size())?)
+        };
+        let (catalog, batch) = naming::settled(connection, catalog, read, can_change)?;
         admission::admit_batch(&catalog, cell_id, batch.records())?;
         let payload = payload::payload_text(&batch, &catalog.types)?;
         let cell_xid = arguments.cell_xid;
-        // A repeat is the same request also where a type was renamed in between.
-        let digested = catalog.renamed_types().map(|types| payload::payload_text(&batch, types)).transpose()?;
+        // A repeat is the same request also where a type was renamed in between, and in whatever spelling.
+        let is_compared_as_stored = catalog.renamed_types().is_none() && !batch.has_displays();
+        let compared = || payload::compared_text(&batch, catalog.lasting_types());
+        let digested = (!is_compared_as_stored).then(compared).transpose()?;
         let digest = payload::request_digest(digested.as_ref().unwrap_or(&payload), cell_xid.map(|xid| xid.0));
         let uuid = given_uuid.unwrap_or_else(Uuid::now_v7);
-        let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid };
-        match acquire::acquire(connection, &Request::new(&batch, lease, given_uuid.is_some()))? {
-            Acquired::Lease(uuid) => {
+        let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen: None };
+        let request = Request::new(&batch, lease, given_uuid.is_some(), &catalog.types);
+        match acquire::acquire(connection, &request, Instant::now())? {
+            Acquired::Lease(begun) => {
                 admission::admit_still(connection, cell_id, Need::Begin)?;
                 // The cell will rely on it: a crash must not undo what it was told, whatever its `synchronous_commit` says.
                 xact::commit_durably();
-                Ok(uuid)
+                Ok(begun.lease)
             }
             Acquired::Conflicts(conflicts) => on_conflicts(conflicts, &catalog),
         }
     })
+}
+
+/// Whether the batch has names whose profile can change.
+pub(super) fn can_change(batch: &Batch) -> bool {
+    batch.wishes().any(|(_, bucket)| naming::can_change(bucket.bucket_type))
 }

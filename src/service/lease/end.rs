@@ -1,6 +1,7 @@
 //! Ending leases that the cell has outstanding: their rows become outcomes, and their claims are settled.
 
 use claims_model::StoredBatch;
+use claims_model::lookalike::looks;
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
@@ -8,7 +9,7 @@ use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::xact;
-use crate::service::engine::{self, EndedLease};
+use crate::service::engine::{self, EndedLease, EndedLooks};
 use crate::store::catalog::Catalog;
 use crate::store::service::leases::{self, EndedRow, Ending};
 
@@ -31,6 +32,13 @@ pub fn end_leases(
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
     let _waits = LockWaits::limit(patience);
     let found = if expected == 0 { 0 } else { engine::current().settle(connection, &leases, ending, now) };
+    let looks = EndedLooks {
+        created: looks(leases.iter().flat_map(|lease| &lease.held.creates), &catalog.types),
+        destroyed: looks(leases.iter().flat_map(|lease| &lease.held.destroys), &catalog.types),
+    };
+    if !(looks.created.is_empty() && looks.destroyed.is_empty()) {
+        engine::current().settle_looks(connection, &looks, ending);
+    }
     match leases.first() {
         Some(lease) if found != expected => Err(ClaimsError::Damaged { lease: lease.uuid, expected, found }),
         _ => Ok(ended.len()),

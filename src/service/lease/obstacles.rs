@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 
 use claims_model::conflict::{StandingClaim, reason_for};
-use claims_model::{Bucket, Conflict, Reason};
+use claims_model::{Bucket, Conflict, NOBODY, Reason};
 
+use super::lookalikes;
 use super::request::{ClaimStep, Request};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
@@ -28,10 +29,11 @@ pub type Conflicts<'b> = HashMap<&'b Bucket<'b>, Conflict<'b>>;
 /// claims that were seen are its own. A uuid that nobody else can have is not looked for.
 pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b> {
     let engine = engine::current();
-    let steps: Vec<_> = request.steps().collect();
+    let steps: Vec<_> = request.steps().filter(|step| !matches!(step, ClaimStep::Look(_))).collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
     let found = engine.standing(connection, &buckets);
     let contended: Vec<_> = buckets.iter().map(|bucket| engine.contended(Key::Bucket(bucket))).collect();
+    let alike = if request.looks.is_empty() { Conflicts::new() } else { lookalikes::look(connection, request) };
     let lease = request.lease.uuid;
     let is_lease_busy = request.may_be_repeat && engine.contended(Key::Lease(lease));
     let known = match request.may_be_repeat {
@@ -49,17 +51,23 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b>
             op: step.op(),
             bucket: step.bucket().clone(),
             reason,
-            holder_cell_id: found.map(|found| found.holder_cell_id),
+            holder_cell_id: found.map(|found| found.holder_cell_id).filter(|holder| *holder != NOBODY),
             lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
+            similar_to: None,
         };
         Some((step.bucket(), conflict))
     };
-    Obstacles { known, is_lease_busy, conflicts: steps.iter().zip(contended).filter_map(conflict).collect() }
+    let mut conflicts: Conflicts = steps.iter().zip(contended).filter_map(conflict).collect();
+    // What is in the way of the name itself says more.
+    for (bucket, conflict) in alike {
+        conflicts.entry(bucket).or_insert(conflict);
+    }
+    Obstacles { known, is_lease_busy, conflicts }
 }
 
 fn standing(step: ClaimStep, found: &Found) -> StandingClaim {
     let is_meant = match step {
-        ClaimStep::Create(_) => true,
+        ClaimStep::Create(_) | ClaimStep::Look(_) => true,
         ClaimStep::Destroy(destroy) => destroy.means(&found.subject, &found.source),
     };
     StandingClaim { holder_cell_id: found.holder_cell_id, active: found.active, is_meant }
@@ -73,6 +81,7 @@ pub fn with_in_flight<'b>(mut conflicts: Conflicts<'b>, step: ClaimStep<'b>) -> 
         reason: Reason::InFlight,
         holder_cell_id: None,
         lease_age_seconds: None,
+        similar_to: None,
     };
     conflicts.entry(step.bucket()).and_modify(|conflict| conflict.reason = Reason::InFlight).or_insert(unseen);
     conflicts

@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use uuid::Uuid;
-
+use super::acquire::Begun;
 use super::key::{self, KeyState};
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
@@ -18,8 +17,9 @@ pub fn answer(
     lease: &NewLease,
     known: &KnownLease,
     deadline: Instant,
-) -> Result<Option<Uuid>, ClaimsError> {
+) -> Result<Option<Begun>, ClaimsError> {
     let uuid = lease.uuid;
+    let begun = Begun { lease: uuid, chosen: known.chosen() };
     if known.cell_id != lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease: uuid });
     }
@@ -27,15 +27,15 @@ pub fn answer(
     if known.outcome == Some(Ending::Rollback) {
         return Err(ClaimsError::RolledBack { lease: uuid });
     }
-    if known.digest.as_deref() != Some(&lease.digest) {
+    if !known.is_of(lease) {
         return Err(ClaimsError::OtherRequest { lease: uuid });
     }
     if known.outcome == Some(Ending::Commit) {
-        return Ok(Some(uuid));
+        return Ok(Some(begun));
     }
     let _waits = LockWaits::until(deadline);
     match key::look(connection, uuid, known.cell_id) {
-        KeyState::Outstanding => Ok(Some(uuid)),
+        KeyState::Outstanding => Ok(Some(begun)),
         KeyState::Busy => Err(ClaimsError::LeaseBusy),
         KeyState::Free => Ok(None),
     }

@@ -1,6 +1,7 @@
 //! A batch under its lease, in the order of its locks.
 
-use claims_model::{Batch, Bucket, Claim, Destroy, Op};
+use claims_model::lookalike::NewLook;
+use claims_model::{Batch, Bucket, Claim, Destroy, Op, Types};
 
 use crate::store::service::leases::NewLease;
 
@@ -12,10 +13,12 @@ pub struct Request<'b> {
     pub may_be_repeat: bool,
     pub creates: Vec<&'b Claim<'b>>,
     pub destroys: Vec<&'b Destroy<'b>>,
+    /// The looks that its new names need, of types that mind them.
+    pub looks: Vec<NewLook<'b>>,
 }
 
 impl<'b> Request<'b> {
-    pub fn new(batch: &'b Batch<'b>, lease: NewLease, may_be_repeat: bool) -> Self {
+    pub fn new(batch: &'b Batch<'b>, lease: NewLease, may_be_repeat: bool, types: &Types) -> Self {
         // Every batch takes its rows in one order, creates by bucket, then destroys by bucket: two single calls that
         // wait for each other do so in a line and not in a circle.
         Request {
@@ -24,13 +27,15 @@ impl<'b> Request<'b> {
             may_be_repeat,
             creates: batch.creates_in_lock_order(),
             destroys: batch.destroys_in_lock_order(),
+            looks: batch.new_looks(types),
         }
     }
 
     /// The batch row by row, in lock order.
     pub fn steps(&self) -> impl Iterator<Item = ClaimStep<'b>> + '_ {
         let creates = self.creates.iter().map(|claim| ClaimStep::Create(claim));
-        creates.chain(self.destroys.iter().map(|destroy| ClaimStep::Destroy(destroy)))
+        let looks = self.looks.iter().map(|new| ClaimStep::Look(*new));
+        creates.chain(looks).chain(self.destroys.iter().map(|destroy| ClaimStep::Destroy(destroy)))
     }
 }
 
@@ -38,6 +43,8 @@ impl<'b> Request<'b> {
 #[derive(Clone, Copy)]
 pub enum ClaimStep<'b> {
     Create(&'b Claim<'b>),
+    /// Its name needs its look for itself.
+    Look(NewLook<'b>),
     /// It is there, to be destroyed or to be replaced.
     Destroy(&'b Destroy<'b>),
 }
@@ -45,7 +52,7 @@ pub enum ClaimStep<'b> {
 impl<'b> ClaimStep<'b> {
     pub fn op(self) -> Op {
         match self {
-            ClaimStep::Create(_) => Op::Create,
+            ClaimStep::Create(_) | ClaimStep::Look(_) => Op::Create,
             ClaimStep::Destroy(_) => Op::Destroy,
         }
     }
@@ -53,6 +60,7 @@ impl<'b> ClaimStep<'b> {
     pub fn bucket(self) -> &'b Bucket<'b> {
         match self {
             ClaimStep::Create(claim) => &claim.bucket,
+            ClaimStep::Look(new) => new.bucket,
             ClaimStep::Destroy(destroy) => &destroy.bucket,
         }
     }

@@ -77,7 +77,9 @@ fn meant(
         (None, Some(bucket_type), Some(bucket_value)) => {
             let bucket_type = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
                 .map_err(|problem| BadInput::new("bucket_type", problem))?;
-            let bucket = Bucket { bucket_type, value: bucket_value.into() };
+            let value = catalog.types.canonical_of_asked(bucket_type, &bucket_value);
+            let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
+            let bucket = Bucket { bucket_type, value };
             Ok(records::by_buckets(connection, &[bucket]).pop().and_then(|record| record.lease_uuid))
         }
         (None, Some(_), None) => Err(BadInput::new("bucket_value", Problem::Null).into()),

@@ -45,6 +45,7 @@ fn list_records_2(
             name!(created_at, TimestampWithTimeZone),
             name!(updated_at, TimestampWithTimeZone),
             name!(cursor, String),
+            name!(display_value, Option<String>),
         ),
     >,
     ErrorReport,
@@ -87,45 +88,12 @@ fn list_records_2(
                 record.created_at.into(),
                 record.updated_at.into(),
                 cursor,
+                record.display_value,
             )
         };
         Ok::<_, ClaimsError>(records.into_iter().map(row).collect::<Vec<_>>())
     })?;
     Ok(TableIterator::new(rows))
-}
-
-/// The symbol that the SQL of 1.0.0 calls, until ALTER EXTENSION has run.
-#[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn list_records(
-    cell_id: Option<i64>,
-    source_type: Option<String>,
-    after: Option<String>,
-    max_results: Option<i32>,
-    source_id_gt: Option<String>,
-    source_id_lte: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(uuid, PgUuid),
-            name!(bucket_type, Option<String>),
-            name!(bucket_value, String),
-            name!(subject_type, Option<String>),
-            name!(subject_id, String),
-            name!(source_type, Option<String>),
-            name!(source_id, String),
-            name!(cell_id, i64),
-            name!(status, &'static str),
-            name!(lease_uuid, Option<PgUuid>),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-            name!(cursor, String),
-        ),
-    >,
-    ErrorReport,
-> {
-    list_records_2(cell_id, source_type, after, max_results, source_id_gt, source_id_lte, None, Some(false))
 }
 
 /// The bucket types of an array.

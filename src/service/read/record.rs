@@ -35,12 +35,13 @@ type Routed = (
     TimestampWithTimeZone,
     Option<String>,
     Option<String>,
+    Option<String>,
 );
 
-#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[pg_extern(name = "get_record", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
-fn get_record(
+fn get_record_2(
     bucket_type: Option<String>,
     bucket_value: Option<String>,
 ) -> Result<
@@ -61,6 +62,7 @@ fn get_record(
             name!(updated_at, TimestampWithTimeZone),
             name!(cell_name, Option<String>),
             name!(cell_address, Option<String>),
+            name!(display_value, Option<String>),
         ),
     >,
     ErrorReport,
@@ -76,13 +78,15 @@ fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Opt
     let bucket_value = access::given(bucket_value, "bucket_value")?;
     let type_id = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
         .map_err(|problem| BadInput::new("bucket_type", problem))?;
+    let bucket_value = catalog.types.canonical_of_asked(type_id, &bucket_value);
+    let bucket_value = bucket_value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
     Ok(records::by_bucket(type_id, &bucket_value).map(|claim| route(claim, &catalog)))
 }
 
-#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[pg_extern(name = "get_records", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
-fn get_records(
+fn get_records_2(
     buckets: Option<Jsonb>,
 ) -> Result<
     TableIterator<
@@ -102,6 +106,7 @@ fn get_records(
             name!(updated_at, TimestampWithTimeZone),
             name!(cell_name, Option<String>),
             name!(cell_address, Option<String>),
+            name!(display_value, Option<String>),
         ),
     >,
     ErrorReport,
@@ -129,8 +134,15 @@ fn routed(claims: Vec<StoredClaim>, catalog: &Catalog) -> Result<Vec<Routed>, Cl
 /// About how many bytes a row of the answer has.
 fn size(routed: &Routed) -> usize {
     const NUMBERS_AND_NAMES: usize = 200;
-    let (_, _, bucket_value, _, subject_id, _, source_id, .., cell_name, cell_address) = routed;
-    let texts = [Some(bucket_value), Some(subject_id), Some(source_id), cell_name.as_ref(), cell_address.as_ref()];
+    let (_, _, bucket_value, _, subject_id, _, source_id, .., cell_name, cell_address, display_value) = routed;
+    let texts = [
+        Some(bucket_value),
+        Some(subject_id),
+        Some(source_id),
+        cell_name.as_ref(),
+        cell_address.as_ref(),
+        display_value.as_ref(),
+    ];
     texts.into_iter().flatten().map(String::len).sum::<usize>() + NUMBERS_AND_NAMES
 }
 
@@ -152,6 +164,7 @@ fn route(claim: StoredClaim, catalog: &Catalog) -> Routed {
         claim.updated_at.into(),
         cell.and_then(|cell| cell.name.clone()),
         cell.and_then(|cell| cell.address.clone()),
+        claim.display_value,
     )
 }
 

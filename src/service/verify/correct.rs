@@ -1,7 +1,8 @@
 //! Putting claims right, at the service: each in one statement, so that a bucket never stands free in between.
 
-use claims_model::Claim;
+use claims_model::lookalike::{NewLook, look_of};
 use claims_model::verify::{Discrepancy, Outcome};
+use claims_model::{Bucket, Claim, Types};
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::datum::Interval;
 
@@ -9,7 +10,8 @@ use super::finding::Finding;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, in_one};
-use crate::service::engine::CONTENTION_SQLSTATES;
+use crate::service::engine::{self, CONTENTION_SQLSTATES, EndedLooks};
+use crate::store::service::leases::Ending;
 use crate::store::service::verify;
 
 /// Milliseconds to wait for a lock: none at first; where that was in vain, long enough for a table that is
@@ -26,7 +28,7 @@ enum Corrected {
 
 /// Corrects what may be corrected, and writes into each finding what came of it. In bucket order; nothing is waited
 /// for: a claim that another open transaction is at is `busy`. All in one go, or all but those where somebody is in the way.
-pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, findings: &mut [Finding]) {
+pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, types: &Types, findings: &mut [Finding]) {
     let open: Vec<_> = (0..findings.len()).filter(|at| findings[*at].outcome.is_none()).collect();
     if open.is_empty() {
         return;
@@ -35,7 +37,7 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, findings
     let correct = |open: &[usize]| {
         let _waits = LockWaits::limit(if is_first { IMPATIENT } else { PATIENT });
         is_first = false;
-        open.iter().try_for_each(|at| match correct_one(connection, cell_id, &findings[*at]) {
+        open.iter().try_for_each(|at| match correct_one(connection, cell_id, types, &findings[*at]) {
             Corrected::Done => Ok(()),
             Corrected::Changed => Err(()),
         })
@@ -47,26 +49,50 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, findings
     for (at, undone) in troubled {
         findings[at].outcome = Some(match (undone, findings[at].expected) {
             (Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION), Some(expected)) => {
-                owner_now(connection, cell_id, recent, expected)
+                owner_now(connection, cell_id, recent, types, expected)
             }
             _ => Outcome::Busy,
         });
     }
 }
 
-fn correct_one(connection: &Connection, cell_id: i64, finding: &Finding) -> Corrected {
+fn correct_one(connection: &Connection, cell_id: i64, types: &Types, finding: &Finding) -> Corrected {
     let done = match (finding.discrepancy, finding.expected, finding.actual.as_ref()) {
-        (Discrepancy::Missing, Some(expected), _) => verify::add(connection, cell_id, expected),
+        (Discrepancy::Missing, Some(expected), _) => {
+            verify::add(connection, cell_id, expected) && take_look(connection, &expected.bucket, types)
+        }
         (Discrepancy::Different, Some(expected), Some(actual)) => verify::replace(connection, actual, expected),
-        (Discrepancy::Extra, _, Some(actual)) => verify::remove(connection, actual),
+        (Discrepancy::Extra, _, Some(actual)) => {
+            let removed = verify::remove(connection, actual);
+            free_look(connection, &actual.claim.bucket, types);
+            removed
+        }
         // A finding has what its kind says; without it there is nothing to do.
         _ => false,
     };
     if done { Corrected::Done } else { Corrected::Changed }
 }
 
-/// Somebody has claimed the bucket since it was looked at.
-fn owner_now(connection: &Connection, cell_id: i64, recent: Interval, expected: &Claim) -> Outcome {
+/// A name whose type refuses look-alikes needs its look for itself.
+fn take_look(connection: &Connection, bucket: &Bucket, types: &Types) -> bool {
+    let Some(look) = look_of(bucket, types) else { return true };
+    engine::current().take_looks(connection, &[NewLook { look, bucket, predecessor: None }], true) == 1
+}
+
+fn free_look(connection: &Connection, bucket: &Bucket, types: &Types) {
+    if let Some(look) = look_of(bucket, types) {
+        let freed = EndedLooks { created: Vec::new(), destroyed: vec![(look, bucket)] };
+        engine::current().settle_looks(connection, &freed, Ending::Commit);
+    }
+}
+
+/// Somebody has claimed the bucket since it was looked at, or there is a claim of a name that looks like it.
+fn owner_now(connection: &Connection, cell_id: i64, recent: Interval, types: &Types, expected: &Claim) -> Outcome {
+    let look = look_of(&expected.bucket, types);
+    let bearers = look.map(|look| engine::current().bearers(connection, &[look])).unwrap_or_default();
+    if bearers.values().any(|bearers| bearers.bearer != expected.bucket) {
+        return Outcome::HeldByOther;
+    }
     let now = verify::on_buckets(connection, &[&expected.bucket], recent);
     match now.get(&expected.bucket).map(|actual| actual.state_for(cell_id)) {
         Some(state) if !state.own => Outcome::HeldByOther,

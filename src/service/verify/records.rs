@@ -22,8 +22,9 @@ use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::from_pg_uuid;
 use crate::service::admission;
+use crate::service::naming;
 use crate::service::read::status_name;
-use crate::store::catalog;
+use crate::store::catalog::{self, Catalog};
 use crate::store::service::verify::{self, Actual, Part};
 use claims_model::limits::MAX_COMPARED;
 
@@ -67,17 +68,24 @@ fn verify_records(
         if correct {
             admission::admit(&catalog, cell_id, Need::Settle)?;
         }
-        let types = &catalog.types;
+        let read = |catalog: &Catalog| {
+            let mut tokens = expected.tokens();
+            expected_records(&mut tokens, "expected", &catalog.types, MAX_COMPARED).map_err(too_many)
+        };
         let recent = arguments::span(recent, "recent")?;
-        let (source_type, _) = arguments::source_type(&source_type, types)?;
+        let (source_type, _) = arguments::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
-        let mut tokens = expected.tokens();
-        let expected = expected_records(&mut tokens, "expected", types, MAX_COMPARED).map_err(too_many)?;
+        // What is only compared needs nobody to hold still.
+        let can_change = |expected: &Vec<Claim>| {
+            correct && expected.iter().any(|claim| naming::can_change(claim.bucket.bucket_type))
+        };
+        let (catalog, expected) = naming::settled(connection, catalog, read, can_change)?;
+        let types = &catalog.types;
         let only = extra_uuids.map(|uuids| uuids.into_iter().flatten().map(from_pg_uuid).collect::<HashSet<_>>());
         let part = Part { cell_id, source_type, range: &range };
         let mut findings = find(connection, &part, &expected, only.as_ref(), recent)?;
         if correct {
-            correct::correct(connection, cell_id, recent, &mut findings);
+            correct::correct(connection, cell_id, recent, types, &mut findings);
         }
         findings.iter().map(|finding| answer(finding, types)).collect::<Result<Vec<_>, ClaimsError>>()
     })?;

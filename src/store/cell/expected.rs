@@ -3,10 +3,12 @@
 //! The texts are put together from what claims.claimed_attributes says, names quoted; they are run as the table's
 //! owner, because conditions and the output of columns are the owner's code.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 
 use claims_model::source_key;
 use claims_model::source_range::SourceRange;
+use claims_model::{Profile, Types};
 use pgrx::pg_sys::Oid;
 
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
@@ -15,6 +17,8 @@ use crate::pg::settings::{FIXED_TEXT, under};
 use crate::pg::spi::{Connection, Row, View};
 use crate::pg::statement::statement;
 use crate::pg::subtransaction::{Stopped, attempt};
+use crate::pg::xact;
+use crate::store::catalog;
 
 macro_rules! attributes {
     ($condition:literal) => {
@@ -55,6 +59,8 @@ pub struct Attribute {
     owner: Oid,
     column: String,
     pub bucket_type: String,
+    /// By which its values are compared.
+    pub profile: Profile,
     pub subject_type: String,
     subject_key: String,
     pub source_type: String,
@@ -71,7 +77,8 @@ pub struct Attribute {
     any_text: bool,
 }
 
-fn attribute(row: Row) -> Attribute {
+fn attribute(row: Row, types: &Types) -> Attribute {
+    let bucket_type: String = row.must(7);
     Attribute {
         table: row.must(1),
         table_name: row.must(2),
@@ -79,7 +86,8 @@ fn attribute(row: Row) -> Attribute {
         plain: row.must(4),
         owner: row.must(5),
         column: row.must(6),
-        bucket_type: row.must(7),
+        profile: types.profile_of(&bucket_type),
+        bucket_type,
         subject_type: row.must(8),
         subject_key: row.must(9),
         source_type: row.must(10),
@@ -95,12 +103,14 @@ fn attribute(row: Row) -> Attribute {
 
 /// The attributes whose claims come from a source type.
 pub fn of_source(connection: &Connection, source_type: &str) -> Vec<Attribute> {
-    connection.run(&OF_SOURCE, View::Caller, [source_type.into()]).map(attribute)
+    let catalog = catalog::current(connection);
+    connection.run(&OF_SOURCE, View::Caller, [source_type.into()]).map(|row| attribute(row, &catalog.types))
 }
 
 /// The attributes that claim buckets of a type.
 pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
-    connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]).map(attribute)
+    let catalog = catalog::current(connection);
+    connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]).map(|row| attribute(row, &catalog.types))
 }
 
 /// A row that calls for a claim.
@@ -180,24 +190,61 @@ impl Attribute {
         among.map_or_else(Vec::new, |condition| self.now(connection, &condition, parameters, hold))
     }
 
-    /// The rows with these values.
+    /// The canonical form of a value; `None`: its type does not take it.
+    pub fn canonical(&self, value: &str) -> Option<String> {
+        self.profile.canonical(value).ok().map(Cow::into_owned)
+    }
+
+    /// The rows with these names, which are canonical.
     pub fn with_values(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
+        if self.profile != Profile::Exact {
+            return self.with_names(connection, values);
+        }
         let (condition, parameters) = self.has_values(values);
         self.now(connection, &condition, parameters, Hold::No)
     }
 
     /// The same: what is committed right now, and what this transaction did, whatever its isolation level.
     pub fn with_values_now(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
+        if self.profile != Profile::Exact {
+            return self.with_names_now(connection, values);
+        }
         let (condition, parameters) = self.has_values(values);
         let text = self.query(&condition, Hold::No);
         self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(calling))
+    }
+
+    /// No index knows canonical forms: every row is looked at.
+    fn with_names(&self, connection: &Connection, names: &[&str]) -> Vec<Calling> {
+        let (text, mut found) = (self.query(&self.has_key(), Hold::No), Vec::new());
+        let mut keep = |row: Row| found.extend(Some(calling(row)).filter(|calling| self.is_one_of(calling, names)));
+        self.as_owner(|| connection.stream(&text, [], false, &mut keep));
+        found
+    }
+
+    fn with_names_now(&self, connection: &Connection, names: &[&str]) -> Vec<Calling> {
+        // A statement of its own sees what is committed right now, unless the transaction keeps one snapshot.
+        if !xact::keeps_one_snapshot() {
+            return self.with_names(connection, names);
+        }
+        let text = self.query(&self.has_key(), Hold::No);
+        let rows = self.as_owner(|| connection.run_text_now(&text, []).map(calling));
+        rows.into_iter().filter(|calling| self.is_one_of(calling, names)).collect()
+    }
+
+    fn is_one_of(&self, calling: &Calling, names: &[&str]) -> bool {
+        self.profile.canonical(&calling.value).is_ok_and(|canonical| names.contains(&&*canonical))
+    }
+
+    fn has_key(&self) -> String {
+        format!("{} IS NOT NULL", self.key())
     }
 
     fn has_values(&self, values: &[&str]) -> (String, Parameters) {
         let mut parameters = Parameters::default();
         let values = parameters.add(values.to_vec());
         let value = format!("{}.{}::pg_catalog.text", self.alias, self.column);
-        (format!("{value} = ANY ({values}) AND {} IS NOT NULL", self.key()), parameters)
+        (format!("{value} = ANY ({values}) AND {}", self.has_key()), parameters)
     }
 
     /// Rows that are there right now.

@@ -1,6 +1,6 @@
 //! Statements by which administrators change types, cells and grants.
 
-use claims_model::Kind;
+use claims_model::{Kind, Naming};
 use pgrx::pg_sys::Oid;
 
 use crate::pg::jsonb::Jsonb;
@@ -21,6 +21,8 @@ statement! {
         "INSERT INTO claims.type_names (kind, id, name, first)
          SELECT $1, $2, $3, true WHERE NOT EXISTS (SELECT FROM claims.type_names n WHERE n.kind = $1 AND n.id = $2 AND n.first)
          ON CONFLICT (kind, name) DO NOTHING";
+    ADD_BUCKET_TYPE(INT4OID, TEXTOID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.bucket_types (id, name, profile, confusables) VALUES ($1, $2, $3, $4)";
     /// A trigger shows the new name.
     RENAME(TEXTOID, INT4OID, TEXTOID) =
         "INSERT INTO claims.type_renames AS r (kind, id, name) VALUES ($1, $2, $3)
@@ -69,9 +71,14 @@ pub fn lock_types(connection: &Connection) {
 }
 
 /// Id and name must be free.
-pub fn add_type(connection: &Connection, kind: Kind, id: i32, name: &str) {
+pub fn add_type(connection: &Connection, kind: Kind, id: i32, name: &str, naming: Naming) {
     connection.run(&DROP_NAMES, View::Statement, [kind.name().into(), id.into(), name.into()]);
     connection.run(&ADD_NAME, View::Statement, [kind.name().into(), id.into(), name.into(), true.into()]);
+    if kind == Kind::Bucket {
+        let values = [id.into(), name.into(), naming.profile.name().into(), naming.confusables.name().into()];
+        connection.run(&ADD_BUCKET_TYPE, View::Statement, values);
+        return;
+    }
     let insert = format!("INSERT INTO claims.{}_types (id, name) VALUES ($1, $2)", kind.name());
     connection.run_text(&insert, [id.into(), name.into()]);
 }

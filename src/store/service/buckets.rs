@@ -27,7 +27,7 @@ pub(super) fn types_and_values(buckets: &[&Bucket]) -> [Value; 2] {
 
 /// A claim to put in, as seven values of a statement: a new uuid, bucket, subject, source.
 pub(super) fn claim_values(claim: &Claim) -> [Value; 7] {
-    let Claim { bucket, subject, source } = claim;
+    let Claim { bucket, subject, source, .. } = claim;
     [
         pg_uuid(Uuid::now_v7()).into(),
         bucket.bucket_type.into(),
@@ -52,4 +52,14 @@ pub(super) fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
         each(|claim| claim.source.type_id).into(),
         claims.iter().map(|claim| &*claim.source.id).collect::<Vec<_>>().into(),
     ]
+}
+
+/// Whether names were given in other forms than their canonical ones.
+pub(super) fn has_displays(claims: &[&Claim]) -> bool {
+    claims.iter().any(|claim| claim.display.is_some())
+}
+
+/// The forms in which names were given, where they are others.
+pub(super) fn displays(claims: &[&Claim]) -> Value {
+    claims.iter().map(|claim| claim.display.as_deref()).collect::<Vec<Option<&str>>>().into()
 }

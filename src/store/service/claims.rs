@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use claims_model::{Bucket, Claim, Destroy, Reference};
 use uuid::Uuid;
 
-use super::buckets::{claim_arrays, claim_values, types_and_values, values_by_type};
+use super::buckets::{claim_arrays, claim_values, displays, has_displays, types_and_values, values_by_type};
 use super::known_or_raised;
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
@@ -18,8 +18,15 @@ use crate::pg::uuid::pg_uuids;
 /// Into these columns new claims are put.
 macro_rules! insert_into {
     () => {
-        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                    creator_id, lease_uuid, status, created_at, updated_at) "
+        insert_into!("")
+    };
+    ($more:literal) => {
+        concat!(
+            "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
+                                        creator_id, lease_uuid, status, created_at, updated_at",
+            $more,
+            ") "
+        )
     };
 }
 
@@ -50,6 +57,20 @@ macro_rules! insert_claims {
                  AS n (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id)"
         )
     };
+    // With the names as they were given, as the last array.
+    ($from:literal, $arrays:literal) => {
+        concat!(
+            insert_into!(", display_value"),
+            "SELECT n.uuid, n.bucket_type, n.bucket_value, n.subject_type, n.subject_id, n.source_type, n.source_id,
+                    $2, $1, 2, $3, $3, n.display_value
+               FROM ",
+            $from,
+            "unnest(",
+            $arrays,
+            ")
+                 AS n (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, display_value)"
+        )
+    };
 }
 
 /// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. No join: one relation and its
@@ -70,6 +91,24 @@ macro_rules! with_lease {
     };
 }
 
+macro_rules! replace_claims {
+    ($display:literal, $array:literal, $column:literal) => {
+        concat!(
+            "UPDATE claims.claims c
+                SET uuid = n.uuid, subject_type = n.subject_type, subject_id = n.subject_id, source_type = n.source_type,
+                    source_id = n.source_id, status = 1, lease_uuid = NULL, created_at = $9, updated_at = $9, display_value = ",
+            $display,
+            " FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8",
+            $array,
+            ") AS n (lease, uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id",
+            $column,
+            ") OFFSET 0) n WHERE ",
+            is_row!("c.bucket_value", "c.bucket_type", "n.bucket_value", "n.bucket_type"),
+            " AND c.lease_uuid = n.lease AND c.status = 3"
+        )
+    };
+}
+
 statement! {
     /// A lease with one create, the most frequent batch. Arrays of one element each would take a third of its time.
     LEASE_AND_CREATE_ONE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
@@ -84,6 +123,13 @@ statement! {
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID,
            UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
         insert_claims!("", "$4", "$5", "$6", "$7", "$8", "$9", "$10");
+    /// The same two, of names that were given in other forms than their canonical ones. For names that are what they were given
+    /// as, that column costs nothing.
+    LEASE_AND_CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, UUIDARRAYOID, INT4ARRAYOID,
+                               TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
+        with_lease!(), insert_claims!("lease, ", "$7, $8, $9, $10, $11, $12, $13, $14"));
+    CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
+                     INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = insert_claims!("", "$4, $5, $6, $7, $8, $9, $10, $11");
     MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!();
     /// The same, and what the claims are.
     MARK_AND_TELL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = concat!(
@@ -106,17 +152,12 @@ statement! {
           WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
             AND c.lease_uuid = ANY ($1) AND c.status = $4";
     /// Makes other claims of those that leases are to replace, in place, at $9: each with its lease, a uuid, its bucket, and
-    /// the new subject and source.
+    /// the new subject and source; the names were given in their canonical forms.
     REPLACE(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
-            TIMESTAMPTZOID) = concat!(
-        "UPDATE claims.claims c
-            SET uuid = n.uuid, subject_type = n.subject_type, subject_id = n.subject_id, source_type = n.source_type,
-                source_id = n.source_id, status = 1, lease_uuid = NULL, created_at = $9, updated_at = $9
-           FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
-                     AS n (lease, uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id)
-                  OFFSET 0) n
-          WHERE ", is_row!("c.bucket_value", "c.bucket_type", "n.bucket_value", "n.bucket_type"), "
-            AND c.lease_uuid = n.lease AND c.status = 3");
+            TIMESTAMPTZOID) = replace_claims!("NULL", "", "");
+    /// The same with the forms in which names were given.
+    REPLACE_DISPLAYED(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
+                      TIMESTAMPTZOID, TEXTARRAYOID) = replace_claims!("n.display_value", ", $10", ", display_value");
 }
 
 /// The status of a claim that a lease is to create, and of one that it is to destroy or to replace.
@@ -135,6 +176,10 @@ pub fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) 
             connection.run(&LEASE, View::Statement, lease_values);
             0
         }
+        _ if has_displays(creates) => {
+            let values = lease_values.chain(claim_arrays(creates)).chain([displays(creates)]);
+            connection.run(&LEASE_AND_CREATE_DISPLAYED, View::Statement, values).count()
+        }
         [only] => {
             connection.run(&LEASE_AND_CREATE_ONE, View::Statement, lease_values.chain(claim_values(only))).count()
         }
@@ -144,7 +189,11 @@ pub fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) 
 
 /// Creates claims under a lease that is there already.
 pub fn put(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
-    connection.run(&CREATE, View::Statement, lease.key_values().into_iter().chain(claim_arrays(creates))).count()
+    let values = lease.key_values().into_iter().chain(claim_arrays(creates));
+    if has_displays(creates) {
+        return connection.run(&CREATE_DISPLAYED, View::Statement, values.chain([displays(creates)])).count();
+    }
+    connection.run(&CREATE, View::Statement, values).count()
 }
 
 /// Marks claims of the cell that are ACTIVE; the others are left alone. Returns how many of them are those that the
@@ -227,6 +276,9 @@ pub fn replace(connection: &Connection, claims: &[(Uuid, &Claim)], at: Moment) -
     let leases = pg_uuids(claims.iter().map(|(lease, _)| *lease));
     let replacements: Vec<_> = claims.iter().map(|(_, claim)| *claim).collect();
     let values = [leases].into_iter().chain(claim_arrays(&replacements)).chain([at.into()]);
+    if has_displays(&replacements) {
+        return connection.run(&REPLACE_DISPLAYED, View::Statement, values.chain([displays(&replacements)])).count();
+    }
     connection.run(&REPLACE, View::Statement, values).count()
 }
 

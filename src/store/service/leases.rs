@@ -60,6 +60,8 @@ pub struct NewLease {
     pub payload: String,
     pub digest: [u8; 32],
     pub cell_xid: Option<Xid8>,
+    /// Which of several batches it is of, counted from 1.
+    pub chosen: Option<u8>,
 }
 
 impl NewLease {
@@ -72,7 +74,12 @@ impl NewLease {
     pub(super) fn values(&self) -> [Value; 6] {
         let [uuid, cell_id, made_at] = self.key_values();
         let payload = JsonText(self.payload.clone());
-        [uuid, cell_id, made_at, payload.into(), self.digest.as_slice().into(), self.cell_xid.into()]
+        [uuid, cell_id, made_at, payload.into(), self.stored_digest().as_slice().into(), self.cell_xid.into()]
+    }
+
+    /// The digest, and behind it which batch was chosen: it must be known for as long as the digest is.
+    fn stored_digest(&self) -> Vec<u8> {
+        self.digest.iter().copied().chain(self.chosen).collect()
     }
 }
 
@@ -125,6 +132,17 @@ pub struct KnownLease {
 }
 
 impl KnownLease {
+    /// Whether it was begun by the same request.
+    pub fn is_of(&self, lease: &NewLease) -> bool {
+        let known = self.digest.as_deref().unwrap_or_default();
+        known.get(..32) == Some(lease.digest.as_slice()) && (known.len() > 32) == lease.chosen.is_some()
+    }
+
+    /// Which of several batches was chosen.
+    pub fn chosen(&self) -> Option<u8> {
+        self.digest.as_deref()?.get(32).copied()
+    }
+
     pub fn outcome_name(&self) -> &'static str {
         self.outcome.map_or("outstanding", Ending::outcome)
     }

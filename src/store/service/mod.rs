@@ -8,8 +8,11 @@ pub mod grants;
 pub mod lease_details;
 pub mod leases;
 pub mod limits;
+pub mod looks;
 pub mod modes;
+pub mod profiles;
 pub mod records;
+pub mod reservations;
 pub mod verify;
 
 use crate::error::{ClaimsError, or_raise};

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use claims_model::Bucket;
 use claims_model::cursor::{ClaimCursor, LeaseCursor};
 use claims_model::limits::PAGE_BYTES;
+use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 
 use super::buckets::values_by_type;
@@ -20,7 +20,7 @@ use crate::pg::xid8::Xid8;
 macro_rules! columns {
     () => {
         " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
-          c.creator_id, c.status, c.lease_uuid, c.created_at, c.updated_at "
+          c.creator_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value "
     };
 }
 
@@ -43,7 +43,7 @@ statement! {
     /// Claims of one bucket type by their values.
     CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
         "SELECT ", columns!(), " FROM claims.claims c
-          WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2)");
+          WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
     /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
     /// ids that are no longer than $6; at most $7; of bucket types $8, or all.
     CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = concat!(
@@ -98,6 +98,8 @@ pub struct StoredClaim {
     pub lease_uuid: Option<PgUuid>,
     pub created_at: Moment,
     pub updated_at: Moment,
+    /// The name as it was given, where that is not its canonical form.
+    pub display_value: Option<String>,
 }
 
 fn claim(row: Row) -> StoredClaim {
@@ -114,6 +116,7 @@ fn claim(row: Row) -> StoredClaim {
         lease_uuid: row.get(10),
         created_at: row.must(11),
         updated_at: row.must(12),
+        display_value: row.get(13),
     }
 }
 
@@ -132,6 +135,7 @@ pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
         status: row.must(c"status"),
         created_at: row.must(c"created_at"),
         updated_at: row.must(c"updated_at"),
+        display_value: row.get(c"display_value"),
     });
     match found {
         // The planner knows other ways than an index that was made behind this query's back.
@@ -139,7 +143,8 @@ pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
             let bucket = Bucket { bucket_type, value: bucket_value.into() };
             spi::connect(|connection| by_buckets(connection, &[bucket]).pop())
         }
-        found => known_or_raised(found, BUCKET_INDEX),
+        // What is reserved is nobody's claim.
+        found => known_or_raised(found, BUCKET_INDEX).filter(|claim| claim.cell_id != NOBODY),
     }
 }
 

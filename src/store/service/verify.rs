@@ -58,15 +58,15 @@ statement! {
         columns!("$6"), section!(of_length_up_to), " LIMIT $7");
     LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
         columns!("$5"), section!(lengths), " LIMIT $6");
-    ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID) =
+    ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, TEXTOID) =
         "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                    creator_id, status, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9)";
+                                    creator_id, status, created_at, updated_at, display_value)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9, $10)";
     /// Replaces subject and source of the claim that was seen as $9, unless it has changed since. What comes of it is
     /// another claim, with a uuid and an age of its own: whoever has seen the old one will not touch it.
-    REPLACE(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT4OID, TEXTOID, UUIDOID, INT8OID) =
+    REPLACE(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT4OID, TEXTOID, UUIDOID, INT8OID, TEXTOID) =
         "UPDATE claims.claims c SET uuid = $1, subject_type = $2, subject_id = $3, source_type = $4, source_id = $5,
-                                    created_at = $6, updated_at = $6
+                                    created_at = $6, updated_at = $6, display_value = $11
           WHERE c.bucket_type = $7 AND c.bucket_value = $8 AND c.uuid IS NOT DISTINCT FROM $9
             AND c.creator_id IS NOT DISTINCT FROM $10 AND c.status = 1 AND c.lease_uuid IS NULL";
     /// Deletes the claim that was seen as $3, unless it has changed since.
@@ -102,6 +102,7 @@ fn actual(row: Row) -> Actual {
             bucket: Bucket { bucket_type: row.must(2), value: text(3) },
             subject: Reference { type_id: row.must(4), id: text(5) },
             source: Reference { type_id: row.must(6), id: text(7) },
+            display: None,
         },
         cell_id: row.must(8),
         status,
@@ -197,14 +198,15 @@ fn new_uuid() -> PgUuid {
 
 /// Adds a claim. A bucket that exists is a unique violation.
 pub fn add(connection: &Connection, cell_id: i64, claim: &Claim) -> bool {
-    let values = claim_values(claim).into_iter().chain([cell_id.into(), Moment::now().into()]);
+    let values =
+        claim_values(claim).into_iter().chain([cell_id.into(), Moment::now().into(), claim.display.as_deref().into()]);
     connection.run(&ADD, View::Statement, values).count() == 1
 }
 
 /// Replaces subject and source of a claim in place. `false`: it has changed since it was seen.
 pub fn replace(connection: &Connection, seen: &Actual, claim: &Claim) -> bool {
-    let Claim { bucket, subject, source } = claim;
-    let values: [Value; 10] = [
+    let Claim { bucket, subject, source, display } = claim;
+    let values: [Value; 11] = [
         new_uuid().into(),
         subject.type_id.into(),
         (&*subject.id).into(),
@@ -215,6 +217,7 @@ pub fn replace(connection: &Connection, seen: &Actual, claim: &Claim) -> bool {
         (&*bucket.value).into(),
         pg_uuid(seen.uuid).into(),
         seen.cell_id.into(),
+        display.as_deref().into(),
     ];
     connection.run(&REPLACE, View::Statement, values).count() == 1
 }

@@ -1,0 +1,122 @@
+//! The errors of how names are compared.
+
+use claims_model::problem::shortened;
+use claims_model::renaming::Collision;
+use claims_model::{Profile, Reason, UNICODE_VERSION};
+use pgrx::PgSqlErrorCode as Code;
+
+use super::{ClaimsError, Text};
+
+/// What goes wrong with profiles.
+#[derive(Debug)]
+pub enum NamesError {
+    /// Cell and service compare names of a type by different profiles.
+    OtherProfile { bucket_type: String, here: Profile, there: String },
+    /// Somebody is changing the profile of a type.
+    ProfileChanging,
+    /// The type came with the extension, and its names go by bytes for ever.
+    ProfileFixed { bucket_type: String },
+    /// Names would become one, or could be none.
+    Collisions { collisions: Vec<Collision> },
+    /// Outstanding leases hold names that would change.
+    HeldByLeases { held: usize },
+    /// A transaction with one snapshot does not see what others write meanwhile.
+    OldSnapshot,
+    /// Names that are to be reserved are claimed. `detail` is the JSON of the conflicts.
+    CannotReserve { weightiest: Reason, count: usize, detail: String },
+    /// Cell and service have tables of different versions of Unicode.
+    OtherUnicode { there: String },
+}
+
+impl From<NamesError> for ClaimsError {
+    fn from(error: NamesError) -> Self {
+        ClaimsError::Names(error)
+    }
+}
+
+/// How many, and the first.
+fn told(collisions: &[Collision]) -> String {
+    let quoted = |name: &str| format!("\"{}\"", shortened(name));
+    let first = collisions.first().map_or(String::new(), |first| {
+        let names: Vec<_> =
+            first.names.iter().take(3).map(|(name, cell)| format!("{} of cell {cell}", quoted(name))).collect();
+        match &first.canonical {
+            Some(canonical) => format!(" {} would become {}.", names.join(", "), quoted(canonical)),
+            None if names.len() > 1 => format!(" {} look alike.", names.join(", ")),
+            None => format!(" {} can be no such name.", names.join(", ")),
+        }
+    });
+    format!("There are {} collisions.{first}", collisions.len())
+}
+
+impl NamesError {
+    pub(super) fn text(self) -> Text {
+        match self {
+            NamesError::OtherProfile { bucket_type, here, there } => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cell and service compare names by different profiles".into(),
+                Some(format!(
+                    "Bucket type \"{}\" has profile {here} at the service and {} in the cell.",
+                    shortened(&bucket_type),
+                    shortened(&there)
+                )),
+                Some("Give the type one profile in both databases, with claims.set_profile()."),
+            ),
+            NamesError::ProfileFixed { bucket_type } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("profile of bucket type \"{}\" cannot be changed", shortened(&bucket_type)),
+                Some("It came with the extension: its names are compared byte by byte, as its protocol has it.".into()),
+                Some("Add a type of your own with claims.add_bucket_type()."),
+            ),
+            NamesError::Collisions { collisions } => Text(
+                Code::ERRCODE_UNIQUE_VIOLATION,
+                "names of the bucket type would collide under the profile".into(),
+                Some(told(&collisions)),
+                Some(
+                    "Nothing has been changed. With dry_run all of them are listed: have cells give up or rename those that cannot stay.",
+                ),
+            ),
+            NamesError::HeldByLeases { held } => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "outstanding leases hold names that would change".into(),
+                Some(format!("They hold {held} of them.")),
+                Some(
+                    "Nothing has been changed. Repeat the call when they are settled; claims.wait_timeout says how long to wait for them.",
+                ),
+            ),
+            NamesError::OldSnapshot => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "a change of profile needs a READ COMMITTED transaction".into(),
+                Some("Another isolation level would show it names as they were when the transaction began.".into()),
+                Some("Begin the transaction with ISOLATION LEVEL READ COMMITTED."),
+            ),
+            NamesError::ProfileChanging => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "the profile of a bucket type is being changed".into(),
+                None,
+                Some(
+                    "Repeat the call when claims.set_profile() has ended; claims.wait_timeout says how long to wait for it.",
+                ),
+            ),
+            NamesError::CannotReserve { weightiest, count, detail } => {
+                let names = if count == 1 { "one name".to_owned() } else { format!("{count} names") };
+                Text(
+                    if weightiest.retryable() {
+                        Code::ERRCODE_LOCK_NOT_AVAILABLE
+                    } else {
+                        Code::ERRCODE_UNIQUE_VIOLATION
+                    },
+                    format!("could not reserve {names}"),
+                    Some(detail),
+                    Some("Leave out what is claimed, or have its cell give it up first; nothing was reserved."),
+                )
+            }
+            NamesError::OtherUnicode { there } => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cell and service have tables of different versions of Unicode".into(),
+                Some(format!("The service's are of {UNICODE_VERSION}, the cell's of {}.", shortened(&there))),
+                Some("Upgrade the extension on the side with the older one; claims.version() tells both."),
+            ),
+        }
+    }
+}

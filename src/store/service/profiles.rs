@@ -1,0 +1,90 @@
+//! Statements by which the profile of a bucket type is changed, and all its names with it.
+
+use claims_model::lookalike::Look;
+use claims_model::{Bucket, Naming};
+
+use super::looks;
+use crate::pg::spi::{Connection, Row, View};
+use crate::pg::statement::statement;
+
+statement! {
+    /// Keeps out whoever writes names whose profile can change; waits for those who do.
+    LOCK() = "LOCK TABLE claims.bucket_types IN EXCLUSIVE MODE";
+    /// Names $2 of type $1 become names $3, which were given as $4.
+    RENAME(INT4OID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
+        "UPDATE claims.claims c SET bucket_value = n.new_value, display_value = n.display_value
+           FROM (SELECT * FROM unnest($2, $3, $4) AS n (old_value, new_value, display_value) OFFSET 0) n
+          WHERE c.bucket_value = n.old_value AND c.bucket_type = $1";
+    RENAME_RESERVED(INT4OID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
+        "UPDATE claims.reservations r SET bucket_value = n.new_value, display_value = n.display_value
+           FROM (SELECT * FROM unnest($2, $3, $4) AS n (old_value, new_value, display_value) OFFSET 0) n
+          WHERE r.bucket_value = n.old_value AND r.bucket_type = $1";
+    FORGET_LOOKS(INT4OID) = "DELETE FROM claims.skeletons s WHERE s.bucket_type = $1";
+    SET(INT4OID, TEXTOID, TEXTOID) = "UPDATE claims.bucket_types SET profile = $2, confusables = $3 WHERE id = $1";
+}
+
+const NAMES: &str =
+    "SELECT c.bucket_value, c.display_value, c.creator_id, c.status <> 1 FROM claims.claims c WHERE c.bucket_type = $1";
+
+/// A name as it is stored.
+pub struct Stored {
+    pub value: String,
+    pub display: Option<String>,
+    pub cell_id: i64,
+    pub is_leased: bool,
+}
+
+impl Stored {
+    /// As it was given.
+    pub fn given(&self) -> &str {
+        self.display.as_deref().unwrap_or(&self.value)
+    }
+}
+
+/// A name that becomes another one, and the form in which it was given where that is a third one.
+pub struct Renaming {
+    pub old: String,
+    pub new: String,
+    pub display: Option<String>,
+}
+
+/// Rows that are written by one statement.
+const PORTION: usize = 10_000;
+
+pub fn lock(connection: &Connection) {
+    connection.run(&LOCK, View::Statement, []);
+}
+
+/// Hands over all names of a type, as they are right now, in no order.
+pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut(Stored)) {
+    connection.stream(NAMES, [bucket_type.into()], false, |row: Row| {
+        each(Stored { value: row.must(1), display: row.get(2), cell_id: row.must(3), is_leased: row.must(4) });
+    });
+}
+
+/// Renames claims, and what is reserved, in place.
+pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming]) {
+    for portion in renamings.chunks(PORTION) {
+        for statement in [&RENAME, &RENAME_RESERVED] {
+            let text = |of: fn(&Renaming) -> &str| portion.iter().map(of).collect::<Vec<_>>();
+            let displays: Vec<Option<&str>> = portion.iter().map(|one| one.display.as_deref()).collect();
+            let (old, new) = (text(|one| &one.old), text(|one| &one.new));
+            connection.run(statement, View::Statement, [bucket_type.into(), old.into(), new.into(), displays.into()]);
+        }
+    }
+}
+
+/// Has names have the looks that are given, and no others of the type.
+pub fn replace_looks(connection: &Connection, bucket_type: i32, wanted: &[(Look, Bucket)]) {
+    connection.run(&FORGET_LOOKS, View::Statement, [bucket_type.into()]);
+    for portion in wanted.chunks(PORTION) {
+        let portion: Vec<_> = portion.iter().map(|(look, bucket)| (*look, bucket)).collect();
+        looks::take_free(connection, &portion);
+    }
+}
+
+/// In effect for all sessions when this commits.
+pub fn set(connection: &Connection, bucket_type: i32, naming: Naming) {
+    let values = [bucket_type.into(), naming.profile.name().into(), naming.confusables.name().into()];
+    connection.run(&SET, View::Statement, values);
+}

@@ -1,0 +1,82 @@
+-- Another profile for a type that has names already.
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep ' | '
+SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
+SELECT claims.add_bucket_type(110, 'HANDLES'), claims.add_bucket_type(111, 'OTHERS');
+CREATE FUNCTION t.names(type text, VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_agg(t.claim(v, type, n) ORDER BY n) FROM unnest(vals) WITH ORDINALITY AS u(v, n) $$;
+CREATE FUNCTION t.stored(type text DEFAULT 'HANDLES') RETURNS SETOF text LANGUAGE sql AS $$ SELECT bucket_value || coalesce(' (' || display_value || ')', '') || ' of cell ' || creator_id FROM claims.claims
+    WHERE bucket_type = (SELECT id FROM claims.bucket_types WHERE name = type) ORDER BY bucket_value COLLATE "C" $$;
+CREATE FUNCTION t.profile() RETURNS text LANGUAGE sql AS $$ SELECT profile || ' ' || confusables FROM claims.bucket_types WHERE id = 110 $$;
+SELECT claims.commit_update(1, claims.begin_update(1, t.names('HANDLES', 'Ada', 'bob', 'Straße')));
+SELECT claims.commit_update(2, claims.begin_update(2, t.names('HANDLES', 'ada', 'ADA', 'Cy', 'no name') || t.names('OTHERS', 'Ada')));
+SELECT claims.reserve_names('HANDLES', '{Root,BOB}', 'ours');
+
+\echo -- first what is in the way
+SELECT canonical, bucket_values, cell_ids FROM claims.set_profile('HANDLES', 'casefold', 'people take them for the same');
+SELECT canonical, bucket_values, cell_ids FROM claims.set_profile('HANDLES', 'username', 'people take them for the same');
+SELECT t.call($$SELECT * FROM claims.set_profile('HANDLES', 'username', 'people take them for the same', dry_run => false)$$);
+SELECT t.profile(); SELECT * FROM t.stored();
+SELECT claims.unreserve_names('HANDLES', '{BOB}', 'in the way'), claims.commit_update(2, claims.begin_update(2, '[]', '[{"bucket": {"type": "HANDLES", "value": "ada"}}, {"bucket": {"type": "HANDLES", "value": "ADA"}}, {"bucket": {"type": "HANDLES", "value": "no name"}}]'));
+
+\echo -- then it is in effect, and all names with it
+SELECT count(*) FROM claims.set_profile('HANDLES', 'casefold', 'people take them for the same');
+SELECT t.profile();
+SELECT count(*) FROM claims.set_profile('HANDLES', 'casefold', 'people take them for the same', dry_run => false);
+SELECT t.profile(); SELECT * FROM t.stored(); SELECT * FROM t.stored('OTHERS');
+SELECT bucket_value, display_value FROM claims.reserved_names;
+SELECT action, arguments, reason FROM claims.admin_log WHERE action = 'set_profile';
+SELECT t.mask(conflicts) FROM claims.try_begin_update(2, t.names('HANDLES', 'aDA', 'ROOT'));
+SELECT bucket_value, display_value, cell_id FROM claims.get_record('HANDLES', 'STRASSE');
+SELECT count(*) FROM claims.check();
+-- again is nothing
+SELECT count(*) FROM claims.set_profile('HANDLES', 'casefold', 'again', dry_run => false);
+-- to another one by the forms that were given, and back to bytes
+SELECT count(*) FROM claims.set_profile('HANDLES', 'username', 'ß is a letter', dry_run => false);
+SELECT t.profile(); SELECT * FROM t.stored();
+SELECT count(*) FROM claims.set_profile('HANDLES', 'exact', 'bytes', dry_run => false);
+SELECT t.profile(); SELECT * FROM t.stored();
+SELECT bucket_value, display_value FROM claims.reserved_names;
+SELECT count(*) FROM claims.check();
+
+\echo -- look-alikes
+SELECT claims.commit_update(2, claims.begin_update(2, t.names('HANDLES', U&'b\043Eb')));
+SELECT canonical, array_length(bucket_values, 1), cell_ids FROM claims.set_profile('HANDLES', 'username', 'no look-alikes', 'reject');
+SELECT left(r, 5) FROM t.call($$SELECT * FROM claims.set_profile('HANDLES', 'username', 'no look-alikes', 'reject', false)$$) r LIMIT 1;
+SELECT claims.commit_update(2, claims.begin_update(2, '[]', jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 'HANDLES', 'value', U&'b\043Eb')))));
+SELECT count(*) FROM claims.set_profile('HANDLES', 'username', 'no look-alikes', 'reject', false);
+SELECT t.profile(), (SELECT count(*) FROM claims.skeletons);
+SELECT t.mask(conflicts) FROM claims.try_begin_update(2, t.names('HANDLES', U&'b\043Eb', U&'r\043Eot'));
+-- as it is, where nothing is said of it
+SELECT count(*) FROM claims.set_profile('HANDLES', 'casefold', 'other', dry_run => false);
+SELECT t.profile();
+SELECT count(*) FROM claims.set_profile('HANDLES', 'casefold', 'other', 'allow', false);
+SELECT t.profile(), (SELECT count(*) FROM claims.skeletons);
+SELECT count(*) FROM claims.check();
+
+\echo -- leases
+SELECT claims.begin_update(1, t.names('HANDLES', 'Dora', 'eve'), '[{"bucket": {"type": "HANDLES", "value": "BOB"}}]', t.u(9501)) = t.u(9501);
+-- names that do not change may be held
+SELECT count(*) FROM claims.set_profile('HANDLES', 'path', 'other', dry_run => false);
+SELECT t.profile();
+SELECT t.call($$SELECT * FROM claims.set_profile('HANDLES', 'exact', 'other', dry_run => false)$$);
+SELECT t.call($$SELECT * FROM claims.set_profile('HANDLES', 'path', 'other', 'reject', false)$$);
+SELECT t.profile();
+SELECT claims.commit_update(1, t.u(9501));
+SELECT count(*) FROM claims.set_profile('HANDLES', 'exact', 'other', dry_run => false);
+SELECT t.profile(); SELECT * FROM t.stored();
+SELECT count(*) FROM claims.check();
+-- rolled back, nothing has changed
+BEGIN; SELECT count(*) FROM claims.set_profile('HANDLES', 'casefold', 'other', dry_run => false); SELECT bucket_value FROM claims.get_record('HANDLES', 'ADA'); ROLLBACK;
+SELECT t.profile(); SELECT count(*) FROM claims.get_record('HANDLES', 'ADA');
+
+\echo -- what is not taken
+SELECT t.call(format('SELECT * FROM claims.set_profile(%L, %L, %L, %L, %L)', type, profile, reason, confusables, dry)) FROM (VALUES ('ROUTES', 'path', 'r', NULL, 'true'), ('ROUTES', 'path', 'r', NULL, 'false'), ('ROUTES', 'exact', 'r', 'reject', 'false'),
+    ('HANDLES', 'path', NULL, NULL, 'true'), ('HANDLES', 'path', '', NULL, 'true'), (NULL, 'path', 'r', NULL, 'true'), ('HANDLES', NULL, 'r', NULL, 'true'), ('HANDLES', 'paths', 'r', NULL, 'true'),
+    ('HANDLES', 'path', 'r', 'perhaps', 'true'), ('HANDLES', 'path', 'r', NULL, NULL), ('NOTHING', 'path', 'r', NULL, 'true'), ('ROUTES', 'exact', 'r', NULL, 'false')) AS n (type, profile, reason, confusables, dry);
+BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT t.call($$SELECT * FROM claims.set_profile('HANDLES', 'path', 'r', dry_run => false)$$); ROLLBACK;
+BEGIN; SET LOCAL ROLE regress_claims_one; SELECT t.call($$SELECT * FROM claims.set_profile('HANDLES', 'path', 'r')$$); ROLLBACK;
+
+SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
+DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;
+DROP FUNCTION t.names, t.stored, t.profile;
