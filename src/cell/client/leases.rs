@@ -16,8 +16,16 @@ use crate::pg::libpq::Command;
 use crate::pg::xid8::Xid8;
 
 const BEGIN: &str = "SELECT claims.begin_update($1, $2, $3, $4, $5) FROM claims.require_naming($6, $7, $8)";
-const BEGIN_TYPES: [Oid; 8] = [pg_sys::INT8OID, pg_sys::JSONBOID, pg_sys::JSONBOID, pg_sys::UUIDOID, pg_sys::XID8OID,
-    pg_sys::TEXTOID, pg_sys::TEXTARRAYOID, pg_sys::TEXTARRAYOID];
+const BEGIN_TYPES: [Oid; 8] = [
+    pg_sys::INT8OID,
+    pg_sys::JSONBOID,
+    pg_sys::JSONBOID,
+    pg_sys::UUIDOID,
+    pg_sys::XID8OID,
+    pg_sys::TEXTOID,
+    pg_sys::TEXTARRAYOID,
+    pg_sys::TEXTARRAYOID,
+];
 const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
 const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
 const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
