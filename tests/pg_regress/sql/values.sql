@@ -43,7 +43,7 @@ SELECT count(*) FROM claims.check();
 CREATE FUNCTION pg_temp.plan(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN
-    SET LOCAL enable_seqscan = off;
+    SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_hashjoin = off;
     EXECUTE 'EXPLAIN (FORMAT JSON, COSTS OFF) ' || query INTO plan;
     RETURN (SELECT string_agg(c, '; ') FROM regexp_matches(plan::text, '"(Index Cond": "[^"]*bucket_value[^"]*)"', 'g') m (found), regexp_replace(m.found[1], '": "', ' ') c);
 END $$;
