@@ -100,12 +100,13 @@ impl NamesError {
             ),
             NamesError::CannotReserve { weightiest, count, detail } => {
                 let names = if count == 1 { "one name".to_owned() } else { format!("{count} names") };
+                let code = if weightiest.retryable() {
+                    Code::ERRCODE_LOCK_NOT_AVAILABLE
+                } else {
+                    Code::ERRCODE_UNIQUE_VIOLATION
+                };
                 Text(
-                    if weightiest.retryable() {
-                        Code::ERRCODE_LOCK_NOT_AVAILABLE
-                    } else {
-                        Code::ERRCODE_UNIQUE_VIOLATION
-                    },
+                    code,
                     format!("could not reserve {names}"),
                     Some(detail),
                     Some("Leave out what is claimed, or have its cell give it up first; nothing was reserved."),
