@@ -46,6 +46,12 @@ fn capital(profile: Profile, c: char) -> char {
     if same { capital } else { c }
 }
 
+/// The letters of general category Lt, which has had no new ones since Unicode 3.0.
+fn is_titlecase(c: char) -> bool {
+    matches!(c, 'ǅ' | 'ǈ' | 'ǋ' | 'ǲ' | '\u{1F88}'..='\u{1F8F}' | '\u{1F98}'..='\u{1F9F}' | '\u{1FA8}'..='\u{1FAF}')
+        || matches!(c, '\u{1FBC}' | '\u{1FCC}' | '\u{1FFC}')
+}
+
 /// Other spellings of a name: in capitals, composed, decomposed, and as fullwidth characters where that counts.
 fn spellings(profile: Profile, name: &str, choice: u64) -> Vec<String> {
     let nfc = |text: &str| ComposingNormalizerBorrowed::new_nfc().normalize(text).into_owned();
@@ -61,6 +67,8 @@ fn spellings(profile: Profile, name: &str, choice: u64) -> Vec<String> {
     let mut all = vec![nfc(name), nfd(name), mixed.clone(), nfc(&mixed), nfd(&mixed)];
     if profile == Profile::Username {
         all.push(mixed.chars().map(wide).collect());
+        // PRECIS allows none, so it is no spelling of anything: U+1F88 is the capital of U+1F80.
+        all.retain(|spelling| !spelling.chars().any(is_titlecase));
     }
     if profile == Profile::Domain {
         all.extend([name.replace('.', "\u{3002}"), mixed.chars().map(wide).collect()]);

@@ -37,17 +37,17 @@ impl Tally {
         let by_workers = [("worker: passes", 10), ("worker: rolled back", 5), ("worker: service unreachable", 1)];
         let by_whom = if has_workers { by_workers } else { by_hand };
         let by_writers = [
-            ("explicit: committed", 100),
+            ("explicit: committed", 40),
             ("explicit: conflicts", 10),
             ("explicit: died", 5),
-            ("automatic: committed", 40),
+            ("automatic: committed", 20),
             ("automatic: refused 23505", 5),
-            ("automatic: refused 55P03", 2),
+            ("automatic: refused 55P03", 1),
             ("automatic: refused 08001", 3),
             ("automatic: died", 5),
             ("pending: committed", 20),
             ("pending: finished", 10),
-            ("leases committed by cell 2", 40),
+            ("leases committed by cell 2", 20),
         ];
         for (what, least) in by_writers.into_iter().chain(by_whom) {
             if self.of(what) < least {
