@@ -62,6 +62,10 @@ pub enum CellError {
     },
     /// What the service has answered instead of a result.
     Refused(RemoteError),
+    /// The service has no function that this version calls.
+    OlderService {
+        answer: String,
+    },
     /// The service cannot be reached, or went away.
     ServiceUnreachable {
         server: String,
@@ -173,6 +177,12 @@ impl CellError {
             CellError::Refused(RemoteError { message, detail, .. }) => {
                 Text(Code::ERRCODE_FDW_ERROR, message, detail, None)
             }
+            CellError::OlderService { answer } => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "claims service has an older version of the extension than this database".into(),
+                Some(format!("It answers: {answer}.")),
+                Some("Upgrade the extension in the service's database; a service supports older cells, not the other way round."),
+            ),
             CellError::ServiceUnreachable { server, detail } => Text(
                 Code::ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
                 format!("claims service \"{server}\" cannot be reached"),

@@ -49,6 +49,12 @@ fn told(collisions: &[Collision]) -> String {
     format!("There are {} collisions.{first}", collisions.len())
 }
 
+/// Whether a version of Unicode is older than the one here. What is no version comes from what was written later.
+fn is_older(there: &str) -> bool {
+    let numbers = |version: &str| version.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>();
+    numbers(there) < numbers(UNICODE_VERSION) && numbers(there).is_some()
+}
+
 impl NamesError {
     pub(super) fn text(self) -> Text {
         match self {
@@ -116,7 +122,10 @@ impl NamesError {
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cell and service have tables of different versions of Unicode".into(),
                 Some(format!("The service's are of {UNICODE_VERSION}, the cell's of {}.", shortened(&there))),
-                Some("Upgrade the extension on the side with the older one; claims.version() tells both."),
+                Some(match is_older(&there) {
+                    true => "Upgrade the extension in the cell's database.",
+                    false => "Upgrade the extension in the service's database.",
+                }),
             ),
         }
     }

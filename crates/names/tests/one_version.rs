@@ -105,3 +105,24 @@ fn nothing_else_is_linked() {
     assert_eq!(versions("unicode-security"), ["\"0.1.3\""]);
     assert_eq!(versions("unicode-normalization"), ["\"0.1.26\""]);
 }
+
+/// A new version of what has tables is a release of its own, and comes with no `cargo update`.
+#[test]
+fn every_dependency_is_pinned_exactly() {
+    let manifest = include_str!("../Cargo.toml");
+    let (_, rest) = manifest.split_once("[dependencies]\n").expect("dependencies");
+    let (dependencies, dev) = rest.split_once("[dev-dependencies]\n").expect("dev-dependencies");
+    let named = |section: &'static str| {
+        section.lines().filter_map(|line| line.split_once(" = ")).filter(|(name, _)| !name.starts_with('#'))
+    };
+    assert!(named(dependencies).count() >= 11);
+    for (name, version) in named(dependencies) {
+        assert!(version.contains("\"="), "{name} {version}");
+    }
+    // Neither are they who compare those with others, or older ones.
+    for (name, version) in
+        named(dev).filter(|(name, _)| !matches!(*name, "proptest" | "serde_json" | "name" | "harness"))
+    {
+        assert!(version.contains("\"="), "{name} {version}");
+    }
+}

@@ -31,7 +31,7 @@ use self::connect::Address;
 use self::kept::Kept;
 use self::parameters::Parameter;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::{Command, Reply, Trouble};
+use crate::pg::libpq::{Command, RemoteError, Reply, Trouble};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
 
@@ -107,7 +107,7 @@ impl<'c> Service<'c> {
                 Ok(Reply::Refused(error)) => {
                     call.succeeded();
                     kept::put_back(kept);
-                    return Err(CellError::Refused(error).into());
+                    return Err(refused(error).into());
                 }
                 Ok(Reply::Lost(_)) | Err(Trouble::Failed(_)) if is_kept => {}
                 Ok(Reply::Lost(detail)) | Err(Trouble::Failed(detail)) => {
@@ -129,6 +129,16 @@ impl Service<'_> {
             Way::LookedUp(connection, cell_id) => connect::open(&connect::address(connection, self.server, *cell_id)?),
             Way::Known(address) => connect::open(address),
         }
+    }
+}
+
+/// What the service has answered instead of a result. Where it has no such function, it is of a version before it.
+fn refused(error: RemoteError) -> CellError {
+    const UNDEFINED_FUNCTION: &[u8; 5] = b"42883";
+    // Whatever language the rest of the message is in.
+    match &error.sqlstate == UNDEFINED_FUNCTION && error.message.contains("claims.") {
+        true => CellError::OlderService { answer: error.message },
+        false => CellError::Refused(error),
     }
 }
 

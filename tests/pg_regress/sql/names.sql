@@ -3,7 +3,7 @@
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
-SELECT unicode ~ '^\d+\.\d+\.\d+$' FROM claims.version();
+SELECT unicode FROM claims.version();
 
 \echo -- a type has a profile
 SELECT t.call($$SELECT claims.add_bucket_type(110, 'HANDLES', 'username')$$);
