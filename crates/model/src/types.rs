@@ -127,6 +127,11 @@ impl Types {
         self.naming.get(&bucket_type).copied().unwrap_or_default()
     }
 
+    /// Whether a bucket type refuses names that look alike.
+    pub fn mind_looks(&self) -> bool {
+        self.naming.values().any(|naming| naming.confusables == Confusables::Reject)
+    }
+
     /// The profile of a bucket type, by any of its names.
     pub fn profile_of(&self, bucket_type: &str) -> Profile {
         if self.naming.is_empty() {

@@ -1,5 +1,7 @@
 //! `release_records` and `remove_cell`: a cell that is gone for good.
 
+use claims_model::lookalike::looks;
+use claims_model::mode::Need;
 use claims_model::{BadInput, NOBODY, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -8,11 +10,10 @@ use super::cells::take_away;
 use crate::access::given;
 use crate::acts::Act;
 use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
-use crate::pg::spi;
+use crate::pg::spi::{self, Connection};
 use crate::service::admission;
-use crate::store::catalog;
-use crate::store::service::admin;
-use claims_model::mode::Need;
+use crate::store::catalog::{self, Catalog};
+use crate::store::service::{admin, looks as store};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -49,12 +50,22 @@ fn release(
     let (released, is_open) = act.with("cell_id", cell_id).with("max_results", max_results).perform(|connection| {
         let catalog = catalog::current(connection);
         let is_open = catalog.cells.contains_key(&cell_id) && admission::admit(&catalog, cell_id, Need::Begin).is_ok();
-        Ok((admin::release_claims(connection, cell_id, max_results.into()), is_open))
+        Ok((release_some(connection, &catalog, cell_id, max_results.into()), is_open))
     })?;
     if is_open {
         warn_of_open_cell(cell_id);
     }
     Ok(released)
+}
+
+/// Releases claims, and the looks of those whose types mind them.
+fn release_some(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
+    if !catalog.types.mind_looks() {
+        return admin::release_claims(connection, cell_id, max_results);
+    }
+    let released = admin::release_and_tell(connection, cell_id, max_results);
+    store::free(connection, &looks(released.iter(), &catalog.types));
+    released.len() as i64
 }
 
 #[pg_extern(schema = "claims", security_definer)]

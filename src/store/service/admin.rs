@@ -1,11 +1,24 @@
 //! Statements by which administrators change types, cells and grants.
 
-use claims_model::{Kind, Naming};
+use claims_model::{Bucket, Kind, Naming};
 use pgrx::pg_sys::Oid;
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
+
+/// Deletes up to $2 claims of cell $1 that no lease holds, passing over those that another session has locked.
+macro_rules! release {
+    () => {
+        concat!(
+            "WITH free AS MATERIALIZED (
+                 SELECT c.bucket_value, c.bucket_type FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1
+                  LIMIT $2 FOR UPDATE SKIP LOCKED)
+             DELETE FROM claims.claims c USING free f WHERE ",
+            is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type")
+        )
+    };
+}
 
 statement! {
     LOCK_TYPES() = "LOCK TABLE claims.type_names IN SHARE ROW EXCLUSIVE MODE";
@@ -41,13 +54,9 @@ statement! {
         "SELECT EXISTS (SELECT FROM claims.claims c WHERE c.creator_id = $1),
                 EXISTS (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1)";
     COUNT_CLAIMS(INT8OID) = "SELECT count(*) FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1";
-    /// Deletes up to $2 claims of cell $1 that no lease holds, passing over those that another session has locked.
-    RELEASE(INT8OID, INT8OID) = concat!(
-        "WITH free AS MATERIALIZED (
-             SELECT c.bucket_value, c.bucket_type FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1
-              LIMIT $2 FOR UPDATE SKIP LOCKED)
-         DELETE FROM claims.claims c USING free f WHERE ",
-        is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"));
+    RELEASE(INT8OID, INT8OID) = release!();
+    /// The same, and which claims they were.
+    RELEASE_AND_TELL(INT8OID, INT8OID) = concat!(release!(), " RETURNING c.bucket_type, c.bucket_value");
     REMOVE_CELL(INT8OID) =
         "WITH mode AS (DELETE FROM claims.mode_settings m WHERE m.cell_id = $1),
               limits AS (DELETE FROM claims.limit_settings l WHERE l.cell_id = $1),
@@ -143,6 +152,14 @@ pub fn count_claims(connection: &Connection, cell_id: i64) -> i64 {
 /// Deletes claims of a cell that no lease holds, up to a number; returns how many. Waits for nobody.
 pub fn release_claims(connection: &Connection, cell_id: i64, limit: i64) -> i64 {
     connection.run(&RELEASE, View::Statement, [cell_id.into(), limit.into()]).count() as i64
+}
+
+/// The same, and returns which they were.
+pub fn release_and_tell(connection: &Connection, cell_id: i64, limit: i64) -> Vec<Bucket<'static>> {
+    let bucket = |value: String, bucket_type| Bucket { bucket_type, value: value.into() };
+    connection
+        .run(&RELEASE_AND_TELL, View::Statement, [cell_id.into(), limit.into()])
+        .map(|row| bucket(row.must(2), row.must(1)))
 }
 
 pub fn remove_cell(connection: &Connection, cell_id: i64) {

@@ -15,6 +15,10 @@ SELECT claims.reserve_names('HANDLES', '{Root,BOB}', 'ours');
 \echo -- first what is in the way
 SELECT canonical, bucket_values, cell_ids FROM claims.set_profile('HANDLES', 'casefold', 'people take them for the same');
 SELECT canonical, bucket_values, cell_ids FROM claims.set_profile('HANDLES', 'username', 'people take them for the same');
+-- which writes nothing at all, whatever it finds
+BEGIN READ ONLY; SELECT count(*) FROM claims.set_profile('HANDLES', 'username', 'people take them for the same', 'reject'); ROLLBACK;
+BEGIN READ ONLY; SELECT count(*) FROM claims.set_profile('OTHERS', 'username', 'people take them for the same', 'reject'); ROLLBACK;
+SELECT count(*) FROM claims.admin_log WHERE action = 'set_profile';
 SELECT t.call($$SELECT * FROM claims.set_profile('HANDLES', 'username', 'people take them for the same', dry_run => false)$$);
 SELECT t.profile(); SELECT * FROM t.stored();
 SELECT claims.unreserve_names('HANDLES', '{BOB}', 'in the way'), claims.commit_update(2, claims.begin_update(2, '[]', '[{"bucket": {"type": "HANDLES", "value": "ada"}}, {"bucket": {"type": "HANDLES", "value": "ADA"}}, {"bucket": {"type": "HANDLES", "value": "no name"}}]'));
