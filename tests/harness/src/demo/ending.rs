@@ -1,4 +1,4 @@
-//! Chapter 9: nothing is left over and nothing contradicts itself.
+//! Chapter 10: nothing is left over and nothing contradicts itself.
 
 use super::cast::{CELLS, World};
 use super::home;

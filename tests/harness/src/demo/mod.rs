@@ -15,6 +15,7 @@ mod race;
 mod refusals;
 mod screen;
 mod shorter;
+mod spellings;
 mod tally;
 mod unaware;
 
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 type Chapter = fn(&mut Screen, &mut World) -> Result<()>;
 
-const CHAPTERS: [(&str, Chapter); 9] = [
+const CHAPTERS: [(&str, Chapter); 10] = [
     ("Two cells and one shared database", opening::tell),
     ("Both claim names at the same time", race::tell),
     ("How the service says no", refusals::tell),
@@ -34,6 +35,7 @@ const CHAPTERS: [(&str, Chapter); 9] = [
     ("Applications that know nothing of claims", unaware::tell),
     ("A cell's database crashes", crash::tell),
     ("A damaged claim is found and repaired", damage::tell),
+    ("Names that people take for the same", spellings::tell),
     ("What is left", ending::tell),
 ];
 
