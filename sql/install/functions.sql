@@ -49,6 +49,10 @@ COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, tex
     'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends behind a source''s last claim, and may be longer. The last row''s cursor given as after goes on. Locks nothing.';
 COMMENT ON FUNCTION claims.canonical(text, text) IS
     'What a name of a bucket type becomes by the type''s profile, without claiming it; 22023 where the profile does not take it. For readers and cells; in a cell''s database by the cell''s own types. Executes no statement, locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.canonical_form(text, text) IS
+    'What a name becomes by a profile (exact, casefold, username, domain, email, path); NULL where the profile does not take it. For indexes of tables of a cell; who writes such a table needs EXECUTE. IMMUTABLE: a release with a newer version of Unicode asks for a REINDEX. For readers and cells. Reads no table, locks nothing.';
+-- A scan that calls it for every row takes longer than an index.
+ALTER FUNCTION claims.canonical_form(text, text) COST 20;
 COMMENT ON FUNCTION claims.require_naming(text, text[], text[]) IS
     'Internal, at the service, for cells: 0A000 unless bucket types have these profiles here, and where they compare more than bytes, the tables are of this version of Unicode. Locks nothing.';
 COMMENT ON FUNCTION claims.reserve_names(text, text[], text) IS

@@ -1,3 +1,165 @@
 -- What must always be true, and the proof that it is.
 
--- include sql/install/service/check.sql
+CREATE FUNCTION claims.find_problems() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    -- Clocks of servers differ a little.
+    future timestamptz := clock_timestamp() + interval '1 minute';
+BEGIN
+    -- jit: the planner takes every payload for a long one, and compiling would take longer than the answer.
+    RETURN QUERY
+    WITH types AS MATERIALIZED (
+        -- Every name of every type, and the name that is shown.
+        SELECT n.kind, n.name, n.id, coalesce(b.name, s.name, o.name) AS shown
+          FROM (SELECT n.kind, n.name, n.id FROM claims.type_names n
+                UNION SELECT 'bucket', y.name, y.id FROM claims.bucket_types y
+                UNION SELECT 'subject', y.name, y.id FROM claims.subject_types y
+                UNION SELECT 'source', y.name, y.id FROM claims.source_types y) n
+          LEFT JOIN claims.bucket_types b ON n.kind = 'bucket' AND b.id = n.id
+          LEFT JOIN claims.subject_types s ON n.kind = 'subject' AND s.id = n.id
+          LEFT JOIN claims.source_types o ON n.kind = 'source' AND o.id = n.id
+    ), named AS MATERIALIZED (
+        -- What the outstanding leases' payloads name. A bucket may stand once in each list: then it is replaced.
+        SELECT l.uuid AS lease_uuid, part.status, t.id AS bucket_type,
+               coalesce(t.shown, r.record #>> '{bucket,type}') AS type_name, r.record #>> '{bucket,value}' AS bucket_value,
+               coalesce(s.shown, r.record #>> '{subject,type}') || ' ' || (r.record #>> '{subject,id}') AS subject,
+               coalesce(o.shown, r.record #>> '{source,type}') || ' ' || (r.record #>> '{source,rails_primary_key_id}') AS source,
+               row_number() OVER (PARTITION BY l.uuid, part.status, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth,
+               max(part.status) OVER (PARTITION BY l.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS last_status
+          FROM claims.claim_leases l
+         CROSS JOIN (VALUES ('create_records', 2::smallint), ('destroy_records', 3::smallint)) AS part (list, status)
+         CROSS JOIN LATERAL jsonb_array_elements(
+                        CASE jsonb_typeof(l.payload -> part.list) WHEN 'array' THEN l.payload -> part.list ELSE '[]' END) AS r (record)
+          LEFT JOIN types t ON t.kind = 'bucket' AND t.name = r.record #>> '{bucket,type}'
+          LEFT JOIN types s ON s.kind = 'subject' AND s.name = r.record #>> '{subject,type}'
+          LEFT JOIN types o ON o.kind = 'source' AND o.name = r.record #>> '{source,type}'
+    ), held AS MATERIALIZED (
+        -- The claims that the leases hold, and the status in which they must be.
+        SELECT * FROM named n WHERE n.status = n.last_status
+    ), leased AS MATERIALIZED (
+        SELECT c.*, coalesce(t.name, c.bucket_type::text) AS type_name,
+               coalesce(s.name, c.subject_type::text) || ' ' || c.subject_id AS subject,
+               coalesce(o.name, c.source_type::text) || ' ' || c.source_id AS source
+          FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
+          LEFT JOIN claims.subject_types s ON s.id = c.subject_type LEFT JOIN claims.source_types o ON o.id = c.source_type
+         WHERE c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > future OR c.updated_at > future
+    )
+    -- One row for each claim: the first of what is wrong with it.
+    SELECT p.problem, c.lease_uuid, c.type_name, c.bucket_value, p.detail
+      FROM leased c
+      LEFT JOIN claims.claim_leases l ON l.uuid = c.lease_uuid
+      LEFT JOIN held h ON h.lease_uuid = c.lease_uuid AND h.bucket_type = c.bucket_type AND h.bucket_value = c.bucket_value AND h.nth = 1
+     CROSS JOIN LATERAL (
+         SELECT 'status and lease do not agree', format('Status is %s, lease is %s.', c.status, coalesce(c.lease_uuid::text, 'null'))
+          WHERE (c.lease_uuid IS NULL) <> (c.status = 1)
+         UNION ALL
+         SELECT 'claim is held by no outstanding lease of its cell',
+                CASE WHEN l.uuid IS NULL THEN 'There is no such lease.'
+                     ELSE format('The claim is cell %s''s, the lease cell %s''s.', c.creator_id, l.creator_id) END
+          WHERE c.lease_uuid IS NOT NULL AND l.creator_id IS DISTINCT FROM c.creator_id
+         UNION ALL
+         SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
+          WHERE l.uuid IS NOT NULL AND h.status IS DISTINCT FROM c.status
+         UNION ALL
+         SELECT 'claim is not what the payload of its lease says', format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
+          WHERE c.subject <> h.subject OR c.source <> h.source
+         UNION ALL
+         SELECT 'claim is dated in the future', format('Created at %s, updated at %s.', c.created_at, c.updated_at)
+          WHERE c.created_at > future OR c.updated_at > future
+         LIMIT 1) AS p (problem, detail)
+    UNION ALL
+    -- Of the claims that are there only those that have not been reported as such. One look into the index for each.
+    SELECT 'lease does not hold a claim of its payload', h.lease_uuid, h.type_name, h.bucket_value,
+           CASE WHEN c.uuid IS NULL THEN 'There is no such claim.'
+                ELSE format('The claim''s status is %s, its lease %s.', c.status, coalesce(c.lease_uuid::text, 'null')) END
+      FROM held h
+      LEFT JOIN LATERAL (
+          SELECT c.uuid, c.status, c.lease_uuid FROM claims.claims c
+           WHERE c.bucket_type = h.bucket_type AND c.bucket_value = h.bucket_value
+          OFFSET 0) AS c ON true
+     WHERE h.nth = 1 AND c.lease_uuid IS DISTINCT FROM h.lease_uuid
+       AND (c.uuid IS NULL OR (c.lease_uuid IS NULL) = (c.status = 1))
+    UNION ALL
+    SELECT 'payload of a lease names a bucket twice', h.lease_uuid, h.type_name, h.bucket_value, 'It may stand once in each list.'
+      FROM named h WHERE h.nth = 2
+    UNION ALL
+    SELECT 'payload of a lease names no claims', l.uuid, NULL, NULL, left(l.payload::text, 200)
+      FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM held h WHERE h.lease_uuid = l.uuid)
+    UNION ALL
+    SELECT 'lease is outstanding and settled', l.uuid, NULL, NULL, format('Its outcome is %s.', o.outcome)
+      FROM claims.claim_leases l JOIN claims.lease_outcomes o ON o.lease_uuid = l.uuid
+    UNION ALL
+    SELECT 'lease is dated in the future', l.uuid, NULL, NULL, format('Created at %s, updated at %s.', l.created_at, l.updated_at)
+      FROM claims.claim_leases l WHERE l.created_at > future OR l.updated_at > future
+    UNION ALL
+    SELECT 'outcome is dated in the future', o.lease_uuid, NULL, NULL, format('Settled at %s.', o.settled_at)
+      FROM claims.lease_outcomes o WHERE o.settled_at > future
+    UNION ALL
+    SELECT 'lease of a cell that is not registered', l.uuid, NULL, NULL, format('It is cell %s''s.', l.creator_id)
+      FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = l.creator_id)
+    UNION ALL
+    -- One row for all of a cell's claims: there may be millions. The cells are found by hops through the index.
+    SELECT 'claims of a cell that is not registered', NULL, NULL, NULL,
+           format('Cell %s has %s claims.', owner.creator_id, (SELECT count(*) FROM claims.claims c WHERE c.creator_id = owner.creator_id))
+      FROM (WITH RECURSIVE hop AS (
+                (SELECT c.creator_id FROM claims.claims c ORDER BY c.creator_id LIMIT 1)
+                UNION ALL
+                SELECT (SELECT c.creator_id FROM claims.claims c WHERE c.creator_id > hop.creator_id ORDER BY c.creator_id LIMIT 1)
+                  FROM hop WHERE hop.creator_id IS NOT NULL)
+            SELECT hop.creator_id FROM hop WHERE hop.creator_id IS NOT NULL) AS owner
+     WHERE owner.creator_id <> -1 AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = owner.creator_id)
+    UNION ALL
+    -- What is reserved stands among the claims, as nobody's: there the promise's own index keeps everybody else out.
+    SELECT 'reserved name is not held', NULL, coalesce(t.name, r.bucket_type::text), r.bucket_value, 'There is no such claim of nobody.'
+      FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type
+     WHERE NOT EXISTS (SELECT FROM claims.claims c
+                        WHERE c.bucket_type = r.bucket_type AND c.bucket_value = r.bucket_value AND c.creator_id = -1)
+    UNION ALL
+    SELECT 'name is held by nobody and not reserved', NULL, coalesce(t.name, c.bucket_type::text), c.bucket_value, format('Its uuid is %s.', c.uuid)
+      FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
+     WHERE c.creator_id = -1 AND NOT EXISTS (SELECT FROM claims.reservations r WHERE r.bucket_type = c.bucket_type AND r.bucket_value = c.bucket_value)
+    UNION ALL
+    -- Of types that refuse names that look alike. Looks of names that nobody has claimed do no harm: whoever needs one takes it.
+    SELECT 'claim has no look', NULL, t.name, c.bucket_value, 'A name that looks like it could be claimed.'
+      FROM claims.bucket_types t JOIN claims.claims c ON c.bucket_type = t.id
+     WHERE t.confusables = 'reject' AND c.creator_id <> -1
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.bucket_value = c.bucket_value)
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.successor = c.bucket_value)
+    UNION ALL
+    SELECT 'role of a cell does not exist', NULL, NULL, NULL, format('Cell %s belongs to role number %s.', c.cell_id, c.role::oid)
+      FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid);
+    -- While there is an index that promises it, whatever its name, no bucket can occur twice; without one, count.
+    IF NOT EXISTS (SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
+                    WHERE i.indrelid = 'claims.claims'::regclass AND m.amname = 'btree'
+                      AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indisready AND i.indislive
+                      AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 2
+                      AND (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
+                            WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:1])) = '{bucket_type,bucket_value}'
+                      AND 'pg_catalog."C"'::regcollation = ANY (i.indcollation)) THEN
+        RETURN QUERY
+        SELECT 'there is no valid unique index on the bucket', NULL::uuid, NULL::text, NULL::text,
+               'It would be on claims.claims (bucket_value, bucket_type).'
+        UNION ALL
+        SELECT 'bucket occurs more than once', NULL, coalesce(t.name, c.bucket_type::text), c.bucket_value,
+               format('It occurs %s times.', count(*))
+          FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
+         GROUP BY c.bucket_type, t.name, c.bucket_value HAVING count(*) > 1;
+    END IF;
+END $$;
+COMMENT ON FUNCTION claims.find_problems() IS 'Internal: what claims.check() tells, with all names. Locks nothing.';
+
+CREATE OR REPLACE FUNCTION claims.check() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    tells_names boolean := claims.caller_is_admin();
+BEGIN
+    RETURN QUERY
+    SELECT p.problem, p.lease_uuid, p.bucket_type, CASE WHEN tells_names THEN p.bucket_value END,
+           CASE WHEN tells_names OR p.problem NOT IN ('claim is not what the payload of its lease says', 'payload of a lease names no claims')
+                THEN p.detail END
+      FROM claims.find_problems() p;
+END $$;
+COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads once through claims.claims and all leases, with a look into the index for each claim that they name; locks nothing. For administrators, and for monitoring roles, which are not told bucket values and payloads.';

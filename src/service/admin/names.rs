@@ -1,5 +1,7 @@
 //! How names are compared: what administrators choose for a type, what a name becomes, and whether cell and service agree.
 
+use std::borrow::Cow;
+
 use claims_model::types::Kind;
 use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -11,10 +13,13 @@ use crate::store::catalog;
 
 /// The profile that an argument names.
 pub fn profile(name: Option<String>) -> Result<Profile, ClaimsError> {
+    profile_named(&access::given(name, "profile")?)
+}
+
+fn profile_named(name: &str) -> Result<Profile, ClaimsError> {
     const ALLOWED: &str = "exact, casefold, username, domain, email or path";
-    let name = access::given(name, "profile")?;
     let bad = || BadInput::new("profile", Problem::OutOfRange { allowed: ALLOWED });
-    Ok(Profile::parse(&name).ok_or_else(bad)?)
+    Ok(Profile::parse(name).ok_or_else(bad)?)
 }
 
 /// What is to become of names that look alike.
@@ -28,10 +33,10 @@ pub fn confusables(name: Option<String>) -> Result<Confusables, ClaimsError> {
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 fn canonical(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<String, ErrorReport> {
-    Ok(canonical_form(bucket_type, bucket_value)?)
+    Ok(of_type(bucket_type, bucket_value)?)
 }
 
-fn canonical_form(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<String, ClaimsError> {
+fn of_type(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<String, ClaimsError> {
     let bucket_type = access::given(bucket_type, "bucket_type")?;
     let bucket_value = access::given(bucket_value, "bucket_value")?;
     let catalog = catalog::current_without_spi();
@@ -39,6 +44,14 @@ fn canonical_form(bucket_type: Option<String>, bucket_value: Option<String>) -> 
         .map_err(|problem| BadInput::new("bucket_type", problem))?;
     let canonical = catalog.types.canonical(number, &bucket_value);
     Ok(canonical.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?.into_owned())
+}
+
+/// For indexes of a cell's own tables. IMMUTABLE: a newer version of Unicode comes with a release that asks for a REINDEX, and
+/// what was a name stays what it is. Reads no table, so that rows can be written while the extension is being upgraded.
+#[pg_extern(schema = "claims", immutable, parallel_safe)]
+fn canonical_form(profile: &str, name: &str) -> Result<Option<String>, ErrorReport> {
+    // A name that the profile does not take is no error: a row may have it, and no claim.
+    Ok(profile_named(profile)?.canonical(name).ok().map(Cow::into_owned))
 }
 
 /// At the service, for cells: raises unless names of these bucket types are compared here as they are there.

@@ -20,13 +20,24 @@ use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
 use crate::store::catalog;
 
+/// Whether the table has an index of canonical forms that its owner may use.
+macro_rules! has_form_index {
+    () => {
+        "has_schema_privilege(c.relowner, 'claims', 'USAGE')
+         AND has_function_privilege(c.relowner, 'claims.canonical_form(text, text)', 'EXECUTE')
+         AND EXISTS (SELECT FROM pg_depend d JOIN pg_index i ON i.indexrelid = d.objid
+                      WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'claims.canonical_form(text, text)'::regprocedure
+                        AND d.classid = 'pg_class'::regclass AND i.indrelid = c.oid AND i.indisvalid)"
+    };
+}
+
 macro_rules! attributes {
     ($condition:literal) => {
         concat!(
             "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname), quote_ident(c.relname), c.relkind = 'r', c.relowner,
                     quote_ident(a.attribute), a.bucket_type, a.subject_type, quote_ident(a.subject_key), a.source_type,
                     quote_ident(a.source_key), a.condition, greatest(c.reltuples, 0)::bigint, k.attnotnull IS TRUE,
-                    k.base_type, y.typcategory = 'S', format_type(k.base_type, -1)
+                    k.base_type, y.typcategory = 'S', format_type(k.base_type, -1), ", has_form_index!(), "
                FROM claims.claimed_attributes a
                JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
                LEFT JOIN (SELECT k.*, ", base_type!("k"), " AS base_type FROM pg_attribute k) k
@@ -75,6 +86,8 @@ pub struct Attribute {
     key_type: String,
     /// It is a type of strings: any text may be a key.
     any_text: bool,
+    /// An index of the table knows canonical forms, perhaps those of the column.
+    has_form_index: bool,
 }
 
 fn attribute(row: Row, types: &Types) -> Attribute {
@@ -98,6 +111,7 @@ fn attribute(row: Row, types: &Types) -> Attribute {
         kind: KeyKind::of(row.get(15)),
         any_text: row.get(16).unwrap_or(false),
         key_type: row.get(17).unwrap_or_default(),
+        has_form_index: row.must(18),
     }
 }
 
@@ -214,11 +228,12 @@ impl Attribute {
         self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(calling))
     }
 
-    /// No index knows canonical forms: every row is looked at.
+    /// An ordinary index knows no canonical forms: every row is looked at, where there is none that does.
     fn with_names(&self, connection: &Connection, names: &[&str]) -> Vec<Calling> {
-        let (text, mut found) = (self.query(&self.has_key(), Hold::No), Vec::new());
+        let (condition, parameters) = self.may_have_names(names);
+        let (text, mut found) = (self.query(&condition, Hold::No), Vec::new());
         let mut keep = |row: Row| found.extend(Some(calling(row)).filter(|calling| self.is_one_of(calling, names)));
-        self.as_owner(|| connection.stream(&text, [], false, &mut keep));
+        self.as_owner(|| connection.stream(&text, parameters.values(), false, &mut keep));
         found
     }
 
@@ -227,9 +242,27 @@ impl Attribute {
         if !xact::keeps_one_snapshot() {
             return self.with_names(connection, names);
         }
-        let text = self.query(&self.has_key(), Hold::No);
-        let rows = self.as_owner(|| connection.run_text_now(&text, []).map(calling));
+        let (condition, parameters) = self.may_have_names(names);
+        let text = self.query(&condition, Hold::No);
+        let rows = self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(calling));
         rows.into_iter().filter(|calling| self.is_one_of(calling, names)).collect()
+    }
+
+    /// What all rows with these names fulfil, and as few others as can be.
+    fn may_have_names(&self, names: &[&str]) -> (String, Parameters) {
+        let mut parameters = Parameters::default();
+        if !self.has_form_index {
+            return (self.has_key(), parameters);
+        }
+        let names = parameters.add(names.to_vec());
+        // As docs/names.md has it: the index is found by its expression.
+        let form = format!(
+            "claims.canonical_form('{}', {}.{}::pg_catalog.text)",
+            self.profile.name(),
+            self.alias,
+            self.column
+        );
+        (format!("{form} = ANY ({names}) AND {}", self.has_key()), parameters)
     }
 
     fn is_one_of(&self, calling: &Calling, names: &[&str]) -> bool {
