@@ -12,7 +12,7 @@ SELECT t.call($$SELECT claims.reserve_names('HANDLES', '{Admin,Root,support}', '
 SELECT t.call($$SELECT claims.reserve_names('HANDLES', '{ADMIN,root,new,NEW}', 'ours, too')$$);
 SELECT t.call($$SELECT claims.reserve_names('ROUTES', '{admin,-}', 'paths of ours')$$);
 SELECT bucket_type, bucket_value, display_value, reason, reserved_by FROM claims.reserved_names ORDER BY 1, 2;
-SELECT action, arguments, reason FROM claims.admin_log WHERE action LIKE '%reserve%' ORDER BY at LIMIT 1;
+SELECT action, arguments, reason FROM claims.admin_log WHERE action LIKE '%reserve%' AND arguments @> '{"bucket_values": ["Admin"]}';
 
 \echo -- nobody has them, and nobody can
 SELECT count(*) FROM claims.get_record('HANDLES', 'ADMIN');
