@@ -1,7 +1,7 @@
 //! The worker of one database: what it does, and when.
 //!
-//! It works in short transactions, as the extension's owner, and has none open while it sleeps or waits for the service, but in
-//! verification ([`whole::slice`]). What fails is rolled back, left in `claims.passes`, and tried again later.
+//! It works in short transactions, as the extension's owner, and has none open while it sleeps or waits for the service, but where a
+//! verification compares what differs ([`slice`]). What fails is rolled back, left in `claims.passes`, and tried again later.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::schedule::{Job, Schedule};
 use crate::cell::recovery::ground::Ground;
 use crate::cell::recovery::left;
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
-use crate::cell::verify::whole;
+use crate::cell::verify::slice;
 use crate::cell::wakeup::take_post;
 use crate::error::{self, Failure};
 use crate::passes::Pass;
@@ -181,9 +181,11 @@ fn run_job(ground: &OwnTransactions, job: &Job, service: &str) -> Result<Done, F
             let tally = reconcile::pass(ground, *cell_id, service)?;
             Ok(Done { wholly: true, recovery: Some(tally) })
         }
-        Job::Verify(cell_id, source_type) => ground.here(|connection| {
-            whole::slice(connection, *cell_id, service, source_type, settings::verify_correct()).map(Done::of)
-        }),
+        Job::Verify(cell_id, source_type) => {
+            let correct = settings::verify_correct();
+            let task = slice::Task { cell_id: *cell_id, server: service, source_type, correct };
+            Ok(Done::of(task.slice(ground)?))
+        }
         Job::Purge => ground.here(|connection| Ok(Done::of(purge(connection)))),
     }
 }

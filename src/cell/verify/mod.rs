@@ -11,5 +11,6 @@ mod progress;
 mod remote;
 mod rows;
 pub mod share;
+pub mod slice;
 mod walk;
 pub mod whole;

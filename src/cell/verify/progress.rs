@@ -2,6 +2,7 @@
 
 use claims_model::verify::{Discrepancy, Outcome};
 
+use super::expected::Summary;
 use crate::pg::activity::Activity;
 
 /// The counts. Every discrepancy counts once by its kind, and once more if it was corrected, is another cell's, or
@@ -48,6 +49,12 @@ impl Tally {
             Some(Outcome::HeldByOther) => self.held_by_other += 1,
             Some(Outcome::Leased | Outcome::Recent | Outcome::Busy) => self.skipped += 1,
         }
+    }
+
+    /// A range of which the service has what is called for.
+    pub fn count_in_order(&mut self, expected: &Summary) {
+        self.checked += expected.claims.records;
+        self.count_unclaimable(expected.unclaimable);
     }
 
     /// A claim that no row here can call for: it is skipped.

@@ -23,25 +23,31 @@ pub struct Remote<'s, 'c> {
     source_type: &'s str,
     recent: Interval,
     naming: Naming,
+    patience: Duration,
 }
 
 impl<'s, 'c> Remote<'s, 'c> {
     pub fn new(service: &'s Service<'c>, cell_id: i64, source_type: &'s str, recent: Interval, naming: Naming) -> Self {
-        Remote { service, cell_id, source_type, recent, naming }
+        Remote { service, cell_id, source_type, recent, naming, patience: PATIENCE }
+    }
+
+    /// With another limit for one question, for where a transaction should not be open for as long.
+    pub fn within(self, patience: Duration) -> Self {
+        Remote { patience, ..self }
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {
-        self.service.digest_records(&self.span(range), &self.naming, PATIENCE)
+        self.service.digest_records(&self.span(range), &self.naming, self.patience)
     }
 
     /// The source id up to which there are `records` claims in the range; `None`: there are not so many.
     pub fn end_of(&self, range: &SourceRange, records: i64) -> Result<Option<String>, ClaimsError> {
-        self.service.nth_source(&self.span(range), records, PATIENCE)
+        self.service.nth_source(&self.span(range), records, self.patience)
     }
 
     /// Compares a range with a JSON list of what is expected there.
     pub fn compare(&self, range: &SourceRange, expected: &str) -> Result<Vec<Report>, ClaimsError> {
-        self.service.verify_records((&self.span(range), &self.naming), expected, self.recent, PATIENCE)
+        self.service.verify_records((&self.span(range), &self.naming), expected, self.recent, self.patience)
     }
 
     /// Puts right what is expected, and destroys the extra claims that are named.

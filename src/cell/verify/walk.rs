@@ -13,7 +13,7 @@ use crate::error::ClaimsError;
 
 /// Batches in one range, which one digest compares. If a range differs, halving it with six more digests finds the
 /// batch.
-const BATCHES: i64 = 64;
+pub const BATCHES: i64 = 64;
 
 /// Batches in one range of several workers: small enough that all have work until the end.
 pub const SHARED_BATCHES: i64 = 16;
@@ -121,8 +121,7 @@ impl Walk<'_> {
         let Open { range, digests } = next;
         let digests = digests.map_or_else(|| self.digests(&range), Ok)?;
         if digests.agree() {
-            self.tally.checked += digests.expected.claims.records;
-            self.tally.count_unclaimable(digests.expected.unclaimable);
+            self.tally.count_in_order(&digests.expected);
         } else if let Some(middle) = self.middle(&range, &digests)? {
             let SourceRange { above, up_to } = range;
             let left = SourceRange { above, up_to: Some(middle.clone()) };

@@ -27,11 +27,6 @@ use crate::store::cell::positions;
 
 const MAX_BATCH: i32 = 10_000;
 
-/// How the background worker verifies: rows in a batch, what it leaves alone, and how long a transaction lasts.
-const WORKERS_BATCH: i64 = 1000;
-const RECENT: Duration = Duration::from_secs(3600);
-const SLICE: Duration = Duration::from_secs(10);
-
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity, clippy::too_many_arguments)]
@@ -111,25 +106,6 @@ struct Task {
     deadline: Option<Instant>,
 }
 
-/// A slice of a verification as the background worker does it; returns whether it has reached the end.
-pub fn slice(
-    connection: &Connection,
-    cell_id: i64,
-    server: &str,
-    source_type: &str,
-    correct: bool,
-) -> Result<bool, ClaimsError> {
-    let task = Task {
-        cell_id,
-        source_type: source_type.to_owned(),
-        batch: WORKERS_BATCH,
-        recent: Interval::from_seconds(RECENT.as_secs_f64()),
-        correct,
-        deadline: Some(Instant::now() + SLICE),
-    };
-    Ok(task.over(connection, server)?.1)
-}
-
 impl Task {
     /// The verification through a foreign server, and its row in claims.passes.
     fn over(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
@@ -164,13 +140,13 @@ impl Task {
         let mut walk = Walk { comparison, progress, batch: self.batch, deadline, tally: Tally::default(), position };
         let finished = walk.run(&mut ranges)?;
         let Walk { tally, position, .. } = walk;
-        self.keep(connection, position.as_deref().filter(|_| !finished));
+        keep(connection, *cell_id, source_type, position.as_deref().filter(|_| !finished));
         Ok((tally, finished))
     }
+}
 
-    /// Remembers where to go on. Where another call has just done the same and has not ended, that one's word stands.
-    fn keep(&self, connection: &Connection, position: Option<&str>) {
-        // Not kept is only verified again.
-        patiently(|| positions::keep(connection, self.cell_id, &self.source_type, position));
-    }
+/// Remembers where to go on. Where another call has just done the same and has not ended, that one's word stands.
+pub fn keep(connection: &Connection, cell_id: i64, source_type: &str, position: Option<&str>) {
+    // Not kept is only verified again.
+    patiently(|| positions::keep(connection, cell_id, source_type, position));
 }
