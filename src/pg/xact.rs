@@ -1,9 +1,47 @@
 //! Facts about transactions.
 
+use std::ffi::c_char;
+
 use claims_model::judge::LocalTransaction;
+use pgrx::pg_sys::XLogRecPtr;
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::{IntoDatum, pg_sys};
 
 use super::xid8::Xid8;
+
+// pgrx has no binding of it.
+#[cfg(feature = "pg15")]
+unsafe extern "C-unwind" {
+    fn LogLogicalMessage(
+        text: *const c_char,
+        message: *const c_char,
+        size: usize,
+        is_transactional: bool,
+    ) -> XLogRecPtr;
+}
+#[cfg(not(feature = "pg15"))]
+unsafe extern "C-unwind" {
+    fn LogLogicalMessage(
+        text: *const c_char,
+        message: *const c_char,
+        size: usize,
+        is_transactional: bool,
+        is_flushed: bool,
+    ) -> XLogRecPtr;
+}
+
+/// Writes a record of WAL that means nothing, and returns where it ends.
+fn log_nothing() -> XLogRecPtr {
+    // SAFETY: two texts, which are copied; the record is of no transaction. An error passes through no frame of Rust.
+    unsafe {
+        pg_guard_ffi_boundary(|| {
+            #[cfg(feature = "pg15")]
+            return LogLogicalMessage(c"claims".as_ptr(), c"".as_ptr(), 0, false);
+            #[cfg(not(feature = "pg15"))]
+            return LogLogicalMessage(c"claims".as_ptr(), c"".as_ptr(), 0, false, false);
+        })
+    }
+}
 
 /// Whether the transaction keeps one snapshot for all its statements (REPEATABLE READ, SERIALIZABLE).
 pub fn keeps_one_snapshot() -> bool {
@@ -55,6 +93,54 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
 pub fn commit_durably() {
     // SAFETY: sets a flag of the transaction.
     unsafe { pg_sys::ForceSyncCommit() };
+}
+
+/// Lets this transaction's commit not wait for the flush of WAL, unless something in it must ([`commit_durably`]).
+pub fn commit_unflushed() {
+    // SAFETY: a known setting with a value that it takes, which every caller may set; in force until the transaction ends.
+    unsafe {
+        pg_sys::set_config_option(
+            c"synchronous_commit".as_ptr(),
+            c"off".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_LOCAL,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
+/// Makes durable, at once, whatever anybody has committed by now without waiting for that; on synchronous standbys, too.
+pub fn flush_commits() {
+    // SAFETY: WAL can be written where there is no recovery; a flush is asked for up to the end of a record that was written.
+    // Interrupts are held while standbys are waited for, as Postgres does: a cancel ends the wait with a warning.
+    unsafe {
+        if pg_sys::RecoveryInProgress() {
+            return;
+        }
+        let mut end = pg_sys::GetXLogInsertRecPtr();
+        if end > pg_sys::GetFlushRecPtr(std::ptr::null_mut()) {
+            // Behind everything else a record of its own, whose end is known for sure.
+            end = log_nothing();
+            pg_sys::XLogFlush(end);
+        }
+        pg_sys::InterruptHoldoffCount += 1;
+        pg_sys::SyncRepWaitForLSN(end, true);
+        pg_sys::InterruptHoldoffCount -= 1;
+    }
+}
+
+/// Runs `body` with a snapshot, as a statement would, where there is none.
+pub fn with_snapshot<T>(body: impl FnOnce() -> T) -> T {
+    // SAFETY: put and taken off in pairs; after an error the end of the (sub)transaction takes it off.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+        let result = body();
+        pg_sys::PopActiveSnapshot();
+        result
+    }
 }
 
 /// Flushes WAL up to this point: a sequence value that is returned now is not drawn again after a crash, even if this

@@ -44,7 +44,7 @@ agree 'by hand'
 for n in 1 2; do at "cell$n" "SELECT claims.automatic($n, 'service')" >/dev/null; done
 # From here on what a session sends after its transaction gets lost: recovery, and the cell's own next batch, do it.
 at shared "CREATE FUNCTION lost() RETURNS trigger LANGUAGE plpgsql AS
-    'BEGIN IF current_query() ~ ''(commit|rollback)_update'' THEN RAISE ''lost''; END IF; RETURN NULL; END';
+    'BEGIN IF current_query() ~ ''(commit_update|commit_unflushed|rollback_update)'' THEN RAISE ''lost''; END IF; RETURN NULL; END';
   CREATE TRIGGER lost BEFORE DELETE ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION lost()"
 as_app 1 "$(add one)"
 expect 'automatic: leased and tracked' "$(claimed 1) $(at cell1 'SELECT count(*) FROM claims.cells_outstanding_leases')" 'hand one* 1'

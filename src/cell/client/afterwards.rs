@@ -115,6 +115,10 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b Begun>, all_undone: bool) ->
         list.push(begun.lease);
     }
     let ready = |(Begun { server, user, cell_id, .. }, settlement): (&Begun, Settlement)| {
+        let settlement = match (settlement.commits.as_slice(), settlement.rollbacks.as_slice()) {
+            ([lease], []) => confirmed::to_commit(server, *cell_id, *lease),
+            _ => settlement,
+        };
         let command = leases::settlement(*cell_id, &settlement);
         Ready { server: server.clone(), user: *user, cell_id: *cell_id, settlement, command }
     };
@@ -127,6 +131,7 @@ fn send(Ready { server, user, cell_id, settlement, command }: Ready) -> Option<S
     // With more unread answers the service does not respond.
     let is_sent = kept.sent.len() < UNREAD && kept.link.send(&[command]);
     if is_sent {
+        confirmed::sent(&server, cell_id, &settlement);
         kept.sent.push_back((cell_id, settlement.clone()));
     }
     kept::put_back(kept);

@@ -8,14 +8,13 @@ use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::pg::xact;
 use crate::service::engine::{self, EndedLease, EndedLooks};
 use crate::store::catalog::Catalog;
 use crate::store::service::leases::{self, EndedRow, Ending};
 
 /// Ends those of the leases that the cell has outstanding, and returns how many. One that does not hold what its payload
 /// names is an error: the caller must let the (sub)transaction roll back. Each of the claims' locks is waited for up to
-/// `patience` milliseconds.
+/// `patience` milliseconds. Whether the commit is flushed is the caller's.
 pub fn end_leases(
     connection: &Connection,
     catalog: &Catalog,
@@ -24,8 +23,6 @@ pub fn end_leases(
     ending: Ending,
     patience: i64,
 ) -> Result<usize, ClaimsError> {
-    // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says.
-    xact::commit_durably();
     let now = Moment::now();
     let ended = leases::end(connection, list, cell_id, ending, now);
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;

@@ -9,6 +9,7 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::spi::{self, View};
 use crate::pg::uuid::from_pg_uuid;
+use crate::pg::xact;
 use crate::service::admission;
 use crate::settings;
 use crate::store::catalog;
@@ -24,8 +25,12 @@ fn lease_outcome(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<Opt
         let cell_id = access::given(cell_id, "cell_id")?;
         let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
         access::act_for(&catalog::current(connection), cell_id)?;
-        let known = leases::known(connection, &[lease], View::Caller).pop();
-        Ok::<_, ClaimsError>(known.filter(|known| known.cell_id == cell_id))
+        let known = leases::known(connection, &[lease], View::Caller).pop().filter(|known| known.cell_id == cell_id);
+        // Whoever is told may forget the lease: a crash must not undo it then.
+        if known.as_ref().is_some_and(|known| known.outcome.is_some()) {
+            xact::flush_commits();
+        }
+        Ok::<_, ClaimsError>(known)
     })?;
     Ok(outcome.map(|known| known.outcome_name().to_owned()))
 }

@@ -28,19 +28,35 @@ use crate::store::service::leases::{self, Ending, KnownLease};
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn commit_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
-    Ok(settle(cell_id, lease_uuid, Ending::Commit)? != LeaseEnd::Before)
+    Ok(settle(cell_id, lease_uuid, Ending::Commit, Flush::Now)? != LeaseEnd::Before)
+}
+
+/// For sessions of cells, which settle many leases once more, all in one call, before they forget them.
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn commit_unflushed(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
+    Ok(settle(cell_id, lease_uuid, Ending::Commit, Flush::Later)? != LeaseEnd::Before)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn rollback_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
-    let settled = settle(cell_id, lease_uuid, Ending::Rollback)?;
+    let settled = settle(cell_id, lease_uuid, Ending::Rollback, Flush::Now)?;
     // A mistyped uuid is fenced like one that has not arrived yet: hence the notice. It is raised here, where SPI is closed,
     // because sending it checks for interrupts.
     if let LeaseEnd::Fenced(lease) = settled {
         notice_of_fence(lease);
     }
     Ok(settled != LeaseEnd::Before)
+}
+
+/// When the end of a lease is flushed to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// Before the caller is told.
+    Now,
+    /// With whatever is flushed next. A crash before that undoes it: the lease is outstanding again.
+    Later,
 }
 
 /// The result of settling a lease.
@@ -54,7 +70,7 @@ enum LeaseEnd {
     Fenced(Uuid),
 }
 
-fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result<LeaseEnd, ClaimsError> {
+fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Flush) -> Result<LeaseEnd, ClaimsError> {
     spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
         let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
@@ -62,6 +78,11 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending) -> Result
         access::act_for(&catalog, cell_id)?;
         admission::admit(&catalog, cell_id, Need::Settle)?;
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+        match flush {
+            // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says.
+            Flush::Now => xact::commit_durably(),
+            Flush::Later => xact::commit_unflushed(),
+        }
         // Both mean that another transaction holds the lease: the error without DETAIL.
         let settle = || settle_one(connection, &catalog, cell_id, lease, ending, deadline);
         let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, settle);
@@ -132,6 +153,8 @@ fn settle_one(
 
 fn ended_before(connection: &Connection, known: &KnownLease, ending: Ending) -> Result<LeaseEnd, ClaimsError> {
     refuse_stale(connection, known)?;
+    // By whom it was settled may not have waited for that.
+    xact::flush_commits();
     match known.outcome {
         Some(outcome) if outcome == ending => Ok(LeaseEnd::Before),
         Some(Ending::Commit) => Err(ClaimsError::Committed { lease: known.uuid }),

@@ -18,6 +18,7 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::xact;
 use crate::service::admission;
 use crate::service::engine;
 use crate::store::catalog::{self, Catalog};
@@ -61,6 +62,13 @@ fn settle_leases(
         let settle = || {
             let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
             answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
+            // The cell forgets leases when it is told how they ended: a crash must not undo that, also where others have ended them.
+            xact::commit_durably();
+            let tells_of_others = answers.iter().any(|(_, (outcome, settled))| !settled && outcome.is_some());
+            let is_flushed_by_commit = answers.iter().any(|(_, (_, settled))| *settled);
+            if tells_of_others && !is_flushed_by_commit {
+                xact::flush_commits();
+            }
             Ok::<_, ClaimsError>(answers)
         };
         translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, settle)

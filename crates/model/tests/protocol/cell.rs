@@ -86,7 +86,10 @@ impl Protocol {
             PassStage::Judged { lease, step } => self.fence(state, lease, step),
             PassStage::Settling { lease, verdict, fencing } => {
                 match verdict {
-                    Verdict::Commit if it.outcome == End::Committed => state.leases[lease].tracked = false,
+                    Verdict::Commit if it.outcome == End::Committed => {
+                        self.tell(state);
+                        state.leases[lease].tracked = false;
+                    }
                     Verdict::Rollback if matches!(it.outcome, End::RolledBack | End::Committed) => {}
                     Verdict::Wait => {}
                     Verdict::Commit | Verdict::Rollback => return None,

@@ -24,6 +24,8 @@ enum Broken {
     TrackedReadFirst,
     /// Nothing is ever fenced.
     NeverFenced,
+    /// The service tells how a lease ended without having flushed it.
+    ToldUnflushed,
 }
 
 #[derive(Debug, Clone)]
@@ -42,7 +44,11 @@ enum Action {
     Open(usize),
     BeginArrives(usize),
     CommitArrives(usize),
+    /// It is of a session that has just committed, which does not wait for it, nor the service for the flush.
+    UnflushedCommitArrives(usize),
     RollbackArrives(usize),
+    /// The service crashes, and loses a commit that it has not flushed.
+    Lose(usize),
     Track(usize),
     CommitLocally(usize),
     RollBackLocally(usize),
@@ -74,6 +80,10 @@ impl Protocol {
                 before.leases[lease].local != Local::NotBegun && self.begin(&mut after, lease)
             }
             Action::CommitArrives(lease) => before.leases[lease].commit_sent && self.commit(&mut after, lease),
+            Action::UnflushedCommitArrives(lease) => {
+                before.leases[lease].commit_sent && self.commit_unflushed(&mut after, lease)
+            }
+            Action::Lose(lease) => self.lose(&mut after, lease),
             Action::RollbackArrives(lease) => before.leases[lease].rollback_sent && self.roll_back(&mut after, lease),
             Action::Track(lease) => {
                 after.leases[lease].local = Local::Tracking;
@@ -96,6 +106,7 @@ impl Protocol {
                 before.leases[lease].local == Local::RolledBack
             }
             Action::Forget(lease) => {
+                self.tell(&mut after);
                 after.leases[lease].tracked = false;
                 before.leases[lease].outcome == End::Committed
             }
@@ -171,7 +182,9 @@ impl Model for Protocol {
                 Action::Open(lease),
                 Action::BeginArrives(lease),
                 Action::CommitArrives(lease),
+                Action::UnflushedCommitArrives(lease),
                 Action::RollbackArrives(lease),
+                Action::Lose(lease),
                 Action::Track(lease),
                 Action::CommitLocally(lease),
                 Action::RollBackLocally(lease),
@@ -211,6 +224,9 @@ impl Model for Protocol {
             Property::sometimes(OVERTAKEN, |_, state: &World| {
                 (0..state.leases.len()).any(|l| state.is_open(l) && state.leases[l].outcome == End::RolledBack)
             }),
+            Property::sometimes(UNFLUSHED, |_, state: &World| {
+                state.leases.iter().any(|lease| lease.unflushed && lease.tracked)
+            }),
             Property::sometimes(BEHIND, |_, state: &World| {
                 state.leases.iter().any(|lease| lease.tracked && lease.outcome == End::Outstanding)
             }),
@@ -223,6 +239,7 @@ const UNCLAIMED: &str = "no saved row without its claim";
 const STUCK: &str = "no lease that can never be settled";
 const BOTH_SAVE: &str = "both cells save";
 const OVERTAKEN: &str = "a lease is rolled back while its transaction is open";
+const UNFLUSHED: &str = "a commit that is not flushed, of a lease that is tracked";
 const BEHIND: &str = "a lease is still outstanding when its transaction has committed";
 
 /// Two cells want the same bucket, one of them together with another one or that one alone.
@@ -257,7 +274,7 @@ fn holds(protocol: Protocol, impossible: &[&'static str]) {
     [TWO_OWNERS, UNCLAIMED, STUCK].into_iter().chain(impossible.iter().copied()).for_each(|name| {
         checker.assert_no_discovery(name);
     });
-    [BOTH_SAVE, OVERTAKEN, BEHIND].into_iter().filter(|name| !impossible.contains(name)).for_each(|name| {
+    [BOTH_SAVE, OVERTAKEN, UNFLUSHED, BEHIND].into_iter().filter(|name| !impossible.contains(name)).for_each(|name| {
         checker.assert_any_discovery(name);
     });
 }
@@ -309,6 +326,11 @@ fn a_fence_must_meet_the_transaction_that_is_tracking() {
 #[test]
 fn the_tracked_row_is_read_after_the_end_of_its_transaction() {
     breaks(Broken::TrackedReadFirst, true, &[UNCLAIMED, TWO_OWNERS]);
+}
+
+#[test]
+fn what_is_told_must_be_flushed_before() {
+    breaks(Broken::ToldUnflushed, false, &[UNCLAIMED, TWO_OWNERS]);
 }
 
 #[test]

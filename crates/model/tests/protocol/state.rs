@@ -55,6 +55,8 @@ pub enum Local {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseRow {
     pub outcome: End,
+    /// It was committed, and the service has not flushed that yet: a crash there may undo it.
+    pub unflushed: bool,
     /// The service has sent the reply to begin.
     pub begun: bool,
     pub commit_sent: bool,
@@ -126,6 +128,7 @@ impl World {
     pub fn new(leases: usize, passes: usize) -> Self {
         let lease = LeaseRow {
             outcome: End::Unknown,
+            unflushed: false,
             begun: false,
             commit_sent: false,
             rollback_sent: false,
