@@ -153,6 +153,7 @@ pub extern "C-unwind" fn _PG_init() {
     settings::define();
     if pg::shared::is_being_preloaded() {
         pg::shared::reserve(&SHARED);
+        cell::capture::log::is_preloaded();
     }
     worker::register();
     pg::background::register_errand(cell::epoch::commit_epoch);
@@ -161,7 +162,9 @@ pub extern "C-unwind" fn _PG_init() {
     pg::altered::register(error::raise_altered);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();
+    pg::constraints::register(cell::capture::automatic::before_constraints);
     pg::transaction_end::register(&[
+        cell::capture::automatic::HOOKS,
         cell::capture::log::HOOKS,
         holds::requests::HOOKS,
         cell::client::afterwards::HOOKS,

@@ -56,11 +56,27 @@ fn only(cells: Option<Vec<i64>>) -> Option<i64> {
 /// Inserts the lease's key, and only then looks for a committed fence: an earlier fence is
 /// seen here, and a later one meets the key. Recovery acts on tracked leases at the
 /// service: so a crash must not undo the commit here.
-pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(), ClaimsError> {
-    xact::commit_durably();
+fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(), ClaimsError> {
     tracked::track(connection, lease, cell_id);
+    as_tracked(connection, lease)
+}
+
+/// The same for a lease that this transaction has begun under a new uuid.
+pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64) -> Result<(), ClaimsError> {
+    translate_error(
+        Code::ERRCODE_UNIQUE_VIOLATION,
+        || CellError::LeaseInRecovery.into(),
+        || {
+            tracked::track_new(connection, lease, cell_id);
+            as_tracked(connection, lease)
+        },
+    )
+}
+
+fn as_tracked(connection: &Connection, lease: Uuid) -> Result<(), ClaimsError> {
+    xact::commit_durably();
     wakeup::has_work();
-    if tracked::fences(connection, &[lease]).is_empty() { Ok(()) } else { Err(CellError::GivenUp { lease }.into()) }
+    if tracked::is_fenced(connection, lease) { Err(CellError::GivenUp { lease }.into()) } else { Ok(()) }
 }
 
 #[pg_extern(schema = "claims", security_definer)]

@@ -251,10 +251,8 @@ impl CaptureError {
             CaptureError::NotSent => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "claimed columns were changed too late to be claimed".into(),
-                Some("The change came after the deferred trigger that sends the transaction's claims.".into()),
-                Some(
-                    "Leave the triggers of claims as they are, or call claims.begin_pending() before the end of the transaction.",
-                ),
+                Some("The trigger function that has captured them is not there any more.".into()),
+                Some("Call claims.begin_pending() before the extension is dropped, or drop it in another transaction."),
             ),
             CaptureError::NotCommittedHere { lease } => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

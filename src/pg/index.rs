@@ -124,6 +124,22 @@ pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&IndexedRow) 
     Ok(found)
 }
 
+/// Whether there is a row with this key, committed right now, whatever the isolation level, or this transaction's own.
+pub fn is_there_now(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
+    let mut found = false;
+    // SAFETY: the snapshot is the active one while it is scanned with; after an error the end of the (sub)transaction takes it off.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let scanned = scan(table, key, pg_sys::GetActiveSnapshot(), |_| {
+            found = true;
+            false
+        });
+        pg_sys::PopActiveSnapshot();
+        scanned?;
+    }
+    Ok(found)
+}
+
 const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
 
 /// How often to look for the index. While REINDEX CONCURRENTLY exchanges it, the

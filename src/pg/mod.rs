@@ -16,6 +16,7 @@ pub mod altered;
 pub mod background;
 pub mod cache;
 pub mod clock;
+pub mod constraints;
 pub mod cursor;
 pub mod event_trigger;
 pub mod expression;

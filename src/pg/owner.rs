@@ -3,6 +3,9 @@
 
 use pgrx::pg_sys;
 
+use super::roles;
+use super::settings::with_search_path;
+
 /// Runs `body` as `owner`, in a security-restricted operation: code of the table's owner gets that role's rights, and cannot
 /// leave anything behind that acts after `body`. Settings that it changes, such as search_path, are reset: the code that
 /// follows runs with other rights.
@@ -28,6 +31,14 @@ pub fn as_role<T>(role: pg_sys::Oid, body: impl FnOnce() -> T) -> T {
 /// trigger function's owner.
 pub fn as_superuser<T>(body: impl FnOnce() -> T) -> T {
     as_role(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID), body)
+}
+
+/// Runs `body` as Postgres runs a SECURITY DEFINER function with a pinned search_path: with the rights of a function's owner, and
+/// with names that mean what Postgres means by them. For functions that seldom need either, and are called too often to have both
+/// set up each time. `None`: the function is gone.
+pub fn as_owner_of<T>(function: pg_sys::Oid, body: impl FnOnce() -> T) -> Option<T> {
+    let owner = roles::owner_of_function(function)?;
+    Some(as_role(owner, || with_search_path(c"pg_catalog, pg_temp", body)))
 }
 
 fn under_user<T>(user: pg_sys::Oid, restrictions: u32, body: impl FnOnce() -> T) -> T {

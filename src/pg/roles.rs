@@ -50,6 +50,21 @@ pub fn caller_is_admin() -> bool {
     is_admin(caller())
 }
 
+/// The owner of a function, as long as it is there.
+pub fn owner_of_function(function: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    let functions = pg_sys::SysCacheIdentifier::PROCOID as std::ffi::c_int;
+    // SAFETY: NULL, or a row of pg_proc, which is given back.
+    unsafe {
+        let row = pg_sys::SearchSysCache1(functions, function.into());
+        if row.is_null() {
+            return None;
+        }
+        let owner = (*pg_sys::heap_tuple_get_struct::<pg_sys::FormData_pg_proc>(row)).proowner;
+        pg_sys::ReleaseSysCache(row);
+        Some(owner)
+    }
+}
+
 /// The name of a role, for messages.
 pub fn name(role: pg_sys::Oid) -> String {
     // SAFETY: with noerr the result is NULL or a palloc'ed cstring.

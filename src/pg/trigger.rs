@@ -52,6 +52,12 @@ impl<'t> RowChange<'t> {
         unsafe { (*self.data.tg_relation).rd_id }
     }
 
+    /// The function that is called.
+    pub fn function(&self) -> pg_sys::Oid {
+        // SAFETY: as above, of the trigger.
+        unsafe { (*self.data.tg_trigger).tgfoid }
+    }
+
     /// The owner of that table.
     pub fn owner(&self) -> pg_sys::Oid {
         // SAFETY: as above.

@@ -1,5 +1,7 @@
 //! Waiting for something outside of this server.
 
+use std::ffi::{c_int, c_long};
+use std::ptr::{NonNull, null_mut};
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
@@ -12,21 +14,89 @@ pub enum Socket {
     Either,
 }
 
+impl Socket {
+    fn events(self) -> u32 {
+        match self {
+            Socket::Readable => pg_sys::WL_SOCKET_READABLE,
+            Socket::Writable => pg_sys::WL_SOCKET_WRITEABLE,
+            Socket::Either => pg_sys::WL_SOCKET_READABLE | pg_sys::WL_SOCKET_WRITEABLE,
+        }
+    }
+}
+
+/// What is needed to wait for a socket, kept for many waits: to set it up costs five system calls each time.
+pub struct Waiter {
+    set: NonNull<pg_sys::WaitEventSet>,
+    /// The socket's place in it.
+    place: c_int,
+    wanted: Socket,
+}
+
+impl Waiter {
+    /// The socket must stay open for as long as it is waited for.
+    pub fn new(socket: c_int) -> Self {
+        const EVENTS: c_int = 3;
+        let wanted = Socket::Readable;
+        // SAFETY: a set of its own, with room for what is added; it raises an error where there can be none. MyLatch is this
+        // process' own latch, as long as it has transactions.
+        unsafe {
+            #[cfg(feature = "pg15")]
+            let set = pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, EVENTS);
+            #[cfg(not(feature = "pg15"))]
+            let set = pg_sys::CreateWaitEventSet(null_mut(), EVENTS);
+            let mut waiter = Waiter { set: NonNull::new_unchecked(set), place: 0, wanted };
+            let add = |events, socket, latch| pg_sys::AddWaitEventToSet(set, events, socket, latch, null_mut());
+            add(pg_sys::WL_LATCH_SET, NO_SOCKET, pg_sys::MyLatch);
+            add(pg_sys::WL_EXIT_ON_PM_DEATH, NO_SOCKET, null_mut());
+            waiter.place = add(wanted.events(), socket, null_mut());
+            waiter
+        }
+    }
+
+    /// As [`wait_for_socket`].
+    pub fn wait(&mut self, wanted: Socket, deadline: Instant) -> bool {
+        pg_sys::check_for_interrupts!();
+        let Some(milliseconds) = milliseconds_until(deadline) else { return false };
+        // SAFETY: the set is this value's; there is room for the one event that is asked for.
+        unsafe {
+            let set = self.set.as_ptr();
+            if self.wanted != wanted {
+                pg_sys::ModifyWaitEvent(set, self.place, wanted.events(), null_mut());
+                self.wanted = wanted;
+            }
+            let mut event = pg_sys::WaitEvent::default();
+            let happened = pg_sys::WaitEventSetWait(set, milliseconds, &mut event, 1, pg_sys::PG_WAIT_EXTENSION);
+            if happened > 0 && event.events & pg_sys::WL_LATCH_SET != 0 {
+                pg_sys::ResetLatch(pg_sys::MyLatch);
+            }
+        }
+        pg_sys::check_for_interrupts!();
+        true
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        // SAFETY: made by this value, freed once.
+        unsafe { pg_sys::FreeWaitEventSet(self.set.as_ptr()) };
+    }
+}
+
+/// `PGINVALID_SOCKET`.
+const NO_SOCKET: c_int = -1;
+
+/// `None`: it has passed.
+fn milliseconds_until(deadline: Instant) -> Option<c_long> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    (!left.is_zero()).then(|| c_long::try_from(left.as_millis() + 1).unwrap_or(c_long::MAX))
+}
+
 /// Waits for a socket; a cancel, a timeout or a shutdown ends it with an error. It may return early. `false`: the deadline
 /// has passed.
-pub fn wait_for_socket(socket: std::ffi::c_int, wanted: Socket, deadline: Instant) -> bool {
+pub fn wait_for_socket(socket: c_int, wanted: Socket, deadline: Instant) -> bool {
     pg_sys::check_for_interrupts!();
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return false;
-    }
-    let ready = match wanted {
-        Socket::Readable => pg_sys::WL_SOCKET_READABLE,
-        Socket::Writable => pg_sys::WL_SOCKET_WRITEABLE,
-        Socket::Either => pg_sys::WL_SOCKET_READABLE | pg_sys::WL_SOCKET_WRITEABLE,
-    };
-    let events = ready | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    let milliseconds = std::ffi::c_long::try_from(left.as_millis() + 1).unwrap_or(std::ffi::c_long::MAX);
+    let Some(milliseconds) = milliseconds_until(deadline) else { return false };
+    let events = wanted.events() | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: MyLatch is this process' own latch; the caller's socket is open.
     unsafe {
         let latch = pg_sys::MyLatch;
@@ -41,7 +111,7 @@ pub fn wait_for_socket(socket: std::ffi::c_int, wanted: Socket, deadline: Instan
 
 /// Sleeps; a cancel, a timeout or a shutdown ends it with an error.
 pub fn sleep(time: Duration) {
-    let milliseconds = std::ffi::c_long::try_from(time.as_millis()).unwrap_or(std::ffi::c_long::MAX);
+    let milliseconds = c_long::try_from(time.as_millis()).unwrap_or(c_long::MAX);
     let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: MyLatch is this process' own latch.
     unsafe {

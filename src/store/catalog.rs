@@ -76,6 +76,11 @@ pub fn current_without_spi() -> Rc<Catalog> {
     cached().unwrap_or_else(|| spi::connect(load))
 }
 
+/// The same, if this session has read it already.
+pub fn current_as_known() -> Option<Rc<Catalog>> {
+    cached()
+}
+
 fn cached() -> Option<Rc<Catalog>> {
     let version = cache::version();
     if !gate::is_open() {

@@ -34,6 +34,7 @@ expect 'is settled by itself' "$(settled) $(claimed 1)" 'soon one'
 first=$(service_pids)
 expect 'two more' "$(save_name two)$(save_name three)" ''
 expect 'over the same connection' "$(settled) $(service_pids)" "soon $first"
+expect 'where the calls of every save are prepared' "$(grep -cE 'execute claims_(begin|commit_unflushed):' "${CLUSTER_DIR[shared]}/log")" 5
 expect 'recovery has nothing to settle, and forgets' "$(tell app "SELECT * FROM claims.reconcile(1, 'service')") $(tracked 1)" '0|0|0|0|0 -'
 expect 'a name of another cell' "$(as_app 2 "INSERT INTO routes (name) VALUES ('other')")$(settled) $(save_name other)" 'soon ERROR:  23505'
 expect 'leaves the connection as it is' "$(save_name four)$(settled) $(service_pids)" "soon $first"

@@ -4,10 +4,16 @@
 . "$(dirname "$0")/cells.bash"
 
 start_cells
-python3 "$(dirname "$0")/transaction_pooler.py" "$CLAIMS_TMP/port" "${CLUSTER_DIR[shared]}/.s.PGSQL.${CLUSTER_PORT[shared]}" 3 &
-pooler=$!
-trap 'kill $pooler 2>/dev/null; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
-for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
+poolers=()
+trap 'kill "${poolers[@]}" 2>/dev/null; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+# pool SESSIONS [disguised]: one more, whose port is in the file
+pool() {
+  rm -f "$CLAIMS_TMP/port"
+  python3 "$(dirname "$0")/transaction_pooler.py" "$CLAIMS_TMP/port" "${CLUSTER_DIR[shared]}/.s.PGSQL.${CLUSTER_PORT[shared]}" "$@" &
+  poolers+=($!)
+  for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
+}
+pool 3
 at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '10s'; ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")');
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service')" >/dev/null
 
@@ -24,3 +30,15 @@ expect 'begin_pending and finish' "$(tell app "BEGIN; DELETE FROM routes WHERE n
 COMMIT; SELECT claims.finish(1, 'service', :'lease')")" t
 tell app "SELECT * FROM claims.reconcile(1, 'service')" >/dev/null
 agree 'pooled'
+
+say 'one that looks like the server itself, until another session answers'
+# Of two sessions every second answers: the one begins, the other one commits, and statements are prepared in each. Until a begin
+# has no commit.
+pool 2 disguised
+at cell1 "ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")')"
+as_cell 2 "SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim foreign)]'))" >/dev/null
+for name in d1 d2 d3 foreign d4 d5 foreign d6 d7; do tell app "INSERT INTO routes (name) VALUES ('$name')"; echo; done >"$CLAIMS_TMP/disguised"
+expect 'only what is taken fails' "$(grep . "$CLAIMS_TMP/disguised" | tr '\n' ' ')" 'ERROR:  23505 ERROR:  23505 '
+tell app "SELECT * FROM claims.reconcile(1, 'service')" >/dev/null
+expect 'all else is saved' "$(claimed 1)" "$(saved 1)"
+expect 'and settled' "$(tracked 1) $(at shared 'SELECT count(*) FROM claims.claim_leases')" '- 0'

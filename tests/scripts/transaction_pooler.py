@@ -1,6 +1,6 @@
-"""A pooler in transaction mode, as small as it can be: transaction_pooler.py PORT_FILE SERVER_SOCKET SESSIONS
+"""A pooler in transaction mode, as small as it can be: transaction_pooler.py PORT_FILE SERVER_SOCKET SESSIONS [disguised]
 
-Clients are let in without a password. Each transaction goes to the next of SESSIONS server sessions of its user and database, so
+Clients are let in without a password. A disguised one tells them the process of the session that serves them first. Each transaction goes to the next of SESSIONS server sessions of its user and database, so
 that no two in a row meet the same one; nothing is reset in between. Prepared statements and settings of a session would get lost.
 """
 import asyncio
@@ -8,6 +8,7 @@ import struct
 import sys
 
 port_file, server_socket, sessions = sys.argv[1], sys.argv[2], int(sys.argv[3])
+is_disguised = "disguised" in sys.argv[4:]
 pools = {}
 
 
@@ -25,18 +26,21 @@ async def connect(parameters):
     reader, writer = await asyncio.open_unix_connection(server_socket)
     texts = b"".join(k + b"\0" + v + b"\0" for k, v in parameters.items()) + b"\0"
     writer.write(struct.pack("!ii", len(texts) + 8, 196608) + texts)
-    while (await read_message(reader))[0] != b"Z":
-        pass
-    return reader, writer
+    kind, process = b"", b""
+    while kind != b"Z":
+        kind, text = await read_message(reader)
+        if kind == b"K":
+            process = text
+    return reader, writer, process
 
 
-async def next_session(parameters):
+async def pool_of(parameters):
     key = parameters[b"user"], parameters[b"database"]
     if key not in pools:
         pools[key] = queue = asyncio.Queue()
         for _ in range(sessions):
             queue.put_nowait(await connect(parameters))
-    return pools[key], await pools[key].get()
+    return pools[key]
 
 
 async def startup(reader, writer):
@@ -50,8 +54,15 @@ async def startup(reader, writer):
         writer.write(message(b"R", struct.pack("!i", 0)))
         for name, value in (b"server_version", b"15.0"), (b"client_encoding", b"UTF8"), (b"standard_conforming_strings", b"on"):
             writer.write(message(b"S", name + b"\0" + value + b"\0"))
+        parameters = dict(zip(texts[::2], texts[1::2]))
+        if is_disguised:
+            pool = await pool_of(parameters)
+            idle = [await pool.get() for _ in range(pool.qsize())]
+            writer.write(idle[0][2])
+            for session in idle:
+                pool.put_nowait(session)
         writer.write(message(b"Z", b"I"))
-        return dict(zip(texts[::2], texts[1::2]))
+        return parameters
 
 
 async def serve(reader, writer):
@@ -61,7 +72,8 @@ async def serve(reader, writer):
             kind, text = await read_message(reader)
             if kind == b"X":
                 break
-            pool, (from_server, to_server) = await next_session(parameters)
+            pool = await pool_of(parameters)
+            from_server, to_server, process = await pool.get()
             state = b""
             while state != b"I":
                 to_server.write(text)
@@ -76,7 +88,7 @@ async def serve(reader, writer):
                         break
                 if state != b"I":
                     kind, text = await read_message(reader)
-            pool.put_nowait((from_server, to_server))
+            pool.put_nowait((from_server, to_server, process))
     except (asyncio.IncompleteReadError, ConnectionError):
         pass
     finally:

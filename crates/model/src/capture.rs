@@ -92,6 +92,12 @@ impl Log {
         self.entries.is_empty()
     }
 
+    /// Nothing has changed since everything was sent.
+    pub fn is_all_sent(&self) -> bool {
+        let unsent = self.entries.iter().rev().take_while(|(_, entry)| *entry != LogEntry::Sent);
+        unsent.map(|(_, entry)| entry).all(|entry| matches!(entry, LogEntry::Changes(net) if net.is_empty()))
+    }
+
     /// Records, in a subtransaction, that a claim was added (`by` 1) or removed (-1).
     pub fn record(&mut self, subtransaction: u32, bucket: NamedBucket, ends: Ends, by: i64) {
         let limit = self.limit.unwrap_or(MAX_BUCKETS);

@@ -34,13 +34,13 @@ COMMENT ON COLUMN claims.automatic_service.single IS 'Always true: there is at m
 COMMENT ON COLUMN claims.automatic_service.cell_id IS 'The cell that owns the claims.';
 COMMENT ON COLUMN claims.automatic_service.service IS 'Name of the foreign server that leads to the shared database.';
 
--- One row for each transaction that changed claimed columns in automatic mode, dropped before the transaction ends: it is
--- only there for its deferred trigger. So nothing is lost with it, and it needs no WAL.
+-- One row for each transaction that changed claimed columns in automatic mode and called SET CONSTRAINTS, dropped before the
+-- transaction ends: it is only there for its deferred trigger. So nothing is lost with it, and it needs no WAL.
 CREATE UNLOGGED TABLE claims.automatic_queue (
     changes bigint NOT NULL
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000000);
-COMMENT ON TABLE claims.automatic_queue IS 'Internal: makes PostgreSQL call a deferred trigger at the end of a transaction. Its rows are deleted in the same transaction.';
+COMMENT ON TABLE claims.automatic_queue IS 'Internal: makes PostgreSQL call a deferred trigger for SET CONSTRAINTS. Its rows are deleted in the same transaction.';
 COMMENT ON COLUMN claims.automatic_queue.changes IS '0: queued at the first change. Otherwise: queued again, behind all other deferred triggers, after so many changes.';
 
 -- What capture has given way to, since the extension is here. Sequences count without a lock, and whatever becomes of the transaction.
@@ -66,8 +66,8 @@ SELECT pg_catalog.pg_extension_config_dump('claims.claimed_attributes', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.automatic_service', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.automatic_queue', 'WHERE false');
 
-CREATE FUNCTION claims.capture_row() RETURNS trigger
-    LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'capture_row_wrapper';
+-- It takes its owner's rights, and a search_path, by itself, where it executes a statement: most rows need none.
+CREATE FUNCTION claims.capture_row() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME', 'capture_row_wrapper';
 CREATE FUNCTION claims.send_automatically() RETURNS trigger
     LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'send_automatically_wrapper';
 CREATE FUNCTION claims.refuse_truncate() RETURNS trigger

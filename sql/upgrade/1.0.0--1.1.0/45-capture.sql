@@ -29,3 +29,6 @@ SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_missing', ''
 SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_not_owner', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_other_source', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.capture_adopted', '');
+
+-- It takes its owner's rights, and a search_path, by itself, where it executes a statement: most rows need none.
+CREATE OR REPLACE FUNCTION claims.capture_row() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME', 'capture_row_wrapper';

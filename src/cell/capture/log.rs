@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 
 use claims_model::capture::{Ends, Log, NamedBucket, Pending};
+use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 
 use crate::error::{CaptureError, ClaimsError};
@@ -15,8 +16,11 @@ thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
     /// Counts recorded changes.
     static CHANGES: Cell<i64> = const { Cell::new(0) };
-    /// Changes were captured in automatic mode: all must be sent before the end.
-    static MUST_BE_SENT: Cell<bool> = const { Cell::new(false) };
+    /// Changes were captured in automatic mode, by this trigger's function: all must be sent before the end.
+    static MUST_BE_SENT: Cell<Option<Oid>> = const { Cell::new(None) };
+    /// SET CONSTRAINTS was called, or may have been before the library was loaded: a deferred trigger sends, if need be before the
+    /// end.
+    static USES_QUEUE: Cell<bool> = const { Cell::new(true) };
     /// The subtransaction from which on nothing is recorded.
     static SKIPPED_BY: Cell<Option<u32>> = const { Cell::new(None) };
     /// The subtransaction that has queued the deferred trigger.
@@ -62,19 +66,42 @@ pub fn mark_dequeued() {
     QUEUED_BY.set(None);
 }
 
-/// Sets whether this transaction must send its changes. Returns whether the deferred trigger must be queued.
-pub fn must_be_sent(must: bool) -> bool {
-    MUST_BE_SENT.set(must);
-    let queue = must && QUEUED_BY.get().is_none();
-    if queue {
-        QUEUED_BY.set(Some(current_subtransaction()));
-    }
-    queue
+/// Whether this transaction must send its changes, which the trigger `function` has captured. With its owner's rights they are sent.
+pub fn must_be_sent(must: bool, function: Oid) {
+    MUST_BE_SENT.set(must.then_some(function));
 }
 
-/// The last call of the trigger should have sent everything.
+/// This transaction need not send its changes.
+pub fn need_not_be_sent() {
+    MUST_BE_SENT.set(None);
+}
+
+/// From here on the deferred trigger sends what this transaction changes.
+pub fn use_queue() {
+    USES_QUEUE.set(true);
+}
+
+/// There was no transaction when the library was loaded.
+pub fn is_preloaded() {
+    USES_QUEUE.set(false);
+}
+
+/// By which trigger function there are changes that the deferred trigger is to send and was not queued for. It counts as queued from
+/// now on.
+pub fn to_be_queued() -> Option<Oid> {
+    let function = MUST_BE_SENT.get().filter(|_| USES_QUEUE.get() && QUEUED_BY.get().is_none())?;
+    QUEUED_BY.set(Some(current_subtransaction()));
+    Some(function)
+}
+
+/// By which trigger function there are changes that must be sent and were not.
+pub fn unsent() -> Option<Oid> {
+    MUST_BE_SENT.get().filter(|_| !LOG.with_borrow(Log::is_all_sent))
+}
+
+/// Everything should have been sent by now.
 fn before_commit() -> Result<(), ErrorReport> {
-    if MUST_BE_SENT.get() && !matches!(pending(), Ok(pending) if pending.is_empty()) {
+    if unsent().is_some_and(|_| !matches!(pending(), Ok(pending) if pending.is_empty())) {
         return Err(ClaimsError::from(CaptureError::NotSent).into());
     }
     Ok(())
@@ -82,7 +109,8 @@ fn before_commit() -> Result<(), ErrorReport> {
 
 fn end() {
     LOG.take();
-    MUST_BE_SENT.set(false);
+    MUST_BE_SENT.set(None);
+    USES_QUEUE.set(false);
     QUEUED_BY.set(None);
     SKIPPED_BY.set(None);
 }

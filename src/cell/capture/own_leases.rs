@@ -53,10 +53,9 @@ pub fn in_the_way(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option
 
 /// The conflicts in DETAIL with leases of the cell itself, if there are only temporary ones.
 fn own_conflicts(error: &RemoteError, cell_id: i64) -> Vec<Value> {
-    const LOCK_NOT_AVAILABLE: &[u8; 5] = b"55P03";
     let conflicts = || serde_json::from_str::<Vec<Value>>(error.detail.as_deref()?).ok();
     let is_own = |conflict: &Value| conflict["reason"] == "leased" && conflict["holder_cell_id"] == cell_id;
-    let all = if &error.sqlstate == LOCK_NOT_AVAILABLE { conflicts() } else { None };
+    let all = if error.is_lock_not_available() { conflicts() } else { None };
     all.unwrap_or_default().into_iter().filter(is_own).collect()
 }
 

@@ -1,6 +1,7 @@
 //! The trigger that captures rows.
 
 use std::num::NonZeroUsize;
+use std::rc::Rc;
 
 use claims_model::capture::{Ends, Id, NamedBucket};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -8,7 +9,8 @@ use pgrx::prelude::*;
 
 use super::{automatic, log};
 use crate::error::{CaptureError, ClaimsError, raise};
-use crate::pg::owner::restricted_as;
+use crate::pg::gate;
+use crate::pg::owner::{as_owner_of, restricted_as};
 use crate::pg::spi::{self, Connection, Row};
 use crate::pg::trigger::{PlainValue, RowChange, RowVersion};
 use crate::store::catalog;
@@ -17,34 +19,34 @@ use crate::store::cell::keys::KeyKind;
 
 /// AFTER ROW trigger of claimed tables; declared in sql/install/cell/capture.sql. Being the last to see a row, it sees what
 /// other triggers have made of it.
+///
+/// It runs with the rights of whoever writes the row. Mostly it executes no statement; where it does, it takes its owner's rights
+/// for that ([`with_rights`]): to have them, and a search_path, set up for every row costs more than all the rest.
 #[pg_trigger(sql = false)]
 fn capture_row<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
     if let Some(change) = RowChange::of(trigger) {
-        raise(spi::connect(|connection| capture(connection, &change)));
+        raise(capture(&change));
     }
     Ok(None)
 }
 
-fn capture(connection: &Connection, change: &RowChange) -> Result<(), ClaimsError> {
+/// Runs `body` with SPI and the rights of the trigger function's owner. The function cannot be gone while it runs; if it is, then
+/// nobody asks for what it captures.
+fn with_rights<T>(change: &RowChange, body: impl FnOnce(&Connection) -> T) -> Option<T> {
+    as_owner_of(change.function(), || spi::connect(body))
+}
+
+fn capture(change: &RowChange) -> Result<(), ClaimsError> {
     let (old, new) = (change.before(), change.after());
     let Some(version) = new.or(old) else { return Ok(()) };
-    let captured =
-        attributes::captured(connection, change.table(), version.row_type()).map_err(|unusable| match unusable {
-            UnusableAttribute::Missing { table, attribute } => CaptureError::NoAttribute { table, attribute },
-            UnusableAttribute::NoFixedText { table, attribute, type_name } => {
-                CaptureError::NoFixedText { table, attribute, type_name }
-            }
-            UnusableAttribute::ConditionLost { table, error } => {
-                CaptureError::ConditionLost { table, code: error.code(), message: error.message().to_owned() }
-            }
-        })?;
+    let Some(captured) = captured_columns(change, version)? else { return Ok(()) };
     if let (Some(old), Some(new), Some(columns)) = (old, new, &captured.columns)
         && columns.iter().flatten().all(|column| old.has_same(new, *column))
     {
         return Ok(());
     }
-    let before = old.map_or_else(Vec::new, |old| claims_of(connection, &captured, old));
-    let after = new.map_or_else(Vec::new, |new| claims_of(connection, &captured, new));
+    let before = old.map_or_else(Vec::new, |old| claims_of(change, &captured, old));
+    let after = new.map_or_else(Vec::new, |new| claims_of(change, &captured, new));
     if before == after {
         return Ok(());
     }
@@ -54,17 +56,38 @@ fn capture(connection: &Connection, change: &RowChange) -> Result<(), ClaimsErro
     for (bucket, ends) in after {
         log::record(bucket, ends, 1);
     }
-    automatic::see_to_sending(connection);
+    automatic::see_to_sending(change);
     Ok(())
+}
+
+/// What is claimed of the rows of a table.
+fn captured_columns(change: &RowChange, version: RowVersion) -> Result<Option<Rc<CapturedColumns>>, ClaimsError> {
+    if let Some(known) = attributes::captured_as_known(change.table()).filter(|_| gate::is_open()) {
+        return Ok(Some(known));
+    }
+    let look_up = |connection: &Connection| attributes::captured(connection, change.table(), version.row_type());
+    let error = |unusable| match unusable {
+        UnusableAttribute::Missing { table, attribute } => CaptureError::NoAttribute { table, attribute },
+        UnusableAttribute::NoFixedText { table, attribute, type_name } => {
+            CaptureError::NoFixedText { table, attribute, type_name }
+        }
+        UnusableAttribute::ConditionLost { table, error } => {
+            CaptureError::ConditionLost { table, code: error.code(), message: error.message().to_owned() }
+        }
+    };
+    Ok(with_rights(change, look_up).transpose().map_err(error)?)
 }
 
 /// A claim's value, and the ids of its subject and its source, as one version of a row has them.
 type Values = (Option<String>, Option<Id>, Option<Id>);
 
 /// The claims that one version of a row calls for.
-fn claims_of(connection: &Connection, captured: &CapturedColumns, version: RowVersion) -> Vec<(NamedBucket, Ends)> {
-    let values = held(captured, version).or_else(|| evaluated(connection, captured, version));
-    let catalog = catalog::current(connection);
+fn claims_of(change: &RowChange, captured: &CapturedColumns, version: RowVersion) -> Vec<(NamedBucket, Ends)> {
+    let evaluate = |connection: &Connection| evaluated(connection, captured, version);
+    let values = held(captured, version).or_else(|| with_rights(change, evaluate).flatten());
+    let Some(catalog) = catalog::current_as_known().or_else(|| with_rights(change, catalog::current)) else {
+        return Vec::new();
+    };
     let claim = |(attribute, (value, subject_id, source_id)): (&attributes::CapturedAttribute, Values)| {
         let profile = catalog.types.profile_of(&attribute.bucket_type);
         let (bucket, display) = NamedBucket::named(attribute.bucket_type.clone(), profile, value?);

@@ -14,10 +14,11 @@ use super::{log, own_leases};
 use crate::access;
 use crate::cell::client::{Service, afterwards, confirmed};
 use crate::cell::track;
-use crate::error::{CaptureError, ClaimsError};
+use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::wait;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
@@ -84,7 +85,7 @@ pub fn send_pending(
     if automatic {
         forget_settled(connection, cell_id);
     }
-    track::track(connection, lease, Some(cell_id))?;
+    track::track_new(connection, lease, cell_id)?;
     log::mark_sent();
     Ok(Some(lease))
 }
@@ -159,13 +160,34 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
         let is_tracked = sight.is_some_and(|sight| sight.tracked);
         let service = Service::new(connection, &server, cell_id)?;
         let by_this_call = match is_tracked {
-            true => service.commit(cell_id, lease, timeout()),
+            true => commit_patiently(&service, cell_id, lease),
             false => was_committed(&service, cell_id, lease),
         }?;
         tracked::forget(connection, &[lease], Some(&[cell_id]));
         Ok::<_, ClaimsError>(by_this_call)
     })
     .map_err(ErrorReport::from)
+}
+
+/// How long to wait for whoever else is settling the lease: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Recovery, the background worker or another call may be settling the lease at this moment, and means to do the same: that is over
+/// soon, and then the lease was committed before. As long as the service may take to answer; after that it is the caller's.
+fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
+    let deadline = Instant::now() + timeout();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let answer = service.commit(cell_id, lease, deadline.saturating_duration_since(Instant::now()));
+        let is_busy =
+            matches!(&answer, Err(ClaimsError::Cell(CellError::Refused(error))) if error.is_lock_not_available());
+        if !is_busy || deadline.saturating_duration_since(Instant::now()) <= 2 * pause {
+            return answer;
+        }
+        wait::sleep(pause);
+        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
 }
 
 /// A lease that is not tracked here may have been finished before, by recovery for example. Otherwise its local

@@ -34,6 +34,10 @@ impl Kept {
         while let Some((cell_id, settlement)) = self.sent.pop_front() {
             match self.link.answer(deadline)? {
                 Reply::Lost(detail) => return Err(Trouble::Failed(detail)),
+                // It is left to recovery; the next ones are not.
+                Reply::Refused(error) if error.is_of_prepared() => {
+                    self.link.stop_preparing();
+                }
                 reply => confirmed::answered(cell_id, settlement, &reply),
             }
         }

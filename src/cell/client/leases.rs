@@ -1,5 +1,6 @@
 //! Calls about leases.
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::datum::Interval;
@@ -10,12 +11,17 @@ use super::answer::AnswerRow;
 use super::confirmed::Settlement;
 use super::naming::Naming;
 use super::parameters::{interval, number, text, uuid, uuids};
-use super::{Service, command, typed_command};
+use super::{Service, command, frequent_command};
 use crate::error::ClaimsError;
 use crate::pg::libpq::Command;
 use crate::pg::xid8::Xid8;
 
-const BEGIN: &str = "SELECT claims.begin_update($1, $2, $3, $4, $5) FROM claims.require_naming($6, $7, $8)";
+/// What is required is looked at before what is asked for. And which process has answered, for the connection to know whether it is
+/// always the same one.
+const BEGIN: &str = "SELECT claims.begin_update($1, $2, $3, $4, $5), pg_catalog.pg_backend_pid()
+            WHERE (claims.require_naming($6, $7, $8) IS NULL) IS NOT NULL";
+/// The call whose answer ends with the process that has given it.
+pub(super) const TELLS_PROCESS: &CStr = c"claims_begin";
 const BEGIN_TYPES: [Oid; 8] = [
     pg_sys::INT8OID,
     pg_sys::JSONBOID,
@@ -27,6 +33,7 @@ const BEGIN_TYPES: [Oid; 8] = [
     pg_sys::TEXTARRAYOID,
 ];
 const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
+const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed($1, $2)";
 const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
 const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
 /// One lease, and whether it is older than recovery lets leases be of which it knows nothing.
@@ -86,10 +93,14 @@ pub struct Settled {
 }
 
 /// The call that ends leases, for those who send it without waiting for its answer.
-pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks }: &Settlement) -> Command {
+pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks, is_unflushed }: &Settlement) -> Command {
     match (commits.as_slice(), rollbacks.as_slice()) {
-        ([lease], []) => typed_command(COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
-        ([], [lease]) => typed_command(ROLLBACK, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
+        ([lease], []) if *is_unflushed => {
+            let values = [number(cell_id), uuid(*lease)];
+            frequent_command(c"claims_commit_unflushed", COMMIT_UNFLUSHED, &LEASE_TYPES, &values)
+        }
+        ([lease], []) => frequent_command(c"claims_commit", COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
+        ([], [lease]) => frequent_command(c"claims_rollback", ROLLBACK, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
         _ => command(SETTLE, &[number(cell_id), uuids(commits), uuids(rollbacks)]),
     }
 }
@@ -101,12 +112,12 @@ impl Service<'_> {
         let cell_xid = Some(cell_xid.0.to_string());
         let (cell_id, creates, destroys) = (number(*cell_id), text(creates), text(destroys));
         let values = [cell_id, creates, destroys, uuid(*lease), cell_xid, unicode, bucket_types, profiles];
-        self.run(&[typed_command(BEGIN, &BEGIN_TYPES, &values)], timeout).map(|_| ())
+        self.run(&[frequent_command(TELLS_PROCESS, BEGIN, &BEGIN_TYPES, &values)], timeout).map(|_| ())
     }
 
     /// `true`: this call has committed it; `false`: it had been committed before.
     pub fn commit(&self, cell_id: i64, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
-        let command = typed_command(COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(lease)]);
+        let command = frequent_command(c"claims_commit", COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(lease)]);
         let by_this_call = self.run(&[command], timeout)?.first(|row| Ok(row.is_true(1)))?;
         Ok(by_this_call == Some(true))
     }

@@ -1,8 +1,8 @@
 //! The client of the claims service: the only way from a cell to the shared database.
 //!
 //! [`leases`] and [`records`] have the calls, and the only SQL text that goes to the service: one statement each, with
-//! parameters, in a transaction of its own there. Nothing is prepared and no setting outlives a call, so that a pooler in
-//! transaction mode may stand in between. Every call is safe to repeat: one that finds its kept connection dead is sent once
+//! parameters, in a transaction of its own there. No setting outlives a call, and only the calls of every save are prepared, where it
+//! is known that no pooler in transaction mode stands in between. Every call is safe to repeat: one that finds its kept connection dead is sent once
 //! more over a new one.
 
 pub mod afterwards;
@@ -19,7 +19,7 @@ mod parameters;
 pub mod records;
 pub mod states;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::Oid;
@@ -104,6 +104,10 @@ impl<'c> Service<'c> {
                     kept::put_back(kept);
                     return Ok(Answer(rows));
                 }
+                // A pooler that looks like the server itself.
+                Ok(Reply::Refused(error)) if error.is_of_prepared() && kept.link.stop_preparing() => {
+                    known = Some(kept);
+                }
                 Ok(Reply::Refused(error)) => {
                     call.succeeded();
                     kept::put_back(kept);
@@ -152,18 +156,31 @@ fn exchange(kept: &mut Kept, commands: &[Command], deadline: Instant) -> Result<
         return Err(Trouble::Failed("The connection was lost.".into()));
     }
     kept.catch_up(deadline)?;
-    kept.link.answer(deadline)
+    let reply = kept.link.answer(deadline)?;
+    if let Reply::Rows(rows) = &reply
+        && commands.last().is_some_and(|command| command.name == Some(leases::TELLS_PROCESS))
+    {
+        let process = rows.first().and_then(|row| row.last()?.as_deref()?.parse().ok());
+        kept.link.answered_by(process.unwrap_or_default());
+    }
+    Ok(reply)
 }
 
 fn command(text: &str, values: &[Parameter]) -> Command {
-    typed_command(text, &[], values)
+    Command { name: None, text: c_string(text), types: &[], values: c_strings(values) }
 }
 
-/// For calls of which there are many: parameters whose types are said beside the statement need no casts in it, which the
-/// service would read anew each time.
-fn typed_command(text: &str, types: &'static [Oid], values: &[Parameter]) -> Command {
-    // Neither statements nor values of Postgres have a zero byte in them.
-    let c_string = |text: &str| CString::new(text).unwrap_or_default();
-    let values = values.iter().map(|value| value.as_deref().map(c_string)).collect();
-    Command { text: c_string(text), types, values }
+/// For calls of which there are many: where no pooler is in between they are prepared under a name. Parameters whose types are said
+/// beside the statement need no casts in it.
+fn frequent_command(name: &'static CStr, text: &str, types: &'static [Oid], values: &[Parameter]) -> Command {
+    Command { name: Some(name), text: c_string(text), types, values: c_strings(values) }
+}
+
+/// Neither statements nor values of Postgres have a zero byte in them.
+fn c_string(text: &str) -> CString {
+    CString::new(text).unwrap_or_default()
+}
+
+fn c_strings(values: &[Parameter]) -> Vec<Option<CString>> {
+    values.iter().map(|value| value.as_deref().map(c_string)).collect()
 }

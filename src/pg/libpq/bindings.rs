@@ -54,6 +54,23 @@ unsafe extern "C" {
         formats: *const c_int,
         result_format: c_int,
     ) -> c_int;
+    pub(super) fn PQsendPrepare(
+        conn: *mut PgConn,
+        name: *const c_char,
+        command: *const c_char,
+        count: c_int,
+        types: *const pg_sys::Oid,
+    ) -> c_int;
+    pub(super) fn PQsendQueryPrepared(
+        conn: *mut PgConn,
+        name: *const c_char,
+        count: c_int,
+        values: *const *const c_char,
+        lengths: *const c_int,
+        formats: *const c_int,
+        result_format: c_int,
+    ) -> c_int;
+    pub(super) fn PQbackendPID(conn: *const PgConn) -> c_int;
     pub(super) fn PQenterPipelineMode(conn: *mut PgConn) -> c_int;
     pub(super) fn PQpipelineSync(conn: *mut PgConn) -> c_int;
     pub(super) fn PQflush(conn: *mut PgConn) -> c_int;

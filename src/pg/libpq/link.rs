@@ -9,10 +9,12 @@ use pgrx::pg_sys;
 
 use super::bindings::*;
 use super::result::{Received, RemoteError};
-use crate::pg::wait::{Socket, wait_for_socket};
+use crate::pg::wait::{Socket, Waiter, wait_for_socket};
 
 /// A statement, with its parameters as texts.
 pub struct Command {
+    /// The name under which it may be prepared.
+    pub name: Option<&'static CStr>,
     pub text: CString,
     /// The types of the parameters, by numbers that are the same on every server; empty: as the statement says.
     pub types: &'static [pg_sys::Oid],
@@ -49,6 +51,18 @@ struct AwaitedReply {
 pub struct Link {
     conn: NonNull<PgConn>,
     outstanding: VecDeque<AwaitedReply>,
+    prepares: Prepares,
+    /// There once the connection is.
+    waiter: Option<Waiter>,
+}
+
+/// Whether statements are prepared at the other end.
+enum Prepares {
+    /// It is not known whether the same process answers everything: a pooler may stand in between.
+    NotYet,
+    /// Statements of these names are.
+    Yes(Vec<&'static CStr>),
+    Never,
 }
 
 impl Link {
@@ -72,7 +86,7 @@ impl Link {
             unsafe { pg_sys::ReleaseExternalFD() };
             return Err(Trouble::Failed("Out of memory.".into()));
         };
-        let link = Link { conn, outstanding: VecDeque::new() };
+        let mut link = Link { conn, outstanding: VecDeque::new(), prepares: Prepares::NotYet, waiter: None };
         link.poll_until_open(deadline)?;
         // SAFETY: the connection is open.
         unsafe {
@@ -82,6 +96,7 @@ impl Link {
                 return Err(Trouble::Failed(link.last_message()));
             }
         }
+        link.waiter = Some(Waiter::new(link.socket()));
         Ok(link)
     }
 
@@ -123,8 +138,25 @@ impl Link {
         self.outstanding.len()
     }
 
-    /// Sends commands, as one transaction, as far as that goes without waiting; the rest goes with [`Link::try_answer`] and
-    /// [`Link::answer`]. Raises nothing and does not look for cancels: for callbacks at a transaction's end, too. `false`:
+    /// The process that has answered a command. Where it is the one to which the connection was made, statements are prepared there
+    /// from now on; where another one answers, never.
+    pub fn answered_by(&mut self, process: i64) {
+        // SAFETY: the connection is open.
+        let is_own = process != 0 && i64::from(unsafe { PQbackendPID(self.raw()) }) == process;
+        match self.prepares {
+            Prepares::NotYet if is_own => self.prepares = Prepares::Yes(Vec::new()),
+            _ if !is_own => self.prepares = Prepares::Never,
+            _ => {}
+        }
+    }
+
+    /// Prepares nothing any more. `false`: it has not before.
+    pub fn stop_preparing(&mut self) -> bool {
+        matches!(std::mem::replace(&mut self.prepares, Prepares::Never), Prepares::Yes(_))
+    }
+
+    /// Sends commands, as one transaction, as far as that goes without waiting; the rest goes with [`Link::answer`].
+    /// Raises nothing and does not look for cancels: for callbacks at a transaction's end, too. `false`:
     /// the connection is of no use any more.
     pub fn send(&mut self, commands: &[Command]) -> bool {
         self.outstanding.push_back(AwaitedReply::default());
@@ -136,38 +168,50 @@ impl Link {
         }
     }
 
-    fn send_one(&self, Command { text, types, values }: &Command) -> bool {
+    fn send_one(&mut self, Command { name, text, types, values }: &Command) -> bool {
         const MOST: usize = 16;
         let mut pointers: [*const c_char; MOST] = [null(); MOST];
         for (pointer, value) in pointers.iter_mut().zip(values) {
             *pointer = value.as_ref().map_or(null(), |value| value.as_ptr());
         }
         let count = values.len().min(MOST) as c_int;
-        let types = if types.len() == values.len() { types.as_ptr() } else { null() };
-        // SAFETY: `pointers` holds as many C strings, or NULLs, as there are values, and `types` as many numbers; libpq copies
-        // them.
-        unsafe { PQsendQueryParams(self.raw(), text.as_ptr(), count, types, pointers.as_ptr(), null(), null(), 0) == 1 }
+        let (type_count, types) = if types.len() == values.len() { (count, types.as_ptr()) } else { (0, null()) };
+        let (conn, pointers) = (self.raw(), pointers.as_ptr());
+        // SAFETY: `pointers` holds as many C strings, or NULLs, as there are values, and `types` as many numbers, or none; libpq
+        // copies them, and what is prepared, too.
+        unsafe {
+            let (Prepares::Yes(prepared), Some(name)) = (&mut self.prepares, *name) else {
+                return PQsendQueryParams(conn, text.as_ptr(), count, types, pointers, null(), null(), 0) == 1;
+            };
+            if !prepared.contains(&name) {
+                prepared.push(name);
+                if PQsendPrepare(conn, name.as_ptr(), text.as_ptr(), type_count, types) != 1 {
+                    return false;
+                }
+            }
+            PQsendQueryPrepared(conn, name.as_ptr(), count, pointers, null(), null(), 0) == 1
+        }
     }
 
-    /// The answer to the first that was sent of what was not answered, if it is there. Neither waits nor raises.
-    pub fn try_answer(&mut self) -> Option<Reply> {
-        // SAFETY: the connection is open.
-        let is_alive = unsafe { PQflush(self.raw()) >= 0 } & unsafe { PQconsumeInput(self.raw()) == 1 };
-        self.read(is_alive)
-    }
-
-    /// Waits for that answer. A cancel, a timeout or a shutdown of this session ends it with an error; the
-    /// connection is of no use then, since the answer may still come.
+    /// Waits for the answer to the first that was sent of what was not answered. A cancel, a timeout or a shutdown of this session
+    /// ends it with an error; the connection is of no use then, since the answer may still come.
     pub fn answer(&mut self, deadline: Instant) -> Result<Reply, Trouble> {
+        let mut is_alive = true;
         loop {
-            if let Some(reply) = self.try_answer() {
+            if let Some(reply) = self.read(is_alive) {
                 return Ok(reply);
             }
             // SAFETY: the connection is open.
             let wanted = if unsafe { PQflush(self.raw()) } == 1 { Socket::Either } else { Socket::Readable };
-            if !wait_for_socket(self.socket(), wanted, deadline) {
+            let has_time = match &mut self.waiter {
+                Some(waiter) => waiter.wait(wanted, deadline),
+                None => wait_for_socket(self.socket(), wanted, deadline),
+            };
+            if !has_time {
                 return Err(Trouble::OutOfTime);
             }
+            // SAFETY: the connection is open.
+            is_alive = unsafe { PQflush(self.raw()) >= 0 } & unsafe { PQconsumeInput(self.raw()) == 1 };
         }
     }
 
@@ -230,6 +274,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        // While the socket that it waits for is open.
+        drop(self.waiter.take());
         // SAFETY: made by libpq and not closed before; the count was taken when it was made.
         unsafe {
             PQfinish(self.raw());

@@ -57,6 +57,16 @@ impl Drop for Received {
 }
 
 impl RemoteError {
+    /// It says that another transaction is in the way.
+    pub fn is_lock_not_available(&self) -> bool {
+        &self.sqlstate == b"55P03"
+    }
+
+    /// It says that a prepared statement is not there, or is there already.
+    pub fn is_of_prepared(&self) -> bool {
+        matches!(&self.sqlstate, b"26000" | b"42P05")
+    }
+
     /// It says that the connection could not be made, or is gone.
     pub fn is_of_connection(&self) -> bool {
         self.sqlstate.starts_with(b"08")

@@ -105,6 +105,11 @@ pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc
     }
 }
 
+/// The same, if this session has looked them up already.
+pub fn captured_as_known(table: Oid) -> Option<Rc<CapturedColumns>> {
+    CAPTURED.with(|all| all.get(table))
+}
+
 fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<CapturedColumns>, UnusableAttribute> {
     let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
@@ -226,6 +231,15 @@ pub fn automatic(connection: &Connection) -> Option<Automatic> {
     let automatic = rows.first(|row| Automatic { cell_id: row.must(1), service: row.must(2) });
     SERVICE.replace(Some((fresh, automatic.clone())));
     automatic
+}
+
+/// Whether automatic mode is on, if this session has looked that up already.
+pub fn is_automatic_as_known() -> Option<bool> {
+    cache::catch_up();
+    SERVICE.with_borrow(|known| {
+        let (fresh, automatic) = known.as_ref()?;
+        fresh.is_fresh().then_some(automatic.is_some())
+    })
 }
 
 /// Queues the deferred trigger, to be called at the end of this transaction.

@@ -3,6 +3,7 @@
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
+use crate::pg::index::{self, KeyPart, KeyValue};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
@@ -14,6 +15,8 @@ statement! {
     /// Tracks lease $1 for cell $2, if it is known. Waits for transactions that track or fence the same lease, up to `lock_timeout`.
     TRACK(UUIDOID, INT8OID) =
         "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    /// The same for a lease whose uuid this transaction has just made. A key that is there is an error, and not looked for.
+    TRACK_NEW(UUIDOID, INT8OID) = "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2)";
     /// Fences among $1, and who wrote them.
     FENCES(UUIDARRAYOID) =
         "SELECT lease_uuid, xmin::text::bigint FROM claims.lease_fences WHERE lease_uuid = ANY ($1)";
@@ -75,6 +78,17 @@ pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) {
     connection.run(&TRACK, View::Statement, [pg_uuid(lease).into(), cell_id.into()]);
 }
 
+/// Tracks a lease that nobody else can have tracked. Where somebody has, that is a unique violation.
+pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64) {
+    connection.run(&TRACK_NEW, View::Statement, [pg_uuid(lease).into(), cell_id.into()]);
+}
+
+/// Whether a lease is fenced now, whatever the isolation level, or by this transaction. Without a statement: every save asks.
+pub fn is_fenced(connection: &Connection, lease: Uuid) -> bool {
+    let key = [KeyPart { column: c"lease_uuid", value: KeyValue::Uuid(pg_uuid(lease)) }];
+    index::is_there_now(c"lease_fences", &key).unwrap_or_else(|_| !fences(connection, &[lease]).is_empty())
+}
+
 /// A fence.
 pub struct Fence {
     pub lease: Uuid,
@@ -123,10 +137,11 @@ pub fn fence(connection: &Connection, leases: &[Uuid]) -> Vec<Uuid> {
     taken
 }
 
-/// Forgets tracked leases of some cells (`None`: of any); returns how many.
+/// Forgets tracked leases of some cells (`None`: of any); returns how many. One that somebody else has forgotten is no conflict,
+/// whatever the isolation level.
 pub fn forget(connection: &Connection, leases: &[Uuid], cells: Option<&[i64]>) -> usize {
     let values = [pg_uuids(leases.iter().copied()), cells.map(<[i64]>::to_vec).into()];
-    connection.run(&FORGET, View::Statement, values).count()
+    connection.run(&FORGET, View::LatestToWrite, values).count()
 }
 
 /// A page of what a cell has tracked, as of right now, in uuid order.

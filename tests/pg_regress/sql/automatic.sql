@@ -125,18 +125,25 @@ BEGIN; UPDATE app.routes SET path = 'there' WHERE id = 10; UPDATE app.routes SET
 BEGIN; SAVEPOINT s; UPDATE app.routes SET path = 'lost' WHERE id = 10; SET CONSTRAINTS claims.automatic IMMEDIATE; ROLLBACK TO s; UPDATE app.routes SET path = 'kept' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
 -- begin_pending first, and nothing is left for the end
 BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SELECT claims.begin_pending(1, 'regress_claims_auto') IS NOT NULL; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
--- the trigger is taken away: then the commit is refused
+-- the deferred trigger is for SET CONSTRAINTS only: where it is taken away, all is sent before the end
 ALTER TABLE claims.automatic_queue DISABLE TRIGGER automatic;
-BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; COMMIT;
+BEGIN; UPDATE app.routes SET path = 'without' WHERE id = 9; SET CONSTRAINTS ALL IMMEDIATE; SELECT * FROM t.sent(); UPDATE app.routes SET path = 'without it' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SET CONSTRAINTS claims.automatic IMMEDIATE; PREPARE TRANSACTION 'regress_claims_auto'; SELECT * FROM t.sent(); COMMIT PREPARED 'regress_claims_auto'; SELECT t.settle();
+ALTER TABLE claims.automatic_queue ENABLE TRIGGER automatic; SELECT count(*) FROM claims.automatic_queue; DELETE FROM claims.automatic_queue;
+-- nothing is queued, and no statement waits for one, where SET CONSTRAINTS was not called
+BEGIN; UPDATE app.routes SET path = 'unqueued' WHERE id = 9; SELECT count(*) FROM claims.automatic_queue; UPDATE app.routes SET path = 'by hand' WHERE id = 9; COMMIT; SELECT * FROM t.sent();
+-- SET CONSTRAINTS before the first change, in a savepoint, and taken back
+BEGIN; SET CONSTRAINTS ALL IMMEDIATE; UPDATE app.routes SET path = 'at once' WHERE id = 9; SELECT * FROM t.sent(); SET CONSTRAINTS ALL DEFERRED; UPDATE app.routes SET path = 'not at once' WHERE id = 10; SELECT * FROM t.sent(); COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; UPDATE app.routes SET path = 'now' WHERE id = 10; COMMIT; SELECT * FROM t.sent();
+BEGIN; SAVEPOINT s; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO s; UPDATE app.routes SET path = 'in the end' WHERE id = 9; SELECT * FROM t.sent(); UPDATE app.routes SET path = 'by hand' WHERE id = 9; UPDATE app.routes SET path = 'in the end' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SET CONSTRAINTS app.no_such IMMEDIATE; COMMIT; SELECT * FROM t.sent();
+UPDATE app.routes SET path = 'by hand' WHERE id = 9; SELECT * FROM t.sent(); SELECT t.settle();
+-- a cursor that outlives the transaction is read before it is sent: what it changes belongs to the batch
+CREATE FUNCTION app.rename(to_path text) RETURNS text LANGUAGE sql AS $$ UPDATE app.routes SET path = to_path WHERE id = 9 RETURNING path $$;
+BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT app.rename('by cursor'); COMMIT; SELECT * FROM t.sent(); CLOSE c; SELECT app.rename('by hand'); SELECT * FROM t.sent(); SELECT t.settle();
+-- where the extension goes in the same transaction nobody can send any more: then the commit is refused
+BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; DROP EXTENSION claims CASCADE; COMMIT;
 \echo :SQLSTATE
-BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; PREPARE TRANSACTION 'regress_claims_auto';
-\echo :SQLSTATE
-SELECT count(*) FROM pg_prepared_xacts WHERE gid = 'regress_claims_auto';
--- should it be there after all, nobody is to wait for it
-SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE gid = 'regress_claims_auto' \gexec
-BEGIN; UPDATE app.routes SET path = 'there' WHERE id = 9; UPDATE app.routes SET path = 'by hand' WHERE id = 9; COMMIT;
-\echo :SQLSTATE
-ALTER TABLE claims.automatic_queue ENABLE TRIGGER automatic; DELETE FROM claims.automatic_queue;
 SELECT path FROM app.routes WHERE id = 9;
 
 \echo -- a procedure with two transactions; SERIALIZABLE and REPEATABLE READ
