@@ -1,7 +1,6 @@
 -- Administration in Rust; other names of types, attributes of cells.
 
 ALTER TABLE claims.cells ADD COLUMN attributes jsonb;
-COMMENT ON COLUMN claims.cells.attributes IS 'What else routers need to know of the cell: a JSON object.';
 
 DROP FUNCTION claims.add_bucket_type(int, text);
 CREATE FUNCTION claims."add_bucket_type"("id" INT, "name" TEXT, "profile" TEXT DEFAULT 'exact', "confusables" TEXT DEFAULT 'allow') RETURNS VOID
@@ -9,30 +8,22 @@ SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'add_bucket_type_wrapper';
-COMMENT ON FUNCTION claims.add_bucket_type(int, text, text, text) IS
-    'Adds a bucket type; administrators only. profile says what counts as the same name (exact, casefold, username, domain, email, path), confusables what becomes of names that look alike (allow, reject). Ids below 100 are reserved. Repeating the same call does nothing; 23505 where id or name is taken, or the type is there with another profile. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 CREATE OR REPLACE FUNCTION claims."add_subject_type"("id" INT, "name" TEXT) RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'add_subject_type_wrapper';
-COMMENT ON FUNCTION claims.add_subject_type(int, text) IS
-    'Adds a subject type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 CREATE OR REPLACE FUNCTION claims."add_source_type"("id" INT, "name" TEXT) RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'add_source_type_wrapper';
-COMMENT ON FUNCTION claims.add_source_type(int, text) IS
-    'Adds a source type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 DROP FUNCTION claims.add_type(regclass, text, int, text);
 CREATE FUNCTION claims."rename_type"("kind" TEXT, "id" INT, "name" TEXT) RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'rename_type_wrapper';
-COMMENT ON FUNCTION claims.rename_type(text, int, text) IS
-    'Makes a name the one by which a type of a kind (bucket, subject, source) is shown; administrators only. The names that it had are accepted as before, for ever. 23505 where the name is another type''s. Locks claims.type_names SHARE ROW EXCLUSIVE, then the type''s row: administrators follow each other until COMMIT.';
 
 CREATE FUNCTION claims.list_types() RETURNS TABLE (kind text, id int, name text, aliases text[], profile text, confusables text)
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -44,13 +35,10 @@ AS $$
             UNION ALL SELECT 3, 'source', y.id, y.name, NULL, NULL FROM claims.source_types y) AS t (position, kind, id, name, profile, confusables)
      ORDER BY t.position, t.id
 $$;
-COMMENT ON FUNCTION claims.list_types() IS
-    'All types: kind (bucket, subject, source), number, the name that is shown, and the other names that are accepted; of bucket types also how their names are compared. Locks nothing, works on a hot standby.';
 
 CREATE FUNCTION claims.list_cells() RETURNS TABLE (cell_id bigint, name text, address text, attributes jsonb)
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$ SELECT c.cell_id, c.name, c.address, c.attributes FROM claims.cells c ORDER BY c.cell_id $$;
-COMMENT ON FUNCTION claims.list_cells() IS 'All cells, with what routers need to know of them. Locks nothing, works on a hot standby.';
 
 DROP FUNCTION claims.register_cell(bigint, name, text, text);
 CREATE FUNCTION claims."register_cell"("cell_id" bigint, "role_name" name, "name" TEXT DEFAULT NULL, "address" TEXT DEFAULT NULL, "attributes" jsonb DEFAULT NULL) RETURNS VOID
@@ -58,8 +46,6 @@ SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'register_cell_wrapper';
-COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text, jsonb) IS
-    'Registers a cell, or changes its role and what is given of its name, address and attributes, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks claims.audiences SHARE ROW EXCLUSIVE, then the cell''s row: administrators follow each other until COMMIT.';
 CREATE OR REPLACE FUNCTION claims."grant_read"("role_name" name) RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
@@ -70,8 +56,6 @@ SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'grant_worker_wrapper';
-COMMENT ON FUNCTION claims.grant_read(name) IS
-    'Grants a role what a router needs: get_record, get_records, list_types, list_cells and the view records; administrators only. Administrators follow each other until COMMIT.';
 
 INSERT INTO claims.audiences (function_name, audience) VALUES ('list_types', 'reader'), ('list_cells', 'reader');
 
