@@ -29,6 +29,8 @@ extension_sql_file!("../sql/install/service/type_names.sql", name = "type_names"
 extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
+extension_sql_file!("../sql/install/service/lists.sql", name = "lists", requires = ["type_names"]);
+extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
