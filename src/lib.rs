@@ -33,6 +33,7 @@ extension_sql_file!("../sql/install/service/lists.sql", name = "lists", requires
 extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/replicas.sql", name = "replicas", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
 extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
@@ -175,5 +176,6 @@ pub extern "C-unwind" fn _PG_init() {
         holds::requests::HOOKS,
         cell::client::afterwards::HOOKS,
         cell::wakeup::HOOKS,
+        service::durability::HOOKS,
     ]);
 }

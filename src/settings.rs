@@ -18,6 +18,7 @@ static RECONCILE_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(60);
 static VERIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(0);
 static VERIFY_CORRECT: GucSetting<bool> = GucSetting::<bool>::new(false);
 
+static REQUIRE_SYNCHRONOUS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static NOTIFY_REQUESTS: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 struct Integer {
@@ -144,6 +145,14 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::empty(),
     );
+    GucRegistry::define_bool_guc(
+        c"claims.require_synchronous",
+        c"Whether leases are begun and settled only with a synchronous standby.",
+        c"Without one in synchronous_standby_names they are refused. COMMIT waits for the standbys, whatever synchronous_commit the session has set.",
+        &REQUIRE_SYNCHRONOUS,
+        GucContext::Suset,
+        GucFlags::empty(),
+    );
     GucRegistry::define_string_guc(
         c"claims.databases",
         c"The databases that have a background worker of their own.",
@@ -208,6 +217,10 @@ pub fn breaker_pause() -> i64 {
 
 pub fn keep_service_connection() -> bool {
     KEEP_SERVICE_CONNECTION.get()
+}
+
+pub fn require_synchronous() -> bool {
+    REQUIRE_SYNCHRONOUS.get()
 }
 
 pub fn notify_requests() -> bool {

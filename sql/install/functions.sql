@@ -45,6 +45,8 @@ COMMENT ON FUNCTION claims.get_record(text, text) IS
     'The claim on a bucket, by any spelling of its name, with its cell''s name and address; no row where there is none. Reads one index entry, locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.get_records(jsonb) IS
     'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order asked; 54000 where they have more than 16 MiB. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.read_after(uuid, interval) IS
+    'Waits, on a standby, until it shows how a lease ended: true. false: it does not within timeout. What the transaction reads from its next statement on is at least as new. For readers. 25001 under REPEATABLE READ and SERIALIZABLE, unless the snapshot shows it. Locks nothing.';
 COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
     'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time, and no more than have 16 MiB of payload. The last row''s cursor given as after goes on; no row: there are no more. created_after leaves out older ones. Locks nothing.';
 COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, text[], boolean) IS

@@ -22,6 +22,10 @@ pub enum AdmissionError {
         cell_id: i64,
         since: Option<Moment>,
     },
+    /// `claims.require_synchronous` is on, and there is no synchronous standby.
+    NotReplicated,
+    /// The same, and the transaction is to be prepared.
+    PreparedNotReplicated,
     TooFast {
         cell_id: i64,
         per_second: i32,
@@ -69,6 +73,23 @@ impl AdmissionError {
                 Some(
                     "If this database is the cell, run claims.adopt_cell() in it; if not, stop its passes. Nothing was decided.",
                 ),
+            ),
+            AdmissionError::NotReplicated => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "leases cannot be begun or settled without a synchronous standby".to_owned(),
+                Some("claims.require_synchronous is on, and synchronous_standby_names is empty.".to_owned()),
+                Some(
+                    "Repeat the call when an administrator has named a standby there, or has turned the requirement off.",
+                ),
+            ),
+            AdmissionError::PreparedNotReplicated => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "cannot PREPARE a transaction that has begun or settled leases".to_owned(),
+                Some(
+                    "claims.require_synchronous is on, and COMMIT PREPARED would not wait for a standby by itself."
+                        .to_owned(),
+                ),
+                Some("Use COMMIT."),
             ),
             AdmissionError::TooFast { cell_id, per_second, .. } => Text(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

@@ -56,6 +56,8 @@ pub enum ClaimsError {
     ContradictoryOutcomes { lease: Uuid },
     /// What the transaction's snapshot shows of the lease is out of date.
     StaleLease { lease: Uuid },
+    /// The transaction's snapshot does not show how the lease ended, and never will.
+    NotInSnapshot { lease: Uuid },
     /// What the transaction's snapshot shows of a claim of the batch is out of date.
     StaleClaim,
     /// A lease does not hold what its payload names: somebody wrote into the tables.
@@ -259,6 +261,12 @@ impl ClaimsError {
                 Some("Name each lease in one of the two lists."),
             ),
             ClaimsError::StaleLease { lease } => stale(format!("lease {lease}"), "The lease"),
+            ClaimsError::NotInSnapshot { lease } => Text(
+                Code::ERRCODE_ACTIVE_SQL_TRANSACTION,
+                format!("lease {lease} has not ended in this transaction's snapshot"),
+                Some("Under REPEATABLE READ and SERIALIZABLE waiting does not change what a transaction sees.".to_owned()),
+                Some("Call read_after() under READ COMMITTED, or before the transaction."),
+            ),
             ClaimsError::StaleClaim => stale("a claim".into(), "A claim of the batch"),
         }
     }

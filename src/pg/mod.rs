@@ -33,6 +33,7 @@ pub mod lock;
 pub mod name;
 pub mod owner;
 pub mod prepared;
+pub mod replication;
 mod retired;
 pub mod roles;
 pub mod settings;

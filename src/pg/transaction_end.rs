@@ -7,10 +7,12 @@ use std::sync::OnceLock;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, pg_guard, pg_sys};
 
-/// The callbacks. Only `before_commit` may fail, and then the transaction fails.
+/// The callbacks. Only those before the end may fail, and then the transaction fails.
 pub struct Hooks {
     /// Before COMMIT and PREPARE TRANSACTION, after all deferred triggers.
     pub before_commit: fn() -> Result<(), ErrorReport>,
+    /// Before PREPARE TRANSACTION only, after `before_commit`.
+    pub before_prepare: fn() -> Result<(), ErrorReport>,
     /// The transaction has committed, and is visible to others. Must not raise errors or wait.
     pub committed: fn(),
     /// The transaction was rolled back. The same.
@@ -27,6 +29,7 @@ impl Hooks {
     /// No callbacks.
     pub const NONE: Hooks = Hooks {
         before_commit: || Ok(()),
+        before_prepare: || Ok(()),
         committed: || (),
         aborted: || (),
         end: || (),
@@ -56,17 +59,21 @@ fn all() -> &'static [Hooks] {
 unsafe extern "C-unwind" fn transaction(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     use pg_sys::XactEvent::*;
     match event {
-        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
-            for hooks in all() {
-                if let Err(error) = (hooks.before_commit)() {
-                    error.report(PgLogLevel::ERROR);
-                }
-            }
-        }
+        XACT_EVENT_PRE_COMMIT => loudly(|hooks| (hooks.before_commit)()),
+        XACT_EVENT_PRE_PREPARE => loudly(|hooks| (hooks.before_commit)().and_then(|()| (hooks.before_prepare)())),
         XACT_EVENT_COMMIT => all().iter().flat_map(|hooks| [hooks.committed, hooks.end]).for_each(quietly),
         XACT_EVENT_ABORT => all().iter().flat_map(|hooks| [hooks.aborted, hooks.end]).for_each(quietly),
         XACT_EVENT_PREPARE => all().iter().for_each(|hooks| quietly(hooks.end)),
         _ => {}
+    }
+}
+
+/// An error fails the transaction.
+fn loudly(hook: impl Fn(&Hooks) -> Result<(), ErrorReport>) {
+    for hooks in all() {
+        if let Err(error) = hook(hooks) {
+            error.report(PgLogLevel::ERROR);
+        }
     }
 }
 

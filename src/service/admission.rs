@@ -6,12 +6,18 @@ use uuid::Uuid;
 
 use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::spi::{Connection, View};
-use crate::service::throttle;
+use crate::service::{durability, throttle};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::{leases, limits};
 
-/// Raises where the mode of the cell, or of everybody, does not allow what a call needs.
+/// Raises where the mode of the cell, or of everybody, does not allow what a call needs, or where it could not be replicated.
 pub fn admit(catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
+    durability::require_standby()?;
+    mode_allows(catalog, cell_id, need)
+}
+
+/// Raises where the mode of the cell, or of everybody, does not allow what a call needs.
+pub fn mode_allows(catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
     let strictest = catalog
         .modes
         .iter()
@@ -75,5 +81,5 @@ pub fn admit_still(connection: &Connection, cell_id: i64, need: Need) -> Result<
 /// For calls that are no cell's: only what is set for everybody counts.
 pub fn admit_everybody(catalog: &Catalog, need: Need) -> Result<(), ClaimsError> {
     // No cell has this number.
-    admit(catalog, i64::MIN, need)
+    mode_allows(catalog, i64::MIN, need)
 }

@@ -6,13 +6,12 @@ use claims_model::mode::Need;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::admission;
+use super::{admission, durability};
 use crate::access::{self, given};
 use crate::acts::Act;
 use crate::arguments;
 use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::spi;
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::service::epochs;
 
@@ -40,7 +39,7 @@ fn present(cell_id: i64, presented: KeptEpoch) -> Result<(), ClaimsError> {
         access::act_for(&catalog, cell_id)?;
         admission::admit(&catalog, cell_id, Need::Settle)?;
         // The cell goes on from it: a crash must not take it back.
-        xact::commit_durably();
+        durability::promise(connection);
         if epochs::take(connection, cell_id, presented) {
             return Ok(());
         }
@@ -53,8 +52,8 @@ fn adopt(cell_id: i64, epoch: i64, reason: String) -> Result<(), ClaimsError> {
     let catalog = spi::connect(catalog::current);
     access::act_for(&catalog, cell_id)?;
     admission::admit(&catalog, cell_id, Need::Settle)?;
-    xact::commit_durably();
     Act::of_cell("adopt_cell", reason).with("cell_id", cell_id).perform(|connection| {
+        durability::promise(connection);
         epochs::adopt(connection, cell_id, epoch);
         Ok(())
     })

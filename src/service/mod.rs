@@ -3,6 +3,7 @@
 
 mod admin;
 pub mod admission;
+pub mod durability;
 pub mod engine;
 mod epoch;
 mod grants;

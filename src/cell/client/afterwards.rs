@@ -21,7 +21,7 @@ use crate::pg::transaction_end::{Hooks, current_subtransaction};
 /// Leases settled at the end of one transaction; more are left to recovery.
 const AT_ONCE: usize = 100;
 
-pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back };
+pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back, ..Hooks::NONE };
 
 /// A lease that the current transaction has begun.
 #[derive(Debug, Clone)]

@@ -49,7 +49,8 @@ fn release(
     }
     let (released, is_open) = act.with("cell_id", cell_id).with("max_results", max_results).perform(|connection| {
         let catalog = catalog::current(connection);
-        let is_open = catalog.cells.contains_key(&cell_id) && admission::admit(&catalog, cell_id, Need::Begin).is_ok();
+        let is_open =
+            catalog.cells.contains_key(&cell_id) && admission::mode_allows(&catalog, cell_id, Need::Begin).is_ok();
         Ok((release_some(connection, &catalog, cell_id, max_results.into()), is_open))
     })?;
     if is_open {

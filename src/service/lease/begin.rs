@@ -17,10 +17,8 @@ use crate::pg::clock::Moment;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xact;
 use crate::pg::xid8::Xid8;
-use crate::service::admission;
-use crate::service::naming;
+use crate::service::{admission, durability, naming};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::NewLease;
@@ -116,7 +114,7 @@ fn begin(
 /// the lease, so a crash must not undo it, whatever the cell's `synchronous_commit` says.
 pub(super) fn confirm(connection: &Connection, cell_id: i64) -> Result<(), ClaimsError> {
     admission::admit_still(connection, cell_id, Need::Begin)?;
-    xact::commit_durably();
+    durability::promise(connection);
     Ok(())
 }
 

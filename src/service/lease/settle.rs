@@ -20,6 +20,7 @@ use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::service::admission;
+use crate::service::durability;
 use crate::service::engine::{self, Key};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -80,7 +81,7 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         match flush {
             // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says.
-            Flush::Now => xact::commit_durably(),
+            Flush::Now => durability::promise(connection),
             Flush::Later => xact::commit_unflushed(),
         }
         // Both mean that another transaction holds the lease: the error without DETAIL.

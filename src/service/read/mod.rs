@@ -4,6 +4,7 @@
 mod lease_details;
 mod list_leases;
 mod list_records;
+mod read_after;
 mod record;
 
 pub use record::status_name;

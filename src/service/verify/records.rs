@@ -21,9 +21,8 @@ use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::from_pg_uuid;
-use crate::service::admission;
-use crate::service::naming;
 use crate::service::read::status_name;
+use crate::service::{admission, durability, naming};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::verify::{self, Actual, Part};
 use claims_model::limits::MAX_COMPARED;
@@ -85,6 +84,7 @@ fn verify_records(
         let part = Part { cell_id, source_type, range: &range };
         let mut findings = find(connection, &part, &expected, only.as_ref(), recent)?;
         if correct {
+            durability::promise(connection);
             correct::correct(connection, cell_id, recent, types, &mut findings);
         }
         findings.iter().map(|finding| answer(finding, types)).collect::<Result<Vec<_>, ClaimsError>>()

@@ -3,6 +3,7 @@
 pub mod admin;
 mod buckets;
 pub mod claims;
+pub mod durability;
 pub mod epochs;
 pub mod grants;
 pub mod lease_details;

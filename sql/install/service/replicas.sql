@@ -1,0 +1,3 @@
+-- Reading from standbys.
+
+INSERT INTO claims.audiences (function_name, audience) VALUES ('read_after', 'reader');

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Synchronous replication: what a cell was told survives the loss of the primary; read_after on standbys.
+. "$(dirname "$0")/common.bash"
+
+start_cluster synchronous --fast -c fsync=on -c synchronous_commit=on -c wal_level=replica -c max_wal_senders=4 -c hot_standby=on \
+  -c max_prepared_transactions=4 -c wal_receiver_status_interval=1
+fresh_database script_synchronous
+sql "SELECT claims.grant_read('script_claims_router')" >/dev/null
+
+standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
+stop_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m immediate -w stop >/dev/null 2>&1) || true; rm -rf "$standby"; cleanup; }
+trap stop_standby EXIT
+(cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast)
+port=$((PGPORT + 1))
+while ! port_is_free "$port"; do port=$((port + 1)); done
+(cd /tmp && as_server sh -c "printf '%s\n' \"unix_socket_directories = '$standby'\" \"cluster_name = 'b'\" >> '$standby/data/postgresql.conf'")
+start_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -l "$standby/log" -o "-p $port" -w -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); }
+stop_standby_fast() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m fast -w stop >/dev/null); }
+start_standby
+on_standby() { (export PGHOST=$standby PGPORT=$port; "$@"); }
+until_is() { # QUERY VALUE
+  for _ in $(seq 1 300); do [ "$(sql "$1")" = "$2" ] && return 0; sleep 0.1; done
+  echo "FAILED: $1 never is $2" >&2; exit 1
+}
+set_standbys() { sql "ALTER SYSTEM SET synchronous_standby_names = '$1'" && sql 'SELECT pg_reload_conf()' >/dev/null && until_is 'SHOW synchronous_standby_names' "$1"; }
+begin() { printf "SELECT claims.begin_update(1, '[%s]', '[]', '%s')" "$(claim "$1")" "$(lease "$2")"; }
+# What a session answers within a second, or "waits". Its wait is cancelled: the transaction has committed here, and maybe nowhere else.
+within_a_second() { PGOPTIONS='-c synchronous_commit=off' psql -XqAt -v VERBOSITY=terse -c 'SET statement_timeout = 1000' -c "$1" 2>&1 | sed 's/^WARNING:  canceling wait.*/waits/' | head -1; }
+
+sql "ALTER SYSTEM SET claims.require_synchronous = on" && sql 'SELECT pg_reload_conf()' >/dev/null
+until_is 'SHOW claims.require_synchronous' on
+for call in "$(begin x 1)" "SELECT claims.commit_update(1, '$(lease 1)')" "SELECT claims.rollback_update(1, '$(lease 1)')" \
+  "SELECT * FROM claims.settle_leases(1, ARRAY['$(lease 1)'::uuid])" "SELECT * FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', correct => true)"; do
+  expect "refused without a standby: ${call:0:40}" "$(sqlstate "$call")" 55000
+done
+expect 'reading works without a standby' "$(sql "SELECT count(*) FROM claims.list_leases(1)")" 0
+expect 'so does dropping what is old' "$(sql "SELECT claims.purge_outcomes()")" 0
+expect 'a cell cannot turn it off' "$(PGUSER=script_claims_one sqlstate 'SET claims.require_synchronous = off')" 42501
+
+set_standbys b
+until_is "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'" 1
+expect 'with a standby' "$(sql "$(begin a 2)")" "$(lease 2)"
+expect 'with a standby' "$(sql "SELECT claims.commit_update(1, '$(lease 2)')")" t
+expect 'prepared' "$(psql -XqAt -v VERBOSITY=sqlstate -c BEGIN -c "$(begin prepared 3)" -c "PREPARE TRANSACTION 'p'" 2>&1 | grep -oE '[0-9A-Z]{5}$' | tail -1)" 55000
+expect 'nothing is left of it' "$(sql "SELECT count(*) FROM claims.records WHERE bucket_value = 'prepared'")" 0
+expect 'a savepoint that was rolled back' "$(psql -XqAt -c BEGIN -c 'SAVEPOINT s' -c "$(begin undone 4)" -c 'ROLLBACK TO s' -c COMMIT -c 'SHOW synchronous_commit' | tail -1)" on
+
+# read_after
+expect 'read_after' "$(on_standby sql "SELECT claims.read_after('$(lease 2)')")" t
+expect 'read_after as a router' "$(PGUSER=script_claims_router on_standby sql "SELECT claims.read_after('$(lease 2)')")" t
+expect 'read_after on the primary' "$(sql "SELECT claims.read_after('$(lease 2)', '0')")" t
+sql "$(begin later 5)" >/dev/null
+expect 'an outstanding lease has not ended' "$(on_standby sql "SELECT claims.read_after('$(lease 5)', '50 ms')")" f
+on_standby sql 'SELECT pg_wal_replay_pause()' >/dev/null
+sql "SELECT claims.commit_update(1, '$(lease 5)')" >/dev/null
+expect 'it is not there before it is replayed' "$(on_standby sql "SELECT claims.read_after('$(lease 5)', '100 ms')")" f
+(sleep 0.5; on_standby sql 'SELECT pg_wal_replay_resume()' >/dev/null) &
+expect 'it waits' "$(on_standby sql "SELECT claims.read_after('$(lease 5)', '20 s')")" t
+expect 'and then the claim is there' "$(on_standby psql -XqAt -c "SELECT claims.read_after('$(lease 5)')" -c "SELECT status FROM claims.get_record('ROUTES', 'later')" | tail -1)" ACTIVE
+wait
+expect 'an old snapshot that shows it' "$(on_standby psql -XqAt -c 'BEGIN ISOLATION LEVEL REPEATABLE READ' -c "SELECT claims.read_after('$(lease 5)')")" t
+expect 'an old snapshot that does not' "$(on_standby psql -XqAt -v VERBOSITY=sqlstate -c 'BEGIN ISOLATION LEVEL REPEATABLE READ' -c "SELECT claims.read_after('$(lease 99)')" 2>&1 | grep -oE '[0-9A-Z]{5}$')" 25001
+for timeout in NULL "'-1 s'" "'1000000 years'"; do
+  expect "read_after, $timeout" "$(sqlstate "SELECT claims.read_after('$(lease 5)', $timeout)")" 22023
+done
+expect 'read_after NULL' "$(sqlstate "SELECT claims.read_after(NULL)")" 22023
+expect 'read_after is cancelled' "$(psql -XqAt -v VERBOSITY=sqlstate -c 'SET statement_timeout = 200' -c "SELECT claims.read_after('$(lease 99)', '1 day')" 2>&1 | grep -oE '[0-9A-Z]{5}$')" 57014
+expect 'a cell is no reader' "$(PGUSER=script_claims_two sqlstate "SELECT claims.read_after('$(lease 5)')")" 42501
+
+# Whoever sets synchronous_commit = off waits nevertheless, and so does a repeat of what was cancelled.
+sql "$(begin waits 6)" >/dev/null
+stop_standby_fast
+expect 'a commit waits' "$(within_a_second "SELECT claims.commit_update(1, '$(lease 6)')")" waits
+expect 'its repeat waits' "$(within_a_second "SELECT claims.commit_update(1, '$(lease 6)')")" waits
+expect 'a begin waits' "$(within_a_second "$(begin waits7 7)")" waits
+expect 'its repeat waits' "$(within_a_second "$(begin waits7 7)")" waits
+expect 'a fence waits' "$(within_a_second "SELECT claims.rollback_update(1, '$(lease 8)')" )" waits
+expect 'settle_leases waits, also for what was settled before' "$(within_a_second "SELECT * FROM claims.settle_leases(1, ARRAY['$(lease 6)'::uuid])")" waits
+expect 'a correction waits' "$(within_a_second "SELECT * FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', correct => true, recent => '0')")" waits
+expect 'reading does not wait' "$(within_a_second "SELECT cell_id FROM claims.get_record('ROUTES', 'waits7')")" 1
+
+# The primary is lost, and the standby has all that was told.
+start_standby
+until_is "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'" 1
+told=0
+for number in $(seq 100 130); do
+  [ "$(PGOPTIONS='-c synchronous_commit=off' sql "$(begin "kept$number" "$number")")" = "$(lease "$number")" ] && told=$((told + 1))
+done
+expect 'all were told' "$told" 31
+stop_cluster synchronous
+(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -w promote >/dev/null)
+expect 'nothing is lost' "$(on_standby sql "SELECT count(*) FROM claims.records WHERE bucket_value LIKE 'kept%'")" 31
+expect 'the new primary refuses until it has a standby of its own' "$(on_standby sqlstate "SELECT claims.commit_update(1, '$(lease 100)')")" 55000
+expect 'check' "$(on_standby sql "SELECT count(*) FROM claims.check()")" 0
