@@ -20,6 +20,7 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
+use crate::service::durability;
 use crate::settings;
 use crate::store::catalog;
 use crate::store::service::lease_details::{self, LeaseDetails};

@@ -19,8 +19,7 @@ use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
-use crate::service::admission;
-use crate::service::engine;
+use crate::service::{admission, durability, engine};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, KnownLease};
 
