@@ -9,6 +9,7 @@ mod access;
 mod acts;
 mod arguments;
 mod cell;
+mod distribution;
 mod error;
 mod holds;
 mod passes;
@@ -25,7 +26,11 @@ use pgrx::prelude::*;
 
 extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
-extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["tables"]);
+extension_sql_file!(
+    "../sql/install/service/admin.sql",
+    name = "admin",
+    requires = ["tables", access::require_own_tables]
+);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
@@ -158,7 +163,10 @@ pub extern "C-unwind" fn _PG_init() {
     worker::register();
     pg::background::register_errand(cell::epoch::commit_epoch);
     pg::cache::register();
-    pg::gate::register(version::require_same);
+    pg::gate::register(|| {
+        version::require_same();
+        distribution::require_own_tables()
+    });
     pg::altered::register(error::raise_altered);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();
