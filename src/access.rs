@@ -6,7 +6,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::error::{AccessError, ClaimsError};
-use crate::pg::roles;
+use crate::pg::{gate, roles};
 use crate::store::catalog::{Catalog, Cell};
 
 /// The value of an argument that must not be NULL.
@@ -61,9 +61,17 @@ pub fn own_or_administer(owner: pg_sys::Oid) -> Result<(), ClaimsError> {
     }
 }
 
-/// Refuses calls from code that Postgres runs on behalf of another role.
+/// Refuses calls where the tables are not what they are taken for, and from code that Postgres runs on behalf of another role.
 pub fn refuse_restricted() -> Result<(), ClaimsError> {
+    gate::pass();
     if roles::is_restricted() { Err(AccessError::Restricted.into()) } else { Ok(()) }
+}
+
+/// For SQL functions that read tables: raises unless those are what the library takes them for.
+#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_own_tables() {
+    gate::pass();
 }
 
 /// For SQL functions: raises unless the caller is an administrator.

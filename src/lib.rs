@@ -9,6 +9,7 @@ mod access;
 mod acts;
 mod arguments;
 mod cell;
+mod distribution;
 mod error;
 mod holds;
 mod passes;
@@ -29,7 +30,11 @@ extension_sql_file!("../sql/install/service/type_names.sql", name = "type_names"
 extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
-extension_sql_file!("../sql/install/service/lists.sql", name = "lists", requires = ["type_names"]);
+extension_sql_file!(
+    "../sql/install/service/lists.sql",
+    name = "lists",
+    requires = ["type_names", access::require_own_tables]
+);
 extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
@@ -165,7 +170,10 @@ pub extern "C-unwind" fn _PG_init() {
     worker::register();
     pg::background::register_errand(cell::epoch::commit_epoch);
     pg::cache::register();
-    pg::gate::register(version::require_same);
+    pg::gate::register(|| {
+        version::require_same();
+        distribution::require_own_tables()
+    });
     pg::altered::register(error::raise_altered);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();

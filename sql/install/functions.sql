@@ -111,6 +111,7 @@ COMMENT ON FUNCTION claims.remove_cell(bigint, text) IS
     'Removes a cell that has neither claims nor outstanding leases (55000 otherwise), with its mode; a role that loses its last cell loses what cells are granted. For administrators. Locks claims.audiences SHARE ROW EXCLUSIVE, then the cell''s row: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
+COMMENT ON FUNCTION claims.require_own_tables() IS 'Internal: raises 55000 where Citus manages the tables of the extension, or the extension in this database and the library are of different versions.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
 COMMENT ON FUNCTION claims.announce_change() IS 'Internal: trigger that tells all sessions that cached rows of the table are out of date.';
 COMMENT ON TRIGGER announce_change ON claims.bucket_types IS 'Sessions cache this table.';

@@ -14,6 +14,7 @@ mod admission;
 mod bad_input;
 mod capture;
 mod cell;
+mod distribution;
 mod hold;
 mod names;
 mod verification;
@@ -25,11 +26,12 @@ pub use admin::AdminError;
 pub use admission::AdmissionError;
 pub use capture::{CaptureError, warn_of_mutable_condition, warn_of_no_unique_index};
 pub use cell::CellError;
+pub use distribution::DistributionError;
 pub use hold::HoldError;
 pub use names::NamesError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{notice_of_fence, warn_of_failures, warn_of_open_cell, warn_of_orphans};
-pub use worker::{Failure, log_failed_pass, log_other_version, warn_of_no_place_for_worker};
+pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_place_for_worker};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub enum ClaimsError {
     Unreadable { what: String },
     /// The library and the extension in this database are of two versions.
     OtherVersion { installed: String, library: &'static str, is_older: bool },
+    /// The tables are not all in this database.
+    Distribution(DistributionError),
     /// What a caller may not do.
     Access(AccessError),
     /// What an administrator cannot do.
@@ -168,6 +172,7 @@ impl ClaimsError {
                     "Reconnect, to load the library of the extension's version; where it is preloaded, restart the server."
                 }),
             ),
+            ClaimsError::Distribution(error) => error.text(),
             ClaimsError::Access(error) => error.text(),
             ClaimsError::Admin(error) => error.text(),
             ClaimsError::Admission(error) => error.text(),

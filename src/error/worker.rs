@@ -38,15 +38,31 @@ pub fn log_failed_pass(job: &str, failure: &Failure) {
         .report(PgLogLevel::WARNING);
 }
 
-/// The extension in the database is of another version than the library.
-pub fn log_other_version(version: &str) {
-    let message = format!(
-        "claims worker waits: the extension is of version {version}, the library of {}",
-        env!("CARGO_PKG_VERSION")
-    );
-    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!())
-        .set_hint("Run ALTER EXTENSION claims UPDATE, or restart the server if that was done with a newer library.")
-        .report(PgLogLevel::WARNING);
+/// Why the background worker does nothing.
+#[derive(PartialEq, Eq)]
+pub enum Hindrance {
+    /// The extension in the database is of another version than the library.
+    OtherVersion(String),
+    /// Its tables are not all in this database.
+    DistributedTables,
+}
+
+/// The background worker waits until that has changed.
+pub fn log_waiting(hindrance: &Hindrance) {
+    let (message, hint) = match hindrance {
+        Hindrance::OtherVersion(version) => (
+            format!(
+                "claims worker waits: the extension is of version {version}, the library of {}",
+                env!("CARGO_PKG_VERSION")
+            ),
+            "Run ALTER EXTENSION claims UPDATE, or restart the server if that was done with a newer library.",
+        ),
+        Hindrance::DistributedTables => (
+            "claims worker waits: the tables of claims are not in this database".to_owned(),
+            "Every function of claims says why, and what to do.",
+        ),
+    };
+    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!()).set_hint(hint).report(PgLogLevel::WARNING);
 }
 
 /// The server has no free slot for another background worker.

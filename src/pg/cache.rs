@@ -11,6 +11,8 @@ use std::rc::Rc;
 use pgrx::pg_guard;
 use pgrx::pg_sys;
 
+use super::gate;
+
 thread_local! {
     /// The relations that are watched; empty if nothing is cached.
     static WATCHED: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
@@ -94,6 +96,7 @@ pub fn register() {
 
 #[pg_guard]
 extern "C-unwind" fn relation_changed(_argument: pg_sys::Datum, relation: pg_sys::Oid) {
+    gate::relation_changed(relation);
     // Invalid means: any relation may have changed.
     let watched = relation == pg_sys::InvalidOid || WATCHED.with_borrow(|watched| watched.contains(&relation));
     if watched {

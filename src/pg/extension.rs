@@ -32,6 +32,60 @@ pub fn installed_version(name: &CStr) -> Option<String> {
     }
 }
 
+/// `pg_depend`, which pgrx does not bind: the table, its index by what is referred to, and its columns classid, objid, refclassid and
+/// refobjid. Postgres has fixed their numbers.
+mod depend {
+    pub const TABLE: u32 = 2608;
+    pub const BY_REFERENCE: u32 = 2674;
+    pub const CLASS: i16 = 1;
+    pub const OBJECT: i16 = 2;
+    pub const REFERRED_CLASS: i16 = 4;
+    pub const REFERRED_OBJECT: i16 = 5;
+}
+
+/// The tables and other relations that are members of an extension of this database.
+pub fn relations(name: &CStr) -> Vec<pg_sys::Oid> {
+    const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    let mut found = Vec::new();
+    // SAFETY: what is opened here is closed here, or by the end of the (sub)transaction after an error. The keys outlive the scan,
+    // and the columns that are read are oids, by value.
+    unsafe {
+        let extension = pg_sys::get_extension_oid(name.as_ptr(), true);
+        let table = pg_sys::table_open(pg_sys::Oid::from(depend::TABLE), LOCK);
+        let mut keys = [pg_sys::ScanKeyData::default(); 2];
+        let equal = pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber;
+        let parts = [(depend::REFERRED_CLASS, pg_sys::ExtensionRelationId), (depend::REFERRED_OBJECT, extension)];
+        for (key, (column, value)) in keys.iter_mut().zip(parts) {
+            pg_sys::ScanKeyInit(key, column, equal, pg_sys::F_OIDEQ.into(), value.into());
+        }
+        let index = pg_sys::Oid::from(depend::BY_REFERENCE);
+        let scan = pg_sys::systable_beginscan(table, index, true, std::ptr::null_mut(), 2, keys.as_mut_ptr());
+        loop {
+            let row = pg_sys::systable_getnext(scan);
+            if row.is_null() {
+                break;
+            }
+            let column = |number: i16| {
+                let mut is_null = false;
+                let value = pg_sys::heap_getattr(row, number.into(), (*table).rd_att, &mut is_null);
+                pg_sys::Oid::from_datum(value, is_null).unwrap_or(pg_sys::InvalidOid)
+            };
+            if column(depend::CLASS) == pg_sys::RelationRelationId {
+                found.push(column(depend::OBJECT));
+            }
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(table, LOCK);
+    }
+    found
+}
+
+/// Whether the script of an extension is running: CREATE EXTENSION or ALTER EXTENSION UPDATE.
+pub fn is_script_running() -> bool {
+    // SAFETY: a variable of this process.
+    unsafe { pg_sys::creating_extension }
+}
+
 /// Runs `body` as if no extension script were running. Objects that it creates do not become members of the extension, and
 /// its grants are not recorded as initial privileges: so pg_dump dumps them.
 pub fn outside_of_scripts<T>(body: impl FnOnce() -> T) -> T {

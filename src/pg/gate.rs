@@ -1,7 +1,8 @@
 //! A check that every call must pass before it touches a table. Its result is cached until a function of this database
-//! changes, as it does in every upgrade of an extension: so it costs a call only the test of a variable.
+//! changes, as it does in every upgrade of an extension, or one of the relations that the check has named: so it costs a call
+//! only the test of a variable.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
 use pgrx::pg_guard;
@@ -9,12 +10,15 @@ use pgrx::pg_sys;
 
 thread_local! {
     static IS_OPEN: Cell<bool> = const { Cell::new(false) };
+    /// The relations that the check has named.
+    static WATCHED: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
 }
 
-static CHECK: OnceLock<fn()> = OnceLock::new();
+static CHECK: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Called once per process. `check` raises an error to refuse.
-pub fn register(check: fn()) {
+/// Called once per process, beside [`super::cache::register`]. `check` raises an error to refuse; `false` lets this call pass and
+/// has the next one checked again.
+pub fn register(check: fn() -> bool) {
     let _ = CHECK.set(check);
     // SAFETY: the callback lives as long as the library, which is never unloaded.
     unsafe {
@@ -26,6 +30,20 @@ pub fn register(check: fn()) {
 #[pg_guard]
 extern "C-unwind" fn functions_changed(_argument: pg_sys::Datum, _cache: std::ffi::c_int, _hash: u32) {
     IS_OPEN.set(false);
+}
+
+/// For the check: from now on a change of one of these relations, other than of its rows, has it repeated.
+pub fn watch(relations: Vec<pg_sys::Oid>) {
+    WATCHED.replace(relations);
+}
+
+/// To be called for every relcache invalidation; an invalid number means any relation.
+pub(super) fn relation_changed(relation: pg_sys::Oid) {
+    let is_watched =
+        |watched: &Vec<_>| !watched.is_empty() && (relation == pg_sys::InvalidOid || watched.contains(&relation));
+    if WATCHED.with_borrow(is_watched) {
+        IS_OPEN.set(false);
+    }
 }
 
 /// Whether the check was passed and no change was announced since.
@@ -55,6 +73,5 @@ fn look() {
     // Before the check: a change during the check invalidates its result.
     IS_OPEN.set(true);
     let mut attempt = Attempt(false);
-    check();
-    attempt.0 = true;
+    attempt.0 = check();
 }

@@ -12,6 +12,7 @@ use pgrx::pg_sys;
 use pgrx::{IntoDatum, Uuid};
 
 use super::altered::{self, Altered};
+use super::gate;
 use super::tuple::{attribute, is_named, width};
 use super::value::Column;
 
@@ -164,6 +165,8 @@ pub(super) unsafe fn scan(
         let mut attempts_left = ATTEMPTS;
         loop {
             let table = open_table(table);
+            // With the lock came word of what has become of the table since the call began: its rows may be elsewhere now.
+            gate::pass();
             let found = if table.is_null() { Err(Unusable::Missing) } else { open_index(table, key, is_of_the_past) };
             let read = found.map(|(index, mut keys)| {
                 let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());

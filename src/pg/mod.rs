@@ -15,6 +15,7 @@ pub mod advisory;
 pub mod altered;
 pub mod background;
 pub mod cache;
+pub mod citus;
 pub mod clock;
 pub mod constraints;
 pub mod cursor;

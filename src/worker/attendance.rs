@@ -16,7 +16,7 @@ use crate::cell::recovery::left;
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
 use crate::cell::verify::slice;
 use crate::cell::wakeup::take_post;
-use crate::error::{self, Failure};
+use crate::error::{self, Failure, Hindrance};
 use crate::passes::Pass;
 use crate::pg::activity;
 use crate::pg::background::{self, transaction};
@@ -28,7 +28,7 @@ use crate::store::catalog;
 use crate::store::cell::tracked;
 use crate::store::service::leases;
 use crate::store::worker::{self as store, Attended};
-use crate::version;
+use crate::{distribution, version};
 
 /// How often to look whether the extension is there.
 const UNTIL_INSTALLED: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ const WITHOUT_POST: Duration = Duration::from_secs(1);
 pub fn run(_database: &str) {
     let post = take_post();
     let mut schedule = Schedule::default();
-    let mut told_version = None;
+    let mut told = None;
     loop {
         // From here on a commit wakes it: so commits during this round are not missed.
         post.inspect(|post| post.is_idle.store(true, Ordering::Release));
@@ -54,10 +54,10 @@ pub fn run(_database: &str) {
                 round(owner, &cells, &mut schedule);
                 schedule.next()
             }
-            Readiness::OtherVersion(version) => {
-                if told_version.as_ref() != Some(&version) {
-                    error::log_other_version(&version);
-                    told_version = Some(version);
+            Readiness::Hindered(hindrance) => {
+                if told.as_ref() != Some(&hindrance) {
+                    error::log_waiting(&hindrance);
+                    told = Some(hindrance);
                 }
                 Some(UNTIL_INSTALLED)
             }
@@ -78,23 +78,22 @@ pub fn run(_database: &str) {
 }
 
 enum Readiness {
-    Ready {
-        owner: Oid,
-        cells: Vec<Attended>,
-    },
-    /// The extension is installed in another version than this library.
-    OtherVersion(String),
+    Ready { owner: Oid, cells: Vec<Attended> },
+    Hindered(Hindrance),
     Nothing,
 }
 
 fn found() -> Readiness {
     match extension::installed_version(c"claims") {
         None => Readiness::Nothing,
+        Some(_) if version::is_same() && !distribution::has_own_tables() => {
+            Readiness::Hindered(Hindrance::DistributedTables)
+        }
         Some(_) if version::is_same() => spi::connect(|connection| match store::owner(connection) {
             Some(owner) => Readiness::Ready { owner, cells: store::attended(connection) },
             None => Readiness::Nothing,
         }),
-        Some(other) => Readiness::OtherVersion(other),
+        Some(other) => Readiness::Hindered(Hindrance::OtherVersion(other)),
     }
 }
 

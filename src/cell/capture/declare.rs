@@ -8,7 +8,7 @@ use crate::error::{CaptureError, ClaimsError};
 use crate::pg::event_trigger::EventTriggers;
 use crate::pg::{expression, roles, spi};
 use crate::store::cell::triggers::{self, Purpose};
-use crate::{access, version};
+use crate::{access, distribution, version};
 
 /// A condition with all its names spelled out, as the caller's search_path has them: so it means the same to everybody
 /// later on. For the table's owner, with whose rights it is read. `warn`: of one that is not immutable.
@@ -76,22 +76,26 @@ fn change(table: Option<Oid>, add: Option<bool>, purpose: &Purpose) -> Result<()
     Ok(spi::connect(|connection| change(connection, table, purpose)).map_err(ClaimsError::from)?)
 }
 
-/// What happens to tables that may be claimed or captured. Where library and tables are of two versions nothing is done, and no
-/// command is stopped: ALTER EXTENSION makes up for it.
+/// What happens to tables that may be claimed or captured. Where library and tables are of two versions, or the tables are not in
+/// this database, nothing is done, and no command is stopped: ALTER EXTENSION makes up for it.
 pub const EVENT_TRIGGERS: EventTriggers =
     EventTriggers { table_changed: complete_triggers, tables_dropped: forget_dropped_tables };
 
 /// Event trigger: partitions that come later refuse TRUNCATE, too.
 fn complete_triggers(has_attached: bool) {
-    if !version::is_same() {
+    if !is_usable() {
         return;
     }
     spi::connect(|connection| triggers::complete(connection, has_attached));
 }
 
+fn is_usable() -> bool {
+    version::is_same() && distribution::has_own_tables()
+}
+
 /// Event trigger: a table that is dropped is claimed and captured no more.
 fn forget_dropped_tables() {
-    if !version::is_same() {
+    if !is_usable() {
         return;
     }
     spi::connect(triggers::forget);
