@@ -26,11 +26,16 @@ use pgrx::prelude::*;
 
 extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
+extension_sql_file!("../sql/install/service/type_names.sql", name = "type_names", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
 extension_sql_file!(
-    "../sql/install/service/admin.sql",
-    name = "admin",
-    requires = ["tables", access::require_own_tables]
+    "../sql/install/service/lists.sql",
+    name = "lists",
+    requires = ["type_names", access::require_own_tables]
 );
+extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
@@ -124,6 +129,7 @@ extension_sql_file!(
         cell::capture::send::finish
     ]
 );
+extension_sql_file!("../sql/install/cell/automatic.sql", name = "automatic", requires = ["declare"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
@@ -136,7 +142,7 @@ extension_sql_file!(
         "cell",
         "worker",
         "client",
-        "declare",
+        "automatic",
         "verify",
         "share",
         "expiring",

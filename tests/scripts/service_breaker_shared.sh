@@ -63,8 +63,8 @@ expect 'one try that succeeds closes it for all' "$(as_app 1 "INSERT INTO routes
 say 'a service that hangs, and 200 sessions'
 at cell1 "ALTER SERVER service OPTIONS (SET connect_timeout '2')"
 postmaster=$(head -1 "${CLUSTER_DIR[shared]}/data/postmaster.pid")
-as_server kill -STOP "$postmaster"
-trap 'as_server kill -CONT "$postmaster" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+kill -STOP "$postmaster"
+trap 'kill -CONT "$postmaster" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
 started=$(now_ms)
 tries 200 5
 took=$(($(now_ms) - started))
@@ -78,13 +78,13 @@ expect 'one of them is trying' "$(state | cut -d'|' -f 2)" trying
 wait $!
 expect 'and only one' "$(found 'count(*) FILTER (WHERE took > 1000), count(*)')" '1|120'
 expect 'for the others the next try is later' "$(state | cut -d'|' -f 2)" open
-as_server kill -CONT "$postmaster"
+kill -CONT "$postmaster"
 sleep_until_next_try
 tries 20 1
 expect 'it goes on' "$(found "count(*) FILTER (WHERE state = '00000') > 0")$(state)" 'tservice|closed|0|f|'
 
 say 'who tries is killed'
-as_server kill -STOP "$postmaster"
+kill -STOP "$postmaster"
 for _ in 1 2 3 4 5; do state_as_app 1 "INSERT INTO routes (name) VALUES ('hangs')" >/dev/null; done
 expect 'open' "$(state | cut -d'|' -f 2)" open
 sleep_until_next_try
@@ -94,7 +94,7 @@ expect 'one tries' "$(state | cut -d'|' -f 2)" trying
 at cell1 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE usename = 'app'" >/dev/null
 wait $!
 expect 'it was cancelled: the next one tries at once' "$(cat "$CLAIMS_TMP/canceled") $(state | cut -d'|' -f 2,5)" '57014 open|0.0'
-as_server kill -CONT "$postmaster"
+kill -CONT "$postmaster"
 expect 'and closes it' "$(as_app 1 "INSERT INTO routes (name) VALUES ('goes on')")$(state)" 'service|closed|0|f|'
 
 say 'a server of the same name is another one'

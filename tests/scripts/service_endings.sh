@@ -7,8 +7,8 @@
 start_cells -c max_worker_processes=12 -c max_parallel_workers=8
 postmaster=$(head -1 "${CLUSTER_DIR[shared]}/data/postmaster.pid")
 stopped=
-stop() { stopped=$1; as_server kill -STOP "$1"; }
-continue_it() { as_server kill -CONT "$stopped" 2>/dev/null || true; }
+stop() { stopped=$1; kill -STOP "$1"; }
+continue_it() { kill -CONT "$stopped" 2>/dev/null || true; }
 trap 'continue_it; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
 for n in 1 2; do
   at "cell$n" "ALTER DATABASE postgres SET claims.service_timeout = '20s';

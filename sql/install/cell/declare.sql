@@ -1,4 +1,4 @@
--- Declaring what is captured, and automatic mode; comments and audiences of everything to do with claimed columns.
+-- Declaring what is captured; comments and audiences of everything to do with claimed columns.
 
 -- With the caller's search_path and rights, as far as names in the condition are concerned; nothing is left to it else.
 CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
@@ -10,32 +10,6 @@ CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, buck
         SELECT claims.declare_attribute(table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key,
                                         claims.spell_out_condition(table_name, condition, false));
     END;
-
-CREATE FUNCTION claims.automatic(cell_id bigint, service text) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    IF (cell_id IS NULL) <> (service IS NULL) THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'cell_id and service must be given both, or be both null',
-            HINT = 'automatic(NULL, NULL) turns automatic mode off.';
-    END IF;
-    -- Both for the cell that it is on for, and for the one that it will be on for.
-    IF EXISTS (SELECT FROM claims.automatic_service a JOIN claims.cells c ON c.cell_id = a.cell_id) THEN
-        PERFORM claims.require_cell(a.cell_id) FROM claims.automatic_service a;
-    ELSIF EXISTS (SELECT FROM claims.automatic_service) THEN
-        PERFORM claims.require_admin();
-    END IF;
-    IF cell_id IS NULL THEN
-        DELETE FROM claims.automatic_service;
-        RETURN;
-    END IF;
-    PERFORM claims.require_cell(cell_id);
-    PERFORM claims.require_service(service);
-    INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES (cell_id, service)
-        ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service;
-    PERFORM claims.attend(cell_id, service);
-END $$;
 
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('claim_attribute', 'cell'), ('declare_attribute', 'cell'), ('spell_out_condition', 'cell'), ('unclaim_attribute', 'cell'),
@@ -53,8 +27,6 @@ COMMENT ON FUNCTION claims.begin_pending(bigint, text) IS
     'In a cell: leases the pending batch at the service, a foreign server that leads to the shared database, and tracks the lease, which it returns; NULL where nothing is pending. Conflicts come with the SQLSTATE and DETAIL of begin_update; 57014 where the service did not answer within claims.service_timeout, 08001 where it cannot be reached. When the local transaction does not commit, recovery rolls the lease back. Locks the lease''s key here, and what begin_update locks there.';
 COMMENT ON FUNCTION claims.finish(bigint, text, uuid) IS
     'In a cell, after the local COMMIT: commits a tracked lease at the service and forgets it here. true: this call committed it; false: it had been committed before. 55000 before the local COMMIT, and for a lease that is not tracked. What it leaves undone, recovery does. Locks the tracked row here, and what commit_update locks there.';
-COMMENT ON FUNCTION claims.automatic(bigint, text) IS
-    'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. The background worker attends to the cell from now on, also when automatic mode is turned off again: claims.attend(cell_id, NULL) ends that. For who may act for the cell. Locks the one row that says so.';
 COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS 'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
 COMMENT ON FUNCTION claims.change_request_triggers(oid, text, text, boolean) IS 'Internal: as change_capture_triggers, of a table whose changes become requests.';
 COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';

@@ -150,7 +150,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION claims.find_problems() IS 'Internal: what claims.check() tells, with all names. Locks nothing.';
 
-CREATE FUNCTION claims.check() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
+CREATE OR REPLACE FUNCTION claims.check() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE

@@ -31,49 +31,6 @@ COMMENT ON TABLE claims.source_types IS 'What tables of a cell claims come from.
 COMMENT ON COLUMN claims.source_types.id IS 'Number of the type, as claims.claims keeps it.';
 COMMENT ON COLUMN claims.source_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
 
--- All names of all types, shown or not. A type keeps every name that it ever had, so that whoever knows it by an older one is still
--- understood. Digests go by the first one: it never changes.
-CREATE TABLE claims.type_names (
-    kind   text    COLLATE "C" NOT NULL CHECK (kind IN ('bucket', 'subject', 'source')),
-    name   text    COLLATE "C" NOT NULL CHECK (length(name) BETWEEN 1 AND 63),
-    id     int     NOT NULL CHECK (id >= 0),
-    first  boolean NOT NULL DEFAULT false,
-    seeded boolean NOT NULL DEFAULT false,
-    PRIMARY KEY (kind, name)
-);
-CREATE UNIQUE INDEX type_names_first ON claims.type_names (kind, id) WHERE first;
-COMMENT ON TABLE claims.type_names IS 'All names of all types, each of them accepted. Written by claims.add_bucket_type() and the like, and claims.rename_type().';
-COMMENT ON INDEX claims.type_names_first IS 'A type has one first name.';
-COMMENT ON COLUMN claims.type_names.kind IS 'bucket, subject or source.';
-COMMENT ON COLUMN claims.type_names.name IS 'The name.';
-COMMENT ON COLUMN claims.type_names.id IS 'Number of the type.';
-COMMENT ON COLUMN claims.type_names.first IS 'The name that the type had first. Digests go by it.';
-COMMENT ON COLUMN claims.type_names.seeded IS 'It came with the extension, and not from a dump.';
-
--- A table of its own, because pg_dump carries whole rows: the row of a seeded type comes with CREATE EXTENSION, its other name does not.
-CREATE TABLE claims.type_renames (
-    kind text COLLATE "C" NOT NULL CHECK (kind IN ('bucket', 'subject', 'source')),
-    id   int  NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    PRIMARY KEY (kind, id)
-);
-COMMENT ON TABLE claims.type_renames IS 'The shown names of types that were renamed. What is written here, also by a restore, is shown. Written by claims.rename_type().';
-COMMENT ON COLUMN claims.type_renames.kind IS 'bucket, subject or source.';
-COMMENT ON COLUMN claims.type_renames.id IS 'Number of the type.';
-COMMENT ON COLUMN claims.type_renames.name IS 'The name that is shown.';
-
-CREATE FUNCTION claims.show_renamed() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    EXECUTE format('UPDATE claims.%I SET name = $1 WHERE id = $2', NEW.kind || '_types') USING NEW.name, NEW.id;
-    RETURN NULL;
-END $$;
-COMMENT ON FUNCTION claims.show_renamed() IS 'Internal: trigger that shows types by their new names. Locks the type''s row.';
-CREATE TRIGGER show_renamed AFTER INSERT OR UPDATE ON claims.type_renames FOR EACH ROW EXECUTE FUNCTION claims.show_renamed();
-ALTER TABLE claims.type_renames ENABLE ALWAYS TRIGGER show_renamed;
-COMMENT ON TRIGGER show_renamed ON claims.type_renames IS 'Shows types by their new names, also after a restore.';
-
 INSERT INTO claims.bucket_types (id, name) VALUES
     (0, 'UNSPECIFIED'), (1, 'ROUTES'), (2, 'ORGANIZATION_PATH'), (3, 'REDIRECT_ROUTES'), (4, 'USERNAMES'), (5, 'EMAILS'),
     (6, 'PROJECT_IDS'), (7, 'NAMESPACE_IDS'), (8, 'GPG_KEYS'), (9, 'SSH_KEYS'), (10, 'USER_IDS'), (11, 'ORGANIZATION_IDS'),
@@ -87,11 +44,6 @@ INSERT INTO claims.source_types (id, name) VALUES
     (7, 'RAILS_TABLE_REDIRECT_ROUTES'), (8, 'RAILS_TABLE_GPG_KEYS'), (9, 'RAILS_TABLE_KEYS'),
     (10, 'RAILS_TABLE_SERVICE_DESK_SETTINGS'), (11, 'RAILS_TABLE_MEMBERS'), (12, 'RAILS_TABLE_SNIPPETS'),
     (13, 'RAILS_TABLE_PAGES_DOMAINS'), (14, 'RAILS_TABLE_PROJECT_SETTINGS');
-INSERT INTO claims.type_names (kind, id, name, first, seeded)
-    SELECT 'bucket', id, name, true, true FROM claims.bucket_types
-    UNION ALL SELECT 'subject', id, name, true, true FROM claims.subject_types
-    UNION ALL SELECT 'source', id, name, true, true FROM claims.source_types
-    UNION ALL VALUES ('subject', 2, 'NAMESPACE', false, true), ('source', 5, 'RAILS_TABLE_NAMESPACES', false, true);
 
 CREATE TABLE claims.cells (
     cell_id       bigint      PRIMARY KEY,
@@ -149,21 +101,6 @@ COMMENT ON COLUMN claims.claims.created_at IS 'When the claim was made (clock ti
 COMMENT ON COLUMN claims.claims.updated_at IS 'When the claim last changed (clock time).';
 COMMENT ON COLUMN claims.claims.display_value IS 'The name as it was given, where that is not its canonical form.';
 
--- Of the types that refuse names that look alike: which look has which claim. A table of its own, so that it costs the other types
--- nothing: not even the look at an index's condition.
-CREATE TABLE claims.skeletons (
-    skeleton     uuid NOT NULL,
-    bucket_type  int  NOT NULL,
-    bucket_value text COLLATE "C" NOT NULL,
-    successor    text COLLATE "C",
-    PRIMARY KEY (skeleton, bucket_type)
-) WITH (vacuum_truncate = off);
-COMMENT ON TABLE claims.skeletons IS 'Of bucket types with confusables reject: the claim that has a look. Its key is why two names that look alike are never both claimed. Written only by the functions of this extension.';
-COMMENT ON COLUMN claims.skeletons.skeleton IS 'The look: the first 128 bits of the SHA-256 of the name''s UTS #39 skeleton.';
-COMMENT ON COLUMN claims.skeletons.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
-COMMENT ON COLUMN claims.skeletons.bucket_value IS 'The name that has it.';
-COMMENT ON COLUMN claims.skeletons.successor IS 'The name that gets it when the lease that gives up bucket_value commits; NULL: none.';
-
 CREATE TABLE claims.claim_leases (
     uuid           uuid        PRIMARY KEY,
     creator_id     bigint      NOT NULL,
@@ -204,47 +141,6 @@ COMMENT ON COLUMN claims.lease_outcomes.outcome IS 'committed or rolled_back.';
 COMMENT ON COLUMN claims.lease_outcomes.request_digest IS 'SHA-256 of the normalized request; NULL for a fenced lease.';
 COMMENT ON COLUMN claims.lease_outcomes.settled_at IS 'When it was settled (clock time).';
 
-CREATE VIEW claims.records AS
-    SELECT c.uuid, bt.name AS bucket_type, c.bucket_value, st.name AS subject_type, c.subject_id,
-           so.name AS source_type, c.source_id, c.creator_id AS cell_id,
-           CASE c.status WHEN 1 THEN 'ACTIVE' WHEN 2 THEN 'LEASE_CREATING' WHEN 3 THEN 'LEASE_DESTROYING'
-                         ELSE 'UNSPECIFIED' END AS status,
-           c.lease_uuid, c.created_at, c.updated_at, cell.name AS cell_name, cell.address AS cell_address,
-           c.display_value
-      FROM claims.claims c
-      LEFT JOIN claims.bucket_types bt ON bt.id = c.bucket_type
-      LEFT JOIN claims.subject_types st ON st.id = c.subject_type
-      LEFT JOIN claims.source_types so ON so.id = c.source_type
-      LEFT JOIN claims.cells cell ON cell.cell_id = c.creator_id
-     WHERE c.creator_id <> -1;
-COMMENT ON VIEW claims.records IS 'claims.claims with names instead of numbers, and with the owning cell''s name and address.';
-
--- What nobody can have: beside each row stands a claim of nobody (creator_id -1), by which every begin finds it, at no cost.
-CREATE TABLE claims.reservations (
-    bucket_type   int         NOT NULL,
-    bucket_value  text        COLLATE "C" NOT NULL,
-    display_value text        COLLATE "C",
-    reason        text        NOT NULL,
-    reserved_by   text        NOT NULL,
-    reserved_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (bucket_value, bucket_type)
-);
-COMMENT ON TABLE claims.reservations IS 'Names that nobody can have. Written by claims.reserve_names() and claims.unreserve_names().';
-COMMENT ON COLUMN claims.reservations.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
-COMMENT ON COLUMN claims.reservations.bucket_value IS 'The name in its canonical form.';
-COMMENT ON COLUMN claims.reservations.display_value IS 'The name as it was given, where that is not its canonical form.';
-COMMENT ON COLUMN claims.reservations.reason IS 'Why it is reserved.';
-COMMENT ON COLUMN claims.reservations.reserved_by IS 'The role that reserved it.';
-COMMENT ON COLUMN claims.reservations.reserved_at IS 'When it was reserved (clock time).';
-
-CREATE VIEW claims.reserved_names AS
-    SELECT coalesce(t.name, r.bucket_type::text) AS bucket_type, r.bucket_value, r.display_value, r.reason, r.reserved_by, r.reserved_at
-      FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type;
-COMMENT ON VIEW claims.reserved_names IS 'Names that nobody can have, why, by whom and since when.';
-COMMENT ON COLUMN claims.reserved_names.bucket_type IS 'The type by the name that is shown.';
-COMMENT ON COLUMN claims.reserved_names.bucket_value IS 'The name in its canonical form.';
-COMMENT ON COLUMN claims.reserved_names.display_value IS 'The name as it was given, where that is not its canonical form.';
-
 CREATE VIEW claims.leases AS
     SELECT l.uuid AS lease_uuid, l.creator_id AS cell_id, cell.name AS cell_name, l.created_at, clock_timestamp() - l.created_at AS age,
            CASE jsonb_typeof(l.payload -> 'create_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'create_records') ELSE 0 END::bigint AS creates,
@@ -263,11 +159,7 @@ COMMENT ON COLUMN claims.leases.destroys IS 'How many claims it is to destroy.';
 SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id NOT BETWEEN 0 AND 13 AND id NOT BETWEEN 15 AND 18');
 SELECT pg_catalog.pg_extension_config_dump('claims.subject_types', 'WHERE id > 4');
 SELECT pg_catalog.pg_extension_config_dump('claims.source_types', 'WHERE id > 14');
-SELECT pg_catalog.pg_extension_config_dump('claims.type_names', 'WHERE NOT seeded');
-SELECT pg_catalog.pg_extension_config_dump('claims.type_renames', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.cells', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claims', '');
-SELECT pg_catalog.pg_extension_config_dump('claims.skeletons', '');
-SELECT pg_catalog.pg_extension_config_dump('claims.reservations', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claim_leases', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.lease_outcomes', '');

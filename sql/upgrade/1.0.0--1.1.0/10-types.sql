@@ -5,49 +5,6 @@ SELECT claims.seed_types('bucket', '{6,7,8,9,10,11,12,13,15,16,17,18}',
 SELECT claims.seed_types('source', '{8,9,10,11,12,13,14}',
     '{RAILS_TABLE_GPG_KEYS,RAILS_TABLE_KEYS,RAILS_TABLE_SERVICE_DESK_SETTINGS,RAILS_TABLE_MEMBERS,RAILS_TABLE_SNIPPETS,RAILS_TABLE_PAGES_DOMAINS,RAILS_TABLE_PROJECT_SETTINGS}');
 
--- All names of all types, shown or not. A type keeps every name that it ever had, so that whoever knows it by an older one is still
--- understood. Digests go by the first one: it never changes.
-CREATE TABLE claims.type_names (
-    kind   text    COLLATE "C" NOT NULL CHECK (kind IN ('bucket', 'subject', 'source')),
-    name   text    COLLATE "C" NOT NULL CHECK (length(name) BETWEEN 1 AND 63),
-    id     int     NOT NULL CHECK (id >= 0),
-    first  boolean NOT NULL DEFAULT false,
-    seeded boolean NOT NULL DEFAULT false,
-    PRIMARY KEY (kind, name)
-);
-CREATE UNIQUE INDEX type_names_first ON claims.type_names (kind, id) WHERE first;
-COMMENT ON TABLE claims.type_names IS 'All names of all types, each of them accepted. Written by claims.add_bucket_type() and the like, and claims.rename_type().';
-COMMENT ON INDEX claims.type_names_first IS 'A type has one first name.';
-COMMENT ON COLUMN claims.type_names.kind IS 'bucket, subject or source.';
-COMMENT ON COLUMN claims.type_names.name IS 'The name.';
-COMMENT ON COLUMN claims.type_names.id IS 'Number of the type.';
-COMMENT ON COLUMN claims.type_names.first IS 'The name that the type had first. Digests go by it.';
-COMMENT ON COLUMN claims.type_names.seeded IS 'It came with the extension, and not from a dump.';
-
--- A table of its own, because pg_dump carries whole rows: the row of a seeded type comes with CREATE EXTENSION, its other name does not.
-CREATE TABLE claims.type_renames (
-    kind text COLLATE "C" NOT NULL CHECK (kind IN ('bucket', 'subject', 'source')),
-    id   int  NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    PRIMARY KEY (kind, id)
-);
-COMMENT ON TABLE claims.type_renames IS 'The shown names of types that were renamed. What is written here, also by a restore, is shown. Written by claims.rename_type().';
-COMMENT ON COLUMN claims.type_renames.kind IS 'bucket, subject or source.';
-COMMENT ON COLUMN claims.type_renames.id IS 'Number of the type.';
-COMMENT ON COLUMN claims.type_renames.name IS 'The name that is shown.';
-
-CREATE FUNCTION claims.show_renamed() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    EXECUTE format('UPDATE claims.%I SET name = $1 WHERE id = $2', NEW.kind || '_types') USING NEW.name, NEW.id;
-    RETURN NULL;
-END $$;
-COMMENT ON FUNCTION claims.show_renamed() IS 'Internal: trigger that shows types by their new names. Locks the type''s row.';
-CREATE TRIGGER show_renamed AFTER INSERT OR UPDATE ON claims.type_renames FOR EACH ROW EXECUTE FUNCTION claims.show_renamed();
-ALTER TABLE claims.type_renames ENABLE ALWAYS TRIGGER show_renamed;
-COMMENT ON TRIGGER show_renamed ON claims.type_renames IS 'Shows types by their new names, also after a restore.';
-
 -- No type is added before this has committed.
 LOCK TABLE claims.bucket_types, claims.subject_types, claims.source_types IN SHARE ROW EXCLUSIVE MODE;
 DO $$
@@ -62,21 +19,11 @@ BEGIN
             HINT = 'Give the types that were added other names, as the chapter "Upgrading" of docs/operations.md says. Nothing has been changed.';
     END IF;
 END $$;
-INSERT INTO claims.type_names (kind, id, name, first, seeded)
-    SELECT 'bucket', id, name, true, id BETWEEN 0 AND 13 OR id BETWEEN 15 AND 18 FROM claims.bucket_types
-    UNION ALL SELECT 'subject', id, name, true, id <= 4 FROM claims.subject_types
-    UNION ALL SELECT 'source', id, name, true, id <= 14 FROM claims.source_types
-    UNION ALL VALUES ('subject', 2, 'NAMESPACE', false, true), ('source', 5, 'RAILS_TABLE_NAMESPACES', false, true);
-COMMENT ON COLUMN claims.bucket_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
-COMMENT ON COLUMN claims.subject_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
-COMMENT ON COLUMN claims.source_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
+-- include sql/install/service/type_names.sql
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.type_names
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
 ALTER TABLE claims.type_names ENABLE ALWAYS TRIGGER announce_change;
-COMMENT ON TRIGGER announce_change ON claims.type_names IS 'Sessions cache this table.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id NOT BETWEEN 0 AND 13 AND id NOT BETWEEN 15 AND 18');
 SELECT pg_catalog.pg_extension_config_dump('claims.subject_types', 'WHERE id > 4');
 SELECT pg_catalog.pg_extension_config_dump('claims.source_types', 'WHERE id > 14');
-SELECT pg_catalog.pg_extension_config_dump('claims.type_names', 'WHERE NOT seeded');
-SELECT pg_catalog.pg_extension_config_dump('claims.type_renames', '');

@@ -38,15 +38,4 @@ BEGIN
 END $$;
 DROP INDEX claims.claims_bucket;
 ALTER TABLE claims.claims ADD CONSTRAINT claims_bucket PRIMARY KEY USING INDEX claims_bucket_made;
-COMMENT ON INDEX claims.claims_bucket IS 'The promise itself: every bucket occurs once.';
 DROP FUNCTION claims.bucket_key(text);
-
--- What functions say of themselves.
-COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
-    'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. A bucket that stands in both lists is replaced. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
-COMMENT ON FUNCTION claims.commit_update(bigint, uuid) IS
-    'Makes a lease''s batch permanent: destroys are deleted, creates become ACTIVE, replaced ones are what the batch says. true: this call did it; false: it was done before. 55000 for a lease that was rolled back, P0002 for an unknown one, 55P03 for one that another open transaction is settling. Locks the lease''s row, then its claims in bucket order.';
-COMMENT ON FUNCTION claims.rollback_update(bigint, uuid) IS
-    'Gives a lease''s claims back: creates are deleted, destroys become ACTIVE again. true: this call did it; false: it was done before. An unknown uuid is fenced, with a NOTICE: no later begin_update can use it. 55000 for a lease that was committed, 55P03 for one that another open transaction is beginning or settling. Locks the lease''s row, then its claims in bucket order.';
-COMMENT ON FUNCTION claims.settle_leases(bigint, uuid[], uuid[]) IS
-    'Commits and rolls back many leases in one call. One row per lease: its outcome, and whether this call brought it about; fenced is an unknown one among the rollbacks. A lease that another session is settling is busy and not waited for. Locks lease rows in uuid order, passing over locked ones, then claims in bucket order.';

@@ -4,10 +4,6 @@ CREATE SEQUENCE claims.capture_left_out_missing MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_not_owner MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_other_source MINVALUE 0;
 CREATE SEQUENCE claims.capture_adopted MINVALUE 0;
-COMMENT ON SEQUENCE claims.capture_left_out_missing IS 'In a cell: counts names that rows gave up and that were not claimed.';
-COMMENT ON SEQUENCE claims.capture_left_out_not_owner IS 'In a cell: counts names that rows gave up and that another cell has.';
-COMMENT ON SEQUENCE claims.capture_left_out_other_source IS 'In a cell: counts names that rows gave up and that this cell has claimed for other rows or subjects.';
-COMMENT ON SEQUENCE claims.capture_adopted IS 'In a cell: counts claims of this cell that no row called for, and that rows have taken over.';
 -- Postgres notes these privileges as those that they came with, also where there are default ones; and with them the owner, which
 -- is to be the schema's by then, whoever runs this.
 DO $$

@@ -15,7 +15,7 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::{JsonText, Jsonb};
-use crate::pg::spi;
+use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
@@ -104,14 +104,20 @@ fn begin(
         let request = Request::new(&batch, lease, given_uuid.is_some(), &catalog.types);
         match acquire::acquire(connection, &request, Instant::now())? {
             Acquired::Lease(begun) => {
-                admission::admit_still(connection, cell_id, Need::Begin)?;
-                // The cell will rely on it: a crash must not undo what it was told, whatever its `synchronous_commit` says.
-                xact::commit_durably();
+                confirm(connection, cell_id)?;
                 Ok(begun.lease)
             }
             Acquired::Conflicts(conflicts) => on_conflicts(conflicts, &catalog),
         }
     })
+}
+
+/// What a lease must pass before its cell is told of it: the mode may have changed while the begin waited, and the cell will rely on
+/// the lease, so a crash must not undo it, whatever the cell's `synchronous_commit` says.
+pub(super) fn confirm(connection: &Connection, cell_id: i64) -> Result<(), ClaimsError> {
+    admission::admit_still(connection, cell_id, Need::Begin)?;
+    xact::commit_durably();
+    Ok(())
 }
 
 /// Whether the batch has names whose profile can change.

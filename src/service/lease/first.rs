@@ -7,7 +7,6 @@
 use std::time::Instant;
 
 use claims_model::conflict::{self, StandingClaim, reason_for};
-use claims_model::mode::Need;
 use claims_model::{Batch, Conflict, Op, payload};
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -23,7 +22,6 @@ use crate::pg::clock::Moment;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 use crate::service::naming;
 use crate::service::{admission, engine};
@@ -70,9 +68,7 @@ fn begin_first(
         };
         match first(connection, &catalog, &batches, &wanted)? {
             Acquired::Lease(Begun { lease, chosen }) => {
-                admission::admit_still(connection, cell_id, Need::Begin)?;
-                // The cell will rely on it: a crash must not undo what it was told, whatever its `synchronous_commit` says.
-                xact::commit_durably();
+                begin::confirm(connection, cell_id)?;
                 Ok::<_, ClaimsError>((Some(pg_uuid(lease)), chosen.map(i32::from), None))
             }
             Acquired::Conflicts(conflicts) => {

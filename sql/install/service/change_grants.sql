@@ -1,0 +1,37 @@
+-- Grants (or revokes) the schema and the functions for some audiences, and to cells what they may read.
+CREATE OR REPLACE FUNCTION claims.change_grants(role_name name, audiences text[], granting boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    target regprocedure;
+    verb text := CASE WHEN granting THEN 'GRANT' ELSE 'REVOKE' END;
+    word text := CASE WHEN granting THEN 'TO' ELSE 'FROM' END;
+BEGIN
+    FOR target IN
+        SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
+         WHERE p.pronamespace = 'claims'::regnamespace AND (a.audience = ANY (change_grants.audiences) OR granting AND a.audience = 'all')
+           -- An owner keeps what is its own.
+           AND (granting OR p.proowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name))
+         ORDER BY p.oid::regprocedure::text
+    LOOP
+        EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
+    END LOOP;
+    IF 'cell' = ANY (change_grants.audiences) THEN
+        -- What tells a cell about itself: the columns it claims, how far its verification is and in whose hands, the service, the passes.
+        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, claims.service_state, claims.passes %s %I', verb, word, role_name);
+    END IF;
+    IF granting THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);
+    -- A role that keeps the functions of another audience keeps what all have.
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p LEFT JOIN claims.audiences f ON f.function_name = p.proname, aclexplode(p.proacl) a
+                       WHERE p.pronamespace = 'claims'::regnamespace AND f.audience IS DISTINCT FROM 'all'
+                         AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN
+        FOR target IN
+            SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
+             WHERE p.pronamespace = 'claims'::regnamespace AND a.audience = 'all' ORDER BY p.oid::regprocedure::text
+        LOOP
+            EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', target, role_name);
+        END LOOP;
+        EXECUTE format('REVOKE USAGE ON SCHEMA claims FROM %I', role_name);
+    END IF;
+END $$;
