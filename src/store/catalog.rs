@@ -10,7 +10,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::pg::spi::{self, Connection, Row, View};
-use crate::pg::statement::{Statement, statement};
+use crate::pg::statement::statement;
 use crate::pg::{cache, gate};
 use crate::store::service::limits::{self, CellLimits};
 use crate::store::service::modes::{self, ModeSetting};
@@ -20,13 +20,14 @@ statement! {
                           to_regclass('claims.source_types')::oid, to_regclass('claims.cells')::oid,
                           to_regclass('claims.type_names')::oid, to_regclass('claims.mode_settings')::oid,
                           to_regclass('claims.limit_settings')::oid";
-    BUCKET_TYPES() = "SELECT id, name FROM claims.bucket_types";
-    /// Most databases have none of these.
-    NAMING() = "SELECT id, profile, confusables FROM claims.bucket_types WHERE profile <> 'exact' OR confusables <> 'allow'";
-    SUBJECT_TYPES() = "SELECT id, name FROM claims.subject_types";
-    SOURCE_TYPES() = "SELECT id, name FROM claims.source_types";
-    TYPE_NAMES(TEXTOID) = "SELECT id, name, first FROM claims.type_names WHERE kind = $1";
-    CELLS() = "SELECT cell_id, role::oid, name, address FROM claims.cells";
+    /// Types, their names, and cells, in one statement: a session's first call plans it. By part: 1 bucket types with profile and
+    /// confusables (all others compare bytes), 2 subject types, 3 source types, 4 names with their kind, 5 cells.
+    ALL() =
+        "SELECT 1 AS part, b.id::bigint, b.name, b.profile, b.confusables, NULL::boolean AS first, NULL::oid AS role FROM claims.bucket_types b
+         UNION ALL SELECT 2, s.id, s.name, NULL, NULL, NULL, NULL FROM claims.subject_types s
+         UNION ALL SELECT 3, s.id, s.name, NULL, NULL, NULL, NULL FROM claims.source_types s
+         UNION ALL SELECT 4, n.id, n.name, n.kind, NULL, n.first, NULL FROM claims.type_names n
+         UNION ALL SELECT 5, c.cell_id, c.name, c.address, NULL, NULL, c.role::oid FROM claims.cells c";
 }
 
 /// A registered cell.
@@ -111,35 +112,55 @@ fn load(connection: &Connection) -> Rc<Catalog> {
 }
 
 fn read(connection: &Connection) -> Catalog {
-    let table = |kind: Kind, statement: &'static std::thread::LocalKey<Statement>| {
-        let shown = connection.run(statement, View::Latest, []).map(|row| (row.must(1), row.must(2)));
-        let names = connection.run(&TYPE_NAMES, View::Latest, [kind.name().into()]);
-        TypeTable::new(shown).with_names(names.map(|row| (row.must(1), row.must(2), row.must(3))))
+    let mut shown: [Vec<(i32, String)>; 3] = Default::default();
+    let mut names: [Vec<(i32, String, bool)>; 3] = Default::default();
+    let (mut naming, mut cells) = (HashMap::new(), HashMap::new());
+    let each = |row: Row| {
+        // Ids of types are numbers of four bytes.
+        let (part, id) = (row.must::<i32>(1), row.must::<i64>(2));
+        let number = i32::try_from(id).unwrap_or_default();
+        match part {
+            4 => {
+                let kind: String = row.must(4);
+                if let Some(at) = KINDS.iter().position(|of| of.name() == kind) {
+                    names[at].push((number, row.must(3), row.must(6)));
+                }
+            }
+            5 => {
+                cells.insert(id, Cell { role: row.must(7), name: row.get(3), address: row.get(4) });
+            }
+            _ => {
+                if part == 1
+                    && let Some(other) = naming_of(&row.must::<String>(4), &row.must::<String>(5))
+                {
+                    naming.insert(number, other);
+                }
+                shown[part as usize - 1].push((number, row.must(3)));
+            }
+        }
     };
-    let types = Types {
-        bucket: table(Kind::Bucket, &BUCKET_TYPES),
-        subject: table(Kind::Subject, &SUBJECT_TYPES),
-        source: table(Kind::Source, &SOURCE_TYPES),
-        naming: connection.run(&NAMING, View::Latest, []).map(naming).into_iter().collect(),
-    };
-    let cells = connection.run(&CELLS, View::Latest, []);
+    connection.run(&ALL, View::Latest, []).map(each);
+    let mut tables = shown.into_iter().zip(names).map(|(shown, names)| TypeTable::new(shown).with_names(names));
+    let mut table = || tables.next().unwrap_or_default();
+    let types = Types { bucket: table(), subject: table(), source: table(), naming };
     Catalog {
         renamed: types.by_first_names(),
         types,
-        cells: cells
-            .map(|row| (row.must(1), Cell { role: row.must(2), name: row.get(3), address: row.get(4) }))
-            .into_iter()
-            .collect(),
+        cells,
         modes: modes::all(connection),
         limits: limits::all(connection).into_iter().collect(),
     }
 }
 
-/// A type and how its names are compared. The table takes no other words.
-fn naming(row: Row) -> (i32, Naming) {
-    let profile = Profile::parse(&row.must::<String>(2)).unwrap_or_default();
-    let confusables = Confusables::parse(&row.must::<String>(3)).unwrap_or_default();
-    (row.must(1), Naming { profile, confusables })
+/// In the order of the parts of ALL.
+const KINDS: [Kind; 3] = [Kind::Bucket, Kind::Subject, Kind::Source];
+
+/// How the names of a bucket type are compared, where that is not byte by byte and nothing else. The table takes no other words.
+fn naming_of(profile: &str, confusables: &str) -> Option<Naming> {
+    let profile = Profile::parse(profile).unwrap_or_default();
+    let confusables = Confusables::parse(confusables).unwrap_or_default();
+    let naming = Naming { profile, confusables };
+    (naming != Naming::default()).then_some(naming)
 }
 
 /// Statement trigger on the cached tables; declared in sql/install/service/admin.sql.

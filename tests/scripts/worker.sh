@@ -132,6 +132,16 @@ until_true 10 'verification of every source type' cell1 "SELECT count(*) > 0 FRO
 expect 'it corrects nothing by itself' "$(passes cell1 "kind = 'verify' AND counts ->> 'corrected' <> '0'")" 0
 reload_with cell1 "claims.verify_correct = on"
 until_true 10 'unless it is to' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'unclaimed'"
+# While the service does not say what it has, nothing is open here.
+open locker shared "$(at shared 'SELECT current_user')"
+tell locker 'BEGIN; LOCK TABLE claims.claims' >/dev/null
+until_true 10 'verify: the worker waits for the service' shared "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'cell1' AND wait_event_type = 'Lock' AND query LIKE '%digest_records%'"
+expect 'verify: without a transaction and a snapshot' \
+  "$(at cell1 "SELECT query LIKE 'claims.verify: %', xact_start IS NULL AND backend_xid IS NULL AND backend_xmin IS NULL FROM pg_stat_activity WHERE backend_type = 'claims worker'")" 't|t'
+tell locker ROLLBACK >/dev/null
+close locker
+at cell1 "INSERT INTO paths VALUES (2, 'later', 1)" >/dev/null
+until_true 10 'and goes on' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'later'"
 reload_with cell1 "claims.verify_interval = 0"
 
 expect 'check' "$(at shared 'SELECT count(*) FROM claims.check()')" 0

@@ -31,21 +31,31 @@ pub fn admit(server: &str) -> Result<Call, ClaimsError> {
     admit_to(server, foreign::server(server).unwrap_or(Oid::INVALID))
 }
 
+/// Raises while the breaker of a server is open, and changes nothing: for callers who would only prepare a call in vain.
+pub fn refuse_if_open(server: &str) -> Result<(), ClaimsError> {
+    let Some(service) = foreign::server(server) else { return Ok(()) };
+    match states::peek(service, |mut breaker, now| (breaker.admit(now, limits()), breaker)) {
+        Some((Admission::Refuse { next_try }, breaker)) => Err(refusal(server, &breaker, next_try)),
+        _ => Ok(()),
+    }
+}
+
+fn refusal(server: &str, breaker: &Breaker, next_try: i64) -> ClaimsError {
+    let (server, last_error) = (server.to_owned(), breaker.last_error().unwrap_or_default().to_owned());
+    CellError::BreakerOpen { server, failures: breaker.failures(), last_error, next_try: Moment(next_try) }.into()
+}
+
 /// The same, if the server's oid is known.
 pub fn admit_to(server: &str, service: Oid) -> Result<Call, ClaimsError> {
     let call = |trial| Call { service, trial, is_over: Cell::new(false) };
     if service == Oid::INVALID || states::is_untroubled(service) {
         return Ok(call(false));
     }
-    let (limits, server) = (limits(), server.to_owned());
+    let limits = limits();
     let (admission, breaker) = states::with(service, |breaker, now| (breaker.admit(now, limits), *breaker));
     match admission {
         Admission::Call { trial } => Ok(call(trial)),
-        Admission::Refuse { next_try } => {
-            let last_error = breaker.last_error().unwrap_or_default().to_owned();
-            let failures = breaker.failures();
-            Err(CellError::BreakerOpen { server, failures, last_error, next_try: Moment(next_try) }.into())
-        }
+        Admission::Refuse { next_try } => Err(refusal(server, &breaker, next_try)),
     }
 }
 

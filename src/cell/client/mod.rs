@@ -57,6 +57,7 @@ impl<'c> Service<'c> {
     pub fn new(connection: &'c Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
         must_be_leader()?;
         if !kept::is_there(server) {
+            breaker::refuse_if_open(server)?;
             must_be_one(connection, server)?;
         }
         Ok(Service { server, way: Way::LookedUp(connection, cell_id) })

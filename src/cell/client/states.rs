@@ -46,6 +46,14 @@ pub fn is_untroubled(server: Oid) -> bool {
     SHARED.read(|slots| look(slots)).unwrap_or_else(|| OWN.with_borrow(|own| look(own)))
 }
 
+/// Looks at a copy of the breaker of a service; `None`: it was not called yet.
+pub fn peek<T>(server: Oid, look: impl Fn(Breaker, i64) -> T) -> Option<T> {
+    let now = Moment::now().0;
+    let found = |slots: &[Slot]| slots.iter().find(|slot| slot.is_of(server)).map(|slot| slot.breaker);
+    let breaker = SHARED.read(|slots| found(slots)).unwrap_or_else(|| OWN.with_borrow(|own| found(own)))?;
+    Some(look(breaker, now))
+}
+
 /// Changes the breaker of a service. The function must not call back.
 pub fn with<T>(server: Oid, change: impl Fn(&mut Breaker, i64) -> T) -> T {
     let now = Moment::now().0;

@@ -82,6 +82,10 @@ impl Engine for LocalEngine {
         }
     }
 
+    fn has_outcome(&self, connection: &Connection, lease: Uuid) -> bool {
+        leases::has_outcome(connection, lease)
+    }
+
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
         leases::fence(connection, lease, cell_id)
     }

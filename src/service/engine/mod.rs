@@ -11,9 +11,9 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
+use crate::pg::spi::{Connection, View};
 use crate::store::service::claims::Found;
-use crate::store::service::leases::{Ending, NewLease};
+use crate::store::service::leases::{self, Ending, NewLease};
 use crate::store::service::looks::Bearers;
 
 /// Errors by which another transaction shows that it is in the way. An operation that meets one raises it: whoever calls
@@ -80,6 +80,11 @@ pub trait Engine {
 
     /// Whether another open transaction has written or locked the row of a key, also one that nobody else can see yet.
     fn contended(&self, key: Key) -> bool;
+
+    /// Whether a lease has an outcome right now, whatever the isolation level, or by this transaction.
+    fn has_outcome(&self, connection: &Connection, lease: Uuid) -> bool {
+        leases::known(connection, &[lease], View::Latest).iter().any(|known| known.outcome.is_some())
+    }
 
     /// Writes the outcome of a lease that is not known, so that it can never begin. `false`: by now it is known.
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool;

@@ -7,10 +7,9 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::request::{ClaimStep, Request};
 use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
+use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::service::engine::{self, CONTENTION_SQLSTATES, Intake};
-use crate::store::service::leases;
 
 /// The attempt saw that it is not to be kept.
 pub struct Rejected;
@@ -81,7 +80,6 @@ fn take_one(connection: &Connection, request: &Request, step: ClaimStep) -> Resu
 /// A lease whose uuid has an outcome is not new, also if its row could be put in. Asked after the row is in and of the
 /// latest state: a fence of the same uuid passes through the same key, so it has either been seen here or will see us.
 fn keep_if_new(connection: &Connection, request: &Request) -> Result<(), Rejected> {
-    let is_repeat = request.may_be_repeat
-        && leases::known(connection, &[request.lease.uuid], View::Latest).iter().any(|known| known.outcome.is_some());
+    let is_repeat = request.may_be_repeat && engine::current().has_outcome(connection, request.lease.uuid);
     if is_repeat { Err(Rejected) } else { Ok(()) }
 }

@@ -9,7 +9,7 @@ use super::known_or_raised;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
-use crate::pg::index::{KeyPart, KeyValue};
+use crate::pg::index::{self, KeyPart, KeyValue};
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::lock;
 use crate::pg::spi::{Connection, Value, View};
@@ -156,6 +156,13 @@ pub fn known(connection: &Connection, leases: &[Uuid], view: View) -> Vec<KnownL
         outcome: row.get::<String>(3).map(|name| if name == "committed" { Ending::Commit } else { Ending::Rollback }),
         digest: row.get(4),
     })
+}
+
+/// Whether a lease has an outcome, committed now or of this transaction. Without a statement: every begin asks.
+pub fn has_outcome(connection: &Connection, lease: Uuid) -> bool {
+    let key = [KeyPart { column: c"lease_uuid", value: KeyValue::Uuid(pg_uuid(lease)) }];
+    let by_statement = || known(connection, &[lease], View::Latest).iter().any(|known| known.outcome.is_some());
+    index::is_there_now(c"lease_outcomes", &key).unwrap_or_else(|_| by_statement())
 }
 
 /// Where nothing may be waited for, a table that somebody has locked as a whole is an error at once: the waits that a table
