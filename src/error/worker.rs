@@ -49,20 +49,24 @@ pub enum Hindrance {
 
 /// The background worker waits until that has changed.
 pub fn log_waiting(hindrance: &Hindrance) {
-    let (message, hint) = match hindrance {
-        Hindrance::OtherVersion(version) => (
+    let report = match hindrance {
+        Hindrance::OtherVersion(version) => ErrorReport::new(
+            Code::ERRCODE_WARNING,
             format!(
                 "claims worker waits: the extension is of version {version}, the library of {}",
                 env!("CARGO_PKG_VERSION")
             ),
-            "Run ALTER EXTENSION claims UPDATE, or restart the server if that was done with a newer library.",
-        ),
-        Hindrance::DistributedTables => (
-            "claims worker waits: the tables of claims are not in this database".to_owned(),
-            "Every function of claims says why, and what to do.",
-        ),
+            function_name!(),
+        )
+        .set_hint("Run ALTER EXTENSION claims UPDATE, or restart the server if that was done with a newer library."),
+        Hindrance::DistributedTables => ErrorReport::new(
+            Code::ERRCODE_WARNING,
+            "claims worker waits: the tables of claims are not in this database",
+            function_name!(),
+        )
+        .set_hint("Every function of claims says why, and what to do."),
     };
-    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!()).set_hint(hint).report(PgLogLevel::WARNING);
+    report.report(PgLogLevel::WARNING);
 }
 
 /// The server has no free slot for another background worker.

@@ -16,7 +16,8 @@ VALUES = {"docs/names.md"}
 HISTORY = {"CHANGELOG.md"}
 UPGRADES = {"CONTRIBUTING.md"}
 # Examples, and words of other programs.
-FOREIGN = {"Foo", "slug", "OnCalendar", "QueryCanceled", "StatementInvalid"}
+FOREIGN = {"Foo", "slug", "OnCalendar", "QueryCanceled", "StatementInvalid"} | {
+    "create_distributed_table", "create_reference_table", "citus_add_local_table_to_metadata", "undistribute_table"}
 
 
 def problems(tree):
