@@ -40,6 +40,8 @@ SELECT count(*) FROM claims.check();
 \echo -- given free
 SELECT t.call($$SELECT claims.unreserve_names('HANDLES', '{aDMIN,ROOT,never}', 'no more')$$);
 SELECT t.call($$SELECT claims.unreserve_names('HANDLES', '{admin}', 'no more')$$);
+-- and their looks with them
+SELECT bucket_value FROM claims.skeletons ORDER BY bucket_value COLLATE "C";
 SELECT lease_uuid IS NOT NULL FROM claims.try_begin_update(2, t.handles(U&'\0430dmin'));
 SELECT t.call($$SELECT claims.rollback_update(1, claims.begin_update(1, t.handles('root')))$$);
 SELECT bucket_type, bucket_value FROM claims.reserved_names ORDER BY 1, 2;
