@@ -120,7 +120,7 @@ def canonical(section):
         call, form, scan = per_call("claims.canonical('HANDLES', name)"), per_call("claims.canonical_form('username', name)"), per_call("name")
         rows.append([what, f"{call:.2f}", f"{form:.2f}", f"{scan:.2f}"])
         section.at_most(f"claims.canonical of a username, {what}", call, limit, " µs")
-    section.tables.append(("µs a call in SQL", ["username", "canonical", "canonical_form", "reading the row alone"], rows))
+    section.tables.append(("a call in SQL, µs", ["username", "canonical", "canonical_form", "reading the row alone"], rows))
 
 
 def firsts(section):
@@ -135,7 +135,7 @@ def firsts(section):
         ratio = median([first / conflict for conflict, first, _ in rounds])
         rows.append([what, f"{conflict:.0f}", f"{first:.0f}", f"{ratio:.2f}", f"{ten:.0f}"])
         section.at_most(f"begin_first, the tenth of ten is free, {what} / a begin that conflicts", ratio, 1.5)
-    section.tables.append(("µs a call", ["type", "a begin that conflicts", "begin_first, tenth of ten free", "ratio", "ten begins instead"], rows))
+    section.tables.append(("a call, µs", ["type", "a begin that conflicts", "begin_first, tenth of ten free", "ratio", "ten begins instead"], rows))
 
 
 def run():
