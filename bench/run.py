@@ -14,7 +14,7 @@ from lib import HERE, LOADED, QUICK, markdown_table, psql, say
 import workload
 
 SECTIONS = ["in_server", "end_to_end", "reads", "conflict", "snapshot", "verification", "requests",
-            "names", "cell_save"]
+            "names", "cell_save", "counters"]
 
 
 def machine():

@@ -72,6 +72,28 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!(
+    "../sql/install/cell/discrepancies.sql",
+    name = "discrepancies",
+    requires = ["verify", cell::verify::list::list_discrepancies]
+);
+extension_sql_file!(
+    "../sql/install/metrics.sql",
+    name = "metrics",
+    requires = [
+        "check",
+        "passes",
+        "cell",
+        "orphans",
+        "client",
+        "expiring",
+        "requests",
+        "modes",
+        service::admin::version::version,
+        service::metrics::read_counters,
+        service::metrics::note_check
+    ]
+);
+extension_sql_file!(
     "../sql/install/cell/share.sql",
     name = "share",
     requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
@@ -147,7 +169,9 @@ extension_sql_file!(
         "verify",
         "share",
         "expiring",
-        "requests"
+        "requests",
+        "discrepancies",
+        "metrics"
     ],
     finalize
 );
@@ -185,5 +209,6 @@ pub extern "C-unwind" fn _PG_init() {
         cell::client::afterwards::HOOKS,
         cell::wakeup::HOOKS,
         service::durability::HOOKS,
+        service::counters::HOOKS,
     ]);
 }

@@ -89,6 +89,12 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
     unsafe { pg_sys::PreventCommandIfReadOnly(call.as_ptr()) };
 }
 
+/// Refuses to go on on a standby.
+pub fn must_not_be_standby(call: &std::ffi::CStr) {
+    // SAFETY: raises an error or does nothing.
+    unsafe { pg_sys::PreventCommandDuringRecovery(call.as_ptr()) };
+}
+
 /// Makes this transaction's commit wait for the flush of WAL, whatever `synchronous_commit` is.
 pub fn commit_durably() {
     // SAFETY: sets a flag of the transaction.

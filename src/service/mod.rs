@@ -3,12 +3,15 @@
 
 mod admin;
 pub mod admission;
+pub mod counters;
 pub mod durability;
 pub mod engine;
 mod epoch;
 mod grants;
 pub mod lease;
+pub mod metrics;
 pub mod naming;
+mod places;
 pub mod read;
 pub mod throttle;
 pub mod verify;
@@ -16,4 +19,4 @@ pub mod verify;
 use crate::pg::shared::Area;
 
 /// What lies in shared memory.
-pub static AREAS: [&dyn Area; 1] = [&throttle::PACES];
+pub static AREAS: [&dyn Area; 3] = [&throttle::PACES, &counters::CELLS, &counters::CHECKS];

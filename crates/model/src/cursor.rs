@@ -26,6 +26,26 @@ pub struct ClaimCursor {
     pub bucket_value: String,
 }
 
+/// `list_discrepancies` continues behind this one, in the range of source ids that begins above an id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiscrepancyCursor {
+    pub above: Option<String>,
+    pub place: Place,
+}
+
+/// Where a discrepancy stands in their order: by source id, as ranges are, then by what it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// Rows without a key come first.
+    pub source_length: Option<u64>,
+    pub source_id: String,
+    pub bucket_type: String,
+    pub bucket_value: String,
+    pub discrepancy: String,
+    /// Of several that are the same, which one.
+    pub nth: u32,
+}
+
 /// A cursor that can be written as text and read back.
 pub trait Cursor: Serialize + DeserializeOwned {
     /// Distinguishes the cursors of different lists.
@@ -70,6 +90,17 @@ impl Cursor for ClaimCursor {
     }
 }
 
+impl Cursor for DiscrepancyCursor {
+    const TAG: char = 'd';
+
+    fn is_sound(&self) -> bool {
+        let sound = |text: &str, limit| !text.contains('\0') && !limits::is_longer_than(text, limit);
+        self.above.as_deref().is_none_or(|above| !above.is_empty() && sound(above, limits::ID_CHARS))
+            && sound(&self.place.source_id, limits::ID_CHARS)
+            && sound(&self.place.bucket_value, limits::BUCKET_VALUE_CHARS)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +117,7 @@ mod tests {
         fn anything_else_is_refused(text in ".{0,64}") {
             prop_assert!(LeaseCursor::decode(&text).is_err());
             prop_assert!(ClaimCursor::decode(&text).is_err());
+            prop_assert!(DiscrepancyCursor::decode(&text).is_err());
         }
     }
 
@@ -99,6 +131,18 @@ mod tests {
     fn unsound_values_are_refused() {
         let cursor = ClaimCursor { source_type: 1, source_id: "a\0".into(), bucket_type: 1, bucket_value: "x".into() };
         assert_eq!(ClaimCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
+        let place = Place {
+            source_length: Some(1),
+            source_id: "1".into(),
+            bucket_type: "ROUTES".into(),
+            bucket_value: "x".into(),
+            discrepancy: "extra".into(),
+            nth: 0,
+        };
+        let sound = DiscrepancyCursor { above: None, place };
+        assert_eq!(DiscrepancyCursor::decode(&sound.encode()), Ok(sound.clone()));
+        let unbounded = DiscrepancyCursor { above: Some(String::new()), ..sound };
+        assert_eq!(DiscrepancyCursor::decode(&unbounded.encode()), Err(Problem::BadCursor));
         let late = LeaseCursor { created_at: i64::MAX, lease_uuid: Uuid::nil() };
         assert_eq!(LeaseCursor::decode(&late.encode()), Err(Problem::BadCursor));
     }

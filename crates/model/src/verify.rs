@@ -44,8 +44,18 @@ pub enum Outcome {
     Recent,
     /// Another cell has the bucket.
     HeldByOther,
+    /// The bucket is free, and a claim of a name that looks like it stands; its type refuses that.
+    Confusable,
+    /// The name is reserved: nobody can have it.
+    Reserved,
     /// Another open transaction is at the claim.
     Busy,
+    /// Only the cell finds these. The row calls for what can be no claim.
+    Impossible,
+    /// Another row calls for the same bucket.
+    Doubled,
+    /// No row of the cell's can have made the claim.
+    Foreign,
 }
 
 impl Outcome {
@@ -55,7 +65,12 @@ impl Outcome {
             Outcome::Leased => "leased",
             Outcome::Recent => "recent",
             Outcome::HeldByOther => "held_by_other",
+            Outcome::Confusable => "confusable",
+            Outcome::Reserved => "reserved",
             Outcome::Busy => "busy",
+            Outcome::Impossible => "impossible",
+            Outcome::Doubled => "doubled",
+            Outcome::Foreign => "foreign",
         }
     }
 }
@@ -64,7 +79,8 @@ impl Outcome {
     /// By its name, as the service told it.
     pub fn named(name: &str) -> Option<Self> {
         use Outcome::*;
-        [Corrected, Leased, Recent, HeldByOther, Busy].into_iter().find(|one| one.name() == name)
+        // Of those that a service finds.
+        [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Busy].into_iter().find(|one| one.name() == name)
     }
 }
 
@@ -72,6 +88,8 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimState {
     pub own: bool,
+    /// It keeps a reserved name from everybody.
+    pub reserved: bool,
     pub leased: bool,
     pub recent: bool,
 }
@@ -80,6 +98,7 @@ pub struct ClaimState {
 pub fn judge(expected: &Claim, actual: Option<(&Claim, ClaimState)>) -> Option<(Discrepancy, Option<Outcome>)> {
     match actual {
         None => Some((Discrepancy::Missing, None)),
+        Some((_, state)) if state.reserved => Some((Discrepancy::Missing, Some(Outcome::Reserved))),
         Some((_, state)) if !state.own => Some((Discrepancy::Missing, Some(Outcome::HeldByOther))),
         Some((claim, _)) if same(&claim.subject, &expected.subject) && same(&claim.source, &expected.source) => None,
         Some((_, state)) => Some((Discrepancy::Different, alone(state))),
@@ -150,7 +169,7 @@ mod tests {
         }
     }
 
-    const OLD: ClaimState = ClaimState { own: true, leased: false, recent: false };
+    const OLD: ClaimState = ClaimState { own: true, reserved: false, leased: false, recent: false };
 
     #[test]
     fn only_what_differs_is_a_discrepancy() {
@@ -175,6 +194,16 @@ mod tests {
         assert_eq!(judged(ClaimState { leased: true, ..OLD }), Some(Outcome::Leased));
         assert_eq!(judged(ClaimState { recent: true, ..OLD }), Some(Outcome::Recent));
         assert_eq!(judged(ClaimState { leased: true, recent: true, ..OLD }), Some(Outcome::Leased));
-        assert_eq!(judged(ClaimState { own: false, leased: true, recent: true }), Some(Outcome::HeldByOther));
+        let foreign = ClaimState { own: false, leased: true, recent: true, ..OLD };
+        assert_eq!(judged(foreign), Some(Outcome::HeldByOther));
+        assert_eq!(judged(ClaimState { reserved: true, ..foreign }), Some(Outcome::Reserved));
+    }
+
+    #[test]
+    fn what_is_told_is_understood() {
+        use Outcome::*;
+        for outcome in [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Busy] {
+            assert_eq!(Outcome::named(outcome.name()), Some(outcome));
+        }
     }
 }

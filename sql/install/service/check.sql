@@ -155,11 +155,14 @@ CREATE OR REPLACE FUNCTION claims.check() RETURNS TABLE (problem text, lease_uui
 AS $$
 DECLARE
     tells_names boolean := claims.caller_is_admin();
+    problems bigint;
 BEGIN
     RETURN QUERY
     SELECT p.problem, p.lease_uuid, p.bucket_type, CASE WHEN tells_names THEN p.bucket_value END,
            CASE WHEN tells_names OR p.problem NOT IN ('claim is not what the payload of its lease says', 'payload of a lease names no claims')
                 THEN p.detail END
       FROM claims.find_problems() p;
+    GET DIAGNOSTICS problems = ROW_COUNT;
+    PERFORM claims.note_check(problems);
 END $$;
 COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads once through claims.claims and all leases, with a look into the index for each claim that they name; locks nothing. For administrators, and for monitoring roles, which are not told bucket values and payloads.';

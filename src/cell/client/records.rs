@@ -30,7 +30,8 @@ const NTH: &str = "SELECT source_id
 const VERIFY: &str = "SELECT discrepancy, bucket_type, bucket_value,
                   pg_catalog.jsonb_extract_path_text(actual, 'uuid'),
                   pg_catalog.jsonb_extract_path_text(actual, 'source', 'type'),
-                  pg_catalog.jsonb_extract_path_text(actual, 'source', 'rails_primary_key_id'), outcome
+                  pg_catalog.jsonb_extract_path_text(actual, 'source', 'rails_primary_key_id'), outcome,
+                  pg_catalog.jsonb_extract_path_text(actual, 'cell_id')
              FROM claims.require_naming($11::pg_catalog.text, $12::pg_catalog.text[], $13::pg_catalog.text[]),
                   claims.verify_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text,
                       $5::pg_catalog.jsonb,
@@ -60,6 +61,8 @@ pub struct Report {
     pub uuid: Option<Uuid>,
     pub source: Option<(String, String)>,
     pub outcome: Option<Outcome>,
+    /// The cell that has it; where a name is in the way that looks like this one, the cell that has that.
+    pub holder: Option<i64>,
 }
 
 impl Service<'_> {
@@ -136,5 +139,6 @@ fn report(row: &AnswerRow) -> Result<Report, ClaimsError> {
         uuid: row.uuid_or_null(4)?,
         source: row.text(5).map(|name| own(Kind::Source, name)).zip(row.text(6).map(str::to_owned)),
         outcome: row.text(7).map(|name| Outcome::named(name).ok_or_else(|| strange(name))).transpose()?,
+        holder: row.text(8).map(|_| row.number(8)).transpose()?,
     })
 }

@@ -5,6 +5,7 @@
 //! since a claim becomes ACTIVE, or is deleted, only after its local transaction has ended, the rows that call for the
 //! claim must be visible by now. While claims are corrected, the rows that call for them are locked.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
@@ -12,8 +13,7 @@ use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 use uuid::Uuid;
 
-use super::expected::{Called, Expected, list_json};
-use super::progress::Tally;
+use super::expected::{Called, Expected, Unclaimable, list_json};
 use super::remote::Remote;
 use super::rows::SeenRows;
 use crate::cell::client::records::Report;
@@ -36,10 +36,70 @@ pub struct Comparison<'a> {
 /// A type of bucket, and a value.
 type BucketName = (String, String);
 
+/// What came of comparing a range.
+#[derive(Default)]
+pub struct Compared {
+    /// Claims that rows call for, and extra ones.
+    pub checked: i64,
+    pub found: Vec<Found>,
+}
+
+/// A discrepancy, and what becomes of it.
+pub struct Found {
+    pub discrepancy: Discrepancy,
+    pub bucket_type: String,
+    pub bucket_value: String,
+    /// Of the row that calls for the claim; where none does, of the claim.
+    pub source_id: Option<String>,
+    pub holder: Option<i64>,
+    pub outcome: Option<Outcome>,
+}
+
+impl Found {
+    /// As the service says it; `source_id` is that of the row, if there is one.
+    fn of(report: &Report, source_id: Option<&String>) -> Found {
+        Found {
+            discrepancy: report.discrepancy,
+            bucket_type: report.bucket_type.clone(),
+            bucket_value: report.bucket_value.clone(),
+            source_id: source_id.or(report.source.as_ref().map(|(_, id)| id)).cloned(),
+            holder: report.holder,
+            outcome: report.outcome,
+        }
+    }
+
+    fn impossible(row: Unclaimable) -> Found {
+        let Unclaimable { bucket_type, value: bucket_value, source_id } = row;
+        let (discrepancy, outcome) = (Discrepancy::Missing, Some(Outcome::Impossible));
+        Found { discrepancy, bucket_type, bucket_value, source_id, holder: None, outcome }
+    }
+
+    fn doubled(called: Called) -> Found {
+        Found {
+            discrepancy: Discrepancy::Missing,
+            bucket_type: called.bucket_type().to_owned(),
+            bucket_value: called.value,
+            source_id: Some(called.source_id),
+            holder: None,
+            outcome: Some(Outcome::Doubled),
+        }
+    }
+
+    fn with(self, outcome: Outcome) -> Found {
+        Found { outcome: Some(outcome), ..self }
+    }
+}
+
 /// A discrepancy that was found once, and the row that calls for the bucket, if any.
 struct Suspect {
     report: Report,
     called: Option<Called>,
+}
+
+impl Suspect {
+    fn found(&self) -> Found {
+        Found::of(&self.report, self.called.as_ref().map(|called| &called.source_id))
+    }
 }
 
 /// What is to be done about a suspect.
@@ -57,61 +117,62 @@ enum Decision {
 }
 
 impl Comparison<'_> {
-    /// Compares a range, and counts what is found.
-    pub fn compare(&self, range: &SourceRange, tally: &mut Tally) -> Result<(), ClaimsError> {
+    /// Compares a range.
+    pub fn compare(&self, range: &SourceRange) -> Result<Compared, ClaimsError> {
         let records = self.expected.records(range)?;
-        let rows = records.claims.len() as i64;
+        let rows = records.claims.len() + records.unclaimable.len();
+        let mut found: Vec<_> = records.unclaimable.into_iter().map(Found::impossible).collect();
         let mut by_bucket: HashMap<BucketName, Called> = HashMap::new();
         for called in records.claims {
-            by_bucket.entry((called.bucket_type().to_owned(), called.value.clone())).or_insert(called);
+            match by_bucket.entry((called.bucket_type().to_owned(), called.value.clone())) {
+                Entry::Occupied(_) => found.push(Found::doubled(called)),
+                Entry::Vacant(entry) => {
+                    entry.insert(called);
+                }
+            }
         }
         let reports = self.remote.compare(range, &list_json(by_bucket.values()))?;
         let extra = reports.iter().filter(|report| report.discrepancy == Discrepancy::Extra).count();
-        tally.checked += rows + extra as i64;
-        tally.count_unclaimable(records.unclaimable);
-        tally.count_doubles(rows - by_bucket.len() as i64);
         let mut suspects = Vec::new();
         for report in reports {
-            match report.outcome {
-                Some(outcome) if outcome != Outcome::HeldByOther => tally.count(report.discrepancy, Some(outcome)),
-                _ => {
-                    let called = by_bucket.remove(&(report.bucket_type.clone(), report.bucket_value.clone()));
-                    suspects.push(Suspect { report, called });
-                }
+            let called = by_bucket.remove(&(report.bucket_type.clone(), report.bucket_value.clone()));
+            let suspect = Suspect { report, called };
+            match suspect.report.outcome {
+                // Left alone, whatever a second look says.
+                Some(Outcome::Leased | Outcome::Recent | Outcome::Busy) => found.push(suspect.found()),
+                _ => suspects.push(suspect),
             }
         }
-        match (suspects.is_empty(), self.correct) {
-            (true, _) => Ok(()),
-            (false, false) => self.count(suspects, tally),
-            (false, true) => self.put_right(range, suspects, tally),
+        if !suspects.is_empty() {
+            found.extend(if self.correct { self.put_right(range, suspects)? } else { self.still_wrong(suspects) });
         }
+        Ok(Compared { checked: (rows + extra) as i64, found })
     }
 
-    /// Counts what is still wrong in the second check.
-    fn count(&self, suspects: Vec<Suspect>, tally: &mut Tally) -> Result<(), ClaimsError> {
+    /// What is still wrong in the second check.
+    fn still_wrong(&self, suspects: Vec<Suspect>) -> Vec<Found> {
         let rows = self.rows(&suspects, Hold::No);
-        for suspect in suspects {
-            let (discrepancy, outcome) = (suspect.report.discrepancy, suspect.report.outcome);
+        let still_wrong = |suspect: Suspect| {
+            let found = suspect.found();
             match self.judge(suspect, &rows) {
-                Decision::Dismissed => {}
-                Decision::Left(outcome) => tally.count(discrepancy, Some(outcome)),
-                Decision::Foreign => tally.count_foreign(),
-                // It is reported by the range of the row.
-                Decision::Claim(called) if discrepancy == Discrepancy::Extra => {
-                    if called.attribute().source_type != self.source_type {
-                        tally.count(Discrepancy::Different, None);
-                    }
+                Decision::Dismissed => None,
+                Decision::Left(outcome) => Some(found.with(outcome)),
+                Decision::Foreign => Some(found.with(Outcome::Foreign)),
+                // It is reported by the range of the row, if that is of this source type.
+                Decision::Claim(called) if found.discrepancy == Discrepancy::Extra => {
+                    let is_elsewhere = called.attribute().source_type != self.source_type;
+                    is_elsewhere.then_some(Found { discrepancy: Discrepancy::Different, outcome: None, ..found })
                 }
-                Decision::Claim(_) | Decision::Destroy(_) => tally.count(discrepancy, outcome),
+                Decision::Claim(_) | Decision::Destroy(_) => Some(found),
             }
-        }
-        Ok(())
+        };
+        suspects.into_iter().filter_map(still_wrong).collect()
     }
 
     /// Locks the rows, has the service correct, and unlocks the rows: in a subtransaction that is rolled back, since
     /// nothing is written here.
-    fn put_right(&self, range: &SourceRange, suspects: Vec<Suspect>, tally: &mut Tally) -> Result<(), ClaimsError> {
-        let held = attempt(|| Err::<Infallible, _>(self.hold_and_correct(range, suspects, tally)));
+    fn put_right(&self, range: &SourceRange, suspects: Vec<Suspect>) -> Result<Vec<Found>, ClaimsError> {
+        let held = attempt(|| Err::<Infallible, _>(self.hold_and_correct(range, suspects)));
         match held {
             Ok(never) => match never {},
             Err(Stopped::ByBody(result)) => result,
@@ -119,33 +180,34 @@ impl Comparison<'_> {
         }
     }
 
-    fn hold_and_correct(
-        &self,
-        range: &SourceRange,
-        suspects: Vec<Suspect>,
-        tally: &mut Tally,
-    ) -> Result<(), ClaimsError> {
+    fn hold_and_correct(&self, range: &SourceRange, suspects: Vec<Suspect>) -> Result<Vec<Found>, ClaimsError> {
         let rows = self.rows(&suspects, Hold::Unchanged);
-        let (mut claim, mut destroy) = (Vec::new(), Vec::new());
+        let (mut all, mut claim, mut destroy) = (Vec::new(), Vec::new(), Vec::new());
         for suspect in suspects {
-            let (discrepancy, outcome) = (suspect.report.discrepancy, suspect.report.outcome);
+            let found = suspect.found();
             match self.judge(suspect, &rows) {
                 Decision::Dismissed => {}
-                Decision::Left(outcome) => tally.count(discrepancy, Some(outcome)),
-                Decision::Foreign => tally.count_foreign(),
-                Decision::Claim(_) if outcome.is_some() => tally.count(discrepancy, outcome),
+                Decision::Left(outcome) => all.push(found.with(outcome)),
+                Decision::Foreign => all.push(found.with(Outcome::Foreign)),
+                // A name that looks like it may be given up by the same correction.
+                Decision::Claim(_) if found.outcome.is_some_and(|outcome| outcome != Outcome::Confusable) => {
+                    all.push(found);
+                }
                 Decision::Claim(called) => claim.push(called),
                 Decision::Destroy(uuid) => destroy.push(uuid),
             }
         }
         if claim.is_empty() && destroy.is_empty() {
-            return Ok(());
+            return Ok(all);
         }
         (self.in_charge)()?;
+        let source_ids: HashMap<_, _> =
+            claim.iter().map(|called| ((called.bucket_type(), called.value.as_str()), &called.source_id)).collect();
         for report in self.remote.correct(range, &list_json(&claim), &destroy)? {
-            tally.count(report.discrepancy, report.outcome);
+            let source_id = source_ids.get(&(report.bucket_type.as_str(), report.bucket_value.as_str())).copied();
+            all.push(Found::of(&report, source_id));
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Reads the rows concerned again, as committed now.

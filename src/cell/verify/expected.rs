@@ -18,7 +18,7 @@ use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
 use crate::store::cell::expected::{self, Attribute, Calling};
-use claims_model::limits::MAX_COMPARED;
+use claims_model::limits::{BUCKET_VALUE_CHARS, ID_CHARS, MAX_COMPARED};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
@@ -86,15 +86,27 @@ pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c Called>) -> String {
 /// The claim that a row calls for; `None` where there can be no such claim: the value is empty, too long, or none that the
 /// type's profile takes, or there is no subject or source, or none that has an id.
 pub fn called(attribute: &Rc<Attribute>, row: Calling) -> Option<Called> {
-    let Calling { source_id, value: given, subject_id } = row;
-    let (value, display) = match attribute.profile.canonical(&given).ok()? {
-        Cow::Borrowed(_) => (given, None),
-        Cow::Owned(same) if same == given => (same, None),
-        Cow::Owned(value) => (value, Some(given)),
-    };
-    let (subject_id, source_id) = (subject_id.filter(|id| is_id(id)), source_id.filter(|id| is_id(id)));
-    let (subject_id, source_id) = subject_id.zip(source_id)?;
-    Some(Called { attribute: attribute.clone(), value, display, subject_id, source_id })
+    claim_of(attribute, row).ok()
+}
+
+/// The same; the row as it is where there can be no such claim.
+fn claim_of(attribute: &Rc<Attribute>, row: Calling) -> Result<Called, Calling> {
+    match row {
+        Calling { source_id: Some(source_id), value: given, subject_id: Some(subject_id) }
+            if is_id(&source_id) && is_id(&subject_id) =>
+        {
+            let (value, display) = match attribute.profile.canonical(&given) {
+                Err(_) => {
+                    return Err(Calling { source_id: Some(source_id), value: given, subject_id: Some(subject_id) });
+                }
+                Ok(Cow::Borrowed(_)) => (given, None),
+                Ok(Cow::Owned(same)) if same == given => (same, None),
+                Ok(Cow::Owned(value)) => (value, Some(given)),
+            };
+            Ok(Called { attribute: attribute.clone(), value, display, subject_id, source_id })
+        }
+        row => Err(row),
+    }
 }
 
 /// What a range calls for, in short.
@@ -115,7 +127,21 @@ impl Summary {
 #[derive(Default)]
 pub struct Records {
     pub claims: Vec<Called>,
-    pub unclaimable: i64,
+    pub unclaimable: Vec<Unclaimable>,
+}
+
+/// A row that calls for what can be no claim. Its texts may have any length: what is longer than a name, or an id, is cut.
+pub struct Unclaimable {
+    pub bucket_type: String,
+    pub value: String,
+    pub source_id: Option<String>,
+}
+
+fn cut(mut text: String, chars: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(chars) {
+        text.truncate(end);
+    }
+    text
 }
 
 /// The rows behind one source type.
@@ -169,10 +195,14 @@ impl<'c> Expected<'c> {
         let mut count = 0;
         self.each(range, |attribute, row| {
             count += 1;
-            match called(attribute, row) {
-                None => records.unclaimable += 1,
-                Some(called) if count <= MAX_COMPARED => records.claims.push(called),
-                Some(_) => {}
+            match claim_of(attribute, row) {
+                _ if count > MAX_COMPARED => {}
+                Ok(called) => records.claims.push(called),
+                Err(row) => records.unclaimable.push(Unclaimable {
+                    bucket_type: attribute.bucket_type.clone(),
+                    value: cut(row.value, BUCKET_VALUE_CHARS),
+                    source_id: row.source_id.map(|id| cut(id, ID_CHARS)),
+                }),
             }
         });
         if count > MAX_COMPARED {

@@ -1,8 +1,11 @@
 //! The progress of a verification, for its caller and for other sessions.
 
+use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 
+use super::compare::Compared;
 use super::expected::Summary;
+use super::walk::Findings;
 use crate::pg::activity::Activity;
 
 /// The counts. Every discrepancy counts once by its kind, and once more if it was corrected, is another cell's, or
@@ -37,49 +40,67 @@ impl Tally {
         ]
     }
 
-    pub fn count(&mut self, discrepancy: Discrepancy, outcome: Option<Outcome>) {
+    /// Counts what a comparison found.
+    pub fn add(&mut self, compared: &Compared) {
+        self.checked += compared.checked;
+        for found in &compared.found {
+            self.count(found.discrepancy, found.outcome);
+        }
+    }
+
+    fn count(&mut self, discrepancy: Discrepancy, outcome: Option<Outcome>) {
         match discrepancy {
             Discrepancy::Missing => self.missing += 1,
             Discrepancy::Different => self.different += 1,
             Discrepancy::Extra => self.extra += 1,
         }
+        use Outcome::*;
         match outcome {
             None => {}
-            Some(Outcome::Corrected) => self.corrected += 1,
-            Some(Outcome::HeldByOther) => self.held_by_other += 1,
-            Some(Outcome::Leased | Outcome::Recent | Outcome::Busy) => self.skipped += 1,
+            Some(Corrected) => self.corrected += 1,
+            Some(HeldByOther) => self.held_by_other += 1,
+            Some(Leased | Recent | Busy | Confusable | Reserved | Impossible | Doubled | Foreign) => self.skipped += 1,
         }
+        self.unclaimable += i64::from(outcome == Some(Impossible));
+        self.doubles += i64::from(outcome == Some(Doubled));
     }
 
-    /// A range of which the service has what is called for.
-    pub fn count_in_order(&mut self, expected: &Summary) {
-        self.checked += expected.claims.records;
-        self.count_unclaimable(expected.unclaimable);
-    }
-
-    /// A claim that no row here can call for: it is skipped.
-    pub fn count_foreign(&mut self) {
-        self.extra += 1;
-        self.skipped += 1;
-    }
-
-    /// Rows that have no claim, and cannot have one.
-    pub fn count_unclaimable(&mut self, rows: i64) {
-        self.checked += rows;
+    /// Counts a range that is in order, but for rows that have no claim and cannot have one.
+    pub fn add_in_order(&mut self, expected: &Summary) {
+        let rows = expected.unclaimable;
+        self.checked += expected.claims.records + rows;
         self.missing += rows;
         self.skipped += rows;
         self.unclaimable += rows;
     }
 
-    /// Rows whose bucket another row calls for.
-    pub fn count_doubles(&mut self, rows: i64) {
-        self.missing += rows;
-        self.skipped += rows;
-        self.doubles += rows;
-    }
-
     fn discrepancies(&self) -> i64 {
         self.missing + self.different + self.extra
+    }
+}
+
+/// Counts, and shows the counts.
+pub struct Counting<'a> {
+    pub tally: Tally,
+    pub progress: Progress<'a>,
+}
+
+impl Findings for Counting<'_> {
+    fn are_in_order(&mut self, expected: &Summary) -> bool {
+        self.tally.add_in_order(expected);
+        true
+    }
+
+    fn compared(&mut self, _: &SourceRange, compared: Compared) {
+        self.tally.add(&compared);
+    }
+
+    fn reached(&mut self, position: Option<&str>) {
+        self.progress.show(&self.tally, position);
+    }
+
+    fn are_enough(&self) -> bool {
+        false
     }
 }
 

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::begin::{must_be_claimed, patiently};
 use super::compare::Comparison;
 use super::expected::Expected;
-use super::progress::{Progress, Tally};
+use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{SHARED_BATCHES, Walk};
 use super::whole::batch;
@@ -189,10 +189,9 @@ impl Share {
             Comparison { connection, expected, remote: &remote, source_type, correct: *correct, in_charge: &in_charge };
         let mut walk = Walk {
             comparison,
-            progress: Progress::begin(*cell_id, source_type, rows),
             batch: self.batch,
             deadline: Some(hand.deadline),
-            tally: Tally::default(),
+            findings: Counting { tally: Tally::default(), progress: Progress::begin(*cell_id, source_type, rows) },
             position: hand.range.above.clone(),
         };
         let ended = match walk.run(&mut Some(hand.range.clone())) {
@@ -201,7 +200,7 @@ impl Share {
             Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => Ended::Lost,
             Err(error) => return Err(unreachable(error)),
         };
-        Ok((walk.tally, walk.position, ended))
+        Ok((walk.findings.tally, walk.position, ended))
     }
 
     /// Writes down what was done, if the range is still in the worker's hands; until the transaction ends, it is.

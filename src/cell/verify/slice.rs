@@ -11,7 +11,7 @@ use pgrx::datum::Interval;
 use super::begin::must_be_claimed;
 use super::compare::Comparison;
 use super::expected::{Expected, Summary};
-use super::progress::{Progress, Tally};
+use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{BATCHES, Walk};
 use super::whole::keep;
@@ -72,7 +72,7 @@ impl Task<'_> {
             let claimed = ground.there(|| remote.digest(&range).map_err(unreachable))?;
             let ends_everything = range.up_to.is_none();
             if claimed == expected.claims {
-                tally.count_in_order(&expected);
+                tally.add_in_order(&expected);
                 (position, is_finished) = (range.up_to, ends_everything);
             } else {
                 let compared = ground.here(|connection| self.compare(connection, range, tally, deadline))?;
@@ -122,9 +122,10 @@ impl Task<'_> {
         let comparison = Comparison { connection, expected, remote, source_type, correct, in_charge: &in_charge };
         let progress = Progress::begin(cell_id, source_type, expected.attributes().iter().map(|one| one.rows).sum());
         let (position, deadline) = (range.above.clone(), Some(deadline));
-        let mut walk = Walk { comparison, progress, batch: BATCH, deadline, tally, position };
+        let findings = Counting { tally, progress };
+        let mut walk = Walk { comparison, batch: BATCH, deadline, findings, position };
         let is_whole = walk.run(&mut Some(range)).map_err(unreachable)?;
-        let Walk { tally, position, .. } = walk;
+        let Walk { findings: Counting { tally, .. }, position, .. } = walk;
         Ok(Compared { tally, position, is_whole })
     }
 }

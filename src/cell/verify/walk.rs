@@ -5,9 +5,8 @@ use std::time::Instant;
 use claims_model::digest::Digest;
 use claims_model::source_range::SourceRange;
 
-use super::compare::Comparison;
+use super::compare::{Compared, Comparison};
 use super::expected::{Expected, Summary};
-use super::progress::{Progress, Tally};
 use super::remote::Remote;
 use crate::error::ClaimsError;
 
@@ -81,34 +80,47 @@ impl Digests {
     }
 }
 
+/// What becomes of what a walk finds.
+pub trait Findings {
+    /// The digests of a range agree. `false`: it is to be looked into all the same.
+    fn are_in_order(&mut self, expected: &Summary) -> bool;
+    fn compared(&mut self, range: &SourceRange, compared: Compared);
+    /// Everything up to this source id is verified.
+    fn reached(&mut self, position: Option<&str>);
+    /// Whether to stop here.
+    fn are_enough(&self) -> bool;
+}
+
 /// A walk under way.
-pub struct Walk<'w> {
+pub struct Walk<'w, F> {
     pub comparison: Comparison<'w>,
-    pub progress: Progress<'w>,
     pub batch: i64,
     /// When to stop.
     pub deadline: Option<Instant>,
-    pub tally: Tally,
+    pub findings: F,
     /// The source id up to which everything is verified.
     pub position: Option<String>,
 }
 
-impl Walk<'_> {
+impl<F: Findings> Walk<'_, F> {
     /// Walks until there are no more ranges (`true`), or until the time is up. At least one step is done, so
     /// that repeated calls come to an end.
     pub fn run(&mut self, ranges: &mut dyn Ranges) -> Result<bool, ClaimsError> {
         let mut is_first = true;
-        self.progress.show(&self.tally, self.position.as_deref());
+        self.findings.reached(self.position.as_deref());
         while let Some(range) = ranges.next() {
             // The top is the leftmost range, so that everything before the position is done.
             let mut open = vec![Open { range, digests: None }];
             while let Some(next) = open.pop() {
+                if self.findings.are_enough() {
+                    return Ok(false);
+                }
                 if !is_first && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                     return Ok(false);
                 }
                 if self.step(next, &mut open)? {
                     is_first = false;
-                    self.progress.show(&self.tally, self.position.as_deref());
+                    self.findings.reached(self.position.as_deref());
                 }
             }
         }
@@ -120,8 +132,8 @@ impl Walk<'_> {
     fn step(&mut self, next: Open, open: &mut Vec<Open>) -> Result<bool, ClaimsError> {
         let Open { range, digests } = next;
         let digests = digests.map_or_else(|| self.digests(&range), Ok)?;
-        if digests.agree() {
-            self.tally.count_in_order(&digests.expected);
+        if digests.agree() && self.findings.are_in_order(&digests.expected) {
+            // One row has moved.
         } else if let Some(middle) = self.middle(&range, &digests)? {
             let SourceRange { above, up_to } = range;
             let left = SourceRange { above, up_to: Some(middle.clone()) };
@@ -131,7 +143,8 @@ impl Walk<'_> {
             open.push(Open { range: left, digests: Some(left_digests) });
             return Ok(false);
         } else {
-            self.comparison.compare(&range, &mut self.tally)?;
+            let compared = self.comparison.compare(&range)?;
+            self.findings.compared(&range, compared);
         }
         self.position = range.up_to;
         Ok(true)
@@ -145,7 +158,7 @@ impl Walk<'_> {
     /// Where to halve a range; `None`: it is small enough to be compared, or cannot be halved.
     fn middle(&self, range: &SourceRange, digests: &Digests) -> Result<Option<String>, ClaimsError> {
         let (expected, remote): (&Expected, &Remote) = (self.comparison.expected, self.comparison.remote);
-        let middle = if digests.expected.claims.records > self.batch {
+        let middle = if digests.expected.claims.records + digests.expected.unclaimable > self.batch {
             expected.middle_of(range)
         } else if digests.claimed.records > 2 * self.batch {
             remote.end_of(range, self.batch)?

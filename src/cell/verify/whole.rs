@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 use super::begin::{must_be_claimed, patiently};
 use super::compare::Comparison;
 use super::expected::Expected;
-use super::progress::{Progress, Tally};
+use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{InOrder, Walk};
 use crate::access;
@@ -137,9 +137,10 @@ impl Task {
         };
         let progress = Progress::begin(*cell_id, source_type, rows);
         let deadline = self.deadline;
-        let mut walk = Walk { comparison, progress, batch: self.batch, deadline, tally: Tally::default(), position };
+        let findings = Counting { tally: Tally::default(), progress };
+        let mut walk = Walk { comparison, batch: self.batch, deadline, findings, position };
         let finished = walk.run(&mut ranges)?;
-        let Walk { tally, position, .. } = walk;
+        let Walk { findings: Counting { tally, .. }, position, .. } = walk;
         keep(connection, *cell_id, source_type, position.as_deref().filter(|_| !finished));
         Ok((tally, finished))
     }

@@ -26,6 +26,8 @@ pub struct Begun {
     pub lease: Uuid,
     /// Of which of several batches.
     pub chosen: Option<u8>,
+    /// It is there by this call.
+    pub is_new: bool,
 }
 
 /// How an attempt to take a batch ends.
@@ -52,7 +54,7 @@ pub fn acquire<'b>(
 }
 
 fn begun(request: &Request) -> Begun {
-    Begun { lease: request.lease.uuid, chosen: request.lease.chosen }
+    Begun { lease: request.lease.uuid, chosen: request.lease.chosen, is_new: true }
 }
 
 /// How often to look and take again before saying that somebody else is in the way: the world may change in between.

@@ -18,7 +18,7 @@ use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xid8::Xid8;
-use crate::service::{admission, durability, naming};
+use crate::service::{admission, counters, durability, naming};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::NewLease;
@@ -76,6 +76,7 @@ fn begin(
     arguments: BeginArguments,
     on_conflicts: impl FnOnce(Vec<Conflict>, &Catalog) -> Result<Uuid, ClaimsError>,
 ) -> Result<Uuid, ClaimsError> {
+    let began = Instant::now();
     let cell_id = access::given(arguments.cell_id, "cell_id")?;
     let create_records = access::given(arguments.create_records, "create_records")?;
     let destroy_records = access::given(arguments.destroy_records, "destroy_records")?;
@@ -100,7 +101,9 @@ fn begin(
         let uuid = given_uuid.unwrap_or_else(Uuid::now_v7);
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen: None };
         let request = Request::new(&batch, lease, given_uuid.is_some(), &catalog.types);
-        match acquire::acquire(connection, &request, Instant::now())? {
+        let acquired = acquire::acquire(connection, &request, Instant::now())?;
+        note(cell_id, &acquired, began);
+        match acquired {
             Acquired::Lease(begun) => {
                 confirm(connection, cell_id)?;
                 Ok(begun.lease)
@@ -116,6 +119,16 @@ pub(super) fn confirm(connection: &Connection, cell_id: i64) -> Result<(), Claim
     admission::admit_still(connection, cell_id, Need::Begin)?;
     durability::promise(connection);
     Ok(())
+}
+
+/// Counts the answer to a begin.
+pub(super) fn note(cell_id: i64, answer: &Acquired, began: Instant) {
+    counters::begin_took(cell_id, began.elapsed());
+    match answer {
+        Acquired::Lease(begun) if begun.is_new => counters::begun(cell_id),
+        Acquired::Lease(_) => {}
+        Acquired::Conflicts(conflicts) => counters::refused(cell_id, conflict::weightiest(conflicts)),
+    }
 }
 
 /// Whether the batch has names whose profile can change.

@@ -8,6 +8,7 @@ use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
+use crate::service::counters;
 use crate::service::engine::{self, EndedLease, EndedLooks};
 use crate::store::catalog::Catalog;
 use crate::store::service::leases::{self, EndedRow, Ending};
@@ -38,7 +39,13 @@ pub fn end_leases(
     }
     match leases.first() {
         Some(lease) if found != expected => Err(ClaimsError::Damaged { lease: lease.uuid, expected, found }),
-        _ => Ok(ended.len()),
+        _ => {
+            match ending {
+                Ending::Commit => counters::committed(cell_id, ended.len()),
+                Ending::Rollback => counters::rolled_back(cell_id, ended.len()),
+            }
+            Ok(ended.len())
+        }
     }
 }
 

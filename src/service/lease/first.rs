@@ -66,8 +66,10 @@ fn begin_first(
             cell_xid,
             began: Instant::now(),
         };
-        match first(connection, &catalog, &batches, &wanted)? {
-            Acquired::Lease(Begun { lease, chosen }) => {
+        let acquired = first(connection, &catalog, &batches, &wanted)?;
+        begin::note(cell_id, &acquired, wanted.began);
+        match acquired {
+            Acquired::Lease(Begun { lease, chosen, .. }) => {
                 begin::confirm(connection, cell_id)?;
                 Ok::<_, ClaimsError>((Some(pg_uuid(lease)), chosen.map(i32::from), None))
             }

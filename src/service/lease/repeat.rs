@@ -19,7 +19,7 @@ pub fn answer(
     deadline: Instant,
 ) -> Result<Option<Begun>, ClaimsError> {
     let uuid = lease.uuid;
-    let begun = Begun { lease: uuid, chosen: known.chosen() };
+    let begun = Begun { lease: uuid, chosen: known.chosen(), is_new: false };
     if known.cell_id != lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease: uuid });
     }

@@ -20,7 +20,7 @@ use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::service::engine::{self, Key};
-use crate::service::{admission, durability};
+use crate::service::{admission, counters, durability};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, KnownLease};
@@ -71,6 +71,7 @@ enum LeaseEnd {
 }
 
 fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Flush) -> Result<LeaseEnd, ClaimsError> {
+    let began = Instant::now();
     spi::connect(|connection| {
         let cell_id = access::given(cell_id, "cell_id")?;
         let lease = from_pg_uuid(access::given(lease, "lease_uuid")?);
@@ -86,7 +87,9 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         // Both mean that another transaction holds the lease: the error without DETAIL.
         let settle = || settle_one(connection, &catalog, cell_id, lease, ending, deadline);
         let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, settle);
-        translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, settle)
+        let settled = translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, settle)?;
+        counters::settle_took(cell_id, began.elapsed());
+        Ok(settled)
     })
 }
 
@@ -133,6 +136,7 @@ fn settle_one(
             None if ending == Ending::Rollback => {
                 admission::admit_fence(catalog, cell_id)?;
                 if engine::current().fence(connection, lease, cell_id) {
+                    counters::fenced(cell_id, 1);
                     return Ok(LeaseEnd::Fenced(lease));
                 }
             }

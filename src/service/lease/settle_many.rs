@@ -19,7 +19,7 @@ use crate::pg::spi::{self, Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
-use crate::service::{admission, durability, engine};
+use crate::service::{admission, counters, durability, engine};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, KnownLease};
 
@@ -159,7 +159,11 @@ fn settle_list(
 fn fence(connection: &Connection, cell_id: i64, leases: &[Uuid]) -> HashSet<Uuid> {
     let fence = |leases: &[Uuid]| {
         let fenced = leases.iter().all(|lease| engine::current().fence(connection, *lease, cell_id));
-        if fenced { Ok(leases.iter().copied().collect()) } else { Err(()) }
+        if !fenced {
+            return Err(());
+        }
+        counters::fenced(cell_id, leases.len());
+        Ok(leases.iter().copied().collect())
     };
     in_one(&CONTENTION, leases, fence).kept.unwrap_or_default()
 }

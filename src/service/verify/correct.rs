@@ -7,12 +7,13 @@ use pgrx::PgSqlErrorCode as Code;
 use pgrx::datum::Interval;
 
 use super::finding::Finding;
+use super::rivals::rivals;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, in_one};
 use crate::service::engine::{self, CONTENTION_SQLSTATES, EndedLooks};
 use crate::store::service::leases::Ending;
-use crate::store::service::verify;
+use crate::store::service::verify::{self, Actual};
 
 /// Milliseconds to wait for a lock: none at first; where that was in vain, long enough for a table that is
 /// being extended.
@@ -47,12 +48,14 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, types: &
         findings[at].outcome = Some(Outcome::Corrected);
     }
     for (at, undone) in troubled {
-        findings[at].outcome = Some(match (undone, findings[at].expected) {
+        let (outcome, actual) = match (undone, findings[at].expected) {
             (Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION), Some(expected)) => {
-                owner_now(connection, cell_id, recent, types, expected)
+                in_the_way(connection, cell_id, recent, types, expected)
             }
-            _ => Outcome::Busy,
-        });
+            _ => (Outcome::Busy, None),
+        };
+        findings[at].outcome = Some(outcome);
+        findings[at].actual = actual.or(findings[at].actual.take());
     }
 }
 
@@ -87,16 +90,23 @@ fn free_look(connection: &Connection, bucket: &Bucket, types: &Types) {
 }
 
 /// Somebody has claimed the bucket since it was looked at, or there is a claim of a name that looks like it.
-fn owner_now(connection: &Connection, cell_id: i64, recent: Interval, types: &Types, expected: &Claim) -> Outcome {
-    let look = look_of(&expected.bucket, types);
-    let bearers = look.map(|look| engine::current().bearers(connection, &[look])).unwrap_or_default();
-    if bearers.values().any(|bearers| bearers.bearer != expected.bucket) {
-        return Outcome::HeldByOther;
-    }
-    let now = verify::on_buckets(connection, &[&expected.bucket], recent);
-    match now.get(&expected.bucket).map(|actual| actual.state_for(cell_id)) {
-        Some(state) if !state.own => Outcome::HeldByOther,
-        Some(state) if state.leased => Outcome::Leased,
-        _ => Outcome::Busy,
+fn in_the_way(
+    connection: &Connection,
+    cell_id: i64,
+    recent: Interval,
+    types: &Types,
+    expected: &Claim,
+) -> (Outcome, Option<Actual>) {
+    let bucket = &expected.bucket;
+    let mut now = verify::on_buckets(connection, &[bucket], recent);
+    match now.remove(bucket).map(|actual| (actual.state_for(cell_id), actual)) {
+        Some((state, actual)) if state.reserved => (Outcome::Reserved, Some(actual)),
+        Some((state, actual)) if !state.own => (Outcome::HeldByOther, Some(actual)),
+        Some((state, _)) if state.leased => (Outcome::Leased, None),
+        Some(_) => (Outcome::Busy, None),
+        None => match rivals(connection, [bucket].into_iter(), recent, types).remove(bucket) {
+            Some((outcome, rival)) => (outcome, Some(rival)),
+            None => (Outcome::Busy, None),
+        },
     }
 }

@@ -5,3 +5,4 @@ mod correct;
 pub mod digest;
 mod finding;
 pub mod records;
+mod rivals;

@@ -6,7 +6,7 @@ use claims_model::batch::expected_records;
 use claims_model::mode::Need;
 use claims_model::types::UNSPECIFIED;
 use claims_model::verify::{self as rules, Discrepancy, Outcome};
-use claims_model::{BadInput, Claim, Problem, Types};
+use claims_model::{BadInput, Claim, NOBODY, Problem, Types};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::correct;
 use super::finding::Finding;
+use super::rivals::rivals;
 use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::{ClaimsError, VerificationError};
@@ -86,6 +87,8 @@ fn verify_records(
         if correct {
             durability::promise(connection);
             correct::correct(connection, cell_id, recent, types, &mut findings);
+        } else {
+            find_rivals(connection, recent, types, &mut findings);
         }
         findings.iter().map(|finding| answer(finding, types)).collect::<Result<Vec<_>, ClaimsError>>()
     })?;
@@ -134,10 +137,26 @@ fn find<'e>(
     Ok(findings)
 }
 
+/// What is missing and could not be claimed either, because of a name that looks like it.
+fn find_rivals(connection: &Connection, recent: Interval, types: &Types, findings: &mut [Finding]) {
+    if types.naming.is_empty() {
+        return;
+    }
+    let is_open = |finding: &&Finding| finding.discrepancy == Discrepancy::Missing && finding.outcome.is_none();
+    let open = findings.iter().filter(is_open).filter_map(|finding| Some(&finding.expected?.bucket));
+    let mut found = rivals(connection, open, recent, types);
+    for finding in findings.iter_mut().filter(|finding| finding.outcome.is_none() && finding.actual.is_none()) {
+        if let Some((outcome, rival)) = finding.expected.and_then(|claim| found.remove(&claim.bucket)) {
+            (finding.outcome, finding.actual) = (Some(outcome), Some(rival));
+        }
+    }
+}
+
 fn answer(finding: &Finding, types: &Types) -> Result<FindingRow, ClaimsError> {
     let bucket = finding.bucket();
     let expected = finding.expected.map(|claim| rules::record_json(claim, types).map(JsonText)).transpose()?;
-    let actual = finding.actual.as_ref().map(|actual| {
+    // Of a reserved name there is nothing to be told but that.
+    let actual = finding.actual.as_ref().filter(|actual| actual.cell_id != NOBODY).map(|actual| {
         let Actual { uuid, claim, cell_id, status, .. } = actual;
         rules::actual_json(claim, *uuid, *cell_id, status_name(*status), types).map(JsonText)
     });

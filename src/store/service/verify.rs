@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use claims_model::source_range::{Section, SourceRange};
 use claims_model::verify::ClaimState;
-use claims_model::{Bucket, Claim, Reference};
+use claims_model::{Bucket, Claim, NOBODY, Reference};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
@@ -77,6 +77,7 @@ statement! {
 }
 
 /// A claim that is there.
+#[derive(Clone)]
 pub struct Actual {
     pub uuid: Uuid,
     pub claim: Claim<'static>,
@@ -89,7 +90,8 @@ pub struct Actual {
 impl Actual {
     /// As a cell sees it.
     pub fn state_for(&self, cell_id: i64) -> ClaimState {
-        ClaimState { own: self.cell_id == cell_id, leased: self.leased, recent: self.recent }
+        let (own, reserved) = (self.cell_id == cell_id, self.cell_id == NOBODY);
+        ClaimState { own, reserved, leased: self.leased, recent: self.recent }
     }
 }
 

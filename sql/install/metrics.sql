@@ -1,0 +1,184 @@
+-- What is to be watched, of both sides, as OpenMetrics names it. Bounded: what may be many is estimated, or counted up to 10,000.
+
+CREATE FUNCTION claims.metrics() RETURNS TABLE (name text, labels jsonb, value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    -- What is planned while a table is empty must not read all of it later.
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET max_parallel_workers_per_gather = 0
+AS $$
+#variable_conflict use_column
+DECLARE
+    now timestamptz := clock_timestamp();
+    here oid := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
+BEGIN
+    RETURN QUERY
+    SELECT 'claims_info', jsonb_build_object('library', v.library, 'extension', v.extension, 'protocol', v.protocol::text, 'unicode', v.unicode), 1.0::float8
+      FROM claims.version() v;
+
+    -- At the service: leases, by cell; also those of cells that are not registered. The age of none is 0.
+    RETURN QUERY
+    WITH RECURSIVE hop AS (
+        (SELECT l.creator_id FROM claims.claim_leases l ORDER BY l.creator_id, l.created_at LIMIT 1)
+        UNION ALL
+        SELECT (SELECT l.creator_id FROM claims.claim_leases l WHERE l.creator_id > hop.creator_id ORDER BY l.creator_id, l.created_at LIMIT 1)
+          FROM hop WHERE hop.creator_id IS NOT NULL),
+    cell AS MATERIALIZED (
+        SELECT c.cell_id FROM claims.cells c UNION SELECT hop.creator_id FROM hop WHERE hop.creator_id IS NOT NULL),
+    found AS MATERIALIZED (
+        SELECT c.cell_id, l.leases, l.oldest, f.future
+          FROM cell c
+         CROSS JOIN LATERAL (SELECT count(*) AS leases, min(o.created_at) AS oldest
+                               FROM (SELECT l.created_at FROM claims.claim_leases l WHERE l.creator_id = c.cell_id
+                                      ORDER BY l.creator_id, l.created_at LIMIT 10000) o) l
+         CROSS JOIN LATERAL (SELECT count(*) AS future
+                               FROM (SELECT FROM claims.claim_leases l
+                                      WHERE l.creator_id = c.cell_id AND l.created_at > now + interval '1 minute' LIMIT 10000) n) f)
+    SELECT m.name, jsonb_build_object('cell', f.cell_id::text), m.value::float8
+      FROM found f
+     CROSS JOIN LATERAL (VALUES ('claims_leases', f.leases), ('claims_future_leases', f.future),
+                                ('claims_oldest_lease_age_seconds', greatest(extract(epoch FROM now - f.oldest), 0))) AS m (name, value)
+     WHERE m.value IS NOT NULL;
+
+    -- Claims by cell, as the planner would estimate them: nothing where ANALYZE has not been there yet.
+    RETURN QUERY
+    WITH size AS MATERIALIZED (
+        SELECT CASE WHEN c.relpages > 0 THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::float8) ELSE c.reltuples END AS rows
+          FROM pg_class c WHERE c.oid = 'claims.claims'::regclass AND c.reltuples >= 0),
+    stats AS MATERIALIZED (
+        SELECT s.rows, coalesce(p.most_common_vals::text::bigint[], '{}') AS common, coalesce(p.most_common_freqs, '{}') AS shares,
+               CASE WHEN p.n_distinct < 0 THEN -p.n_distinct * s.rows ELSE p.n_distinct END AS cells
+          FROM size s JOIN pg_stats p ON p.schemaname = 'claims' AND p.tablename = 'claims' AND p.attname = 'creator_id' AND NOT p.inherited)
+    SELECT 'claims_claims', jsonb_build_object('cell', c.cell_id::text),
+           round(s.rows * coalesce(s.shares[array_position(s.common, c.cell_id)],
+                 -- One of the cells that are not common shares what these have left.
+                 CASE WHEN s.cells > cardinality(s.common)
+                      THEN greatest(1 - (SELECT coalesce(sum(f.f), 0) FROM unnest(s.shares) AS f (f)), 0) / (s.cells - cardinality(s.common)) ELSE 0 END))::float8
+      FROM stats s CROSS JOIN claims.cells c;
+
+    -- What only shared memory knows.
+    RETURN QUERY SELECT c.name, c.labels, c.value FROM claims.counters() c;
+
+    RETURN QUERY
+    SELECT 'claims_mode', jsonb_strip_nulls(jsonb_build_object('cell', nullif(m.cell_id, -1)::text, 'mode', m.mode)), 1::float8
+      FROM claims.mode_settings m;
+
+    -- Tables that grow.
+    RETURN QUERY
+    SELECT m.name, jsonb_build_object('table', t.relname), m.value::float8
+      FROM (SELECT c.relname, sum(p.reltuples) FILTER (WHERE p.reltuples >= 0) AS rows, sum(pg_total_relation_size(p.oid)) AS bytes
+              FROM pg_class c
+              LEFT JOIN LATERAL pg_partition_tree(c.oid) part ON part.isleaf
+              JOIN pg_class p ON p.oid = coalesce(part.relid, c.oid)
+             WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'p')
+               AND c.relname IN ('claims', 'claim_leases', 'lease_outcomes', 'changes', 'cells_outstanding_leases', 'requests', 'expiring_claims', 'pass_log', 'admin_log')
+             GROUP BY c.relname) t
+     CROSS JOIN LATERAL (VALUES ('claims_table_bytes', t.bytes), ('claims_table_rows', t.rows)) AS m (name, value)
+     WHERE m.value IS NOT NULL;
+
+    -- Who keeps dead rows of this database from being removed, and so makes reading slower and slower. Sessions are seen by a
+    -- superuser, or by a member of pg_read_all_stats, which the extension's owner should be.
+    RETURN QUERY
+    WITH holders AS (
+        SELECT 'session' AS holder, a.pid::text AS pid, a.usename::text AS usename, nullif(a.application_name, '') AS name, a.xact_start AS since,
+               greatest(age(a.backend_xid), age(a.backend_xmin)) AS transactions
+          FROM pg_stat_activity a
+         WHERE a.pid <> pg_backend_pid() AND (a.datid = here OR a.datid IS NULL) AND coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL
+           AND a.backend_type <> 'autovacuum worker'
+        UNION ALL
+        SELECT 'prepared transaction', NULL, p.owner::text, p.gid, p.prepared, age(p.transaction) FROM pg_prepared_xacts p WHERE p.database = current_database()
+        UNION ALL
+        SELECT 'replication slot', s.active_pid::text, NULL, s.slot_name::text, NULL, age(s.xmin) FROM pg_replication_slots s WHERE s.xmin IS NOT NULL),
+    oldest AS (
+        SELECT jsonb_strip_nulls(jsonb_build_object('holder', h.holder, 'pid', h.pid, 'usename', h.usename, 'name', h.name)) AS labels, h.since, h.transactions
+          FROM holders h ORDER BY h.transactions DESC, h.since LIMIT 1)
+    SELECT m.name, o.labels, m.value::float8
+      FROM oldest o
+     CROSS JOIN LATERAL (VALUES ('claims_oldest_snapshot_transactions', o.transactions::numeric),
+                                ('claims_oldest_snapshot_age_seconds', CASE WHEN o.since IS NOT NULL THEN greatest(extract(epoch FROM now - o.since), 0) END)) AS m (name, value)
+     WHERE m.value IS NOT NULL;
+
+    -- In a cell.
+    RETURN QUERY
+    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('cell', t.cell_id::text)), m.value::float8
+      FROM (SELECT l.cell_id, count(*) AS leases, min(l.created_at) AS oldest FROM claims.cells_outstanding_leases l GROUP BY l.cell_id
+            UNION ALL
+            SELECT c.cell_id, 0, NULL FROM claims.cells c WHERE NOT EXISTS (SELECT FROM claims.cells_outstanding_leases l WHERE l.cell_id = c.cell_id)) t
+     CROSS JOIN LATERAL (VALUES ('claims_tracked_leases', t.leases),
+                                ('claims_oldest_tracked_lease_age_seconds', greatest(extract(epoch FROM now - t.oldest), 0))) AS m (name, value)
+     WHERE m.value IS NOT NULL;
+
+    RETURN QUERY
+    SELECT 'claims_orphans', jsonb_build_object('cell', c.cell_id::text), count(t.uuid)::float8
+      FROM (SELECT c.cell_id FROM claims.cells c UNION SELECT o.cell_id FROM claims.seen_orphans o) c
+      LEFT JOIN claims.seen_orphans o ON o.cell_id = c.cell_id
+      LEFT JOIN claims.cells_outstanding_leases t ON t.uuid = o.lease_uuid
+     GROUP BY c.cell_id;
+    RETURN QUERY SELECT 'claims_lease_fences', '{}'::jsonb, count(*)::float8 FROM (SELECT FROM claims.lease_fences LIMIT 10000) f;
+
+    -- Of each kind of pass: whether the last one failed, and when, and how, the last one that did not.
+    RETURN QUERY
+    WITH pass AS MATERIALIZED (
+        SELECT p.kind, p.cell_id, p.source_type, max(p.id::text) AS last, max(p.id::text) FILTER (WHERE p.sqlstate IS NULL) AS last_good
+          FROM claims.pass_log p GROUP BY p.kind, p.cell_id, p.source_type),
+    good AS MATERIALIZED (
+        SELECT jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'cell', p.cell_id::text, 'source_type', p.source_type)) AS labels,
+               p.last IS DISTINCT FROM p.last_good AS failed, l.ended_at, l.started_at, l.counts
+          FROM pass p LEFT JOIN claims.pass_log l ON l.id = p.last_good::uuid)
+    SELECT 'claims_pass_failed', g.labels, g.failed::int::float8 FROM good g
+    UNION ALL
+    SELECT 'claims_pass_age_seconds', g.labels, greatest(extract(epoch FROM now - g.ended_at), 0)::float8 FROM good g WHERE g.ended_at IS NOT NULL
+    UNION ALL
+    SELECT 'claims_pass_duration_seconds', g.labels, greatest(extract(epoch FROM g.ended_at - g.started_at), 0)::float8 FROM good g WHERE g.ended_at IS NOT NULL
+    UNION ALL
+    SELECT 'claims_pass_count', g.labels || jsonb_build_object('count', c.key), c.value::float8
+      FROM good g CROSS JOIN LATERAL jsonb_each_text(g.counts) c WHERE jsonb_typeof(g.counts -> c.key) = 'number';
+
+    RETURN QUERY
+    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('service', s.service, 'state', m.state)), m.value
+      FROM claims.service_states() s
+     CROSS JOIN LATERAL (VALUES ('claims_service_breaker', 'closed', (s.breaker = 'closed')::int::float8), ('claims_service_breaker', 'open', (s.breaker = 'open')::int::float8),
+                                ('claims_service_breaker', 'trying', (s.breaker = 'trying')::int::float8), ('claims_service_failures', NULL, s.failures::float8)) AS m (name, state, value);
+
+    -- Requests that are not done, by queue; how many are done is history, and none of this function's business.
+    RETURN QUERY
+    WITH RECURSIVE open AS (
+        (SELECT r.queue FROM claims.requests r WHERE r.status IN ('new', 'in-progress') ORDER BY r.queue, r.entity, r.id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT r.queue FROM claims.requests r WHERE r.status IN ('new', 'in-progress') AND r.queue > open.queue ORDER BY r.queue, r.entity, r.id LIMIT 1)
+          FROM open WHERE open.queue IS NOT NULL),
+    failed AS (
+        (SELECT r.queue FROM claims.requests r WHERE r.status = 'error' ORDER BY r.queue, r.entity, r.id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT r.queue FROM claims.requests r WHERE r.status = 'error' AND r.queue > failed.queue ORDER BY r.queue, r.entity, r.id LIMIT 1)
+          FROM failed WHERE failed.queue IS NOT NULL),
+    queue AS MATERIALIZED (
+        SELECT o.queue FROM open o WHERE o.queue IS NOT NULL UNION SELECT f.queue FROM failed f WHERE f.queue IS NOT NULL),
+    found AS MATERIALIZED (
+        SELECT q.queue, s.status, count(r.created_at) AS requests, min(r.created_at) AS oldest
+          FROM queue q CROSS JOIN (VALUES ('new'), ('in-progress'), ('error')) AS s (status)
+          LEFT JOIN LATERAL (
+              (SELECT r.created_at, r.status FROM claims.requests r
+                WHERE s.status <> 'error' AND r.queue = q.queue AND r.status IN ('new', 'in-progress') AND r.status = s.status LIMIT 10000)
+              UNION ALL
+              (SELECT r.created_at, r.status FROM claims.requests r
+                WHERE s.status = 'error' AND r.queue = q.queue AND r.status = 'error' LIMIT 10000)) r ON true
+         GROUP BY q.queue, s.status)
+    SELECT m.name, jsonb_build_object('queue', f.queue, 'status', f.status), m.value::float8
+      FROM found f
+     CROSS JOIN LATERAL (VALUES ('claims_requests', f.requests::numeric),
+                                ('claims_oldest_request_age_seconds', greatest(extract(epoch FROM now - f.oldest), 0))) AS m (name, value)
+     WHERE m.value IS NOT NULL;
+
+    -- Verifications that workers share have a kind each.
+    RETURN QUERY
+    SELECT 'claims_expiring_keys', jsonb_build_object('kind', k.kind, 'state', s.state), coalesce(n.keys, 0)::float8
+      FROM (SELECT DISTINCT CASE WHEN e.kind LIKE 'claims.verify %' THEN 'claims.verify' ELSE e.kind END AS kind FROM claims.expiring_claims e) k
+     CROSS JOIN (VALUES ('held'), ('free')) AS s (state)
+      LEFT JOIN (SELECT CASE WHEN e.kind LIKE 'claims.verify %' THEN 'claims.verify' ELSE e.kind END AS kind,
+                        CASE WHEN e.expires_at > now THEN 'held' ELSE 'free' END AS state, count(*) AS keys
+                   FROM claims.expiring_claims e GROUP BY 1, 2) n ON n.kind = k.kind AND n.state = s.state;
+END $$;
+COMMENT ON FUNCTION claims.metrics() IS
+    'What is to be watched of this database, in either: names and units as OpenMetrics has them, one row for each value. Claims are estimated from statistics, leases and requests counted up to 10,000 a cell or queue. What is counted (begins, commits, rollbacks, conflicts, durations, the last check()) is there where the library is preloaded, since the server started. No bucket values, no payloads. For administrators and monitoring roles. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.counters() IS 'Internal: the part of claims.metrics() that is kept in shared memory. Locks nothing.';
+COMMENT ON FUNCTION claims.note_check(bigint) IS 'Internal: remembers in shared memory that claims.check() has ended, and how much it found.';
+INSERT INTO claims.audiences (function_name, audience) VALUES ('metrics', 'monitor');

@@ -1,0 +1,189 @@
+//! `list_discrepancies`: what `verify` counts, by name. Changes nothing.
+//!
+//! A page ends in the middle of a range. The next one begins at that range again, and leaves out what comes up to the place
+//! that its cursor names.
+
+use std::collections::HashMap;
+
+use claims_model::cursor::{Cursor, DiscrepancyCursor, Place};
+use claims_model::limits::PAGE_BYTES;
+use claims_model::source_range::SourceRange;
+use claims_model::verify::Outcome;
+use claims_model::{BadInput, Problem};
+use pgrx::datum::Interval;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::begin::must_be_claimed;
+use super::compare::{Compared, Comparison, Found};
+use super::expected::{Expected, Summary};
+use super::remote::Remote;
+use super::walk::{Findings, InOrder, Walk};
+use crate::access;
+use crate::arguments;
+use crate::cell::client::Service;
+use crate::cell::recovery::unreachable;
+use crate::error::{ClaimsError, VerificationError};
+use crate::pg::spi::{self, Connection};
+use crate::pg::xact;
+use crate::store::catalog;
+
+/// Rows that are compared at once.
+const BATCH: i64 = 1000;
+
+const MAX_RESULTS: i32 = 10_000;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn list_discrepancies(
+    cell_id: Option<i64>,
+    service: Option<String>,
+    source_type: Option<String>,
+    after: default!(Option<String>, "NULL"),
+    max_results: default!(Option<i32>, 100),
+    recent: default!(Option<Interval>, "'1 hour'"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(discrepancy, &'static str),
+            name!(bucket_type, String),
+            name!(bucket_value, String),
+            name!(source_id, Option<String>),
+            name!(holder_cell_id, Option<i64>),
+            name!(outcome, Option<&'static str>),
+            name!(cursor, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    // What a standby has not replayed yet would look as if it were wrong.
+    xact::must_not_be_standby(c"claims.list_discrepancies()");
+    let rows = spi::connect(|connection| {
+        let cell_id = access::given(cell_id, "cell_id")?;
+        let server = access::given(service, "service")?;
+        let source_type = access::given(source_type, "source_type")?;
+        let max_results = access::given(max_results, "max_results")?;
+        let recent = arguments::span(access::given(recent, "recent")?, "recent")?;
+        let catalog = catalog::current(connection);
+        access::act_here_for(&catalog, cell_id)?;
+        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        let after = after.map(|text| DiscrepancyCursor::decode(&text)).transpose();
+        let after = after.map_err(|problem| BadInput::new("after", problem))?;
+        let listing = Listing::new(after, page_size(max_results)?);
+        if xact::keeps_one_snapshot() {
+            return Err(VerificationError::OldSnapshot.into());
+        }
+        list(connection, cell_id, &server, &source_type, recent, listing).map_err(unreachable)
+    })?;
+    let row = |Listed { found, cursor }: Listed| {
+        let Found { discrepancy, bucket_type, bucket_value, source_id, holder, outcome } = found;
+        (discrepancy.name(), bucket_type, bucket_value, source_id, holder, outcome.map(Outcome::name), cursor.encode())
+    };
+    Ok(TableIterator::new(rows.into_iter().map(row)))
+}
+
+fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
+    match usize::try_from(max_results) {
+        Ok(size) if (1..=MAX_RESULTS).contains(&max_results) => Ok(size),
+        _ => Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into()),
+    }
+}
+
+fn list(
+    connection: &Connection,
+    cell_id: i64,
+    server: &str,
+    source_type: &str,
+    recent: Interval,
+    listing: Listing,
+) -> Result<Vec<Listed>, ClaimsError> {
+    let expected = Expected::of(connection, source_type, false);
+    must_be_claimed(&expected, source_type)?;
+    let service = Service::new(connection, server, cell_id)?;
+    let remote = Remote::new(&service, cell_id, source_type, recent, expected.naming());
+    let comparison = Comparison {
+        connection,
+        expected: &expected,
+        remote: &remote,
+        source_type,
+        correct: false,
+        in_charge: &|| Ok(()),
+    };
+    let above = listing.after.as_ref().and_then(|after| after.above.clone());
+    let mut ranges = InOrder::new(&expected, BATCH, above.clone());
+    let mut walk = Walk { comparison, batch: BATCH, deadline: None, findings: listing, position: above };
+    walk.run(&mut ranges)?;
+    Ok(walk.findings.rows)
+}
+
+/// A discrepancy, and where the next page begins if this one is the last.
+struct Listed {
+    found: Found,
+    cursor: DiscrepancyCursor,
+}
+
+/// A page, as it is filled.
+struct Listing {
+    after: Option<DiscrepancyCursor>,
+    size: usize,
+    rows: Vec<Listed>,
+    bytes: usize,
+}
+
+impl Listing {
+    fn new(after: Option<DiscrepancyCursor>, size: usize) -> Self {
+        Listing { after, size, rows: Vec::new(), bytes: 0 }
+    }
+}
+
+impl Findings for Listing {
+    /// Rows that can have no claim are in no digest.
+    fn are_in_order(&mut self, expected: &Summary) -> bool {
+        expected.unclaimable == 0
+    }
+
+    fn compared(&mut self, range: &SourceRange, compared: Compared) {
+        for (place, found) in in_order(compared.found) {
+            if self.are_enough() {
+                return;
+            }
+            if self.after.as_ref().is_none_or(|after| place > after.place) {
+                // The cursor has the name once more, as base64.
+                self.bytes += 3 * found.bucket_value.len() + 1000;
+                self.rows.push(Listed { found, cursor: DiscrepancyCursor { above: range.above.clone(), place } });
+            }
+        }
+    }
+
+    fn reached(&mut self, _: Option<&str>) {}
+
+    fn are_enough(&self) -> bool {
+        self.rows.len() >= self.size || self.bytes > PAGE_BYTES
+    }
+}
+
+/// Discrepancies by their places.
+fn in_order(found: Vec<Found>) -> Vec<(Place, Found)> {
+    let place = |found: Found| (place_of(&found), found);
+    let mut all: Vec<_> = found.into_iter().map(place).collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut same: HashMap<Place, u32> = HashMap::new();
+    for (place, _) in &mut all {
+        let nth = same.entry(place.clone()).or_default();
+        (place.nth, *nth) = (*nth, *nth + 1);
+    }
+    all
+}
+
+fn place_of(found: &Found) -> Place {
+    Place {
+        source_length: found.source_id.as_ref().map(|id| id.chars().count() as u64),
+        source_id: found.source_id.clone().unwrap_or_default(),
+        bucket_type: found.bucket_type.clone(),
+        bucket_value: found.bucket_value.clone(),
+        discrepancy: found.discrepancy.name().to_owned(),
+        nth: 0,
+    }
+}

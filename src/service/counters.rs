@@ -1,0 +1,304 @@
+//! What is counted for each cell, in shared memory: from the start of the server on, and only where the library is preloaded.
+//!
+//! How leases began and ended counts when the transaction commits that did it, so that begins less commits less rollbacks are
+//! the leases that are outstanding; what a savepoint takes back is not counted. A prepared transaction counts when it is prepared.
+//! Conflicts and durations are answers, and count when they are given. No lock is taken, and nothing here can fail.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use claims_model::Reason;
+
+use super::places::{self, MAX_CELLS, Place};
+use crate::pg::background::own_database;
+use crate::pg::clock::Moment;
+use crate::pg::shared::{Shared, shareable};
+use crate::pg::transaction_end::{Hooks, current_subtransaction};
+
+/// The upper bounds of a histogram's buckets, in nanoseconds, and in seconds as they are shown. One more has no bound.
+pub const BOUNDS: [(u64, &str); 15] = [
+    (50_000, "0.00005"),
+    (100_000, "0.0001"),
+    (250_000, "0.00025"),
+    (500_000, "0.0005"),
+    (1_000_000, "0.001"),
+    (2_500_000, "0.0025"),
+    (5_000_000, "0.005"),
+    (10_000_000, "0.01"),
+    (25_000_000, "0.025"),
+    (50_000_000, "0.05"),
+    (100_000_000, "0.1"),
+    (250_000_000, "0.25"),
+    (500_000_000, "0.5"),
+    (1_000_000_000, "1"),
+    (2_500_000_000, "2.5"),
+];
+const BUCKETS: usize = BOUNDS.len() + 1;
+
+/// Why a begin was refused, in the order of their numbers here.
+pub const REASONS: [(Reason, &str); 8] = [
+    (Reason::NotOwner, "not_owner"),
+    (Reason::Missing, "missing"),
+    (Reason::OtherSource, "other_source"),
+    (Reason::Taken, "taken"),
+    (Reason::Reserved, "reserved"),
+    (Reason::Confusable, "confusable"),
+    (Reason::Leased, "leased"),
+    (Reason::InFlight, "in_flight"),
+];
+
+shareable! {
+    /// How long calls took.
+    pub struct Durations {
+        buckets: [AtomicU64; BUCKETS],
+        nanoseconds: AtomicU64,
+    }
+}
+
+shareable! {
+    /// The counters of one cell.
+    pub struct CellCounters {
+        owner: AtomicU64,
+        begins: AtomicU64,
+        commits: AtomicU64,
+        rollbacks: AtomicU64,
+        fences: AtomicU64,
+        conflicts: [AtomicU64; REASONS.len()],
+        begin_durations: Durations,
+        settle_durations: Durations,
+    }
+}
+
+impl Place for CellCounters {
+    fn owner(&self) -> &AtomicU64 {
+        &self.owner
+    }
+}
+
+pub static CELLS: Shared<[CellCounters; MAX_CELLS]> = Shared::new(c"claims counters");
+
+fn add(counter: &AtomicU64, by: u64) {
+    if by > 0 {
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+fn of_cell(cell_id: i64) -> Option<&'static CellCounters> {
+    CELLS.get().and_then(|cells| places::own(cells, cell_id))
+}
+
+// --- answers ---------------------------------------------------------------------------------------------------------
+
+impl Durations {
+    fn add(&self, took: Duration) {
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS.iter().position(|(bound, _)| nanoseconds <= *bound).unwrap_or(BOUNDS.len());
+        add(&self.buckets[bucket], 1);
+        add(&self.nanoseconds, nanoseconds);
+    }
+}
+
+/// A begin was answered, with a lease or with conflicts.
+pub fn begin_took(cell_id: i64, took: Duration) {
+    if let Some(counters) = of_cell(cell_id) {
+        counters.begin_durations.add(took);
+    }
+}
+
+/// A lease was settled by itself.
+pub fn settle_took(cell_id: i64, took: Duration) {
+    if let Some(counters) = of_cell(cell_id) {
+        counters.settle_durations.add(took);
+    }
+}
+
+/// A begin was refused; the reason is the weightiest of its conflicts.
+pub fn refused(cell_id: i64, reason: Option<Reason>) {
+    let place = reason.and_then(|reason| REASONS.iter().position(|(known, _)| *known == reason));
+    if let Some((counters, place)) = of_cell(cell_id).zip(place) {
+        add(&counters.conflicts[place], 1);
+    }
+}
+
+// --- what a transaction does -------------------------------------------------------------------------------------------
+
+/// What one (sub)transaction did for a cell.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    begins: u64,
+    commits: u64,
+    rollbacks: u64,
+    fences: u64,
+}
+
+impl Done {
+    fn add(&mut self, other: Done) {
+        self.begins += other.begins;
+        self.commits += other.commits;
+        self.rollbacks += other.rollbacks;
+        self.fences += other.fences;
+    }
+}
+
+struct Pending {
+    cell_id: i64,
+    subtransaction: u32,
+    done: Done,
+}
+
+thread_local! {
+    /// What this transaction has done so far.
+    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+}
+
+fn count(cell_id: i64, done: Done) {
+    if CELLS.get().is_some() {
+        PENDING.with_borrow_mut(|all| put(all, cell_id, current_subtransaction(), done));
+    }
+}
+
+fn put(all: &mut Vec<Pending>, cell_id: i64, subtransaction: u32, done: Done) {
+    let is_same = |pending: &&mut Pending| (pending.cell_id, pending.subtransaction) == (cell_id, subtransaction);
+    match all.iter_mut().rev().find(is_same) {
+        Some(pending) => pending.done.add(done),
+        None => all.push(Pending { cell_id, subtransaction, done }),
+    }
+}
+
+/// A lease has begun; a repeat of one that had does not count.
+pub fn begun(cell_id: i64) {
+    count(cell_id, Done { begins: 1, ..Done::default() });
+}
+
+pub fn committed(cell_id: i64, leases: usize) {
+    count(cell_id, Done { commits: leases as u64, ..Done::default() });
+}
+
+pub fn rolled_back(cell_id: i64, leases: usize) {
+    count(cell_id, Done { rollbacks: leases as u64, ..Done::default() });
+}
+
+pub fn fenced(cell_id: i64, leases: usize) {
+    count(cell_id, Done { fences: leases as u64, ..Done::default() });
+}
+
+/// Takes what is pending into account.
+fn flush() {
+    let all = PENDING.with_borrow_mut(std::mem::take);
+    for Pending { cell_id, done, .. } in all {
+        let Some(counters) = of_cell(cell_id) else { continue };
+        add(&counters.begins, done.begins);
+        add(&counters.commits, done.commits);
+        add(&counters.rollbacks, done.rollbacks);
+        add(&counters.fences, done.fences);
+    }
+}
+
+pub const HOOKS: Hooks = Hooks {
+    committed: flush,
+    aborted: || PENDING.with_borrow_mut(Vec::clear),
+    // What is left here belongs to a transaction that was prepared.
+    end: flush,
+    released: |own, parent| {
+        PENDING.with_borrow_mut(|all| {
+            if all.iter().any(|pending| pending.subtransaction == own) {
+                for pending in std::mem::take(all) {
+                    let subtransaction = if pending.subtransaction == own { parent } else { pending.subtransaction };
+                    put(all, pending.cell_id, subtransaction, pending.done);
+                }
+            }
+        });
+    },
+    rolled_back: |own| PENDING.with_borrow_mut(|all| all.retain(|pending| pending.subtransaction != own)),
+    ..Hooks::NONE
+};
+
+// --- check() -----------------------------------------------------------------------------------------------------------
+
+/// Databases whose last check() is remembered.
+const MAX_DATABASES: usize = 64;
+
+shareable! {
+    pub struct Check {
+        owner: AtomicU64,
+        /// When it ended.
+        at: AtomicI64,
+        problems: AtomicI64,
+    }
+}
+
+pub static CHECKS: Shared<[Check; MAX_DATABASES]> = Shared::new(c"claims checks");
+
+fn check_here() -> Option<&'static Check> {
+    let here = u64::from(own_database());
+    let is_here = |check: &&Check| match check.owner.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => true,
+        Err(owner) => owner == here,
+    };
+    CHECKS.get().and_then(|checks| checks.iter().find(is_here))
+}
+
+/// `check()` has ended.
+pub fn checked(problems: i64) {
+    if let Some(check) = check_here() {
+        check.problems.store(problems, Ordering::Relaxed);
+        check.at.store(Moment::now().0, Ordering::Relaxed);
+    }
+}
+
+/// When `check()` ended the last time, and how much it found. `None`: not since the server started.
+pub fn last_check() -> Option<(Moment, i64)> {
+    let check = check_here()?;
+    let at = check.at.load(Ordering::Relaxed);
+    (at != 0).then(|| (Moment(at), check.problems.load(Ordering::Relaxed)))
+}
+
+// --- reading -----------------------------------------------------------------------------------------------------------
+
+/// What was counted of durations: how many up to each bound, all of them, and their sum in seconds.
+pub struct SeenDurations {
+    pub up_to: Vec<(&'static str, u64)>,
+    pub count: u64,
+    pub seconds: f64,
+}
+
+impl Durations {
+    fn seen(&self) -> SeenDurations {
+        let mut count = 0;
+        let mut up_to = Vec::with_capacity(BUCKETS);
+        let bounds = BOUNDS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
+        for (bucket, bound) in self.buckets.iter().zip(bounds) {
+            count += bucket.load(Ordering::Relaxed);
+            up_to.push((bound, count));
+        }
+        let seconds = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+        SeenDurations { up_to, count, seconds }
+    }
+}
+
+/// What was counted for a cell.
+pub struct Seen {
+    pub begins: u64,
+    pub commits: u64,
+    pub rollbacks: u64,
+    pub fences: u64,
+    pub conflicts: Vec<(&'static str, u64)>,
+    pub begin_durations: SeenDurations,
+    pub settle_durations: SeenDurations,
+}
+
+/// The counters of a cell; `None`: nothing was counted, or nothing can be.
+pub fn seen(cell_id: i64) -> Option<Seen> {
+    let cell = CELLS.get().and_then(|cells| places::known(cells, cell_id))?;
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Some(Seen {
+        begins: read(&cell.begins),
+        commits: read(&cell.commits),
+        rollbacks: read(&cell.rollbacks),
+        fences: read(&cell.fences),
+        conflicts: REASONS.iter().zip(&cell.conflicts).map(|((_, name), counter)| (*name, read(counter))).collect(),
+        begin_durations: cell.begin_durations.seen(),
+        settle_durations: cell.settle_durations.seen(),
+    })
+}
