@@ -36,17 +36,22 @@ const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
 const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed($1, $2)";
 const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
 const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
-/// One lease, and whether it is older than recovery lets leases be of which it knows nothing.
+/// One lease, and whether it is older than recovery lets leases be of which it knows nothing. One that is dated in the future is of an
+/// unknown age: its clock has jumped.
 const ONE: &str = "SELECT d.lease_uuid, d.cell_xid, d.created_at OPERATOR(pg_catalog.<=)
                   (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '10 minutes'::pg_catalog.interval)
+                  OR d.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '11 minutes'::pg_catalog.interval)
              FROM claims.lease_details($1::pg_catalog.uuid) AS d";
 const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
              FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease";
 const SETTLE: &str = "SELECT lease_uuid, outcome, settled
              FROM claims.settle_leases($1::pg_catalog.int8, $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])";
-/// How old leases are is said by the clock that made them, the service's.
+/// How old leases are is said by the clock that made them, the service's. Whoever is dated as far ahead, and a minute more, counts as
+/// old: nobody knows how old it is, and to fence it first is safe.
 const LIST: &str = "SELECT lease_uuid, cell_xid, \"cursor\",
                   created_at OPERATOR(pg_catalog.<=) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
+                      pg_catalog.make_interval(months => $4::pg_catalog.int4, days => $5::pg_catalog.int4, secs => $6::pg_catalog.float8))
+                  OR created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval OPERATOR(pg_catalog.+)
                       pg_catalog.make_interval(months => $4::pg_catalog.int4, days => $5::pg_catalog.int4, secs => $6::pg_catalog.float8))
              FROM claims.list_leases($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int4)";
 /// The leases that hold buckets. They are asked for by age: the list is long where recovery has not run for a while.

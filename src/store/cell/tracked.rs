@@ -44,10 +44,11 @@ statement! {
     TRACKED(UUIDOID, INT8OID, INT8OID) =
         "SELECT uuid FROM claims.cells_outstanding_leases
           WHERE uuid > $1 AND (cell_id IS NULL OR cell_id = $3) ORDER BY uuid LIMIT $2";
-    /// What judge_leases was given, in its order: lease, whether its age is known, whether it is older than $2, its
-    /// transaction.
+    /// What judge_leases was given, in its order: lease, whether its age is known, whether it is older than $2 (or dated as far
+    /// ahead: then nobody knows how old it is), its transaction.
     GIVEN(JSONBOID, INTERVALOID) =
-        "SELECT l.lease_uuid, l.created_at IS NOT NULL, l.created_at <= clock_timestamp() - $2, l.cell_xid
+        "SELECT l.lease_uuid, l.created_at IS NOT NULL,
+                l.created_at <= clock_timestamp() - $2 OR l.created_at > clock_timestamp() + $2 + interval '1 minute', l.cell_xid
            FROM jsonb_array_elements($1) WITH ORDINALITY AS e (lease, place),
                 jsonb_to_record(e.lease) AS l (lease_uuid uuid, created_at timestamptz, cell_xid xid8)
           ORDER BY e.place";

@@ -20,7 +20,8 @@ macro_rules! columns {
     ($recent:literal) => {
         concat!(
             "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
-                    c.creator_id, c.status, c.lease_uuid IS NOT NULL, c.updated_at > clock_timestamp() - ",
+                    c.creator_id, c.status, c.lease_uuid IS NOT NULL,
+                    c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - ",
             $recent,
             " FROM claims.claims c WHERE "
         )
