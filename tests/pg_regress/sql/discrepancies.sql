@@ -11,21 +11,21 @@ END $$;
 CREATE USER MAPPING FOR postgres SERVER regress_claims_list OPTIONS (user 'postgres');
 SELECT t.call($$SELECT * FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_ROUTES')$$);
 INSERT INTO claims.claimed_attributes VALUES ('t.routes', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL);
-CREATE FUNCTION t.verify(source text DEFAULT 'RAILS_TABLE_ROUTES', correct boolean DEFAULT false, recent interval DEFAULT '1 hour') RETURNS text LANGUAGE sql AS $$
+CREATE FUNCTION t.found_verify(source text DEFAULT 'RAILS_TABLE_ROUTES', correct boolean DEFAULT false, recent interval DEFAULT '1 hour') RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(key || ' ' || value, ', ' ORDER BY n) FROM claims.verify(1, 'regress_claims_list', source, 1000, recent, correct) v,
         LATERAL json_each_text(to_json(v)) WITH ORDINALITY AS c (key, value, n) WHERE value <> '0' $$;
 -- The same counts from the list; its rows are in the order of their source ids, and never twice.
-CREATE FUNCTION t.tallied(source text DEFAULT 'RAILS_TABLE_ROUTES', recent interval DEFAULT '1 hour') RETURNS text LANGUAGE sql AS $$
+CREATE FUNCTION t.found_tallied(source text DEFAULT 'RAILS_TABLE_ROUTES', recent interval DEFAULT '1 hour') RETURNS text LANGUAGE sql AS $$
     SELECT concat_ws(', ', 'missing ' || nullif(count(*) FILTER (WHERE discrepancy = 'missing'), 0), 'different ' || nullif(count(*) FILTER (WHERE discrepancy = 'different'), 0),
                      'extra ' || nullif(count(*) FILTER (WHERE discrepancy = 'extra'), 0), 'held_by_other ' || nullif(count(*) FILTER (WHERE outcome = 'held_by_other'), 0),
                      'skipped ' || nullif(count(*) FILTER (WHERE outcome <> 'held_by_other'), 0),
                      CASE WHEN count(DISTINCT cursor) < count(*) THEN 'a cursor comes twice' END)
       FROM claims.list_discrepancies(1, 'regress_claims_list', source, NULL, 10000, recent) $$;
-CREATE FUNCTION t.list(max_results int DEFAULT 100, recent interval DEFAULT '1 hour', source text DEFAULT 'RAILS_TABLE_ROUTES') RETURNS SETOF text LANGUAGE sql AS $$
+CREATE FUNCTION t.found_list(max_results int DEFAULT 100, recent interval DEFAULT '1 hour', source text DEFAULT 'RAILS_TABLE_ROUTES') RETURNS SETOF text LANGUAGE sql AS $$
     SELECT concat_ws(', ', source_id, discrepancy, bucket_type, quote_literal(left(bucket_value, 20)), 'cell ' || holder_cell_id, outcome)
       FROM claims.list_discrepancies(1, 'regress_claims_list', source, NULL, max_results, recent) $$;
 -- Page by page: how many pages, and whether together they are the list.
-CREATE FUNCTION t.paged(size int) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION t.found_paged(size int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE at text; got text[] := '{}'; page text[]; pages int := -1; whole text[];
 BEGIN
     LOOP
@@ -38,17 +38,17 @@ BEGIN
     SELECT coalesce(array_agg(concat_ws(' ', discrepancy, bucket_value, source_id, outcome)), '{}') INTO whole FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_ROUTES', NULL, 10000);
     RETURN format('%s pages, %s', pages, CASE WHEN got = whole THEN 'the list' ELSE 'not the list: ' || got::text || ' ' || whole::text END);
 END $$;
-CREATE FUNCTION t.in_order() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION t.found_in_order() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM claims.claims;
     INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status, created_at, updated_at)
     SELECT 1, path, 2, grp, 3, id, 1, 1, clock_timestamp() - interval '2 hours', clock_timestamp() - interval '2 hours' FROM t.routes WHERE path IS NOT NULL;
     SELECT count(*) FROM claims.claims $$;
 
 \echo -- nothing, and all in order
-SELECT t.list();
+SELECT t.found_list();
 INSERT INTO t.routes SELECT i, 'p' || i, i % 7 FROM generate_series(-30, 3000) i;
-SELECT t.in_order();
-SELECT t.list(), t.paged(1);
+SELECT t.found_in_order();
+SELECT t.found_list(), t.found_paged(1);
 
 \echo -- each kind, and each reason to leave one alone
 UPDATE claims.claims SET subject_id = '99' WHERE bucket_value IN ('p-29', 'p2999');
@@ -64,50 +64,50 @@ INSERT INTO t.routes VALUES (6001, '', 1), (6002, repeat('x', 1025), 1), (6003, 
 UPDATE claims.claims SET updated_at = clock_timestamp() - interval '2 hours' WHERE bucket_value = 'p9';
 SELECT claims.reserve_names('ROUTES', '{p40}', 'test');
 CREATE TABLE t.before AS SELECT c.* FROM claims.claims c;
-SELECT t.list();
-SELECT t.list(recent => '0') LIMIT 3;
-SELECT t.paged(1), t.paged(7), t.paged(10000);
-SELECT t.verify() ~ t.tallied(), t.verify(recent => '0') ~ t.tallied(recent => '0'), t.verify(), t.tallied();
+SELECT t.found_list();
+SELECT t.found_list(recent => '0') LIMIT 3;
+SELECT t.found_paged(1), t.found_paged(7), t.found_paged(10000);
+SELECT t.found_verify() ~ t.found_tallied(), t.found_verify(recent => '0') ~ t.found_tallied(recent => '0'), t.found_verify(), t.found_tallied();
 -- nothing was changed, and nothing noted
 SELECT count(*) FROM (TABLE claims.claims EXCEPT TABLE t.before) AS changed;
 SELECT count(*) FROM claims.verification_positions;
 SELECT count(*) FROM claims.passes WHERE kind = 'verify' AND ended_at > clock_timestamp();
 -- a reserved name, and the name of another cell, stay what they are when corrected
-SELECT t.verify(correct => true, recent => '0');
-SELECT t.list(recent => '0');
-SELECT t.tallied(recent => '0');
+SELECT t.found_verify(correct => true, recent => '0');
+SELECT t.found_list(recent => '0');
+SELECT t.found_tallied(recent => '0');
 SELECT claims.unreserve_names('ROUTES', '{p40}', 'test'), claims.rollback_update(1, t.u(9801));
 SELECT discrepancy, bucket_value, actual ->> 'cell_id', outcome FROM claims.verify_records(2, 'RAILS_TABLE_ROUTES', NULL, NULL, t.creates('p40', 'p41', 'free'), '0') ORDER BY bucket_value;
 DELETE FROM t.routes WHERE id > 6000;
 
 \echo -- two rows of one range that call for one name; a row of another table that does
-SELECT t.in_order();
+SELECT t.found_in_order();
 UPDATE t.routes SET path = 'p10' WHERE id = 11;
-SELECT t.list(), t.verify() ~ t.tallied();
+SELECT t.found_list(), t.found_verify() ~ t.found_tallied();
 UPDATE t.routes SET path = 'p11' WHERE id = 11;
 CREATE TABLE t.redirects (id int PRIMARY KEY, path varchar(100), grp int);
 INSERT INTO claims.claimed_attributes VALUES ('t.redirects', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_REDIRECT_ROUTES', 'id', NULL);
 DELETE FROM t.routes WHERE id = 30; INSERT INTO t.redirects VALUES (1, 'p30', 2);
-SELECT t.list(), t.verify() ~ t.tallied();
-SELECT t.list(source => 'RAILS_TABLE_REDIRECT_ROUTES'), t.verify('RAILS_TABLE_REDIRECT_ROUTES') ~ t.tallied('RAILS_TABLE_REDIRECT_ROUTES');
+SELECT t.found_list(), t.found_verify() ~ t.found_tallied();
+SELECT t.found_list(source => 'RAILS_TABLE_REDIRECT_ROUTES'), t.found_verify('RAILS_TABLE_REDIRECT_ROUTES') ~ t.found_tallied('RAILS_TABLE_REDIRECT_ROUTES');
 DELETE FROM t.redirects; INSERT INTO t.routes VALUES (30, 'p30', 2);
 
 \echo -- many, in a few ranges: nothing at all at the service
 SELECT t.clean();
-SELECT t.verify() ~ t.tallied(), t.tallied();
-SELECT t.paged(1000), t.paged(997);
+SELECT t.found_verify() ~ t.found_tallied(), t.found_tallied();
+SELECT t.found_paged(1000), t.found_paged(997);
 SELECT source_id FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_ROUTES', max_results => 12);
 \echo -- what is put right between two pages is not on the next
 SELECT cursor AS third FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_ROUTES', max_results => 3) OFFSET 2 \gset
 SELECT bucket_value FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_ROUTES', :'third', 2);
-SELECT t.in_order(); DELETE FROM claims.claims WHERE bucket_value IN ('p1', 'p3', 'p5');
+SELECT t.found_in_order(); DELETE FROM claims.claims WHERE bucket_value IN ('p1', 'p3', 'p5');
 SELECT bucket_value FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_ROUTES', :'third', 2);
 \echo -- rows without a key, and keys that can be no id
 CREATE TABLE t.keyless (id text, path text, grp int);
 INSERT INTO claims.claimed_attributes VALUES ('t.keyless', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_PROJECTS', 'id', NULL);
 INSERT INTO t.keyless VALUES (NULL, 'same', 1), (NULL, 'same', 1), ('', 'empty', 1), (repeat('k', 129), 'long', 1), ('fine', 'fine', 1);
 SELECT source_id IS NULL, length(source_id), discrepancy, bucket_value, outcome FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_PROJECTS');
-SELECT t.verify('RAILS_TABLE_PROJECTS') ~ t.tallied('RAILS_TABLE_PROJECTS');
+SELECT t.found_verify('RAILS_TABLE_PROJECTS') ~ t.found_tallied('RAILS_TABLE_PROJECTS');
 SELECT cursor AS first FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_PROJECTS', max_results => 1) \gset
 SELECT bucket_value FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_PROJECTS', :'first');
 
@@ -118,8 +118,8 @@ INSERT INTO claims.claimed_attributes VALUES ('t.users', 'handle', 'LOOKS', 'USE
 SELECT claims.commit_update(2, claims.begin_update(2, jsonb_build_array(t.claim('paypal', 'LOOKS', 1))));
 INSERT INTO t.users VALUES (1, U&'p\0430ypal'), (2, 'PayPal'), (3, 'free');
 SELECT source_id, discrepancy, bucket_value, holder_cell_id, outcome FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_USERS', recent => '0');
-SELECT t.verify('RAILS_TABLE_USERS', recent => '0'), t.verify('RAILS_TABLE_USERS', recent => '0') ~ t.tallied('RAILS_TABLE_USERS', '0');
-SELECT t.verify('RAILS_TABLE_USERS', true, '0');
+SELECT t.found_verify('RAILS_TABLE_USERS', recent => '0'), t.found_verify('RAILS_TABLE_USERS', recent => '0') ~ t.found_tallied('RAILS_TABLE_USERS', '0');
+SELECT t.found_verify('RAILS_TABLE_USERS', true, '0');
 SELECT source_id, discrepancy, bucket_value, holder_cell_id, outcome FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_USERS', recent => '0');
 SELECT discrepancy, actual #>> '{bucket,value}' AS instead, actual ->> 'cell_id', outcome
   FROM claims.verify_records(1, 'RAILS_TABLE_USERS', NULL, '1', jsonb_build_array(t.claim(U&'p\0430ypal', 'LOOKS')), '0');
@@ -130,12 +130,12 @@ SELECT claims.commit_update(2, t.u(9802));
 SELECT source_id, discrepancy, bucket_value, outcome FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_USERS', recent => '0');
 -- its own name of before: one correction gives it up, the next one takes the new one
 DELETE FROM t.users WHERE id = 2;
-SELECT t.verify('RAILS_TABLE_USERS', true, '0');
+SELECT t.found_verify('RAILS_TABLE_USERS', true, '0');
 UPDATE t.users SET handle = 'paypal' WHERE id = 1;
 SELECT source_id, discrepancy, bucket_value, outcome FROM claims.list_discrepancies(1, 'regress_claims_list', 'RAILS_TABLE_USERS', recent => '0');
-SELECT t.verify('RAILS_TABLE_USERS', true, '0');
-SELECT t.verify('RAILS_TABLE_USERS', true, '0');
-SELECT t.verify('RAILS_TABLE_USERS', recent => '0');
+SELECT t.found_verify('RAILS_TABLE_USERS', true, '0');
+SELECT t.found_verify('RAILS_TABLE_USERS', true, '0');
+SELECT t.found_verify('RAILS_TABLE_USERS', recent => '0');
 
 \echo -- arguments
 SELECT t.call(format('SELECT * FROM claims.list_discrepancies(%s)', array_to_string(args[:n - 1] || ARRAY['NULL'] || args[n + 1:], ', ')))
@@ -161,7 +161,7 @@ RESET SESSION AUTHORIZATION;
 SET client_min_messages = warning;
 DELETE FROM claims.claimed_attributes;
 DROP TABLE t.routes, t.redirects, t.keyless, t.users, t.before;
-DROP FUNCTION t.verify, t.tallied, t.list, t.paged, t.in_order;
+DROP FUNCTION t.found_verify, t.found_tallied, t.found_list, t.found_paged, t.found_in_order;
 DROP SERVER regress_claims_list CASCADE;
 RESET client_min_messages;
 DELETE FROM claims.skeletons;

@@ -14,6 +14,7 @@ INSERT INTO t.calls VALUES
     ('verify', 'max_runtime', $$claims.verify(1, 'nowhere', 'RAILS_TABLE_ROUTES', max_runtime => %L)$$),
     ('verify_share', 'recent', $$claims.verify_share(t.u(1), 'w', 'nowhere', recent => %L)$$),
     ('verify_share', 'hold_for', $$claims.verify_share(t.u(1), 'w', 'nowhere', hold_for => %L)$$),
+    ('list_discrepancies', 'recent', $$claims.list_discrepancies(1, 'nowhere', 'RAILS_TABLE_ROUTES', recent => %L)$$),
     ('verify_records', 'recent', $$claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', %L)$$),
     ('acquire_expiring', 'ttl', $$claims.acquire_expiring('k', 'c', %L)$$),
     ('renew_expiring', 'ttl', $$claims.renew_expiring('k', 'c', %L)$$),
