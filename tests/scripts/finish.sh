@@ -13,18 +13,19 @@ open admin shared "$(at shared 'SELECT current_user')"
 saved_with() { tell app "BEGIN; INSERT INTO routes (name) VALUES ('$1'); SELECT claims.begin_pending(1, 'service') AS lease \\gset
 COMMIT; SELECT :'lease'"; }
 finish="SELECT claims.finish(1, 'service', :'lease')"
+# In a subshell where another session's answer is still to come: whose answer is awaited is remembered for one of them.
 now_ms() { date +%s%3N; }
 
 lease=$(saved_with one)
 tell other "BEGIN; SELECT outcome FROM claims.settle_leases(1, ARRAY['$lease'::uuid])" >/dev/null
 send app "$finish"; sleep 0.5
-tell other COMMIT >/dev/null
+( tell other COMMIT ) >/dev/null
 expect 'somebody else settles it and commits' "$(answer app) $(claimed 1)" 'f one'
 
 lease=$(saved_with two)
 tell other "BEGIN; SELECT outcome FROM claims.settle_leases(1, ARRAY['$lease'::uuid])" >/dev/null
 send app "$finish"; sleep 0.5
-tell other ROLLBACK >/dev/null
+( tell other ROLLBACK ) >/dev/null
 expect 'somebody else settles it and does not commit' "$(answer app) $(claimed 1)" 't one two'
 
 lease=$(saved_with three)
