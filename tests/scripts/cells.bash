@@ -94,6 +94,10 @@ halt() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/da
 crash() {
   local postmaster pids pid _
   postmaster=$(head -1 "${CLUSTER_DIR[$1]}/data/postmaster.pid")
+  # It starts nothing any more: a process that it had started meanwhile would outlive the others, wait for ever for a lock in shared memory that one of
+  # them had, and keep the server from being started again.
+  kill -STOP "$postmaster" 2>/dev/null || true
+  for _ in $(seq 1 100); do grep -q '^State:[[:space:]]*T' "/proc/$postmaster/status" 2>/dev/null && break; sleep 0.01; done
   # Processes that end meanwhile make grep complain.
   pids="$postmaster $( (grep -lE "^PPid:[[:space:]]+$postmaster\$" /proc/[0-9]*/status 2>/dev/null || true) | tr -dc '0-9\n' | tr '\n' ' ')"
   # shellcheck disable=SC2086
