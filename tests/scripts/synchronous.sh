@@ -70,9 +70,11 @@ expect 'nobody else' "$(PGUSER=script_claims_nobody sqlstate "SELECT claims.read
 
 # Whoever sets synchronous_commit = off waits nevertheless, and so does a repeat of what was cancelled.
 sql "$(begin waits 6)" >/dev/null
+sql "$(begin unflushed 9)" >/dev/null
 stop_standby_fast
 expect 'a commit waits' "$(within_a_second "SELECT claims.commit_update(1, '$(lease 6)')")" waits
 expect 'its repeat waits' "$(within_a_second "SELECT claims.commit_update(1, '$(lease 6)')")" waits
+expect 'what need not be flushed waits, too' "$(within_a_second "SELECT claims.commit_unflushed(1, '$(lease 9)')")" waits
 expect 'a begin waits' "$(within_a_second "$(begin waits7 7)")" waits
 expect 'its repeat waits' "$(within_a_second "$(begin waits7 7)")" waits
 expect 'a fence waits' "$(within_a_second "SELECT claims.rollback_update(1, '$(lease 8)')" )" waits

@@ -79,10 +79,12 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         access::act_for(&catalog, cell_id)?;
         admission::admit(&catalog, cell_id, Need::Settle)?;
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
-        match flush {
-            // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says.
-            Flush::Now => durability::promise(connection),
-            Flush::Later => xact::commit_unflushed(),
+        // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says. Where
+        // commits must be replicated, none is left that is not.
+        if flush == Flush::Now || settings::require_synchronous() {
+            durability::promise(connection);
+        } else {
+            xact::commit_unflushed();
         }
         // Both mean that another transaction holds the lease: the error without DETAIL.
         let settle = || settle_one(connection, &catalog, cell_id, lease, ending, deadline);
