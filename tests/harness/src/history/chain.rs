@@ -18,6 +18,8 @@ pub type Segment = (State, Window);
 pub struct Chain {
     pub segments: Vec<Segment>,
     pub problems: Vec<String>,
+    /// By what they were told, two cells had the bucket at once.
+    pub doubled: bool,
 }
 
 impl Chain {
@@ -40,14 +42,16 @@ pub fn follow(bucket: &str, mut links: Vec<Link>) -> Chain {
     if search.place(0, State::Free) {
         links = search.placed;
     }
-    let mut chain = Chain { segments: vec![(State::Free, Window::new(0, u64::MAX))], problems: Vec::new() };
+    let mut chain = Chain { segments: vec![(State::Free, Window::new(0, u64::MAX))], ..Chain::default() };
     let mut now = 0;
+    let mut before = None;
     for link in links {
         step(bucket, &mut chain, link);
         for (what, at) in [("begin", link.tenure.begin), ("end", link.tenure.end)] {
             now = now.max(at.lo);
             if now > at.hi {
                 let t = link.tenure;
+                chain.doubled |= before.is_some_and(|cell| cell != t.cell);
                 chain.problems.push(format!(
                     "bucket {bucket}: lease {} of cell {} overlaps the lease before it (its {what} was over \
                      {:.3} ms before that one can have ended)",
@@ -57,6 +61,7 @@ pub fn follow(bucket: &str, mut links: Vec<Link>) -> Chain {
                 ));
             }
         }
+        before = Some(link.tenure.cell);
     }
     chain
 }
@@ -121,6 +126,7 @@ fn step(bucket: &str, chain: &mut Chain, link: Link) {
     let holds = if creates { State::Creating(cell) } else { State::Destroying(cell) };
     let found = chain.last();
     if found != needs {
+        chain.doubled |= found.owner().is_some_and(|owner| owner != cell);
         chain.problems.push(format!(
             "bucket {bucket}: lease {} of cell {cell} began on {found:?}, which only {needs:?} allows",
             tenure.lease

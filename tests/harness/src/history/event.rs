@@ -46,6 +46,16 @@ pub enum State {
     Destroying(i64),
 }
 
+impl State {
+    /// The cell that has it.
+    pub fn owner(self) -> Option<i64> {
+        match self {
+            Self::Free => None,
+            Self::Creating(cell) | Self::Active(cell) | Self::Destroying(cell) => Some(cell),
+        }
+    }
+}
+
 /// One fact about one lease.
 #[derive(Clone, Debug)]
 pub enum Deed {

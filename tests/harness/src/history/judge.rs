@@ -17,6 +17,10 @@ pub struct Final {
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub problems: Vec<String>,
+    /// Leases of which two facts contradict each other.
+    pub broken: Vec<Uuid>,
+    /// Buckets that two cells had at once.
+    pub doubled: Vec<String>,
     pub leases: usize,
     pub committed: usize,
     pub rolled_back: usize,
@@ -44,6 +48,9 @@ pub fn judge(events: &[Event], end: &Final) -> Verdict {
         let mut chain = follow(bucket, links);
         verdict.problems.append(&mut chain.problems);
         verdict.changes_of_owner += changes_of_owner(&chain.segments);
+        if chain.doubled {
+            verdict.doubled.push(bucket.to_string());
+        }
         chains.insert(bucket, chain);
     }
     compare_end(&chains, end, &mut verdict);
@@ -65,7 +72,10 @@ fn merge_all(events: &[Event], verdict: &mut Verdict) -> (Vec<Tenure>, Vec<Tenur
             Ok(Merged::Held(tenure)) => held.push(tenure),
             Ok(Merged::Maybe(tenure)) => maybe.push(tenure),
             Ok(Merged::Nothing) => {}
-            Err(problem) => verdict.problems.push(problem),
+            Err(problem) => {
+                verdict.problems.push(problem);
+                verdict.broken.push(*lease);
+            }
         }
     }
     verdict.leases = held.len();

@@ -259,3 +259,19 @@ fn sightings_must_be_possible() {
     let late = Notes::default().deed(1, begun, 10, 20).ends(1, Committed, 60, 70).finally("x", State::Active(1));
     late.seen("x", State::Free, 45, 46).good();
 }
+
+#[test]
+fn a_bucket_that_two_cells_had_is_named() {
+    let told_both =
+        || Notes::default().creates(1, 1, "x", 10, 20).ends(1, Committed, 30, 40).ends(2, Committed, 70, 80);
+    let doubled = |notes: Notes| judge(&notes.events, &notes.end).doubled;
+    assert_eq!(doubled(told_both().creates(2, 2, "x", 50, 60)), ["x"]);
+    assert_eq!(doubled(told_both().creates(2, 1, "x", 50, 60)), [""; 0], "one cell that lost it is not two");
+    assert_eq!(doubled(handed_over()), [""; 0]);
+}
+
+#[test]
+fn a_lease_that_ended_in_two_ways_is_named() {
+    let notes = handed_over().ends(3, RolledBack, 120, 130);
+    assert_eq!(judge(&notes.events, &notes.end).broken, [Uuid::from_u128(3)]);
+}
