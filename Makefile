@@ -8,7 +8,7 @@ export PG_CONFIG PG_MAJOR
 
 .DEFAULT_GOAL := help
 .PHONY: help all setup build install demo test test-regress test-isolation test-script test-stress test-rust test-checked \
-  test-matrix chaos bench fmt clean deb pgxn oci release-check
+  test-matrix chaos failover bench fmt clean deb pgxn oci release-check
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -44,6 +44,9 @@ test-stress: build ## Run the stress client; STRESS_SECONDS=20
 
 chaos: build ## The crash campaigns for longer, without and with the library preloaded; CAMPAIGN_SECONDS=300
 	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker
+
+failover: build ## Failovers of a service with synchronous replication, under Patroni; ROUNDS=200, MODE=asynchronous for the control
+	@scripts/failover
 
 test-rust: setup ## Run fmt, clippy and the tests that need no server
 	@scripts/test rust

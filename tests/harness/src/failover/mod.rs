@@ -1,0 +1,118 @@
+//! The failover campaign: three nodes of the service under Patroni, sixteen cells that write, and a primary that is killed,
+//! frozen, cut off, out of space or switched over, round after round.
+//!
+//! `cluster` starts the nodes (`node`, each behind `relay`s) and etcd as ordinary processes (`process`), and asks Patroni how they
+//! are (`rest`). `round` has a `fault` strike, and waits until all is well again. The cells are `writer`s: each has a
+//! `session` with whichever node is the primary, and notes on the `board` what it was told. `verdict` compares the notes with what
+//! the service has in the end: nothing that was acknowledged may be gone, and no name may have had two owners.
+//!
+//! The program ends with 0 where nothing is wrong, with 1 where something was lost, and with 2 where it could not find out.
+
+mod board;
+mod cluster;
+mod fault;
+mod node;
+mod options;
+mod process;
+mod relay;
+mod report;
+mod rest;
+mod round;
+mod session;
+mod verdict;
+mod writer;
+
+use std::process::ExitCode;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use board::{Board, CELLS, Notes};
+use cluster::Cluster;
+use options::Options;
+use round::Round;
+use verdict::Verdict;
+use writer::Writer;
+
+/// A cell's role at the service.
+fn role(cell: i64) -> String {
+    format!("cell_{cell}")
+}
+
+pub fn main() -> ExitCode {
+    match Options::from_env().and_then(run) {
+        Ok(verdict) if verdict.is_good() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("failover: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: Options) -> Result<Verdict> {
+    process::adopt_orphans()?;
+    report::opening(&options);
+    let cluster = Cluster::start(options.clone())?;
+    cluster.install()?;
+    let ports = cluster.nodes.iter().map(|node| node.clients.port).collect();
+    let board = Board::new(ports, options.password.clone(), options.seed);
+    let (rounds, notes) = campaign(&cluster, &board)?;
+    let notes = recover(&board, notes)?;
+    report::refusals(&notes);
+    let verdict = verdict::reach(&mut cluster.admin(cluster.leader(None).context("nobody leads")?)?, notes)?;
+    report::silences(&rounds);
+    report::verdict(&options, rounds.len(), &verdict);
+    Ok(verdict)
+}
+
+/// All rounds, with the cells writing all the while.
+fn campaign(cluster: &Cluster, board: &Board) -> Result<(Vec<Round>, Notes)> {
+    let mut rng = StdRng::seed_from_u64(board.seed);
+    let options = &cluster.options;
+    thread::scope(|scope| {
+        let cells: Vec<_> = (1..=CELLS).map(|cell| scope.spawn(move || Writer::new(board, cell).work())).collect();
+        let mut play_all = || -> Result<Vec<Round>> {
+            let mut rounds = Vec::new();
+            for (n, kind) in fault::schedule(options.rounds, options.has_disks, &mut rng).into_iter().enumerate() {
+                if board.now() / 1_000_000_000 >= options.minutes * 60 {
+                    break;
+                }
+                let round = round::play(cluster, board, kind, &mut rng)?;
+                report::round(n + 1, options.rounds, &round);
+                rounds.push(round);
+            }
+            thread::sleep(Duration::from_secs(1));
+            Ok(rounds)
+        };
+        let played = play_all();
+        if played.is_ok() {
+            board.end()
+        } else {
+            board.abandon()
+        }
+        let notes = gather(cells)?;
+        Ok((played?, notes))
+    })
+}
+
+/// Every cell's recovery.
+fn recover(board: &Board, mut notes: Notes) -> Result<Notes> {
+    let decided = &std::mem::take(&mut notes.decided);
+    let recovered = thread::scope(|scope| {
+        gather((1..=CELLS).map(|cell| scope.spawn(move || Writer::new(board, cell).recover(decided))).collect())
+    })?;
+    notes.merge(recovered);
+    Ok(notes)
+}
+
+fn gather(cells: Vec<ScopedJoinHandle<Notes>>) -> Result<Notes> {
+    let mut all = Notes::default();
+    for cell in cells {
+        all.merge(cell.join().map_err(|_| anyhow!("a cell panicked"))?);
+    }
+    Ok(all)
+}

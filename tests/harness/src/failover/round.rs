@@ -1,0 +1,81 @@
+//! One round: the primary meets a fault, another node takes over, the cluster becomes whole.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::board::Board;
+use super::cluster::Cluster;
+use super::fault::{Fault, Kind};
+use super::relay::Flow;
+
+const TICK: Duration = Duration::from_millis(200);
+/// The service must be back by then, and then the cluster be whole.
+const BACK: Duration = Duration::from_secs(120);
+const WHOLE: Duration = Duration::from_secs(360);
+
+pub struct Round {
+    pub kind: Kind,
+    pub from: String,
+    pub to: String,
+    /// Standbys did not get what the primary wrote in the last moment before.
+    pub lagged: bool,
+    pub silence: f64,
+    pub acknowledged: usize,
+    pub repaired: Duration,
+}
+
+pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> Result<Round> {
+    board.round.fetch_add(1, Relaxed);
+    board.slow_down(false);
+    let before = board.count();
+    thread::sleep(Duration::from_millis(rng.random_range(700..1500)));
+    let old = cluster.leader(None).context("nobody leads")?;
+    // In every second round replication stops for a moment before the fault, as it does on a busy network. A switchover waits
+    // for it.
+    let lagged = kind != Kind::Switchover && (before == 0 || rng.random_bool(0.5));
+    if lagged {
+        old.peers.set(Flow::Held);
+        thread::sleep(Duration::from_millis(rng.random_range(300..1000)));
+    }
+    let struck = board.now();
+    let fault = Fault::strike(cluster, old, kind, rng)?;
+    if lagged && kind != Kind::Cut {
+        // What was held back is lost with the primary.
+        old.peers.set(Flow::Broken);
+        old.peers.set(Flow::Open);
+    }
+    let to = await_service(cluster, board, old.name, &fault)?;
+    fault.end(rng)?;
+    board.slow_down(true);
+    let repaired = cluster.await_whole(WHOLE).with_context(|| format!("after {} of {}", kind.name(), old.name))?;
+    // While replication stops a synchronous primary acknowledges nothing: that is not the failover's time.
+    let silence = board.longest_silence(before, struck, lagged);
+    Ok(Round { kind, from: old.name.into(), to, lagged, silence, acknowledged: board.count() - before, repaired })
+}
+
+/// Waits until another node leads and serves. Which one it is.
+fn await_service(cluster: &Cluster, board: &Board, old: &str, fault: &Fault) -> Result<String> {
+    let began = Instant::now();
+    let mut elected: Option<(String, u64)> = None;
+    loop {
+        fault.keep_up()?;
+        if elected.is_none() {
+            elected = cluster.leader(Some(old)).filter(|n| n.name != old).map(|n| (n.name.to_string(), board.now()));
+        }
+        if let Some((name, since)) = &elected
+            && board.serves_since(*since)
+        {
+            return Ok(name.clone());
+        }
+        if began.elapsed() > BACK {
+            cluster.nodes.iter().for_each(|n| eprintln!("---- the last of node {}:\n{}", n.name, n.last_words(15)));
+            bail!("no service after {:.0} s; elected: {elected:?}", began.elapsed().as_secs_f64());
+        }
+        thread::sleep(TICK);
+    }
+}
