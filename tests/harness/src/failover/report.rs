@@ -27,14 +27,15 @@ pub fn opening(options: &Options) {
 
 pub fn round(number: usize, of: usize, round: &Round) {
     println!(
-        "round {number:>3}/{of}  {:<13} {} -> {}{}  {:>6.2} s without service, {:>6} acknowledged, whole after {:>5.1} s",
+        "round {number:>3}/{of}  {:<13} {} -> {}{}  {:>6.2} s without service, {:>6} acknowledged, whole after {:>5.1} s{}",
         round.kind.name(),
         round.from,
         round.to,
         if round.lagged { ", standbys behind" } else { "                 " },
         round.silence,
         round.acknowledged,
-        round.repaired.as_secs_f64()
+        round.repaired.as_secs_f64(),
+        if round.helped { ", nobody could take over" } else { "" }
     );
 }
 

@@ -14,8 +14,9 @@ use super::fault::{Fault, Kind};
 use super::relay::Flow;
 
 const TICK: Duration = Duration::from_millis(200);
-/// The service must be back by then, and then the cluster be whole.
-const BACK: Duration = Duration::from_secs(120);
+/// The service must be back by then, or the fault ends; then it must be back, and then the cluster be whole.
+const HELP: Duration = Duration::from_secs(60);
+const BACK: Duration = Duration::from_secs(180);
 const WHOLE: Duration = Duration::from_secs(360);
 
 pub struct Round {
@@ -24,6 +25,8 @@ pub struct Round {
     pub to: String,
     /// Standbys did not get what the primary wrote in the last moment before.
     pub lagged: bool,
+    /// Nobody took over until the fault was over.
+    pub helped: bool,
     pub silence: f64,
     pub acknowledged: usize,
     pub repaired: Duration,
@@ -36,8 +39,8 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
     thread::sleep(Duration::from_millis(rng.random_range(700..1500)));
     let old = cluster.leader(None).context("nobody leads")?;
     // In every second round replication stops for a moment before the fault, as it does on a busy network. A switchover waits
-    // for it.
-    let lagged = kind != Kind::Switchover && (before == 0 || rng.random_bool(0.5));
+    // for it, and a full disk takes its time.
+    let lagged = !matches!(kind, Kind::Switchover | Kind::DiskFull) && (before == 0 || rng.random_bool(0.5));
     if lagged {
         old.peers.set(Flow::Held);
         thread::sleep(Duration::from_millis(rng.random_range(300..1000)));
@@ -49,28 +52,55 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
         old.peers.set(Flow::Broken);
         old.peers.set(Flow::Open);
     }
-    let to = await_service(cluster, board, old.name, &fault)?;
-    fault.end(rng)?;
+    let (to, helped) = await_service(cluster, board, old.name, &fault, rng)?;
+    if !helped {
+        fault.end(rng)?;
+    }
     board.slow_down(true);
     let repaired = cluster.await_whole(WHOLE).with_context(|| format!("after {} of {}", kind.name(), old.name))?;
     // While replication stops a synchronous primary acknowledges nothing: that is not the failover's time.
     let silence = board.longest_silence(before, struck, lagged);
-    Ok(Round { kind, from: old.name.into(), to, lagged, silence, acknowledged: board.count() - before, repaired })
+    Ok(Round {
+        kind,
+        from: old.name.into(),
+        to,
+        lagged,
+        helped,
+        silence,
+        acknowledged: board.count() - before,
+        repaired,
+    })
 }
 
-/// Waits until another node leads and serves. Which one it is.
-fn await_service(cluster: &Cluster, board: &Board, old: &str, fault: &Fault) -> Result<String> {
+/// Waits until another node leads and serves. Which one it is, and whether that needed help: without a synchronous standby that
+/// has everything, Patroni lets nobody lead, and then somebody must repair the old primary.
+fn await_service(
+    cluster: &Cluster,
+    board: &Board,
+    old: &str,
+    fault: &Fault,
+    rng: &mut StdRng,
+) -> Result<(String, bool)> {
     let began = Instant::now();
     let mut elected: Option<(String, u64)> = None;
+    let mut helped = false;
     loop {
-        fault.keep_up()?;
+        if !helped {
+            fault.keep_up()?;
+        }
         if elected.is_none() {
-            elected = cluster.leader(Some(old)).filter(|n| n.name != old).map(|n| (n.name.to_string(), board.now()));
+            let leader =
+                if helped { cluster.leader(None) } else { cluster.leader(Some(old)).filter(|n| n.name != old) };
+            elected = leader.map(|n| (n.name.to_string(), board.now()));
         }
         if let Some((name, since)) = &elected
             && board.serves_since(*since)
         {
-            return Ok(name.clone());
+            return Ok((name.clone(), helped));
+        }
+        if elected.is_none() && !helped && began.elapsed() > HELP {
+            fault.end(rng)?;
+            helped = true;
         }
         if began.elapsed() > BACK {
             cluster.nodes.iter().for_each(|n| eprintln!("---- the last of node {}:\n{}", n.name, n.last_words(15)));
