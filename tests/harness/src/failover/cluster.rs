@@ -160,7 +160,9 @@ impl Cluster {
         admin.batch_execute("CREATE EXTENSION claims")?;
         for cell in 1..=CELLS {
             let role = role(cell);
-            admin.batch_execute(&format!("CREATE ROLE {role} LOGIN PASSWORD '{}'", self.options.password))?;
+            // Calls that a client has given up go on waiting for a standby, each on a connection of its own.
+            let password = &self.options.password;
+            admin.batch_execute(&format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT 4 PASSWORD '{password}'"))?;
             crate::server::register_cell(&mut admin, cell, &role, &format!("cell {cell}"))?;
         }
         Ok(())
