@@ -60,43 +60,52 @@ fn run(options: Options) -> Result<Verdict> {
     cluster.install()?;
     let ports = cluster.nodes.iter().map(|node| node.clients.port).collect();
     let board = Board::new(ports, options.password.clone(), options.seed);
-    let (rounds, notes) = campaign(&cluster, &board)?;
+    let (rounds, notes, trouble) = campaign(&cluster, &board)?;
     let notes = recover(&board, notes)?;
     report::refusals(&notes);
     let verdict = verdict::reach(&mut cluster.admin(cluster.leader(None).context("nobody leads")?)?, notes)?;
     report::silences(&rounds);
     report::verdict(&options, rounds.len(), &verdict);
-    Ok(verdict)
+    match trouble {
+        Some(trouble) if verdict.is_good() => Err(trouble),
+        _ => Ok(verdict),
+    }
 }
 
-/// All rounds, with the cells writing all the while.
-fn campaign(cluster: &Cluster, board: &Board) -> Result<(Vec<Round>, Notes)> {
-    let mut rng = StdRng::seed_from_u64(board.seed);
-    let options = &cluster.options;
+/// All rounds, with the cells writing all the while. A round that did not end well is the last one: where the service is there
+/// nevertheless, what was played so far can be judged.
+fn campaign(cluster: &Cluster, board: &Board) -> Result<(Vec<Round>, Notes, Option<anyhow::Error>)> {
     thread::scope(|scope| {
         let cells: Vec<_> = (1..=CELLS).map(|cell| scope.spawn(move || Writer::new(board, cell).work())).collect();
-        let mut play_all = || -> Result<Vec<Round>> {
-            let mut rounds = Vec::new();
-            for (n, kind) in fault::schedule(options.rounds, options.has_disks, &mut rng).into_iter().enumerate() {
-                if board.now() / 1_000_000_000 >= options.minutes * 60 {
-                    break;
-                }
-                let round = round::play(cluster, board, kind, &mut rng)?;
-                report::round(n + 1, options.rounds, &round);
-                rounds.push(round);
-            }
-            thread::sleep(Duration::from_secs(1));
-            Ok(rounds)
-        };
-        let played = play_all();
-        if played.is_ok() {
+        let mut rounds = Vec::new();
+        let trouble = play_all(cluster, board, &mut rounds).err();
+        thread::sleep(Duration::from_secs(1));
+        let serves = trouble.is_none() || board.serves_since(board.now().saturating_sub(10_000_000_000));
+        if serves {
             board.end()
         } else {
             board.abandon()
         }
         let notes = gather(cells)?;
-        Ok((played?, notes))
+        match trouble {
+            Some(trouble) if !serves => Err(trouble),
+            trouble => Ok((rounds, notes, trouble)),
+        }
     })
+}
+
+fn play_all(cluster: &Cluster, board: &Board, rounds: &mut Vec<Round>) -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(board.seed);
+    let options = &cluster.options;
+    for (n, kind) in fault::schedule(options.rounds, options.has_disks, &mut rng).into_iter().enumerate() {
+        if board.now() / 1_000_000_000 >= options.minutes * 60 {
+            break;
+        }
+        let round = round::play(cluster, board, kind, &mut rng)?;
+        report::round(n + 1, options.rounds, &round);
+        rounds.push(round);
+    }
+    Ok(())
 }
 
 /// Every cell's recovery.

@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// The service must be back by then, or the fault ends; then it must be back, and then the cluster be whole.
 const HELP: Duration = Duration::from_secs(60);
 const BACK: Duration = Duration::from_secs(180);
-const WHOLE: Duration = Duration::from_secs(360);
+const WHOLE: Duration = Duration::from_secs(600);
 
 pub struct Round {
     pub kind: Kind,
