@@ -37,6 +37,10 @@ SELECT app.table_of('app.citext', 'CamelCase', 'lower', 'UPPER');
 SELECT app.table_of('char(8)', 'a', ' b ', 'longer');
 SELECT app.table_of('numeric', '1.50', '-2', '1e3');
 SELECT app.table_of('app.number', '1', '-2', '3');
+-- integers are read from the row itself, whatever their sign and width
+SELECT app.table_of('smallint', '1', '-2', '-32768');
+SELECT app.table_of('integer', '1', '-2', '-2147483648');
+SELECT app.table_of('bigint', '1', '-2', '-9223372036854775808');
 SELECT app.table_of('name', 'a', 'B', 'c');
 CREATE TABLE app.moods (id app.mood PRIMARY KEY, path text UNIQUE);
 SELECT claims.claim_attribute('app.moods', 'path', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES');
