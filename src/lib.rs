@@ -27,7 +27,8 @@ use pgrx::prelude::*;
 extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
 extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
 extension_sql_file!("../sql/install/service/type_names.sql", name = "type_names", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/transfers.sql", name = "transfers", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
 extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
 extension_sql_file!(
@@ -45,7 +46,7 @@ extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", require
 extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
 extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
-extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables", "transfers"]);
 extension_sql_file!(
     "../sql/install/cell/cell.sql",
     name = "cell",
@@ -160,6 +161,7 @@ extension_sql_file!(
         "admin",
         "admin_log",
         "modes",
+        "records",
         "check",
         "passes",
         "cell",

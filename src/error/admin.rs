@@ -52,6 +52,7 @@ pub enum AdminError {
         cell_id: i64,
         claims: bool,
         leases: bool,
+        transfers: bool,
     },
     UnknownRole {
         name: String,
@@ -120,7 +121,15 @@ impl AdminError {
                 Some(outcome.map_or("It is not known.".into(), |outcome| format!("It is {outcome}."))),
                 Some("The view claims.leases has those that are."),
             ),
-            AdminError::CellInUse { cell_id, claims, leases } => Text(
+            AdminError::CellInUse { cell_id, transfers: true, .. } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cell {cell_id} is in use"),
+                Some("A transfer from or to it has not ended.".into()),
+                Some(
+                    "End it with claims.finish_transfer() or claims.cancel_transfer(); the view claims.transfers shows it.",
+                ),
+            ),
+            AdminError::CellInUse { cell_id, claims, leases, .. } => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("cell {cell_id} is in use"),
                 Some(match (claims, leases) {

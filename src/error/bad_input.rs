@@ -9,11 +9,12 @@ use super::Text;
 /// The text of what is wrong with a value, and where.
 pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
     use Problem::*;
+    let form = if place.starts_with("subjects") { SUBJECTS_FORM } else { FORM };
     let (message, detail, hint): (String, Option<String>, Option<&'static str>) = match &problem {
-        WrongType { wanted, got } => (format!("{place} must be {wanted}"), Some(format!("It is {got}.")), Some(FORM)),
-        Missing => (format!("{place} is missing"), None, Some(FORM)),
+        WrongType { wanted, got } => (format!("{place} must be {wanted}"), Some(format!("It is {got}.")), Some(form)),
+        Missing => (format!("{place} is missing"), None, Some(form)),
         UnknownKey { allowed } => {
-            (format!("unknown key {place}"), Some(format!("Allowed are: {allowed}.")), Some(FORM))
+            (format!("unknown key {place}"), Some(format!("Allowed are: {allowed}.")), Some(form))
         }
         TwoSpellings { first } => (
             format!("{place} says again what \"{first}\" says"),
@@ -113,6 +114,8 @@ fn sentence(problem: &NameProblem) -> String {
 }
 
 const FORM: &str = "A bucket is {\"type\", \"value\"}; a record is {\"bucket\": {\"type\", \"value\"}, \"subject\": {\"type\", \"id\"}, \"source\": {\"type\", \"rails_primary_key_id\"}}.";
+
+const SUBJECTS_FORM: &str = "Subjects are [{\"type\", \"ids\": [...]}, ...].";
 
 fn bad_input_code(problem: &Problem) -> Code {
     match problem {

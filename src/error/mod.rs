@@ -17,6 +17,7 @@ mod cell;
 mod distribution;
 mod hold;
 mod names;
+mod transfer;
 mod verification;
 mod warnings;
 mod worker;
@@ -29,6 +30,7 @@ pub use cell::CellError;
 pub use distribution::DistributionError;
 pub use hold::HoldError;
 pub use names::NamesError;
+pub use transfer::TransferError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{notice_of_fence, warn_of_failures, warn_of_open_cell, warn_of_orphans};
 pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_place_for_worker};
@@ -80,6 +82,8 @@ pub enum ClaimsError {
     Admin(AdminError),
     /// What the service does not do for a cell at the moment.
     Admission(AdmissionError),
+    /// What is in the way of a transfer.
+    Transfer(TransferError),
     /// What goes wrong with how names are compared.
     Names(NamesError),
     /// What goes wrong with expiring claims and requests.
@@ -177,6 +181,7 @@ impl ClaimsError {
             ClaimsError::Admin(error) => error.text(),
             ClaimsError::Admission(error) => error.text(),
             ClaimsError::Names(error) => error.text(),
+            ClaimsError::Transfer(error) => error.text(),
             ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(

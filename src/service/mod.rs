@@ -14,6 +14,7 @@ pub mod naming;
 mod places;
 pub mod read;
 pub mod throttle;
+mod transfer;
 pub mod verify;
 
 use crate::pg::shared::Area;

@@ -90,6 +90,8 @@ pub struct StandingClaim {
     pub active: bool,
     /// It has the subject and the source that the batch names, as far as it names them.
     pub is_meant: bool,
+    /// A transfer from or to the calling cell holds it: whose it will be is not known yet.
+    pub in_transfer: bool,
 }
 
 /// Why `op` by `cell_id` cannot have a bucket on which `standing` is all there is, and nobody is at it; `None`: it can.
@@ -101,7 +103,7 @@ pub fn reason_for(op: Op, cell_id: i64, standing: Option<StandingClaim>) -> Opti
         // Reserved: nobody has it, so nobody can give it up.
         (Op::Create, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Reserved),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Missing),
-        (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id => Some(Reason::NotOwner),
+        (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id && !claim.in_transfer => Some(Reason::NotOwner),
         (_, Some(StandingClaim { active: false, .. })) => Some(Reason::Leased),
         (Op::Create, Some(_)) => Some(Reason::Taken),
         (Op::Destroy, Some(StandingClaim { is_meant: false, .. })) => Some(Reason::OtherSource),
@@ -114,11 +116,15 @@ mod tests {
     use super::*;
 
     fn standing(holder_cell_id: i64, active: bool) -> Option<StandingClaim> {
-        Some(StandingClaim { holder_cell_id, active, is_meant: true })
+        Some(StandingClaim { holder_cell_id, active, is_meant: true, in_transfer: false })
     }
 
     fn other(holder_cell_id: i64, active: bool) -> Option<StandingClaim> {
-        Some(StandingClaim { holder_cell_id, active, is_meant: false })
+        Some(StandingClaim { holder_cell_id, active, is_meant: false, in_transfer: false })
+    }
+
+    fn in_transfer(holder_cell_id: i64) -> Option<StandingClaim> {
+        Some(StandingClaim { holder_cell_id, active: false, is_meant: true, in_transfer: true })
     }
 
     #[test]
@@ -138,6 +144,9 @@ mod tests {
             (Op::Destroy, other(2, true), Some(Reason::NotOwner)),
             (Op::Create, standing(NOBODY, true), Some(Reason::Reserved)),
             (Op::Destroy, standing(NOBODY, true), Some(Reason::Missing)),
+            (Op::Create, in_transfer(2), Some(Reason::Leased)),
+            (Op::Destroy, in_transfer(1), Some(Reason::Leased)),
+            (Op::Destroy, in_transfer(2), Some(Reason::Leased)),
         ];
         for (op, claim, wanted) in cases {
             assert_eq!(reason_for(op, 1, claim), wanted, "{op:?} {claim:?}");

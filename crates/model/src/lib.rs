@@ -24,6 +24,7 @@ pub mod renaming;
 pub mod source_key;
 pub mod source_range;
 pub mod token;
+pub mod transfer;
 pub mod types;
 pub mod verify;
 

@@ -16,6 +16,7 @@ const RECORD_KEYS: &str = "bucket, subject, source";
 const BUCKET_KEYS: &str = "type, value";
 const STORED_BUCKET_KEYS: &str = "type, value, display_value";
 const SUBJECT_KEYS: &str = "type, id";
+const SUBJECTS_KEYS: &str = "type, ids";
 const SOURCE_KEYS: &str = "type, rails_primary_key_id";
 
 /// The spellings of a source's id.
@@ -225,6 +226,24 @@ fn reference<'a>(
         type_id: present(type_id, place, "type")?,
         id: present(found.map(|(_, id)| id), place, id_keys[0])?,
     })
+}
+
+/// `{"type": …, "ids": […]}`: subjects of one type.
+pub fn subjects<'a>(
+    tokens: &mut dyn Tokens<'a>,
+    place: &Place,
+    types: &Types,
+) -> Result<(i32, Vec<Cow<'a, str>>), BadInput> {
+    let (mut type_id, mut ids) = (None, None);
+    object(tokens, place, |tokens, key, at| {
+        match key {
+            "type" => type_id = Some(id::type_id(tokens.next(), Kind::Subject, types, at)?),
+            "ids" => ids = Some(list(tokens, at, |_| Ok(()), |tokens, place| id::record_id(tokens.next(), place))?),
+            _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: SUBJECTS_KEYS })),
+        }
+        Ok(())
+    })?;
+    Ok((present(type_id, place, "type")?, present(ids, place, "ids")?))
 }
 
 /// Walks the fields of one object.

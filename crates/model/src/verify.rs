@@ -92,6 +92,8 @@ pub struct ClaimState {
     pub reserved: bool,
     pub leased: bool,
     pub recent: bool,
+    /// It is another cell's, and a transfer from or to this one holds it.
+    pub in_transfer: bool,
 }
 
 /// Judges what stands on an expected bucket: `None` where all is well; the outcome is `None` where it may be corrected.
@@ -99,6 +101,8 @@ pub fn judge(expected: &Claim, actual: Option<(&Claim, ClaimState)>) -> Option<(
     match actual {
         None => Some((Discrepancy::Missing, None)),
         Some((_, state)) if state.reserved => Some((Discrepancy::Missing, Some(Outcome::Reserved))),
+        // Whose it is when the transfer has ended is not known yet.
+        Some((_, state)) if !state.own && state.in_transfer => Some((Discrepancy::Missing, Some(Outcome::Leased))),
         Some((_, state)) if !state.own => Some((Discrepancy::Missing, Some(Outcome::HeldByOther))),
         Some((claim, _)) if same(&claim.subject, &expected.subject) && same(&claim.source, &expected.source) => None,
         Some((_, state)) => Some((Discrepancy::Different, alone(state))),
@@ -169,7 +173,8 @@ mod tests {
         }
     }
 
-    const OLD: ClaimState = ClaimState { own: true, reserved: false, leased: false, recent: false };
+    const OLD: ClaimState =
+        ClaimState { own: true, reserved: false, leased: false, recent: false, in_transfer: false };
 
     #[test]
     fn only_what_differs_is_a_discrepancy() {
@@ -197,6 +202,7 @@ mod tests {
         let foreign = ClaimState { own: false, leased: true, recent: true, ..OLD };
         assert_eq!(judged(foreign), Some(Outcome::HeldByOther));
         assert_eq!(judged(ClaimState { reserved: true, ..foreign }), Some(Outcome::Reserved));
+        assert_eq!(judged(ClaimState { in_transfer: true, ..foreign }), Some(Outcome::Leased));
     }
 
     #[test]

@@ -44,7 +44,10 @@ BEGIN
                coalesce(o.name, c.source_type::text) || ' ' || c.source_id AS source
           FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
           LEFT JOIN claims.subject_types s ON s.id = c.subject_type LEFT JOIN claims.source_types o ON o.id = c.source_type
-         WHERE c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > future OR c.updated_at > future
+         WHERE (c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > future OR c.updated_at > future)
+           -- A transfer may hold a million claims: those that are in order are only counted, below.
+           AND NOT coalesce(c.status = 4 AND c.created_at <= future AND c.updated_at <= future
+                            AND (c.lease_uuid, c.creator_id) IN (SELECT t.transfer_uuid, t.from_cell FROM claims.cell_transfers t WHERE t.ended_at IS NULL), false)
     )
     -- One row for each claim: the first of what is wrong with it.
     SELECT p.problem, c.lease_uuid, c.type_name, c.bucket_value, p.detail
@@ -58,10 +61,15 @@ BEGIN
          SELECT 'claim is held by no outstanding lease of its cell',
                 CASE WHEN l.uuid IS NULL THEN 'There is no such lease.'
                      ELSE format('The claim is cell %s''s, the lease cell %s''s.', c.creator_id, l.creator_id) END
-          WHERE c.lease_uuid IS NOT NULL AND l.creator_id IS DISTINCT FROM c.creator_id
+          WHERE c.lease_uuid IS NOT NULL AND c.status <> 4 AND l.creator_id IS DISTINCT FROM c.creator_id
+         UNION ALL
+         SELECT 'claim is held by no open transfer from its cell', format('The claim is cell %s''s.', c.creator_id)
+          WHERE c.status = 4 AND c.lease_uuid IS NOT NULL
+            AND NOT EXISTS (SELECT FROM claims.cell_transfers t
+                             WHERE t.transfer_uuid = c.lease_uuid AND t.from_cell = c.creator_id AND t.ended_at IS NULL)
          UNION ALL
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
-          WHERE l.uuid IS NOT NULL AND h.status IS DISTINCT FROM c.status
+          WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM c.status
          UNION ALL
          SELECT 'claim is not what the payload of its lease says', format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
           WHERE c.subject <> h.subject OR c.source <> h.source
@@ -96,6 +104,27 @@ BEGIN
     UNION ALL
     SELECT 'outcome is dated in the future', o.lease_uuid, NULL, NULL, format('Settled at %s.', o.settled_at)
       FROM claims.lease_outcomes o WHERE o.settled_at > future
+    UNION ALL
+    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL, format('It counts %s, there are %s.', t.held, n.found)
+      FROM claims.cell_transfers t
+     CROSS JOIN LATERAL (SELECT count(*) AS found FROM claims.claims c
+                          WHERE c.creator_id = t.from_cell AND c.status = 4 AND c.lease_uuid = t.transfer_uuid) AS n
+     WHERE t.ended_at IS NULL AND n.found <> t.held
+    UNION ALL
+    SELECT 'transfer and its state do not agree', t.transfer_uuid, NULL, NULL, format('It is %s, at cell %s, and counts %s claims.', t.state, t.cell_id, t.held)
+      FROM claims.cell_transfers t
+     WHERE t.cell_id NOT IN (t.from_cell, t.to_cell)
+        OR t.state = 'switched' AND t.cell_id <> t.to_cell
+        OR t.state IN ('preparing', 'prepared', 'cancelled') AND t.cell_id <> t.from_cell
+        OR (t.state IN ('finished', 'cancelled')) <> (t.ended_at IS NOT NULL)
+        OR t.ended_at IS NOT NULL AND t.held <> 0
+    UNION ALL
+    SELECT 'transfer is dated in the future', t.transfer_uuid, NULL, NULL, format('Created at %s, updated at %s.', t.created_at, t.updated_at)
+      FROM claims.cell_transfers t WHERE t.created_at > future OR t.updated_at > future
+    UNION ALL
+    SELECT 'transfer of a cell that is not registered', t.transfer_uuid, NULL, NULL, format('It is from cell %s to cell %s.', t.from_cell, t.to_cell)
+      FROM claims.cell_transfers t
+     WHERE t.ended_at IS NULL AND (SELECT count(*) FROM claims.cells c WHERE c.cell_id IN (t.from_cell, t.to_cell)) < 2
     UNION ALL
     SELECT 'lease of a cell that is not registered', l.uuid, NULL, NULL, format('It is cell %s''s.', l.creator_id)
       FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = l.creator_id)

@@ -94,9 +94,9 @@ COMMENT ON COLUMN claims.claims.subject_type IS 'Type of what the bucket belongs
 COMMENT ON COLUMN claims.claims.subject_id IS 'Id of what the bucket belongs to, kept as text.';
 COMMENT ON COLUMN claims.claims.source_type IS 'Table of the cell''s own database: claims.source_types.id.';
 COMMENT ON COLUMN claims.claims.source_id IS 'Primary key in that table, kept as text.';
-COMMENT ON COLUMN claims.claims.creator_id IS 'The owning cell.';
-COMMENT ON COLUMN claims.claims.lease_uuid IS 'The outstanding lease that holds the claim; NULL exactly when status is 1.';
-COMMENT ON COLUMN claims.claims.status IS '0 UNSPECIFIED, 1 ACTIVE, 2 LEASE_CREATING, 3 LEASE_DESTROYING.';
+COMMENT ON COLUMN claims.claims.creator_id IS 'The owning cell. While status is 4, the transfer says whose the claim is (claims.cell_transfers.cell_id).';
+COMMENT ON COLUMN claims.claims.lease_uuid IS 'The outstanding lease, or the transfer, that holds the claim; NULL exactly when status is 1.';
+COMMENT ON COLUMN claims.claims.status IS '0 UNSPECIFIED, 1 ACTIVE, 2 LEASE_CREATING, 3 LEASE_DESTROYING, 4 TRANSFERRING.';
 COMMENT ON COLUMN claims.claims.created_at IS 'When the claim was made (clock time).';
 COMMENT ON COLUMN claims.claims.updated_at IS 'When the claim last changed (clock time).';
 COMMENT ON COLUMN claims.claims.display_value IS 'The name as it was given, where that is not its canonical form.';

@@ -4,7 +4,6 @@ ALTER TABLE claims.bucket_types
     ADD COLUMN profile     text COLLATE "C" NOT NULL DEFAULT 'exact' CHECK (profile IN ('exact', 'casefold', 'username', 'domain', 'email', 'path')),
     ADD COLUMN confusables text COLLATE "C" NOT NULL DEFAULT 'allow' CHECK (confusables IN ('allow', 'reject'));
 ALTER TABLE claims.claims ADD COLUMN display_value text COLLATE "C";
--- include sql/install/service/records.sql
 
 DROP FUNCTION claims.get_record(text, text);
 CREATE FUNCTION claims."get_record"("bucket_type" TEXT, "bucket_value" TEXT) RETURNS TABLE ("uuid" uuid, "bucket_type" TEXT, "bucket_value" TEXT, "subject_type" TEXT, "subject_id" TEXT, "source_type" TEXT, "source_id" TEXT, "cell_id" bigint, "status" TEXT, "lease_uuid" uuid, "created_at" timestamp with time zone, "updated_at" timestamp with time zone, "cell_name" TEXT, "cell_address" TEXT, "display_value" TEXT)

@@ -51,7 +51,9 @@ impl Audience {
         match self {
             Audience::Reader => &["claims.records"],
             Audience::Worker => &["claims.expiring_claims", "claims.requests"],
-            Audience::Monitor => &["claims.leases", "claims.passes", "claims.modes", "claims.cell_limits"],
+            Audience::Monitor => {
+                &["claims.leases", "claims.passes", "claims.modes", "claims.cell_limits", "claims.transfers"]
+            }
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
 use crate::pg::spi::{self, Connection};
 use crate::service::admission;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::{admin, looks as store};
+use crate::store::service::admin::{self, Leftovers};
+use crate::store::service::looks as store;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -84,9 +85,8 @@ fn remove(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ClaimsErro
         let Some(role) = admin::role_of_cell(connection, cell_id) else {
             return Err(AccessError::UnknownCell { cell_id }.into());
         };
-        let (claims, leases) = admin::leftovers(connection, cell_id);
-        if claims || leases {
-            return Err(AdminError::CellInUse { cell_id, claims, leases }.into());
+        if let Some(Leftovers { claims, leases, transfers }) = admin::leftovers(connection, cell_id) {
+            return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
         }
         admin::remove_cell(connection, cell_id);
         take_away(connection, role);

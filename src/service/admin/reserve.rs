@@ -154,6 +154,7 @@ fn in_the_way<'n>(connection: &Connection, names: &[&'n Reserved]) -> Vec<Confli
             holder_cell_id: found.holder_cell_id,
             active: found.active,
             is_meant: true,
+            in_transfer: false,
         });
         let reason = match engine::current().contended(Key::Bucket(bucket)) {
             true => Reason::InFlight,

@@ -141,6 +141,7 @@ fn visibly_taken(connection: &Connection, batches: &[Batch], cell_id: i64) -> Ve
             holder_cell_id: found.holder_cell_id,
             active: found.active,
             is_meant: true,
+            in_transfer: found.is_in_transfer_of(cell_id),
         });
         reason_for(op, cell_id, standing).is_some()
     };

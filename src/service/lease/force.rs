@@ -13,7 +13,7 @@ use super::end::end_leases;
 use super::settle::{PATIENCE, PATIENCE_FOR_CLAIMS};
 use crate::access::given;
 use crate::acts::Act;
-use crate::error::{AdminError, ClaimsError};
+use crate::error::{AdminError, ClaimsError, TransferError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
@@ -25,6 +25,7 @@ use crate::settings;
 use crate::store::catalog;
 use crate::store::service::lease_details::{self, LeaseDetails};
 use crate::store::service::leases::{self, Ending};
+use crate::store::service::transfers;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -55,6 +56,9 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, C
     leases::refuse_locked_tables(deadline)?;
     let of_cell = |details: &LeaseDetails| details.cell_id == cell_id;
     let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
+        if !transfers::among(connection, &[lease]).is_empty() {
+            return Err(TransferError::NotALease { transfer: lease }.into());
+        }
         let known = leases::known(connection, &[lease], View::Latest).pop().filter(|known| known.cell_id == cell_id);
         let outcome = known.and_then(|known| known.outcome).map(Ending::outcome);
         return Err(AdminError::NotOutstanding { lease, outcome }.into());

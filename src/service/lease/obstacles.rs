@@ -45,7 +45,11 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b>
         let found = found.get(step.bucket());
         let reason = match is_contended {
             true => Reason::InFlight,
-            false => reason_for(step.op(), request.lease.cell_id, found.map(|found| standing(*step, found)))?,
+            false => reason_for(
+                step.op(),
+                request.lease.cell_id,
+                found.map(|found| standing(request.lease.cell_id, *step, found)),
+            )?,
         };
         let conflict = Conflict {
             op: step.op(),
@@ -65,12 +69,13 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b>
     Obstacles { known, is_lease_busy, conflicts }
 }
 
-fn standing(step: ClaimStep, found: &Found) -> StandingClaim {
+fn standing(cell_id: i64, step: ClaimStep, found: &Found) -> StandingClaim {
     let is_meant = match step {
         ClaimStep::Create(_) | ClaimStep::Look(_) => true,
         ClaimStep::Destroy(destroy) => destroy.means(&found.subject, &found.source),
     };
-    StandingClaim { holder_cell_id: found.holder_cell_id, active: found.active, is_meant }
+    let in_transfer = found.is_in_transfer_of(cell_id);
+    StandingClaim { holder_cell_id: found.holder_cell_id, active: found.active, is_meant, in_transfer }
 }
 
 /// The same, with one more that was met and not seen.

@@ -24,6 +24,7 @@ use crate::service::{admission, counters, durability};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, KnownLease};
+use crate::store::service::transfers;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -135,6 +136,10 @@ fn settle_one(
             // It began, or its lock was released, between the two queries: try again.
             Some(KnownLease { outcome: None, .. }) => {}
             Some(known) => return ended_before(connection, &known, ending),
+            // What a transfer holds is no lease of any cell's.
+            None if !transfers::among(connection, &[lease]).is_empty() => {
+                return Err(ClaimsError::UnknownLease { lease });
+            }
             None if ending == Ending::Rollback => {
                 admission::admit_fence(catalog, cell_id)?;
                 if engine::current().fence(connection, lease, cell_id) {

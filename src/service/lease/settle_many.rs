@@ -22,6 +22,7 @@ use crate::pg::xact;
 use crate::service::{admission, counters, durability, engine};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, KnownLease};
+use crate::store::service::transfers;
 
 /// Leases that one call may settle.
 const MAX_LEASES: usize = 10_000;
@@ -137,16 +138,20 @@ fn settle_list(
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
     let mut known: HashMap<_, _> =
         leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
+    let unknown: Vec<_> = others.iter().copied().filter(|lease| !known.contains_key(lease)).collect();
+    // What a transfer holds is no lease of any cell's.
+    let no_leases = if unknown.is_empty() { HashSet::new() } else { transfers::among(connection, &unknown) };
     // A fence that comes too fast is busy.
     let may_fence = |lease: &Uuid| !known.contains_key(lease) && admission::admit_fence(catalog, cell_id).is_ok();
-    let is_to_fence = |lease: &Uuid| ending == Ending::Rollback && may_fence(lease);
-    let unknown: Vec<_> = others.iter().copied().filter(is_to_fence).collect();
-    let fenced = if ending == Ending::Rollback { fence(connection, cell_id, &unknown) } else { HashSet::new() };
+    let is_to_fence = |lease: &Uuid| ending == Ending::Rollback && !no_leases.contains(lease) && may_fence(lease);
+    let to_fence: Vec<_> = unknown.iter().copied().filter(is_to_fence).collect();
+    let fenced = if ending == Ending::Rollback { fence(connection, cell_id, &to_fence) } else { HashSet::new() };
     let answer = |lease: &Uuid| {
         let answer = match settled.contains(lease) {
             true => (Some(ending.outcome()), true),
             false if fenced.contains(lease) => (Some(FENCED), true),
             // It remains outstanding: commit_update and rollback_update report what is wrong with it.
+            false if no_leases.contains(lease) => (None, false),
             false if damaged.contains(lease) => (Some("outstanding"), false),
             false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
         };

@@ -19,6 +19,7 @@ use crate::pg::xid8::Xid8;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::lease_details::{self, LeaseDetails};
 use crate::store::service::records;
+use crate::store::service::transfers;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
@@ -49,9 +50,17 @@ fn lease_details(
         let cells = access::cells_of_caller(&catalog)?;
         let Some(lease) = meant(connection, &catalog, lease_uuid, bucket_type, bucket_value)? else { return Ok(None) };
         let details = lease_details::details(connection, from_pg_uuid(lease), View::Caller);
-        // Another cell's looks as if it were not there.
-        let is_his = |details: &LeaseDetails| cells.is_none_or(|cells| cells.contains(&details.cell_id));
-        Ok::<_, ClaimsError>(details.filter(is_his).map(|details| (lease, details, catalog.clone())))
+        // Another cell's looks as if it were not there; a transfer is both cells'.
+        let details = match details {
+            Some(details) => Some((details.cell_id, details)),
+            None => {
+                transfers::as_lease(connection, from_pg_uuid(lease), View::Caller).map(|(details, to)| (to, details))
+            }
+        };
+        let is_his = |(other, details): &(i64, LeaseDetails)| {
+            cells.is_none_or(|cells| cells.contains(&details.cell_id) || cells.contains(other))
+        };
+        Ok::<_, ClaimsError>(details.filter(is_his).map(|(_, details)| (lease, details, catalog.clone())))
     })?;
     let row = row.map(|(lease, details, catalog)| {
         let cell = catalog.cells.get(&details.cell_id);

@@ -174,6 +174,7 @@ pub fn status_name(status: i16) -> &'static str {
         1 => "ACTIVE",
         2 => "LEASE_CREATING",
         3 => "LEASE_DESTROYING",
+        4 => "TRANSFERRING",
         _ => "UNSPECIFIED",
     }
 }

@@ -101,7 +101,7 @@ fn in_the_way(
     let mut now = verify::on_buckets(connection, &[bucket], recent);
     match now.remove(bucket).map(|actual| (actual.state_for(cell_id), actual)) {
         Some((state, actual)) if state.reserved => (Outcome::Reserved, Some(actual)),
-        Some((state, actual)) if !state.own => (Outcome::HeldByOther, Some(actual)),
+        Some((state, actual)) if !state.own && !state.in_transfer => (Outcome::HeldByOther, Some(actual)),
         Some((state, _)) if state.leased => (Outcome::Leased, None),
         Some(_) => (Outcome::Busy, None),
         None => match rivals(connection, [bucket].into_iter(), recent, types).remove(bucket) {

@@ -49,10 +49,13 @@ statement! {
          ON CONFLICT (cell_id) DO UPDATE
          SET role = excluded.role, name = coalesce(excluded.name, c.name), address = coalesce(excluded.address, c.address),
              attributes = coalesce(excluded.attributes, c.attributes)";
-    /// Whether cell $1 has claims, and leases.
+    /// Whether cell $1 has claims, leases, and transfers that have not ended.
     LEFTOVERS(INT8OID) =
         "SELECT EXISTS (SELECT FROM claims.claims c WHERE c.creator_id = $1),
-                EXISTS (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1)";
+                EXISTS (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1),
+                EXISTS (SELECT FROM claims.cell_transfers t WHERE $1 IN (t.from_cell, t.to_cell) AND t.ended_at IS NULL)";
+    /// From here on nobody prepares a transfer from or to the cell.
+    LOCK_CELL(INT8OID) = "SELECT FROM claims.cells c WHERE c.cell_id = $1 FOR UPDATE";
     COUNT_CLAIMS(INT8OID) = "SELECT count(*) FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1";
     RELEASE(INT8OID, INT8OID) = release!();
     /// The same, and which claims they were.
@@ -138,10 +141,20 @@ pub fn role_of_cell(connection: &Connection, cell_id: i64) -> Option<Oid> {
     connection.run(&ROLE_OF_CELL, View::Latest, [cell_id.into()]).first(|row| row.must(1))
 }
 
-/// Whether a cell has claims, and whether it has outstanding leases.
-pub fn leftovers(connection: &Connection, cell_id: i64) -> (bool, bool) {
+/// What keeps a cell from being removed.
+#[derive(Debug, Clone, Copy)]
+pub struct Leftovers {
+    pub claims: bool,
+    pub leases: bool,
+    pub transfers: bool,
+}
+
+/// Whether a cell has claims, outstanding leases, and transfers that have not ended. Locks its row before it looks.
+pub fn leftovers(connection: &Connection, cell_id: i64) -> Option<Leftovers> {
+    connection.run(&LOCK_CELL, View::Statement, [cell_id.into()]);
     let rows = connection.run(&LEFTOVERS, View::Latest, [cell_id.into()]);
-    rows.first(|row| (row.must(1), row.must(2))).unwrap_or((true, true))
+    let left = rows.first(|row| Leftovers { claims: row.must(1), leases: row.must(2), transfers: row.must(3) });
+    left.filter(|left| left.claims || left.leases || left.transfers)
 }
 
 /// How many claims of a cell no lease holds.

@@ -136,10 +136,12 @@ statement! {
         mark_claims!(), " RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
     STANDING(INT4OID, TEXTARRAYOID) =
-        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status = 1,
-                (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid)
+        concat!(
+        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ", claim_cell!(), ", c.status = 1,
+                CASE WHEN c.status = 4 THEN (SELECT t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid)
+                     ELSE (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid) END, ", other_cell!(), "
            FROM claims.claims c
-          WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1";
+          WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
     /// Makes claims of types $2 with values $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
     /// the value of another one does no harm: the lease must hold the claim.
     ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
@@ -223,7 +225,17 @@ pub struct Found {
     pub active: bool,
     pub subject: Reference<'static>,
     pub source: Reference<'static>,
+    /// When the lease, or the transfer, was made that holds it.
     pub lease_made_at: Option<Moment>,
+    /// A transfer holds it, from or to the holder and this cell.
+    pub other_cell_id: Option<i64>,
+}
+
+impl Found {
+    /// Whether a transfer holds it, from or to a cell.
+    pub fn is_in_transfer_of(&self, cell_id: i64) -> bool {
+        self.other_cell_id.is_some_and(|other| [self.holder_cell_id, other].contains(&cell_id))
+    }
 }
 
 /// What is committed on these buckets right now.
@@ -232,7 +244,7 @@ pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Buck
         connection.run(&STANDING, View::Latest, [bucket_type.into(), values.into()]).map(|row| {
             let (bucket, subject, source) = claim_of(bucket_type, &row);
             let (holder_cell_id, active, lease_made_at) = (row.must(6), row.must(7), row.get(8));
-            (bucket, Found { holder_cell_id, active, subject, source, lease_made_at })
+            (bucket, Found { holder_cell_id, active, subject, source, lease_made_at, other_cell_id: row.get(9) })
         })
     };
     values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect()

@@ -14,6 +14,7 @@ pub mod modes;
 pub mod profiles;
 pub mod records;
 pub mod reservations;
+pub mod transfers;
 pub mod verify;
 
 use crate::error::{ClaimsError, or_raise};

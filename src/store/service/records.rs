@@ -10,6 +10,7 @@ use pgrx::Uuid as PgUuid;
 use super::buckets::values_by_type;
 use super::claims::{BUCKET_INDEX, bucket_key_parts};
 use super::known_or_raised;
+use super::transfers::{self, TRANSFERRING};
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
@@ -19,8 +20,32 @@ use crate::pg::xid8::Xid8;
 
 macro_rules! columns {
     () => {
-        " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
-          c.creator_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value "
+        concat!(
+            " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
+            claim_cell!(),
+            " AS cell_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value "
+        )
+    };
+}
+
+/// A page of the claims that are at cell $1, of source type $2: its own, and those that transfers have brought.
+macro_rules! claim_page {
+    ($range:literal) => {
+        concat!(
+            "SELECT * FROM (
+                (SELECT ", columns!(), " FROM claims.claims c WHERE c.creator_id = $1 AND ", claim_page!(of $range),
+                 " AND ", at_home!(), claim_page!(order), ")
+                UNION ALL
+                (SELECT b.* FROM ", arrived!(), " CROSS JOIN LATERAL (
+                    SELECT ", columns!(), " FROM claims.claims c WHERE ", brought!(), " AND ", claim_page!(of $range),
+                    claim_page!(order), ") b)) c", claim_page!(order)
+        )
+    };
+    (of $range:literal) => {
+        concat!("c.source_type = $2 AND ($8 IS NULL OR c.bucket_type = ANY ($8)) AND ", $range)
+    };
+    (order) => {
+        " ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT $7"
     };
 }
 
@@ -46,35 +71,29 @@ statement! {
           WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
     /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
     /// ids that are no longer than $6; at most $7; of bucket types $8, or all.
-    CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = concat!(
-        "SELECT ", columns!(), " FROM claims.claims c
-          WHERE c.creator_id = $1 AND c.source_type = $2
-            AND (length(c.source_id), c.source_id) >= (length($3), $3)
-            AND length(c.source_id) <= $6
-            AND ((length(c.source_id), c.source_id) > (length($3), $3)
-                 OR (c.bucket_type, c.bucket_value) > ($4, $5))
-            AND ($8 IS NULL OR c.bucket_type = ANY ($8))
-          ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
-          LIMIT $7");
+    CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = claim_page!(
+        "(length(c.source_id), c.source_id) >= (length($3), $3)
+         AND length(c.source_id) <= $6
+         AND ((length(c.source_id), c.source_id) > (length($3), $3) OR (c.bucket_type, c.bucket_value) > ($4, $5))");
     /// The same of source ids as long as $6, and up to it. An index does not stop at the end of a comparison of rows.
-    LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = concat!(
-        "SELECT ", columns!(), " FROM claims.claims c
-          WHERE c.creator_id = $1 AND c.source_type = $2
-            AND length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
-            AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))
-            AND ($8 IS NULL OR c.bucket_type = ANY ($8))
-          ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value
-          LIMIT $7");
-    /// The source types of a cell's claims from $2 on, by hops through the index.
-    SOURCE_TYPES_FROM(INT8OID, INT4OID) =
-        "WITH RECURSIVE hop AS (
-            (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type >= $2
-              ORDER BY c.creator_id, c.source_type LIMIT 1)
-            UNION ALL
-            SELECT (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type > hop.source_type
-                     ORDER BY c.creator_id, c.source_type LIMIT 1)
-              FROM hop WHERE hop.source_type IS NOT NULL)
-         SELECT source_type FROM hop WHERE source_type IS NOT NULL";
+    LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = claim_page!(
+        "length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
+         AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))");
+    /// The source types of a cell's claims from $2 on, by hops through the index; also those of cells from which transfers have
+    /// brought it claims.
+    SOURCE_TYPES_FROM(INT8OID, INT4OID) = concat!(
+        "SELECT DISTINCT h.source_type
+           FROM (SELECT $1 AS cell_id UNION ALL SELECT t.from_cell FROM ", arrived!(), ") AS stored
+          CROSS JOIN LATERAL (
+            WITH RECURSIVE hop AS (
+                (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = stored.cell_id AND c.source_type >= $2
+                  ORDER BY c.creator_id, c.source_type LIMIT 1)
+                UNION ALL
+                SELECT (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = stored.cell_id AND c.source_type > hop.source_type
+                         ORDER BY c.creator_id, c.source_type LIMIT 1)
+                  FROM hop WHERE hop.source_type IS NOT NULL)
+            SELECT source_type FROM hop WHERE source_type IS NOT NULL) AS h
+          ORDER BY 1");
     /// A page of a cell's leases, oldest first, up to $5 of them and $6 bytes of payload.
     LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
         "creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at >= $4", "$5", "$6");
@@ -139,13 +158,29 @@ pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
     });
     match found {
         // The planner knows other ways than an index that was made behind this query's back.
-        Err(Unusable::TooNew) => {
-            let bucket = Bucket { bucket_type, value: bucket_value.into() };
-            spi::connect(|connection| by_buckets(connection, &[bucket]).pop())
-        }
+        Err(Unusable::TooNew) => by_statement(bucket_type, bucket_value),
         // What is reserved is nobody's claim.
-        found => known_or_raised(found, BUCKET_INDEX).filter(|claim| claim.cell_id != NOBODY),
+        found => match known_or_raised(found, BUCKET_INDEX).filter(|claim| claim.cell_id != NOBODY) {
+            Some(claim) if claim.status == TRANSFERRING => {
+                located(claim).or_else(|| by_statement(bucket_type, bucket_value))
+            }
+            found => found,
+        },
     }
+}
+
+fn by_statement(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
+    let bucket = Bucket { bucket_type, value: bucket_value.into() };
+    spi::connect(|connection| by_buckets(connection, &[bucket]).pop())
+}
+
+/// A claim that a transfer holds, with the cell that the transfer's row says in the same snapshot. `None`: the index cannot be used.
+fn located(claim: StoredClaim) -> Option<StoredClaim> {
+    let cell_id = match claim.lease_uuid {
+        Some(transfer) => transfers::cell_of(transfer).ok()?,
+        None => None,
+    };
+    Some(StoredClaim { cell_id: cell_id.unwrap_or(claim.cell_id), ..claim })
 }
 
 /// The claims on buckets, in the order of the buckets.

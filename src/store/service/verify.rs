@@ -19,46 +19,65 @@ use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 macro_rules! columns {
     ($recent:literal) => {
         concat!(
-            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
-                    c.creator_id, c.status, c.lease_uuid IS NOT NULL,
-                    c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - ",
+            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
+            claim_cell!(),
+            ", c.status, c.lease_uuid IS NOT NULL,
+               c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - ",
             $recent,
-            " FROM claims.claims c WHERE "
+            ", ",
+            other_cell!()
         )
     };
 }
 
-/// The claims of cell $1 and source type $2 in one section of a range. Not one statement for all sections, nor comparisons of
-/// rows: those are no conditions that an index stops at.
+/// The claims that are at cell $1, of source type $2, in one section of a range: its own, and those that transfers have brought.
+/// Not one statement for all sections, nor comparisons of rows: those are no conditions that an index stops at.
 macro_rules! section {
-    ($section:literal) => {
-        concat!("c.creator_id = $1 AND c.source_type = $2 AND ", $section)
+    ($columns:expr, $section:literal) => {
+        concat!(
+            $columns,
+            " FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type = $2 AND ",
+            $section,
+            " AND ",
+            at_home!(),
+            " UNION ALL ",
+            $columns,
+            " FROM ",
+            arrived!(),
+            " JOIN claims.claims c ON ",
+            brought!(),
+            " WHERE c.source_type = $2 AND ",
+            $section
+        )
     };
-    (of_length) => {
-        section!("length(c.source_id) = $3 AND c.source_id > $4")
+    ($columns:expr, of_length) => {
+        section!($columns, "length(c.source_id) = $3 AND c.source_id > $4")
     };
-    (of_length_up_to) => {
-        section!("length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
+    ($columns:expr, of_length_up_to) => {
+        section!($columns, "length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
     };
-    (lengths) => {
-        section!("length(c.source_id) BETWEEN $3 AND $4")
+    ($columns:expr, lengths) => {
+        section!($columns, "length(c.source_id) BETWEEN $3 AND $4")
     };
 }
 
-const ENTRIES: &str =
-    "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id FROM claims.claims c WHERE ";
+macro_rules! entries {
+    ($section:tt) => {
+        section!("SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id", $section)
+    };
+}
 
 statement! {
     /// What stands on buckets of type $1 with values $2; recent is what changed within $3.
     ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
-        columns!("$3"), "c.bucket_value = ANY ($2) AND c.bucket_type = $1");
+        columns!("$3"), " FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
     /// The claims of a section, at most $6 or $7 of them.
     OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(
-        columns!("$5"), section!(of_length), " LIMIT $6");
+        section!(columns!("$5"), of_length), " LIMIT $6");
     OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID) = concat!(
-        columns!("$6"), section!(of_length_up_to), " LIMIT $7");
+        section!(columns!("$6"), of_length_up_to), " LIMIT $7");
     LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
-        columns!("$5"), section!(lengths), " LIMIT $6");
+        section!(columns!("$5"), lengths), " LIMIT $6");
     ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, TEXTOID) =
         "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
                                     creator_id, status, created_at, updated_at, display_value)
@@ -86,13 +105,16 @@ pub struct Actual {
     pub status: i16,
     pub leased: bool,
     pub recent: bool,
+    /// A transfer holds it, from or to its cell and this one.
+    pub other_cell_id: Option<i64>,
 }
 
 impl Actual {
     /// As a cell sees it.
     pub fn state_for(&self, cell_id: i64) -> ClaimState {
         let (own, reserved) = (self.cell_id == cell_id, self.cell_id == NOBODY);
-        ClaimState { own, reserved, leased: self.leased, recent: self.recent }
+        let in_transfer = self.other_cell_id == Some(cell_id);
+        ClaimState { own, reserved, leased: self.leased, recent: self.recent, in_transfer }
     }
 }
 
@@ -111,6 +133,7 @@ fn actual(row: Row) -> Actual {
         status,
         leased: status != 1 || row.must(10),
         recent: row.must(11),
+        other_cell_id: row.get(12),
     }
 }
 
@@ -185,13 +208,12 @@ pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(
         });
     };
     for section in part.range.sections() {
-        let condition = match section {
-            Section::Lengths(_) => section!(lengths),
-            Section::OfLength { up_to: None, .. } => section!(of_length),
-            Section::OfLength { .. } => section!(of_length_up_to),
+        let text = match section {
+            Section::Lengths(_) => entries!(lengths),
+            Section::OfLength { up_to: None, .. } => entries!(of_length),
+            Section::OfLength { .. } => entries!(of_length_up_to),
         };
-        let text = format!("{ENTRIES}{condition}");
-        planning_by_index(|| connection.stream(&text, part.values(&section), true, &mut each_of));
+        planning_by_index(|| connection.stream(text, part.values(&section), true, &mut each_of));
     }
 }
 

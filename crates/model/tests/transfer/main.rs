@@ -1,0 +1,238 @@
+//! A customer moves from one cell to another, in every interleaving of the transfer, the cells' leases and their recovery,
+//! verification with corrections in both cells, an operator who moves the rows, and a router.
+//!
+//! Each action is one transaction. Nobody is trusted to go on: whoever does the next step of anything may be another process,
+//! much later, and any step may be the last one. Recovery is the one of the other model, which decides correctly: here it may
+//! settle what has ended, whenever it likes.
+
+mod state;
+mod steps;
+
+use state::{CELLS, Claim, Finding, NAMES, NEW, OLD, Row, Stage, Wish, World};
+use stateright::{Checker, Model, Property};
+
+/// How to break the protocol on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// The switch changes claim after claim, instead of the one row.
+    SwitchClaimByClaim,
+    /// A read goes by the cell that is stored with the claim.
+    ReadByStoredCell,
+    /// A router goes by a transfer's row that it has read before.
+    RowRemembered,
+    /// Verification takes what a transfer holds for an ordinary claim of the cell that is stored with it.
+    VerifiedAsStored,
+    /// What leases hold is marked, too.
+    LeasedMarked,
+    /// A transfer is reversed while it is being finished.
+    ReversedWhileFinishing,
+    /// A rollback under the transfer's uuid frees what it holds.
+    RolledBackAsLease,
+    /// The operator lets finish go ahead before the rows have left the old cell.
+    RowsLeftBehind,
+}
+
+#[derive(Debug, Clone)]
+struct Transfer {
+    wishes: &'static [Wish],
+    broken: Option<Broken>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    // the cells' applications, and recovery
+    Open(usize),
+    BeginArrives(usize),
+    CommitLocally(usize),
+    RollBackLocally(usize),
+    Settle(usize),
+    // the transfer
+    Mark(usize),
+    EndPass,
+    Switch,
+    SwitchOne(usize),
+    Reverse,
+    Release(usize),
+    Cancel(usize),
+    RollbackOfItsUuid(usize),
+    // the operator's rows
+    Copy(usize),
+    RemoveOld(usize),
+    RemoveCopy(usize),
+    // verification, and the router
+    Compare(usize, usize),
+    Correct(usize),
+    Read(usize),
+}
+
+impl Model for Transfer {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self.wishes.len())]
+    }
+
+    fn actions(&self, _: &World, actions: &mut Vec<Action>) {
+        for lease in 0..self.wishes.len() {
+            actions.extend([
+                Action::Open(lease),
+                Action::BeginArrives(lease),
+                Action::CommitLocally(lease),
+                Action::RollBackLocally(lease),
+                Action::Settle(lease),
+            ]);
+        }
+        for name in 0..NAMES {
+            actions.extend([
+                Action::Mark(name),
+                Action::SwitchOne(name),
+                Action::Release(name),
+                Action::Cancel(name),
+                Action::RollbackOfItsUuid(name),
+                Action::Copy(name),
+                Action::RemoveOld(name),
+                Action::RemoveCopy(name),
+                Action::Read(name),
+            ]);
+            actions.extend((0..CELLS).map(|cell| Action::Compare(cell, name)));
+        }
+        actions.extend((0..CELLS).map(Action::Correct));
+        actions.extend([Action::EndPass, Action::Switch, Action::Reverse]);
+    }
+
+    fn next_state(&self, state: &World, action: Action) -> Option<World> {
+        self.apply(state, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(NO_OWNER, |_, state: &World| {
+                (0..NAMES).all(|name| {
+                    let has_row = state.rows.iter().any(|rows| rows[name] != Row::None);
+                    !has_row || state.claims[name] != Claim::Free
+                })
+            }),
+            Property::always(TWO_OWNERS, |_, state: &World| {
+                (0..NAMES).all(|name| {
+                    let has = |row| state.rows.iter().any(|rows| rows[name] == row);
+                    !(has(Row::Customer) && has(Row::Other))
+                })
+            }),
+            Property::always(WRONG_CELL, |transfer: &Transfer, state: &World| {
+                // What is being created or destroyed may be routed to before its row is there, or after it is gone.
+                let is_settled =
+                    |name: &usize| matches!(state.claims[*name], Claim::Active { .. } | Claim::Transferring);
+                let has_row =
+                    |name: usize| transfer.owner(state, name).is_some_and(|owner| state.rows[owner][name] != Row::None);
+                !state.misled && (0..NAMES).filter(is_settled).all(has_row)
+            }),
+            Property::always(SPLIT, |transfer: &Transfer, state: &World| {
+                // What was prepared together is at one cell, until the transfer has ended and everybody goes on.
+                let has_ended = matches!(state.stage, Stage::Finished | Stage::Cancelled);
+                let cells = (0..NAMES).filter(|name| state.marked[*name]).map(|name| transfer.owner(state, name));
+                let mut cells = cells.filter(|_| !has_ended);
+                let first = cells.next();
+                cells.all(|cell| Some(cell) == first)
+            }),
+            Property::always(STUCK, |transfer: &Transfer, state: &World| transfer.comes_to_an_end(state)),
+            // The model is not so narrow that nothing happens in it.
+            Property::sometimes(MOVED, |_, state: &World| {
+                state.stage == Stage::Finished && state.rows[NEW] == [Row::Customer; NAMES] && !state.holds_some()
+            }),
+            Property::sometimes(TAKEN_OVER, |_, state: &World| {
+                state.rows.iter().any(|rows| rows.contains(&Row::Other))
+            }),
+            Property::sometimes(STRAGGLER, |_, state: &World| {
+                state.stage == Stage::Finished
+                    && state.at[0] == NEW
+                    && state.claims[1] == (Claim::Active { owner: OLD })
+            }),
+            Property::sometimes(CORRECTED, |_, state: &World| {
+                state.findings.iter().any(|finding| matches!(finding, Finding::Extra { .. }))
+            }),
+        ]
+    }
+}
+
+const NO_OWNER: &str = "no row whose name is free";
+const TWO_OWNERS: &str = "no name with two owners";
+const WRONG_CELL: &str = "every read names a cell that has the row";
+const SPLIT: &str = "what was prepared together is at one cell";
+const STUCK: &str = "every transfer can be ended, and every lease settled";
+const MOVED: &str = "the customer has moved with all names";
+const TAKEN_OVER: &str = "a name that was given up has another owner";
+const STRAGGLER: &str = "a name that was made too late stays in the old cell";
+const CORRECTED: &str = "verification finds something";
+
+/// The customer makes a name, gives one up, and in its new home the other one; somebody there waits for the first.
+const WISHES: &[Wish] = &[
+    Wish { cell: OLD, name: 1, creates: true, row: Row::Customer },
+    Wish { cell: OLD, name: 0, creates: false, row: Row::Customer },
+    Wish { cell: NEW, name: 0, creates: true, row: Row::Other },
+    Wish { cell: NEW, name: 1, creates: false, row: Row::Customer },
+];
+
+fn transfer(broken: Option<Broken>) -> Transfer {
+    Transfer { wishes: WISHES, broken }
+}
+
+/// The broken protocol breaks these promises.
+fn breaks(broken: Broken, promises: &[&'static str]) {
+    let checker = transfer(Some(broken)).checker().threads(2).spawn_bfs().join();
+    promises.iter().for_each(|promise| {
+        checker.assert_any_discovery(promise);
+    });
+}
+
+#[test]
+fn a_customer_moves() {
+    let checker = transfer(None).checker().threads(2).spawn_bfs().join();
+    println!("{} states", checker.unique_state_count());
+    [NO_OWNER, TWO_OWNERS, WRONG_CELL, SPLIT, STUCK].into_iter().for_each(|name| {
+        checker.assert_no_discovery(name);
+    });
+    [MOVED, TAKEN_OVER, STRAGGLER, CORRECTED].into_iter().for_each(|name| {
+        checker.assert_any_discovery(name);
+    });
+}
+
+#[test]
+fn a_switch_is_one_row() {
+    breaks(Broken::SwitchClaimByClaim, &[SPLIT]);
+}
+
+#[test]
+fn every_read_goes_by_that_row() {
+    breaks(Broken::ReadByStoredCell, &[WRONG_CELL]);
+}
+
+#[test]
+fn the_row_is_read_with_the_claim() {
+    breaks(Broken::RowRemembered, &[WRONG_CELL]);
+}
+
+#[test]
+fn verification_leaves_alone_what_a_transfer_holds() {
+    breaks(Broken::VerifiedAsStored, &[NO_OWNER]);
+}
+
+#[test]
+fn what_leases_hold_is_not_marked() {
+    breaks(Broken::LeasedMarked, &[WRONG_CELL, STUCK]);
+}
+
+#[test]
+fn there_is_no_way_back_from_finishing() {
+    breaks(Broken::ReversedWhileFinishing, &[SPLIT]);
+}
+
+#[test]
+fn a_transfer_is_no_lease() {
+    breaks(Broken::RolledBackAsLease, &[NO_OWNER, TWO_OWNERS]);
+}
+
+#[test]
+fn rows_leave_the_old_cell_before_the_claims_are_anybodys() {
+    breaks(Broken::RowsLeftBehind, &[NO_OWNER]);
+}

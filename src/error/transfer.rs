@@ -1,0 +1,127 @@
+//! The errors of transfers from one cell to another.
+
+use pgrx::PgSqlErrorCode as Code;
+use uuid::Uuid;
+
+use super::{ClaimsError, Text};
+
+/// What is in the way of a transfer.
+#[derive(Debug)]
+pub enum TransferError {
+    /// From and to are the same cell.
+    OneCell { cell_id: i64 },
+    /// There is none of this uuid.
+    Unknown { transfer: Uuid },
+    /// Another open transaction is at it, or has locked a table.
+    Busy,
+    /// It was prepared with other cells or subjects.
+    OtherRequest { transfer: Uuid },
+    /// A lease has the uuid.
+    LeaseUuid { transfer: Uuid },
+    /// A lease was asked for, and the uuid is a transfer's.
+    NotALease { transfer: Uuid },
+    /// It does not have all claims of its subjects yet.
+    NotPrepared { transfer: Uuid, skipped: i64 },
+    /// Its claims are where they were.
+    NotSwitched { transfer: Uuid, state: &'static str },
+    /// Its claims are at the new cell, and some of them may be ACTIVE there.
+    Switched { transfer: Uuid, state: &'static str },
+    /// Its claims become ACTIVE at the cell where they are.
+    Finishing { transfer: Uuid, cell_id: i64 },
+    /// It is finished or cancelled.
+    Ended { transfer: Uuid, state: &'static str, cell_id: i64 },
+    /// It counts more claims than there are: somebody wrote to the tables.
+    Damaged { transfer: Uuid, held: i64 },
+}
+
+impl From<TransferError> for ClaimsError {
+    fn from(error: TransferError) -> Self {
+        ClaimsError::Transfer(error)
+    }
+}
+
+impl TransferError {
+    pub(super) fn text(self) -> Text {
+        match self {
+            TransferError::OneCell { cell_id } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                "from_cell and to_cell must be two cells".into(),
+                Some(format!("Both are {cell_id}.")),
+                Some("Name the cell that the claims come from, and the one that they go to."),
+            ),
+            TransferError::Unknown { transfer } => Text(
+                Code::ERRCODE_NO_DATA_FOUND,
+                format!("transfer {transfer} is not known"),
+                None,
+                Some("The view claims.transfers has all of them."),
+            ),
+            TransferError::Busy => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "another open transaction is at the transfer or its cells, or has locked a table of claims".into(),
+                None,
+                Some("Repeat the call in a moment; it goes on where the last one ended."),
+            ),
+            TransferError::OtherRequest { transfer } => Text(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("transfer {transfer} was prepared with other cells or subjects"),
+                None,
+                Some("Repeat a call with the same arguments, or prepare a new transfer under a new uuid."),
+            ),
+            TransferError::LeaseUuid { transfer } => Text(
+                Code::ERRCODE_UNIQUE_VIOLATION,
+                format!("{transfer} is the uuid of a lease"),
+                None,
+                Some("Prepare the transfer under a new uuid."),
+            ),
+            TransferError::NotALease { transfer } => Text(
+                Code::ERRCODE_NO_DATA_FOUND,
+                format!("{transfer} is not a lease but a transfer"),
+                None,
+                Some(
+                    "The view claims.transfers shows it; claims.cancel_transfer() or claims.finish_transfer() ends it.",
+                ),
+            ),
+            TransferError::NotPrepared { transfer, skipped } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("transfer {transfer} is not prepared"),
+                Some(match skipped {
+                    0 => "The last pass of prepare_transfer has not come to its end.".into(),
+                    skipped => format!("The last pass of prepare_transfer has skipped {skipped} claims."),
+                }),
+                Some("Repeat claims.prepare_transfer() until it returns finished; what is skipped is held by leases."),
+            ),
+            TransferError::NotSwitched { transfer, state } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("transfer {transfer} has not been switched"),
+                Some(format!("It is {state}.")),
+                Some("Switch it with claims.switch_transfer(), or give it up with claims.cancel_transfer()."),
+            ),
+            TransferError::Switched { transfer, state } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("transfer {transfer} has been switched"),
+                Some(format!("It is {state}.")),
+                Some("While it is switched, claims.reverse_transfer() takes it back; then it can be cancelled."),
+            ),
+            TransferError::Finishing { transfer, cell_id } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("transfer {transfer} is being finished"),
+                Some(format!("Its claims become ACTIVE claims of cell {cell_id}, which may change them.")),
+                Some("Finish it with claims.finish_transfer(); another transfer can move the claims back."),
+            ),
+            TransferError::Ended { transfer, state, cell_id } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("transfer {transfer} has ended"),
+                Some(format!("It is {state}; its claims were cell {cell_id}'s.")),
+                Some("Prepare a new transfer under a new uuid."),
+            ),
+            TransferError::Damaged { transfer, held } => Text(
+                Code::ERRCODE_DATA_CORRUPTED,
+                format!("transfer {transfer} does not hold the claims that it counts"),
+                Some(format!("It counts {held} claims that were not found.")),
+                Some(
+                    "Somebody wrote into the tables of claims. Run claims.check() to see the damage; the transfer is left as it is.",
+                ),
+            ),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `finish_transfer` and `cancel_transfer`: the claims become ACTIVE again, of the cell where they are.
+
+use std::time::Instant;
+
+use claims_model::transfer::TransferState;
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::Interval;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::{deadline, has_passed, perform};
+use crate::acts::Act;
+use crate::error::{ClaimsError, TransferError};
+use crate::pg::spi::Connection;
+use crate::pg::xact;
+use crate::store::service::transfers::{self, Progress, Transfer};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn finish_transfer(
+    transfer_uuid: Option<PgUuid>,
+    max_runtime: default!(Option<Interval>, "NULL"),
+) -> Result<TableIterator<'static, (name!(moved, i64), name!(finished, bool))>, ErrorReport> {
+    let act = Act::without_reason("finish_transfer")?;
+    let deadline = deadline(max_runtime)?;
+    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| finish(connection, transfer, deadline))?))
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn cancel_transfer(
+    transfer_uuid: Option<PgUuid>,
+    reason: Option<String>,
+    max_runtime: default!(Option<Interval>, "NULL"),
+) -> Result<TableIterator<'static, (name!(released, i64), name!(finished, bool))>, ErrorReport> {
+    let act = Act::begin("cancel_transfer", reason)?;
+    let deadline = deadline(max_runtime)?;
+    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| cancel(connection, transfer, deadline))?))
+}
+
+fn finish(connection: &Connection, transfer: Transfer, deadline: Option<Instant>) -> Result<(i64, bool), ClaimsError> {
+    let Transfer { uuid, state, .. } = transfer;
+    match state {
+        TransferState::Switched | TransferState::Finishing => {}
+        // Back again, and to stay there.
+        TransferState::Prepared if transfer.was_reversed => {}
+        TransferState::Finished => return Ok((0, true)),
+        TransferState::Preparing | TransferState::Prepared => {
+            return Err(TransferError::NotSwitched { transfer: uuid, state: state.name() }.into());
+        }
+        TransferState::Cancelled => {
+            return Err(TransferError::Ended { transfer: uuid, state: state.name(), cell_id: transfer.cell_id }.into());
+        }
+    }
+    let states = [TransferState::Finishing, TransferState::Finished];
+    release(connection, &transfer, deadline, states, |moved| moved)
+}
+
+fn cancel(connection: &Connection, transfer: Transfer, deadline: Option<Instant>) -> Result<(i64, bool), ClaimsError> {
+    let Transfer { uuid, state, cell_id, .. } = transfer;
+    match state {
+        TransferState::Preparing | TransferState::Prepared => {}
+        TransferState::Cancelled => return Ok((0, true)),
+        TransferState::Switched | TransferState::Finishing => {
+            return Err(TransferError::Switched { transfer: uuid, state: state.name() }.into());
+        }
+        TransferState::Finished => {
+            return Err(TransferError::Ended { transfer: uuid, state: state.name(), cell_id }.into());
+        }
+    }
+    // Until it has let go of all, it is one that does not have all: it cannot be switched, and can be prepared again.
+    let states = [TransferState::Preparing, TransferState::Cancelled];
+    release(connection, &transfer, deadline, states, |_| 0)
+}
+
+/// Makes the claims that the transfer holds ACTIVE, step by step, and writes down how far it is: in the first of two states, or
+/// in the second one when it holds none any more. A claim whose row somebody has locked is left for the next call.
+fn release(
+    connection: &Connection,
+    transfer: &Transfer,
+    deadline: Option<Instant>,
+    [going_on, done]: [TransferState; 2],
+    moved: impl FnOnce(i64) -> i64,
+) -> Result<(i64, bool), ClaimsError> {
+    // Both cells, and routers, will rely on it.
+    xact::commit_durably();
+    let mut after = transfer.releasing_after.clone();
+    let is_whole_pass = after.is_none();
+    let (mut released, mut seen) = (0, 0);
+    while released < transfer.held {
+        // One statement, and in it the set of what one step moves.
+        let step = transfers::release(connection, transfer, after.as_ref());
+        released += step.changed;
+        seen += step.wanted;
+        after = step.after;
+        if after.is_none() || has_passed(deadline) {
+            break;
+        }
+        pgrx::check_for_interrupts!();
+    }
+    let held = transfer.held - released;
+    if is_whole_pass && after.is_none() && seen == 0 && held > 0 {
+        return Err(TransferError::Damaged { transfer: transfer.uuid, held }.into());
+    }
+    let state = if held == 0 { done } else { going_on };
+    let after = after.filter(|_| held > 0);
+    let progress = Progress { state, changed: released, other: moved(released), after: after.as_ref() };
+    transfers::record_released(connection, transfer, &progress);
+    Ok((released, held == 0))
+}

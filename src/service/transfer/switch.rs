@@ -1,0 +1,71 @@
+//! `switch_transfer` and `reverse_transfer`: one row, which every read of the transfer's claims goes by.
+
+use claims_model::transfer::TransferState;
+use pgrx::Uuid as PgUuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::perform;
+use crate::acts::Act;
+use crate::error::{ClaimsError, TransferError};
+use crate::pg::spi::Connection;
+use crate::pg::xact;
+use crate::store::service::transfers::{self, Transfer};
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn switch_transfer(transfer_uuid: Option<PgUuid>, reason: Option<String>) -> Result<bool, ErrorReport> {
+    let act = Act::begin("switch_transfer", reason)?;
+    Ok(perform(act, transfer_uuid, switch)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn reverse_transfer(transfer_uuid: Option<PgUuid>, reason: Option<String>) -> Result<bool, ErrorReport> {
+    let act = Act::begin("reverse_transfer", reason)?;
+    Ok(perform(act, transfer_uuid, reverse)?)
+}
+
+/// `false`: the claims are at the new cell already.
+fn switch(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsError> {
+    let Transfer { uuid, cell_id, state, .. } = transfer;
+    match state {
+        TransferState::Prepared => {
+            // Routers will rely on it.
+            xact::commit_durably();
+            transfers::switch(connection, &transfer);
+            Ok(true)
+        }
+        TransferState::Preparing => {
+            Err(TransferError::NotPrepared { transfer: uuid, skipped: transfer.skipped }.into())
+        }
+        TransferState::Switched | TransferState::Finishing | TransferState::Finished if cell_id == transfer.to_cell => {
+            Ok(false)
+        }
+        TransferState::Switched | TransferState::Finishing => {
+            Err(TransferError::Finishing { transfer: uuid, cell_id }.into())
+        }
+        TransferState::Finished | TransferState::Cancelled => {
+            Err(TransferError::Ended { transfer: uuid, state: state.name(), cell_id }.into())
+        }
+    }
+}
+
+/// `false`: the claims are at the old cell already.
+fn reverse(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsError> {
+    let Transfer { uuid, cell_id, state, .. } = transfer;
+    match state {
+        TransferState::Switched => {
+            xact::commit_durably();
+            transfers::reverse(connection, &transfer);
+            Ok(true)
+        }
+        TransferState::Preparing | TransferState::Prepared => Ok(false),
+        TransferState::Finishing | TransferState::Finished if cell_id == transfer.from_cell => Ok(false),
+        // The new cell may have changed what is its own by now.
+        TransferState::Finishing => Err(TransferError::Finishing { transfer: uuid, cell_id }.into()),
+        TransferState::Finished | TransferState::Cancelled => {
+            Err(TransferError::Ended { transfer: uuid, state: state.name(), cell_id }.into())
+        }
+    }
+}
