@@ -15,8 +15,8 @@ CREATE FUNCTION t.reads(name text) RETURNS text LANGUAGE sql AS $$
         (SELECT format('%s at %s', status, cell_id) FROM claims.records WHERE bucket_value = name),
         (SELECT string_agg(cell_id::text, ',') FROM claims.records WHERE cell_id IN (1, 2) AND bucket_value = name),
         (SELECT string_agg(format('listed %s by %s', l.bucket_value, c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c) l WHERE l.bucket_value = name AND l.cell_id = c),
-        (SELECT string_agg(format('ranged by %s', c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, 'RAILS_TABLE_ROUTES', source_id_lte => '500') l WHERE l.bucket_value = name),
-        (SELECT string_agg(format('whole by %s', c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, whole_sources => true, max_results => 1) l WHERE l.bucket_value = name)) $$;
+        (SELECT string_agg(format('ranged by %s', c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, 'RAILS_TABLE_ROUTES', source_id_lte => '99999') l WHERE l.bucket_value = name),
+        (SELECT string_agg(format('whole by %s', c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, whole_sources => true, max_results => 3) l WHERE l.bucket_value = name)) $$;
 CREATE FUNCTION t.digests() RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(format('%s: %s %s', c, d.records, left(encode(d.digest, 'hex'), 4)), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.digest_records(c, 'RAILS_TABLE_ROUTES', NULL, NULL) d $$;
 CREATE FUNCTION t.transfer() RETURNS SETOF text LANGUAGE sql AS $$
