@@ -41,10 +41,13 @@ macro_rules! other_cell {
     };
 }
 
-/// A claim `c` that is stored as cell $1's is at that cell.
+/// A claim `c` that is stored as cell $1's is at that cell: no transfer has brought it to another one. Which ones have is asked
+/// once, not for each claim.
 macro_rules! at_home {
     () => {
-        concat!("(c.status <> 4 OR ", claim_cell!(), " = $1)")
+        "(c.status <> 4
+          OR (c.lease_uuid <> ALL (ARRAY(SELECT t.transfer_uuid FROM claims.cell_transfers t
+                                          WHERE t.from_cell = $1 AND t.cell_id <> t.from_cell AND t.ended_at IS NULL))) IS NOT FALSE)"
     };
 }
 
