@@ -44,10 +44,11 @@ macro_rules! section {
             $columns,
             " FROM ",
             arrived!(),
-            " JOIN claims.claims c ON ",
+            " CROSS JOIN LATERAL (SELECT c.* FROM claims.claims c WHERE ",
             brought!(),
-            " WHERE c.source_type = $2 AND ",
-            $section
+            " AND c.source_type = $2 AND ",
+            $section,
+            " OFFSET 0) c"
         )
     };
     ($columns:expr, of_length) => {
