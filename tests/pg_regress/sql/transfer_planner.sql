@@ -45,7 +45,6 @@ SELECT t.reads_of('SELECT count(*) FROM claims.list_records(2)');
 SELECT t.reads_of('SELECT records FROM claims.digest_records(1, ''RAILS_TABLE_ROUTES'', NULL, NULL)');
 SELECT t.reads_of('SELECT records FROM claims.digest_records(2, ''RAILS_TABLE_ROUTES'', ''10'', ''20'')');
 SELECT t.reads_of('SELECT count(*) FROM claims.verify_records(1, ''RAILS_TABLE_ROUTES'', NULL, NULL, ''[]'')');
-SELECT t.reads_of('SELECT count(*) FROM claims.records WHERE bucket_value = ''own 2''');
 ROLLBACK;
 SELECT t.clean();
 DELETE FROM claims.cell_transfers;
