@@ -173,8 +173,7 @@ mod tests {
         }
     }
 
-    const OLD: ClaimState =
-        ClaimState { own: true, reserved: false, leased: false, recent: false, in_transfer: false };
+    const OLD: ClaimState = ClaimState { own: true, reserved: false, leased: false, recent: false, in_transfer: false };
 
     #[test]
     fn only_what_differs_is_a_discrepancy() {
