@@ -23,8 +23,11 @@ statement! {
     SET(INT4OID, TEXTOID, TEXTOID) = "UPDATE claims.bucket_types SET profile = $2, confusables = $3 WHERE id = $1";
 }
 
-const NAMES: &str =
-    "SELECT c.bucket_value, c.display_value, c.creator_id, c.status <> 1 FROM claims.claims c WHERE c.bucket_type = $1";
+const NAMES: &str = concat!(
+    "SELECT c.bucket_value, c.display_value, ",
+    claim_cell!(),
+    ", c.status <> 1 FROM claims.claims c WHERE c.bucket_type = $1"
+);
 
 /// A name as it is stored.
 pub struct Stored {
