@@ -13,7 +13,7 @@ from pathlib import Path
 from lib import HERE, LOADED, QUICK, markdown_table, psql, say
 import workload
 
-SECTIONS = ["in_server", "end_to_end", "reads", "conflict", "snapshot", "verification", "requests",
+SECTIONS = ["in_server", "end_to_end", "changes", "reads", "conflict", "snapshot", "verification", "requests",
             "names", "cell_save", "counters"]
 
 

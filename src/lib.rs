@@ -43,10 +43,11 @@ extension_sql_file!("../sql/install/service/replicas.sql", name = "replicas", re
 extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
 extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
+extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);
 extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
 extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
-extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables", "transfers"]);
+extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables", "transfers", "changes"]);
 extension_sql_file!(
     "../sql/install/cell/cell.sql",
     name = "cell",
@@ -162,6 +163,7 @@ extension_sql_file!(
         "admin_log",
         "modes",
         "records",
+        "changes",
         "check",
         "passes",
         "cell",

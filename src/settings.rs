@@ -8,6 +8,9 @@ use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 static MAX_BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2000);
 static WAIT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
 static OUTCOME_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(7 * 24 * 60 * 60);
+static CHANGE_FEED: GucSetting<bool> = GucSetting::<bool>::new(false);
+static NOTIFY_CHANGES: GucSetting<bool> = GucSetting::<bool>::new(false);
+static CHANGE_RETENTION: GucSetting<i32> = GucSetting::<i32>::new(7 * 24 * 60 * 60);
 
 static SERVICE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(250);
 static KEEP_SERVICE_CONNECTION: GucSetting<bool> = GucSetting::<bool>::new(true);
@@ -32,7 +35,7 @@ struct Integer {
     unit: GucFlags,
 }
 
-const INTEGERS: [Integer; 8] = [
+const INTEGERS: [Integer; 9] = [
     Integer {
         name: c"claims.max_batch_size",
         short: c"Largest number of records, creates and destroys together, that one batch may have.",
@@ -59,6 +62,16 @@ const INTEGERS: [Integer; 8] = [
         long: c"claims.purge_outcomes() drops older ones. A cell must have recovered its leases within this time.",
         setting: &OUTCOME_RETENTION,
         min: 0,
+        max: i32::MAX,
+        context: GucContext::Suset,
+        unit: GucFlags::UNIT_S,
+    },
+    Integer {
+        name: c"claims.change_retention",
+        short: c"How far back the background worker lets the change feed reach.",
+        long: c"-1 means that it drops none. A reader that is further behind must start again. claims.purge_changes() drops changes of any age.",
+        setting: &CHANGE_RETENTION,
+        min: -1,
         max: i32::MAX,
         context: GucContext::Suset,
         unit: GucFlags::UNIT_S,
@@ -127,6 +140,22 @@ pub fn define() {
         c"All commits that notify wait for each other: where back ends ask often anyway, off lets front ends commit side by side.",
         &NOTIFY_REQUESTS,
         GucContext::Userset,
+        GucFlags::empty(),
+    );
+    GucRegistry::define_bool_guc(
+        c"claims.change_feed",
+        c"Whether each change of an owner's claim is written down in claims.changes.",
+        c"Set it for the whole database: a session that has it off leaves a gap. On costs a commit about a tenth, off nothing.",
+        &CHANGE_FEED,
+        GucContext::Suset,
+        GucFlags::empty(),
+    );
+    GucRegistry::define_bool_guc(
+        c"claims.notify_changes",
+        c"Whether changes that are written down are announced with NOTIFY on channel claims_changes.",
+        c"All commits that notify wait for each other, and a transaction that did cannot be prepared: where readers ask often anyway, leave it off.",
+        &NOTIFY_CHANGES,
+        GucContext::Suset,
         GucFlags::empty(),
     );
     GucRegistry::define_bool_guc(
@@ -199,6 +228,21 @@ pub fn wait_timeout() -> i64 {
 /// In seconds.
 pub fn outcome_retention() -> i64 {
     OUTCOME_RETENTION.get().into()
+}
+
+/// Whether changes of owners' claims are written down.
+pub fn change_feed() -> bool {
+    CHANGE_FEED.get()
+}
+
+pub fn notify_changes() -> bool {
+    NOTIFY_CHANGES.get()
+}
+
+/// In seconds; `None`: for ever.
+pub fn change_retention() -> Option<i64> {
+    let seconds: i64 = CHANGE_RETENTION.get().into();
+    (seconds >= 0).then_some(seconds)
 }
 
 /// In milliseconds.

@@ -76,7 +76,7 @@ COMMENT ON FUNCTION claims.rename_type(text, int, text) IS
 COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text, jsonb) IS
     'Registers a cell, or changes its role and what is given of its name, address and attributes, and grants its role what a cell needs; administrators only. A role that lost its last cell loses the grants. Locks claims.audiences SHARE ROW EXCLUSIVE, then the cell''s row: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_read(name) IS
-    'Grants a role what a router needs: get_record, get_records, list_types, list_cells and the view records; administrators only. Administrators follow each other until COMMIT.';
+    'Grants a role what a router needs: get_record, get_records, list_types, list_cells, list_changes, change_cursor and the view records; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.refresh_grants() IS
     'Gives every role that register_cell(), grant_read(), grant_worker() or grant_monitor() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_monitor(name) IS
@@ -119,6 +119,14 @@ COMMENT ON FUNCTION claims.finish_transfer(uuid, interval) IS
     'Makes the claims of a switched transfer ACTIVE claims of the cell where they are; after max_runtime the call returns, and the next one goes on. Returns how many this call has moved, and whether these were all: repeat until finished. After reverse_transfer() they stay the old cell''s. For administrators. Locks the transfer''s row and the claims, passing over locked ones; waits for nobody (55P03).';
 COMMENT ON FUNCTION claims.cancel_transfer(uuid, text, interval) IS
     'Gives a transfer up that is not switched: its claims become ACTIVE again, the old cell''s; after max_runtime the call returns, and the next one goes on. Returns how many this call has released, and whether these were all: repeat until finished. For administrators. Locks the transfer''s row and the claims, passing over locked ones; waits for nobody (55P03).';
+COMMENT ON FUNCTION claims.list_changes(text, int, text) IS
+    'The change feed behind a cursor (NULL: as far as it reaches back), max_results at a time and no more than have 16 MiB; optionally of one bucket type. Only what no open transaction of the cluster can come before: whoever goes on from the last row''s cursor gets every change once. 55000 where changes behind the cursor were purged, or it is of another history. For readers. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.change_cursor() IS
+    'The cursor of the last change that claims.list_changes() can return now: where a reader begins that knows nothing yet. For readers. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.bucket_history(text, text) IS
+    'Who had a name when, as far as the change feed reaches back: one row for each tenure, the first one first. cell_id NULL: nobody; since NULL: before the feed; until NULL: now. Reads the whole feed. For administrators. Locks nothing.';
+COMMENT ON FUNCTION claims.purge_changes(interval) IS
+    'Drops changes made longer ago from the beginning of the feed, up to the first one that is not, and returns how many. None that readers cannot get yet. Locks the row of claims.change_horizon, and does nothing where another session has; waits for nobody. For administrators.';
 COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.require_own_tables() IS 'Internal: raises 55000 where Citus manages the tables of the extension, or the extension in this database and the library are of different versions.';

@@ -15,6 +15,7 @@ mod bad_input;
 mod capture;
 mod cell;
 mod distribution;
+mod feed;
 mod hold;
 mod names;
 mod transfer;
@@ -28,6 +29,7 @@ pub use admission::AdmissionError;
 pub use capture::{CaptureError, warn_of_mutable_condition, warn_of_no_unique_index};
 pub use cell::CellError;
 pub use distribution::DistributionError;
+pub use feed::FeedError;
 pub use hold::HoldError;
 pub use names::NamesError;
 pub use transfer::TransferError;
@@ -86,6 +88,8 @@ pub enum ClaimsError {
     Transfer(TransferError),
     /// What goes wrong with how names are compared.
     Names(NamesError),
+    /// Why a reader of the change feed cannot go on.
+    Feed(FeedError),
     /// What goes wrong with expiring claims and requests.
     Hold(HoldError),
     /// What goes wrong between a cell and the service.
@@ -182,6 +186,7 @@ impl ClaimsError {
             ClaimsError::Admission(error) => error.text(),
             ClaimsError::Names(error) => error.text(),
             ClaimsError::Transfer(error) => error.text(),
+            ClaimsError::Feed(error) => error.text(),
             ClaimsError::Hold(error) => error.text(),
             ClaimsError::Conflicts { weightiest, count, detail } => conflicts(weightiest, count, detail),
             ClaimsError::Damaged { lease, expected, found } => Text(

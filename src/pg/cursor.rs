@@ -49,11 +49,12 @@ impl Connection {
     }
 
     /// Runs a statement and hands its rows over, each before the next one is read, until `each` has had enough: no two of
-    /// them are in memory together.
+    /// them are in memory together. With `as_caller` as above.
     pub fn walk(
         &self,
         statement: &'static LocalKey<Statement>,
         values: impl IntoIterator<Item = Value>,
+        as_caller: bool,
         each: impl FnMut(Row) -> ControlFlow<()>,
     ) {
         self.must_be_innermost();
@@ -64,7 +65,7 @@ impl Connection {
             // SAFETY: the plan is valid and kept until the portal is closed; the arrays have as many elements as it has
             // arguments, of their types.
             statement.with_plan(|plan| unsafe {
-                let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, datums, nulls, false);
+                let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, datums, nulls, as_caller);
                 self.drain(portal, 1, each);
             });
         });

@@ -77,6 +77,12 @@ pub fn status(xid: Xid8) -> Option<String> {
     unsafe { pgrx::direct_function_call(pg_sys::pg_xact_status, &[xid.into_datum()]) }
 }
 
+/// The id that the next transaction of this cluster gets; on a standby, as far as it has come.
+pub fn next_xid() -> Xid8 {
+    // SAFETY: reads shared memory.
+    Xid8(unsafe { pg_sys::ReadNextFullTransactionId() }.value)
+}
+
 /// Whether this process is a parallel worker.
 pub fn is_parallel_worker() -> bool {
     // SAFETY: reads a backend variable.

@@ -7,6 +7,7 @@ pub mod counters;
 pub mod durability;
 pub mod engine;
 mod epoch;
+pub mod feed;
 mod grants;
 pub mod lease;
 pub mod metrics;

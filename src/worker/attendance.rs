@@ -22,7 +22,7 @@ use crate::pg::activity;
 use crate::pg::background::{self, transaction};
 use crate::pg::extension;
 use crate::pg::spi::{self, Connection};
-use crate::service::admission;
+use crate::service::{admission, feed};
 use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::tracked;
@@ -189,24 +189,35 @@ fn run_job(ground: &OwnTransactions, job: &Job, service: &str) -> Result<Done, F
     }
 }
 
-/// Drops at most `limit` rows of a kind that are older than so many seconds; returns how many.
-type Purger = fn(&Connection, retention: i64, limit: i64) -> usize;
+/// Drops at most `limit` rows of a kind that are older than its retention; returns how many.
+type Purger = fn(&Connection, limit: i64) -> usize;
 
 /// What is dropped when it is old, on either side, by the names that `claims.passes` counts it under. The log of passes drops its own.
-const PURGED: [(&str, Purger); 2] = [("outcomes", purge_outcomes), ("fences", tracked::purge_fences)];
+const PURGED: [(&str, Purger); 3] =
+    [("outcomes", purge_outcomes), ("changes", purge_changes), ("fences", purge_fences)];
 
-/// None where everybody may only read: what is dropped then might be missed when that is over.
-fn purge_outcomes(connection: &Connection, retention: i64, limit: i64) -> usize {
-    let may_drop = admission::admit_everybody(&catalog::current(connection), Need::Settle).is_ok();
-    if may_drop { leases::purge_outcomes(connection, retention, limit) } else { 0 }
+/// Not where everybody may only read: what is dropped then might be missed when that is over.
+fn may_drop(connection: &Connection) -> bool {
+    admission::admit_everybody(&catalog::current(connection), Need::Settle).is_ok()
+}
+
+fn purge_outcomes(connection: &Connection, limit: i64) -> usize {
+    if may_drop(connection) { leases::purge_outcomes(connection, settings::outcome_retention(), limit) } else { 0 }
+}
+
+fn purge_changes(connection: &Connection, limit: i64) -> usize {
+    let retention = settings::change_retention().filter(|_| may_drop(connection));
+    retention.map_or(0, |retention| feed::drop_old(connection, retention, limit))
+}
+
+fn purge_fences(connection: &Connection, limit: i64) -> usize {
+    tracked::purge_fences(connection, settings::outcome_retention(), limit)
 }
 
 /// Drops a portion of what is old; returns whether that was all.
 fn purge(connection: &Connection) -> bool {
     let pass = Pass::begin("purge", None, None);
-    let drop = |(name, purger): &(&'static str, Purger)| {
-        (*name, purger(connection, settings::outcome_retention(), PURGED_AT_ONCE) as i64)
-    };
+    let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(connection, PURGED_AT_ONCE) as i64);
     let counts: Vec<_> = PURGED.iter().map(drop).collect();
     let all = counts.iter().all(|(_, count)| *count < PURGED_AT_ONCE);
     pass.succeeded(connection, &counts);

@@ -54,6 +54,8 @@ sql "ALTER ROLE $owner NOSUPERUSER"
 sql $db "ALTER EXTENSION claims UPDATE"
 sql $db "SELECT claims.automatic(NULL, NULL)" >/dev/null
 expect 'the owner is no superuser' "$(sql $db "SELECT rolname, rolsuper FROM pg_extension JOIN pg_roles r ON r.oid = extowner WHERE extname = 'claims'")" "$owner|f"
+sql $db "SET claims.change_feed = on; SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim told)]'))" >/dev/null
+feed_place=$(sql $db 'SELECT cursor FROM claims.list_changes()')
 remember_columns $db
 rows_of $db "$CLAIMS_TMP/rows.before"
 (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[before]}/data" -m fast -w stop >/dev/null)
@@ -82,6 +84,8 @@ look() {
   describe_majors $db "$CLAIMS_TMP/got"
   expect_same "$how: what a fresh installation has" "$CLAIMS_TMP/got" "$CLAIMS_TMP/wanted"
   expect "$how: check() finds nothing" "$(sql $db 'SELECT count(*) FROM claims.check()')" 0
+  expect "$how: the change feed is there" "$(sql $db "SELECT bucket_value FROM claims.list_changes()")" told
+  expect "$how: and a reader goes on" "$(sql $db "SELECT count(*) FROM claims.list_changes('$feed_place')")" 0
   # Everything works; nothing of it is kept, for the next upgrade.
   expect "$how: the outstanding lease commits" "$(PGUSER=script_claims_one sql $db "BEGIN; SELECT claims.commit_update(1, '$(lease 1)'); ROLLBACK")" t
   expect "$how: the tracked lease is to be committed" "$(PGUSER=script_claims_one sql $db "SELECT verdict FROM claims.judge_leases('[{\"lease_uuid\": \"$(lease 21)\", \"created_at\": \"2026-01-01\"}]')")" commit

@@ -13,6 +13,8 @@ expect 'a rollback' "$(sql "SELECT claims.rollback_update(1, claims.begin_update
 expect 'a fence' "$(sql "SELECT claims.rollback_update(1, '$(lease 1)')" 2>/dev/null)" t
 expect 'outcomes' "$(sql "SET claims.outcome_retention = 0; SELECT claims.purge_outcomes() > 0")" t
 expect 'verification' "$(sql "SELECT outcome FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', '0 s', true)")" corrected
+expect 'a change is told' "$(sql "SET claims.change_feed = on; SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim told)]'))")" t
+expect 'and purged' "$(sql "SELECT claims.purge_changes('0')")" 1
 # In a cell: tracking, fences, capture, automatic mode, requests, expiring claims.
 expect 'a lease that is tracked and forgotten' "$(sql "SELECT claims.track_lease('$(lease 2)')" >/dev/null; sql "SELECT claims.forget_leases(ARRAY['$(lease 2)']::uuid[])")" 1
 sql "CREATE TABLE routes (id bigint PRIMARY KEY, path text); SELECT claims.claim_attribute('routes', 'path', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES')" >/dev/null
@@ -27,6 +29,7 @@ expect 'which names went' "$(deleted claims)" "bucket_type[integer]:1 bucket_val
 bucket_type[integer]:1 bucket_value[text]:'never'
 bucket_type[integer]:1 bucket_value[text]:'stays'"
 expect 'leases and outcomes too' "$(for table in claim_leases lease_outcomes; do deleted $table | grep -c uuid; done | grep -vc '^0$')" 2
+expect 'and changes' "$(deleted change_sets | grep -c 'xid\[xid8\]')" 1
 expect 'nothing went without a key' "$(grep -cF '(no-tuple-data)' "$CLAIMS_TMP/decoded")" 0
 sql "SELECT pg_drop_replication_slot('spy')"
 sql postgres 'DROP DATABASE script_publication'

@@ -10,6 +10,7 @@ pub mod conflict;
 pub mod cursor;
 pub mod digest;
 pub mod epoch;
+pub mod feed;
 pub mod id;
 pub mod judge;
 pub mod limits;

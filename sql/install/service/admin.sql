@@ -6,11 +6,11 @@ CREATE FUNCTION claims.announce_change() RETURNS trigger LANGUAGE c AS 'MODULE_P
 -- Which function is for whom; nobody else may execute anything. One row per function name.
 CREATE TABLE claims.audiences (
     function_name text COLLATE "C" PRIMARY KEY,
-    audience      text COLLATE "C" NOT NULL CHECK (audience IN ('all', 'reader', 'cell', 'worker', 'monitor'))
+    audience      text COLLATE "C" NOT NULL CHECK (audience IN ('all', 'reader', 'router', 'cell', 'worker', 'monitor'))
 );
-COMMENT ON TABLE claims.audiences IS 'Which functions claims.register_cell(), grant_read(), grant_worker() and grant_monitor() grant. Readers'' functions are for cells, too.';
+COMMENT ON TABLE claims.audiences IS 'Which functions claims.register_cell(), grant_read(), grant_worker() and grant_monitor() grant. Readers'' functions are for cells, too; routers'' are not.';
 COMMENT ON COLUMN claims.audiences.function_name IS 'Name of a function in schema claims, all its variants.';
-COMMENT ON COLUMN claims.audiences.audience IS 'reader, cell, worker or monitor; all: for everybody who is one of these.';
+COMMENT ON COLUMN claims.audiences.audience IS 'reader, router (with grant_read() only), cell, worker or monitor; all: for everybody who is one of these.';
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('version', 'all'), ('check', 'monitor'),
     ('canonical', 'reader'), ('canonical_form', 'reader'), ('require_naming', 'cell'),

@@ -157,6 +157,15 @@ BEGIN
        AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.bucket_value = c.bucket_value)
        AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.successor = c.bucket_value)
     UNION ALL
+    -- Readers would not get them before such a transaction has been. Looked up in the index, like the next one.
+    SELECT 'changes are of a transaction that has not been', NULL, NULL, NULL, format('The transaction is %s.', s.xid)
+      FROM (SELECT s.xid FROM claims.change_sets s WHERE s.xid >= pg_snapshot_xmax(pg_current_snapshot()) ORDER BY s.xid DESC, s.id DESC LIMIT 1) s
+     WHERE s.xid IS DISTINCT FROM pg_current_xact_id_if_assigned()
+    UNION ALL
+    SELECT 'changes lie before those that were purged', NULL, NULL, NULL, format('The first one is of transaction %s.', s.xid)
+      FROM claims.change_horizon h
+     CROSS JOIN LATERAL (SELECT s.xid FROM claims.change_sets s WHERE (s.xid, s.id) <= (h.xid, h.id) ORDER BY s.xid, s.id LIMIT 1) s
+    UNION ALL
     SELECT 'role of a cell does not exist', NULL, NULL, NULL, format('Cell %s belongs to role number %s.', c.cell_id, c.role::oid)
       FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid);
     -- While there is an index that promises it, whatever its name, no bucket can occur twice; without one, count.

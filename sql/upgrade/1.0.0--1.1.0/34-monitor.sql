@@ -1,7 +1,7 @@
 -- Monitoring roles, and what takes grants away again.
 
 ALTER TABLE claims.audiences DROP CONSTRAINT audiences_audience_check;
-ALTER TABLE claims.audiences ADD CONSTRAINT audiences_audience_check CHECK (audience IN ('all', 'reader', 'cell', 'worker', 'monitor'));
+ALTER TABLE claims.audiences ADD CONSTRAINT audiences_audience_check CHECK (audience IN ('all', 'reader', 'router', 'cell', 'worker', 'monitor'));
 INSERT INTO claims.audiences (function_name, audience) VALUES ('version', 'all'), ('check', 'monitor');
 
 CREATE VIEW claims.leases AS

@@ -19,12 +19,12 @@ pub enum Audience {
 }
 
 impl Audience {
-    /// Its name in claims.audiences.
-    fn name(self) -> &'static str {
+    /// What it is called in claims.audiences. Cells have the functions of readers, too, but not those of routers.
+    fn names(self) -> &'static [&'static str] {
         match self {
-            Audience::Reader => "reader",
-            Audience::Worker => "worker",
-            Audience::Monitor => "monitor",
+            Audience::Reader => &["reader", "router"],
+            Audience::Worker => &["worker"],
+            Audience::Monitor => &["monitor"],
         }
     }
 
@@ -100,7 +100,7 @@ fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError>
     act.with("role_name", role_name.as_str()).perform(|connection| {
         role_called(connection, &role_name)?;
         admin::lock_grants(connection);
-        admin::change_grants(connection, &role_name, &[audience.name()], true);
+        admin::change_grants(connection, &role_name, audience.names(), true);
         admin::let_read(connection, audience.relations(), &role_name);
         Ok(())
     })
@@ -114,7 +114,7 @@ fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError
         let role = role_called(connection, &role_name)?;
         admin::lock_grants(connection);
         admin::let_read_no_more(connection, audience.relations(), role, &role_name);
-        admin::change_grants(connection, &role_name, &[audience.name()], false);
+        admin::change_grants(connection, &role_name, audience.names(), false);
         if admin::has_cells(connection, role) {
             admin::change_grants(connection, &role_name, &["reader", "cell"], true);
         }

@@ -20,6 +20,7 @@ use crate::acts::Act;
 use crate::error::{ClaimsError, NamesError};
 use crate::pg::spi::Connection;
 use crate::pg::{wait, xact};
+use crate::service::feed;
 use crate::settings;
 use crate::store::catalog;
 use crate::store::service::admin::lock_types;
@@ -164,7 +165,10 @@ impl Change {
                 held => return Err(NamesError::HeldByLeases { held }.into()),
             }
         };
-        profiles::rename(connection, self.number, &plan.renamings);
+        profiles::rename(connection, self.number, &plan.renamings, feed::is_on());
+        if feed::is_on() && !plan.renamings.is_empty() {
+            feed::told(connection);
+        }
         profiles::replace_looks(connection, self.number, &plan.looks);
         profiles::set(connection, self.number, self.new);
         Ok(())

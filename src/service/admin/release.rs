@@ -10,10 +10,13 @@ use super::cells::take_away;
 use crate::access::given;
 use crate::acts::Act;
 use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
+use crate::pg::clock::Moment;
 use crate::pg::spi::{self, Connection};
 use crate::service::admission;
+use crate::service::feed;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::admin::{self, Leftovers};
+use crate::store::service::changes::{Change, ChangeSet};
 use crate::store::service::looks as store;
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -60,14 +63,23 @@ fn release(
     Ok(released)
 }
 
-/// Releases claims, and the looks of those whose types mind them.
+/// Releases claims, and the looks of those whose types mind them. The change feed tells that they are free.
 fn release_some(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
-    if !catalog.types.mind_looks() {
+    if catalog.types.mind_looks() {
+        let released = admin::release_and_tell(connection, cell_id, max_results);
+        store::free(connection, &looks(released.iter(), &catalog.types));
+        let set = ChangeSet { change: Change::Destroy(cell_id), cause: None, buckets: released.iter().collect() };
+        feed::tell(connection, &[set], Moment::now());
+        return released.len() as i64;
+    }
+    if !feed::is_on() {
         return admin::release_claims(connection, cell_id, max_results);
     }
-    let released = admin::release_and_tell(connection, cell_id, max_results);
-    store::free(connection, &looks(released.iter(), &catalog.types));
-    released.len() as i64
+    let released = admin::release_into_feed(connection, cell_id, max_results);
+    if released > 0 {
+        feed::told(connection);
+    }
+    released
 }
 
 #[pg_extern(schema = "claims", security_definer)]

@@ -10,6 +10,7 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::service::counters;
 use crate::service::engine::{self, EndedLease, EndedLooks};
+use crate::service::feed;
 use crate::store::catalog::Catalog;
 use crate::store::service::leases::{self, EndedRow, Ending};
 
@@ -44,6 +45,7 @@ pub fn end_leases(
                 Ending::Commit => counters::committed(cell_id, ended.len()),
                 Ending::Rollback => counters::rolled_back(cell_id, ended.len()),
             }
+            feed::tell_settled(connection, cell_id, &leases, ending, now);
             Ok(ended.len())
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -21,6 +22,7 @@ use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::service::durability;
+use crate::service::feed;
 use crate::settings;
 use crate::store::catalog;
 use crate::store::service::lease_details::{self, LeaseDetails};
@@ -66,7 +68,7 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, C
     let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
     let catalog = catalog::current(connection);
     match end_leases(connection, &catalog, &[lease], cell_id, Ending::Rollback, PATIENCE_FOR_CLAIMS)? {
-        1 => freed(lease, &details),
+        1 => freed(connection, lease, &details, &catalog.types),
         _ if xact::keeps_one_snapshot() => Err(ClaimsError::StaleLease { lease }),
         // Its cell was faster.
         _ => Err(ClaimsError::LeaseBusy),
@@ -74,11 +76,12 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, C
 }
 
 /// What it freed, and what its cell keeps: a name in both lists was to be replaced.
-fn freed(lease: Uuid, details: &LeaseDetails) -> Result<JsonText, ClaimsError> {
+fn freed(connection: &Connection, lease: Uuid, details: &LeaseDetails, types: &Types) -> Result<JsonText, ClaimsError> {
     let creates: Vec<Value> = serde_json::from_str(&details.creates)?;
     let kept: Vec<Value> = serde_json::from_str(&details.destroys)?;
     let is_kept = |record: &Value| kept.iter().any(|other| other["bucket"] == record["bucket"]);
     let freed: Vec<Value> = creates.into_iter().filter(|record| !is_kept(record)).collect();
+    feed::tell_freed(connection, details.cell_id, lease, &freed, types);
     let cell_xid = details.cell_xid.map(|xid| xid.0.to_string());
     let answer = json!({
         "lease_uuid": lease.to_string(), "cell_id": details.cell_id, "cell_xid": cell_xid, "freed": freed, "kept": kept,

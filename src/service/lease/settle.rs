@@ -20,7 +20,7 @@ use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::service::engine::{self, Key};
-use crate::service::{admission, counters, durability};
+use crate::service::{admission, counters, durability, feed};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::{self, Ending, KnownLease};
@@ -81,8 +81,8 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         admission::admit(&catalog, cell_id, Need::Settle)?;
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says. Where
-        // commits must be replicated, none is left that is not.
-        if flush == Flush::Now || settings::require_synchronous() {
+        // commits must be replicated, or the change feed has told of them, none is left that is not.
+        if flush == Flush::Now || settings::require_synchronous() || feed::is_on() {
             durability::promise(connection);
         } else {
             xact::commit_unflushed();

@@ -17,7 +17,7 @@ use crate::error::ClaimsError;
 const MAX_RESULTS: i32 = 100_000;
 
 /// The size of a page.
-fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
+pub fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
     if (1..=MAX_RESULTS).contains(&max_results) {
         return Ok(max_results.into());
     }

@@ -12,7 +12,7 @@ use super::{deadline, has_passed, perform};
 use crate::acts::Act;
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::spi::Connection;
-use crate::pg::xact;
+use crate::service::durability;
 use crate::store::service::transfers::{self, Progress, Transfer};
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -83,7 +83,7 @@ fn release(
     moved: impl FnOnce(i64) -> i64,
 ) -> Result<(i64, bool), ClaimsError> {
     // Both cells, and routers, will rely on it.
-    xact::commit_durably();
+    durability::promise(connection);
     let mut after = transfer.releasing_after.clone();
     let is_whole_pass = after.is_none();
     let (mut released, mut seen) = (0, 0);

@@ -9,7 +9,7 @@ use super::perform;
 use crate::acts::Act;
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::spi::Connection;
-use crate::pg::xact;
+use crate::service::{durability, feed};
 use crate::store::service::transfers::{self, Transfer};
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -31,9 +31,8 @@ fn switch(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsErr
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Prepared => {
-            // Routers will rely on it.
-            xact::commit_durably();
             transfers::switch(connection, &transfer);
+            tell(connection, &transfer, transfer.from_cell, transfer.to_cell);
             Ok(true)
         }
         TransferState::Preparing => {
@@ -56,8 +55,8 @@ fn reverse(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsEr
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Switched => {
-            xact::commit_durably();
             transfers::reverse(connection, &transfer);
+            tell(connection, &transfer, transfer.to_cell, transfer.from_cell);
             Ok(true)
         }
         TransferState::Preparing | TransferState::Prepared => Ok(false),
@@ -67,5 +66,14 @@ fn reverse(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsEr
         TransferState::Finished | TransferState::Cancelled => {
             Err(TransferError::Ended { transfer: uuid, state: state.name(), cell_id }.into())
         }
+    }
+}
+
+/// Routers will rely on it, and those who follow the change feed read it there.
+fn tell(connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
+    durability::promise(connection);
+    if feed::is_on() {
+        transfers::tell_moved(connection, transfer, from, to);
+        feed::told(connection);
     }
 }

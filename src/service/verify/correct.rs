@@ -8,10 +8,13 @@ use pgrx::datum::Interval;
 
 use super::finding::Finding;
 use super::rivals::rivals;
+use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, in_one};
 use crate::service::engine::{self, CONTENTION_SQLSTATES, EndedLooks};
+use crate::service::feed;
+use crate::store::service::changes::{Change, ChangeSet};
 use crate::store::service::leases::Ending;
 use crate::store::service::verify::{self, Actual};
 
@@ -57,6 +60,23 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, types: &
         findings[at].outcome = Some(outcome);
         findings[at].actual = actual.or(findings[at].actual.take());
     }
+    tell(connection, cell_id, findings);
+}
+
+/// What was put right changes owners, like what a lease does.
+fn tell(connection: &Connection, cell_id: i64, findings: &[Finding]) {
+    let corrected = |discrepancy| {
+        let is_meant =
+            |finding: &&Finding| finding.discrepancy == discrepancy && finding.outcome == Some(Outcome::Corrected);
+        findings.iter().filter(is_meant).filter_map(Finding::bucket).collect()
+    };
+    let set = |change, buckets| ChangeSet { change, cause: None, buckets };
+    let sets = [
+        set(Change::Destroy(cell_id), corrected(Discrepancy::Extra)),
+        set(Change::Replace(cell_id), corrected(Discrepancy::Different)),
+        set(Change::Create(cell_id), corrected(Discrepancy::Missing)),
+    ];
+    feed::tell(connection, &sets, Moment::now());
 }
 
 fn correct_one(connection: &Connection, cell_id: i64, types: &Types, finding: &Finding) -> Corrected {

@@ -3,6 +3,7 @@
 use claims_model::{Bucket, Kind, Naming};
 use pgrx::pg_sys::Oid;
 
+use super::changes::{actor, tell_all};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
@@ -60,6 +61,11 @@ statement! {
     RELEASE(INT8OID, INT8OID) = release!();
     /// The same, and which claims they were.
     RELEASE_AND_TELL(INT8OID, INT8OID) = concat!(release!(), " RETURNING c.bucket_type, c.bucket_value");
+    /// The same, and writes down, as role $3, that they are free.
+    RELEASE_INTO_FEED(INT8OID, INT8OID, TEXTOID) = concat!(
+        "WITH gone AS (", release!(), " RETURNING c.bucket_type, c.bucket_value),
+              told AS (", tell_all!("gone", "'destroy'", "$1", "NULL", "NULL", "$3"), ")
+         SELECT count(*) FROM gone");
     REMOVE_CELL(INT8OID) =
         "WITH mode AS (DELETE FROM claims.mode_settings m WHERE m.cell_id = $1),
               limits AS (DELETE FROM claims.limit_settings l WHERE l.cell_id = $1),
@@ -173,6 +179,12 @@ pub fn release_and_tell(connection: &Connection, cell_id: i64, limit: i64) -> Ve
     connection
         .run(&RELEASE_AND_TELL, View::Statement, [cell_id.into(), limit.into()])
         .map(|row| bucket(row.must(2), row.must(1)))
+}
+
+/// The same, written down in the change feed.
+pub fn release_into_feed(connection: &Connection, cell_id: i64, limit: i64) -> i64 {
+    let values = [cell_id.into(), limit.into(), actor().into()];
+    connection.run(&RELEASE_INTO_FEED, View::Statement, values).first(|row| row.must(1)).unwrap_or(0)
 }
 
 pub fn remove_cell(connection: &Connection, cell_id: i64) {

@@ -10,7 +10,7 @@ statement! {
     REFRESH() =
         "SELECT claims.change_grants(r.rolname, k.audiences, true)
            FROM (SELECT c.role::oid, '{reader,cell}'::text[] FROM claims.cells c
-                 UNION SELECT a.grantee, '{reader}' FROM pg_class v, aclexplode(v.relacl) a
+                 UNION SELECT a.grantee, '{reader,router}' FROM pg_class v, aclexplode(v.relacl) a
                         WHERE v.oid = 'claims.records'::regclass AND a.privilege_type = 'SELECT' AND a.grantee <> v.relowner
                  UNION SELECT a.grantee, '{monitor}' FROM pg_class v, aclexplode(v.relacl) a
                         WHERE v.oid = 'claims.leases'::regclass AND a.privilege_type = 'SELECT' AND a.grantee <> v.relowner

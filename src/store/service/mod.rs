@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod buckets;
+pub mod changes;
 pub mod claims;
 pub mod durability;
 pub mod epochs;

@@ -3,8 +3,9 @@
 use claims_model::lookalike::Look;
 use claims_model::{Bucket, Naming};
 
+use super::changes::actor;
 use super::looks;
-use crate::pg::spi::{Connection, Row, View};
+use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
 
 statement! {
@@ -15,6 +16,26 @@ statement! {
         "UPDATE claims.claims c SET bucket_value = n.new_value, display_value = n.display_value
            FROM (SELECT * FROM unnest($2, $3, $4) AS n (old_value, new_value, display_value) OFFSET 0) n
           WHERE c.bucket_value = n.old_value AND c.bucket_type = $1";
+    /// The same, and writes down, as role $5, which names are free then and which are taken; or, where only the form in which a name
+    /// was given changes, that it is another. What is reserved is nobody's, and what is being created not yet.
+    RENAME_AND_TELL(INT4OID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID) =
+        "WITH renamed AS (
+             UPDATE claims.claims c SET bucket_value = n.new_value, display_value = n.display_value
+               FROM (SELECT * FROM unnest($2, $3, $4) AS n (old_value, new_value, display_value) OFFSET 0) n
+              WHERE c.bucket_value = n.old_value AND c.bucket_type = $1
+             RETURNING n.old_value, n.new_value, c.creator_id, c.status),
+              owned AS (SELECT r.* FROM renamed r WHERE r.creator_id <> -1 AND r.status <> 2),
+              change (place, op, old_cell_id, new_cell_id, bucket_value) AS (
+             SELECT 1, 'destroy', o.creator_id, NULL::bigint, o.old_value FROM owned o WHERE o.old_value <> o.new_value
+             UNION ALL
+             SELECT 2, 'create', NULL, o.creator_id, o.new_value FROM owned o WHERE o.old_value <> o.new_value
+             UNION ALL
+             SELECT 3, 'replace', o.creator_id, o.creator_id, o.new_value FROM owned o WHERE o.old_value = o.new_value)
+         INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, actor, bucket_types, bucket_values)
+         SELECT p.op, p.old_cell_id, p.new_cell_id, $5, array_agg($1), array_agg(p.bucket_value)
+           FROM (SELECT c.*, (row_number() OVER (PARTITION BY c.place, coalesce(c.old_cell_id, c.new_cell_id)) - 1) / 1000 AS portion
+                   FROM change c) p
+          GROUP BY p.place, p.op, p.old_cell_id, p.new_cell_id, p.portion ORDER BY p.place, p.old_cell_id, p.new_cell_id, p.portion";
     RENAME_RESERVED(INT4OID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
         "UPDATE claims.reservations r SET bucket_value = n.new_value, display_value = n.display_value
            FROM (SELECT * FROM unnest($2, $3, $4) AS n (old_value, new_value, display_value) OFFSET 0) n
@@ -65,15 +86,23 @@ pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut
     });
 }
 
-/// Renames claims, and what is reserved, in place.
-pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming]) {
+/// Renames claims, and what is reserved, in place. With `tells` it writes that down in the change feed.
+pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming], tells: bool) {
     for portion in renamings.chunks(PORTION) {
-        for statement in [&RENAME, &RENAME_RESERVED] {
+        let values = || -> [Value; 4] {
             let text = |of: fn(&Renaming) -> &str| portion.iter().map(of).collect::<Vec<_>>();
             let displays: Vec<Option<&str>> = portion.iter().map(|one| one.display.as_deref()).collect();
             let (old, new) = (text(|one| &one.old), text(|one| &one.new));
-            connection.run(statement, View::Statement, [bucket_type.into(), old.into(), new.into(), displays.into()]);
-        }
+            [bucket_type.into(), old.into(), new.into(), displays.into()]
+        };
+        match tells {
+            true => {
+                let values = values().into_iter().chain([actor().into()]);
+                connection.run(&RENAME_AND_TELL, View::Statement, values)
+            }
+            false => connection.run(&RENAME, View::Statement, values()),
+        };
+        connection.run(&RENAME_RESERVED, View::Statement, values());
     }
 }
 

@@ -7,6 +7,7 @@ use claims_model::transfer::{Subjects, TransferState};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
+use super::changes::{actor, tell_all};
 use super::known_or_raised;
 use super::lease_details::LeaseDetails;
 use crate::pg::clock::Moment;
@@ -114,6 +115,12 @@ statement! {
     REVERSE(UUIDOID) =
         "UPDATE claims.cell_transfers SET cell_id = from_cell, state = 'prepared', updated_at = clock_timestamp(), reversed_at = clock_timestamp()
           WHERE transfer_uuid = $1";
+    /// Writes down that all claims that transfer $1 holds have gone from cell $3 to cell $4, as role $5. Reads all claims of cell $2.
+    TELL_MOVED(UUIDOID, INT8OID, INT8OID, INT8OID, TEXTOID) = concat!(
+        "WITH held AS MATERIALIZED (
+             SELECT c.bucket_type, c.bucket_value FROM claims.claims c
+              WHERE c.creator_id = $2 AND c.status = 4 AND c.lease_uuid = $1) ",
+        tell_all!("held", "'transfer'", "$3", "$4", "$1", "$5"));
     AMONG(UUIDARRAYOID) = "SELECT t.transfer_uuid FROM claims.cell_transfers t WHERE t.transfer_uuid = ANY ($1)";
     DETAILS(UUIDOID) =
         "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";
@@ -286,6 +293,13 @@ pub fn switch(connection: &Connection, transfer: &Transfer) {
 
 pub fn reverse(connection: &Connection, transfer: &Transfer) {
     connection.run(&REVERSE, View::Statement, [pg_uuid(transfer.uuid).into()]);
+}
+
+/// Writes into the change feed that all claims of a transfer are now in the other cell than before.
+pub fn tell_moved(connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
+    let values: [Value; 5] =
+        [pg_uuid(transfer.uuid).into(), transfer.from_cell.into(), from.into(), to.into(), actor().into()];
+    connection.run(&TELL_MOVED, View::Statement, values);
 }
 
 /// Where the claims of a transfer are, in the snapshot of the calling query. Without a statement, as the claim was looked up.

@@ -23,6 +23,7 @@ INSERT INTO t.calls VALUES
     ('renew_expiring', 'ttl', $$claims.renew_expiring('k', 'c', %L)$$),
     ('take_requests', 'hold_for', $$claims.take_requests('q', t.u(1), 0, %L)$$),
     ('extend_requests', 'hold_for', $$claims.extend_requests(t.u(1), %L)$$),
+    ('purge_changes', 'older_than', $$claims.purge_changes(%L)$$),
     ('purge_requests', 'older_than', $$claims.purge_requests('q', %L)$$),
     ('read_after', 'timeout', $$claims.read_after(t.u(1), %L)$$);
 -- none is forgotten here

@@ -4,7 +4,7 @@ import re
 
 REFERENCE = "docs/reference.md"
 # The word of the column `who` there for each audience.
-WHO = {"all": "everybody", "reader": "reader", "cell": "cell", "worker": "worker", "monitor": "monitor"}
+WHO = {"all": "everybody", "reader": "reader", "router": "router", "cell": "cell", "worker": "worker", "monitor": "monitor"}
 
 
 def problems(tree):

@@ -208,7 +208,7 @@ pub fn payloads(
     ids: &[i64],
     mut each: impl FnMut(i64, Option<String>) -> ControlFlow<()>,
 ) {
-    connection.walk(&PAYLOADS, [queue.into(), ids.to_vec().into()], |row| each(row.must(1), row.get(2)));
+    connection.walk(&PAYLOADS, [queue.into(), ids.to_vec().into()], false, |row| each(row.must(1), row.get(2)));
 }
 
 /// The state of an entity.

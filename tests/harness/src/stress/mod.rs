@@ -2,12 +2,13 @@
 //!
 //! `worker` picks what to do: single calls (`leases`, `pranks`), explicit transactions (`script`), and after a
 //! lost connection what is left of it (`recover`). All follow `law`, which says what the
-//! server may answer, and write `notes`. `saboteur` disturbs them. `finish` settles what is left and reads
-//! the end state; `history::judge` then decides whether every bucket had one owner at a time.
+//! server may answer, and write `notes`. `saboteur` disturbs them, and `follower` reads the change feed. `finish` settles what is left
+//! and reads the end state; `history` then decides whether every bucket had one owner at a time, by the notes and by the feed.
 
 mod board;
 mod draw;
 mod finish;
+mod follower;
 mod law;
 mod leases;
 mod notes;
@@ -19,9 +20,11 @@ mod saboteur;
 mod script;
 mod worker;
 
+use crate::history::{judge, judge_feed};
 use crate::server::{Server, fresh_role, register_cell};
 use anyhow::{Context, Result, anyhow};
 use board::Board;
+use follower::Follower;
 use notes::Notes;
 use options::Options;
 use std::process::ExitCode;
@@ -30,6 +33,8 @@ use std::thread;
 use std::time::Duration;
 
 const DATABASE: &str = "claims_stress";
+/// Who follows the change feed.
+const ROUTER: &str = "stress_router";
 const CELLS: usize = 8;
 const CONNECTIONS: usize = 16;
 const BUCKETS: usize = 300;
@@ -60,6 +65,9 @@ fn run(options: Options) -> Result<bool> {
     admin.batch_execute("CREATE EXTENSION claims").context("CREATE EXTENSION claims failed")?;
     // Looks for deadlocks early: with some clients waiting, one would be noticed.
     admin.batch_execute(&format!("ALTER DATABASE {DATABASE} SET deadlock_timeout = '3ms'"))?;
+    admin.batch_execute(&format!("ALTER DATABASE {DATABASE} SET claims.change_feed = on"))?;
+    fresh_role(&mut admin, ROUTER)?;
+    admin.execute("SELECT claims.grant_read(($1::text)::name)", &[&ROUTER])?;
     for cell in 1..=CELLS as i64 {
         fresh_role(&mut admin, &role(cell))?;
         register_cell(&mut admin, cell, &role(cell), &format!("cell {cell}"))?;
@@ -69,26 +77,30 @@ fn run(options: Options) -> Result<bool> {
         options.seconds, options.seed
     );
     let board = Board::new(server.clone(), options.seed);
-    let (mut notes, sabotage) = disturb(&board, Duration::from_secs(options.seconds))?;
+    let (mut notes, sabotage, mut follower) = disturb(&board, Duration::from_secs(options.seconds))?;
     let end = finish::settle_everything(&board, &mut notes)?;
-    let verdict = crate::history::judge(&notes.events, &end);
-    let ok = report::print(&notes, &sabotage, &verdict);
+    follower.finish(&server)?;
+    let stored = follower::stored(&mut admin)?;
+    judge_feed(&follower.told, &stored, &end).into_iter().for_each(|problem| notes.problem(problem));
+    let verdict = judge(&notes.events, &end);
+    let ok = report::print(&notes, &sabotage, &verdict, &follower);
     if ok {
         drop(admin);
         server.drop_database(DATABASE)?;
         let roles: Vec<String> = (1..=CELLS as i64).map(role).collect();
-        server.drop_roles(roles.iter().map(String::as_str))?;
+        server.drop_roles(roles.iter().map(String::as_str).chain([ROUTER]))?;
     } else {
         println!("the database {DATABASE} is left for inspection");
     }
     Ok(ok)
 }
 
-/// Lets the workers and the saboteur run for the given time and gathers all notes.
-fn disturb(board: &Board, time: Duration) -> Result<(Notes, saboteur::Sabotage)> {
+/// Lets the workers, the saboteur and the follower run for the given time and gathers what they have.
+fn disturb(board: &Board, time: Duration) -> Result<(Notes, saboteur::Sabotage, Follower)> {
     thread::scope(|scope| {
         let workers: Vec<_> = (0..CONNECTIONS).map(|number| scope.spawn(move || worker::work(board, number))).collect();
         let saboteur = scope.spawn(|| saboteur::disturb(board));
+        let follower = scope.spawn(|| Follower::follow(board));
         thread::sleep(time);
         board.over.store(true, Relaxed);
         let sabotage = saboteur.join().map_err(|_| anyhow!("the saboteur panicked"))??;
@@ -96,6 +108,7 @@ fn disturb(board: &Board, time: Duration) -> Result<(Notes, saboteur::Sabotage)>
         for worker in workers {
             all.merge(worker.join().map_err(|_| anyhow!("a worker panicked"))??);
         }
-        Ok((all, sabotage))
+        let follower = follower.join().map_err(|_| anyhow!("the follower panicked"))??;
+        Ok((all, sabotage, follower))
     })
 }

@@ -1,6 +1,7 @@
 //! The summary at the end.
 
 use super::BOUND;
+use super::follower::Follower;
 use super::notes::Notes;
 use super::saboteur::Sabotage;
 use crate::history::judge::Verdict;
@@ -9,7 +10,7 @@ use crate::history::judge::Verdict;
 const SHOWN: usize = 20;
 
 /// Prints what happened; `true` where nothing was wrong.
-pub fn print(notes: &Notes, sabotage: &Sabotage, verdict: &Verdict) -> bool {
+pub fn print(notes: &Notes, sabotage: &Sabotage, verdict: &Verdict, follower: &Follower) -> bool {
     println!("\n  {:<18} {:>8} {:>9} {:>9} {:>9}", "call", "times", "p50 ms", "p99 ms", "max ms");
     let mut late = Vec::new();
     for (kind, latencies) in &notes.latencies {
@@ -45,14 +46,21 @@ pub fn print(notes: &Notes, sabotage: &Sabotage, verdict: &Verdict) -> bool {
         verdict.changes_of_owner,
         verdict.sightings
     );
-    verdict_of(notes, &late, verdict)
+    println!(
+        "  change feed   {} changes in {} pages, {} more pages forgotten and read again",
+        follower.told.len(),
+        follower.pages,
+        follower.forgotten
+    );
+    verdict_of(notes, &late, verdict, follower)
 }
 
 /// `ok`, or everything that is wrong.
-fn verdict_of(notes: &Notes, late: &[String], verdict: &Verdict) -> bool {
+fn verdict_of(notes: &Notes, late: &[String], verdict: &Verdict, follower: &Follower) -> bool {
     let idle = (verdict.changes_of_owner == 0).then(|| "no bucket ever changed its owner: this proves nothing".into());
-    let problems: Vec<&String> =
-        notes.problems.iter().chain(late).chain(&verdict.problems).chain(idle.as_ref()).collect();
+    let silent = follower.told.is_empty().then(|| "the change feed told nothing: this proves nothing".into());
+    let all = notes.problems.iter().chain(late).chain(&verdict.problems);
+    let problems: Vec<&String> = all.chain(idle.as_ref()).chain(silent.as_ref()).collect();
     println!();
     if problems.is_empty() {
         println!("ok");

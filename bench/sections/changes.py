@@ -1,0 +1,70 @@
+"""What the change feed costs: begin and commit with it on and off, in pairs."""
+
+from lib import BATCHES, NEARLY_EMPTY, QUICK, Section, median, pgbench, psql, say
+from workload import clean, functions, make_database
+
+OWN_DATABASES = True
+DATABASE = "feed"
+COUNTS = {1: 400, 10: 100, 100: 20, 1000: 4}
+ROUNDS = 8 if QUICK else 40
+SECONDS = 1 if QUICK else 2
+
+
+def switch(state):
+    psql(DATABASE, f"ALTER ROLE cell_1 IN DATABASE {DATABASE} SET claims.change_feed = {state}")
+
+
+def cycles(size):
+    """Begin and commit of a create, then of a destroy, in µs a lease."""
+    got = psql(DATABASE, f"SELECT array_to_string(bench.cycles_claims({size}, {COUNTS[size]}), ' ')", "cell_1")
+    return [float(x) for x in got.split()]
+
+
+def client(size):
+    """Leases a second with one connection, every transaction durable."""
+    return 2 * pgbench(DATABASE, functions("claims", size), seconds=SECONDS)
+
+
+def in_pairs(measure, size):
+    """What was found with the feed off and on, one right after the other, in changing order. The first pair only warms up."""
+    pairs = []
+    for turn in range(ROUNDS):
+        found = {}
+        for state in ("off", "on") if turn % 2 else ("on", "off"):
+            switch(state)
+            found[state] = measure(size)
+        if turn:
+            pairs.append((found["off"], found["on"]))
+        clean(DATABASE)
+    return pairs
+
+
+def run():
+    psql("postgres", "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'cell_1') THEN CREATE ROLE cell_1 LOGIN; CREATE ROLE cell_2 LOGIN; END IF; END $$")
+    make_database(DATABASE, NEARLY_EMPTY)
+    section = Section("The change feed",
+                      "Begin and commit with claims.change_feed off and on, one right after the other; medians, of the ratio over the pairs. "
+                      "In the server, µs for begin and commit of a lease that creates and of one that destroys; and leases a second with one "
+                      "connection, every transaction durable.")
+    rows = []
+    for size in BATCHES:
+        say(f"change feed, {size} claims a batch")
+        pairs = in_pairs(cycles, size)
+        ratio = median(sum(on) / sum(off) for off, on in pairs)
+        show = lambda state: " / ".join(f"{median(pair[state][part] + pair[state][part + 1] for pair in pairs):.0f}" for part in (0, 2))
+        rows.append([size, show(0), show(1), f"{ratio:.2f}"])
+        section.at_most(f"change feed, {size} a batch: begin + commit on / off", ratio, 1.1)
+    section.tables.append(("in the server, create / destroy", ["claims a batch", "off", "on", "on / off"], rows))
+    rows = []
+    for size in BATCHES[:2]:
+        say(f"change feed, {size} claims a batch, durable")
+        pairs = in_pairs(client, size)
+        ratio = median(off / on for off, on in pairs)
+        rows.append([size, f"{median(off for off, _ in pairs):.0f}", f"{median(on for _, on in pairs):.0f}", f"{ratio:.2f}"])
+        section.at_most(f"change feed, {size} a batch, durable: off / on", ratio, 1.1)
+    section.tables.append(("leases a second", ["claims a batch", "off", "on", "off / on"], rows))
+    told, wrong = psql(DATABASE, "SELECT count(*), (SELECT count(*) FROM claims.check()) FROM claims.change_sets").split("|")
+    if told == "0" or wrong != "0":
+        raise RuntimeError(f"the feed has {told} rows, claims.check() finds {wrong} violations")
+    psql("postgres", f"DROP DATABASE {DATABASE}")
+    return section

@@ -1,0 +1,52 @@
+//! The errors of the change feed.
+
+use pgrx::PgSqlErrorCode as Code;
+
+use super::{ClaimsError, Text};
+
+/// Why a reader cannot go on.
+#[derive(Debug)]
+pub enum FeedError {
+    /// What comes after the cursor is not there any more.
+    Purged,
+    /// The cursor names a change that this feed does not have.
+    Foreign,
+    /// Somebody has emptied claims.change_horizon.
+    NoHorizon,
+}
+
+impl From<FeedError> for ClaimsError {
+    fn from(error: FeedError) -> Self {
+        ClaimsError::Feed(error)
+    }
+}
+
+const START_AGAIN: &str = "Take claims.change_cursor(), forget all that was read before, and go on from that cursor.";
+
+impl FeedError {
+    pub(super) fn text(self) -> Text {
+        match self {
+            FeedError::Purged => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "changes after this cursor have been purged".into(),
+                Some("The reader is further behind than the change feed reaches back.".into()),
+                Some(START_AGAIN),
+            ),
+            FeedError::Foreign => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the change feed does not have the change of this cursor".into(),
+                Some(
+                    "The cursor is of another database, or the change was lost: in a failover, or when this database was restored."
+                        .into(),
+                ),
+                Some(START_AGAIN),
+            ),
+            FeedError::NoHorizon => Text(
+                Code::ERRCODE_DATA_CORRUPTED,
+                "the change feed has lost its identity".into(),
+                Some("The table claims.change_horizon has no row.".into()),
+                Some("Run INSERT INTO claims.change_horizon DEFAULT VALUES: readers then start again."),
+            ),
+        }
+    }
+}

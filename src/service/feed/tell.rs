@@ -1,0 +1,68 @@
+//! Writing changes down, in the transaction that makes them. Off, that is one look at a setting.
+
+use claims_model::types::Kind;
+use claims_model::{Bucket, Types, id};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::Connection;
+use crate::service::engine::EndedLease;
+use crate::settings;
+use crate::store::service::changes::{self, Change, ChangeSet};
+use crate::store::service::leases::Ending;
+
+/// Whether changes are to be written down.
+pub fn is_on() -> bool {
+    settings::change_feed()
+}
+
+/// Writes down what was changed, in this order.
+pub fn tell(connection: &Connection, sets: &[ChangeSet], at: Moment) {
+    if is_on() && sets.iter().any(|set| !set.buckets.is_empty()) {
+        changes::tell(connection, sets, at);
+        told(connection);
+    }
+}
+
+/// Changes were written down.
+pub fn told(connection: &Connection) {
+    if settings::notify_changes() {
+        changes::notify(connection);
+    }
+}
+
+/// Leases of a cell have ended. One that was rolled back changes no owner: what it was to create never had one.
+pub fn tell_settled(connection: &Connection, cell_id: i64, leases: &[EndedLease], ending: Ending, at: Moment) {
+    if ending == Ending::Rollback || !is_on() {
+        return;
+    }
+    let mut sets = Vec::with_capacity(leases.len());
+    for EndedLease { uuid, held } in leases {
+        let mut add = |change, buckets: Vec<_>| {
+            if !buckets.is_empty() {
+                sets.push(ChangeSet { change, cause: Some(*uuid), buckets });
+            }
+        };
+        add(Change::Destroy(cell_id), held.destroys.iter().collect());
+        add(Change::Replace(cell_id), held.replaces.iter().map(|claim| &claim.bucket).collect());
+        add(Change::Create(cell_id), held.creates.iter().collect());
+    }
+    tell(connection, &sets, at);
+}
+
+/// An administrator has rolled a lease back. Its cell may have saved the names that it was to create, and readers may have seen them:
+/// they are told that nobody has these names, although nobody was told that the cell got them.
+pub fn tell_freed(connection: &Connection, cell_id: i64, lease: Uuid, freed: &[Value], types: &Types) {
+    if !is_on() {
+        return;
+    }
+    let bucket = |record: &Value| {
+        let bucket = &record["bucket"];
+        let bucket_type = id::type_from_text(bucket["type"].as_str()?, Kind::Bucket, types).ok()?;
+        Some(Bucket { bucket_type, value: bucket["value"].as_str()?.to_owned().into() })
+    };
+    let buckets: Vec<Bucket> = freed.iter().filter_map(bucket).collect();
+    let set = ChangeSet { change: Change::Destroy(cell_id), cause: Some(lease), buckets: buckets.iter().collect() };
+    tell(connection, &[set], Moment::now());
+}

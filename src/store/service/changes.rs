@@ -1,0 +1,319 @@
+//! Statements on the change feed.
+//!
+//! Writing is set-based: what one call changed in one way is one row, of up to [`SET_SIZE`] changes. Every write must come after the
+//! claims, or the lease that holds them, were locked: ids are drawn here, and of two changes of one name the later one must have the
+//! greater id.
+
+use std::ops::ControlFlow;
+
+use claims_model::Bucket;
+use claims_model::feed::{ChangeCursor, Ground, SET_SIZE};
+use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
+
+use crate::pg::clock::Moment;
+use crate::pg::roles;
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::statement::statement;
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::xact;
+use crate::pg::xid8::Xid8;
+
+/// An INSERT of the changes that the CTE `$from` returns in columns bucket_type and bucket_value, for statements that change claims
+/// in bulk and need not tell Rust which they were. The other arguments are expressions: op, old and new cell, lease or transfer, actor.
+macro_rules! tell_all {
+    ($from:literal, $op:literal, $old:literal, $new:literal, $lease:literal, $actor:literal) => {
+        concat!(
+            "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, bucket_types, bucket_values)
+             SELECT ",
+            $op,
+            ", ",
+            $old,
+            ", ",
+            $new,
+            ", ",
+            $lease,
+            ", ",
+            $actor,
+            ", array_agg(n.bucket_type), array_agg(n.bucket_value)
+               FROM (SELECT g.bucket_type, g.bucket_value, (row_number() OVER () - 1) / 1000 AS portion FROM ",
+            $from,
+            " g) n GROUP BY n.portion ORDER BY n.portion"
+        )
+    };
+}
+pub(super) use tell_all;
+
+/// Rows below which nothing comes any more: every transaction that could write one has ended.
+macro_rules! decided {
+    () => {
+        "s.xid < pg_snapshot_xmin(pg_current_snapshot())"
+    };
+}
+
+statement! {
+    /// One row. Most commits leave no other.
+    TELL_ONE(TEXTOID, INT8OID, INT8OID, UUIDOID, TEXTOID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID) =
+        "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    /// Several rows, in this order: of each op, cells, lease, and which of the buckets $7, $8 are its own.
+    TELL(TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, UUIDARRAYOID, TEXTOID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID,
+         INT4ARRAYOID, INT4ARRAYOID) =
+        "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values)
+         SELECT s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, $5, $6, ($7)[s.first:s.last], ($8)[s.first:s.last]
+           FROM unnest($1, $2, $3, $4, $9, $10) AS s (op, old_cell_id, new_cell_id, lease_uuid, first, last)";
+    NOTIFY() = "SELECT pg_notify('claims_changes', '')";
+    /// What there is around the change $3 of transaction $1, in row $2.
+    GROUND(XID8OID, INT8OID, INT8OID) =
+        "SELECT h.feed, h.xid, h.id, h.at, pg_snapshot_xmin(pg_current_snapshot()), pg_is_in_recovery(),
+                (SELECT s.at FROM claims.change_sets s WHERE s.xid = $1 AND s.id = $2 AND $3 - $2 < cardinality(s.bucket_values))
+           FROM claims.change_horizon h";
+    /// The last change that readers can get, or that was purged.
+    NEWEST() = concat!(
+        "SELECT h.feed, coalesce(l.xid, h.xid), coalesce(l.id, h.id), coalesce(l.at, h.at)
+           FROM claims.change_horizon h
+           LEFT JOIN LATERAL (SELECT s.xid, s.id + cardinality(s.bucket_values) - 1 AS id, s.at FROM claims.change_sets s
+                               WHERE (s.xid, s.id) > (h.xid, h.id) AND ", decided!(), "
+                               ORDER BY s.xid DESC, s.id DESC LIMIT 1) l ON true");
+    /// Rows from row $2 of transaction $1 on, those with a change of type $3 only, if that is not NULL.
+    FROM_ROW(XID8OID, INT8OID, INT4OID) = concat!(
+        "SELECT s.xid, s.id, s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor::text, s.bucket_types, s.bucket_values
+           FROM claims.change_sets s
+          WHERE (s.xid, s.id) >= ($1, $2) AND ", decided!(), " AND ($3 IS NULL OR $3 = ANY (s.bucket_types))
+          ORDER BY s.xid, s.id");
+    /// The changes of one bucket, in their order.
+    OF_BUCKET(INT4OID, TEXTOID) =
+        "SELECT s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor::text
+           FROM claims.change_sets s
+          CROSS JOIN LATERAL unnest(s.bucket_types, s.bucket_values) WITH ORDINALITY AS n (bucket_type, bucket_value, nth)
+          WHERE $2 = ANY (s.bucket_values) AND n.bucket_type = $1 AND n.bucket_value = $2
+          ORDER BY s.id + n.nth";
+    /// Drops rows from the beginning of the feed up to the first one made after $1, at most $2 of them, and returns how many changes
+    /// they had. Nothing comes before a row that readers can get, so that the feed has no holes. Whoever locks the horizon purges.
+    PURGE(TIMESTAMPTZOID, INT8OID) = concat!(
+        "WITH horizon AS MATERIALIZED (SELECT h.feed, h.xid, h.id FROM claims.change_horizon h FOR UPDATE SKIP LOCKED),
+              first AS MATERIALIZED (
+             SELECT s.xid, s.id, s.at, s.changes
+               FROM horizon h
+              CROSS JOIN LATERAL (SELECT s.xid, s.id, s.at, cardinality(s.bucket_values) AS changes FROM claims.change_sets s
+                                   WHERE (s.xid, s.id) > (h.xid, h.id) AND ", decided!(), "
+                                   ORDER BY s.xid, s.id LIMIT $2) s),
+              old AS MATERIALIZED (
+             SELECT a.xid, a.id, a.at, a.changes
+               FROM (SELECT f.*, bool_and(f.at <= $1) OVER (ORDER BY f.xid, f.id) AS is_old FROM first f) a
+              WHERE a.is_old),
+              moved AS (
+             UPDATE claims.change_horizon h SET xid = l.xid, id = l.id + l.changes - 1, at = l.at
+               FROM (SELECT o.* FROM old o ORDER BY o.xid DESC, o.id DESC LIMIT 1) l
+              WHERE h.feed = (SELECT horizon.feed FROM horizon)),
+              gone AS (
+             DELETE FROM claims.change_sets s USING old o WHERE s.xid = o.xid AND s.id = o.id)
+         SELECT count(*), coalesce(sum(o.changes), 0)::bigint FROM old o");
+}
+
+/// What becomes of the owner of a claim. (Transfers tell of all their claims in one statement.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Create(i64),
+    Destroy(i64),
+    /// Another source, the same cell.
+    Replace(i64),
+}
+
+impl Change {
+    fn op(self) -> &'static str {
+        match self {
+            Change::Create(_) => "create",
+            Change::Destroy(_) => "destroy",
+            Change::Replace(_) => "replace",
+        }
+    }
+
+    fn old_cell(self) -> Option<i64> {
+        match self {
+            Change::Create(_) => None,
+            Change::Destroy(cell) | Change::Replace(cell) => Some(cell),
+        }
+    }
+
+    fn new_cell(self) -> Option<i64> {
+        match self {
+            Change::Destroy(_) => None,
+            Change::Create(cell) | Change::Replace(cell) => Some(cell),
+        }
+    }
+}
+
+/// Names whose owner changes in one way.
+pub struct ChangeSet<'b> {
+    pub change: Change,
+    /// The lease or transfer that does it.
+    pub cause: Option<Uuid>,
+    pub buckets: Vec<&'b Bucket<'b>>,
+}
+
+/// The actor of changes that the current call makes.
+pub fn actor() -> String {
+    roles::name(roles::caller())
+}
+
+/// Writes changes, in the order given.
+pub fn tell(connection: &Connection, sets: &[ChangeSet], at: Moment) {
+    let parts = sets.iter().flat_map(|set| set.buckets.chunks(SET_SIZE).map(move |buckets| (set, buckets)));
+    let mut portion: Vec<(&ChangeSet, &[&Bucket])> = Vec::new();
+    let mut size = 0;
+    // Slices of an array are found from its beginning: so none is long.
+    for (set, buckets) in parts {
+        if size + buckets.len() > SET_SIZE {
+            tell_portion(connection, &portion, at);
+            portion.clear();
+            size = 0;
+        }
+        size += buckets.len();
+        portion.push((set, buckets));
+    }
+    tell_portion(connection, &portion, at);
+}
+
+fn tell_portion(connection: &Connection, portion: &[(&ChangeSet, &[&Bucket])], at: Moment) {
+    let buckets = || portion.iter().flat_map(|(_, buckets)| buckets.iter().copied());
+    let types = buckets().map(|bucket| bucket.bucket_type).collect::<Vec<i32>>();
+    let values = buckets().map(|bucket| &*bucket.value).collect::<Vec<&str>>();
+    let (actor, at): (Value, Value) = (actor().into(), at.into());
+    match portion {
+        [] => {}
+        [(ChangeSet { change, cause, .. }, _)] => {
+            let (old, new) = (change.old_cell().into(), change.new_cell().into());
+            let cause = cause.map(pg_uuid).into();
+            let values = [change.op().into(), old, new, cause, actor, at, types.into(), values.into()];
+            connection.run(&TELL_ONE, View::Statement, values);
+        }
+        several => {
+            let cells =
+                |of: fn(Change) -> Option<i64>| several.iter().map(|(set, _)| of(set.change)).collect::<Vec<_>>();
+            let ops = several.iter().map(|(set, _)| set.change.op()).collect::<Vec<&str>>();
+            let causes = several.iter().map(|(set, _)| set.cause.map(pg_uuid)).collect::<Vec<_>>();
+            let (firsts, lasts): (Vec<i32>, Vec<i32>) = several
+                .iter()
+                .scan(0_i32, |end, (_, buckets)| {
+                    let first = *end + 1;
+                    *end += i32::try_from(buckets.len()).unwrap_or(0);
+                    Some((first, *end))
+                })
+                .unzip();
+            let values = [
+                ops.into(),
+                cells(Change::old_cell).into(),
+                cells(Change::new_cell).into(),
+                causes.into(),
+                actor,
+                at,
+                types.into(),
+                values.into(),
+                firsts.into(),
+                lasts.into(),
+            ];
+            connection.run(&TELL, View::Statement, values);
+        }
+    }
+}
+
+/// Wakes who listens. Postgres sends equal notifications of a transaction only once.
+pub fn notify(connection: &Connection) {
+    connection.run(&NOTIFY, View::Statement, []);
+}
+
+/// What the calling query sees of the feed around a cursor; `None`: somebody has emptied claims.change_horizon.
+pub fn ground(connection: &Connection, cursor: &ChangeCursor) -> Option<Ground> {
+    let values = [xid8(cursor.xid).into(), cursor.set_id().into(), cursor.id.into()];
+    connection.run(&GROUND, View::Caller, values).first(|row| Ground {
+        horizon: place(&row),
+        decided: row.must::<Xid8>(5).0,
+        next: xact::next_xid().0,
+        is_standby: row.must(6),
+        found_at: row.get::<Moment>(7).map(|at| at.0),
+    })
+}
+
+/// The place of the last change that readers can get.
+pub fn newest(connection: &Connection) -> Option<ChangeCursor> {
+    connection.run(&NEWEST, View::Caller, []).first(|row| place(&row))
+}
+
+fn place(row: &Row) -> ChangeCursor {
+    let (feed, at) = (from_pg_uuid(row.must::<PgUuid>(1)), row.must::<Moment>(4).0);
+    ChangeCursor { feed, xid: row.must::<Xid8>(2).0, id: row.must(3), at }
+}
+
+fn xid8(xid: u64) -> Xid8 {
+    Xid8(xid)
+}
+
+/// A row of the feed.
+pub struct StoredSet {
+    pub xid: u64,
+    /// Number of its first change.
+    pub id: i64,
+    pub at: Moment,
+    pub op: String,
+    pub old_cell_id: Option<i64>,
+    pub new_cell_id: Option<i64>,
+    pub lease_uuid: Option<PgUuid>,
+    pub actor: String,
+    pub bucket_types: Vec<i32>,
+    pub bucket_values: Vec<String>,
+}
+
+/// Hands over the rows of the feed from the one with the cursor's change on, as the calling query sees them, each before the next
+/// one is read; those with changes of one type, or all.
+pub fn each_from(
+    connection: &Connection,
+    cursor: &ChangeCursor,
+    bucket_type: Option<i32>,
+    mut each: impl FnMut(StoredSet) -> ControlFlow<()>,
+) {
+    let values = [xid8(cursor.xid).into(), cursor.set_id().into(), bucket_type.into()];
+    connection.walk(&FROM_ROW, values, true, |row| {
+        each(StoredSet {
+            xid: row.must::<Xid8>(1).0,
+            id: row.must(2),
+            at: row.must(3),
+            op: row.must(4),
+            old_cell_id: row.get(5),
+            new_cell_id: row.get(6),
+            lease_uuid: row.get(7),
+            actor: row.must(8),
+            bucket_types: row.must(9),
+            bucket_values: row.must(10),
+        })
+    });
+}
+
+/// A change of one bucket.
+pub struct BucketChange {
+    pub at: Moment,
+    pub op: String,
+    pub old_cell_id: Option<i64>,
+    pub new_cell_id: Option<i64>,
+    pub lease_uuid: Option<PgUuid>,
+    pub actor: String,
+}
+
+/// The changes of one bucket, the first one first.
+pub fn of_bucket(connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<BucketChange> {
+    connection.run(&OF_BUCKET, View::Caller, [bucket_type.into(), bucket_value.into()]).map(|row| BucketChange {
+        at: row.must(1),
+        op: row.must(2),
+        old_cell_id: row.get(3),
+        new_cell_id: row.get(4),
+        lease_uuid: row.get(5),
+        actor: row.must(6),
+    })
+}
+
+/// Drops up to `limit` rows from the beginning of the feed that were made by `before`: how many rows, and how many changes. None while
+/// another session does.
+pub fn purge(connection: &Connection, before: Moment, limit: i64) -> (i64, i64) {
+    let rows = connection.run(&PURGE, View::Statement, [before.into(), limit.into()]);
+    rows.first(|row| (row.must(1), row.must(2))).unwrap_or_default()
+}

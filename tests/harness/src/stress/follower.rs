@@ -1,0 +1,100 @@
+//! A reader of the change feed, who follows it while the run goes on. Now and then he forgets a page, as one does who dies before he
+//! has kept his place, and reads it again.
+
+use super::board::Board;
+use super::{DATABASE, ROUTER};
+use crate::history::FeedChange;
+use crate::server::Server;
+use anyhow::{Result, bail};
+use postgres::{Client, Row};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long transactions may keep the end of the feed from him.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+pub struct Follower {
+    after: Option<String>,
+    pub told: Vec<FeedChange>,
+    pub pages: usize,
+    pub forgotten: usize,
+}
+
+impl Follower {
+    /// Follows until the board says that it is over.
+    pub fn follow(board: &Board) -> Result<Self> {
+        let mut rng = StdRng::seed_from_u64(board.seed ^ 0xfeed);
+        let mut client = board.server.connect(DATABASE, ROUTER)?;
+        let mut follower = Follower::default();
+        while !board.is_over() {
+            let limit = [1, 7, 50, 1000][rng.random_range(0..4)];
+            let page = follower.page(&mut client, limit)?;
+            if rng.random_bool(0.1) {
+                follower.forgotten += 1;
+                client = board.server.connect(DATABASE, ROUTER)?;
+            } else {
+                follower.keep(page);
+            }
+            thread::sleep(Duration::from_millis(rng.random_range(0..20)));
+        }
+        Ok(follower)
+    }
+
+    /// Reads the rest, until nothing that is committed is missing.
+    pub fn finish(&mut self, server: &Server) -> Result<()> {
+        let mut client = server.connect(DATABASE, ROUTER)?;
+        let mut admin = server.admin(DATABASE)?;
+        let begun = Instant::now();
+        loop {
+            let page = self.page(&mut client, 1000)?;
+            if !page.is_empty() {
+                self.keep(page);
+                continue;
+            }
+            let late =
+                "SELECT EXISTS (SELECT FROM claims.change_sets WHERE xid >= pg_snapshot_xmin(pg_current_snapshot()))";
+            if !admin.query_one(late, &[])?.get::<_, bool>(0) && self.page(&mut client, 1)?.is_empty() {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                bail!("a transaction keeps the end of the change feed from its readers");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn page(&self, client: &mut Client, limit: i32) -> Result<Vec<(FeedChange, String)>> {
+        let list =
+            "SELECT xid::text, id, op, bucket_value, old_cell_id, new_cell_id, cursor FROM claims.list_changes($1, $2)";
+        let rows = client.query(list, &[&self.after, &limit])?;
+        rows.iter().map(|row| Ok((change(row)?, row.get(6)))).collect()
+    }
+
+    fn keep(&mut self, page: Vec<(FeedChange, String)>) {
+        self.pages += 1;
+        for (change, cursor) in page {
+            self.told.push(change);
+            self.after = Some(cursor);
+        }
+    }
+}
+
+/// All that the feed has, as it is stored.
+pub fn stored(admin: &mut Client) -> Result<Vec<FeedChange>> {
+    let all = "SELECT xid::text, id, op, bucket_value, old_cell_id, new_cell_id FROM claims.changes";
+    admin.query(all, &[])?.iter().map(change).collect()
+}
+
+fn change(row: &Row) -> Result<FeedChange> {
+    Ok(FeedChange {
+        xid: row.get::<_, String>(0).parse()?,
+        id: row.get(1),
+        op: row.get(2),
+        bucket: row.get(3),
+        old: row.get(4),
+        new: row.get(5),
+    })
+}
