@@ -266,6 +266,24 @@ SELECT claims.set_mode('read_only', 'maintenance');
 SELECT t.state_of($$SELECT claims.purge_changes('0')$$);
 SELECT claims.set_mode('open', 'done');
 
+-- a transfer: told by its switch and by its reversal, in their transactions; not by what it marks, finishes or gives up
+CALL t.until_decided();
+SELECT count(*) >= 0 FROM t.told();
+SELECT claims.commit_update(1, claims.begin_update(1, (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', 'moves' || n),
+    'subject', jsonb_build_object('type', 'GROUP', 'id', 9970), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', 9970 + n))) FROM generate_series(1, 2) n), lease_uuid => t.u(80)));
+SELECT marked, finished FROM claims.prepare_transfer(t.u(81), 1, 2, '[{"type": "GROUP", "ids": [9970]}]', 'they move');
+SELECT claims.switch_transfer(t.u(81), 'they move');
+SELECT claims.switch_transfer(t.u(81), 'once more');
+SELECT claims.reverse_transfer(t.u(81), 'not yet');
+SELECT marked, finished FROM claims.prepare_transfer(t.u(81), 1, 2, '[{"type": "GROUP", "ids": [9970]}]', 'now');
+SELECT claims.switch_transfer(t.u(81), 'now');
+SELECT moved, finished FROM claims.finish_transfer(t.u(81));
+SELECT claims.commit_update(2, claims.begin_update(2, '[]', '[{"bucket": {"type": "ROUTES", "value": "moves1"}}]', lease_uuid => t.u(82)));
+CALL t.until_decided();
+SELECT t.told();
+SELECT cell_id, until IS NULL FROM claims.bucket_history('ROUTES', 'moves1');
+SELECT cell_id, until IS NULL FROM claims.bucket_history('ROUTES', 'moves2');
+
 -- a cursor of another database, and of a change that is not there: an error, never a gap
 CREATE TABLE t.cursors AS SELECT claims.change_cursor() AS cursor;
 BEGIN;
