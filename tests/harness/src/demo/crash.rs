@@ -63,13 +63,9 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.say("Now the worker may run again. Nobody calls anything:");
     NORTH.home()?.employ_worker(NORTH.database)?;
     let took = home::settled(&NORTH, world)?;
-    let row = north.query_one(
-        "SELECT coalesce(sum((counts ->> 'rolled_back')::bigint), 0)::bigint FROM claims.passes \
-          WHERE kind = 'reconcile' AND started_at > $1",
-        &[&before],
-    )?;
+    let rolled_back = counted(&mut north, before)?;
     screen.expect(
-        row.get::<_, i64>(0) == 1,
+        rolled_back == 1,
         &format!("it has rolled back the lease of {LOST} ({:.1} s later)", took.as_secs_f64()),
     );
     let states = [SAVED, LOST].map(|name| home::state(&mut app, name));
@@ -79,6 +75,23 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     );
     home::settled(&SOUTH, world)?;
     Ok(())
+}
+
+/// How many leases passes of recovery have rolled back since. A pass writes what it did at its end, when the leases are settled.
+fn counted(north: &mut Client, since: SystemTime) -> Result<i64> {
+    let started = Instant::now();
+    loop {
+        let row = north.query_one(
+            "SELECT coalesce(sum((counts ->> 'rolled_back')::bigint), 0)::bigint FROM claims.passes \
+              WHERE kind = 'reconcile' AND started_at > $1",
+            &[&since],
+        )?;
+        let rolled_back = row.get(0);
+        if rolled_back > 0 || started.elapsed() > PATIENCE {
+            return Ok(rolled_back);
+        }
+        sleep(Duration::from_millis(20));
+    }
 }
 
 /// Waits until the server has noticed the crash and has recovered from it. `other` is a session that was not killed.
