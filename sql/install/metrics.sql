@@ -69,7 +69,7 @@ BEGIN
               LEFT JOIN LATERAL pg_partition_tree(c.oid) part ON part.isleaf
               JOIN pg_class p ON p.oid = coalesce(part.relid, c.oid)
              WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'p')
-               AND c.relname IN ('claims', 'claim_leases', 'lease_outcomes', 'changes', 'cells_outstanding_leases', 'requests', 'expiring_claims', 'pass_log', 'admin_log')
+               AND c.relname IN ('claims', 'claim_leases', 'lease_outcomes', 'change_sets', 'cells_outstanding_leases', 'requests', 'expiring_claims', 'pass_log', 'admin_log')
              GROUP BY c.relname) t
      CROSS JOIN LATERAL (VALUES ('claims_table_bytes', t.bytes), ('claims_table_rows', t.rows)) AS m (name, value)
      WHERE m.value IS NOT NULL;
