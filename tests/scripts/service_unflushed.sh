@@ -9,8 +9,19 @@ at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '20s';
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service')" >/dev/null
 settled() { local _; for _ in $(seq 1 500); do [ "$(at shared 'SELECT count(*) FROM claims.claim_leases')" = 0 ] && { echo soon; return; }; sleep 0.01; done; echo never; }
 save_name() { tell app "INSERT INTO routes (name) VALUES ('$1')"; }
-# Nobody flushes but who commits: not the process that does it for those who have not.
-alone() { as_server kill -STOP "$(at shared "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")"; }
+# Nobody flushes but who commits: not the process that does it for those who have not. It must not have the lock that all who flush
+# need: it is stopped while it sleeps.
+alone() {
+  local walwriter _
+  walwriter=$(at shared "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
+  for _ in $(seq 1 200); do
+    kill -STOP "$walwriter"
+    [ "$(at shared "SELECT wait_event FROM pg_stat_activity WHERE pid = $walwriter")" != WalWriterMain ] || return 0
+    kill -CONT "$walwriter"
+    sleep 0.01
+  done
+  die 'the WAL writer does not sleep'
+}
 fall() { crash shared; resume shared; }
 # unflushed LEASE: a lease that was begun, and committed without a flush.
 unflushed() { begin 1 "$1" "name$1"; as_cell 1 "SELECT claims.commit_unflushed(1, '$(lease "$1")')"; }

@@ -30,7 +30,7 @@ expect 'a read is refused' "$(message $old "SELECT * FROM claims.get_record('ROU
 expect 'a change of a claimed column is refused' "$(message $old "INSERT INTO public.plain VALUES (7, 'seven')")" "$refusal"
 expect 'a change of a captured table is refused' "$(message $old "INSERT INTO public.captured VALUES (7, 'seven')")" "$refusal"
 expect 'the view works' "$(sql $old "SELECT bucket_value FROM claims.records WHERE lease_uuid = '$(lease 21)'")" tracked
-expect 'a cell can be registered' "$(sqlstate $old "BEGIN; SELECT claims.register_cell(4, 'script_claims_one'); ROLLBACK")" 00000
+expect 'no cell can be registered' "$(sqlstate $old "BEGIN; SELECT claims.register_cell(4, 'script_claims_one'); ROLLBACK")" 55000
 # Whatever there is to call, with nothing and with something: no crash, no internal error.
 calls=$(sql $old "SELECT format('SELECT claims.%I(%s);', p.proname, (SELECT string_agg(format('%s::%s', v, format_type(a.type, NULL)), ', ' ORDER BY a.n)
                      FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY a (type, n),
