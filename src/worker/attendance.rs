@@ -64,13 +64,17 @@ pub fn run(_database: &str) {
             Readiness::Nothing => Some(UNTIL_INSTALLED),
         };
         activity::show(None);
-        background::sleep(if post.is_none() {
-            Some(pause.map_or(WITHOUT_POST, |pause| pause.min(WITHOUT_POST)))
-        } else {
-            pause
-        });
-        // Woken by a commit: the session that committed has a moment to settle its lease itself.
-        if post.is_some_and(|post| !post.is_idle.load(Ordering::Acquire)) {
+        // A commit during the round has set the latch, and what waits for the service may have taken that away: the post tells, too.
+        let is_called = || post.is_some_and(|post| !post.is_idle.load(Ordering::Acquire));
+        if !is_called() {
+            background::sleep(if post.is_none() {
+                Some(pause.map_or(WITHOUT_POST, |pause| pause.min(WITHOUT_POST)))
+            } else {
+                pause
+            });
+        }
+        // Called by a commit: the session that committed has a moment to settle its lease itself.
+        if is_called() {
             background::sleep(Some(BETWEEN_LOOKS));
             schedule.something_committed();
         }
