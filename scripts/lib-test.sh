@@ -221,21 +221,33 @@ pg_regress_run() {
   return $rc
 }
 
-# The database of a kind, with what the file `setup` makes in it. It is a test like the others, and counts once.
+# The database of a kind, with what the file `setup` makes in it: the model of the one that each test gets. It is a test like
+# the others, and counts once.
 prepare_regress() {
   local kind=$1 started run=$out/$1/run/$WORKER-setup rc=0
   [ -z "${PREPARED[$kind]:-}" ] || return 0
   need_server
   started=$(now_ms)
+  in_server -c "DROP DATABASE IF EXISTS claims_${kind}_model WITH (FORCE)"
   pg_regress_run "$kind" setup || rc=$?
   if [ $rc != 0 ]; then
     cat "$run/regression.diffs" >>"$run/log" 2>/dev/null || true
     report FAILED 1 "$kind: setup" $(($(now_ms) - started)) "$run/log"
     return 1
   fi
+  in_server -c "ALTER DATABASE claims_$kind RENAME TO claims_${kind}_model"
+  roles >"$out/$kind/roles-$WORKER"
   PREPARED[$kind]=yes
   if mkdir "$out/$kind/setup-passed" 2>/dev/null; then report ok 1 "$kind: setup" $(($(now_ms) - started)); fi
 }
+
+# Each test has a database of its own under the same name, so that no test sees what another left there. Roles are the cluster's:
+# the test that leaves one behind fails itself.
+fresh_database() {
+  in_server -c "DROP DATABASE IF EXISTS claims_$1 WITH (FORCE)" -c "CREATE DATABASE claims_$1 TEMPLATE claims_${1}_model"
+}
+roles() { in_server -Atc "SELECT 'role ' || rolname FROM pg_roles ORDER BY rolname"; }
+in_server() { PGOPTIONS='-c client_min_messages=warning' psql -Xq -v ON_ERROR_STOP=1 -d postgres "$@"; }
 
 # run_regress KIND NAME
 run_regress() {
@@ -248,8 +260,13 @@ run_regress() {
   fi
   started=$(now_ms)
   mark=$(log_mark)
+  fresh_database "$kind"
   pg_regress_run "$kind" "$name" --use-existing || rc=$?
   crashes_since "$mark" >"$run/crashes"
+  if [ $rc = 0 ] && ! diff "$out/$kind/roles-$WORKER" <(roles) >"$run/regression.diffs"; then
+    sed -i '1i it left behind (>) or took away (<):' "$run/regression.diffs"
+    rc=1
+  fi
   verdict=$(judge $rc "$run/crashes")
   if [ "$verdict" = ok ]; then
     report ok 1 "$kind: $name" $(($(now_ms) - started))

@@ -82,3 +82,5 @@ SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pron
 DROP TABLE t.theirs, t.mine;
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;
+DROP OWNED BY regress_claims_worker;
+DROP ROLE regress_claims_worker;

@@ -79,3 +79,5 @@ DROP SCHEMA evil CASCADE;
 SELECT key FROM claims.acquire_expiring('k', 'two', '1 min') ORDER BY key;
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;
+DROP OWNED BY regress_claims_victim;
+DROP ROLE regress_claims_victim;
