@@ -1,10 +1,11 @@
 """The campaign of changes_campaign.sh: writers, readers, and the judgement."""
 import collections
 import random
-import subprocess
 import sys
 import threading
 import time
+
+from psql_sessions import Session, fresh_database, psql
 
 SECONDS = float(sys.argv[1])
 DATABASE = "script_changes"
@@ -51,41 +52,9 @@ END $$;
 """
 
 
-def psql(sql, database=DATABASE):
-    done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return done.stdout.strip()
-
-
-class Session:
-    """A psql that answers one statement after another, and dies when it is told to."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(["psql", "-XqAt", "-v", "VERBOSITY=sqlstate", "-d", DATABASE], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def ask(self, sql):
-        """The lines of the answer; None where the connection is gone."""
-        lines = []
-        try:
-            self.process.stdin.write(sql + ";\n\\echo <end>\n")
-            self.process.stdin.flush()
-            for line in self.process.stdout:
-                if line.strip() == "<end>":
-                    return lines
-                lines.append(line.rstrip("\n"))
-        except OSError:
-            pass
-        return None
-
-    def send(self, sql):
-        self.process.stdin.write(sql + ";\n")
-        self.process.stdin.flush()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
+def session_with_codes():
+    """A session whose errors are SQLSTATEs."""
+    return Session("-v", "VERBOSITY=sqlstate")
 
 
 # What may go wrong where many want the same: conflicts in time, and 25P02 after them.
@@ -94,7 +63,7 @@ EXPECTED = {"40001", "40P01", "55P03", "25P02"}
 
 def writer(number, until, errors, tally):
     draw = random.Random(number)
-    session, cell = Session(), number % CELLS + 1
+    session, cell = session_with_codes(), number % CELLS + 1
     turn = 0
     while time.monotonic() < until:
         turn += 1
@@ -123,7 +92,7 @@ def writer(number, until, errors, tally):
             else:
                 session.send("COMMIT")   # or about then
                 session.close()
-            session = Session()
+            session = session_with_codes()
             tally["killed writers"] += 1
         elif end < 0.2:
             session.ask("ROLLBACK")
@@ -148,7 +117,7 @@ def writer(number, until, errors, tally):
 def reader(number, until, errors, tally):
     """Reads on; every now and then it dies, in the middle of a page, before it has kept its place, or after."""
     draw = random.Random(1000 + number)
-    session = Session()
+    session = session_with_codes()
     while time.monotonic() < until:
         level, page = draw.choice(LEVELS), draw.choice([1, 3, 20, 1000])
         call = f"BEGIN ISOLATION LEVEL {level}; SELECT read_on({number}, {page})"
@@ -156,7 +125,7 @@ def reader(number, until, errors, tally):
             session.send(call if draw.random() < 0.5 else call + "; COMMIT")
             time.sleep(draw.random() * 0.01)
             session.close()
-            session = Session()
+            session = session_with_codes()
             tally["killed readers"] += 1
             continue
         answer = session.ask(call)
@@ -217,9 +186,7 @@ def judge(errors):
 
 
 def main():
-    psql(f"DROP DATABASE IF EXISTS {DATABASE}", "postgres")
-    psql(f"CREATE DATABASE {DATABASE} ENCODING 'UTF8' TEMPLATE template0", "postgres")
-    psql(SETUP)
+    fresh_database(DATABASE, SETUP)
     errors, tally = [], collections.Counter()
     until = time.monotonic() + SECONDS
     threads = [threading.Thread(target=writer, args=(n, until, errors, tally)) for n in range(WRITERS)]

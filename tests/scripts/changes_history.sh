@@ -27,24 +27,7 @@ have 1 d
 expect 'and what comes then' "$(told "$first")" 'create b, create c, create d'
 
 # --- a standby ---
-standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
-stop_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m immediate -w stop >/dev/null 2>&1) || true; rm -rf "$standby"; cleanup; }
-trap stop_standby EXIT
-(cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast)
-port=$((PGPORT + 1))
-while ! port_is_free "$port"; do port=$((port + 1)); done
-(cd /tmp && as_server sh -c "printf '%s\n' \"unix_socket_directories = '$standby'\" >> '$standby/data/postgresql.conf'")
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -l "$standby/log" -o "-p $port" -w -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
-on_standby() { (export PGHOST=$standby PGPORT=$port; "$@"); }
-caught_up() {
-  local target
-  target=$(sql 'SELECT pg_current_wal_flush_lsn()')
-  for _ in $(seq 1 300); do
-    [ "$(on_standby sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] && return 0
-    sleep 0.1
-  done
-  echo 'FAILED: the standby does not catch up' >&2; exit 1
-}
+make_standby
 caught_up
 expect 'the standby tells the same' "$(on_standby told "$first")" 'create b, create c, create d'
 expect 'and where one begins' "$(on_standby sql 'SELECT claims.change_cursor()')" "$(sql 'SELECT claims.change_cursor()')"
@@ -78,8 +61,8 @@ expect 'ahead of the standby' "$(on_standby told "$lost")" ''
 
 # --- the primary is lost, and with it that change ---
 (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[primary]}/data" -m immediate -w stop >/dev/null)
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -w promote >/dev/null)
-export PGHOST=$standby PGPORT=$port
+promote_standby
+export PGHOST=$standby PGPORT=$standby_port
 expect 'a place that was lost' "$(refused "$lost")" 55000
 expect 'a place that was not' "$(told "$last")" ''
 have 2 f g

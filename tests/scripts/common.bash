@@ -31,3 +31,32 @@ have() {
 }
 # lease N: a fixed uuid.
 lease() { printf '00000000-0000-4000-8000-%012d' "$1"; }
+
+# --- a standby ------------------------------------------------------------------------------------------------------
+
+# make_standby [SETTING...]: a physical standby of the cluster in use, for on_standby; lines for its postgresql.conf. Gone when the test ends.
+make_standby() {
+  standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
+  trap 'stop_standby immediate; rm -rf "$standby"; cleanup' EXIT
+  (cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast)
+  standby_port=$((PGPORT + 1))
+  until port_is_free "$standby_port"; do standby_port=$((standby_port + 1)); done
+  printf '%s\n' "unix_socket_directories = '$standby'" "$@" | (cd /tmp && as_server sh -c "cat >> '$standby/data/postgresql.conf'")
+  start_standby
+}
+start_standby() {
+  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -l "$standby/log" -o "-p $standby_port" -w -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
+}
+stop_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m "${1:-fast}" -w stop >/dev/null 2>&1) || true; }
+promote_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -w promote >/dev/null); }
+on_standby() { (export PGHOST=$standby PGPORT=$standby_port; "$@"); }
+# Waits until the standby has all that is flushed on the primary.
+caught_up() {
+  local target _
+  target=$(sql 'SELECT pg_current_wal_flush_lsn()')
+  for _ in $(seq 1 300); do
+    [ "$(on_standby sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] && return 0
+    sleep 0.1
+  done
+  echo 'FAILED: the standby does not catch up' >&2; exit 1
+}

@@ -10,25 +10,7 @@ sql "SELECT claims.begin_update(1, '[$(claim coming)]', '[$(bucket going)]', '$(
 sql "SELECT claims.rollback_update(1, '$(lease 2)')" >/dev/null
 sql "SELECT claims.grant_read('script_claims_router')" >/dev/null
 
-standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
-stop_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m immediate -w stop >/dev/null 2>&1) || true; rm -rf "$standby"; cleanup; }
-trap stop_standby EXIT
-(cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast)
-port=$((PGPORT + 1))
-while ! port_is_free "$port"; do port=$((port + 1)); done
-(cd /tmp && as_server sh -c "printf '%s\n' \"unix_socket_directories = '$standby'\" 'max_standby_streaming_delay = 60s' >> '$standby/data/postgresql.conf'")
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -l "$standby/log" -o "-p $port" -w -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
-
-on_standby() { (export PGHOST=$standby PGPORT=$port; "$@"); }
-caught_up() {
-  local target
-  target=$(sql 'SELECT pg_current_wal_flush_lsn()')
-  for _ in $(seq 1 300); do
-    [ "$(on_standby sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] && return 0
-    sleep 0.1
-  done
-  echo 'FAILED: the standby does not catch up' >&2; exit 1
-}
+make_standby 'max_standby_streaming_delay = 60s'
 caught_up
 expect 'it is a standby' "$(on_standby sql 'SELECT pg_is_in_recovery()')" t
 expect 'get_record' "$(on_standby sql "SELECT bucket_value, cell_id, status, cell_name FROM claims.get_record('ROUTES', 'active')")" 'active|1|ACTIVE|one'
@@ -63,6 +45,6 @@ for read in "claims.get_record('ROUTES', 'active')" "claims.get_records('[{\"typ
   expect "no transaction id: ${read%%(*}" "$(psql -XqAt -v ON_ERROR_STOP=1 -c "BEGIN; SELECT count(*) FROM $read; SELECT pg_current_xact_id_if_assigned() IS NULL; COMMIT" | tail -1)" t
 done
 # promoted, it is a primary like any other
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -w promote >/dev/null)
+promote_standby
 expect 'after promotion' "$(on_standby sql "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim promoted)]', '[$(bucket active)]'))")" t
 expect 'after promotion, check' "$(on_standby sql "SELECT count(*) FROM claims.check()")" 0

@@ -6,11 +6,12 @@ settles; the table has no unique key, so that what is done twice is seen.
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
 import uuid
+
+from psql_sessions import Session, fresh_database, psql
 
 SECONDS = float(sys.argv[1])
 DATABASE = "script_campaign"
@@ -18,39 +19,6 @@ SETUP = """
 CREATE EXTENSION claims;
 CREATE TABLE effects (request bigint, entity text, request_type text, process uuid, at timestamptz DEFAULT clock_timestamp(), n bigint GENERATED ALWAYS AS IDENTITY);
 """
-
-
-def psql(sql, database=DATABASE):
-    done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return done.stdout.strip()
-
-
-class Session:
-    """A psql that answers one statement after another, and dies when it is told to."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(["psql", "-XqAt", "-d", DATABASE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True)
-
-    def ask(self, sql):
-        """The lines of the answer; None where the connection is gone."""
-        try:
-            self.process.stdin.write(sql + ";\n\\echo <end>\n")
-            self.process.stdin.flush()
-        except OSError:
-            return None
-        lines = []
-        for line in self.process.stdout:
-            if line.strip() == "<end>":
-                return lines
-            lines.append(line.rstrip("\n"))
-        return None
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
 
 
 def front_end(number, until, errors):
@@ -168,9 +136,7 @@ JUDGEMENT = {
 
 
 def main():
-    psql(f"DROP DATABASE IF EXISTS {DATABASE}", "postgres")
-    psql(f"CREATE DATABASE {DATABASE} ENCODING 'UTF8' TEMPLATE template0", "postgres")
-    psql(SETUP)
+    fresh_database(DATABASE, SETUP)
     until = time.monotonic() + SECONDS
     errors, tally = [], {}
     threads = [threading.Thread(target=front_end, args=(n, until, errors)) for n in range(2)]
@@ -194,7 +160,8 @@ def main():
     if not wanted:
         failed = True
         print("FAILED: not every fate occurred three times")
-    psql(f"DROP DATABASE {DATABASE} WITH (FORCE)", "postgres")
+    os.environ["PGDATABASE"] = "postgres"
+    psql(f"DROP DATABASE {DATABASE} WITH (FORCE)")
     sys.exit(1 if failed else 0)
 
 

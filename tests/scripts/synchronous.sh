@@ -7,17 +7,7 @@ start_cluster synchronous --fast -c fsync=on -c synchronous_commit=on -c wal_lev
 fresh_database script_synchronous
 sql "SELECT claims.grant_read('script_claims_router')" >/dev/null
 
-standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
-stop_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m immediate -w stop >/dev/null 2>&1) || true; rm -rf "$standby"; cleanup; }
-trap stop_standby EXIT
-(cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast)
-port=$((PGPORT + 1))
-while ! port_is_free "$port"; do port=$((port + 1)); done
-(cd /tmp && as_server sh -c "printf '%s\n' \"unix_socket_directories = '$standby'\" \"cluster_name = 'b'\" >> '$standby/data/postgresql.conf'")
-start_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -l "$standby/log" -o "-p $port" -w -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); }
-stop_standby_fast() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m fast -w stop >/dev/null); }
-start_standby
-on_standby() { (export PGHOST=$standby PGPORT=$port; "$@"); }
+make_standby "cluster_name = 'b'"
 until_is() { # QUERY VALUE
   for _ in $(seq 1 300); do [ "$(sql "$1" 2>/dev/null)" = "$2" ] && return 0; sleep 0.1; done
   echo "FAILED: $1 never is $2" >&2; exit 1
@@ -71,7 +61,7 @@ expect 'nobody else' "$(PGUSER=script_claims_nobody sqlstate "SELECT claims.read
 # Whoever sets synchronous_commit = off waits nevertheless, and so does a repeat of what was cancelled.
 sql "$(begin waits 6)" >/dev/null
 sql "$(begin unflushed 9)" >/dev/null
-stop_standby_fast
+stop_standby
 expect 'a commit waits' "$(within_a_second "SELECT claims.commit_update(1, '$(lease 6)')")" waits
 expect 'its repeat waits' "$(within_a_second "SELECT claims.commit_update(1, '$(lease 6)')")" waits
 expect 'what need not be flushed waits, too' "$(within_a_second "SELECT claims.commit_unflushed(1, '$(lease 9)')")" waits
@@ -91,7 +81,7 @@ for number in $(seq 100 130); do
 done
 expect 'all were told' "$told" 31
 stop_cluster synchronous
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -w promote >/dev/null)
+promote_standby
 expect 'nothing is lost' "$(on_standby sql "SELECT count(*) FROM claims.records WHERE bucket_value LIKE 'kept%'")" 31
 on_standby sql 'ALTER SYSTEM SET claims.require_synchronous = on'
 on_standby sql 'SELECT pg_reload_conf()' >/dev/null
