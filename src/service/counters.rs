@@ -36,18 +36,6 @@ pub const BOUNDS: [(u64, &str); 15] = [
 ];
 const BUCKETS: usize = BOUNDS.len() + 1;
 
-/// Why a begin was refused, in the order of their numbers here.
-pub const REASONS: [(Reason, &str); 8] = [
-    (Reason::NotOwner, "not_owner"),
-    (Reason::Missing, "missing"),
-    (Reason::OtherSource, "other_source"),
-    (Reason::Taken, "taken"),
-    (Reason::Reserved, "reserved"),
-    (Reason::Confusable, "confusable"),
-    (Reason::Leased, "leased"),
-    (Reason::InFlight, "in_flight"),
-];
-
 shareable! {
     /// How long calls took.
     pub struct Durations {
@@ -64,7 +52,8 @@ shareable! {
         commits: AtomicU64,
         rollbacks: AtomicU64,
         fences: AtomicU64,
-        conflicts: [AtomicU64; REASONS.len()],
+        /// By reason, in the order of `Reason::ALL`.
+        conflicts: [AtomicU64; Reason::ALL.len()],
         begin_durations: Durations,
         settle_durations: Durations,
     }
@@ -115,7 +104,7 @@ pub fn settle_took(cell_id: i64, took: Duration) {
 
 /// A begin was refused; the reason is the weightiest of its conflicts.
 pub fn refused(cell_id: i64, reason: Option<Reason>) {
-    let place = reason.and_then(|reason| REASONS.iter().position(|(known, _)| *known == reason));
+    let place = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
     if let Some((counters, place)) = of_cell(cell_id).zip(place) {
         add(&counters.conflicts[place], 1);
     }
@@ -185,14 +174,16 @@ pub fn fenced(cell_id: i64, leases: usize) {
 
 /// Takes what is pending into account.
 fn flush() {
-    let all = PENDING.with_borrow_mut(std::mem::take);
-    for Pending { cell_id, done, .. } in all {
-        let Some(counters) = of_cell(cell_id) else { continue };
-        add(&counters.begins, done.begins);
-        add(&counters.commits, done.commits);
-        add(&counters.rollbacks, done.rollbacks);
-        add(&counters.fences, done.fences);
-    }
+    PENDING.with_borrow_mut(|all| {
+        // The memory stays for the next transaction.
+        for Pending { cell_id, done, .. } in all.drain(..) {
+            let Some(counters) = of_cell(cell_id) else { continue };
+            add(&counters.begins, done.begins);
+            add(&counters.commits, done.commits);
+            add(&counters.rollbacks, done.rollbacks);
+            add(&counters.fences, done.fences);
+        }
+    });
 }
 
 pub const HOOKS: Hooks = Hooks {
@@ -297,7 +288,11 @@ pub fn seen(cell_id: i64) -> Option<Seen> {
         commits: read(&cell.commits),
         rollbacks: read(&cell.rollbacks),
         fences: read(&cell.fences),
-        conflicts: REASONS.iter().zip(&cell.conflicts).map(|((_, name), counter)| (*name, read(counter))).collect(),
+        conflicts: Reason::ALL
+            .iter()
+            .zip(&cell.conflicts)
+            .map(|(reason, counter)| (reason.name(), read(counter)))
+            .collect(),
         begin_durations: cell.begin_durations.seen(),
         settle_durations: cell.settle_durations.seen(),
     })

@@ -15,8 +15,7 @@ pub enum Op {
 }
 
 /// Why it could not, the weightiest first: that one decides the SQLSTATE of several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     NotOwner,
     Missing,
@@ -29,6 +28,32 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in their order.
+    pub const ALL: [Reason; 8] = [
+        Reason::NotOwner,
+        Reason::Missing,
+        Reason::OtherSource,
+        Reason::Taken,
+        Reason::Reserved,
+        Reason::Confusable,
+        Reason::Leased,
+        Reason::InFlight,
+    ];
+
+    /// As conflicts and metrics tell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::NotOwner => "not_owner",
+            Reason::Missing => "missing",
+            Reason::OtherSource => "other_source",
+            Reason::Taken => "taken",
+            Reason::Reserved => "reserved",
+            Reason::Confusable => "confusable",
+            Reason::Leased => "leased",
+            Reason::InFlight => "in_flight",
+        }
+    }
+
     /// Whether the same batch may succeed later without anybody changing it.
     pub fn retryable(self) -> bool {
         matches!(self, Reason::Leased | Reason::InFlight)
@@ -53,7 +78,7 @@ pub struct Conflict<'a> {
 struct ConflictForm<'a> {
     op: Op,
     bucket: BucketForm<'a>,
-    reason: Reason,
+    reason: &'static str,
     retryable: bool,
     holder_cell_id: Option<i64>,
     lease_age_seconds: Option<f64>,
@@ -73,7 +98,7 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
         .map(|conflict| ConflictForm {
             op: conflict.op,
             bucket: BucketForm::new(&conflict.bucket, types),
-            reason: conflict.reason,
+            reason: conflict.reason.name(),
             retryable: conflict.reason.retryable(),
             holder_cell_id: conflict.holder_cell_id,
             lease_age_seconds: conflict.lease_age_seconds,
