@@ -75,25 +75,36 @@ pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
 /// Runs `body` with settings that any caller may change. They are restored when it ends, also after an
 /// error.
 pub fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> T) -> T {
-    // SAFETY: known settings with values that they take; the nest level ends here or, after an error, with the
-    // (sub)transaction.
+    // SAFETY: the nest level ends here or, after an error, with the (sub)transaction.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
         for (setting, value) in settings {
-            pg_sys::set_config_option(
-                setting.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
+            set(setting, value, pg_sys::GucAction::GUC_ACTION_SAVE);
         }
         let result = body();
         pg_sys::AtEOXact_GUC(true, level);
         result
+    }
+}
+
+/// Changes a setting that any caller may change until the transaction ends, as SET LOCAL does.
+pub(super) fn set_local(setting: &CStr, value: &CStr) {
+    set(setting, value, pg_sys::GucAction::GUC_ACTION_LOCAL);
+}
+
+fn set(setting: &CStr, value: &CStr, action: pg_sys::GucAction::Type) {
+    // SAFETY: two C strings, which are copied; a setting that is not there, and a value that it does not take, are errors.
+    unsafe {
+        pg_sys::set_config_option(
+            setting.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            action,
+            true,
+            0,
+            false,
+        );
     }
 }
 

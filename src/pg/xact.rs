@@ -7,6 +7,7 @@ use pgrx::pg_sys::XLogRecPtr;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::{IntoDatum, pg_sys};
 
+use super::settings::set_local;
 use super::xid8::Xid8;
 
 // pgrx has no binding of it.
@@ -109,19 +110,13 @@ pub fn commit_durably() {
 
 /// Lets this transaction's commit not wait for the flush of WAL, unless something in it must ([`commit_durably`]).
 pub fn commit_unflushed() {
-    // SAFETY: a known setting with a value that it takes, which every caller may set; in force until the transaction ends.
-    unsafe {
-        pg_sys::set_config_option(
-            c"synchronous_commit".as_ptr(),
-            c"off".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_LOCAL,
-            true,
-            0,
-            false,
-        );
-    }
+    set_local(c"synchronous_commit", c"off");
+}
+
+/// Makes this transaction one that has written, so that its commit waits for standbys, even where it changes nothing.
+pub fn write_something() {
+    own_xid();
+    log_nothing();
 }
 
 /// Makes durable, at once, whatever anybody has committed by now without waiting for that; on synchronous standbys, too.

@@ -9,11 +9,9 @@ use std::cell::Cell;
 use pgrx::pg_sys::panic::ErrorReport;
 
 use crate::error::{AdmissionError, ClaimsError};
-use crate::pg::spi::Connection;
 use crate::pg::transaction_end::Hooks;
 use crate::pg::{replication, xact};
 use crate::settings;
-use crate::store::service::durability;
 
 thread_local! {
     /// This transaction's commit must be replicated.
@@ -31,11 +29,12 @@ pub fn require_standby() -> Result<(), ClaimsError> {
 }
 
 /// Has the commit of this transaction wait until what it tells a cell is safe, whatever its `synchronous_commit` is. Also for
-/// answers of what was committed before: whoever waited for that commit may have been cancelled while it was not replicated.
-pub fn promise(connection: &Connection) {
+/// answers of what was committed before: whoever waited for that commit may have been cancelled while it was not replicated, and
+/// a transaction that has written nothing waits for no standby.
+pub fn promise() {
     xact::commit_durably();
     if settings::require_synchronous() && !REPLICATED.replace(true) {
-        durability::write_something(connection);
+        xact::write_something();
     }
 }
 

@@ -39,7 +39,7 @@ fn present(cell_id: i64, presented: KeptEpoch) -> Result<(), ClaimsError> {
         access::act_for(&catalog, cell_id)?;
         admission::admit(&catalog, cell_id, Need::Settle)?;
         // The cell goes on from it: a crash must not take it back.
-        durability::promise(connection);
+        durability::promise();
         if epochs::take(connection, cell_id, presented) {
             return Ok(());
         }
@@ -53,7 +53,7 @@ fn adopt(cell_id: i64, epoch: i64, reason: String) -> Result<(), ClaimsError> {
     access::act_for(&catalog, cell_id)?;
     admission::admit(&catalog, cell_id, Need::Settle)?;
     Act::of_cell("adopt_cell", reason).with("cell_id", cell_id).perform(|connection| {
-        durability::promise(connection);
+        durability::promise();
         epochs::adopt(connection, cell_id, epoch);
         Ok(())
     })

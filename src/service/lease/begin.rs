@@ -117,7 +117,7 @@ fn begin(
 /// the lease, so a crash must not undo it, whatever the cell's `synchronous_commit` says.
 pub(super) fn confirm(connection: &Connection, cell_id: i64) -> Result<(), ClaimsError> {
     admission::admit_still(connection, cell_id, Need::Begin)?;
-    durability::promise(connection);
+    durability::promise();
     Ok(())
 }
 

@@ -44,7 +44,7 @@ fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) ->
     let cell_id = given(cell_id, "cell_id")?;
     let lease = from_pg_uuid(given(lease, "lease_uuid")?);
     act.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform(|connection| {
-        durability::promise(connection);
+        durability::promise();
         let end = || end(connection, cell_id, lease);
         let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
         translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, end)

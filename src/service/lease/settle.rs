@@ -83,7 +83,7 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says. Where
         // commits must be replicated, or the change feed has told of them, none is left that is not.
         if flush == Flush::Now || settings::require_synchronous() || feed::is_on() {
-            durability::promise(connection);
+            durability::promise();
         } else {
             xact::commit_unflushed();
         }

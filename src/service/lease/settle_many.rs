@@ -63,7 +63,7 @@ fn settle_leases(
             let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
             answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
             // The cell forgets leases when it is told how they ended: a crash must not undo that, also where others have ended them.
-            durability::promise(connection);
+            durability::promise();
             let tells_of_others = answers.iter().any(|(_, (outcome, settled))| !settled && outcome.is_some());
             let is_flushed_by_commit = answers.iter().any(|(_, (_, settled))| *settled);
             if tells_of_others && !is_flushed_by_commit {

@@ -83,7 +83,7 @@ fn release(
     moved: impl FnOnce(i64) -> i64,
 ) -> Result<(i64, bool), ClaimsError> {
     // Both cells, and routers, will rely on it.
-    durability::promise(connection);
+    durability::promise();
     let mut after = transfer.releasing_after.clone();
     let is_whole_pass = after.is_none();
     let (mut released, mut seen) = (0, 0);

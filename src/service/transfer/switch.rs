@@ -71,7 +71,7 @@ fn reverse(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsEr
 
 /// Routers will rely on it, and those who follow the change feed read it there.
 fn tell(connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
-    durability::promise(connection);
+    durability::promise();
     if feed::is_on() {
         transfers::tell_moved(connection, transfer, from, to);
         feed::told(connection);

@@ -85,7 +85,7 @@ fn verify_records(
         let part = Part { cell_id, source_type, range: &range };
         let mut findings = find(connection, &part, &expected, only.as_ref(), recent)?;
         if correct {
-            durability::promise(connection);
+            durability::promise();
             correct::correct(connection, cell_id, recent, types, &mut findings);
         } else {
             find_rivals(connection, recent, types, &mut findings);

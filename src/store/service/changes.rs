@@ -225,7 +225,7 @@ pub fn notify(connection: &Connection) {
 
 /// What the calling query sees of the feed around a cursor; `None`: somebody has emptied claims.change_horizon.
 pub fn ground(connection: &Connection, cursor: &ChangeCursor) -> Option<Ground> {
-    let values = [xid8(cursor.xid).into(), cursor.set_id().into(), cursor.id.into()];
+    let values = [Xid8(cursor.xid).into(), cursor.set_id().into(), cursor.id.into()];
     connection.run(&GROUND, View::Caller, values).first(|row| Ground {
         horizon: place(&row),
         decided: row.must::<Xid8>(5).0,
@@ -243,10 +243,6 @@ pub fn newest(connection: &Connection) -> Option<ChangeCursor> {
 fn place(row: &Row) -> ChangeCursor {
     let (feed, at) = (from_pg_uuid(row.must::<PgUuid>(1)), row.must::<Moment>(4).0);
     ChangeCursor { feed, xid: row.must::<Xid8>(2).0, id: row.must(3), at }
-}
-
-fn xid8(xid: u64) -> Xid8 {
-    Xid8(xid)
 }
 
 /// A row of the feed.
@@ -272,7 +268,7 @@ pub fn each_from(
     bucket_type: Option<i32>,
     mut each: impl FnMut(StoredSet) -> ControlFlow<()>,
 ) {
-    let values = [xid8(cursor.xid).into(), cursor.set_id().into(), bucket_type.into()];
+    let values = [Xid8(cursor.xid).into(), cursor.set_id().into(), bucket_type.into()];
     connection.walk(&FROM_ROW, values, true, |row| {
         each(StoredSet {
             xid: row.must::<Xid8>(1).0,

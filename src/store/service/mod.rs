@@ -4,7 +4,6 @@ pub mod admin;
 mod buckets;
 pub mod changes;
 pub mod claims;
-pub mod durability;
 pub mod epochs;
 pub mod grants;
 pub mod lease_details;
