@@ -2,7 +2,8 @@
 """make bench: measure, print, and write RESULTS.md. Names of sections as arguments run only those and write nothing.
 
 A section is a module in sections/ with run(), which returns a lib.Section. Add it to SECTIONS. One that makes all its databases
-itself says OWN_DATABASES = True: alone it does not wait for the others'."""
+itself says OWN_DATABASES = True: alone it does not wait for the others'. Those in APART take too long for a whole run:
+each runs by its name alone, and writes its own part of RESULTS.md, which whole runs leave there."""
 
 import datetime
 import importlib
@@ -15,6 +16,8 @@ import workload
 
 SECTIONS = ["in_server", "end_to_end", "changes", "reads", "conflict", "snapshot", "verification", "requests",
             "names", "cell_save", "counters"]
+APART = ["size"]
+RESULTS = HERE / "RESULTS.md"
 
 
 def machine():
@@ -36,17 +39,42 @@ def report(sections, checks):
         parts += ["", f"A short look (BENCH_QUICK): few rounds, and the \"million\" table holds {LOADED} claims."]
     parts += ["", "## Wanted and found", "", f"{len(checks) - len(missed)} of {len(checks)} met.",
               *(f"- Missed: {c[0]} is {c[1]}, wanted {c[2]}." for c in missed),
-              "", markdown_table(["what", "found", "wanted", ""],
-                                 [[*check[:3], "ok" if check[3] else "MISSED"] for check in checks])]
+              "", wanted_and_found(checks)]
     for section in sections:
-        parts += ["", f"## {section.title}", "", section.text]
-        for caption, header, rows in section.tables:
-            parts += ["", f"{caption[0].upper()}{caption[1:]}:", "", markdown_table(header, rows)]
+        parts += ["", *described(section)]
     return "\n".join(parts) + "\n"
+
+
+def described(section, *more):
+    """The lines of one section."""
+    lines = [f"## {section.title}", "", section.text, *more]
+    for caption, header, rows in section.tables:
+        lines += ["", f"{caption[0].upper()}{caption[1:]}:", "", markdown_table(header, rows)]
+    return lines
+
+
+def wanted_and_found(checks):
+    return markdown_table(["what", "found", "wanted", ""], [[*check[:3], "ok" if check[3] else "MISSED"] for check in checks])
+
+
+def part_of_results(title):
+    """What RESULTS.md has under this title, if anything."""
+    parts = RESULTS.read_text().split("\n## ")[1:] if RESULTS.exists() else []
+    return next((f"\n## {part.rstrip()}\n" for part in parts if part.startswith(f"{title}\n")), "")
+
+
+def write_apart(section):
+    """Puts the section in the place of its former self, or at the end."""
+    text = "\n" + "\n".join(described(section, "", machine(), "", wanted_and_found(section.checks))) + "\n"
+    results, former = RESULTS.read_text(), part_of_results(section.title)
+    RESULTS.write_text(results.replace(former, text) if former else results.rstrip() + "\n" + text)
+    say(f"written to bench/RESULTS.md: {section.title}")
 
 
 def main():
     names = sys.argv[1:] or SECTIONS
+    if len(names) > 1 and set(names) & set(APART):
+        raise SystemExit(f"each of {APART} runs alone")
     modules = [importlib.import_module(f"sections.{name}") for name in names]
     shared = not all(getattr(module, "OWN_DATABASES", False) for module in modules)
     if shared:
@@ -58,10 +86,12 @@ def main():
         raise RuntimeError(f"claims.check() found violations afterwards: {violations}")
     text = report(sections, checks)
     print(text)
-    if sys.argv[1:] or QUICK:
+    if names[0] in APART and not QUICK:
+        write_apart(sections[0])
+    elif sys.argv[1:] or QUICK:
         say("nothing written: RESULTS.md is for whole runs")
     else:
-        (HERE / "RESULTS.md").write_text(text)
+        RESULTS.write_text(text + "".join(part_of_results(importlib.import_module(f"sections.{name}").TITLE) for name in APART))
         say("written to bench/RESULTS.md")
 
 

@@ -1,0 +1,173 @@
+"""The same calls among ever more claims, and after a snapshot was held for long. Run by its name alone; BENCH_SIZES says how many
+millions (1,10; 100 takes half an hour and 50 GB of disk)."""
+
+import os
+import time
+
+from lib import QUICK, Section, Session, median, pgbench, psql, say
+
+OWN_DATABASES = True
+TITLE = "Size"
+SIZES = [int(n) for n in os.environ.get("BENCH_SIZES", "1,10").split(",")]
+MILLION = 20_000 if QUICK else 1_000_000
+# 30 minutes at 500 leases a second.
+HELD = 5_000 if QUICK else 900_000
+ROUNDS = 1 if QUICK else 3
+SECONDS = 1 if QUICK else 4
+# Names are looked for anywhere, or among these, which the memory has after a moment.
+HOT = 100_000
+# A flush to disk would take most of the time and hide what is looked for.
+OPTIONS = "-c synchronous_commit=off"
+DATABASE = "size"
+TYPE = "RAILS_TABLE_ROUTES"
+
+
+def make():
+    psql("postgres", "DO $$ BEGIN CREATE ROLE cell_1 LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    psql("postgres", f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
+    psql(DATABASE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
+
+
+def load(first, last):
+    """The claims of the rows first to last, as a begin and a commit would leave them; a million in one transaction."""
+    started = time.monotonic()
+    for start in range(first, last + 1, MILLION):
+        end = min(start + MILLION - 1, last)
+        psql(DATABASE, f"""
+            SET synchronous_commit = off;
+            INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status,
+                                       created_at, updated_at)
+            SELECT 1, 'group-' || lpad((i / 1000)::text, 6, '0') || '/project-' || lpad(i::text, 9, '0'), 2, i / 1000, 3, i, 1, 1,
+                   now() - interval '1 day', now() - interval '1 day' FROM generate_series({start}, {end}) i""")
+        say(f"size: {end} claims, {time.monotonic() - started:.0f} s")
+    psql(DATABASE, "VACUUM (ANALYZE) claims.claims")
+    psql(DATABASE, "CHECKPOINT")
+
+
+def calls(claims, among):
+    """The calls by key, each a script for pgbench; new names and old ones lie among the last `among` rows."""
+    row = f"\\set i {claims} - random(0, {among - 1})\n\\set g :i / 1000\n\\set r random(1, 1000000000)\n"
+    name = "'group-' || lpad(:g::text, 6, '0') || '/project-' || lpad(:i::text, 9, '0')"
+    record = f"""format('[{{"bucket": {{"type": 1, "value": %s}}, "subject": {{"type": 2, "id": %s}}, "source": {{"type": 3, "rails_primary_key_id": %s}}}}]',
+        to_json({name} || '/' || :r), :g, :r + 1000000000)::jsonb"""
+    return {
+        "begin and commit, create and destroy": row
+        + f"SELECT claims.begin_update(1, {record}) AS lease \\gset\nSELECT claims.commit_update(1, :'lease');\n"
+        + f"SELECT claims.begin_update(1, '[]', {record}) AS lease \\gset\nSELECT claims.commit_update(1, :'lease');\n",
+        "get_record": row + f"SELECT * FROM claims.get_record('ROUTES', {name});\n",
+    }
+
+
+def ranges(claims):
+    """The calls that read a thousand claims, from anywhere."""
+    row = f"\\set i random(0, {claims - 1000})\n\\set j :i + 1000\n"
+    return {
+        "list_records, a page of 1,000": row
+        + f"SELECT count(*) FROM claims.list_records(1, '{TYPE}', NULL, 1000, :i::text, :j::text);\n",
+        "digest_records of 1,000": row + f"SELECT * FROM claims.digest_records(1, '{TYPE}', :i::text, :j::text);\n",
+        "verify_records of 1,000": row + f"""SELECT count(*) FROM claims.verify_records(1, '{TYPE}', :i::text, :j::text,
+            (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value',
+                 'group-' || lpad((i / 1000)::text, 6, '0') || '/project-' || lpad(i::text, 9, '0')),
+                 'subject', jsonb_build_object('type', 2, 'id', i / 1000), 'source', jsonb_build_object('type', 3, 'rails_primary_key_id', i)))
+               FROM generate_series(:i + 1, :j) i));\n""",
+    }
+
+
+def took(script):
+    """µs for the script, seen by one client."""
+    pgbench(DATABASE, script, seconds=1, options=OPTIONS)
+    return median(1e6 / pgbench(DATABASE, script, seconds=SECONDS, options=OPTIONS) for _ in range(ROUNDS))
+
+
+def list_time():
+    """µs for list_leases, which has nothing to list."""
+    out = psql(DATABASE, "\\timing on\n" + "SELECT count(*) FROM claims.list_leases(1);\n" * 20, "cell_1")
+    return median(1000 * float(line.split()[1]) for line in out.splitlines() if line.startswith("Time:"))
+
+
+def measured(claims):
+    """What each call takes among so many claims, in µs."""
+    found = {}
+    for what, script in calls(claims, HOT).items():
+        found[f"{what}, by key, in memory"] = took(script)
+    for what, script in calls(claims, claims).items():
+        found[f"{what}, by key, anywhere"] = took(script)
+    for what, script in ranges(claims).items():
+        found[what] = took(script)
+    found["list_leases of none"] = list_time()
+    return found
+
+
+def timed(sql):
+    started = time.monotonic()
+    out = psql(DATABASE, sql)
+    return time.monotonic() - started, out
+
+
+def bytes_a_claim(claims):
+    return [int(psql(DATABASE, f"SELECT pg_relation_size('claims.{name}')")) / claims for name in ("claims", "claims_bucket", "claims_source")]
+
+
+def vacuum_under_load(claims):
+    """Cycles a second without and with a VACUUM beside them, and how long it took."""
+    script = calls(claims, claims)["begin and commit, create and destroy"]
+    alone = pgbench(DATABASE, script, clients=4, seconds=SECONDS, options=OPTIONS)
+    with Session(DATABASE) as vacuum:
+        started = time.monotonic()
+        vacuum.process.stdin.write("VACUUM claims.claims;\n\\echo vacuumed\n")
+        beside = pgbench(DATABASE, script, clients=4, seconds=SECONDS, options=OPTIONS)
+        vacuum.process.stdout.readline()
+        return alone, beside, time.monotonic() - started
+
+
+def held_snapshot(claims, section):
+    """Begin and list_leases before and after so many leases, under a snapshot that is held all the time."""
+    script = calls(claims, HOT)["begin and commit, create and destroy"]
+    with Session(DATABASE) as holder:
+        holder.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        holder.run("SELECT count(*) FROM claims.cells")
+        before = took(script), list_time()
+        say(f"size: a snapshot held for {HELD} leases")
+        pgbench(DATABASE, script, clients=8, transactions=max(1, HELD // 16), options=OPTIONS)
+        after = took(script), list_time()
+        holder.run("COMMIT")
+    names = ["begin and commit, create and destroy", "list_leases of none"]
+    section.tables.append((f"A snapshot held for {HELD} leases (as many as 500 a second make in half an hour)", ["", "before, µs", "after, µs", "ratio"], [
+        [name, f"{b:.0f}", f"{a:.0f}", f"{a / b:.2f}"] for name, b, a in zip(names, before, after)]))
+    for name, b, a, limit in zip(names, before, after, (1.2, 1.2)):
+        section.at_most(f"size: {name} under a held snapshot, after / before", a / b, limit)
+
+
+def run():
+    make()
+    section = Section(
+        TITLE,
+        "One cell's claims in one table, loaded in the order of names and sources, which fills the pages of the indexes to 90 % (names in "
+        "random order: about 70 %). One client, synchronous_commit off, so that flushes hide nothing. \"In memory\": names among the last "
+        f"{HOT} rows; \"anywhere\": among all, of which shared_buffers has a part and the system's cache the rest.")
+    found, sizes, other = [], [], []
+    loaded = 0
+    for millions in SIZES:
+        claims = millions * MILLION
+        load(loaded + 1, claims)
+        loaded = claims
+        say(f"size: measuring among {claims} claims")
+        found.append(measured(claims))
+        sizes.append([f"{claims:,}", *(f"{part:.0f}" for part in bytes_a_claim(claims))])
+        checked, violations = timed("SELECT count(*) FROM claims.check()")
+        if violations != "0":
+            raise RuntimeError(f"claims.check() found {violations} violations among {claims} claims")
+        alone, beside, vacuumed = vacuum_under_load(claims)
+        other.append([f"{claims:,}", f"{checked:.1f}", f"{vacuumed:.1f}", f"{beside / alone:.2f}"])
+        say(f"size: check() took {checked:.0f} s")
+    header = ["µs", *(f"{n * MILLION:,}" for n in SIZES), "last / first"]
+    section.tables.append(("A call among so many claims", header, [
+        [what, *(f"{f[what]:.0f}" for f in found), f"{found[-1][what] / found[0][what]:.2f}"] for what in found[0]]))
+    section.tables.append(("Bytes a claim", ["claims", "table", "names", "sources"], sizes))
+    section.tables.append(("Maintenance", ["claims", "check(), s", "VACUUM, s", "cycles beside VACUUM / without"], other))
+    for what in found[0]:
+        if "in memory" in what or what == "list_leases of none":
+            limit = 2 if what.startswith("list_leases") else 1.3
+            section.at_most(f"size: {what}, {SIZES[-1]} / {SIZES[0]} million", found[-1][what] / found[0][what], limit)
+    held_snapshot(loaded, section)
+    return section
