@@ -1,5 +1,6 @@
 """What the sections share: psql, pgbench, medians, rows of the result."""
 
+import contextlib
 import os
 import statistics
 import subprocess
@@ -67,6 +68,19 @@ def pgbench(database, script, clients=1, role="cell_1", seconds=None, transactio
         latencies = [int(line.split()[2]) / 1000 for file in Path(folder).glob("log.*")
                      for line in file.read_text().splitlines()]
         return tps, latencies
+
+
+@contextlib.contextmanager
+def without_flushes():
+    """A flush to disk takes most of the time of a small call, and hides the rest. synchronous_commit does not help: what a cell
+    relies on is flushed whatever it says."""
+    psql("postgres", "ALTER SYSTEM SET fsync = off")
+    psql("postgres", "SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        psql("postgres", "ALTER SYSTEM RESET fsync")
+        psql("postgres", "SELECT pg_reload_conf()")
 
 
 class Session:

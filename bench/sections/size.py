@@ -4,7 +4,7 @@ millions (1,10; 100 takes half an hour and 50 GB of disk)."""
 import os
 import time
 
-from lib import QUICK, Section, Session, median, pgbench, psql, say
+from lib import QUICK, Section, Session, median, pgbench, psql, say, without_flushes
 
 OWN_DATABASES = True
 TITLE = "Size"
@@ -15,9 +15,7 @@ HELD = 5_000 if QUICK else 900_000
 ROUNDS = 1 if QUICK else 3
 SECONDS = 1 if QUICK else 4
 # Names are looked for anywhere, or among these, which the memory has after a moment.
-HOT = 100_000
-# A flush to disk would take most of the time and hide what is looked for.
-OPTIONS = "-c synchronous_commit=off"
+HOT = 10_000 if QUICK else 100_000
 DATABASE = "size"
 TYPE = "RAILS_TABLE_ROUTES"
 
@@ -47,13 +45,13 @@ def load(first, last):
 def calls(claims, among):
     """The calls by key, each a script for pgbench; new names and old ones lie among the last `among` rows."""
     row = f"\\set i {claims} - random(0, {among - 1})\n\\set g :i / 1000\n\\set r random(1, 1000000000)\n"
-    name = "'group-' || lpad(:g::text, 6, '0') || '/project-' || lpad(:i::text, 9, '0')"
+    name = "'group-' || lpad(:g::bigint::text, 6, '0') || '/project-' || lpad(:i::bigint::text, 9, '0')"
     record = f"""format('[{{"bucket": {{"type": 1, "value": %s}}, "subject": {{"type": 2, "id": %s}}, "source": {{"type": 3, "rails_primary_key_id": %s}}}}]',
-        to_json({name} || '/' || :r), :g, :r + 1000000000)::jsonb"""
+        to_json({name} || '/' || :r::bigint), :g::bigint, :r::bigint + 1000000000)::jsonb"""
     return {
         "begin and commit, create and destroy": row
-        + f"SELECT claims.begin_update(1, {record}) AS lease \\gset\nSELECT claims.commit_update(1, :'lease');\n"
-        + f"SELECT claims.begin_update(1, '[]', {record}) AS lease \\gset\nSELECT claims.commit_update(1, :'lease');\n",
+        + f"SELECT claims.begin_update(1, {record}) AS lease \\gset\nSELECT claims.commit_update(1, :lease);\n"
+        + f"SELECT claims.begin_update(1, '[]', {record}) AS lease \\gset\nSELECT claims.commit_update(1, :lease);\n",
         "get_record": row + f"SELECT * FROM claims.get_record('ROUTES', {name});\n",
     }
 
@@ -63,20 +61,20 @@ def ranges(claims):
     row = f"\\set i random(0, {claims - 1000})\n\\set j :i + 1000\n"
     return {
         "list_records, a page of 1,000": row
-        + f"SELECT count(*) FROM claims.list_records(1, '{TYPE}', NULL, 1000, :i::text, :j::text);\n",
-        "digest_records of 1,000": row + f"SELECT * FROM claims.digest_records(1, '{TYPE}', :i::text, :j::text);\n",
-        "verify_records of 1,000": row + f"""SELECT count(*) FROM claims.verify_records(1, '{TYPE}', :i::text, :j::text,
+        + f"SELECT count(*) FROM claims.list_records(1, '{TYPE}', NULL, 1000, :i::bigint::text, :j::bigint::text);\n",
+        "digest_records of 1,000": row + f"SELECT * FROM claims.digest_records(1, '{TYPE}', :i::bigint::text, :j::bigint::text);\n",
+        "verify_records of 1,000": row + f"""SELECT count(*) FROM claims.verify_records(1, '{TYPE}', :i::bigint::text, :j::bigint::text,
             (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value',
                  'group-' || lpad((i / 1000)::text, 6, '0') || '/project-' || lpad(i::text, 9, '0')),
                  'subject', jsonb_build_object('type', 2, 'id', i / 1000), 'source', jsonb_build_object('type', 3, 'rails_primary_key_id', i)))
-               FROM generate_series(:i + 1, :j) i));\n""",
+               FROM generate_series(:i::bigint + 1, :j::bigint) i));\n""",
     }
 
 
 def took(script):
     """µs for the script, seen by one client."""
-    pgbench(DATABASE, script, seconds=1, options=OPTIONS)
-    return median(1e6 / pgbench(DATABASE, script, seconds=SECONDS, options=OPTIONS) for _ in range(ROUNDS))
+    pgbench(DATABASE, script, seconds=1)
+    return median(1e6 / pgbench(DATABASE, script, seconds=SECONDS) for _ in range(ROUNDS))
 
 
 def list_time():
@@ -111,11 +109,11 @@ def bytes_a_claim(claims):
 def vacuum_under_load(claims):
     """Cycles a second without and with a VACUUM beside them, and how long it took."""
     script = calls(claims, claims)["begin and commit, create and destroy"]
-    alone = pgbench(DATABASE, script, clients=4, seconds=SECONDS, options=OPTIONS)
+    alone = pgbench(DATABASE, script, clients=4, seconds=SECONDS)
     with Session(DATABASE) as vacuum:
         started = time.monotonic()
         vacuum.process.stdin.write("VACUUM claims.claims;\n\\echo vacuumed\n")
-        beside = pgbench(DATABASE, script, clients=4, seconds=SECONDS, options=OPTIONS)
+        beside = pgbench(DATABASE, script, clients=4, seconds=SECONDS)
         vacuum.process.stdout.readline()
         return alone, beside, time.monotonic() - started
 
@@ -128,7 +126,7 @@ def held_snapshot(claims, section):
         holder.run("SELECT count(*) FROM claims.cells")
         before = took(script), list_time()
         say(f"size: a snapshot held for {HELD} leases")
-        pgbench(DATABASE, script, clients=8, transactions=max(1, HELD // 16), options=OPTIONS)
+        pgbench(DATABASE, script, clients=8, transactions=max(1, HELD // 16))
         after = took(script), list_time()
         holder.run("COMMIT")
     names = ["begin and commit, create and destroy", "list_leases of none"]
@@ -139,11 +137,16 @@ def held_snapshot(claims, section):
 
 
 def run():
+    with without_flushes():
+        return run_unflushed()
+
+
+def run_unflushed():
     make()
     section = Section(
         TITLE,
         "One cell's claims in one table, loaded in the order of names and sources, which fills the pages of the indexes to 90 % (names in "
-        "random order: about 70 %). One client, synchronous_commit off, so that flushes hide nothing. \"In memory\": names among the last "
+        "random order: about 70 %). One client, fsync off, so that flushes hide nothing. \"In memory\": names among the last "
         f"{HOT} rows; \"anywhere\": among all, of which shared_buffers has a part and the system's cache the rest.")
     found, sizes, other = [], [], []
     loaded = 0

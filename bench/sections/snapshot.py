@@ -1,19 +1,17 @@
 """Begin and commit after many cycles while one snapshot is held open, as a long report does."""
 
-from lib import QUICK, Section, Session, median, pgbench, psql, say
+from lib import QUICK, Section, Session, median, pgbench, psql, say, without_flushes
 from workload import make_database, script
 
 CYCLES = 8_000 if QUICK else 200_000
 ROUNDS = 3
 SECONDS = 1 if QUICK else 3
-# A flush to disk would take most of the time and hide what is looked for.
-OPTIONS = "-c synchronous_commit=off"
 LIST = "\\timing on\nSELECT count(*) FROM claims.list_leases(1);\n"
 
 
 def lease_time():
     """µs for begin plus commit of one claim, seen by one client."""
-    return median(1e6 / (2 * pgbench("snapshot", script("a", 1), seconds=SECONDS, options=OPTIONS)) for _ in range(ROUNDS))
+    return median(1e6 / (2 * pgbench("snapshot", script("a", 1), seconds=SECONDS)) for _ in range(ROUNDS))
 
 
 def list_time():
@@ -26,14 +24,14 @@ def run():
     make_database("snapshot", 0)
     section = Section("Under a snapshot held open",
                       f"A REPEATABLE READ transaction in the same database keeps its snapshot for {CYCLES} leases of one claim. "
-                      "synchronous_commit is off here, so that flushes hide nothing.")
-    with Session("snapshot") as holder:
+                      "fsync is off here, so that flushes hide nothing.")
+    with without_flushes(), Session("snapshot") as holder:
         holder.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
         holder.run("SELECT count(*) FROM claims.claims")
         say("snapshot held open: before")
         before, list_before = lease_time(), list_time()
         say(f"snapshot held open: {CYCLES} leases")
-        pgbench("snapshot", script("a", 1), clients=8, transactions=CYCLES // 16, options=OPTIONS)
+        pgbench("snapshot", script("a", 1), clients=8, transactions=CYCLES // 16)
         say("snapshot held open: after")
         after, list_after = lease_time(), list_time()
         holder.run("COMMIT")
