@@ -24,6 +24,9 @@ def make():
     psql("postgres", "DO $$ BEGIN CREATE ROLE cell_1 LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     psql("postgres", f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
     psql(DATABASE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
+    # The disk is for the claims.
+    psql("postgres", "ALTER SYSTEM SET max_wal_size = '2GB'")
+    psql("postgres", "SELECT pg_reload_conf()")
 
 
 def load(first, last):
