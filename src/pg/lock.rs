@@ -60,6 +60,12 @@ pub fn shared(table: &CStr) {
     }
 }
 
+/// The number of a table of schema `claims`; 0: there is none. To be called by a query.
+pub fn table_number(table: &CStr) -> u32 {
+    // SAFETY: a query is running, and so a transaction.
+    unsafe { relation(table) }.to_u32()
+}
+
 /// The number of a table of schema `claims`.
 ///
 /// # Safety

@@ -66,6 +66,10 @@ pub unsafe trait Plain: Copy + 'static {}
 
 // SAFETY: numbers.
 unsafe impl Plain for u32 {}
+// SAFETY: numbers.
+unsafe impl Plain for u64 {}
+// SAFETY: numbers.
+unsafe impl Plain for i64 {}
 // SAFETY: as their elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 // SAFETY: numbers and arrays of them; zeros are a closed breaker.

@@ -7,6 +7,7 @@ use pgrx::pg_sys::XLogRecPtr;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::{IntoDatum, pg_sys};
 
+use super::clock::Moment;
 use super::settings::set_local;
 use super::xid8::Xid8;
 
@@ -82,6 +83,31 @@ pub fn status(xid: Xid8) -> Option<String> {
 pub fn next_xid() -> Xid8 {
     // SAFETY: reads shared memory.
     Xid8(unsafe { pg_sys::ReadNextFullTransactionId() }.value)
+}
+
+/// Whether snapshots of this process say which transactions are running: not on a standby, nor in a parallel worker.
+pub fn counts_transactions() -> bool {
+    // SAFETY: reads a variable of the process.
+    !is_parallel_worker() && !unsafe { pg_sys::RecoveryInProgress() }
+}
+
+/// Every transaction before this one has ended, as the calling query's snapshot sees it. `None`: there is no such snapshot.
+pub fn oldest_running() -> Option<u64> {
+    // SAFETY: the snapshot is there as long as the query.
+    let xmin = unsafe {
+        let snapshot = pg_sys::ActiveSnapshotSet().then(|| pg_sys::GetActiveSnapshot())?;
+        (*snapshot).xmin.into_inner()
+    };
+    let next = next_xid().0;
+    // It is not in the future: a larger one is of the epoch before.
+    let (epoch, low) = (next >> 32, (next & u64::from(u32::MAX)) as u32);
+    Some(((if xmin > low { epoch.checked_sub(1)? } else { epoch }) << 32) | u64::from(xmin))
+}
+
+/// A moment before which the calling query's snapshot was not taken. `None`: unknown.
+pub fn query_began() -> Option<Moment> {
+    // SAFETY: the portal that is being executed, if there is one, which was made before its snapshot.
+    unsafe { pg_sys::ActivePortal.as_ref() }.map(|portal| Moment(portal.creation_time))
 }
 
 /// Whether this process is a parallel worker.

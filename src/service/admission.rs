@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::spi::{Connection, View};
-use crate::service::{durability, throttle};
+use crate::service::{durability, floor, throttle};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::{leases, limits};
 
@@ -48,7 +48,8 @@ pub fn admit_begin(
     admit_fence(catalog, cell_id)?;
     let Some(limit) = catalog.limits.get(&cell_id).and_then(|limits| limits.max_outstanding) else { return Ok(()) };
     let is_repeat = || given.is_some_and(|lease| !leases::known(connection, &[lease], View::Latest).is_empty());
-    if limits::outstanding(connection, cell_id, limit.into()) >= limit.into() && !is_repeat() {
+    let outstanding = limits::outstanding(connection, cell_id, floor::of_caller(cell_id), limit.into());
+    if outstanding >= limit.into() && !is_repeat() {
         return Err(AdmissionError::TooManyLeases { cell_id, limit }.into());
     }
     Ok(())

@@ -5,6 +5,7 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 use super::counters::{self, Seen, SeenDurations};
+use super::floor;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi;
@@ -24,6 +25,10 @@ fn read_counters()
     for cell_id in cells {
         if let Some(seen) = counters::seen(cell_id) {
             of_cell(cell_id, &seen, &mut samples);
+        }
+        if let Some(from) = floor::known(cell_id) {
+            let labels = json!({ "cell": cell_id.to_string() });
+            samples.push(sample("claims_lease_floor_age_seconds", labels, from.seconds_until(Moment::now()).max(0.0)));
         }
     }
     if let Some((at, problems)) = counters::last_check() {

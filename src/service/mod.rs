@@ -8,6 +8,7 @@ pub mod durability;
 pub mod engine;
 mod epoch;
 pub mod feed;
+pub mod floor;
 mod grants;
 pub mod lease;
 pub mod metrics;
@@ -21,4 +22,5 @@ pub mod verify;
 use crate::pg::shared::Area;
 
 /// What lies in shared memory.
-pub static AREAS: [&dyn Area; 3] = [&throttle::PACES, &counters::CELLS, &counters::CHECKS];
+pub static AREAS: [&dyn Area; 5] =
+    [&throttle::PACES, &counters::CELLS, &counters::CHECKS, &floor::FLOORS, &floor::PHASES];

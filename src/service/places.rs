@@ -15,12 +15,20 @@ pub trait Place {
 
 /// The place of a cell: the first that is its own, or free, from where its name leads. `None`: all are taken.
 pub fn own<P: Place>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<&P> {
+    own_number(places, cell_id).map(|number| &places[number])
+}
+
+/// The number of that place.
+pub fn own_number<P: Place>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<usize> {
     let name = name(own_database(), cell_id);
-    let is_own = |place: &&P| match place.owner().compare_exchange(0, name, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => true,
-        Err(owner) => owner == name,
+    let is_own = |number: &usize| {
+        let owner = places[*number].owner();
+        match owner.compare_exchange(0, name, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(owner) => owner == name,
+        }
     };
-    from_name(places, name).find(is_own)
+    numbers(name).find(is_own)
 }
 
 /// The same of a cell that has one already.
@@ -28,12 +36,12 @@ pub fn known<P: Place>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<&P> {
     let name = name(own_database(), cell_id);
     let owner = |place: &P| place.owner().load(Ordering::Relaxed);
     // A free place ends the search: no place becomes free again.
-    from_name(places, name).take_while(|place| owner(place) != 0).find(|place| owner(place) == name)
+    numbers(name).map(|number| &places[number]).take_while(|place| owner(place) != 0).find(|place| owner(place) == name)
 }
 
-fn from_name<P>(places: &[P; MAX_CELLS], name: u64) -> impl Iterator<Item = &P> {
+fn numbers(name: u64) -> impl Iterator<Item = usize> {
     let first = (name % MAX_CELLS as u64) as usize;
-    (0..MAX_CELLS).map(move |step| &places[(first + step) % MAX_CELLS])
+    (0..MAX_CELLS).map(move |step| (first + step) % MAX_CELLS)
 }
 
 /// Never 0, and of two cells as good as never the same.

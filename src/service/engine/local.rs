@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{EndedLease, EndedLooks, Engine, Intake, Key};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
+use crate::service::floor;
 use crate::store::service::claims::{self, Found, HeldFor};
 use crate::store::service::leases::{self, Ending, NewLease};
 use crate::store::service::looks::{self, Bearers};
@@ -18,7 +19,11 @@ pub struct LocalEngine;
 impl Engine for LocalEngine {
     fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize {
         match intake {
-            Intake::Lease(creates) => claims::put_lease(connection, lease, creates),
+            Intake::Lease(creates) => {
+                let put = claims::put_lease(connection, lease, creates);
+                floor::begun(lease.cell_id, lease.made_at);
+                put
+            }
             Intake::Claim(claim) => claims::put(connection, lease, &[claim]),
         }
     }

@@ -13,9 +13,10 @@ use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
-use crate::pg::spi;
+use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xid8::Xid8;
+use crate::service::floor;
 use crate::store::catalog;
 use crate::store::service::records::{self, ListedLease};
 
@@ -50,11 +51,23 @@ fn list_leases(
         }
         let after = after.map(|text| LeaseCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?.unwrap_or(BEFORE_ALL);
-        let created_after = created_after.map_or(Moment::MIN, Moment::from);
-        let leases = records::lease_page(connection, cell_id, &after, created_after, page_size(max_results)?);
+        let limit = page_size(max_results)?;
+        let created_after = created_after.map(Moment::from);
+        let leases = match cell_id.filter(|_| after == BEFORE_ALL && created_after.is_none()) {
+            Some(cell_id) => first_page(connection, cell_id, limit),
+            None => records::lease_page(connection, cell_id, &after, created_after.unwrap_or(Moment::MIN), limit),
+        };
         Ok::<_, ClaimsError>(leases.into_iter().map(row).collect::<Vec<_>>())
     })?;
     Ok(TableIterator::new(rows))
+}
+
+/// From the beginning of the list: not from where rows of leases that were settled long ago are in the way.
+fn first_page(connection: &Connection, cell_id: i64, limit: i64) -> Vec<ListedLease> {
+    let from = floor::of_caller(cell_id);
+    let leases = records::lease_page(connection, Some(cell_id), &BEFORE_ALL, from, limit);
+    floor::looked(cell_id, from, leases.first().map(|lease| lease.created_at));
+    leases
 }
 
 /// A cursor that no lease is before.

@@ -1,6 +1,7 @@
 //! Statements on the limits of cells.
 
-use crate::pg::spi::{Connection, View};
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::statement;
 
 statement! {
@@ -11,9 +12,9 @@ statement! {
          ON CONFLICT (cell_id) DO UPDATE
          SET max_outstanding = excluded.max_outstanding, max_batch_size = excluded.max_batch_size,
              begins_per_second = excluded.begins_per_second, reason = excluded.reason, role = excluded.role, since = excluded.since";
-    /// How many leases cell $1 has outstanding, as far as $2.
-    OUTSTANDING(INT8OID, INT8OID) =
-        "SELECT count(*) FROM (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1 LIMIT $2) AS found";
+    /// How many leases cell $1 has outstanding, as far as $2; none is from before $3.
+    OUTSTANDING(INT8OID, INT8OID, TIMESTAMPTZOID) =
+        "SELECT count(*) FROM (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1 AND l.created_at >= $3 LIMIT $2) AS found";
 }
 
 /// What a cell may at most; `None`: anything.
@@ -47,6 +48,7 @@ pub fn set(connection: &Connection, cell_id: i64, limits: CellLimits, reason: &s
 }
 
 /// How many leases of a cell are outstanding right now, as far as is worth knowing.
-pub fn outstanding(connection: &Connection, cell_id: i64, at_most: i64) -> i64 {
-    connection.run(&OUTSTANDING, View::Latest, [cell_id.into(), at_most.into()]).first(|row| row.must(1)).unwrap_or(0)
+pub fn outstanding(connection: &Connection, cell_id: i64, from: Moment, at_most: i64) -> i64 {
+    let values: [Value; 3] = [cell_id.into(), at_most.into(), from.into()];
+    connection.run(&OUTSTANDING, View::Latest, values).first(|row| row.must(1)).unwrap_or(0)
 }
