@@ -18,31 +18,37 @@ use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
 
+/// The columns of a claim, with its cell.
 macro_rules! columns {
-    () => {
+    ($cell:literal) => {
         concat!(
             " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
-            claim_cell!(),
+            $cell,
             " AS cell_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value "
         )
     };
 }
 
-/// A page of the claims that are at cell $1, of source type $2: its own, and those that transfers have brought.
+/// A page of the claims that are at cell $1, of source type $2: its own, and those that transfers have brought. Each half is read in
+/// the order of the index, up to the last claim of a source: with the whole order in its place the planner might sort all that is
+/// behind the cursor, where statistics do not know yet how many claims a transfer holds.
 macro_rules! claim_page {
     ($range:literal) => {
         concat!(
             "SELECT * FROM (
-                (SELECT ", columns!(), " FROM claims.claims c WHERE c.creator_id = $1 AND ", claim_page!(of $range),
-                 " AND ", at_home!(), claim_page!(order), ")
+                (SELECT ", columns!("$1"), " FROM claims.claims c WHERE c.creator_id = $1 AND ", claim_page!(of $range),
+                 " AND ", at_home!(), claim_page!(by_source), ")
                 UNION ALL
                 (SELECT b.* FROM ", arrived!(), " CROSS JOIN LATERAL (
-                    SELECT ", columns!(), " FROM claims.claims c WHERE ", brought!(), " AND ", claim_page!(of $range),
-                    claim_page!(order), ") b)) c", claim_page!(order)
+                    SELECT ", columns!("$1"), " FROM claims.claims c WHERE ", brought!(), " AND ", claim_page!(of $range),
+                    claim_page!(by_source), ") b)) c", claim_page!(order)
         )
     };
     (of $range:literal) => {
         concat!("c.source_type = $2 AND ($8 IS NULL OR c.bucket_type = ANY ($8)) AND ", $range)
+    };
+    (by_source) => {
+        " ORDER BY length(c.source_id), c.source_id FETCH FIRST ($7) ROWS WITH TIES"
     };
     (order) => {
         " ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT $7"
@@ -50,24 +56,24 @@ macro_rules! claim_page {
 }
 
 /// The first leases, as many as were asked for and as have so many bytes of payload together; the first one in any case. Until
-/// it is known which they are, payloads stay where they are stored.
+/// it is known which they are, payloads stay where they are stored. They are read in the order of the index, see above.
 macro_rules! lease_page {
     ($condition:literal, $limit:literal, $bytes:literal) => {
         concat!(
             "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid
                FROM (SELECT l.*, row_number() OVER so_far AS nth, sum(pg_column_size(l.payload)) OVER so_far AS bytes
                        FROM (SELECT * FROM claims.claim_leases WHERE ", $condition, "
-                              ORDER BY created_at, uuid LIMIT ", $limit, ") l
+                              ORDER BY created_at FETCH FIRST (", $limit, ") ROWS WITH TIES) l
                      WINDOW so_far AS (ORDER BY l.created_at, l.uuid ROWS UNBOUNDED PRECEDING)) page
-              WHERE nth = 1 OR bytes <= ", $bytes, " ORDER BY created_at, uuid"
+              WHERE nth <= ", $limit, " AND (nth = 1 OR bytes <= ", $bytes, ") ORDER BY created_at, uuid"
         )
     };
 }
 
 statement! {
-    /// Claims of one bucket type by their values.
+    /// Claims of one bucket type by their values, with the cells that they are stored as.
     CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
-        "SELECT ", columns!(), " FROM claims.claims c
+        "SELECT ", columns!("c.creator_id"), " FROM claims.claims c
           WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
     /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
     /// ids that are no longer than $6; at most $7; of bucket types $8, or all.
@@ -185,13 +191,25 @@ fn located(claim: StoredClaim) -> Option<StoredClaim> {
 
 /// The claims on buckets, in the order of the buckets.
 pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
+    // A transfer holds many claims: where they are is asked once for all of them.
+    let mut transfers: HashMap<[u8; 16], Option<i64>> = HashMap::new();
+    let mut located = |mut claim: StoredClaim| {
+        if let Some(transfer) = claim.lease_uuid.filter(|_| claim.status == TRANSFERRING) {
+            let ask =
+                || transfers::cell_of(transfer).unwrap_or_else(|_| transfers::cell_by_statement(connection, transfer));
+            let cell_id = *transfers.entry(*transfer.as_bytes()).or_insert_with(ask);
+            claim.cell_id = cell_id.unwrap_or(claim.cell_id);
+        }
+        claim
+    };
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
         connection.run(&CLAIMS, View::Caller, [bucket_type.into(), values.into()]).map(claim)
     };
     let bucket_of =
         |claim: &StoredClaim| Bucket { bucket_type: claim.bucket_type, value: claim.bucket_value.clone().into() };
+    let stored = values_by_type(buckets).into_iter().flat_map(of_type).collect::<Vec<_>>();
     let found: HashMap<Bucket, StoredClaim> =
-        values_by_type(buckets).into_iter().flat_map(of_type).map(|claim| (bucket_of(&claim), claim)).collect();
+        stored.into_iter().map(|claim| (bucket_of(&claim), located(claim))).collect();
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 

@@ -46,6 +46,24 @@ SELECT t.reads_of('SELECT records FROM claims.digest_records(1, ''RAILS_TABLE_RO
 SELECT t.reads_of('SELECT records FROM claims.digest_records(2, ''RAILS_TABLE_ROUTES'', ''10'', ''20'')');
 SELECT t.reads_of('SELECT count(*) FROM claims.verify_records(1, ''RAILS_TABLE_ROUTES'', NULL, NULL, ''[]'')');
 ROLLBACK;
+-- 20,000 claims are marked and switched at once, of which statistics know nothing: a page reads little more than it returns
+SELECT t.clean();
+DELETE FROM claims.cell_transfers;
+INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status)
+    SELECT 1, 'moved ' || n, 2, 66, 3, n, 1, 1 FROM generate_series(1, 20000) n;
+ANALYZE claims.claims, claims.cell_transfers;
+BEGIN;
+SELECT marked, finished FROM claims.prepare_transfer(t.u(6420), 1, 2, t.groups(66), 'x');
+SELECT claims.switch_transfer(t.u(6420), 'x');
+COMMIT;
+\c
+BEGIN;
+SELECT t.reads_of('SELECT count(*) FROM claims.list_records(2, max_results => 100)');
+SELECT t.reads_of('SELECT count(*) FROM claims.list_records(2, source_id_gt => ''15000'', max_results => 100)');
+SELECT t.reads_of('SELECT count(*) FROM claims.list_records(2, ''RAILS_TABLE_ROUTES'', source_id_gt => ''15000'', source_id_lte => ''15100'')');
+SELECT t.reads_of('SELECT records FROM claims.digest_records(2, ''RAILS_TABLE_ROUTES'', ''15000'', ''15100'')');
+ROLLBACK;
+SELECT moved, finished FROM claims.finish_transfer(t.u(6420));
 SELECT t.clean();
 DELETE FROM claims.cell_transfers;
 DELETE FROM claims.transfer_subjects;
