@@ -63,6 +63,13 @@ def run():
         rows.append([size, f"{median(off for off, _ in pairs):.0f}", f"{median(on for _, on in pairs):.0f}", f"{ratio:.2f}"])
         section.at_most(f"change feed, {size} a batch, durable: off / on", ratio, 1.1)
     section.tables.append(("leases a second", ["claims a batch", "off", "on", "off / on"], rows))
+    psql(DATABASE, "CREATE INDEX change_sets_bucket ON claims.change_sets USING gin (bucket_values)")
+    rows = []
+    for size in BATCHES:
+        say(f"change feed with an index by bucket, {size} claims a batch")
+        pairs = in_pairs(cycles, size)
+        rows.append([size, f"{median(sum(on) / sum(off) for off, on in pairs):.2f}"])
+    section.tables.append(("with an index by bucket (USING gin), which administrators may make; in the server", ["claims a batch", "on / off"], rows))
     told, wrong = psql(DATABASE, "SELECT count(*), (SELECT count(*) FROM claims.check()) FROM claims.change_sets").split("|")
     if told == "0" or wrong != "0":
         raise RuntimeError(f"the feed has {told} rows, claims.check() finds {wrong} violations")

@@ -124,7 +124,7 @@ COMMENT ON FUNCTION claims.list_changes(text, int, text) IS
 COMMENT ON FUNCTION claims.change_cursor() IS
     'The cursor of the last change that claims.list_changes() can return now: where a reader begins that knows nothing yet. For readers. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.bucket_history(text, text) IS
-    'Who had a name when, as far as the change feed reaches back: one row for each tenure, the first one first. cell_id NULL: nobody; since NULL: before the feed; until NULL: now. Reads the whole feed. For administrators. Locks nothing.';
+    'Who had a name when, as far as the change feed reaches back: one row for each tenure, the first one first. cell_id NULL: nobody; since NULL: before the feed; until NULL: now. Reads the whole feed, about a second for some million changes, unless claims.change_sets has an index USING gin (bucket_values), which makes every change dearer. For administrators. Locks nothing.';
 COMMENT ON FUNCTION claims.purge_changes(interval) IS
     'Drops changes made longer ago from the beginning of the feed, up to the first one that is not, and returns how many. None that readers cannot get yet. Locks the row of claims.change_horizon, and does nothing where another session has; waits for nobody. For administrators.';
 COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';

@@ -43,6 +43,20 @@ COMMENT ON COLUMN claims.changes.bucket_value IS 'Value of the bucket in its can
 COMMENT ON COLUMN claims.changes.old_cell_id IS 'The cell that had the name; NULL: nobody.';
 COMMENT ON COLUMN claims.changes.new_cell_id IS 'The cell that has it from then on; NULL: nobody.';
 
+-- The changes of one bucket. Planned by what there is, unlike the statements of other calls: reading all of it, or by an index that
+-- administrators have made.
+CREATE FUNCTION claims.changes_of(bucket_type int, bucket_value text)
+    RETURNS TABLE (at timestamptz, op text, old_cell_id bigint, new_cell_id bigint, lease_uuid uuid, actor name)
+    LANGUAGE sql STABLE ROWS 10 SET search_path = pg_catalog, pg_temp SET enable_seqscan = on SET enable_bitmapscan = on SET jit = off
+AS $$
+    SELECT s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor
+      FROM claims.change_sets s
+     CROSS JOIN LATERAL unnest(s.bucket_types, s.bucket_values) WITH ORDINALITY AS n (bucket_type, bucket_value, nth)
+     WHERE s.bucket_values @> ARRAY[$2 COLLATE "C"] AND n.bucket_type = $1 AND n.bucket_value = $2
+     ORDER BY s.id + n.nth
+$$;
+COMMENT ON FUNCTION claims.changes_of(int, text) IS 'Internal: the changes of one bucket, in their order. Uses an index USING gin (bucket_values) on claims.change_sets where there is one.';
+
 -- One row. A database that a dump was restored into has a feed of its own, with an identity of its own.
 CREATE TABLE claims.change_horizon (
     feed uuid        NOT NULL PRIMARY KEY DEFAULT gen_random_uuid(),

@@ -83,11 +83,7 @@ statement! {
           ORDER BY s.xid, s.id");
     /// The changes of one bucket, in their order.
     OF_BUCKET(INT4OID, TEXTOID) =
-        "SELECT s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor::text
-           FROM claims.change_sets s
-          CROSS JOIN LATERAL unnest(s.bucket_types, s.bucket_values) WITH ORDINALITY AS n (bucket_type, bucket_value, nth)
-          WHERE $2 = ANY (s.bucket_values) AND n.bucket_type = $1 AND n.bucket_value = $2
-          ORDER BY s.id + n.nth";
+        "SELECT c.at, c.op, c.old_cell_id, c.new_cell_id, c.lease_uuid, c.actor::text FROM claims.changes_of($1, $2) c";
     /// Drops rows from the beginning of the feed up to the first one made after $1, at most $2 of them, and returns how many changes
     /// they had. Nothing comes before a row that readers can get, so that the feed has no holes. Whoever locks the horizon purges.
     PURGE(TIMESTAMPTZOID, INT8OID) = concat!(

@@ -231,6 +231,24 @@ SELECT cell_id, cell_name, since IS NOT NULL AS since, until IS NULL AS now, unt
 SELECT cell_id, since IS NOT NULL AS since, until IS NULL AS now, op FROM claims.bucket_history('1', 'r1');
 SELECT cell_id, op FROM claims.bucket_history('FEED_NAMES', 'STRASSE');
 SELECT count(*) FROM claims.bucket_history('ROUTES', 'never');
+-- it reads the whole feed; with an index that administrators may make, only what it returns
+CREATE FUNCTION t.reads_of(value text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    was bigint := pg_stat_get_xact_tuples_returned('claims.change_sets'::regclass) + pg_stat_get_xact_tuples_fetched('claims.change_sets'::regclass);
+    answer text := (SELECT string_agg(concat_ws(' ', h.cell_id, h.op), ', ') FROM claims.bucket_history('ROUTES', value) h);
+BEGIN
+    was := pg_stat_get_xact_tuples_returned('claims.change_sets'::regclass) + pg_stat_get_xact_tuples_fetched('claims.change_sets'::regclass) - was;
+    RETURN answer || CASE WHEN was <= 10 THEN ': few reads' ELSE ': many reads' END;
+END $$;
+BEGIN;
+INSERT INTO claims.change_sets (op, new_cell_id, actor, bucket_types, bucket_values) SELECT 'create', 2, 'somebody', '{1}', ARRAY['filler ' || n] FROM generate_series(1, 20000) n;
+SELECT t.reads_of('short');
+CREATE INDEX ON claims.change_sets USING gin (bucket_values);
+ANALYZE claims.change_sets;
+SELECT t.reads_of('short');
+SELECT t.reads_of('filler 7');
+ROLLBACK;
+DROP FUNCTION t.reads_of;
 -- a name that was there before, one that was not yet told, one that is only being created, one that is nobody's
 SET claims.change_feed = off;
 SELECT t.have(2, 'unheard', 'half');
