@@ -61,6 +61,15 @@ BEGIN
     SELECT 'claims_mode', jsonb_strip_nulls(jsonb_build_object('cell', nullif(m.cell_id, -1)::text, 'mode', m.mode)), 1::float8
       FROM claims.mode_settings m;
 
+    -- Transfers that have not ended, by state. The age of none is 0.
+    RETURN QUERY
+    SELECT m.name, jsonb_build_object('state', s.state), m.value::float8
+      FROM (VALUES ('preparing'), ('prepared'), ('switched'), ('finishing')) AS s (state)
+     CROSS JOIN LATERAL (SELECT count(*) AS transfers, coalesce(sum(t.held), 0) AS held, min(t.created_at) AS oldest
+                           FROM claims.cell_transfers t WHERE t.ended_at IS NULL AND t.state = s.state) f
+     CROSS JOIN LATERAL (VALUES ('claims_transfers', f.transfers), ('claims_transfer_claims', f.held),
+                                ('claims_oldest_transfer_age_seconds', greatest(extract(epoch FROM now - f.oldest), 0))) AS m (name, value);
+
     -- Tables that grow.
     RETURN QUERY
     SELECT m.name, jsonb_build_object('table', t.relname), m.value::float8

@@ -113,6 +113,12 @@ at cell1 "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id, created_at
 fire ClaimsTrackedLeaseTooOld
 at cell1 "INSERT INTO claims.seen_orphans VALUES ('$(lease 2)', 1, 'rolled_back', clock_timestamp())"
 fire ClaimsOrphans
+at shared "SELECT claims.prepare_transfer('$(lease 9970)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [9970]}]', 'to see the alert')" >/dev/null
+at shared "UPDATE claims.cell_transfers SET created_at = created_at - interval '2 days'"
+fire ClaimsTransferTooOld
+until_yes 'it says where it stands' has 'ALERTS{alertname="ClaimsTransferTooOld", state="prepared"}'
+at shared "SELECT claims.cancel_transfer('$(lease 9970)', 'seen')" >/dev/null
+until_yes 'cancelled, it is no more' is_quiet ClaimsTransferTooOld
 at shared "SELECT claims.set_mode('settle_only', 'to see the alert', 2)" >/dev/null
 fire ClaimsModeNotOpen
 at shared "SELECT claims.set_mode('open', 'seen', 2)" >/dev/null

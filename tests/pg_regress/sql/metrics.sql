@@ -47,6 +47,20 @@ SELECT t.clean();
 \echo -- modes that are not open
 BEGIN; SELECT claims.set_mode('settle_only', 'test'), claims.set_mode('read_only', 'test', 2); SELECT t.metric('claims_mode'); ROLLBACK;
 
+\echo -- transfers by state, until they have ended: how many, how old, and what is left to write
+SELECT t.metric('claims_transfers', 'claims_transfer_claims', 'claims_oldest_transfer_age_seconds');
+SELECT t.have(1, 'moving-a', 'moving-b', 'moving-c');
+UPDATE claims.claims SET subject_id = '9970' WHERE bucket_value LIKE 'moving-%';
+SELECT marked FROM claims.prepare_transfer(t.u(9931), 1, 2, '[{"type": "GROUP", "ids": [9970]}]', 'test');
+SELECT marked FROM claims.prepare_transfer(t.u(9932), 2, 1, '[{"type": "GROUP", "ids": [9970]}]', 'test');
+UPDATE claims.cell_transfers SET created_at = created_at - interval '2 hours' WHERE transfer_uuid = t.u(9931);
+SELECT claims.switch_transfer(t.u(9931), 'test');
+SELECT t.metric('claims_transfers', 'claims_transfer_claims', 'claims_oldest_transfer_age_seconds');
+SELECT moved FROM claims.finish_transfer(t.u(9931));
+SELECT released FROM claims.cancel_transfer(t.u(9932), 'test');
+SELECT t.metric('claims_transfers', 'claims_transfer_claims', 'claims_oldest_transfer_age_seconds');
+DELETE FROM claims.transfer_subjects; DELETE FROM claims.cell_transfers; SELECT t.clean();
+
 \echo -- in a cell: tracked leases, orphans, fences
 SELECT claims.register_cell(1, 'regress_claims_one');
 INSERT INTO claims.cells_outstanding_leases (uuid, cell_id, created_at) VALUES (t.u(9911), 1, clock_timestamp() - interval '2 hours'), (t.u(9912), 1, clock_timestamp()), (t.u(9913), NULL, clock_timestamp() - interval '1 min');
@@ -60,6 +74,12 @@ SELECT t.pass(1, 'reconcile', 1, NULL, '9 min', '{"processed": 7, "orphaned": 1}
        t.pass(3, 'reconcile', 1, NULL, '3 min', NULL, '08001'), t.pass(4, 'verify', 1, 'RAILS_TABLE_ROUTES', '60 min', '{"missing": 2, "finished": 1}'),
        t.pass(5, 'verify', 1, 'RAILS_TABLE_USERS', '30 min', '{"missing": 0, "finished": 1}'), t.pass(6, 'purge', NULL, NULL, '1 min', NULL, 'XX001');
 SELECT t.metric('claims_pass_failed', 'claims_pass_age_seconds', 'claims_pass_duration_seconds', 'claims_pass_count');
+DELETE FROM claims.pass_log;
+\echo -- the last 1,000 of each kind are kept
+INSERT INTO claims.pass_log (id, kind, started_at, ended_at)
+SELECT lpad((CASE kind WHEN 'verify' THEN 9000000 ELSE 0 END + n)::text, 32, '0')::uuid, kind, clock_timestamp(), clock_timestamp() FROM generate_series(1, 1005) n, unnest('{purge,verify}'::text[]) kind WHERE kind = 'purge' OR n <= 3;
+SELECT claims.purge_changes('100 years');
+SELECT kind, count(*), min(right(id::text, 7)), count(*) FILTER (WHERE counts IS NOT NULL) AS new FROM claims.pass_log GROUP BY kind ORDER BY kind;
 DELETE FROM claims.pass_log;
 
 \echo -- the breaker of a service
