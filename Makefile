@@ -8,7 +8,7 @@ export PG_CONFIG PG_MAJOR
 
 .DEFAULT_GOAL := help
 .PHONY: help all setup build install demo test test-regress test-isolation test-script test-stress test-rust test-checked \
-  test-matrix chaos failover bench fmt clean deb pgxn oci release-check
+  test-matrix chaos failover incidents bench fmt clean deb pgxn oci release-check
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -48,6 +48,9 @@ chaos: build ## The crash campaigns for longer, without and with the library pre
 failover: build ## Failovers of a service with synchronous replication, under Patroni; ROUNDS=200, MODE=asynchronous for the control
 	@scripts/failover
 
+incidents: build ## The incidents of the runbook at their full size; CUSTOMER_CLAIMS=100000, INCIDENT_LEASES=200000
+	@scripts/incidents
+
 test-rust: setup ## Run fmt, clippy and the tests that need no server
 	@scripts/test rust
 
@@ -67,7 +70,7 @@ oci: PG_MAJOR := $(or $(PG_MAJOR),$(if $(PG_CONFIG),,18))
 oci: setup ## Make what the image of the extension has in it (PG_MAJOR=18), in target/oci
 	@scripts/oci-layout
 
-release-check: ## What has to pass before a release, beside make test and make test-matrix: bare machines, packages, the image
+release-check: ## What has to pass before a release, beside make test and make test-matrix: bare machines, packages, the image, the incidents
 	@scripts/release-check
 
 bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="cell_save reads" for some, without writing)

@@ -5,18 +5,7 @@
 
 db=script_upgrade_service
 fresh_roles
-# old_database: 1.0.0 with two cells, active claims, and outstanding leases that create and destroy.
-old_database() {
-  make_database $db
-  sql $db "CREATE EXTENSION claims VERSION '$OLD'"
-  sql $db "INSERT INTO claims.cells (cell_id, role) VALUES (1, 'script_claims_one'), (2, 'script_claims_two');
-    INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status) VALUES
-      (1, 'active', 2, '1', 3, '1', 1, NULL, 1), (1, 'coming', 2, '2', 3, '2', 1, '$(lease 1)', 2), (1, 'going', 2, '1', 3, '3', 1, '$(lease 1)', 3),
-      (4, 'active', 4, '1', 1, '1', 2, NULL, 1), (1, repeat('é', 1024) || 'x', 2, '1', 3, '4', 1, NULL, 1);
-    INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES ('$(lease 1)', 1, '{\"create_records\": [$(claim coming 2)], \"destroy_records\": [$(bucket going)]}');
-    INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES ('$(lease 2)', 1, 'committed'), ('$(lease 3)', 1, 'rolled_back')"
-  sql $db "UPDATE claims.claim_leases SET payload = jsonb_set(payload, '{create_records,0,source}', '{\"type\": \"RAILS_TABLE_ROUTES\", \"rails_primary_key_id\": \"2\"}')"
-}
+old_database() { old_service $db; }
 rows() { sql $db "SELECT (to_jsonb(c) - 'display_value')::text FROM claims.claims c UNION ALL SELECT NULL FROM claims.claim_leases ORDER BY 1; SELECT l FROM claims.claim_leases l; SELECT o FROM claims.lease_outcomes o ORDER BY 1"; }
 version() { sql $db "SELECT extversion FROM pg_extension WHERE extname = 'claims'"; }
 index() { sql $db "SELECT 'claims.claims_bucket'::regclass::oid"; }

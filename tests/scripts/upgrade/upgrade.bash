@@ -49,3 +49,16 @@ rows_of() {
   while IFS='|' read -r table columns; do printf "COPY (SELECT '%s', %s FROM %s) TO stdout;\n" "$table" "$columns" "$table"; done <"$CLAIMS_TMP/columns" \
     | psql -XqAt -v ON_ERROR_STOP=1 -d "$1" | LC_ALL=C sort >"$2"
 }
+
+# old_service DATABASE: the last release with two cells, active claims, and an outstanding lease that creates and destroys. Roles are there.
+old_service() {
+  make_database "$1"
+  sql "$1" "CREATE EXTENSION claims VERSION '$OLD'"
+  sql "$1" "INSERT INTO claims.cells (cell_id, role) VALUES (1, 'script_claims_one'), (2, 'script_claims_two');
+    INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status) VALUES
+      (1, 'active', 2, '1', 3, '1', 1, NULL, 1), (1, 'coming', 2, '2', 3, '2', 1, '$(lease 1)', 2), (1, 'going', 2, '1', 3, '3', 1, '$(lease 1)', 3),
+      (4, 'active', 4, '1', 1, '1', 2, NULL, 1), (1, repeat('é', 1024) || 'x', 2, '1', 3, '4', 1, NULL, 1);
+    INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES ('$(lease 1)', 1, '{\"create_records\": [$(claim coming 2)], \"destroy_records\": [$(bucket going)]}');
+    INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES ('$(lease 2)', 1, 'committed'), ('$(lease 3)', 1, 'rolled_back')"
+  sql "$1" "UPDATE claims.claim_leases SET payload = jsonb_set(payload, '{create_records,0,source}', '{\"type\": \"RAILS_TABLE_ROUTES\", \"rails_primary_key_id\": \"2\"}')"
+}
