@@ -16,8 +16,12 @@ SET LOCAL SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT claims.set_mode('settle_only', NULL)$$);
 RESET SESSION AUTHORIZATION;
 -- every act that takes a reason wants one
-SELECT c FROM unnest(ARRAY['set_mode(''open'', NULL)', 'force_rollback(1, t.u(1), NULL)', 'release_records(1, NULL)', 'remove_cell(1, NULL)']) s,
-    t.call('SELECT claims.' || s) c WHERE c NOT LIKE ' %';
+SELECT p.proname, string_agg(DISTINCT (SELECT c FROM t.call(format('SELECT claims.%I(%s)', p.proname,
+        (SELECT string_agg(format('%I => %s', a.name, CASE WHEN a.name = 'reason' THEN given ELSE CASE format_type(a.type, NULL) WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1' WHEN 'uuid' THEN 't.u(1)'
+                WHEN 'text' THEN $$'ROUTES'$$ WHEN 'text[]' THEN $$'{x}'$$ WHEN 'jsonb' THEN $$'[]'$$ WHEN 'interval' THEN $$'1 s'$$ WHEN 'boolean' THEN 'true' END END), ', ')
+           FROM unnest(p.proargtypes::oid[], p.proargnames[1:p.pronargs]) a (type, name)))) c LIMIT 1), ', ')
+  FROM pg_proc p, unnest(ARRAY['NULL', $$''$$, $$' '$$]) given
+ WHERE p.pronamespace = 'claims'::regnamespace AND 'reason' = ANY (p.proargnames[1:p.pronargs]) GROUP BY p.oid, p.proname ORDER BY p.proname COLLATE "C";
 -- what fails leaves nothing
 SELECT count(*) FROM claims.admin_log WHERE reason NOT LIKE 'é%';
 DELETE FROM claims.admin_log;
