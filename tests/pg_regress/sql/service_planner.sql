@@ -20,6 +20,8 @@ BEGIN
     answer := answer || ', ' || n || ' taken';
     PERFORM claims.begin_update(1, '[]', t.destroys(VARIADIC vals), t.u(lease + 2));
     PERFORM claims.rollback_update(1, t.u(lease + 2));
+    PERFORM claims.begin_update(1, '[]', t.creates(VARIADIC vals), t.u(lease + 4));
+    PERFORM claims.rollback_update(1, t.u(lease + 4));
     PERFORM claims.begin_update(1, '[]', t.destroys(VARIADIC vals), t.u(lease + 3));
     PERFORM claims.settle_leases(1, ARRAY[t.u(lease + 3)]);
     SELECT count(*) INTO n FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 1, 'value', v)) FROM unnest(vals) v));
