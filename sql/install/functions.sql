@@ -25,6 +25,8 @@ ALTER TABLE claims.limit_settings ENABLE ALWAYS TRIGGER announce_change;
 
 COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. A bucket that stands in both lists is replaced. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
+COMMENT ON FUNCTION claims.begin_update_text(bigint, text, text, uuid, xid8) IS
+    'As begin_update, with the lists as texts of JSON, which are read as they come: for clients that send many records. What is no JSON is 22P02.';
 COMMENT ON FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'As begin_update, but conflicts are a result (lease_uuid NULL, conflicts as JSON) and the caller''s transaction goes on. Of a batch in conflict nothing is kept and nothing stays locked.';
 COMMENT ON FUNCTION claims.begin_first(bigint, jsonb, uuid, xid8) IS

@@ -25,8 +25,8 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// Reads and checks both lists: form, then limits, then that no bucket comes twice in one of them.
     pub fn read(
-        creates: &mut impl Tokens<'a>,
-        destroys: &mut impl Tokens<'a>,
+        creates: &mut dyn Tokens<'a>,
+        destroys: &mut dyn Tokens<'a>,
         types: &Types,
         max_records: usize,
     ) -> Result<Self, BadInput> {
@@ -81,11 +81,6 @@ impl<'a> Batch<'a> {
         )
     }
 
-    /// Whether names were given in other forms than their canonical ones.
-    pub fn has_displays(&self) -> bool {
-        self.creates.iter().any(|claim| claim.display.is_some())
-    }
-
     /// How many claims the batch takes: a replaced one is one.
     pub fn claims(&self) -> usize {
         self.creates.len() + self.destroys.len() - self.replaces.iter().filter(|replaces| **replaces).count()
@@ -122,8 +117,8 @@ impl<'a> Batch<'a> {
 }
 
 fn read_lists<'a>(
-    creates: &mut impl Tokens<'a>,
-    destroys: &mut impl Tokens<'a>,
+    creates: &mut dyn Tokens<'a>,
+    destroys: &mut dyn Tokens<'a>,
     types: &Types,
     max_records: usize,
 ) -> Result<(Vec<Claim<'a>>, Vec<Destroy<'a>>), BadInput> {

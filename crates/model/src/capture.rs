@@ -2,10 +2,11 @@
 //! subtransactions that they belong to.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use claims_names::Profile;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::payload::{SourceForm, SubjectForm};
 use crate::{limits, source_key};
@@ -181,10 +182,14 @@ impl LogEntry {
 }
 
 fn add(net: &mut Net, bucket: NamedBucket, ends: Ends, by: i64) {
-    let Some(claims) = net.get_mut(&bucket) else {
-        net.insert(bucket, vec![(ends, by)]);
-        return;
+    let mut place = match net.entry(bucket) {
+        Entry::Occupied(place) => place,
+        Entry::Vacant(place) => {
+            place.insert(vec![(ends, by)]);
+            return;
+        }
     };
+    let claims = place.get_mut();
     match claims.iter().position(|(known, _)| *known == ends) {
         Some(at) => {
             claims[at].1 += by;
@@ -195,7 +200,7 @@ fn add(net: &mut Net, bucket: NamedBucket, ends: Ends, by: i64) {
         None => claims.push((ends, by)),
     }
     if claims.is_empty() {
-        net.remove(&bucket);
+        place.remove();
     }
 }
 
@@ -299,6 +304,9 @@ struct RecordForm<'a> {
     source: Option<SourceForm<'a, Option<&'a Id>>>,
 }
 
+/// Of a record as JSON.
+const LIKELY_BYTES: usize = 160;
+
 /// Records as the JSON that `begin_update` takes, names as the rows have them. A record without ends, a destroy, is of whatever claim is there.
 pub fn records_json<'a>(
     records: impl IntoIterator<Item = (&'a NamedBucket, Option<&'a Ends>)>,
@@ -312,5 +320,8 @@ pub fn records_json<'a>(
         source: ends
             .map(|ends| SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id.as_ref() }),
     };
-    serde_json::to_string(&records.into_iter().map(form).collect::<Vec<_>>())
+    let records = records.into_iter();
+    let mut json = Vec::with_capacity(LIKELY_BYTES * records.size_hint().0);
+    serde_json::Serializer::new(&mut json).collect_seq(records.map(form))?;
+    String::from_utf8(json).map_err(serde::ser::Error::custom)
 }

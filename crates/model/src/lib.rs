@@ -12,6 +12,7 @@ pub mod digest;
 pub mod epoch;
 pub mod feed;
 pub mod id;
+pub mod json;
 pub mod judge;
 pub mod limits;
 pub mod lookalike;

@@ -9,7 +9,7 @@ use crate::claim::{Bucket, Claim, Destroy, Reference};
 use crate::types::{TypeTable, Types};
 
 #[derive(Serialize)]
-struct PayloadForm<'a> {
+struct RequestForm<'a> {
     create_records: Vec<ClaimForm<'a>>,
     destroy_records: Vec<DestroyForm<'a>>,
 }
@@ -37,8 +37,6 @@ pub struct BucketForm<'a> {
     #[serde(rename = "type")]
     type_name: &'a str,
     value: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    display_value: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -62,7 +60,7 @@ fn name(table: &TypeTable, id: i32) -> &str {
 
 impl<'a> BucketForm<'a> {
     pub fn new(bucket: &'a Bucket, types: &'a Types) -> Self {
-        BucketForm { type_name: name(&types.bucket, bucket.bucket_type), value: &bucket.value, display_value: None }
+        BucketForm { type_name: name(&types.bucket, bucket.bucket_type), value: &bucket.value }
     }
 }
 
@@ -91,35 +89,17 @@ fn destroy_form<'a>(destroy: &'a Destroy, types: &'a Types) -> DestroyForm<'a> {
     }
 }
 
-/// The normalized request as JSON text, as it is stored with the lease: with the forms in which names were given.
-pub fn payload_text(batch: &Batch, types: &Types) -> Result<String, serde_json::Error> {
-    text(batch, types, |claim| claim.display.as_deref())
-}
-
 /// What makes two requests the same: the normalized request by the names that types had first, and by canonical forms only.
 pub fn compared_text(batch: &Batch, lasting_types: &Types) -> Result<String, serde_json::Error> {
-    text(batch, lasting_types, |_| None)
-}
-
-fn text(
-    batch: &Batch,
-    types: &Types,
-    display: for<'c> fn(&'c Claim) -> Option<&'c str>,
-) -> Result<String, serde_json::Error> {
-    let create = |claim| {
-        let mut form = claim_form(claim, types);
-        form.bucket.display_value = display(claim);
-        form
-    };
-    let form = PayloadForm {
-        create_records: batch.creates.iter().map(create).collect(),
-        destroy_records: batch.destroys.iter().map(|destroy| destroy_form(destroy, types)).collect(),
+    let form = RequestForm {
+        create_records: batch.creates.iter().map(|claim| claim_form(claim, lasting_types)).collect(),
+        destroy_records: batch.destroys.iter().map(|destroy| destroy_form(destroy, lasting_types)).collect(),
     };
     serde_json::to_string(&form)
 }
 
-/// SHA-256 over what makes two requests the same: the normalized payload and the local transaction.
-pub fn request_digest(payload: &str, cell_xid: Option<u64>) -> [u8; 32] {
+/// SHA-256 over what makes two requests the same, and the local transaction.
+pub fn request_digest(compared: &str, cell_xid: Option<u64>) -> [u8; 32] {
     let mut hash = Sha256::new();
     match cell_xid {
         None => hash.update([0]),
@@ -128,6 +108,6 @@ pub fn request_digest(payload: &str, cell_xid: Option<u64>) -> [u8; 32] {
             hash.update(xid.to_be_bytes());
         }
     }
-    hash.update(payload.as_bytes());
+    hash.update(compared.as_bytes());
     hash.finalize().into()
 }

@@ -14,80 +14,50 @@ pub struct BadInput {
 /// Every way in which input can be wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
+    /// A text that is no JSON, from a byte on.
+    NotJson { at: usize },
     /// A value of another JSON type than wanted.
-    WrongType {
-        wanted: &'static str,
-        got: &'static str,
-    },
+    WrongType { wanted: &'static str, got: &'static str },
     /// A key that must be there is not.
     Missing,
     /// A key that nothing reads.
-    UnknownKey {
-        allowed: &'static str,
-    },
+    UnknownKey { allowed: &'static str },
     /// Two spellings of one key in one object.
-    TwoSpellings {
-        first: String,
-    },
+    TwoSpellings { first: String },
     /// A number that is no integer of 64 bits.
-    NotAnInteger {
-        got: String,
-    },
+    NotAnInteger { got: String },
     /// No type of that name or number.
-    UnknownType {
-        kind: &'static str,
-        got: String,
-    },
+    UnknownType { kind: &'static str, got: String },
     /// UNSPECIFIED where a type is needed.
-    Unspecified {
-        kind: &'static str,
-    },
+    Unspecified { kind: &'static str },
     /// A text of no characters.
     Empty,
     /// More characters than allowed.
-    TooLong {
-        limit: usize,
-    },
+    TooLong { limit: usize },
     /// More bytes than allowed.
-    TooManyBytes {
-        got: usize,
-        limit: usize,
-    },
+    TooManyBytes { got: usize, limit: usize },
     /// The same bucket earlier in the batch.
-    Duplicate {
-        first: String,
-    },
+    Duplicate { first: String },
     /// A batch without records.
     EmptyBatch,
     /// More records than a batch may have.
-    TooManyRecords {
-        got: usize,
-        limit: usize,
-    },
+    TooManyRecords { got: usize, limit: usize },
     /// More leases, or buckets, than one call may name.
-    TooMany {
-        what: &'static str,
-        got: usize,
-        limit: usize,
-    },
+    TooMany { what: &'static str, got: usize, limit: usize },
     /// The type's profile does not take the name.
-    NoName {
-        problem: NameProblem,
-    },
+    NoName { problem: NameProblem },
     /// The name, or what it becomes, is longer than names may be.
-    NameTooLong {
-        problem: NameProblem,
-    },
-    /// A cursor that no list function made.
+    NameTooLong { problem: NameProblem },
+    /// Records that have more bytes together than can be stored.
+    BatchTooLarge,
     /// What is asked for does not fit into one answer.
     AnswerTooLarge,
+    /// A cursor that no list function made.
     BadCursor,
     /// SQL NULL where a value is needed.
     Null,
     /// A number outside of its range.
-    OutOfRange {
-        allowed: &'static str,
-    },
+    OutOfRange { allowed: &'static str },
 }
 
 impl Problem {

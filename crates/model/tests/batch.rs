@@ -1,6 +1,6 @@
 //! What a batch may look like, and that its normal form is one.
 
-use claims_model::payload::{compared_text, payload_text, request_digest};
+use claims_model::payload::{compared_text, request_digest};
 use claims_model::token::testing::Flat;
 use claims_model::{BadInput, Batch, Bucket, Problem, StoredBatch, TypeTable, Types};
 use proptest::prelude::*;
@@ -190,7 +190,7 @@ fn respelled(value: &str) -> Value {
 }
 
 fn normal_form(creates: &Value, destroys: &Value, types: &Types) -> String {
-    payload_text(&read(creates, destroys, types).expect("is well formed"), types).expect("can be written")
+    compared_text(&read(creates, destroys, types).expect("is well formed"), types).expect("can be written")
 }
 
 proptest! {
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn the_payload_names_what_the_batch_names(values in proptest::collection::hash_set("\\PC{1,40}", 1..8), split in 0usize..8) {
+    fn the_normal_form_names_what_the_batch_names(values in proptest::collection::hash_set("\\PC{1,40}", 1..8), split in 0usize..8) {
         let types = types();
         let records: Vec<Value> = values.iter().map(|value| record(value)).collect();
         let (creates, destroys) = records.split_at(split.min(records.len()));
@@ -280,7 +280,7 @@ fn a_batch_has_canonical_forms() {
     let names: Vec<_> = batch.creates.iter().map(|claim| (&*claim.bucket.value, claim.display.as_deref())).collect();
     assert_eq!(names, [("acme", Some("Acme")), ("Acme", None), ("same", None)]);
     // One spelling is created, another one destroyed: replaced.
-    assert_eq!((batch.claims(), batch.has_displays()), (3, true));
+    assert_eq!((batch.claims(), batch.creates.iter().any(|claim| claim.display.is_some())), (3, true));
 }
 
 #[test]
@@ -301,15 +301,19 @@ fn what_a_profile_does_not_take_has_its_place() {
 }
 
 #[test]
-fn a_payload_keeps_how_names_were_given_and_requests_do_not_depend_on_it() {
+fn requests_do_not_depend_on_how_names_were_given() {
     let types = folding_types();
     let (one, other, none) = (json!([path("Acme")]), json!([path("ACME")]), json!([]));
     let (one, other) = (read(&one, &none, &types).unwrap(), read(&other, &none, &types).unwrap());
-    assert_ne!(payload_text(&one, &types).unwrap(), payload_text(&other, &types).unwrap());
+    assert_ne!(one.creates, other.creates);
     assert_eq!(compared_text(&one, &types).unwrap(), compared_text(&other, &types).unwrap());
-    // What was stored is read back by what it says, whatever the profile is by then.
-    let stored: Value = serde_json::from_str(&payload_text(&one, &types).unwrap()).unwrap();
-    let (creates, destroys) = (stored["create_records"].clone(), json!([path("acme")]));
-    let held = StoredBatch::read(&mut Flat::new(&creates), &mut Flat::new(&destroys), &self::types()).unwrap();
+}
+
+#[test]
+fn what_was_stored_is_read_by_what_it_says_whatever_the_profile_is() {
+    let mut create = path("acme");
+    create["bucket"]["display_value"] = "Acme".into();
+    let (creates, destroys) = (json!([create]), json!([path("acme")]));
+    let held = StoredBatch::read(&mut Flat::new(&creates), &mut Flat::new(&destroys), &types()).unwrap();
     assert_eq!((&*held.replaces[0].bucket.value, held.replaces[0].display.as_deref()), ("acme", Some("Acme")));
 }

@@ -15,6 +15,6 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('version', 'all'), ('check', 'monitor'),
     ('canonical', 'reader'), ('canonical_form', 'reader'), ('require_naming', 'cell'),
     ('get_record', 'reader'), ('get_records', 'reader'), ('list_types', 'reader'), ('list_cells', 'reader'),
-    ('begin_update', 'cell'), ('try_begin_update', 'cell'), ('begin_first', 'cell'), ('commit_update', 'cell'), ('commit_unflushed', 'cell'), ('rollback_update', 'cell'),
+    ('begin_update', 'cell'), ('begin_update_text', 'cell'), ('try_begin_update', 'cell'), ('begin_first', 'cell'), ('commit_update', 'cell'), ('commit_unflushed', 'cell'), ('rollback_update', 'cell'),
     ('settle_leases', 'cell'), ('lease_outcome', 'cell'), ('list_leases', 'cell'), ('list_records', 'cell'),
     ('lease_details', 'cell');

@@ -18,14 +18,14 @@ use crate::pg::xid8::Xid8;
 
 /// What is required is looked at before what is asked for. And which process has answered, for the connection to know whether it is
 /// always the same one.
-const BEGIN: &str = "SELECT claims.begin_update($1, $2, $3, $4, $5), pg_catalog.pg_backend_pid()
+const BEGIN: &str = "SELECT claims.begin_update_text($1, $2, $3, $4, $5), pg_catalog.pg_backend_pid()
             WHERE (claims.require_naming($6, $7, $8) IS NULL) IS NOT NULL";
 /// The call whose answer ends with the process that has given it.
 pub(super) const TELLS_PROCESS: &CStr = c"claims_begin";
 const BEGIN_TYPES: [Oid; 8] = [
     pg_sys::INT8OID,
-    pg_sys::JSONBOID,
-    pg_sys::JSONBOID,
+    pg_sys::TEXTOID,
+    pg_sys::TEXTOID,
     pg_sys::UUIDOID,
     pg_sys::XID8OID,
     pg_sys::TEXTOID,

@@ -7,7 +7,8 @@
 use std::time::Instant;
 
 use claims_model::conflict::{self, StandingClaim, reason_for};
-use claims_model::{Batch, Conflict, Op, payload};
+use claims_model::payload::{compared_text, request_digest};
+use claims_model::{Batch, Conflict, Op};
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -15,6 +16,7 @@ use uuid::Uuid;
 
 use super::acquire::{self, Acquired, Begun};
 use super::begin;
+use super::payload::payload;
 use super::request::Request;
 use crate::access;
 use crate::error::ClaimsError;
@@ -93,9 +95,8 @@ struct Wanted {
 
 /// Two requests are the same when all their batches are.
 fn digest(batches: &[Batch], catalog: &Catalog, cell_xid: Option<Xid8>) -> Result<[u8; 32], ClaimsError> {
-    let texts: Result<Vec<_>, _> =
-        batches.iter().map(|batch| payload::compared_text(batch, catalog.lasting_types())).collect();
-    Ok(payload::request_digest(&format!("[{}]", texts?.join(",")), cell_xid.map(|xid| xid.0)))
+    let texts: Result<Vec<_>, _> = batches.iter().map(|batch| compared_text(batch, catalog.lasting_types())).collect();
+    Ok(request_digest(&format!("[{}]", texts?.join(",")), cell_xid.map(|xid| xid.0)))
 }
 
 /// Takes the first batch that can be had; the conflicts are those of the last one.
@@ -116,7 +117,7 @@ fn first<'b>(
             uuid: wanted.uuid,
             cell_id: wanted.cell_id,
             made_at: Moment::now(),
-            payload: payload::payload_text(batch, &catalog.types)?,
+            payload: payload(batch, &catalog.types)?,
             digest: wanted.digest,
             cell_xid: wanted.cell_xid,
             chosen: Some(number),

@@ -10,6 +10,7 @@ mod key;
 mod lookalikes;
 mod obstacles;
 mod outcome;
+mod payload;
 mod repeat;
 mod request;
 mod settle;

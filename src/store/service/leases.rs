@@ -10,7 +10,7 @@ use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
 use crate::pg::index::{self, KeyPart, KeyValue};
-use crate::pg::jsonb::{JsonText, Jsonb};
+use crate::pg::jsonb::Jsonb;
 use crate::pg::lock;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::statement;
@@ -57,7 +57,7 @@ pub struct NewLease {
     pub uuid: Uuid,
     pub cell_id: i64,
     pub made_at: Moment,
-    pub payload: String,
+    pub payload: Jsonb,
     pub digest: [u8; 32],
     pub cell_xid: Option<Xid8>,
     /// Which of several batches it is of, counted from 1.
@@ -73,7 +73,7 @@ impl NewLease {
     /// The whole row.
     pub(super) fn values(&self) -> [Value; 6] {
         let [uuid, cell_id, made_at] = self.key_values();
-        let payload = JsonText(self.payload.clone());
+        let payload = self.payload.clone();
         [uuid, cell_id, made_at, payload.into(), self.stored_digest().as_slice().into(), self.cell_xid.into()]
     }
 
