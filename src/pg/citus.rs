@@ -42,6 +42,11 @@ pub fn catalogs() -> Vec<pg_sys::Oid> {
     [TABLES, GROUP].into_iter().filter_map(catalog).collect()
 }
 
+/// Whether it is installed in this database, and so may have tables of it.
+pub fn is_installed() -> bool {
+    catalog(TABLES).is_some()
+}
+
 /// A catalog of Citus, where it is installed.
 fn catalog(name: &CStr) -> Option<pg_sys::Oid> {
     // SAFETY: looks a name up.

@@ -70,7 +70,7 @@ pub enum Unusable {
     TooNew,
 }
 
-/// A row of the index's table.
+/// A stored row of a table.
 pub struct IndexedRow {
     slot: *mut pg_sys::TupleTableSlot,
     /// The column after the one that was read last: they are read in the table's order.
@@ -78,6 +78,12 @@ pub struct IndexedRow {
 }
 
 impl IndexedRow {
+    /// # Safety
+    /// The slot holds a row for as long as this value lives.
+    pub(super) unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Self {
+        IndexedRow { slot, next: Cell::new(0) }
+    }
+
     /// A column by its name; `None` is NULL. It is an error if the table has no such column of this type.
     pub fn get<T: Column>(&self, column: &CStr) -> Option<T> {
         // SAFETY: the slot holds a row of the descriptor's columns, which are made readable up to the one that is asked for;
@@ -141,7 +147,7 @@ pub fn is_there_now(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
     Ok(found)
 }
 
-const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
 
 /// How often to look for the index. While REINDEX CONCURRENTLY exchanges it, the
 /// new one may be seen before it is valid, and the old one when it no longer is.
@@ -174,7 +180,7 @@ pub(super) unsafe fn scan(
                 let scan = begin_scan(table, index, snapshot, columns);
                 pg_sys::index_rescan(scan, keys.as_mut_ptr(), columns, std::ptr::null_mut(), 0);
                 while pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot)
-                    && each(&IndexedRow { slot, next: Cell::new(0) })
+                    && each(&IndexedRow::of(slot))
                 {}
                 pg_sys::index_endscan(scan);
                 pg_sys::ExecDropSingleTupleTableSlot(slot);
@@ -196,7 +202,7 @@ pub(super) unsafe fn scan(
 ///
 /// # Safety
 /// To be called in a transaction.
-unsafe fn open_table(name: &CStr) -> pg_sys::Relation {
+pub(super) unsafe fn open_table(name: &CStr) -> pg_sys::Relation {
     // SAFETY: looks names up; a relation that has gone in between is NULL.
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"claims".as_ptr(), true);

@@ -47,6 +47,7 @@ mod sql_type;
 pub mod sqlstate;
 pub mod statement;
 pub mod subtransaction;
+pub mod table;
 mod text;
 pub mod transaction_end;
 pub mod trigger;

@@ -293,7 +293,7 @@ columns! {
     i32 = INT4OID;
     i64 = INT8OID;
     f64 = FLOAT8OID;
-    pg_sys::Oid = OIDOID;
+    pg_sys::Oid = OIDOID | REGROLEOID;
     Moment = TIMESTAMPTZOID;
     Xid8 = XID8OID;
     PgUuid = UUIDOID;

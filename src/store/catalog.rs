@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::rc::Rc;
 
 use claims_model::{Confusables, Kind, Naming, Profile, TypeTable, Types};
@@ -9,18 +10,15 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use crate::pg::index::IndexedRow;
 use crate::pg::spi::{self, Connection, Row, View};
 use crate::pg::statement::statement;
-use crate::pg::{cache, gate};
+use crate::pg::{cache, citus, gate, table};
 use crate::store::service::limits::{self, CellLimits};
 use crate::store::service::modes::{self, ModeSetting};
 
 statement! {
-    RELATIONS() = "SELECT to_regclass('claims.bucket_types')::oid, to_regclass('claims.subject_types')::oid,
-                          to_regclass('claims.source_types')::oid, to_regclass('claims.cells')::oid,
-                          to_regclass('claims.type_names')::oid, to_regclass('claims.mode_settings')::oid,
-                          to_regclass('claims.limit_settings')::oid";
-    /// Types, their names, and cells, in one statement: a session's first call plans it. By part: 1 bucket types with profile and
+    /// Types, their names, and cells, for where their tables are not to be looked into: by part 1 bucket types with profile and
     /// confusables (all others compare bytes), 2 subject types, 3 source types, 4 names with their kind, 5 cells.
     ALL() =
         "SELECT 1 AS part, b.id::bigint, b.name, b.profile, b.confusables, NULL::boolean AS first, NULL::oid AS role FROM claims.bucket_types b
@@ -48,11 +46,6 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The types by names that never change, where those are not the shown ones.
-    pub fn renamed_types(&self) -> Option<&Types> {
-        self.renamed.as_ref()
-    }
-
     /// The types by names that never change: for digests, which are compared with those of another time or place.
     pub fn lasting_types(&self) -> &Types {
         self.renamed.as_ref().unwrap_or(&self.types)
@@ -92,8 +85,7 @@ fn cached() -> Option<Rc<Catalog>> {
 
 fn load(connection: &Connection) -> Rc<Catalog> {
     let mut readings = 0;
-    let relations = connection.run(&RELATIONS, View::Latest, []);
-    cache::watch(relations.first(|row| (1..=7).filter_map(|at| row.get(at)).collect()).unwrap_or_default());
+    cache::watch(TABLES.iter().copied().filter_map(table::number).collect());
     loop {
         // A change that is announced while the tables are read may be missed by the reading: then read again.
         let version = cache::version();
@@ -111,49 +103,112 @@ fn load(connection: &Connection) -> Rc<Catalog> {
     }
 }
 
+/// What the catalog is read from.
+const TABLES: [&CStr; 7] =
+    [c"bucket_types", c"subject_types", c"source_types", c"type_names", c"cells", c"mode_settings", c"limit_settings"];
+
+/// A row of one of these tables.
+enum CatalogRow {
+    /// With how its names are compared, where it is a bucket type and that is not byte by byte.
+    Type {
+        kind: Kind,
+        id: i32,
+        name: String,
+        naming: Option<Naming>,
+    },
+    Name {
+        kind: Kind,
+        id: i32,
+        name: String,
+        is_first: bool,
+    },
+    Cell {
+        id: i64,
+        cell: Cell,
+    },
+}
+
 fn read(connection: &Connection) -> Catalog {
     let mut shown: [Vec<(i32, String)>; 3] = Default::default();
     let mut names: [Vec<(i32, String, bool)>; 3] = Default::default();
     let (mut naming, mut cells) = (HashMap::new(), HashMap::new());
-    let each = |row: Row| {
-        // Ids of types are numbers of four bytes.
-        let (part, id) = (row.must::<i32>(1), row.must::<i64>(2));
-        let number = i32::try_from(id).unwrap_or_default();
-        match part {
-            4 => {
-                let kind: String = row.must(4);
-                if let Some(at) = KINDS.iter().position(|of| of.name() == kind) {
-                    names[at].push((number, row.must(3), row.must(6)));
-                }
+    for row in looked_up().unwrap_or_else(|| queried(connection)) {
+        match row {
+            CatalogRow::Type { kind, id, name, naming: other } => {
+                shown[kind as usize].push((id, name));
+                naming.extend(other.map(|other| (id, other)));
             }
-            5 => {
-                cells.insert(id, Cell { role: row.must(7), name: row.get(3), address: row.get(4) });
-            }
-            _ => {
-                if part == 1
-                    && let Some(other) = naming_of(&row.must::<String>(4), &row.must::<String>(5))
-                {
-                    naming.insert(number, other);
-                }
-                shown[part as usize - 1].push((number, row.must(3)));
-            }
+            CatalogRow::Name { kind, id, name, is_first } => names[kind as usize].push((id, name, is_first)),
+            CatalogRow::Cell { id, cell } => cells.extend([(id, cell)]),
         }
-    };
-    connection.run(&ALL, View::Latest, []).map(each);
+    }
     let mut tables = shown.into_iter().zip(names).map(|(shown, names)| TypeTable::new(shown).with_names(names));
     let mut table = || tables.next().unwrap_or_default();
     let types = Types { bucket: table(), subject: table(), source: table(), naming };
+    // Of most installations nothing is in these two.
+    let has_rows = |table| citus::is_installed() || table::rows(table, |_| ()).is_none_or(|rows| !rows.is_empty());
     Catalog {
         renamed: types.by_first_names(),
         types,
         cells,
-        modes: modes::all(connection),
-        limits: limits::all(connection).into_iter().collect(),
+        modes: if has_rows(c"mode_settings") { modes::all(connection) } else { Vec::new() },
+        limits: if has_rows(c"limit_settings") { limits::all(connection) } else { Vec::new() }.into_iter().collect(),
     }
 }
 
-/// In the order of the parts of ALL.
-const KINDS: [Kind; 3] = [Kind::Bucket, Kind::Subject, Kind::Source];
+/// The rows, from the tables themselves. `None`: one of them is not there, or perhaps elsewhere: where Citus is installed, it may
+/// have the rows of a table in others.
+fn looked_up() -> Option<Vec<CatalogRow>> {
+    if citus::is_installed() {
+        return None;
+    }
+    let bucket_type = |row: &IndexedRow| {
+        let naming = naming_of(&row.must::<String>(c"profile"), &row.must::<String>(c"confusables"));
+        CatalogRow::Type { kind: Kind::Bucket, id: row.must(c"id"), name: row.must(c"name"), naming }
+    };
+    let type_of = |kind| {
+        move |row: &IndexedRow| CatalogRow::Type { kind, id: row.must(c"id"), name: row.must(c"name"), naming: None }
+    };
+    let mut rows = table::rows(c"bucket_types", bucket_type)?;
+    rows.extend(table::rows(c"subject_types", type_of(Kind::Subject))?);
+    rows.extend(table::rows(c"source_types", type_of(Kind::Source))?);
+    let name = |row: &IndexedRow| {
+        let kind = Kind::named(&row.must::<String>(c"kind"))?;
+        let (name, id, is_first) = (row.must(c"name"), row.must(c"id"), row.must(c"first"));
+        Some(CatalogRow::Name { kind, id, name, is_first })
+    };
+    rows.extend(table::rows(c"type_names", name)?.into_iter().flatten());
+    let cell = |row: &IndexedRow| {
+        let (id, role) = (row.must(c"cell_id"), row.must(c"role"));
+        CatalogRow::Cell { id, cell: Cell { role, name: row.get(c"name"), address: row.get(c"address") } }
+    };
+    rows.extend(table::rows(c"cells", cell)?);
+    Some(rows)
+}
+
+/// The same, by a statement.
+fn queried(connection: &Connection) -> Vec<CatalogRow> {
+    let each = |row: Row| {
+        // Ids of types are numbers of four bytes.
+        let (part, number) = (row.must::<i32>(1), row.must::<i64>(2));
+        let id = i32::try_from(number).unwrap_or_default();
+        let shown = |kind, naming| Some(CatalogRow::Type { kind, id, name: row.must(3), naming });
+        match part {
+            1 => shown(Kind::Bucket, naming_of(&row.must::<String>(4), &row.must::<String>(5))),
+            2 => shown(Kind::Subject, None),
+            3 => shown(Kind::Source, None),
+            4 => {
+                let kind = Kind::named(&row.must::<String>(4))?;
+                Some(CatalogRow::Name { kind, id, name: row.must(3), is_first: row.must(6) })
+            }
+            _ => {
+                let cell = Cell { role: row.must(7), name: row.get(3), address: row.get(4) };
+                Some(CatalogRow::Cell { id: number, cell })
+            }
+        }
+    };
+    connection.run(&ALL, View::Latest, []).map(each).into_iter().flatten().collect()
+}
 
 /// How the names of a bucket type are compared, where that is not byte by byte and nothing else. The table takes no other words.
 fn naming_of(profile: &str, confusables: &str) -> Option<Naming> {

@@ -27,7 +27,7 @@ SELECT pg_temp.after('ALTER TABLE claims.captured_tables ALTER queue TYPE bytea 
 -- nulls in what is cached and in what is worked off
 SELECT pg_temp.after('ALTER TABLE claims.requests ALTER entity DROP NOT NULL; INSERT INTO claims.requests (queue, request_type) VALUES (''altered'', ''update'')', $$SELECT count(*) FROM claims.take_requests('altered', t.u(1))$$);
 SELECT pg_temp.after('ALTER TABLE claims.captured_tables ALTER entity_column DROP NOT NULL; CREATE TABLE t.altered (id int); SELECT claims.capture_requests(''t.altered'', ''q'', ''id''); UPDATE claims.captured_tables SET entity_column = NULL', $$INSERT INTO t.altered VALUES (1) RETURNING 1$$);
--- columns that have gone, or are called otherwise: Postgres' own
+-- columns that have gone, or are called otherwise: Postgres' own, and of tables that are read without a statement, ours
 SELECT left(x, 5) FROM pg_temp.after('ALTER TABLE claims.lease_outcomes RENAME settled_at TO ended_at', $$SELECT claims.rollback_update(1, t.u(7100))$$) x LIMIT 1;
 SELECT left(x, 5) FROM pg_temp.after('ALTER TABLE claims.cells RENAME address TO url', $$SELECT count(*) FROM claims.get_record('ROUTES', 'a')$$) x LIMIT 1;
 -- and all is as before
