@@ -30,6 +30,30 @@ expect 'cancelled, rolled back to a savepoint, and on' "$(PGAPPNAME=victim psql 
   -c "SELECT claims.begin_update(2, '[$(claim a), $(claim x)]', '[]', '$(lease 2)')" -c 'ROLLBACK TO s' -c "SELECT claims.begin_update(2, '[$(claim a)]', '[]', '$(lease 2)')" -c COMMIT 2>&1 | tr '\n' ' ')" "ERROR:  57014 $(lease 2) "
 wait %2 2>/dev/null || true
 expect 'the smaller batch is there' "$(sql "SELECT status FROM claims.get_record('ROUTES', 'a')")" LEASE_CREATING
+
+# A cancel, and the end of the call's own wait, that come before the process looks: Postgres would tell of the wait alone. So it is
+# stopped while both arrive.
+sql "SELECT claims.begin_update(1, '[$(claim y)]', '[]', '$(lease 3)')" >/dev/null
+printf '%s\n' "SELECT 1 FROM claims.claim_leases WHERE uuid = '$(lease 3)' FOR UPDATE;" '\echo locked' >&7
+for _ in $(seq 1 200); do grep -q locked "$CLAIMS_TMP/holder" && break; sleep 0.05; done
+at_once() {
+  local client pid
+  PGAPPNAME=at_once psql -XqAt -v VERBOSITY=sqlstate -d script_cancelled -c "SET claims.wait_timeout = '1s'" -c "$1" >"$CLAIMS_TMP/at_once" 2>&1 &
+  client=$!
+  for _ in $(seq 1 300); do
+    pid=$(sql "SELECT pid FROM pg_stat_activity WHERE application_name = 'at_once' AND wait_event_type = 'Lock'")
+    [ -z "$pid" ] || break
+    sleep 0.01
+  done
+  kill -STOP "$pid"
+  sql "SELECT pg_cancel_backend($pid)" >/dev/null
+  sleep 1.5
+  kill -CONT "$pid"
+  wait "$client" || true
+  cat "$CLAIMS_TMP/at_once"
+}
+expect 'a cancel of a begin as its wait ends' "$(at_once "SELECT claims.begin_update(2, '[$(claim a), $(claim x)]', '[]', '$(lease 4)')")" 'ERROR:  57014'
+expect 'a cancel of a commit as its wait ends' "$(at_once "SELECT claims.commit_update(1, '$(lease 3)')")" 'ERROR:  57014'
 exec 7>&-
 wait "$holder" || true
 # a large batch, cancelled while it works
