@@ -144,4 +144,16 @@ at cell1 "INSERT INTO paths VALUES (2, 'later', 1)" >/dev/null
 until_true 10 'and goes on' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'later'"
 reload_with cell1 "claims.verify_interval = 0"
 
+# --- who is attended to -----------------------------------------------------------------------------------------------------
+
+as_app 1 "SELECT claims.attend(1, NULL)" >/dev/null
+save 1 30 unattended
+sleep 2.5
+expect 'a cell that is attended to no more' "$(at shared "SELECT status FROM claims.claims WHERE bucket_value = 'unattended'") $(tracked 1)" '2 30'
+as_app 1 "SELECT claims.automatic(1, 'service')" >/dev/null
+until_true 5 'automatic mode names it, too' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'unattended'"
+as_app 1 "SELECT claims.automatic(NULL, NULL)" >/dev/null
+save 1 31 attended
+until_true 3 'which is attended to when that is over' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'attended'"
+
 expect 'check' "$(at shared 'SELECT count(*) FROM claims.check()')" 0

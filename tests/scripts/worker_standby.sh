@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.bash"
 
 start_cluster primary -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s \
-  -c max_wal_senders=4 -c claims.outcome_retention=1
+  -c max_wal_senders=4 -c claims.outcome_retention=1 -c claims.change_retention=1
 sql "CREATE EXTENSION claims"
 standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
 (cd /tmp && as_server "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast >/dev/null)
@@ -15,15 +15,18 @@ trap end_standby EXIT
 on_standby() { PGHOST=$standby PGPORT=$port sql "$1"; }
 workers="SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('claims worker', 'claims launcher')"
 
+old='SELECT (SELECT count(*) FROM claims.lease_outcomes), (SELECT count(*) FROM claims.change_sets)'
+
 sleep 2
 expect 'the standby has no worker' "$(on_standby "$workers")" 0
 expect 'the primary has launcher and worker' "$(sql "$workers")" 2
 sql "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES (gen_random_uuid(), 1, 'committed', now() - interval '1 hour')"
+sql "INSERT INTO claims.change_sets (at, op, new_cell_id, actor, bucket_types, bucket_values) VALUES (now() - interval '1 hour', 'create', 1, 'somebody', '{1}', '{old}')"
 stop_cluster primary
 on_standby 'SELECT pg_promote()' >/dev/null
 for _ in $(seq 1 100); do
-  [ "$(on_standby "$workers")" = 2 ] && [ "$(on_standby 'SELECT count(*) FROM claims.lease_outcomes')" = 0 ] && break
+  [ "$(on_standby "$workers")" = 2 ] && [ "$(on_standby "$old")" = '0|0' ] && break
   sleep 0.1
 done
 expect 'after the promotion it has both' "$(on_standby "$workers")" 2
-expect 'and the worker drops what is old' "$(on_standby 'SELECT count(*) FROM claims.lease_outcomes')" 0
+expect 'and the worker drops outcomes and changes that are old' "$(on_standby "$old")" '0|0'
