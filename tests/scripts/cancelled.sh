@@ -52,7 +52,7 @@ at_once() {
   wait "$client" || true
   cat "$CLAIMS_TMP/at_once"
 }
-expect 'a cancel of a begin as its wait ends' "$(at_once "SELECT claims.begin_update(2, '[$(claim a), $(claim x)]', '[]', '$(lease 4)')")" 'ERROR:  57014'
+expect 'a cancel of a begin as its wait ends' "$(at_once "SELECT claims.begin_update(2, '[$(claim x)]', '[]', '$(lease 4)')")" 'ERROR:  57014'
 expect 'a cancel of a commit as its wait ends' "$(at_once "SELECT claims.commit_update(1, '$(lease 3)')")" 'ERROR:  57014'
 exec 7>&-
 wait "$holder" || true
