@@ -162,16 +162,20 @@ impl Log {
     /// What has changed since the last time that it was sent.
     pub fn pending(&self) -> Result<Pending, TooMany> {
         let sent = self.entries.iter().rposition(|(_, entry)| *entry == LogEntry::Sent).map_or(0, |at| at + 1);
-        let mut net = Net::new();
+        let mut nets: Vec<&Net> = Vec::new();
         for (_, entry) in &self.entries[sent..] {
             match entry {
-                LogEntry::Changes(changes) if net.is_empty() => net.clone_from(changes),
-                LogEntry::Changes(changes) => merge(&mut net, changes.clone()),
+                LogEntry::Changes(changes) => nets.push(changes),
                 LogEntry::TooMany => return Err(TooMany),
                 LogEntry::Sent => {}
             }
         }
-        Ok(Pending::new(net))
+        if let [only] = nets.as_slice() {
+            return Ok(Pending::new(only));
+        }
+        let mut net = Net::new();
+        nets.into_iter().for_each(|more| merge(&mut net, more.clone()));
+        Ok(Pending::new(&net))
     }
 }
 
@@ -238,9 +242,16 @@ pub struct Pending {
 }
 
 impl Pending {
-    fn new(net: Net) -> Self {
+    fn new(net: &Net) -> Self {
         let mut pending = Pending::default();
-        for (bucket, mut claims) in net {
+        for (bucket, claims) in net {
+            let bucket = bucket.clone();
+            // Mostly a row that is new.
+            if let [(ends, rows @ 1..)] = claims.as_slice() {
+                pending.creates.push(Create { bucket, ends: ends.clone(), rows: *rows });
+                continue;
+            }
+            let mut claims = claims.clone();
             claims.sort_unstable();
             let rows = claims.iter().map(|(_, by)| by).sum();
             let (added, removed): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(_, by)| *by > 0);
