@@ -6,7 +6,7 @@ use std::thread::LocalKey;
 
 use pgrx::{PgMemoryContexts, pg_sys};
 
-use super::spi::{Arguments, Connection, Row, Value};
+use super::spi::{Connection, Row, StatementArguments, Value};
 use super::statement::Statement;
 use super::text::c_text;
 
@@ -25,7 +25,7 @@ impl Connection {
     ) {
         self.must_be_innermost();
         let text = c_text(text);
-        let mut arguments = Arguments::new(values);
+        let mut arguments = StatementArguments::new(values);
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call that copies them; SPI is
@@ -58,7 +58,7 @@ impl Connection {
         each: impl FnMut(Row) -> ControlFlow<()>,
     ) {
         self.must_be_innermost();
-        let mut arguments = Arguments::new(values);
+        let mut arguments = StatementArguments::new(values);
         statement.with(|statement| {
             arguments.must_be(statement.argument_types(), statement.text());
             let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());

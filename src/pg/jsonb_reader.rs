@@ -34,7 +34,7 @@ struct Opened {
 }
 
 /// A key, a value or an element: what it is, and where.
-struct Part {
+struct JsonPart {
     kind: PartKind,
     from: usize,
     to: usize,
@@ -95,7 +95,7 @@ impl<'a> JsonbTokens<'a> {
     }
 
     /// Moves on to the next key, value or element of the innermost container; `None`: behind the last one.
-    fn advance(&mut self) -> Option<(Part, bool)> {
+    fn advance(&mut self) -> Option<(JsonPart, bool)> {
         let open = self.open.last()?;
         let is_key = open.is_object && !open.at_value;
         if !open.at_value && open.read == open.count {
@@ -110,15 +110,15 @@ impl<'a> JsonbTokens<'a> {
         *(if is_key { &mut open.key_end } else { &mut open.end }) = to;
         open.read += usize::from(!open.at_value);
         open.at_value = is_key;
-        Some((Part { kind: PartKind::of(entry), from: open.start + from, to: open.start + to }, is_key))
+        Some((JsonPart { kind: PartKind::of(entry), from: open.start + from, to: open.start + to }, is_key))
     }
 
-    fn text(&self, part: &Part) -> &'a str {
+    fn text(&self, part: &JsonPart) -> &'a str {
         // SAFETY: keys and strings are UTF-8, as the database's encoding is.
         unsafe { std::str::from_utf8_unchecked(&self.bytes[part.from..part.to]) }
     }
 
-    fn integer(&self, part: &Part) -> String {
+    fn integer(&self, part: &JsonPart) -> String {
         let numeric = &self.bytes[part.from.next_multiple_of(UNIT)..part.to];
         // SAFETY: there is a numeric, aligned as one.
         small_integer(numeric).map_or_else(|| unsafe { printed(numeric) }, |number| number.to_string())

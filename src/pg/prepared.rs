@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use super::spi::{Arguments, Connection, Rows, Value};
+use super::spi::{Connection, Rows, StatementArguments, Value};
 use super::statement::kept_plan;
 
 /// A prepared statement that only reads.
@@ -22,7 +22,7 @@ impl Prepared {
     /// Runs it with the snapshot of the calling query. It is an error if number or types of the values do not fit.
     pub fn run<'c>(&self, connection: &'c Connection, values: impl IntoIterator<Item = Value>) -> Rows<'c> {
         connection.must_be_innermost();
-        let mut arguments = Arguments::new(values);
+        let mut arguments = StatementArguments::new(values);
         arguments.must_be(&self.argument_types, &self.text);
         // SAFETY: the plan is kept until this is dropped; the arrays have as many elements as it has arguments, of their types.
         unsafe {

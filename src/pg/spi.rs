@@ -91,18 +91,18 @@ pub(super) fn rolled_back(subtransaction: pg_sys::SubTransactionId) {
 }
 
 /// Arguments as SPI takes them, borrowed from the values.
-pub(super) struct Arguments {
+pub(super) struct StatementArguments {
     pub types: Vec<pg_sys::Oid>,
     pub datums: Vec<pg_sys::Datum>,
     pub nulls: Vec<std::ffi::c_char>,
     _values: Vec<Value>,
 }
 
-impl Arguments {
+impl StatementArguments {
     pub(super) fn new(values: impl IntoIterator<Item = Value>) -> Self {
         let values: Vec<Value> = values.into_iter().collect();
         let (datums, nulls) = values.iter().map(Value::parts).unzip();
-        Arguments { types: values.iter().map(Value::type_oid).collect(), datums, nulls, _values: values }
+        StatementArguments { types: values.iter().map(Value::type_oid).collect(), datums, nulls, _values: values }
     }
 
     pub(super) fn count(&self) -> std::ffi::c_int {
@@ -128,7 +128,7 @@ impl Connection {
 
     fn execute(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.must_be_innermost();
-        let mut arguments = Arguments::new(values);
+        let mut arguments = StatementArguments::new(values);
         arguments.must_be(statement.argument_types(), statement.text());
         let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());
         // SAFETY: the plan is valid and kept, the arrays have as many elements as it has arguments, of their types.
@@ -155,7 +155,7 @@ impl Connection {
     pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.must_be_innermost();
         let terminated = c_text(text);
-        let mut arguments = Arguments::new(values);
+        let mut arguments = StatementArguments::new(values);
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call; SPI is connected.
@@ -169,7 +169,7 @@ impl Connection {
     pub fn run_text_now(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.must_be_innermost();
         let terminated = c_text(text);
-        let mut arguments = Arguments::new(values);
+        let mut arguments = StatementArguments::new(values);
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: as above. After an error the end of the connection frees the plan; rows have been copied out of the executor

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use claims_model::Reason;
 
-use super::places::{self, MAX_CELLS, Place};
+use super::places::{self, CellPlace, MAX_CELLS};
 use crate::pg::background::own_database;
 use crate::pg::clock::Moment;
 use crate::pg::shared::{Shared, shareable};
@@ -59,7 +59,7 @@ shareable! {
     }
 }
 
-impl Place for CellCounters {
+impl CellPlace for CellCounters {
     fn owner(&self) -> &AtomicU64 {
         &self.owner
     }
@@ -114,15 +114,15 @@ pub fn refused(cell_id: i64, reason: Option<Reason>) {
 
 /// What one (sub)transaction did for a cell.
 #[derive(Debug, Clone, Copy, Default)]
-struct Done {
+struct CellCounts {
     begins: u64,
     commits: u64,
     rollbacks: u64,
     fences: u64,
 }
 
-impl Done {
-    fn add(&mut self, other: Done) {
+impl CellCounts {
+    fn add(&mut self, other: CellCounts) {
         self.begins += other.begins;
         self.commits += other.commits;
         self.rollbacks += other.rollbacks;
@@ -130,53 +130,54 @@ impl Done {
     }
 }
 
-struct Pending {
+struct UncountedChanges {
     cell_id: i64,
     subtransaction: u32,
-    done: Done,
+    done: CellCounts,
 }
 
 thread_local! {
     /// What this transaction has done so far.
-    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+    static PENDING: RefCell<Vec<UncountedChanges>> = const { RefCell::new(Vec::new()) };
 }
 
-fn count(cell_id: i64, done: Done) {
+fn count(cell_id: i64, done: CellCounts) {
     if CELLS.get().is_some() {
         PENDING.with_borrow_mut(|all| put(all, cell_id, current_subtransaction(), done));
     }
 }
 
-fn put(all: &mut Vec<Pending>, cell_id: i64, subtransaction: u32, done: Done) {
-    let is_same = |pending: &&mut Pending| (pending.cell_id, pending.subtransaction) == (cell_id, subtransaction);
+fn put(all: &mut Vec<UncountedChanges>, cell_id: i64, subtransaction: u32, done: CellCounts) {
+    let is_same =
+        |pending: &&mut UncountedChanges| (pending.cell_id, pending.subtransaction) == (cell_id, subtransaction);
     match all.iter_mut().rev().find(is_same) {
         Some(pending) => pending.done.add(done),
-        None => all.push(Pending { cell_id, subtransaction, done }),
+        None => all.push(UncountedChanges { cell_id, subtransaction, done }),
     }
 }
 
 /// A lease has begun; a repeat of one that had does not count.
 pub fn begun(cell_id: i64) {
-    count(cell_id, Done { begins: 1, ..Done::default() });
+    count(cell_id, CellCounts { begins: 1, ..CellCounts::default() });
 }
 
 pub fn committed(cell_id: i64, leases: usize) {
-    count(cell_id, Done { commits: leases as u64, ..Done::default() });
+    count(cell_id, CellCounts { commits: leases as u64, ..CellCounts::default() });
 }
 
 pub fn rolled_back(cell_id: i64, leases: usize) {
-    count(cell_id, Done { rollbacks: leases as u64, ..Done::default() });
+    count(cell_id, CellCounts { rollbacks: leases as u64, ..CellCounts::default() });
 }
 
 pub fn fenced(cell_id: i64, leases: usize) {
-    count(cell_id, Done { fences: leases as u64, ..Done::default() });
+    count(cell_id, CellCounts { fences: leases as u64, ..CellCounts::default() });
 }
 
 /// Takes what is pending into account.
 fn flush() {
     PENDING.with_borrow_mut(|all| {
         // The memory stays for the next transaction.
-        for Pending { cell_id, done, .. } in all.drain(..) {
+        for UncountedChanges { cell_id, done, .. } in all.drain(..) {
             let Some(counters) = of_cell(cell_id) else { continue };
             add(&counters.begins, done.begins);
             add(&counters.commits, done.commits);

@@ -17,7 +17,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 
-use super::places::{self, MAX_CELLS, Place};
+use super::places::{self, CellPlace, MAX_CELLS};
 use crate::pg::background::own_database;
 use crate::pg::clock::Moment;
 use crate::pg::lock;
@@ -37,7 +37,7 @@ shareable! {
     }
 }
 
-impl Place for Floor {
+impl CellPlace for Floor {
     fn owner(&self) -> &AtomicU64 {
         &self.owner
     }

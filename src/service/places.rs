@@ -8,18 +8,18 @@ use crate::pg::background::own_database;
 pub const MAX_CELLS: usize = 1024;
 
 /// What belongs to one cell.
-pub trait Place {
+pub trait CellPlace {
     /// Which cell of which database; 0: the place is free.
     fn owner(&self) -> &AtomicU64;
 }
 
 /// The place of a cell: the first that is its own, or free, from where its name leads. `None`: all are taken.
-pub fn own<P: Place>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<&P> {
+pub fn own<P: CellPlace>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<&P> {
     own_number(places, cell_id).map(|number| &places[number])
 }
 
 /// The number of that place.
-pub fn own_number<P: Place>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<usize> {
+pub fn own_number<P: CellPlace>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<usize> {
     let name = name(own_database(), cell_id);
     let is_own = |number: &usize| {
         let owner = places[*number].owner();
@@ -32,7 +32,7 @@ pub fn own_number<P: Place>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<usi
 }
 
 /// The same of a cell that has one already.
-pub fn known<P: Place>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<&P> {
+pub fn known<P: CellPlace>(places: &[P; MAX_CELLS], cell_id: i64) -> Option<&P> {
     let name = name(own_database(), cell_id);
     let owner = |place: &P| place.owner().load(Ordering::Relaxed);
     // A free place ends the search: no place becomes free again.

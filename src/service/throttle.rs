@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use claims_model::rate;
 
-use super::places::{self, MAX_CELLS, Place};
+use super::places::{self, CellPlace, MAX_CELLS};
 use crate::pg::clock::Moment;
 use crate::pg::shared::Shared;
 use crate::pg::shared::shareable;
@@ -18,7 +18,7 @@ shareable! {
     }
 }
 
-impl Place for Pace {
+impl CellPlace for Pace {
     fn owner(&self) -> &AtomicU64 {
         &self.owner
     }

@@ -165,31 +165,31 @@ fn interval(job: &Job) -> Duration {
     }
 }
 
-struct Done {
+struct RoundEnd {
     /// Otherwise there is more to do, or will be in a moment.
     wholly: bool,
     recovery: Option<RecoveryTally>,
 }
 
-impl Done {
+impl RoundEnd {
     fn of(wholly: bool) -> Self {
-        Done { wholly, recovery: None }
+        RoundEnd { wholly, recovery: None }
     }
 }
 
-fn run_job(ground: &OwnTransactions, job: &Job, service: &str) -> Result<Done, Failure> {
+fn run_job(ground: &OwnTransactions, job: &Job, service: &str) -> Result<RoundEnd, Failure> {
     match job {
-        Job::Settle(cell_id) => Ok(Done::of(left::settle(ground, *cell_id, service)?)),
+        Job::Settle(cell_id) => Ok(RoundEnd::of(left::settle(ground, *cell_id, service)?)),
         Job::Reconcile(cell_id) => {
             let tally = reconcile::pass(ground, *cell_id, service)?;
-            Ok(Done { wholly: true, recovery: Some(tally) })
+            Ok(RoundEnd { wholly: true, recovery: Some(tally) })
         }
         Job::Verify(cell_id, source_type) => {
             let correct = settings::verify_correct();
-            let task = slice::Task { cell_id: *cell_id, server: service, source_type, correct };
-            Ok(Done::of(task.slice(ground)?))
+            let task = slice::SliceTask { cell_id: *cell_id, server: service, source_type, correct };
+            Ok(RoundEnd::of(task.slice(ground)?))
         }
-        Job::Purge => ground.here(|connection| Ok(Done::of(purge(connection)))),
+        Job::Purge => ground.here(|connection| Ok(RoundEnd::of(purge(connection)))),
     }
 }
 

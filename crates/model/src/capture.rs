@@ -8,7 +8,7 @@ use std::rc::Rc;
 use claims_names::Profile;
 use serde::{Serialize, Serializer};
 
-use crate::payload::{SourceForm, SubjectForm};
+use crate::payload::{BucketForm, SourceForm, SubjectForm};
 use crate::{limits, source_key};
 
 /// Buckets that one transaction's changes may touch before they are only counted as too many. No batch is larger, and
@@ -297,13 +297,6 @@ impl Ends {
     pub fn has_source_of(&self, other: &Ends) -> bool {
         (&self.source_type, &self.source_id) == (&other.source_type, &other.source_id)
     }
-}
-
-#[derive(Serialize)]
-struct BucketForm<'a> {
-    #[serde(rename = "type")]
-    type_name: &'a str,
-    value: &'a str,
 }
 
 #[derive(Serialize)]

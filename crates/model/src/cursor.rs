@@ -30,12 +30,12 @@ pub struct ClaimCursor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscrepancyCursor {
     pub above: Option<String>,
-    pub place: Place,
+    pub place: DiscrepancyPlace,
 }
 
 /// Where a discrepancy stands in their order: by source id, as ranges are, then by what it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct DiscrepancyPlace {
     /// Rows without a key come first.
     pub source_length: Option<u64>,
     pub source_id: String,
@@ -131,7 +131,7 @@ mod tests {
     fn unsound_values_are_refused() {
         let cursor = ClaimCursor { source_type: 1, source_id: "a\0".into(), bucket_type: 1, bucket_value: "x".into() };
         assert_eq!(ClaimCursor::decode(&cursor.encode()), Err(Problem::BadCursor));
-        let place = Place {
+        let place = DiscrepancyPlace {
             source_length: Some(1),
             source_id: "1".into(),
             bucket_type: "ROUTES".into(),

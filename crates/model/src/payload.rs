@@ -35,8 +35,8 @@ struct DestroyForm<'a> {
 #[derive(Serialize)]
 pub struct BucketForm<'a> {
     #[serde(rename = "type")]
-    type_name: &'a str,
-    value: &'a str,
+    pub(crate) type_name: &'a str,
+    pub(crate) value: &'a str,
 }
 
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use stateright::{Checker, Model, Property};
 
 /// How to break the protocol on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Broken {
+enum BrokenEpochs {
     /// The new epoch is presented before it is committed.
     PresentedFirst,
     /// What an earlier pass may have left open is not presented before a new epoch is made.
@@ -18,7 +18,7 @@ enum Broken {
 
 /// Where a pass is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Step {
+enum EpochStep {
     /// Has read this, and presents it to settle what may be open.
     Resolves(Option<KeptEpoch>),
     /// Commits a new epoch behind this one.
@@ -33,7 +33,7 @@ enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Database {
     kept: Option<KeptEpoch>,
-    passes: Vec<Option<Step>>,
+    passes: Vec<Option<EpochStep>>,
     /// Passes that have come to decide since the copy was made.
     decided_since_copy: bool,
 }
@@ -52,7 +52,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
+enum EpochAction {
     Begin(usize, usize),
     Advance(usize, usize),
     /// The process of a pass dies. What was committed stays.
@@ -64,59 +64,61 @@ enum Action {
 struct Epochs {
     passes_at_once: usize,
     copies: bool,
-    broken: Option<Broken>,
+    broken: Option<BrokenEpochs>,
 }
 
 impl Epochs {
     fn refused(&self, state: &mut State, database: usize, pass: usize, presented: Option<KeptEpoch>) {
         let kept = state.databases[database].kept;
         // Who has committed nothing has nothing to see.
-        let looks = !matches!(self.broken, Some(Broken::NotTriedAgain | Broken::PresentedFirst));
+        let looks = !matches!(self.broken, Some(BrokenEpochs::NotTriedAgain | BrokenEpochs::PresentedFirst));
         let moved_on = looks && kept != presented;
-        state.databases[database].passes[pass] = if moved_on { Some(Step::Resolves(kept)) } else { None };
+        state.databases[database].passes[pass] = if moved_on { Some(EpochStep::Resolves(kept)) } else { None };
         state.locked_out |= !moved_on && state.databases.len() == 1;
     }
 
     fn present(&self, state: &mut State, kept: KeptEpoch) -> bool {
-        let taken = kept.is_taken_by(state.service) || self.broken == Some(Broken::EverythingTaken);
+        let taken = kept.is_taken_by(state.service) || self.broken == Some(BrokenEpochs::EverythingTaken);
         if taken {
             state.service = Some(kept.epoch);
         }
         taken
     }
 
-    fn advance(&self, state: &mut State, database: usize, pass: usize, step: Step) {
+    fn advance(&self, state: &mut State, database: usize, pass: usize, step: EpochStep) {
         let next = match step {
-            Step::Resolves(None) => Step::Commits(None),
-            Step::Resolves(Some(kept)) if self.broken == Some(Broken::NotResolved) => Step::Commits(Some(kept)),
-            Step::Resolves(Some(kept)) => match self.present(state, kept) {
-                true => Step::Commits(Some(kept)),
+            EpochStep::Resolves(None) => EpochStep::Commits(None),
+            EpochStep::Resolves(Some(kept)) if self.broken == Some(BrokenEpochs::NotResolved) => {
+                EpochStep::Commits(Some(kept))
+            }
+            EpochStep::Resolves(Some(kept)) => match self.present(state, kept) {
+                true => EpochStep::Commits(Some(kept)),
                 false => return self.refused(state, database, pass, Some(kept)),
             },
-            Step::Commits(before) => {
+            EpochStep::Commits(before) => {
                 let epoch = state.next;
                 state.next += 1;
                 let new = KeptEpoch::followed_by(before, epoch);
-                if self.broken == Some(Broken::PresentedFirst) {
-                    Step::Presents(new)
+                if self.broken == Some(BrokenEpochs::PresentedFirst) {
+                    EpochStep::Presents(new)
                 } else {
                     // Another pass may have been faster: then its epoch is presented.
                     if state.databases[database].kept == before {
                         state.databases[database].kept = Some(new);
                     }
-                    Step::Presents(state.databases[database].kept.unwrap_or(new))
+                    EpochStep::Presents(state.databases[database].kept.unwrap_or(new))
                 }
             }
-            Step::Presents(kept) => match self.present(state, kept) {
-                true => Step::Decides,
+            EpochStep::Presents(kept) => match self.present(state, kept) {
+                true => EpochStep::Decides,
                 false => return self.refused(state, database, pass, Some(kept)),
             },
-            Step::Decides => {
+            EpochStep::Decides => {
                 if state.databases.len() > 1 {
                     state.databases[database].decided_since_copy = true;
                     state.both_decided |= state.databases.iter().all(|database| database.decided_since_copy);
                 }
-                if self.broken == Some(Broken::PresentedFirst) {
+                if self.broken == Some(BrokenEpochs::PresentedFirst) {
                     state.databases[database].kept = state.service.map(|epoch| KeptEpoch { epoch, predecessor: None });
                 }
                 state.databases[database].passes[pass] = None;
@@ -129,7 +131,7 @@ impl Epochs {
 
 impl Model for Epochs {
     type State = State;
-    type Action = Action;
+    type Action = EpochAction;
 
     fn init_states(&self) -> Vec<State> {
         let database = Database { passes: vec![None; self.passes_at_once], ..Database::default() };
@@ -137,36 +139,39 @@ impl Model for Epochs {
         vec![State { service: None, databases: vec![database], next: 1, left, locked_out: false, both_decided: false }]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &State, actions: &mut Vec<EpochAction>) {
         for (database, of) in state.databases.iter().enumerate() {
             for (pass, step) in of.passes.iter().enumerate() {
                 match step {
-                    None if state.left > 0 => actions.push(Action::Begin(database, pass)),
+                    None if state.left > 0 => actions.push(EpochAction::Begin(database, pass)),
                     None => {}
-                    Some(_) => actions.extend([Action::Advance(database, pass), Action::Crash(database, pass)]),
+                    Some(_) => {
+                        actions.extend([EpochAction::Advance(database, pass), EpochAction::Crash(database, pass)])
+                    }
                 }
             }
         }
         // A pass that has committed its epoch by then belongs to the time before: the copy has that epoch, too.
-        let has_committed = |step: &Option<Step>| matches!(step, Some(Step::Presents(_) | Step::Decides));
+        let has_committed =
+            |step: &Option<EpochStep>| matches!(step, Some(EpochStep::Presents(_) | EpochStep::Decides));
         if self.copies && state.databases.len() == 1 && !state.databases[0].passes.iter().any(has_committed) {
-            actions.push(Action::Copy);
+            actions.push(EpochAction::Copy);
         }
     }
 
-    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+    fn next_state(&self, last: &State, action: EpochAction) -> Option<State> {
         let mut state = last.clone();
         match action {
-            Action::Begin(database, pass) => {
+            EpochAction::Begin(database, pass) => {
                 state.left -= 1;
-                state.databases[database].passes[pass] = Some(Step::Resolves(state.databases[database].kept));
+                state.databases[database].passes[pass] = Some(EpochStep::Resolves(state.databases[database].kept));
             }
-            Action::Advance(database, pass) => {
+            EpochAction::Advance(database, pass) => {
                 let step = state.databases[database].passes[pass]?;
                 self.advance(&mut state, database, pass, step);
             }
-            Action::Crash(database, pass) => state.databases[database].passes[pass] = None,
-            Action::Copy => {
+            EpochAction::Crash(database, pass) => state.databases[database].passes[pass] = None,
+            EpochAction::Copy => {
                 let kept = state.databases[0].kept;
                 let passes = vec![None; self.passes_at_once];
                 state.databases.push(Database { kept, passes, decided_since_copy: false });
@@ -192,7 +197,7 @@ impl Model for Epochs {
     }
 }
 
-fn check(passes_at_once: usize, copies: bool, broken: Option<Broken>) -> Vec<&'static str> {
+fn check(passes_at_once: usize, copies: bool, broken: Option<BrokenEpochs>) -> Vec<&'static str> {
     let checker = Epochs { passes_at_once, copies, broken }.checker().spawn_bfs().join();
     assert!(checker.unique_state_count() > 10);
     let failed = ["a database alone is never refused", "of two only one decides"];
@@ -212,8 +217,8 @@ fn of_a_database_and_its_copy_one_decides() {
 #[test]
 fn every_part_of_it_is_needed() {
     let alone = vec!["a database alone is never refused"];
-    assert_eq!(check(1, false, Some(Broken::PresentedFirst)), alone);
-    assert_eq!(check(1, false, Some(Broken::NotResolved)), alone);
-    assert_eq!(check(2, false, Some(Broken::NotTriedAgain)), alone);
-    assert_eq!(check(1, true, Some(Broken::EverythingTaken)), vec!["of two only one decides"]);
+    assert_eq!(check(1, false, Some(BrokenEpochs::PresentedFirst)), alone);
+    assert_eq!(check(1, false, Some(BrokenEpochs::NotResolved)), alone);
+    assert_eq!(check(2, false, Some(BrokenEpochs::NotTriedAgain)), alone);
+    assert_eq!(check(1, true, Some(BrokenEpochs::EverythingTaken)), vec!["of two only one decides"]);
 }

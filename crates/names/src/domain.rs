@@ -7,7 +7,7 @@ use idna::AsciiDenyList;
 use idna::uts46::{DnsLength, Hyphens, Uts46};
 
 use crate::locate::refuse_unassigned;
-use crate::problem::{NameProblem, Place, Reason};
+use crate::problem::{NameFault, NamePart, NameProblem};
 use crate::tables::Tables;
 
 /// Most octets of a domain and of a label (RFC 1035, without the root's dot).
@@ -67,7 +67,7 @@ fn diagnose<T: Tables>(given: &str) -> NameProblem {
     }
     let without_root = given.strip_suffix(is_dot).unwrap_or(given);
     if without_root.is_empty() {
-        return NameProblem::of_name(Reason::Empty);
+        return NameProblem::of_name(NameFault::Empty);
     }
     let mut position = 1;
     for (index, label) in without_root.split(is_dot).enumerate() {
@@ -77,28 +77,28 @@ fn diagnose<T: Tables>(given: &str) -> NameProblem {
         position += label.chars().count() + 1;
     }
     if T::domain_to_ascii(given, DnsLength::Ignore).is_some() {
-        return NameProblem::of_name(Reason::TooManyOctets { limit: DOMAIN_OCTETS });
+        return NameProblem::of_name(NameFault::TooManyOctets { limit: DOMAIN_OCTETS });
     }
-    NameProblem { place: Place::Domain, reason: Reason::Direction("labels that do not go together") }
+    NameProblem { place: NamePart::Domain, reason: NameFault::Direction("labels that do not go together") }
 }
 
 /// What is wrong with the label that starts at character `position`.
 fn wrong_label<T: Tables>(label: &str, number: usize, position: usize) -> Option<NameProblem> {
-    let problem = |reason| Some(NameProblem { place: Place::Label(number), reason });
+    let problem = |reason| Some(NameProblem { place: NamePart::Label(number), reason });
     if label.is_empty() {
-        return problem(Reason::Empty);
+        return problem(NameFault::Empty);
     }
     for (index, c) in label.chars().enumerate() {
         if !has_a_place::<T>(c) {
-            return Some(NameProblem::at(c, position + index, Reason::Forbidden("nothing that a domain can have")));
+            return Some(NameProblem::at(c, position + index, NameFault::Forbidden("nothing that a domain can have")));
         }
     }
     match T::domain_to_ascii(label, DnsLength::Ignore) {
-        Some(ascii) if ascii.is_empty() => problem(Reason::Empty),
-        Some(ascii) if hides_a_label(&ascii) => problem(Reason::Label(NO_A_LABEL)),
-        Some(ascii) if ascii.len() > LABEL_OCTETS => problem(Reason::TooManyOctets { limit: LABEL_OCTETS }),
+        Some(ascii) if ascii.is_empty() => problem(NameFault::Empty),
+        Some(ascii) if hides_a_label(&ascii) => problem(NameFault::Label(NO_A_LABEL)),
+        Some(ascii) if ascii.len() > LABEL_OCTETS => problem(NameFault::TooManyOctets { limit: LABEL_OCTETS }),
         Some(_) => None,
-        None => problem(Reason::Label(broken_rule(label))),
+        None => problem(NameFault::Label(broken_rule(label))),
     }
 }
 

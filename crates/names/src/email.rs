@@ -8,13 +8,13 @@ use icu_properties::props::GeneralCategory;
 use crate::domain::domain;
 use crate::fold::{casefold, fold};
 use crate::locate::problem_at;
-use crate::problem::{NameProblem, Place, Reason};
+use crate::problem::{NameFault, NamePart, NameProblem};
 use crate::tables::Tables;
 
 pub fn email<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
     // The last one: a domain has none.
     let Some((given_local, given_domain)) = given.rsplit_once('@') else {
-        return Err(NameProblem::of_name(Reason::NoAt));
+        return Err(NameProblem::of_name(NameFault::NoAt));
     };
     let local = local_part::<T>(given_local)?;
     let host = host::<T>(given_domain).map_err(|problem| problem.moved_by(given_local.chars().count() + 1))?;
@@ -25,19 +25,19 @@ pub fn email<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
 }
 
 fn host<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    if given.is_empty() { Err(NameProblem::of_name(Reason::Empty)) } else { domain::<T>(given) }
+    if given.is_empty() { Err(NameProblem::of_name(NameFault::Empty)) } else { domain::<T>(given) }
 }
 
 /// As RFC 5321 and RFC 6531 have it without quotes; dots may stand anywhere, since there are such mailboxes.
 fn local_part<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
     if given.is_empty() {
-        return Err(NameProblem { place: Place::LocalPart, reason: Reason::Empty });
+        return Err(NameProblem { place: NamePart::LocalPart, reason: NameFault::Empty });
     }
     let local = casefold::<T>(given)?;
     // Looked at afterwards: composing makes a semicolon of U+037E.
     for (index, c) in local.chars().enumerate() {
         if let Some(kind) = special::<T>(c) {
-            return Err(problem_at(given, &local, index, Reason::Forbidden(kind), fold::<T>));
+            return Err(problem_at(given, &local, index, NameFault::Forbidden(kind), fold::<T>));
         }
     }
     Ok(local)

@@ -21,7 +21,7 @@ mod username;
 
 pub use confusable::{Confusables, skeleton};
 pub use limits::{CANONICAL_BYTES, NAME_CHARS};
-pub use problem::{NameProblem, Place, Reason};
+pub use problem::{NameFault, NamePart, NameProblem};
 pub use profile::Profile;
 pub use tables::UNICODE_VERSION;
 

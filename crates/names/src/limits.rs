@@ -1,6 +1,6 @@
 //! How long a name may be, before and after.
 
-use crate::problem::{NameProblem, Reason};
+use crate::problem::{NameFault, NameProblem};
 
 /// Most characters of a name, as given and in its canonical form.
 pub const NAME_CHARS: usize = 1024;
@@ -10,10 +10,10 @@ pub const CANONICAL_BYTES: usize = 2600;
 /// Refuses what no profile has to look at.
 pub fn check_given(given: &str) -> Result<(), NameProblem> {
     if given.is_empty() {
-        return Err(NameProblem::of_name(Reason::Empty));
+        return Err(NameProblem::of_name(NameFault::Empty));
     }
     match chars_beyond(given, NAME_CHARS) {
-        Some(got) => Err(NameProblem::of_name(Reason::TooManyChars { got, limit: NAME_CHARS })),
+        Some(got) => Err(NameProblem::of_name(NameFault::TooManyChars { got, limit: NAME_CHARS })),
         None => Ok(()),
     }
 }
@@ -21,10 +21,10 @@ pub fn check_given(given: &str) -> Result<(), NameProblem> {
 /// Folding makes names longer: what was within the limits need not be afterwards.
 pub fn check_canonical(canonical: &str) -> Result<(), NameProblem> {
     if let Some(got) = chars_beyond(canonical, NAME_CHARS) {
-        return Err(NameProblem::of_name(Reason::CanonicalTooManyChars { got, limit: NAME_CHARS }));
+        return Err(NameProblem::of_name(NameFault::CanonicalTooManyChars { got, limit: NAME_CHARS }));
     }
     if canonical.len() > CANONICAL_BYTES {
-        return Err(NameProblem::of_name(Reason::CanonicalTooManyBytes {
+        return Err(NameProblem::of_name(NameFault::CanonicalTooManyBytes {
             got: canonical.len(),
             limit: CANONICAL_BYTES,
         }));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::problem::{NameProblem, Reason};
+use crate::problem::{NameFault, NameProblem};
 use crate::tables::Tables;
 
 /// The problem of the `index`-th character of `mapped`, with its position in `given`, which `map` made it from.
@@ -10,7 +10,7 @@ pub fn problem_at(
     given: &str,
     mapped: &str,
     index: usize,
-    reason: Reason,
+    reason: NameFault,
     map: impl for<'x> Fn(&'x str) -> Cow<'x, str>,
 ) -> NameProblem {
     let Some(wanted) = mapped.chars().nth(index) else { return NameProblem::of_name(reason) };
@@ -49,7 +49,7 @@ fn origin(
 /// Refuses the first code point that this version of Unicode does not know.
 pub fn refuse_unassigned<T: Tables>(given: &str) -> Result<(), NameProblem> {
     match given.chars().enumerate().find(|(_, c)| !T::is_assigned(*c)) {
-        Some((index, c)) => Err(NameProblem::at(c, index + 1, Reason::Unassigned)),
+        Some((index, c)) => Err(NameProblem::at(c, index + 1, NameFault::Unassigned)),
         None => Ok(()),
     }
 }

@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 
 use crate::fold::casefold;
-use crate::problem::{NameProblem, Place, Reason};
+use crate::problem::{NameFault, NamePart, NameProblem};
 use crate::tables::Tables;
 
 pub fn path<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
     let canonical = casefold::<T>(given)?;
     for (index, segment) in canonical.split('/').enumerate() {
         let reason = match segment {
-            "" => Reason::Empty,
-            "." | ".." => Reason::DotSegment,
+            "" => NameFault::Empty,
+            "." | ".." => NameFault::DotSegment,
             _ => continue,
         };
-        return Err(NameProblem { place: Place::Segment(index + 1), reason });
+        return Err(NameProblem { place: NamePart::Segment(index + 1), reason });
     }
     Ok(canonical)
 }

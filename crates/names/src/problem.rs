@@ -9,13 +9,13 @@ use crate::tables::UNICODE_VERSION;
 /// As text it is one clause, subject first: `character 5 (U+0020) is a space`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameProblem {
-    pub place: Place,
-    pub reason: Reason,
+    pub place: NamePart,
+    pub reason: NameFault,
 }
 
 /// The part of a name that is wrong. All numbers count from 1, in the name as it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum NamePart {
     Name,
     Character {
         code_point: char,
@@ -33,7 +33,7 @@ pub enum Place {
 
 /// What is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum NameFault {
     Empty,
     /// More characters than a name may have.
     TooManyChars {
@@ -71,25 +71,25 @@ pub enum Reason {
 }
 
 impl NameProblem {
-    pub(crate) fn of_name(reason: Reason) -> Self {
-        NameProblem { place: Place::Name, reason }
+    pub(crate) fn of_name(reason: NameFault) -> Self {
+        NameProblem { place: NamePart::Name, reason }
     }
 
-    pub(crate) fn at(code_point: char, position: usize, reason: Reason) -> Self {
-        NameProblem { place: Place::Character { code_point, position }, reason }
+    pub(crate) fn at(code_point: char, position: usize, reason: NameFault) -> Self {
+        NameProblem { place: NamePart::Character { code_point, position }, reason }
     }
 
     /// Whether the name is too long, rather than of a wrong form.
     pub fn is_length(&self) -> bool {
-        use Reason::*;
+        use NameFault::*;
         matches!(self.reason, TooManyChars { .. } | CanonicalTooManyChars { .. } | CanonicalTooManyBytes { .. })
     }
 
     /// The same problem, of a text that stands behind `chars` characters of the name.
     pub(crate) fn moved_by(mut self, chars: usize) -> Self {
         match &mut self.place {
-            Place::Character { position, .. } => *position += chars,
-            whole @ Place::Name => *whole = Place::Domain,
+            NamePart::Character { position, .. } => *position += chars,
+            whole @ NamePart::Name => *whole = NamePart::Domain,
             _ => (),
         }
         self
@@ -104,41 +104,41 @@ impl fmt::Display for NameProblem {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NamePart {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Name => out.write_str("the name"),
+            NamePart::Name => out.write_str("the name"),
             // The number only: the character itself may be invisible, or turn the line around.
-            Place::Character { code_point, position } => {
+            NamePart::Character { code_point, position } => {
                 write!(out, "character {position} (U+{:04X})", u32::from(*code_point))
             }
-            Place::Label(number) => write!(out, "label {number} of the domain"),
-            Place::Domain => out.write_str("the domain"),
-            Place::LocalPart => out.write_str("the part before the @"),
-            Place::Segment(number) => write!(out, "segment {number} of the path"),
+            NamePart::Label(number) => write!(out, "label {number} of the domain"),
+            NamePart::Domain => out.write_str("the domain"),
+            NamePart::LocalPart => out.write_str("the part before the @"),
+            NamePart::Segment(number) => write!(out, "segment {number} of the path"),
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for NameFault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Empty => out.write_str("is empty"),
-            Reason::TooManyChars { got, limit } => write!(out, "has {got} characters, more than {limit}"),
-            Reason::CanonicalTooManyChars { got, limit } => {
+            NameFault::Empty => out.write_str("is empty"),
+            NameFault::TooManyChars { got, limit } => write!(out, "has {got} characters, more than {limit}"),
+            NameFault::CanonicalTooManyChars { got, limit } => {
                 write!(out, "has {got} characters in its canonical form, more than {limit}")
             }
-            Reason::CanonicalTooManyBytes { got, limit } => {
+            NameFault::CanonicalTooManyBytes { got, limit } => {
                 write!(out, "has {got} bytes in its canonical form, more than {limit}")
             }
-            Reason::Unassigned => write!(out, "is not assigned in Unicode {UNICODE_VERSION}"),
-            Reason::Forbidden(kind) => write!(out, "is {kind}"),
-            Reason::Context(rule) => write!(out, "may stand only {rule}"),
-            Reason::Direction(rule) => write!(out, "breaks the rule for text from right to left: {rule}"),
-            Reason::Label(why) => out.write_str(why),
-            Reason::TooManyOctets { limit } => write!(out, "has more than {limit} octets"),
-            Reason::NoAt => out.write_str("has no @"),
-            Reason::DotSegment => out.write_str("is . or .."),
+            NameFault::Unassigned => write!(out, "is not assigned in Unicode {UNICODE_VERSION}"),
+            NameFault::Forbidden(kind) => write!(out, "is {kind}"),
+            NameFault::Context(rule) => write!(out, "may stand only {rule}"),
+            NameFault::Direction(rule) => write!(out, "breaks the rule for text from right to left: {rule}"),
+            NameFault::Label(why) => out.write_str(why),
+            NameFault::TooManyOctets { limit } => write!(out, "has more than {limit} octets"),
+            NameFault::NoAt => out.write_str("has no @"),
+            NameFault::DotSegment => out.write_str("is . or .."),
         }
     }
 }

@@ -12,7 +12,7 @@ use idna::uts46::DnsLength;
 use proptest::prelude::*;
 
 use crate::tables::{Pinned, Tables};
-use crate::{Profile, Reason};
+use crate::{NameFault, Profile};
 
 /// Unicode 15.1, of ICU4X 1.5; UTS #46 by idna 0.5.
 struct Older;
@@ -98,7 +98,7 @@ fn what_the_older_version_does_not_know_it_refuses() {
         for profile in FOLDING {
             for text in frames(profile, c) {
                 let problem = profile.canonical_with::<Older>(&text).expect_err(&text);
-                assert_eq!(problem.reason, Reason::Unassigned, "{profile}: {text:?}");
+                assert_eq!(problem.reason, NameFault::Unassigned, "{profile}: {text:?}");
             }
         }
         let text = c.to_string();

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::fold::ascii_lower;
 use crate::locate::{problem_at, refuse_unassigned};
-use crate::problem::{NameProblem, Reason};
+use crate::problem::{NameFault, NameProblem};
 use crate::tables::{Tables, then};
 use crate::{bidi, context, precis};
 
@@ -29,14 +29,14 @@ pub fn enforce<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
     refuse_unassigned::<T>(given)?;
     let prepared = prepare::<T>(given);
     if let Some((index, kind)) = precis::first_forbidden::<T>(&prepared) {
-        return Err(problem_at(given, &prepared, index, Reason::Forbidden(kind), prepare::<T>));
+        return Err(problem_at(given, &prepared, index, NameFault::Forbidden(kind), prepare::<T>));
     }
     let mapped = map_case::<T>(prepared);
     if let Some((index, rule)) = bidi::first_offender::<T>(&mapped) {
-        return Err(problem_at(given, &mapped, index, Reason::Direction(rule), map_all::<T>));
+        return Err(problem_at(given, &mapped, index, NameFault::Direction(rule), map_all::<T>));
     }
     if let Some((index, rule)) = context::first_offender::<T>(&mapped) {
-        return Err(problem_at(given, &mapped, index, Reason::Context(rule), map_all::<T>));
+        return Err(problem_at(given, &mapped, index, NameFault::Context(rule), map_all::<T>));
     }
     Ok(mapped)
 }

@@ -1,6 +1,6 @@
 //! What holds for every text.
 
-use claims_names::{CANONICAL_BYTES, NAME_CHARS, Profile, Reason, skeleton};
+use claims_names::{CANONICAL_BYTES, NAME_CHARS, NameFault, Profile, skeleton};
 use icu_casemap::CaseMapper;
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 use proptest::collection::vec;
@@ -109,7 +109,7 @@ proptest! {
     #[test]
     fn problems_have_a_place_in_what_was_given((profile, given) in for_profile()) {
         if let Err(problem) = profile.canonical(&given) {
-            if let claims_names::Place::Character { code_point, position } = problem.place {
+            if let claims_names::NamePart::Character { code_point, position } = problem.place {
                 prop_assert_eq!(given.chars().nth(position - 1), Some(code_point), "{} {:?} {}", profile, given, problem);
             }
             prop_assert!(!problem.to_string().is_empty());
@@ -142,7 +142,7 @@ proptest! {
             }
             Err(problem) => prop_assert_eq!(
                 chars > NAME_CHARS,
-                problem.reason == Reason::TooManyChars { got: chars, limit: NAME_CHARS }
+                problem.reason == NameFault::TooManyChars { got: chars, limit: NAME_CHARS }
             ),
         }
     }
@@ -177,7 +177,7 @@ fn growth_is_bounded_and_said() {
     assert_eq!(Profile::Casefold.canonical(&fits).map(|name| name.chars().count()), Ok(NAME_CHARS));
     let long = "ß".repeat(NAME_CHARS / 2 + 1);
     let problem = Profile::Casefold.canonical(&long).expect_err("longer by folding");
-    assert_eq!(problem.reason, Reason::CanonicalTooManyChars { got: NAME_CHARS + 2, limit: NAME_CHARS });
+    assert_eq!(problem.reason, NameFault::CanonicalTooManyChars { got: NAME_CHARS + 2, limit: NAME_CHARS });
     assert_eq!(problem.to_string(), "the name has 1026 characters in its canonical form, more than 1024");
     assert!(problem.is_length());
 }
@@ -188,7 +188,7 @@ fn bytes_are_limited_too() {
     for profile in [Profile::Exact, Profile::Casefold, Profile::Username, Profile::Path] {
         assert!(profile.canonical(&"한".repeat(866)).is_ok());
         let problem = profile.canonical(&"한".repeat(867)).expect_err("too long");
-        assert_eq!(problem.reason, Reason::CanonicalTooManyBytes { got: 2601, limit: CANONICAL_BYTES });
+        assert_eq!(problem.reason, NameFault::CanonicalTooManyBytes { got: 2601, limit: CANONICAL_BYTES });
         assert!(problem.is_length());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use claims_names::{Place, Profile, Reason};
+use claims_names::{NameFault, NamePart, Profile};
 
 fn username(given: &str) -> Result<Cow<'_, str>, claims_names::NameProblem> {
     Profile::Username.canonical(given)
@@ -35,10 +35,10 @@ fn table_2_what_is_no_user_name() {
         ("\u{265A}", '\u{265A}', 1, "a symbol"),
     ] {
         let problem = username(given).expect_err(given);
-        assert_eq!(problem.place, Place::Character { code_point, position });
-        assert_eq!(problem.reason, Reason::Forbidden(kind));
+        assert_eq!(problem.place, NamePart::Character { code_point, position });
+        assert_eq!(problem.reason, NameFault::Forbidden(kind));
     }
-    assert_eq!(username("").expect_err("empty").reason, Reason::Empty);
+    assert_eq!(username("").expect_err("empty").reason, NameFault::Empty);
 }
 
 /// RFC 8265, 3.3.1, in words.
@@ -58,7 +58,7 @@ fn width_case_and_composition() {
 fn the_bidi_rule() {
     let direction = |given: &str| match username(given) {
         Err(problem) => match (problem.reason, problem.place) {
-            (Reason::Direction(rule), Place::Character { position, .. }) => (position, rule),
+            (NameFault::Direction(rule), NamePart::Character { position, .. }) => (position, rule),
             other => panic!("{given:?}: {other:?}"),
         },
         Ok(_) => (0, ""),

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::adopt;
 use crate::cell::client::Service;
 use crate::cell::client::leases::BeginRequest;
-use crate::cell::client::naming::Naming;
+use crate::cell::client::naming::RequiredNaming;
 use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
@@ -49,7 +49,7 @@ impl LenientBatch {
         while !self.is_empty() {
             let (creates, destroys) = self.outgoing.json()?;
             let LenientBatch { cell_id, lease, .. } = *self;
-            let naming = Naming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
+            let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
             let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming };
             match service.begin(&request, left) {
                 Ok(()) => return Ok(()),

@@ -25,7 +25,7 @@ pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, release
 
 /// A lease that the current transaction has begun.
 #[derive(Debug, Clone)]
-struct Begun {
+struct OwnLease {
     server: String,
     user: Oid,
     cell_id: i64,
@@ -51,14 +51,14 @@ struct Ready {
 const UNREAD: usize = 100;
 
 thread_local! {
-    static BEGUN: RefCell<Vec<Begun>> = const { RefCell::new(Vec::new()) };
+    static BEGUN: RefCell<Vec<OwnLease>> = const { RefCell::new(Vec::new()) };
     static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Registers a lease of the current transaction. `automatic`: it is committed after the local COMMIT.
 pub fn begun(server: &str, cell_id: i64, lease: Uuid, automatic: bool) {
     let (user, owner) = (roles::current(), current_subtransaction());
-    let begun = Begun { server: server.to_owned(), user, cell_id, lease, owner, automatic, undone: false };
+    let begun = OwnLease { server: server.to_owned(), user, cell_id, lease, owner, automatic, undone: false };
     BEGUN.with_borrow_mut(|all| all.push(begun));
 }
 
@@ -101,11 +101,12 @@ fn rolled_back(own: u32) {
 }
 
 /// The settlements to be sent for leases. `all_undone`: roll back all of them.
-fn settlements<'b>(leases: impl Iterator<Item = &'b Begun>, all_undone: bool) -> Vec<Ready> {
-    let mut all: Vec<(&Begun, Settlement)> = Vec::new();
+fn settlements<'b>(leases: impl Iterator<Item = &'b OwnLease>, all_undone: bool) -> Vec<Ready> {
+    let mut all: Vec<(&OwnLease, Settlement)> = Vec::new();
     for begun in leases.take(AT_ONCE) {
-        let is_same =
-            |other: &Begun| other.server == begun.server && other.user == begun.user && other.cell_id == begun.cell_id;
+        let is_same = |other: &OwnLease| {
+            other.server == begun.server && other.user == begun.user && other.cell_id == begun.cell_id
+        };
         let place = all.iter().position(|(other, _)| is_same(other)).unwrap_or_else(|| {
             all.push((begun, Settlement::default()));
             all.len() - 1
@@ -114,7 +115,7 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b Begun>, all_undone: bool) ->
         let list = if all_undone || begun.undone { &mut settlement.rollbacks } else { &mut settlement.commits };
         list.push(begun.lease);
     }
-    let ready = |(Begun { server, user, cell_id, .. }, settlement): (&Begun, Settlement)| {
+    let ready = |(OwnLease { server, user, cell_id, .. }, settlement): (&OwnLease, Settlement)| {
         let settlement = match (settlement.commits.as_slice(), settlement.rollbacks.as_slice()) {
             ([lease], []) => confirmed::to_commit(server, *cell_id, *lease),
             _ => settlement,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::answer::AnswerRow;
 use super::confirmed::Settlement;
-use super::naming::Naming;
+use super::naming::RequiredNaming;
 use super::parameters::{interval, number, text, uuid, uuids};
 use super::{Service, command, frequent_command};
 use crate::error::ClaimsError;
@@ -72,7 +72,7 @@ pub struct BeginRequest {
     pub destroys: String,
     /// The local transaction.
     pub cell_xid: Xid8,
-    pub naming: Naming,
+    pub naming: RequiredNaming,
 }
 
 /// A lease that is outstanding.
@@ -84,7 +84,7 @@ pub struct OutstandingLease {
 }
 
 /// A page of outstanding leases.
-pub struct Page {
+pub struct LeasePage {
     pub leases: Vec<OutstandingLease>,
     /// Where the next page begins.
     pub last_cursor: Option<String>,
@@ -168,7 +168,7 @@ impl Service<'_> {
         max_results: i64,
         stale_after: Interval,
         timeout: Duration,
-    ) -> Result<Page, ClaimsError> {
+    ) -> Result<LeasePage, ClaimsError> {
         let [months, days, seconds] = interval(stale_after);
         let values = [number(cell_id), after, number(max_results), months, days, seconds];
         let rows = self.call(LIST, &values, timeout)?.map(|row| {
@@ -176,7 +176,7 @@ impl Service<'_> {
             Ok((lease, row.text(3).map(str::to_owned)))
         })?;
         let last_cursor = rows.last().and_then(|(_, cursor)| cursor.clone());
-        Ok(Page { leases: rows.into_iter().map(|(lease, _)| lease).collect(), last_cursor })
+        Ok(LeasePage { leases: rows.into_iter().map(|(lease, _)| lease).collect(), last_cursor })
     }
 
     /// The leases of a cell that hold some of the buckets, a JSON list, as far as they are no older than so many seconds.

@@ -8,16 +8,16 @@ use claims_model::{Types, UNICODE_VERSION};
 use super::parameters::{Parameter, text, texts};
 
 /// Bucket types, each with its profile.
-pub struct Naming {
+pub struct RequiredNaming {
     bucket_types: Vec<String>,
     profiles: Vec<&'static str>,
 }
 
-impl Naming {
+impl RequiredNaming {
     /// Of bucket types by name, each once.
     pub fn of<'t>(types: &Types, bucket_types: impl Iterator<Item = &'t str>) -> Self {
         let names: BTreeSet<&str> = bucket_types.collect();
-        Naming {
+        RequiredNaming {
             profiles: names.iter().map(|name| types.profile_of(name).name()).collect(),
             bucket_types: names.into_iter().map(str::to_owned).collect(),
         }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Service;
 use super::answer::{AnswerRow, strange};
-use super::naming::Naming;
+use super::naming::RequiredNaming;
 use super::parameters::{Parameter, interval, number, text, uuids};
 use crate::error::ClaimsError;
 use crate::store::catalog;
@@ -66,7 +66,12 @@ pub struct Report {
 }
 
 impl Service<'_> {
-    pub fn digest_records(&self, span: &Span, naming: &Naming, timeout: Duration) -> Result<Digest, ClaimsError> {
+    pub fn digest_records(
+        &self,
+        span: &Span,
+        naming: &RequiredNaming,
+        timeout: Duration,
+    ) -> Result<Digest, ClaimsError> {
         let digest = |row: &AnswerRow| {
             let hex = row.must(2)?;
             let bytes = (0..hex.len() / 2)
@@ -89,7 +94,7 @@ impl Service<'_> {
     /// Compares a range with a JSON list of what is expected there.
     pub fn verify_records(
         &self,
-        (span, naming): (&Span, &Naming),
+        (span, naming): (&Span, &RequiredNaming),
         expected: &str,
         recent: Interval,
         timeout: Duration,
@@ -100,7 +105,7 @@ impl Service<'_> {
     /// The same, and puts right what is expected, and destroys the extra claims that are named.
     pub fn correct_records(
         &self,
-        (span, naming): (&Span, &Naming),
+        (span, naming): (&Span, &RequiredNaming),
         expected: &str,
         recent: Interval,
         extra: &[Uuid],
@@ -111,7 +116,7 @@ impl Service<'_> {
 
     fn verify(
         &self,
-        (span, naming): (&Span, &Naming),
+        (span, naming): (&Span, &RequiredNaming),
         expected: &str,
         recent: Interval,
         [correct, extra]: [Parameter; 2],

@@ -38,14 +38,14 @@ type BucketName = (String, String);
 
 /// What came of comparing a range.
 #[derive(Default)]
-pub struct Compared {
+pub struct ComparedRange {
     /// Claims that rows call for, and extra ones.
     pub checked: i64,
-    pub found: Vec<Found>,
+    pub found: Vec<FoundDiscrepancy>,
 }
 
 /// A discrepancy, and what becomes of it.
-pub struct Found {
+pub struct FoundDiscrepancy {
     pub discrepancy: Discrepancy,
     pub bucket_type: String,
     pub bucket_value: String,
@@ -55,10 +55,10 @@ pub struct Found {
     pub outcome: Option<Outcome>,
 }
 
-impl Found {
+impl FoundDiscrepancy {
     /// As the service says it; `source_id` is that of the row, if there is one.
-    fn of(report: &Report, source_id: Option<&String>) -> Found {
-        Found {
+    fn of(report: &Report, source_id: Option<&String>) -> FoundDiscrepancy {
+        FoundDiscrepancy {
             discrepancy: report.discrepancy,
             bucket_type: report.bucket_type.clone(),
             bucket_value: report.bucket_value.clone(),
@@ -68,14 +68,14 @@ impl Found {
         }
     }
 
-    fn impossible(row: Unclaimable) -> Found {
+    fn impossible(row: Unclaimable) -> FoundDiscrepancy {
         let Unclaimable { bucket_type, value: bucket_value, source_id } = row;
         let (discrepancy, outcome) = (Discrepancy::Missing, Some(Outcome::Impossible));
-        Found { discrepancy, bucket_type, bucket_value, source_id, holder: None, outcome }
+        FoundDiscrepancy { discrepancy, bucket_type, bucket_value, source_id, holder: None, outcome }
     }
 
-    fn doubled(called: Called) -> Found {
-        Found {
+    fn doubled(called: Called) -> FoundDiscrepancy {
+        FoundDiscrepancy {
             discrepancy: Discrepancy::Missing,
             bucket_type: called.bucket_type().to_owned(),
             bucket_value: called.value,
@@ -85,8 +85,8 @@ impl Found {
         }
     }
 
-    fn with(self, outcome: Outcome) -> Found {
-        Found { outcome: Some(outcome), ..self }
+    fn with(self, outcome: Outcome) -> FoundDiscrepancy {
+        FoundDiscrepancy { outcome: Some(outcome), ..self }
     }
 }
 
@@ -97,8 +97,8 @@ struct Suspect {
 }
 
 impl Suspect {
-    fn found(&self) -> Found {
-        Found::of(&self.report, self.called.as_ref().map(|called| &called.source_id))
+    fn found(&self) -> FoundDiscrepancy {
+        FoundDiscrepancy::of(&self.report, self.called.as_ref().map(|called| &called.source_id))
     }
 }
 
@@ -118,14 +118,14 @@ enum Decision {
 
 impl Comparison<'_> {
     /// Compares a range.
-    pub fn compare(&self, range: &SourceRange) -> Result<Compared, ClaimsError> {
+    pub fn compare(&self, range: &SourceRange) -> Result<ComparedRange, ClaimsError> {
         let records = self.expected.records(range)?;
         let rows = records.claims.len() + records.unclaimable.len();
-        let mut found: Vec<_> = records.unclaimable.into_iter().map(Found::impossible).collect();
+        let mut found: Vec<_> = records.unclaimable.into_iter().map(FoundDiscrepancy::impossible).collect();
         let mut by_bucket: HashMap<BucketName, Called> = HashMap::new();
         for called in records.claims {
             match by_bucket.entry((called.bucket_type().to_owned(), called.value.clone())) {
-                Entry::Occupied(_) => found.push(Found::doubled(called)),
+                Entry::Occupied(_) => found.push(FoundDiscrepancy::doubled(called)),
                 Entry::Vacant(entry) => {
                     entry.insert(called);
                 }
@@ -146,11 +146,11 @@ impl Comparison<'_> {
         if !suspects.is_empty() {
             found.extend(if self.correct { self.put_right(range, suspects)? } else { self.still_wrong(suspects) });
         }
-        Ok(Compared { checked: (rows + extra) as i64, found })
+        Ok(ComparedRange { checked: (rows + extra) as i64, found })
     }
 
     /// What is still wrong in the second check.
-    fn still_wrong(&self, suspects: Vec<Suspect>) -> Vec<Found> {
+    fn still_wrong(&self, suspects: Vec<Suspect>) -> Vec<FoundDiscrepancy> {
         let rows = self.rows(&suspects, Hold::No);
         let still_wrong = |suspect: Suspect| {
             let found = suspect.found();
@@ -161,7 +161,11 @@ impl Comparison<'_> {
                 // It is reported by the range of the row, if that is of this source type.
                 Decision::Claim(called) if found.discrepancy == Discrepancy::Extra => {
                     let is_elsewhere = called.attribute().source_type != self.source_type;
-                    is_elsewhere.then_some(Found { discrepancy: Discrepancy::Different, outcome: None, ..found })
+                    is_elsewhere.then_some(FoundDiscrepancy {
+                        discrepancy: Discrepancy::Different,
+                        outcome: None,
+                        ..found
+                    })
                 }
                 Decision::Claim(_) | Decision::Destroy(_) => Some(found),
             }
@@ -171,7 +175,7 @@ impl Comparison<'_> {
 
     /// Locks the rows, has the service correct, and unlocks the rows: in a subtransaction that is rolled back, since
     /// nothing is written here.
-    fn put_right(&self, range: &SourceRange, suspects: Vec<Suspect>) -> Result<Vec<Found>, ClaimsError> {
+    fn put_right(&self, range: &SourceRange, suspects: Vec<Suspect>) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
         let held = attempt(|| Err::<Infallible, _>(self.hold_and_correct(range, suspects)));
         match held {
             Ok(never) => match never {},
@@ -180,7 +184,11 @@ impl Comparison<'_> {
         }
     }
 
-    fn hold_and_correct(&self, range: &SourceRange, suspects: Vec<Suspect>) -> Result<Vec<Found>, ClaimsError> {
+    fn hold_and_correct(
+        &self,
+        range: &SourceRange,
+        suspects: Vec<Suspect>,
+    ) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
         let rows = self.rows(&suspects, Hold::Unchanged);
         let (mut all, mut claim, mut destroy) = (Vec::new(), Vec::new(), Vec::new());
         for suspect in suspects {
@@ -205,7 +213,7 @@ impl Comparison<'_> {
             claim.iter().map(|called| ((called.bucket_type(), called.value.as_str()), &called.source_id)).collect();
         for report in self.remote.correct(range, &list_json(&claim), &destroy)? {
             let source_id = source_ids.get(&(report.bucket_type.as_str(), report.bucket_value.as_str())).copied();
-            all.push(Found::of(&report, source_id));
+            all.push(FoundDiscrepancy::of(&report, source_id));
         }
         Ok(all)
     }

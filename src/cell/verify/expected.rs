@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::access;
 use crate::arguments::{self, source_range};
-use crate::cell::client::naming::Naming;
+use crate::cell::client::naming::RequiredNaming;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{self, Connection};
@@ -163,9 +163,9 @@ impl<'c> Expected<'c> {
     }
 
     /// How their names are compared here.
-    pub fn naming(&self) -> Naming {
+    pub fn naming(&self) -> RequiredNaming {
         let bucket_types = self.attributes.iter().map(|attribute| attribute.bucket_type.as_str());
-        Naming::of(&catalog::current(self.connection).types, bucket_types)
+        RequiredNaming::of(&catalog::current(self.connection).types, bucket_types)
     }
 
     fn each(&self, range: &SourceRange, mut each: impl FnMut(&Rc<Attribute>, Calling)) {

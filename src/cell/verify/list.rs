@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use claims_model::cursor::{Cursor, DiscrepancyCursor, Place};
+use claims_model::cursor::{Cursor, DiscrepancyCursor, DiscrepancyPlace};
 use claims_model::limits::PAGE_BYTES;
 use claims_model::source_range::SourceRange;
 use claims_model::verify::Outcome;
@@ -15,7 +15,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::begin::must_be_claimed;
-use super::compare::{Compared, Comparison, Found};
+use super::compare::{ComparedRange, Comparison, FoundDiscrepancy};
 use super::expected::{Expected, Summary};
 use super::remote::Remote;
 use super::walk::{Findings, InOrder, Walk};
@@ -78,7 +78,7 @@ fn list_discrepancies(
         list(connection, cell_id, &server, &source_type, recent, listing).map_err(unreachable)
     })?;
     let row = |Listed { found, cursor }: Listed| {
-        let Found { discrepancy, bucket_type, bucket_value, source_id, holder, outcome } = found;
+        let FoundDiscrepancy { discrepancy, bucket_type, bucket_value, source_id, holder, outcome } = found;
         (discrepancy.name(), bucket_type, bucket_value, source_id, holder, outcome.map(Outcome::name), cursor.encode())
     };
     Ok(TableIterator::new(rows.into_iter().map(row)))
@@ -120,7 +120,7 @@ fn list(
 
 /// A discrepancy, and where the next page begins if this one is the last.
 struct Listed {
-    found: Found,
+    found: FoundDiscrepancy,
     cursor: DiscrepancyCursor,
 }
 
@@ -144,7 +144,7 @@ impl Findings for Listing {
         expected.unclaimable == 0
     }
 
-    fn compared(&mut self, range: &SourceRange, compared: Compared) {
+    fn compared(&mut self, range: &SourceRange, compared: ComparedRange) {
         for (place, found) in in_order(compared.found) {
             if self.are_enough() {
                 return;
@@ -165,11 +165,11 @@ impl Findings for Listing {
 }
 
 /// Discrepancies by their places.
-fn in_order(found: Vec<Found>) -> Vec<(Place, Found)> {
-    let place = |found: Found| (place_of(&found), found);
+fn in_order(found: Vec<FoundDiscrepancy>) -> Vec<(DiscrepancyPlace, FoundDiscrepancy)> {
+    let place = |found: FoundDiscrepancy| (place_of(&found), found);
     let mut all: Vec<_> = found.into_iter().map(place).collect();
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let mut same: HashMap<Place, u32> = HashMap::new();
+    let mut same: HashMap<DiscrepancyPlace, u32> = HashMap::new();
     for (place, _) in &mut all {
         let nth = same.entry(place.clone()).or_default();
         (place.nth, *nth) = (*nth, *nth + 1);
@@ -177,8 +177,8 @@ fn in_order(found: Vec<Found>) -> Vec<(Place, Found)> {
     all
 }
 
-fn place_of(found: &Found) -> Place {
-    Place {
+fn place_of(found: &FoundDiscrepancy) -> DiscrepancyPlace {
+    DiscrepancyPlace {
         source_length: found.source_id.as_ref().map(|id| id.chars().count() as u64),
         source_id: found.source_id.clone().unwrap_or_default(),
         bucket_type: found.bucket_type.clone(),

@@ -3,7 +3,7 @@
 use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 
-use super::compare::Compared;
+use super::compare::ComparedRange;
 use super::expected::Summary;
 use super::walk::Findings;
 use crate::pg::activity::Activity;
@@ -41,7 +41,7 @@ impl Tally {
     }
 
     /// Counts what a comparison found.
-    pub fn add(&mut self, compared: &Compared) {
+    pub fn add(&mut self, compared: &ComparedRange) {
         self.checked += compared.checked;
         for found in &compared.found {
             self.count(found.discrepancy, found.outcome);
@@ -91,7 +91,7 @@ impl Findings for Counting<'_> {
         true
     }
 
-    fn compared(&mut self, _: &SourceRange, compared: Compared) {
+    fn compared(&mut self, _: &SourceRange, compared: ComparedRange) {
         self.tally.add(&compared);
     }
 

@@ -8,7 +8,7 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use crate::cell::client::Service;
-use crate::cell::client::naming::Naming;
+use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::records::{Report, Span};
 use crate::error::ClaimsError;
 
@@ -22,12 +22,18 @@ pub struct Remote<'s, 'c> {
     cell_id: i64,
     source_type: &'s str,
     recent: Interval,
-    naming: Naming,
+    naming: RequiredNaming,
     patience: Duration,
 }
 
 impl<'s, 'c> Remote<'s, 'c> {
-    pub fn new(service: &'s Service<'c>, cell_id: i64, source_type: &'s str, recent: Interval, naming: Naming) -> Self {
+    pub fn new(
+        service: &'s Service<'c>,
+        cell_id: i64,
+        source_type: &'s str,
+        recent: Interval,
+        naming: RequiredNaming,
+    ) -> Self {
         Remote { service, cell_id, source_type, recent, naming, patience: PATIENCE }
     }
 

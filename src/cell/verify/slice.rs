@@ -16,7 +16,7 @@ use super::remote::Remote;
 use super::walk::{BATCHES, Walk};
 use super::whole::keep;
 use crate::cell::client::Service;
-use crate::cell::client::naming::Naming;
+use crate::cell::client::naming::RequiredNaming;
 use crate::cell::epoch;
 use crate::cell::recovery::ground::Ground;
 use crate::cell::recovery::unreachable;
@@ -33,7 +33,7 @@ const SLICE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is verified.
-pub struct Task<'t> {
+pub struct SliceTask<'t> {
     pub cell_id: i64,
     pub server: &'t str,
     pub source_type: &'t str,
@@ -44,13 +44,13 @@ pub struct Task<'t> {
 struct Stretch {
     range: SourceRange,
     expected: Summary,
-    naming: Naming,
+    naming: RequiredNaming,
 }
 
-impl Task<'_> {
+impl SliceTask<'_> {
     /// Goes on where the last slice has ended; returns whether it has reached the end.
     pub fn slice<G: Ground>(&self, ground: &G) -> Result<bool, G::Error> {
-        let Task { cell_id, server, source_type, correct } = *self;
+        let SliceTask { cell_id, server, source_type, correct } = *self;
         let log = Pass::begin("verify", Some(cell_id), Some(source_type));
         let deadline = Instant::now() + SLICE;
         let (service, mut position, rows) = ground.here(|connection| {
@@ -76,7 +76,7 @@ impl Task<'_> {
                 (position, is_finished) = (range.up_to, ends_everything);
             } else {
                 let compared = ground.here(|connection| self.compare(connection, range, tally, deadline))?;
-                let Compared { tally: counted, position: reached, is_whole } = compared;
+                let ComparedSlice { tally: counted, position: reached, is_whole } = compared;
                 (tally, position, is_finished) = (counted, reached, is_whole && ends_everything);
             }
             let kept = position.as_deref().filter(|_| !is_finished);
@@ -111,8 +111,8 @@ impl Task<'_> {
         range: SourceRange,
         tally: Tally,
         deadline: Instant,
-    ) -> Result<Compared, ClaimsError> {
-        let Task { cell_id, server, source_type, correct } = *self;
+    ) -> Result<ComparedSlice, ClaimsError> {
+        let SliceTask { cell_id, server, source_type, correct } = *self;
         let expected = Expected::of(connection, source_type, false);
         must_be_claimed(&expected, source_type)?;
         let service = Service::new(connection, server, cell_id)?;
@@ -126,12 +126,12 @@ impl Task<'_> {
         let mut walk = Walk { comparison, batch: BATCH, deadline, findings, position };
         let is_whole = walk.run(&mut Some(range)).map_err(unreachable)?;
         let Walk { findings: Counting { tally, .. }, position, .. } = walk;
-        Ok(Compared { tally, position, is_whole })
+        Ok(ComparedSlice { tally, position, is_whole })
     }
 }
 
 /// How far a comparison has come.
-struct Compared {
+struct ComparedSlice {
     tally: Tally,
     position: Option<String>,
     /// To the end of its range.

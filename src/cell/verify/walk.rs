@@ -5,7 +5,7 @@ use std::time::Instant;
 use claims_model::digest::Digest;
 use claims_model::source_range::SourceRange;
 
-use super::compare::{Compared, Comparison};
+use super::compare::{ComparedRange, Comparison};
 use super::expected::{Expected, Summary};
 use super::remote::Remote;
 use crate::error::ClaimsError;
@@ -84,7 +84,7 @@ impl Digests {
 pub trait Findings {
     /// The digests of a range agree. `false`: it is to be looked into all the same.
     fn are_in_order(&mut self, expected: &Summary) -> bool;
-    fn compared(&mut self, range: &SourceRange, compared: Compared);
+    fn compared(&mut self, range: &SourceRange, compared: ComparedRange);
     /// Everything up to this source id is verified.
     fn reached(&mut self, position: Option<&str>);
     /// Whether to stop here.

@@ -68,7 +68,7 @@ fn verify(
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let (batch, recent) = (batch(batch_size)?, arguments::span(recent, "recent")?);
         let deadline = max_runtime.map(|runtime| deadline(started_at, runtime)).transpose()?;
-        let task = Task { cell_id, source_type, batch, recent, correct, deadline };
+        let task = WholeTask { cell_id, source_type, batch, recent, correct, deadline };
         if xact::keeps_one_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
@@ -97,7 +97,7 @@ fn deadline(started_at: Instant, max_runtime: Interval) -> Result<Instant, Claim
 }
 
 /// What to verify, and how.
-struct Task {
+struct WholeTask {
     cell_id: i64,
     source_type: String,
     batch: i64,
@@ -106,7 +106,7 @@ struct Task {
     deadline: Option<Instant>,
 }
 
-impl Task {
+impl WholeTask {
     /// The verification through a foreign server, and its row in claims.passes.
     fn over(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
         let log = Pass::begin("verify", Some(self.cell_id), Some(&self.source_type));
@@ -116,7 +116,7 @@ impl Task {
     }
 
     fn run(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
-        let Task { cell_id, source_type, .. } = self;
+        let WholeTask { cell_id, source_type, .. } = self;
         let expected = Expected::of(connection, source_type, false);
         must_be_claimed(&expected, source_type)?;
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();

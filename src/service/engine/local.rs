@@ -10,7 +10,7 @@ use super::{EndedLease, EndedLooks, Engine, Intake, Key};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::service::floor;
-use crate::store::service::claims::{self, Found, HeldFor};
+use crate::store::service::claims::{self, FoundClaim, HeldFor};
 use crate::store::service::leases::{self, Ending, NewLease};
 use crate::store::service::looks::{self, Bearers};
 
@@ -75,7 +75,7 @@ impl Engine for LocalEngine {
         looks::standing(connection, wanted)
     }
 
-    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found> {
+    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
         claims::standing_on(connection, buckets)
     }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
-use crate::store::service::claims::Found;
+use crate::store::service::claims::FoundClaim;
 use crate::store::service::leases::{self, Ending, NewLease};
 use crate::store::service::looks::Bearers;
 
@@ -76,7 +76,7 @@ pub trait Engine {
     fn bearers(&self, connection: &Connection, looks: &[Look]) -> HashMap<Look, Bearers>;
 
     /// What is committed on buckets right now. Locks nothing.
-    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found>;
+    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim>;
 
     /// Whether another open transaction has written or locked the row of a key, also one that nobody else can see yet.
     fn contended(&self, key: Key) -> bool;

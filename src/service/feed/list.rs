@@ -84,7 +84,7 @@ fn list_changes(
             .transpose()
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let limit = usize::try_from(page_size(max_results)?).unwrap_or(0);
-        let page = Page { limit, bucket_type, catalog: &catalog, bytes: 0, rows: Vec::new() };
+        let page = ChangePage { limit, bucket_type, catalog: &catalog, bytes: 0, rows: Vec::new() };
         page.read(connection, after)
     })?;
     Ok(TableIterator::new(rows))
@@ -105,7 +105,7 @@ fn no_horizon() -> ClaimsError {
 }
 
 /// A page that is being filled.
-struct Page<'c> {
+struct ChangePage<'c> {
     limit: usize,
     bucket_type: Option<i32>,
     catalog: &'c Catalog,
@@ -113,7 +113,7 @@ struct Page<'c> {
     rows: Vec<Listed>,
 }
 
-impl Page<'_> {
+impl ChangePage<'_> {
     fn read(mut self, connection: &Connection, after: Option<ChangeCursor>) -> Result<Vec<Listed>, ClaimsError> {
         let beginning = ChangeCursor { feed: Uuid::nil(), xid: 0, id: 0, at: 0 };
         let ground = changes::ground(connection, after.as_ref().unwrap_or(&beginning)).ok_or_else(no_horizon)?;

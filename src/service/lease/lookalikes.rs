@@ -10,7 +10,7 @@ use super::request::Request;
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::service::engine::{self, Key};
-use crate::store::service::claims::Found;
+use crate::store::service::claims::FoundClaim;
 use crate::store::service::looks::Bearers;
 
 /// The conflicts of names whose looks are not free.
@@ -57,7 +57,7 @@ struct Way {
 }
 
 /// The claim that has a look; `None`: it is given up by the same batch, or nobody has claimed the name.
-fn rival(new: &NewLook, bearers: &Bearers, standing: &HashMap<Bucket<'static>, Found>) -> Option<Way> {
+fn rival(new: &NewLook, bearers: &Bearers, standing: &HashMap<Bucket<'static>, FoundClaim>) -> Option<Way> {
     if new.predecessor == Some(&bearers.bearer) && bearers.successor.is_none() {
         return None;
     }

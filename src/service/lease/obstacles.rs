@@ -11,7 +11,7 @@ use super::request::{ClaimStep, Request};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::service::engine::{self, Key};
-use crate::store::service::claims::Found;
+use crate::store::service::claims::FoundClaim;
 use crate::store::service::leases::{self, KnownLease};
 
 /// What stands in the way of a batch right now.
@@ -69,7 +69,7 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b>
     Obstacles { known, is_lease_busy, conflicts }
 }
 
-fn standing(cell_id: i64, step: ClaimStep, found: &Found) -> StandingClaim {
+fn standing(cell_id: i64, step: ClaimStep, found: &FoundClaim) -> StandingClaim {
     let is_meant = match step {
         ClaimStep::Create(_) | ClaimStep::Look(_) => true,
         ClaimStep::Destroy(destroy) => destroy.means(&found.subject, &found.source),

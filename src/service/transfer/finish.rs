@@ -13,7 +13,7 @@ use crate::acts::Act;
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::spi::Connection;
 use crate::service::durability;
-use crate::store::service::transfers::{self, Progress, Transfer};
+use crate::store::service::transfers::{self, Transfer, TransferProgress};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -104,7 +104,7 @@ fn release(
     }
     let state = if held == 0 { done } else { going_on };
     let after = after.filter(|_| held > 0);
-    let progress = Progress { state, changed: released, other: moved(released), after: after.as_ref() };
+    let progress = TransferProgress { state, changed: released, other: moved(released), after: after.as_ref() };
     transfers::record_released(connection, transfer, &progress);
     Ok((released, held == 0))
 }

@@ -21,7 +21,7 @@ use crate::pg::subtransaction::WITHOUT_WAITING;
 use crate::pg::uuid::from_pg_uuid;
 use crate::store::catalog;
 use crate::store::service::leases;
-use crate::store::service::transfers::{self, NewTransfer, Progress, Transfer};
+use crate::store::service::transfers::{self, NewTransfer, Transfer, TransferProgress};
 
 /// What a call has come to: claims marked, claims that its pass could not have, and whether it has all of them.
 type Prepared = (i64, i64, bool);
@@ -37,12 +37,12 @@ fn prepare_transfer(
     reason: Option<String>,
     max_runtime: default!(Option<Interval>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(marked, i64), name!(skipped, i64), name!(finished, bool))>, ErrorReport> {
-    let arguments = Arguments { transfer_uuid, from_cell, to_cell, subjects, reason, max_runtime };
+    let arguments = PrepareArguments { transfer_uuid, from_cell, to_cell, subjects, reason, max_runtime };
     Ok(TableIterator::once(prepare(arguments)?))
 }
 
 /// The arguments as they came.
-struct Arguments {
+struct PrepareArguments {
     transfer_uuid: Option<PgUuid>,
     from_cell: Option<i64>,
     to_cell: Option<i64>,
@@ -52,7 +52,7 @@ struct Arguments {
 }
 
 /// A checked request.
-struct Request {
+struct PrepareRequest {
     uuid: Uuid,
     from_cell: i64,
     to_cell: i64,
@@ -61,7 +61,7 @@ struct Request {
     reason: String,
 }
 
-fn prepare(arguments: Arguments) -> Result<Prepared, ClaimsError> {
+fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     let act = Act::begin("prepare_transfer", arguments.reason)?;
     let uuid = from_pg_uuid(given(arguments.transfer_uuid, "transfer_uuid")?);
     let from_cell = given(arguments.from_cell, "from_cell")?;
@@ -79,7 +79,7 @@ fn prepare(arguments: Arguments) -> Result<Prepared, ClaimsError> {
         Ok(Subjects::read(&mut subjects.tokens(), &catalog.types)?)
     })?;
     let digest = subjects.digest(from_cell, to_cell);
-    let request = Request { uuid, from_cell, to_cell, subjects, digest, reason: act.reason().to_owned() };
+    let request = PrepareRequest { uuid, from_cell, to_cell, subjects, digest, reason: act.reason().to_owned() };
     let named = [("from_cell", from_cell), ("to_cell", to_cell), ("subjects", request.subjects.len() as i64)];
     let act =
         named.into_iter().fold(act.with("transfer_uuid", uuid.to_string()), |act, (name, value)| act.with(name, value));
@@ -104,7 +104,7 @@ fn prepare(arguments: Arguments) -> Result<Prepared, ClaimsError> {
 }
 
 /// The transfer, its row locked: the one that is there, or a new one.
-fn begun(connection: &Connection, request: &Request) -> Result<Transfer, ClaimsError> {
+fn begun(connection: &Connection, request: &PrepareRequest) -> Result<Transfer, ClaimsError> {
     let uuid = request.uuid;
     if let Some(transfer) = locked(connection, uuid)? {
         return Ok(transfer);
@@ -147,7 +147,7 @@ fn pass(connection: &Connection, transfer: &Transfer, deadline: Option<Instant>)
     }
     let has_all = after.is_none() && skipped == 0;
     let state = if has_all { TransferState::Prepared } else { TransferState::Preparing };
-    let progress = Progress { state, changed: marked, other: skipped, after: after.as_ref() };
+    let progress = TransferProgress { state, changed: marked, other: skipped, after: after.as_ref() };
     transfers::record_marked(connection, transfer, &progress);
     (marked, skipped, has_all)
 }

@@ -202,7 +202,7 @@ pub fn mark(connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) ->
 }
 
 /// A claim that stands on one of the buckets asked for.
-pub struct Found {
+pub struct FoundClaim {
     pub holder_cell_id: i64,
     pub active: bool,
     pub subject: Reference<'static>,
@@ -213,7 +213,7 @@ pub struct Found {
     pub other_cell_id: Option<i64>,
 }
 
-impl Found {
+impl FoundClaim {
     /// Whether a transfer holds it, from or to a cell.
     pub fn is_in_transfer_of(&self, cell_id: i64) -> bool {
         self.other_cell_id.is_some_and(|other| [self.holder_cell_id, other].contains(&cell_id))
@@ -221,12 +221,12 @@ impl Found {
 }
 
 /// What is committed on these buckets right now.
-pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, Found> {
+pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
         connection.run(&STANDING, View::Latest, [bucket_type.into(), values.into()]).map(|row| {
             let (bucket, subject, source) = claim_of(bucket_type, &row);
             let (holder_cell_id, active, lease_made_at) = (row.must(6), row.must(7), row.get(8));
-            (bucket, Found { holder_cell_id, active, subject, source, lease_made_at, other_cell_id: row.get(9) })
+            (bucket, FoundClaim { holder_cell_id, active, subject, source, lease_made_at, other_cell_id: row.get(9) })
         })
     };
     values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect()

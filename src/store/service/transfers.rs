@@ -209,7 +209,7 @@ pub fn insert(connection: &Connection, new: &NewTransfer) -> bool {
 }
 
 /// What a step has come to.
-pub struct Step {
+pub struct TransferStep {
     /// Claims of the transfer's that it has come upon, and how many of them it has changed.
     pub wanted: i64,
     pub changed: i64,
@@ -237,7 +237,7 @@ fn step_values(transfer: &Transfer, after: Option<&ClaimCursor>) -> [Value; 8] {
     ]
 }
 
-fn step(row: Row) -> Step {
+fn step(row: Row) -> TransferStep {
     let is_full = row.must::<i64>(1) == STEP;
     let after = |source_type| ClaimCursor {
         source_type,
@@ -245,24 +245,24 @@ fn step(row: Row) -> Step {
         bucket_type: row.must(6),
         bucket_value: row.must(7),
     };
-    Step { wanted: row.must(2), changed: row.must(3), after: row.get(4).filter(|_| is_full).map(after) }
+    TransferStep { wanted: row.must(2), changed: row.must(3), after: row.get(4).filter(|_| is_full).map(after) }
 }
 
-const NOTHING: Step = Step { wanted: 0, changed: 0, after: None };
+const NOTHING: TransferStep = TransferStep { wanted: 0, changed: 0, after: None };
 
 /// One step of marking the claims of the transfer's subjects. Waits for no other transaction.
-pub fn mark(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> Step {
+pub fn mark(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
     connection.run(&MARK, View::Statement, step_values(transfer, after)).first(step).unwrap_or(NOTHING)
 }
 
 /// One step of making the claims that the transfer holds ACTIVE, where they are.
-pub fn release(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> Step {
+pub fn release(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
     let values = step_values(transfer, after).into_iter().chain([transfer.cell_id.into()]);
     connection.run(&RELEASE, View::Statement, values).first(step).unwrap_or(NOTHING)
 }
 
 /// What is written of a transfer after some steps.
-pub struct Progress<'p> {
+pub struct TransferProgress<'p> {
     pub state: TransferState,
     /// Claims that were marked, or released.
     pub changed: i64,
@@ -271,7 +271,7 @@ pub struct Progress<'p> {
     pub after: Option<&'p ClaimCursor>,
 }
 
-fn progress_values(transfer: &Transfer, progress: &Progress) -> [Value; 5] {
+fn progress_values(transfer: &Transfer, progress: &TransferProgress) -> [Value; 5] {
     [
         pg_uuid(transfer.uuid).into(),
         progress.state.name().into(),
@@ -281,11 +281,11 @@ fn progress_values(transfer: &Transfer, progress: &Progress) -> [Value; 5] {
     ]
 }
 
-pub fn record_marked(connection: &Connection, transfer: &Transfer, progress: &Progress) {
+pub fn record_marked(connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
     connection.run(&MARKED, View::Statement, progress_values(transfer, progress));
 }
 
-pub fn record_released(connection: &Connection, transfer: &Transfer, progress: &Progress) {
+pub fn record_released(connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
     connection.run(&RELEASED, View::Statement, progress_values(transfer, progress));
 }
 

@@ -8,12 +8,12 @@
 mod state;
 mod steps;
 
-use state::{CELLS, Claim, Finding, NAMES, NEW, OLD, Row, Stage, Wish, World};
+use state::{CELLS, Claim, Finding, NAMES, NEW, OLD, Row, Stage, TransferWish, TransferWorld};
 use stateright::{Checker, Model, Property};
 
 /// How to break the protocol on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Broken {
+enum BrokenTransfer {
     /// The switch changes claim after claim, instead of the one row.
     SwitchClaimByClaim,
     /// A read goes by the cell that is stored with the claim.
@@ -34,12 +34,12 @@ enum Broken {
 
 #[derive(Debug, Clone)]
 struct Transfer {
-    wishes: &'static [Wish],
-    broken: Option<Broken>,
+    wishes: &'static [TransferWish],
+    broken: Option<BrokenTransfer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
+enum TransferAction {
     // the cells' applications, and recovery
     Open(usize),
     BeginArrives(usize),
@@ -66,60 +66,60 @@ enum Action {
 }
 
 impl Model for Transfer {
-    type State = World;
-    type Action = Action;
+    type State = TransferWorld;
+    type Action = TransferAction;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.wishes.len())]
+    fn init_states(&self) -> Vec<TransferWorld> {
+        vec![TransferWorld::new(self.wishes.len())]
     }
 
-    fn actions(&self, _: &World, actions: &mut Vec<Action>) {
+    fn actions(&self, _: &TransferWorld, actions: &mut Vec<TransferAction>) {
         for lease in 0..self.wishes.len() {
             actions.extend([
-                Action::Open(lease),
-                Action::BeginArrives(lease),
-                Action::CommitLocally(lease),
-                Action::RollBackLocally(lease),
-                Action::Settle(lease),
+                TransferAction::Open(lease),
+                TransferAction::BeginArrives(lease),
+                TransferAction::CommitLocally(lease),
+                TransferAction::RollBackLocally(lease),
+                TransferAction::Settle(lease),
             ]);
         }
         for name in 0..NAMES {
             actions.extend([
-                Action::Mark(name),
-                Action::SwitchOne(name),
-                Action::Release(name),
-                Action::Cancel(name),
-                Action::RollbackOfItsUuid(name),
-                Action::Copy(name),
-                Action::RemoveOld(name),
-                Action::RemoveCopy(name),
-                Action::Read(name),
+                TransferAction::Mark(name),
+                TransferAction::SwitchOne(name),
+                TransferAction::Release(name),
+                TransferAction::Cancel(name),
+                TransferAction::RollbackOfItsUuid(name),
+                TransferAction::Copy(name),
+                TransferAction::RemoveOld(name),
+                TransferAction::RemoveCopy(name),
+                TransferAction::Read(name),
             ]);
-            actions.extend((0..CELLS).map(|cell| Action::Compare(cell, name)));
+            actions.extend((0..CELLS).map(|cell| TransferAction::Compare(cell, name)));
         }
-        actions.extend((0..CELLS).map(Action::Correct));
-        actions.extend([Action::EndPass, Action::Switch, Action::Reverse]);
+        actions.extend((0..CELLS).map(TransferAction::Correct));
+        actions.extend([TransferAction::EndPass, TransferAction::Switch, TransferAction::Reverse]);
     }
 
-    fn next_state(&self, state: &World, action: Action) -> Option<World> {
+    fn next_state(&self, state: &TransferWorld, action: TransferAction) -> Option<TransferWorld> {
         self.apply(state, action)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(NO_OWNER, |_, state: &World| {
+            Property::always(NO_OWNER, |_, state: &TransferWorld| {
                 (0..NAMES).all(|name| {
                     let has_row = state.rows.iter().any(|rows| rows[name] != Row::None);
                     !has_row || state.claims[name] != Claim::Free
                 })
             }),
-            Property::always(TWO_OWNERS, |_, state: &World| {
+            Property::always(TWO_OWNERS, |_, state: &TransferWorld| {
                 (0..NAMES).all(|name| {
                     let has = |row| state.rows.iter().any(|rows| rows[name] == row);
                     !(has(Row::Customer) && has(Row::Other))
                 })
             }),
-            Property::always(WRONG_CELL, |transfer: &Transfer, state: &World| {
+            Property::always(WRONG_CELL, |transfer: &Transfer, state: &TransferWorld| {
                 // What is being created or destroyed may be routed to before its row is there, or after it is gone.
                 let is_settled =
                     |name: &usize| matches!(state.claims[*name], Claim::Active { .. } | Claim::Transferring);
@@ -127,7 +127,7 @@ impl Model for Transfer {
                     |name: usize| transfer.owner(state, name).is_some_and(|owner| state.rows[owner][name] != Row::None);
                 !state.misled && (0..NAMES).filter(is_settled).all(has_row)
             }),
-            Property::always(SPLIT, |transfer: &Transfer, state: &World| {
+            Property::always(SPLIT, |transfer: &Transfer, state: &TransferWorld| {
                 // What was prepared together is at one cell, until the transfer has ended and everybody goes on.
                 let has_ended = matches!(state.stage, Stage::Finished | Stage::Cancelled);
                 // The new cell may give up by then what is finished already.
@@ -136,18 +136,18 @@ impl Model for Transfer {
                 let first = cells.next();
                 cells.all(|cell| Some(cell) == first)
             }),
-            Property::always(STUCK, |transfer: &Transfer, state: &World| transfer.comes_to_an_end(state)),
-            Property::always(NOTHING_TO_CORRECT, |_, state: &World| {
+            Property::always(STUCK, |transfer: &Transfer, state: &TransferWorld| transfer.comes_to_an_end(state)),
+            Property::always(NOTHING_TO_CORRECT, |_, state: &TransferWorld| {
                 state.findings.iter().all(|finding| *finding == Finding::None)
             }),
             // The model is not so narrow that nothing happens in it.
-            Property::sometimes(MOVED, |_, state: &World| {
+            Property::sometimes(MOVED, |_, state: &TransferWorld| {
                 state.stage == Stage::Finished && state.rows[NEW] == [Row::Customer; NAMES] && !state.holds_some()
             }),
-            Property::sometimes(TAKEN_OVER, |_, state: &World| {
+            Property::sometimes(TAKEN_OVER, |_, state: &TransferWorld| {
                 state.rows.iter().any(|rows| rows.contains(&Row::Other))
             }),
-            Property::sometimes(STRAGGLER, |_, state: &World| {
+            Property::sometimes(STRAGGLER, |_, state: &TransferWorld| {
                 state.stage == Stage::Finished
                     && state.at[0] == NEW
                     && state.claims[1] == (Claim::Active { owner: OLD })
@@ -167,19 +167,19 @@ const TAKEN_OVER: &str = "a name that was given up has another owner";
 const STRAGGLER: &str = "a name that was made too late stays in the old cell";
 
 /// The customer makes a name, gives one up, and in its new home the other one; somebody there waits for the first.
-const WISHES: &[Wish] = &[
-    Wish { cell: OLD, name: 1, creates: true, row: Row::Customer },
-    Wish { cell: OLD, name: 0, creates: false, row: Row::Customer },
-    Wish { cell: NEW, name: 0, creates: true, row: Row::Other },
-    Wish { cell: NEW, name: 1, creates: false, row: Row::Customer },
+const WISHES: &[TransferWish] = &[
+    TransferWish { cell: OLD, name: 1, creates: true, row: Row::Customer },
+    TransferWish { cell: OLD, name: 0, creates: false, row: Row::Customer },
+    TransferWish { cell: NEW, name: 0, creates: true, row: Row::Other },
+    TransferWish { cell: NEW, name: 1, creates: false, row: Row::Customer },
 ];
 
-fn transfer(broken: Option<Broken>) -> Transfer {
+fn transfer(broken: Option<BrokenTransfer>) -> Transfer {
     Transfer { wishes: WISHES, broken }
 }
 
 /// The broken protocol breaks these promises.
-fn breaks(broken: Broken, promises: &[&'static str]) {
+fn breaks(broken: BrokenTransfer, promises: &[&'static str]) {
     let checker = transfer(Some(broken)).checker().threads(2).spawn_bfs().join();
     promises.iter().for_each(|promise| {
         checker.assert_any_discovery(promise);
@@ -200,40 +200,40 @@ fn a_customer_moves() {
 
 #[test]
 fn a_switch_is_one_row() {
-    breaks(Broken::SwitchClaimByClaim, &[SPLIT]);
+    breaks(BrokenTransfer::SwitchClaimByClaim, &[SPLIT]);
 }
 
 #[test]
 fn every_read_goes_by_that_row() {
-    breaks(Broken::ReadByStoredCell, &[WRONG_CELL]);
+    breaks(BrokenTransfer::ReadByStoredCell, &[WRONG_CELL]);
 }
 
 #[test]
 fn the_row_is_read_with_the_claim() {
-    breaks(Broken::RowRemembered, &[WRONG_CELL]);
+    breaks(BrokenTransfer::RowRemembered, &[WRONG_CELL]);
 }
 
 #[test]
 fn verification_leaves_alone_what_a_transfer_holds() {
-    breaks(Broken::VerifiedAsStored, &[NO_OWNER, NOTHING_TO_CORRECT]);
+    breaks(BrokenTransfer::VerifiedAsStored, &[NO_OWNER, NOTHING_TO_CORRECT]);
 }
 
 #[test]
 fn what_leases_hold_is_not_marked() {
-    breaks(Broken::LeasedMarked, &[WRONG_CELL, STUCK]);
+    breaks(BrokenTransfer::LeasedMarked, &[WRONG_CELL, STUCK]);
 }
 
 #[test]
 fn there_is_no_way_back_from_finishing() {
-    breaks(Broken::ReversedWhileFinishing, &[SPLIT]);
+    breaks(BrokenTransfer::ReversedWhileFinishing, &[SPLIT]);
 }
 
 #[test]
 fn a_transfer_is_no_lease() {
-    breaks(Broken::RolledBackAsLease, &[NO_OWNER, TWO_OWNERS]);
+    breaks(BrokenTransfer::RolledBackAsLease, &[NO_OWNER, TWO_OWNERS]);
 }
 
 #[test]
 fn rows_leave_the_old_cell_before_the_claims_are_anybodys() {
-    breaks(Broken::RowsLeftBehind, &[NO_OWNER]);
+    breaks(BrokenTransfer::RowsLeftBehind, &[NO_OWNER]);
 }

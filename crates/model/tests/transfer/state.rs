@@ -9,7 +9,7 @@ pub const NEW: usize = 1;
 
 /// What one lease is about: a row that a cell creates with its name, or deletes.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish {
+pub struct TransferWish {
     pub cell: usize,
     pub name: usize,
     pub creates: bool,
@@ -93,7 +93,7 @@ pub enum Finding {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct World {
+pub struct TransferWorld {
     pub claims: [Claim; NAMES],
     pub stage: Stage,
     /// The one row that a switch changes. (The broken protocol that switches claim by claim has one each.)
@@ -109,9 +109,9 @@ pub struct World {
     pub misled: bool,
 }
 
-impl World {
+impl TransferWorld {
     pub fn new(leases: usize) -> Self {
-        World {
+        TransferWorld {
             claims: [Claim::Active { owner: OLD }, Claim::Free],
             stage: Stage::Preparing,
             at: [OLD; NAMES],

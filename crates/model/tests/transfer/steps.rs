@@ -1,69 +1,71 @@
 //! What each action does.
 
-use super::state::{CELLS, Claim, End, Finding, Local, NAMES, NEW, OLD, Row, Stage, World};
-use super::{Action, Broken, Transfer};
+use super::state::{CELLS, Claim, End, Finding, Local, NAMES, NEW, OLD, Row, Stage, TransferWorld};
+use super::{BrokenTransfer, Transfer, TransferAction};
 
 impl Transfer {
     /// Applies an action; `None` where it is impossible or changes nothing.
-    pub fn apply(&self, before: &World, action: Action) -> Option<World> {
+    pub fn apply(&self, before: &TransferWorld, action: TransferAction) -> Option<TransferWorld> {
         let mut after = before.clone();
         let possible = match action {
-            Action::Open(lease) => self.open(&mut after, lease),
-            Action::BeginArrives(lease) => {
+            TransferAction::Open(lease) => self.open(&mut after, lease),
+            TransferAction::BeginArrives(lease) => {
                 before.leases[lease].local != Local::NotBegun && self.begin(&mut after, lease)
             }
-            Action::CommitLocally(lease) => self.commit_locally(&mut after, lease),
-            Action::RollBackLocally(lease) => {
+            TransferAction::CommitLocally(lease) => self.commit_locally(&mut after, lease),
+            TransferAction::RollBackLocally(lease) => {
                 after.leases[lease].local = Local::RolledBack;
                 before.leases[lease].local == Local::Open
             }
-            Action::Settle(lease) => self.settle(&mut after, lease),
-            Action::Mark(name) => self.mark(&mut after, name),
-            Action::EndPass => self.end_pass(&mut after),
-            Action::Switch => self.broken != Some(Broken::SwitchClaimByClaim) && self.switch(&mut after),
-            Action::SwitchOne(name) => {
-                self.broken == Some(Broken::SwitchClaimByClaim) && self.switch_one(&mut after, name)
+            TransferAction::Settle(lease) => self.settle(&mut after, lease),
+            TransferAction::Mark(name) => self.mark(&mut after, name),
+            TransferAction::EndPass => self.end_pass(&mut after),
+            TransferAction::Switch => {
+                self.broken != Some(BrokenTransfer::SwitchClaimByClaim) && self.switch(&mut after)
             }
-            Action::Reverse => self.reverse(&mut after),
-            Action::Release(name) => self.release(&mut after, name),
-            Action::Cancel(name) => self.cancel(&mut after, name),
-            Action::RollbackOfItsUuid(name) => {
+            TransferAction::SwitchOne(name) => {
+                self.broken == Some(BrokenTransfer::SwitchClaimByClaim) && self.switch_one(&mut after, name)
+            }
+            TransferAction::Reverse => self.reverse(&mut after),
+            TransferAction::Release(name) => self.release(&mut after, name),
+            TransferAction::Cancel(name) => self.cancel(&mut after, name),
+            TransferAction::RollbackOfItsUuid(name) => {
                 after.claims[name] = Claim::Free;
-                self.broken == Some(Broken::RolledBackAsLease) && before.claims[name] == Claim::Transferring
+                self.broken == Some(BrokenTransfer::RolledBackAsLease) && before.claims[name] == Claim::Transferring
             }
-            Action::Copy(name) => {
+            TransferAction::Copy(name) => {
                 after.rows[NEW][name] = Row::Customer;
                 before.claims[name] == Claim::Transferring
                     && before.rows[OLD][name] == Row::Customer
                     && before.at[name] == OLD
             }
-            Action::RemoveOld(name) => {
+            TransferAction::RemoveOld(name) => {
                 after.rows[OLD][name] = Row::None;
                 before.claims[name] == Claim::Transferring && before.at[name] == NEW
             }
-            Action::RemoveCopy(name) => {
+            TransferAction::RemoveCopy(name) => {
                 after.rows[NEW][name] = Row::None;
                 before.claims[name] == Claim::Transferring && before.at[name] == OLD
             }
-            Action::Compare(cell, name) => self.compare(&mut after, cell, name),
-            Action::Correct(cell) => self.correct(&mut after, cell),
-            Action::Read(name) => self.read(&mut after, name),
+            TransferAction::Compare(cell, name) => self.compare(&mut after, cell, name),
+            TransferAction::Correct(cell) => self.correct(&mut after, cell),
+            TransferAction::Read(name) => self.read(&mut after, name),
         };
         (possible && after != *before).then_some(after)
     }
 
     /// What a read says, in one snapshot.
-    pub fn owner(&self, state: &World, name: usize) -> Option<usize> {
+    pub fn owner(&self, state: &TransferWorld, name: usize) -> Option<usize> {
         match state.claims[name] {
             Claim::Free => None,
             Claim::Active { owner } => Some(owner),
             Claim::Creating { lease } | Claim::Destroying { lease } => Some(self.wishes[lease].cell),
-            Claim::Transferring if self.broken == Some(Broken::ReadByStoredCell) => Some(OLD),
+            Claim::Transferring if self.broken == Some(BrokenTransfer::ReadByStoredCell) => Some(OLD),
             Claim::Transferring => Some(state.at[name]),
         }
     }
 
-    fn open(&self, state: &mut World, lease: usize) -> bool {
+    fn open(&self, state: &mut TransferWorld, lease: usize) -> bool {
         let wish = self.wishes[lease];
         let found = state.rows[wish.cell][wish.name];
         let is_there = if wish.creates { found == Row::None } else { found == wish.row };
@@ -72,7 +74,7 @@ impl Transfer {
         is_new && is_there
     }
 
-    fn begin(&self, state: &mut World, lease: usize) -> bool {
+    fn begin(&self, state: &mut TransferWorld, lease: usize) -> bool {
         let wish = self.wishes[lease];
         let (wanted, taken) = match wish.creates {
             true => (Claim::Free, Claim::Creating { lease }),
@@ -85,7 +87,7 @@ impl Transfer {
     }
 
     /// Only under a lease, and not where the row is not any more what it was.
-    fn commit_locally(&self, state: &mut World, lease: usize) -> bool {
+    fn commit_locally(&self, state: &mut TransferWorld, lease: usize) -> bool {
         let wish = self.wishes[lease];
         let it = state.leases[lease];
         let found = state.rows[wish.cell][wish.name];
@@ -96,7 +98,7 @@ impl Transfer {
     }
 
     /// The session itself, or recovery: by how the local transaction has ended. A rollback of what has not begun is a fence.
-    fn settle(&self, state: &mut World, lease: usize) -> bool {
+    fn settle(&self, state: &mut TransferWorld, lease: usize) -> bool {
         let wish = self.wishes[lease];
         let it = state.leases[lease];
         let holds = matches!(state.claims[wish.name], Claim::Creating { lease: of } | Claim::Destroying { lease: of } if of == lease);
@@ -117,11 +119,11 @@ impl Transfer {
         it.end == End::Outstanding || is_fence
     }
 
-    fn mark(&self, state: &mut World, name: usize) -> bool {
+    fn mark(&self, state: &mut TransferWorld, name: usize) -> bool {
         let is_his = match state.claims[name] {
             Claim::Active { owner } => owner == OLD,
             Claim::Creating { lease } | Claim::Destroying { lease } => {
-                self.broken == Some(Broken::LeasedMarked) && self.wishes[lease].cell == OLD
+                self.broken == Some(BrokenTransfer::LeasedMarked) && self.wishes[lease].cell == OLD
             }
             Claim::Free | Claim::Transferring => false,
         };
@@ -133,7 +135,7 @@ impl Transfer {
     }
 
     /// A pass that has nothing left to mark, and has skipped nothing.
-    fn end_pass(&self, state: &mut World) -> bool {
+    fn end_pass(&self, state: &mut TransferWorld) -> bool {
         let is_left = |claim: &Claim| match claim {
             Claim::Active { owner } => *owner == OLD,
             Claim::Creating { lease } | Claim::Destroying { lease } => self.wishes[*lease].cell == OLD,
@@ -145,7 +147,7 @@ impl Transfer {
     }
 
     /// The operator has copied the rows before.
-    fn switch(&self, state: &mut World) -> bool {
+    fn switch(&self, state: &mut TransferWorld) -> bool {
         let has_copies =
             (0..NAMES).all(|name| state.claims[name] != Claim::Transferring || state.rows[NEW][name] == Row::Customer);
         let possible = state.stage == Stage::Prepared && has_copies;
@@ -154,7 +156,7 @@ impl Transfer {
         possible
     }
 
-    fn switch_one(&self, state: &mut World, name: usize) -> bool {
+    fn switch_one(&self, state: &mut TransferWorld, name: usize) -> bool {
         let has_copy = state.rows[NEW][name] == Row::Customer;
         let possible = state.stage == Stage::Prepared && state.claims[name] == Claim::Transferring && has_copy;
         state.at[name] = NEW;
@@ -167,12 +169,12 @@ impl Transfer {
     }
 
     /// The operator has not removed the old rows yet.
-    fn reverse(&self, state: &mut World) -> bool {
+    fn reverse(&self, state: &mut TransferWorld) -> bool {
         let has_rows =
             (0..NAMES).all(|name| state.claims[name] != Claim::Transferring || state.rows[OLD][name] == Row::Customer);
         let from = match state.stage {
             Stage::Switched => true,
-            Stage::Finishing => self.broken == Some(Broken::ReversedWhileFinishing),
+            Stage::Finishing => self.broken == Some(BrokenTransfer::ReversedWhileFinishing),
             _ => false,
         };
         state.at = [OLD; NAMES];
@@ -181,9 +183,10 @@ impl Transfer {
     }
 
     /// A step of finish. The operator has removed the rows of the cell that is left.
-    fn release(&self, state: &mut World, name: usize) -> bool {
+    fn release(&self, state: &mut TransferWorld, name: usize) -> bool {
         let at = state.at[name];
-        let is_left = self.broken == Some(Broken::RowsLeftBehind) || state.rows[OLD + NEW - at][name] == Row::None;
+        let is_left =
+            self.broken == Some(BrokenTransfer::RowsLeftBehind) || state.rows[OLD + NEW - at][name] == Row::None;
         let possible = matches!(state.stage, Stage::Switched | Stage::Finishing)
             && state.claims[name] == Claim::Transferring
             && is_left;
@@ -193,7 +196,7 @@ impl Transfer {
     }
 
     /// A step of cancel. The operator has removed the copies.
-    fn cancel(&self, state: &mut World, name: usize) -> bool {
+    fn cancel(&self, state: &mut TransferWorld, name: usize) -> bool {
         let possible = matches!(state.stage, Stage::Preparing | Stage::Prepared)
             && state.at[name] == OLD
             && state.claims[name] == Claim::Transferring
@@ -205,7 +208,7 @@ impl Transfer {
     }
 
     /// One name of a cell, compared. It holds the cell's row, so what is being deleted there is not compared.
-    fn compare(&self, state: &mut World, cell: usize, name: usize) -> bool {
+    fn compare(&self, state: &mut TransferWorld, cell: usize, name: usize) -> bool {
         let is_open = (0..self.wishes.len()).any(|lease| {
             let wish = self.wishes[lease];
             (wish.cell, wish.name) == (cell, name) && state.leases[lease].local == Local::Open
@@ -214,7 +217,7 @@ impl Transfer {
         let claim = state.claims[name];
         let is_own = match claim {
             Claim::Active { owner } => owner == cell,
-            Claim::Transferring => self.broken == Some(Broken::VerifiedAsStored) && cell == OLD,
+            Claim::Transferring => self.broken == Some(BrokenTransfer::VerifiedAsStored) && cell == OLD,
             _ => false,
         };
         state.findings[cell] = match claim {
@@ -227,7 +230,7 @@ impl Transfer {
 
     /// Only what is still as it was found; a claim of the same name that was made since is another one, which the model cannot
     /// tell: then the cell has a row.
-    fn correct(&self, state: &mut World, cell: usize) -> bool {
+    fn correct(&self, state: &mut TransferWorld, cell: usize) -> bool {
         let finding = state.findings[cell];
         state.findings[cell] = Finding::None;
         match finding {
@@ -247,12 +250,12 @@ impl Transfer {
     }
 
     /// A router asks, and goes where it is told.
-    fn read(&self, state: &mut World, name: usize) -> bool {
+    fn read(&self, state: &mut TransferWorld, name: usize) -> bool {
         if !matches!(state.claims[name], Claim::Active { .. } | Claim::Transferring) {
             return false;
         }
         let mut told = self.owner(state, name);
-        if self.broken == Some(Broken::RowRemembered) && state.claims[name] == Claim::Transferring {
+        if self.broken == Some(BrokenTransfer::RowRemembered) && state.claims[name] == Claim::Transferring {
             told = Some(*state.remembered.get_or_insert(state.at[name]));
         }
         // Before the old rows are gone, and after the copies are there, both cells have the row: what counts is the truth.
@@ -265,15 +268,21 @@ impl Transfer {
     }
 
     /// From here an operator and recovery can bring everything to an end.
-    pub fn comes_to_an_end(&self, state: &World) -> bool {
+    pub fn comes_to_an_end(&self, state: &TransferWorld) -> bool {
         let mut state = state.clone();
         let leases = 0..self.wishes.len();
         for lease in leases.clone() {
-            state = self.apply(&state, Action::RollBackLocally(lease)).unwrap_or(state);
-            state = self.apply(&state, Action::Settle(lease)).unwrap_or(state);
+            state = self.apply(&state, TransferAction::RollBackLocally(lease)).unwrap_or(state);
+            state = self.apply(&state, TransferAction::Settle(lease)).unwrap_or(state);
         }
-        let ending =
-            |name| [Action::RemoveOld(name), Action::Release(name), Action::RemoveCopy(name), Action::Cancel(name)];
+        let ending = |name| {
+            [
+                TransferAction::RemoveOld(name),
+                TransferAction::Release(name),
+                TransferAction::RemoveCopy(name),
+                TransferAction::Cancel(name),
+            ]
+        };
         // Switched, or back: either way each name needs two steps.
         for action in (0..NAMES).flat_map(ending) {
             state = self.apply(&state, action).unwrap_or(state);
