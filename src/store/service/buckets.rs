@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use claims_model::{Bucket, Claim, Destroy, Reference};
+use claims_model::{Bucket, Claim};
 use uuid::Uuid;
 
 use crate::pg::spi::Value;
@@ -52,28 +52,6 @@ pub(super) fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
         each(|claim| claim.source.type_id).into(),
         claims.iter().map(|claim| &*claim.source.id).collect::<Vec<_>>().into(),
     ]
-}
-
-/// Claims to destroy, as the six arrays that a statement takes: bucket, subject and source, NULL where any will do.
-pub(super) fn meant_arrays<'d>(destroys: &[&'d Destroy<'d>]) -> [Value; 6] {
-    let [subject_types, subject_ids] = named(destroys, |destroy| destroy.subject.as_ref());
-    let [source_types, source_ids] = named(destroys, |destroy| destroy.source.as_ref());
-    [
-        destroys.iter().map(|destroy| destroy.bucket.bucket_type).collect::<Vec<_>>().into(),
-        destroys.iter().map(|destroy| &*destroy.bucket.value).collect::<Vec<_>>().into(),
-        subject_types,
-        subject_ids,
-        source_types,
-        source_ids,
-    ]
-}
-
-/// What destroys name of one kind: types and ids.
-fn named<'d>(destroys: &[&'d Destroy<'d>], part: impl Fn(&'d Destroy<'d>) -> Option<&'d Reference<'d>>) -> [Value; 2] {
-    let named: Vec<_> = destroys.iter().map(|destroy| part(destroy)).collect();
-    let types: Vec<Option<i32>> = named.iter().map(|named| named.map(|named| named.type_id)).collect();
-    let ids: Vec<Option<&str>> = named.iter().map(|named| named.map(|named| &*named.id)).collect();
-    [types.into(), ids.into()]
 }
 
 /// Whether names were given in other forms than their canonical ones.

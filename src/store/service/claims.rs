@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use claims_model::{Bucket, Claim, Destroy, Reference};
 use uuid::Uuid;
 
-use super::buckets::{
-    claim_arrays, claim_values, displays, has_displays, meant_arrays, types_and_values, values_by_type,
-};
+use super::buckets::{claim_arrays, claim_values, displays, has_displays, types_and_values, values_by_type};
 use super::known_or_raised;
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
@@ -55,6 +53,16 @@ macro_rules! insert_claims {
             $more,
             $from
         )
+    };
+}
+
+/// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. No join: one relation and its
+/// unique index leave the planner nothing to choose.
+macro_rules! mark_claims {
+    () => {
+        "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
+          WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4
+            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2"
     };
 }
 
@@ -107,22 +115,10 @@ statement! {
     CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
                      INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
         insert_into!(", display_value"), insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", ", unnest($11)", ""));
-    /// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. No join: one relation and its
-    /// unique index leave the planner nothing to choose.
-    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) =
-        "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
-          WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4
-            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2";
-    /// The same of claims that have certain subjects and sources, where those are not NULL.
-    MARK_MEANT(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID,
-               TEXTARRAYOID) = concat!(
-        "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
-           FROM (SELECT unnest($4) AS bucket_type, unnest($5) AS bucket_value, unnest($6) AS subject_type, unnest($7) AS subject_id,
-                        unnest($8) AS source_type, unnest($9) AS source_id OFFSET 0) n
-          WHERE ", is_row!("c.bucket_value", "c.bucket_type", "n.bucket_value", "n.bucket_type"), "
-            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2
-            AND (n.subject_type IS NULL OR (c.subject_type = n.subject_type AND c.subject_id = n.subject_id))
-            AND (n.source_type IS NULL OR (c.source_type = n.source_type AND c.source_id = n.source_id))");
+    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!();
+    /// The same, and what the claims are.
+    MARK_AND_TELL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = concat!(
+        mark_claims!(), " RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
     STANDING(INT4OID, TEXTARRAYOID) =
         concat!(
@@ -187,18 +183,32 @@ pub fn put(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usi
     connection.run(&CREATE, View::Statement, values).count()
 }
 
-/// Marks claims of the cell that are ACTIVE and what the destroys mean; the others are left alone. Returns how many.
+/// Marks claims of the cell that are ACTIVE; the others are left alone. Returns how many of them are those that the destroys
+/// mean, which are in the order of their buckets.
 pub fn mark(connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) -> usize {
-    let key_values = || lease.key_values().into_iter();
-    if destroys.iter().any(|destroy| destroy.names_more()) {
-        let values = key_values().chain(meant_arrays(destroys));
-        return connection.run(&MARK_MEANT, View::Statement, values).count();
-    }
-    let count = |(bucket_type, list): (i32, Vec<&str>)| {
-        let values = key_values().chain([bucket_type.into(), list.into()]);
-        connection.run(&MARK, View::Statement, values).count()
+    let mark = |destroys: &[&Destroy]| {
+        let list: Vec<&str> = destroys.iter().map(|destroy| &*destroy.bucket.value).collect();
+        let bucket_type = destroys.first().map(|destroy| destroy.bucket.bucket_type);
+        let values = lease.key_values().into_iter().chain([bucket_type.into(), list.into()]);
+        if !destroys.iter().any(|destroy| destroy.names_more()) {
+            return connection.run(&MARK, View::Statement, values).count();
+        }
+        let marked = connection.run(&MARK_AND_TELL, View::Statement, values);
+        marked.map(|row| is_meant(destroys, &row)).into_iter().filter(|is_meant| *is_meant).count()
     };
-    values_by_type(destroys.iter().map(|destroy| &destroy.bucket)).into_iter().map(count).sum()
+    destroys.chunk_by(|one, other| one.bucket.bucket_type == other.bucket.bucket_type).map(mark).sum()
+}
+
+/// Whether a claim has the subject and the source that the destroy of its bucket names. What none names is not read.
+fn is_meant(destroys: &[&Destroy], row: &Row) -> bool {
+    let value: String = row.must(1);
+    let is_it = |named: &Option<Reference>, column: i32| {
+        let has =
+            |named: &Reference| row.must::<i32>(column) == named.type_id && row.must::<String>(column + 1) == *named.id;
+        named.as_ref().is_none_or(has)
+    };
+    let place = destroys.binary_search_by(|destroy| (*destroy.bucket.value).cmp(value.as_str()));
+    place.is_ok_and(|at| is_it(&destroys[at].source, 4) && is_it(&destroys[at].subject, 2))
 }
 
 /// A claim that stands on one of the buckets asked for.
