@@ -127,6 +127,7 @@ as_app 1 "CREATE TEMP TABLE nothing ()" >/dev/null 2>&1 || true
 at cell1 "CREATE TABLE paths (id bigint PRIMARY KEY, path text UNIQUE, namespace_id bigint);
           INSERT INTO paths VALUES (1, 'unclaimed', 1);
           SELECT claims.claim_attribute('paths', 'path', 'ROUTES', 'GROUP', 'namespace_id', 'RAILS_TABLE_GROUPS')" >/dev/null
+expect 'nobody has asked for any: it has verified nothing' "$(passes cell1 "kind = 'verify'")" 0
 reload_with cell1 "claims.verify_interval = 1"
 until_true 10 'verification of every source type' cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'verify' AND source_type = 'RAILS_TABLE_GROUPS' AND counts ->> 'missing' = '1'"
 expect 'it corrects nothing by itself' "$(passes cell1 "kind = 'verify' AND counts ->> 'corrected' <> '0'")" 0

@@ -20,6 +20,12 @@ old='SELECT (SELECT count(*) FROM claims.lease_outcomes), (SELECT count(*) FROM 
 sleep 2
 expect 'the standby has no worker' "$(on_standby "$workers")" 0
 expect 'the primary has launcher and worker' "$(sql "$workers")" 2
+# No cell is attended to, and nothing is old: it is due in ten minutes.
+pid=$(sql "SELECT pid FROM pg_stat_activity WHERE backend_type = 'claims worker'")
+wakes() { awk '/^voluntary_ctxt_switches/ { print $2 }' "/proc/$pid/status"; }
+woken=$(wakes)
+sleep 3
+expect 'with nothing to do its worker sleeps' "$([ $(($(wakes) - woken)) -le 2 ] && echo yes)" yes
 sql "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES (gen_random_uuid(), 1, 'committed', now() - interval '1 hour')"
 sql "INSERT INTO claims.change_sets (at, op, new_cell_id, actor, bucket_types, bucket_values) VALUES (now() - interval '1 hour', 'create', 1, 'somebody', '{1}', '{old}')"
 stop_cluster primary
