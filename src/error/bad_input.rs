@@ -11,9 +11,9 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
     use Problem::*;
     let form = if place.starts_with("subjects") { SUBJECTS_FORM } else { FORM };
     let (message, detail, hint): (String, Option<String>, Option<&'static str>) = match &problem {
-        NotJson { at } => (
+        NotJson { line, column } => (
             format!("{place} is not JSON"),
-            Some(format!("It could be, as far as byte {at}.")),
+            Some(format!("It could be, as far as column {column} of line {line}.")),
             Some("Send a text that is one JSON array, without \\u0000."),
         ),
         WrongType { wanted, got } => (format!("{place} must be {wanted}"), Some(format!("It is {got}.")), Some(form)),
@@ -76,11 +76,6 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
             Some(format!("There are {got} {what}, at most {limit} are allowed in one call.")),
             Some("Name fewer in one call."),
         ),
-        BatchTooLarge => (
-            format!("{place} and destroy_records have too many bytes"),
-            Some("Together, as they are stored, they have more than 256 MiB.".into()),
-            Some("Send them in several calls."),
-        ),
         AnswerTooLarge => (
             format!("{place} ask for more than one answer may hold"),
             Some(format!("The answer would have more than {PAGE_BYTES} bytes.")),
@@ -132,7 +127,7 @@ fn bad_input_code(problem: &Problem) -> Code {
         Problem::TooLong { .. } | Problem::TooManyBytes { .. } | Problem::NameTooLong { .. } => {
             Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION
         }
-        Problem::TooManyRecords { .. } | Problem::TooMany { .. } | Problem::BatchTooLarge | Problem::AnswerTooLarge => {
+        Problem::TooManyRecords { .. } | Problem::TooMany { .. } | Problem::AnswerTooLarge => {
             Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED
         }
         Problem::NotJson { .. } => Code::ERRCODE_INVALID_TEXT_REPRESENTATION,

@@ -1,6 +1,7 @@
-//! jsonb arguments, read token by token in place: without conversion to text, without recursion, without copying strings. And
-//! JSON on its way to SQL.
+//! jsonb arguments, read token by token in place: without conversion to text, without recursion, without copying strings.
 
+use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 use claims_model::token::{Token, Tokens};
@@ -8,8 +9,7 @@ use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
 use pgrx::{FromDatum, IntoDatum};
 
-use super::image::{HEADER, Image};
-use super::jsonb_reader::JsonbTokens;
+use super::image::Image;
 use super::sql_type::{argument_of_type, type_in_sql};
 
 /// A jsonb value, detoasted, in memory of its own.
@@ -21,17 +21,25 @@ pub struct Jsonb {
 impl Jsonb {
     /// The tokens of the value, from its first.
     pub fn tokens(&self) -> JsonbTokens<'_> {
-        // SAFETY: the image is a detoasted jsonb (see from_polymorphic_datum): as many bytes as its header says.
-        unsafe {
-            let size = pgrx::varsize_any(self.as_ptr().cast());
-            JsonbTokens::new(&std::slice::from_raw_parts(self.as_ptr(), size)[HEADER..])
-        }
+        let memory = Memory::new();
+        // SAFETY: as in `root`; the iterator is made in memory that lives as long as the tokens.
+        let iterator = memory.with(|| unsafe { pg_sys::JsonbIteratorInit(self.root()) });
+        JsonbTokens { iterator, memory, pending: None, lifetime: PhantomData }
+    }
+
+    /// The root container, for Postgres' iterator.
+    fn root(&self) -> *mut pg_sys::JsonbContainer {
+        let value = self.as_ptr().cast::<pg_sys::Jsonb>().cast_mut();
+        // SAFETY: the image is a detoasted jsonb (see from_polymorphic_datum) whose root follows its varlena header. It is
+        // only read, whatever the type of the pointer.
+        unsafe { &raw mut (*value).root }
     }
 
     /// # Safety
-    /// The image is a jsonb.
-    pub(super) unsafe fn of_image(image: Image) -> Self {
-        Jsonb { value: Rc::new(image) }
+    /// A jsonb, not toasted.
+    pub(super) unsafe fn copy_of(jsonb: *const pg_sys::Jsonb) -> Self {
+        // SAFETY: by the caller.
+        Jsonb { value: Rc::new(unsafe { Image::of_varlena(pg_sys::Datum::from(jsonb)) }) }
     }
 
     pub(super) fn as_ptr(&self) -> *const u8 {
@@ -46,22 +54,26 @@ impl Jsonb {
         if unsafe { pgrx::varsize_any(self.as_ptr().cast()) } < unasked {
             return extent;
         }
-        let (mut tokens, mut depth) = (self.tokens(), 0usize);
-        loop {
-            match tokens.next() {
-                Token::BeginArray(_) | Token::BeginObject => {
+        // SAFETY: as in `root`; nothing else runs until the iterator is not used any more.
+        let mut iterator = unsafe { pg_sys::JsonbIteratorInit(self.root()) };
+        let mut depth = 0usize;
+        while extent.bytes <= limits.bytes && extent.depth <= limits.depth {
+            let mut value = pg_sys::JsonbValue::default();
+            // SAFETY: as above; the value outlives this loop.
+            let step = unsafe { pg_sys::JsonbIteratorNext(&mut iterator, &mut value, false) };
+            match step {
+                pg_sys::JsonbIteratorToken::WJB_DONE => break,
+                pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY | pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => {
                     depth += 1;
                     extent.depth = extent.depth.max(depth);
                     extent.bytes += BRACKETS;
                 }
-                Token::EndArray | Token::EndObject => depth -= 1,
-                // Of these only strings and numbers are longer than a word.
-                part => extent.bytes += SEPARATOR + printed_size(&part),
-            }
-            if depth == 0 || extent.bytes > limits.bytes || extent.depth > limits.depth {
-                return extent;
+                pg_sys::JsonbIteratorToken::WJB_END_ARRAY | pg_sys::JsonbIteratorToken::WJB_END_OBJECT => depth -= 1,
+                // A key, an element or a value: of these only strings and numbers are longer than a word.
+                _ => extent.bytes += SEPARATOR + printed_size(&value),
             }
         }
+        extent
     }
 }
 
@@ -79,11 +91,13 @@ pub struct Extent {
     pub depth: usize,
 }
 
-/// The length of a key or a scalar as text. A number can be thousands of times as long as it is stored.
-fn printed_size(part: &Token) -> usize {
-    match part {
-        Token::Key(text) | Token::Text(text) => text.bytes().map(escaped_size).sum::<usize>() + 2,
-        Token::Number(number) => number.len(),
+/// The length of a scalar as text.
+fn printed_size(value: &pg_sys::JsonbValue) -> usize {
+    match value.type_ {
+        // SAFETY: the type says which member of the union is filled.
+        pg_sys::jbvType::jbvString => unsafe { text(value) }.bytes().map(escaped_size).sum::<usize>() + 2,
+        // SAFETY: as above. A number can be thousands of times as long as text.
+        pg_sys::jbvType::jbvNumeric => unsafe { number(value) }.len(),
         _ => "false".len(),
     }
 }
@@ -141,5 +155,130 @@ unsafe impl BoxRet for JsonText {
             Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
             None => fcinfo.return_null(),
         }
+    }
+}
+
+/// A memory context, deleted when this value is dropped.
+pub(super) struct Memory(pg_sys::MemoryContext);
+
+impl Memory {
+    pub(super) fn new() -> Self {
+        // SAFETY: below the context that is there as long as the process is; so nobody else frees it.
+        Memory(unsafe {
+            pg_sys::AllocSetContextCreateInternal(
+                pg_sys::TopMemoryContext,
+                c"claims json".as_ptr(),
+                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+            )
+        })
+    }
+
+    /// Runs a call that allocates in it.
+    pub(super) fn with<T>(&self, call: impl FnOnce() -> T) -> T {
+        /// The context to go back to, also after an error.
+        struct Back(pg_sys::MemoryContext);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                // SAFETY: it was the one in force.
+                unsafe { pg_sys::MemoryContextSwitchTo(self.0) };
+            }
+        }
+        // SAFETY: the context is there.
+        let _back = Back(unsafe { pg_sys::MemoryContextSwitchTo(self.0) });
+        call()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to what is in it, and it is not in force (see `with`).
+        unsafe { pg_sys::MemoryContextDelete(self.0) };
+    }
+}
+
+/// Reads the tokens of a [`Jsonb`].
+pub struct JsonbTokens<'a> {
+    iterator: *mut pg_sys::JsonbIterator,
+    memory: Memory,
+    pending: Option<Token<'a>>,
+    lifetime: PhantomData<&'a Jsonb>,
+}
+
+impl<'a> JsonbTokens<'a> {
+    fn step(&mut self, skip_nested: bool) -> Token<'a> {
+        // A scalar document is an array of one element with the flag rawScalar.
+        if let Some(token) = self.pending.take() {
+            return token;
+        }
+        let mut value = pg_sys::JsonbValue::default();
+        let JsonbTokens { iterator, memory, .. } = self;
+        // SAFETY: the iterator came from JsonbIteratorInit over a jsonb that outlives 'a, and is NULL behind its end, which
+        // ends it again.
+        let step = memory.with(|| unsafe { pg_sys::JsonbIteratorNext(iterator, &mut value, skip_nested) });
+        match step {
+            pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => Token::BeginObject,
+            pg_sys::JsonbIteratorToken::WJB_END_OBJECT => Token::EndObject,
+            // SAFETY: WJB_BEGIN_ARRAY fills the array member of the union.
+            pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY => match unsafe { value.val.array } {
+                array if array.rawScalar => self.step(skip_nested),
+                array => Token::BeginArray(usize::try_from(array.nElems).unwrap_or(0)),
+            },
+            pg_sys::JsonbIteratorToken::WJB_END_ARRAY => Token::EndArray,
+            // SAFETY: WJB_KEY fills the string member.
+            pg_sys::JsonbIteratorToken::WJB_KEY => Token::Key(unsafe { text(&value) }),
+            pg_sys::JsonbIteratorToken::WJB_VALUE | pg_sys::JsonbIteratorToken::WJB_ELEM => scalar(&value),
+            _ => Token::Null,
+        }
+    }
+}
+
+impl<'a> Tokens<'a> for JsonbTokens<'a> {
+    fn next(&mut self) -> Token<'a> {
+        self.step(false)
+    }
+
+    fn skip_value(&mut self) {
+        self.step(true);
+    }
+}
+
+fn scalar<'a>(value: &pg_sys::JsonbValue) -> Token<'a> {
+    match value.type_ {
+        // SAFETY: the type says which member of the union is filled.
+        pg_sys::jbvType::jbvString => Token::Text(unsafe { text(value) }),
+        pg_sys::jbvType::jbvNumeric => Token::Number(unsafe { number(value) }),
+        pg_sys::jbvType::jbvBool => Token::Bool,
+        // With skip_nested a container comes as one binary value.
+        pg_sys::jbvType::jbvBinary => Token::BeginObject,
+        _ => Token::Null,
+    }
+}
+
+/// # Safety
+/// The string member of the union must be filled.
+unsafe fn text<'a>(value: &pg_sys::JsonbValue) -> &'a str {
+    // SAFETY: by the caller; the bytes lie inside the jsonb and are UTF-8, as the database's encoding is.
+    unsafe {
+        let string = value.val.string;
+        let length = usize::try_from(string.len).unwrap_or(0);
+        std::str::from_utf8_unchecked(std::slice::from_raw_parts(string.val.cast::<u8>(), length))
+    }
+}
+
+/// # Safety
+/// The numeric member of the union must be filled.
+unsafe fn number(value: &pg_sys::JsonbValue) -> String {
+    // SAFETY: by the caller; numeric_out returns a palloc'ed cstring, which is copied and freed.
+    unsafe {
+        let numeric = pg_sys::Datum::from(value.val.numeric);
+        let Some(printed) = pgrx::direct_function_call_as_datum(pg_sys::numeric_out, &[Some(numeric)]) else {
+            return String::new();
+        };
+        let printed: *mut std::ffi::c_char = printed.cast_mut_ptr();
+        let copy = CStr::from_ptr(printed).to_string_lossy().into_owned();
+        pg_sys::pfree(printed.cast());
+        copy
     }
 }

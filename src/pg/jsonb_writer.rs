@@ -1,102 +1,77 @@
-//! Makes jsonb in the form in which Postgres stores it, without a text in between that would have to be parsed.
+//! Makes jsonb from its parts by the functions that `jsonb_in` uses, without a text in between that would have to be parsed.
 
-use super::image::{HEADER, Image, header};
-use super::jsonb::Jsonb;
-use super::jsonb_form::{ARRAY, CONTAINER, ENDS_HERE, NUMBER, OBJECT, STRIDE, STRING, UNIT};
+use std::marker::PhantomData;
 
-/// A jsonb in the making.
-pub struct JsonbWriter {
-    bytes: Vec<u8>,
+use pgrx::pg_sys;
+
+use super::jsonb::{Jsonb, Memory};
+
+/// A jsonb in the making, of texts that outlive it.
+pub struct JsonbWriter<'t> {
+    state: *mut pg_sys::JsonbParseState,
+    /// What the innermost open container takes: values of an object's keys, or elements of an array.
+    parts: pg_sys::JsonbIteratorToken::Type,
+    memory: Memory,
+    texts: PhantomData<&'t str>,
 }
 
-/// The kind of what was written, for the container that it is a part of.
-#[derive(Debug, Clone, Copy)]
-pub struct Written(u32);
-
-/// A key of an object, and who writes its value.
-pub type Field<'f> = (&'f str, &'f dyn Fn(&mut JsonbWriter) -> Written);
-
-/// A container whose parts are being written.
-struct Unclosed {
-    /// Where the entries of the parts that come next are.
-    entry: usize,
-    /// How many parts there are so far.
-    parts: usize,
-    /// Where the parts begin, and the last one ends.
-    start: usize,
-    end: usize,
-}
+/// A key of an object, and who writes its value: one value.
+pub type Field<'f, 't> = (&'static str, &'f dyn Fn(&mut JsonbWriter<'t>));
 
 impl Jsonb {
-    /// An object with these fields, in the order of their keys. `None`: it is larger than a jsonb can be.
-    pub fn object(fields: &[Field]) -> Option<Jsonb> {
-        let mut writer = JsonbWriter { bytes: vec![0; HEADER] };
-        writer.object(fields);
-        if writer.bytes.len() > NUMBER as usize {
-            return None;
-        }
-        let size = header(writer.bytes.len());
-        writer.bytes[..HEADER].copy_from_slice(&size);
-        // SAFETY: it is in the form of a jsonb, as above.
-        Some(unsafe { Jsonb::of_image(Image::of(&writer.bytes)) })
+    /// An object with these fields. More bytes than a jsonb can have are an error of Postgres (54000).
+    pub fn object<'t>(fields: &[Field<'_, 't>]) -> Jsonb {
+        let memory = Memory::new();
+        let parts = pg_sys::JsonbIteratorToken::WJB_VALUE;
+        let mut writer = JsonbWriter { state: std::ptr::null_mut(), parts, memory, texts: PhantomData };
+        let whole = writer.write_object(fields);
+        // SAFETY: the end of the outermost object gives the whole value, whose texts are all still there.
+        writer.memory.with(|| unsafe { Jsonb::copy_of(pg_sys::JsonbValueToJsonb(whole)) })
     }
 }
 
-impl JsonbWriter {
-    /// A string without zero bytes.
-    pub fn text(&mut self, text: &str) -> Written {
-        self.bytes.extend_from_slice(text.as_bytes());
-        Written(STRING)
+impl<'t> JsonbWriter<'t> {
+    pub fn text(&mut self, text: &'t str) {
+        self.push(self.parts, Some(text));
     }
 
-    /// An object with these fields, in the order of their keys.
-    pub fn object(&mut self, fields: &[Field]) -> Written {
-        debug_assert!(fields.is_sorted_by_key(|(key, _)| (key.len(), *key)));
-        let mut open = self.open(OBJECT, fields.len(), 2 * fields.len());
-        for (key, _) in fields {
-            let part = self.text(key);
-            self.close_part(&mut open, part);
+    pub fn object(&mut self, fields: &[Field<'_, 't>]) {
+        self.write_object(fields);
+    }
+
+    /// An array of what `write` makes of the items, one value each.
+    pub fn array<T>(&mut self, items: impl Iterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
+        let outer = std::mem::replace(&mut self.parts, pg_sys::JsonbIteratorToken::WJB_ELEM);
+        self.push(pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY, None);
+        items.for_each(|item| write(self, item));
+        self.push(pg_sys::JsonbIteratorToken::WJB_END_ARRAY, None);
+        self.parts = outer;
+    }
+
+    fn write_object(&mut self, fields: &[Field<'_, 't>]) -> *mut pg_sys::JsonbValue {
+        let outer = std::mem::replace(&mut self.parts, pg_sys::JsonbIteratorToken::WJB_VALUE);
+        self.push(pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT, None);
+        for (key, write) in fields {
+            self.push(pg_sys::JsonbIteratorToken::WJB_KEY, Some(key));
+            write(self);
         }
-        for (_, write) in fields {
-            let part = write(self);
-            self.close_part(&mut open, part);
-        }
-        Written(CONTAINER)
+        self.parts = outer;
+        self.push(pg_sys::JsonbIteratorToken::WJB_END_OBJECT, None)
     }
 
-    /// An array of what `write` makes of the items.
-    pub fn array<T>(
-        &mut self,
-        items: impl ExactSizeIterator<Item = T>,
-        mut write: impl FnMut(&mut Self, T) -> Written,
-    ) -> Written {
-        let mut open = self.open(ARRAY, items.len(), items.len());
-        for item in items {
-            let part = write(self, item);
-            self.close_part(&mut open, part);
-        }
-        Written(CONTAINER)
+    fn push(&mut self, step: pg_sys::JsonbIteratorToken::Type, text: Option<&'t str>) -> *mut pg_sys::JsonbValue {
+        let mut value = pg_sys::JsonbValue::default();
+        let value = text.map(|text| {
+            value.type_ = pg_sys::jbvType::jbvString;
+            value.val.string = pg_sys::JsonbValue__bindgen_ty_1__bindgen_ty_1 {
+                len: i32::try_from(text.len()).unwrap_or(i32::MAX),
+                val: text.as_ptr().cast_mut().cast(),
+            };
+            &raw mut value
+        });
+        let JsonbWriter { state, memory, .. } = self;
+        // SAFETY: the steps come in the order in which an iterator would give them; the value is copied, its text is only read and
+        // outlives the writer.
+        memory.with(|| unsafe { pg_sys::pushJsonbValue(state, step, value.unwrap_or(std::ptr::null_mut())) })
     }
-
-    fn open(&mut self, kind: u32, count: usize, parts: usize) -> Unclosed {
-        self.bytes.resize(self.bytes.len().next_multiple_of(UNIT), 0);
-        self.bytes.extend((kind | number(count)).to_ne_bytes());
-        let entry = self.bytes.len();
-        let start = entry + parts * UNIT;
-        self.bytes.resize(start, 0);
-        Unclosed { entry, parts: 0, start, end: 0 }
-    }
-
-    /// Writes the entry of the part that was written last.
-    fn close_part(&mut self, open: &mut Unclosed, Written(kind): Written) {
-        let end = self.bytes.len() - open.start;
-        let place = if open.parts.is_multiple_of(STRIDE) { ENDS_HERE | number(end) } else { number(end - open.end) };
-        self.bytes[open.entry..open.entry + UNIT].copy_from_slice(&(kind | place).to_ne_bytes());
-        *open = Unclosed { entry: open.entry + UNIT, parts: open.parts + 1, start: open.start, end };
-    }
-}
-
-/// As headers and entries have it. What does not fit makes the whole too large.
-fn number(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(NUMBER) & NUMBER
 }

@@ -29,8 +29,6 @@ pub mod in_flight;
 pub mod index;
 mod interrupts;
 pub mod jsonb;
-mod jsonb_form;
-mod jsonb_reader;
 pub mod jsonb_writer;
 pub mod libpq;
 pub mod lock;

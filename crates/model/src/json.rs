@@ -1,9 +1,14 @@
-//! JSON text as tokens: read once, from its first byte to its last, instead of being made a jsonb that is read in turn. For records
-//! that a cell sends by the thousand.
+//! JSON text as tokens: read once by serde_json, from its first byte to its last, instead of being made a jsonb that is read in turn.
+//! For records that a cell sends by the thousand.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::token::{Token, Tokens};
 
-/// JSON text that was read. Numbers are kept as they are written.
+/// JSON text that was read.
 pub struct Document {
     /// The keys, strings and numbers, one after the other.
     text: String,
@@ -25,17 +30,20 @@ enum Piece {
     Null,
 }
 
-/// The text is not JSON, or nothing that Postgres could store, from this byte on.
+/// The text is not JSON, or nothing that Postgres could store: where this was seen, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotJson {
-    pub at: usize,
+    pub line: usize,
+    pub column: usize,
 }
 
 impl Document {
+    /// Arrays and objects can be in one another 127 deep.
     pub fn read(json: &str) -> Result<Document, NotJson> {
-        let document = Document { text: String::with_capacity(json.len()), pieces: Vec::new() };
-        let mut scanner = Scanner { json, at: 0, document };
-        scanner.document().ok_or(NotJson { at: scanner.at }).map(|()| scanner.document)
+        let mut document = Document { text: String::with_capacity(json.len()), pieces: Vec::new() };
+        let mut reader = serde_json::Deserializer::from_str(json);
+        let read = Taken(&mut document).deserialize(&mut reader).and_then(|()| reader.end());
+        read.map(|()| document).map_err(|error| NotJson { line: error.line(), column: error.column() })
     }
 
     /// Its tokens, from the first one.
@@ -92,177 +100,109 @@ impl<'a> Tokens<'a> for DocumentTokens<'a> {
     }
 }
 
-/// A container that is open while the text is read: where its token is, and how many elements or fields have begun.
-struct Nest {
-    is_object: bool,
-    begun: usize,
-    count: usize,
+/// Takes one value into the document.
+struct Taken<'d>(&'d mut Document);
+
+impl Taken<'_> {
+    fn piece<E>(self, piece: Piece) -> Result<(), E> {
+        self.0.pieces.push(piece);
+        Ok(())
+    }
+
+    /// A key, a string or a number: its text, and the piece that says where it ends.
+    fn text<E: Error>(self, text: &str, piece: fn(usize) -> Piece) -> Result<(), E> {
+        if text.contains('\0') {
+            return Err(E::custom("Postgres stores no zero"));
+        }
+        self.0.text.push_str(text);
+        let end = self.0.text.len();
+        self.piece(piece(end))
+    }
 }
 
-struct Scanner<'j> {
-    json: &'j str,
-    at: usize,
-    document: Document,
+impl<'de> DeserializeSeed<'de> for Taken<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
 }
 
-impl Scanner<'_> {
-    /// One value, and nothing behind it. `None`: here it is something else.
-    fn document(&mut self) -> Option<()> {
-        let mut open: Vec<Nest> = Vec::new();
-        loop {
-            self.value(&mut open)?;
-            // Behind a value, or behind the bracket that opens a container.
-            loop {
-                let next = self.peek_behind_blanks();
-                let Some(nest) = open.last_mut() else { return next.is_none().then_some(()) };
-                let bracket = if nest.is_object { b'}' } else { b']' };
-                if next != Some(bracket) {
-                    if nest.count > 0 {
-                        self.expect(b',')?;
-                    }
-                    nest.count += 1;
-                    if nest.is_object {
-                        self.key()?;
-                    }
-                    break;
-                }
-                self.at += 1;
-                let Nest { is_object, begun, count } = open.pop()?;
-                if !is_object {
-                    self.document.pieces[begun] = Piece::BeginArray(count);
-                }
-                self.document.pieces.push(if is_object { Piece::EndObject } else { Piece::EndArray });
-            }
+impl<'de> Visitor<'de> for Taken<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.piece(Piece::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        self.piece(Piece::Bool)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.text(&number.to_string(), Piece::Number)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.text(&number.to_string(), Piece::Number)
+    }
+
+    /// With a point or an exponent, also where it has no fraction: it was not written as an integer, or is too large for one.
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.text(&format!("{number:?}"), Piece::Number)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.text(text, Piece::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        let document = self.0;
+        let begun = document.pieces.len();
+        document.pieces.push(Piece::BeginArray(0));
+        let mut count = 0;
+        while elements.next_element_seed(Taken(document))?.is_some() {
+            count += 1;
         }
+        document.pieces[begun] = Piece::BeginArray(count);
+        document.pieces.push(Piece::EndArray);
+        Ok(())
     }
 
-    /// A scalar, or the opening bracket of a container.
-    fn value(&mut self, open: &mut Vec<Nest>) -> Option<()> {
-        let piece = match self.peek_behind_blanks()? {
-            bracket @ (b'{' | b'[') => {
-                self.at += 1;
-                let is_object = bracket == b'{';
-                open.push(Nest { is_object, begun: self.document.pieces.len(), count: 0 });
-                if is_object { Piece::BeginObject } else { Piece::BeginArray(0) }
-            }
-            b'"' => Piece::Text(self.string()?),
-            b'-' | b'0'..=b'9' => Piece::Number(self.number()?),
-            b't' => self.word("true", Piece::Bool)?,
-            b'f' => self.word("false", Piece::Bool)?,
-            b'n' => self.word("null", Piece::Null)?,
-            _ => return None,
-        };
-        self.document.pieces.push(piece);
-        Some(())
-    }
-
-    fn key(&mut self) -> Option<()> {
-        let is_string = self.peek_behind_blanks() == Some(b'"');
-        let key = is_string.then(|| self.string())??;
-        self.document.pieces.push(Piece::Key(key));
-        self.peek_behind_blanks();
-        self.expect(b':')
-    }
-
-    /// Takes a string in, and returns where it ends in the document's text.
-    fn string(&mut self) -> Option<usize> {
-        self.at += 1;
-        loop {
-            let rest = &self.json[self.at..];
-            let plain = rest.bytes().position(|byte| byte == b'"' || byte == b'\\' || byte < b' ')?;
-            self.document.text.push_str(&rest[..plain]);
-            self.at += plain;
-            match rest.as_bytes()[plain] {
-                b'"' => break,
-                b'\\' => self.escape()?,
-                _ => return None,
-            }
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let document = self.0;
+        document.pieces.push(Piece::BeginObject);
+        while fields.next_key_seed(TakenKey(document))?.is_some() {
+            fields.next_value_seed(Taken(document))?;
         }
-        self.at += 1;
-        Some(self.document.text.len())
+        document.pieces.push(Piece::EndObject);
+        Ok(())
+    }
+}
+
+/// Takes the key of a field into the document.
+struct TakenKey<'d>(&'d mut Document);
+
+impl<'de> DeserializeSeed<'de> for TakenKey<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for TakenKey<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("a key")
     }
 
-    fn escape(&mut self) -> Option<()> {
-        let letter = *self.json.as_bytes().get(self.at + 1)?;
-        let character = match letter {
-            b'"' | b'\\' | b'/' => char::from(letter),
-            b'b' => '\x08',
-            b'f' => '\x0c',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => return self.unicode_escape(),
-            _ => return None,
-        };
-        self.document.text.push(character);
-        self.at += 2;
-        Some(())
-    }
-
-    fn unicode_escape(&mut self) -> Option<()> {
-        let first = self.four_digits()?;
-        let units = if (0xD800..0xDC00).contains(&first) { vec![first, self.four_digits()?] } else { vec![first] };
-        let character = char::decode_utf16(units).next()?.ok()?;
-        self.document.text.push(Some(character).filter(|character| *character != '\0')?);
-        Some(())
-    }
-
-    /// `\uXXXX`.
-    fn four_digits(&mut self) -> Option<u16> {
-        let digits = self.json.get(self.at..self.at + 6)?.strip_prefix("\\u")?;
-        let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        self.at += 6;
-        is_hexadecimal.then(|| u16::from_str_radix(digits, 16).ok())?
-    }
-
-    /// Takes a number in, and returns where it ends in the document's text.
-    fn number(&mut self) -> Option<usize> {
-        let from = self.at;
-        self.at += usize::from(self.peek() == Some(b'-'));
-        let is_zero = self.peek() == Some(b'0');
-        if self.digits()? > 1 && is_zero {
-            return None;
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
-            self.digits()?;
-        }
-        self.document.text.push_str(&self.json[from..self.at]);
-        Some(self.document.text.len())
-    }
-
-    /// One digit at least; how many.
-    fn digits(&mut self) -> Option<usize> {
-        let count = self.json[self.at..].bytes().take_while(u8::is_ascii_digit).count();
-        self.at += count;
-        (count > 0).then_some(count)
-    }
-
-    fn word(&mut self, word: &str, piece: Piece) -> Option<Piece> {
-        let is_it = self.json[self.at..].starts_with(word);
-        self.at += word.len();
-        is_it.then_some(piece)
-    }
-
-    fn expect(&mut self, byte: u8) -> Option<()> {
-        let is_it = self.peek() == Some(byte);
-        self.at += usize::from(is_it);
-        is_it.then_some(())
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.json.as_bytes().get(self.at).copied()
-    }
-
-    fn peek_behind_blanks(&mut self) -> Option<u8> {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
-        self.peek()
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        Taken(self.0).text(text, Piece::Key)
     }
 }

@@ -14,8 +14,8 @@ pub struct BadInput {
 /// Every way in which input can be wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// A text that is no JSON, from a byte on.
-    NotJson { at: usize },
+    /// A text that is no JSON: where this was seen.
+    NotJson { line: usize, column: usize },
     /// A value of another JSON type than wanted.
     WrongType { wanted: &'static str, got: &'static str },
     /// A key that must be there is not.
@@ -48,8 +48,6 @@ pub enum Problem {
     NoName { problem: NameProblem },
     /// The name, or what it becomes, is longer than names may be.
     NameTooLong { problem: NameProblem },
-    /// Records that have more bytes together than can be stored.
-    BatchTooLarge,
     /// What is asked for does not fit into one answer.
     AnswerTooLarge,
     /// A cursor that no list function made.

@@ -35,7 +35,8 @@ enum Records {
 
 impl Records {
     fn of_text(text: &str, name: &str) -> Result<Self, ClaimsError> {
-        let document = Document::read(text).map_err(|NotJson { at }| BadInput::new(name, Problem::NotJson { at }));
+        let document = Document::read(text)
+            .map_err(|NotJson { line, column }| BadInput::new(name, Problem::NotJson { line, column }));
         Ok(Records::Text(document?))
     }
 
@@ -136,7 +137,7 @@ fn begin(
         };
         let (catalog, batch) = naming::settled(connection, catalog, read, can_change)?;
         admission::admit_batch(&catalog, cell_id, batch.records())?;
-        let payload = payload(&batch, &catalog.types)?;
+        let payload = payload(&batch, &catalog.types);
         let cell_xid = arguments.cell_xid;
         // A repeat is the same request also where a type was renamed in between, and in whatever spelling.
         let compared = compared_text(&batch, catalog.lasting_types())?;

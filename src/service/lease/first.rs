@@ -117,7 +117,7 @@ fn first<'b>(
             uuid: wanted.uuid,
             cell_id: wanted.cell_id,
             made_at: Moment::now(),
-            payload: payload(batch, &catalog.types)?,
+            payload: payload(batch, &catalog.types),
             digest: wanted.digest,
             cell_xid: wanted.cell_xid,
             chosen: Some(number),
