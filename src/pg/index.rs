@@ -277,7 +277,8 @@ unsafe fn is_too_new(index: pg_sys::Relation) -> bool {
     unsafe {
         (*(*index).rd_index).indcheckxmin
             && !pg_sys::TransactionIdPrecedes(
-                pg_sys::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
+                // By its path: PostgreSQL 18 has a function of this name as well.
+                pg_sys::submodules::htup::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
                 pg_sys::TransactionXmin,
             )
     }

@@ -38,7 +38,7 @@ printf '%s\n' "SELECT 1 FROM claims.claim_leases WHERE uuid = '$(lease 3)' FOR U
 for _ in $(seq 1 200); do grep -q locked "$CLAIMS_TMP/holder" && break; sleep 0.05; done
 at_once() {
   local client pid
-  PGAPPNAME=at_once psql -XqAt -v VERBOSITY=sqlstate -d script_cancelled -c "SET claims.wait_timeout = '1s'" -c "$1" >"$CLAIMS_TMP/at_once" 2>&1 &
+  PGAPPNAME=at_once psql -XqAt -v VERBOSITY=sqlstate -d script_cancelled -c "SET claims.wait_timeout = '3s'" -c "$1" >"$CLAIMS_TMP/at_once" 2>&1 &
   client=$!
   for _ in $(seq 1 300); do
     pid=$(sql "SELECT pid FROM pg_stat_activity WHERE application_name = 'at_once' AND wait_event_type = 'Lock'")
@@ -47,7 +47,7 @@ at_once() {
   done
   kill -STOP "$pid"
   sql "SELECT pg_cancel_backend($pid)" >/dev/null
-  sleep 1.5
+  sleep 3.5
   kill -CONT "$pid"
   wait "$client" || true
   cat "$CLAIMS_TMP/at_once"
