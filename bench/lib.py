@@ -70,17 +70,27 @@ def pgbench(database, script, clients=1, role="cell_1", seconds=None, transactio
         return tps, latencies
 
 
+# A role for the cell, where an earlier section has not made it.
+CELL_ROLE = "DO $$ BEGIN IF to_regrole('cell_1') IS NULL THEN CREATE ROLE cell_1 LOGIN; END IF; END $$;"
+
+# A flush to disk takes most of the time of a small call, and hides the rest. synchronous_commit does not help: what a cell relies
+# on is flushed whatever it says.
+WITHOUT_FLUSHES = {"fsync": "off"}
+
+
 @contextlib.contextmanager
-def without_flushes():
-    """A flush to disk takes most of the time of a small call, and hides the rest. synchronous_commit does not help: what a cell
-    relies on is flushed whatever it says."""
-    psql("postgres", "ALTER SYSTEM SET fsync = off")
-    psql("postgres", "SELECT pg_reload_conf()")
+def server_settings(settings):
+    """The server with these settings, and afterwards as it was."""
+    def alter(change):
+        for name in settings:
+            psql("postgres", f"ALTER SYSTEM {change(name)}")
+        psql("postgres", "SELECT pg_reload_conf()")
+
+    alter(lambda name: f"SET {name} = '{settings[name]}'")
     try:
         yield
     finally:
-        psql("postgres", "ALTER SYSTEM RESET fsync")
-        psql("postgres", "SELECT pg_reload_conf()")
+        alter(lambda name: f"RESET {name}")
 
 
 class Session:

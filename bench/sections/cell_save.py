@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from lib import HERE, QUICK, Section, median, pgbench, psql, say
+from lib import CELL_ROLE, HERE, QUICK, Section, median, pgbench, psql, say
 
 OWN_DATABASES = True
 CLIENTS = [1, 8, 64]
@@ -24,7 +24,6 @@ ROUTES = """
     CREATE TABLE {name} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE, note text NOT NULL DEFAULT '');
     GRANT SELECT, INSERT, UPDATE ON {name} TO cell_1;"""
 CLAIM = "SELECT claims.claim_attribute('{name}', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');"
-ROLE = "DO $$ BEGIN IF to_regrole('cell_1') IS NULL THEN CREATE ROLE cell_1 LOGIN; END IF; END $$;"
 
 
 def restart(cluster):
@@ -36,7 +35,7 @@ def restart(cluster):
 
 def make():
     say("a save in a cell: the service, and the cell, whose server preloads the library and has a worker")
-    psql("postgres", ROLE + f"CREATE DATABASE {SERVICE} TEMPLATE template0 ENCODING 'UTF8'")
+    psql("postgres", CELL_ROLE + f"CREATE DATABASE {SERVICE} TEMPLATE template0 ENCODING 'UTF8'")
     psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.max_batch_size = {2 * BULK}")
     # With many clients the worker may come before a `finish` that is late, and be at the lease when it comes.
     psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.wait_timeout = '10s'")
@@ -44,7 +43,7 @@ def make():
                   "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1")
     at_cell("postgres", "ALTER SYSTEM SET shared_preload_libraries = 'claims'")
     restart("cell")
-    at_cell("postgres", ROLE)
+    at_cell("postgres", CELL_ROLE)
     for database, port in ((CELL, os.environ["PGPORT"]), (ORPHANED, "1")):
         at_cell("postgres", f"CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8'")
         # With many clients on few processors an answer takes its time.

@@ -1,6 +1,6 @@
 """Begin and commit after many cycles while one snapshot is held open, as a long report does."""
 
-from lib import QUICK, Section, Session, median, pgbench, psql, say, without_flushes
+from lib import QUICK, Section, Session, median, pgbench, psql, say, server_settings, WITHOUT_FLUSHES
 from workload import make_database, script
 
 CYCLES = 8_000 if QUICK else 200_000
@@ -25,7 +25,7 @@ def run():
     section = Section("Under a snapshot held open",
                       f"A REPEATABLE READ transaction in the same database keeps its snapshot for {CYCLES} leases of one claim. "
                       "fsync is off here, so that flushes hide nothing.")
-    with without_flushes(), Session("snapshot") as holder:
+    with server_settings(WITHOUT_FLUSHES), Session("snapshot") as holder:
         holder.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
         holder.run("SELECT count(*) FROM claims.claims")
         say("snapshot held open: before")

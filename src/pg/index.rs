@@ -13,6 +13,7 @@ use pgrx::{IntoDatum, Uuid};
 
 use super::altered::{self, Altered};
 use super::gate;
+use super::table;
 use super::tuple::{attribute, is_named, width};
 use super::value::Column;
 
@@ -205,8 +206,8 @@ pub(super) unsafe fn scan(
 pub(super) unsafe fn open_table(name: &CStr) -> pg_sys::Relation {
     // SAFETY: looks names up; a relation that has gone in between is NULL.
     unsafe {
-        let schema = pg_sys::get_namespace_oid(c"claims".as_ptr(), true);
-        let table = pg_sys::try_relation_open(pg_sys::get_relname_relid(name.as_ptr(), schema), LOCK);
+        let number = table::number(name).unwrap_or(pg_sys::InvalidOid);
+        let table = pg_sys::try_relation_open(number, LOCK);
         if !table.is_null() && (*(*table).rd_rel).relkind as u8 != pg_sys::RELKIND_RELATION {
             pg_sys::relation_close(table, LOCK);
             return std::ptr::null_mut();

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use super::jsonb::{Jsonb, Memory};
 
 /// A jsonb in the making, of texts that outlive it.
-pub struct JsonbWriter<'t> {
+struct JsonbWriter<'t> {
     state: *mut pg_sys::JsonbParseState,
     /// What the innermost open container takes: values of an object's keys, or elements of an array.
     parts: pg_sys::JsonbIteratorToken::Type,
@@ -15,8 +15,14 @@ pub struct JsonbWriter<'t> {
     texts: PhantomData<&'t str>,
 }
 
-/// A key of an object, and who writes its value: one value.
-pub type Field<'f, 't> = (&'static str, &'f dyn Fn(&mut JsonbWriter<'t>));
+/// Where one value is due. It is used up by writing it, so there are neither two nor none.
+pub struct Place<'w, 't>(&'w mut JsonbWriter<'t>);
+
+/// That a value was written.
+pub struct Written(());
+
+/// A key of an object, and who writes its value.
+pub type Field<'f, 't> = (&'static str, &'f dyn Fn(Place<'_, 't>) -> Written);
 
 impl Jsonb {
     /// An object with these fields. More bytes than a jsonb can have are an error of Postgres (54000).
@@ -30,30 +36,42 @@ impl Jsonb {
     }
 }
 
+impl<'t> Place<'_, 't> {
+    pub fn text(self, text: &'t str) -> Written {
+        self.0.push(self.0.parts, Some(text));
+        Written(())
+    }
+
+    pub fn object(self, fields: &[Field<'_, 't>]) -> Written {
+        self.0.write_object(fields);
+        Written(())
+    }
+
+    /// An array of what `write` makes of the items.
+    pub fn array<T>(
+        self,
+        items: impl Iterator<Item = T>,
+        mut write: impl FnMut(Place<'_, 't>, T) -> Written,
+    ) -> Written {
+        let writer = self.0;
+        let outer = std::mem::replace(&mut writer.parts, pg_sys::JsonbIteratorToken::WJB_ELEM);
+        writer.push(pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY, None);
+        for item in items {
+            write(Place(writer), item);
+        }
+        writer.push(pg_sys::JsonbIteratorToken::WJB_END_ARRAY, None);
+        writer.parts = outer;
+        Written(())
+    }
+}
+
 impl<'t> JsonbWriter<'t> {
-    pub fn text(&mut self, text: &'t str) {
-        self.push(self.parts, Some(text));
-    }
-
-    pub fn object(&mut self, fields: &[Field<'_, 't>]) {
-        self.write_object(fields);
-    }
-
-    /// An array of what `write` makes of the items, one value each.
-    pub fn array<T>(&mut self, items: impl Iterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
-        let outer = std::mem::replace(&mut self.parts, pg_sys::JsonbIteratorToken::WJB_ELEM);
-        self.push(pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY, None);
-        items.for_each(|item| write(self, item));
-        self.push(pg_sys::JsonbIteratorToken::WJB_END_ARRAY, None);
-        self.parts = outer;
-    }
-
     fn write_object(&mut self, fields: &[Field<'_, 't>]) -> *mut pg_sys::JsonbValue {
         let outer = std::mem::replace(&mut self.parts, pg_sys::JsonbIteratorToken::WJB_VALUE);
         self.push(pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT, None);
         for (key, write) in fields {
             self.push(pg_sys::JsonbIteratorToken::WJB_KEY, Some(key));
-            write(self);
+            write(Place(self));
         }
         self.parts = outer;
         self.push(pg_sys::JsonbIteratorToken::WJB_END_OBJECT, None)

@@ -8,9 +8,9 @@ use pgrx::pg_sys;
 use super::gate;
 use super::index::{IndexedRow, LOCK, open_table};
 
-/// The number of a table of schema `claims`.
+/// The number of a table of schema `claims`; `None`: there is none. To be called by a query.
 pub fn number(table: &CStr) -> Option<pg_sys::Oid> {
-    // SAFETY: looks names up.
+    // SAFETY: looks names up; a query is running, and so a transaction.
     let number = unsafe {
         let schema = pg_sys::get_namespace_oid(c"claims".as_ptr(), true);
         pg_sys::get_relname_relid(table.as_ptr(), schema)

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use super::places::{self, CellPlace, MAX_CELLS};
 use crate::pg::background::own_database;
 use crate::pg::clock::Moment;
-use crate::pg::lock;
 use crate::pg::shared::{Locked, Shared, plain, shareable};
+use crate::pg::table;
 use crate::pg::xact;
 
 /// How long a floor is used without a look below it, in microseconds.
@@ -61,7 +61,7 @@ plain! {
 
 impl Phase {
     fn of(cell_id: i64) -> Self {
-        let (database, table) = (own_database(), lock::table_number(c"claim_leases"));
+        let (database, table) = (own_database(), table::number(c"claim_leases").map_or(0, |table| table.to_u32()));
         Phase { database, cell_id, table, since: 0, published_at: 0, looked_at: 0 }
     }
 

@@ -166,12 +166,9 @@ pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
         // The planner knows other ways than an index that was made behind this query's back.
         Err(Unusable::TooNew) => by_statement(bucket_type, bucket_value),
         // What is reserved is nobody's claim.
-        found => match known_or_raised(found, BUCKET_INDEX).filter(|claim| claim.cell_id != NOBODY) {
-            Some(claim) if claim.status == TRANSFERRING => {
-                located(claim).or_else(|| by_statement(bucket_type, bucket_value))
-            }
-            found => found,
-        },
+        found => known_or_raised(found, BUCKET_INDEX)
+            .filter(|claim| claim.cell_id != NOBODY)
+            .map(|claim| located(claim, transfers::cell_of)),
     }
 }
 
@@ -180,28 +177,18 @@ fn by_statement(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
     spi::connect(|connection| by_buckets(connection, &[bucket]).pop())
 }
 
-/// A claim that a transfer holds, with the cell that the transfer's row says in the same snapshot. `None`: the index cannot be used.
-fn located(claim: StoredClaim) -> Option<StoredClaim> {
-    let cell_id = match claim.lease_uuid {
-        Some(transfer) => transfers::cell_of(transfer).ok()?,
-        None => None,
-    };
-    Some(StoredClaim { cell_id: cell_id.unwrap_or(claim.cell_id), ..claim })
+/// A claim with the cell that it is at: where a transfer holds it, the transfer's row says so in the same snapshot.
+fn located(claim: StoredClaim, cell_of: impl FnOnce(PgUuid) -> Option<i64>) -> StoredClaim {
+    let transfer = claim.lease_uuid.filter(|_| claim.status == TRANSFERRING);
+    StoredClaim { cell_id: transfer.and_then(cell_of).unwrap_or(claim.cell_id), ..claim }
 }
 
 /// The claims on buckets, in the order of the buckets.
 pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
     // A transfer holds many claims: where they are is asked once for all of them.
     let mut transfers: HashMap<[u8; 16], Option<i64>> = HashMap::new();
-    let mut located = |mut claim: StoredClaim| {
-        if let Some(transfer) = claim.lease_uuid.filter(|_| claim.status == TRANSFERRING) {
-            let ask =
-                || transfers::cell_of(transfer).unwrap_or_else(|_| transfers::cell_by_statement(connection, transfer));
-            let cell_id = *transfers.entry(*transfer.as_bytes()).or_insert_with(ask);
-            claim.cell_id = cell_id.unwrap_or(claim.cell_id);
-        }
-        claim
-    };
+    let mut cell_of =
+        |transfer: PgUuid| *transfers.entry(*transfer.as_bytes()).or_insert_with(|| transfers::cell_of(transfer));
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
         connection.run(&CLAIMS, View::Caller, [bucket_type.into(), values.into()]).map(claim)
     };
@@ -209,7 +196,7 @@ pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClai
         |claim: &StoredClaim| Bucket { bucket_type: claim.bucket_type, value: claim.bucket_value.clone().into() };
     let stored = values_by_type(buckets).into_iter().flat_map(of_type).collect::<Vec<_>>();
     let found: HashMap<Bucket, StoredClaim> =
-        stored.into_iter().map(|claim| (bucket_of(&claim), located(claim))).collect();
+        stored.into_iter().map(|claim| (bucket_of(&claim), located(claim, &mut cell_of))).collect();
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 

@@ -12,7 +12,7 @@ use super::known_or_raised;
 use super::lease_details::LeaseDetails;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, KeyPart, KeyValue, Unusable};
-use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::spi::{self, Connection, Row, Value, View};
 use crate::pg::statement::statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
@@ -305,17 +305,15 @@ pub fn tell_moved(connection: &Connection, transfer: &Transfer, from: i64, to: i
 }
 
 /// Where the claims of a transfer are, in the snapshot of the calling query. Without a statement, as the claim was looked up.
-pub fn cell_of(transfer: PgUuid) -> Result<Option<i64>, Unusable> {
+pub fn cell_of(transfer: PgUuid) -> Option<i64> {
     let key = [KeyPart { column: c"transfer_uuid", value: KeyValue::Uuid(transfer) }];
     match index::find(c"cell_transfers", &key, |row| row.must(c"cell_id")) {
-        Err(Unusable::TooNew) => Err(Unusable::TooNew),
-        found => Ok(known_or_raised(found, INDEX)),
+        // The planner knows other ways than an index that was made behind this query's back.
+        Err(Unusable::TooNew) => {
+            spi::connect(|connection| connection.run(&CELL, View::Caller, [transfer.into()]).first(|row| row.must(1)))
+        }
+        found => known_or_raised(found, INDEX),
     }
-}
-
-/// The same by a statement: the planner knows other ways than an index that was made behind this query's back.
-pub fn cell_by_statement(connection: &Connection, transfer: PgUuid) -> Option<i64> {
-    connection.run(&CELL, View::Caller, [transfer.into()]).first(|row| row.must(1))
 }
 
 /// Which of the uuids are transfers'.
