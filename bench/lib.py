@@ -38,6 +38,21 @@ def leading_to(cluster):
     return {**os.environ, "PGHOST": host, "PGPORT": port}
 
 
+@contextlib.contextmanager
+def on(cluster):
+    """What goes to the main cluster goes to this one."""
+    before = dict(os.environ)
+    os.environ.update(leading_to(cluster))
+    try:
+        yield
+    finally:
+        os.environ.update(before)
+
+
+# The server that preloads the library, as the manual wants it of a service.
+PRELOADED = "counted"
+
+
 def psql(database, sql, role="postgres", cluster=None):
     """The bare output of some SQL."""
     done = subprocess.run(
@@ -70,8 +85,8 @@ def pgbench(database, script, clients=1, role="cell_1", seconds=None, transactio
         return tps, latencies
 
 
-# A role for the cell, where an earlier section has not made it.
-CELL_ROLE = "DO $$ BEGIN IF to_regrole('cell_1') IS NULL THEN CREATE ROLE cell_1 LOGIN; END IF; END $$;"
+# Roles for the cells, where an earlier section has not made them.
+CELL_ROLES = "DO $$ BEGIN IF to_regrole('cell_1') IS NULL THEN CREATE ROLE cell_1 LOGIN; CREATE ROLE cell_2 LOGIN; END IF; END $$;"
 
 # A flush to disk takes most of the time of a small call, and hides the rest. synchronous_commit does not help: what a cell relies
 # on is flushed whatever it says.

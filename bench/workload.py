@@ -2,7 +2,7 @@
 
 import json
 
-from lib import HERE, LOADED, NEARLY_EMPTY, PLANNER, psql, say
+from lib import CELL_ROLES, HERE, LOADED, NEARLY_EMPTY, PLANNER, psql, say
 
 SIDES = {
     "a": "this extension",
@@ -15,7 +15,7 @@ SIDES = {
 def make_database(name, loaded):
     """A database with both implementations; loaded with claims and analyzed, or as fresh as CREATE EXTENSION leaves it."""
     say(f"database {name}" + (f": loading {loaded} claims into each side" if loaded else ""))
-    psql("postgres", f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
+    psql("postgres", CELL_ROLES + f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
     # A fresh database is for this extension alone, which gets no help.
     for setting in PLANNER.split(";") if loaded else ():
         psql("postgres", f"ALTER DATABASE {name} SET {setting}")
@@ -40,7 +40,6 @@ def make_database(name, loaded):
 
 
 def make_all():
-    psql("postgres", "CREATE ROLE cell_1 LOGIN; CREATE ROLE cell_2 LOGIN")
     make_database("empty", NEARLY_EMPTY)
     make_database("million", LOADED)
     psql("postgres", "CHECKPOINT")

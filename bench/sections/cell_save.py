@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from lib import CELL_ROLE, HERE, QUICK, Section, median, pgbench, psql, say
+from lib import CELL_ROLES, HERE, QUICK, Section, median, pgbench, psql, say
 
 OWN_DATABASES = True
 CLIENTS = [1, 8, 64]
@@ -35,7 +35,7 @@ def restart(cluster):
 
 def make():
     say("a save in a cell: the service, and the cell, whose server preloads the library and has a worker")
-    psql("postgres", CELL_ROLE + f"CREATE DATABASE {SERVICE} TEMPLATE template0 ENCODING 'UTF8'")
+    psql("postgres", CELL_ROLES + f"CREATE DATABASE {SERVICE} TEMPLATE template0 ENCODING 'UTF8'")
     psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.max_batch_size = {2 * BULK}")
     # With many clients the worker may come before a `finish` that is late, and be at the lease when it comes.
     psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.wait_timeout = '10s'")
@@ -43,7 +43,7 @@ def make():
                   "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1")
     at_cell("postgres", "ALTER SYSTEM SET shared_preload_libraries = 'claims'")
     restart("cell")
-    at_cell("postgres", CELL_ROLE)
+    at_cell("postgres", CELL_ROLES)
     for database, port in ((CELL, os.environ["PGPORT"]), (ORPHANED, "1")):
         at_cell("postgres", f"CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8'")
         # With many clients on few processors an answer takes its time.

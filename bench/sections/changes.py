@@ -40,7 +40,6 @@ def in_pairs(measure, size):
 
 
 def run():
-    psql("postgres", "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'cell_1') THEN CREATE ROLE cell_1 LOGIN; CREATE ROLE cell_2 LOGIN; END IF; END $$")
     make_database(DATABASE, NEARLY_EMPTY)
     section = Section("The change feed",
                       "Begin and commit with claims.change_feed off and on, one right after the other; medians, of the ratio over the pairs. "

@@ -1,6 +1,6 @@
 """What counting costs a begin: the same cycles on a server that preloads the library, and so counts, and on one that does not."""
 
-from lib import CELL_ROLE, HERE, QUICK, Section, median, psql, say
+from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, median, psql, say
 
 CYCLES = 500
 ROUNDS = 10 if QUICK else 120
@@ -8,7 +8,7 @@ OWN_DATABASES = True
 
 
 def make(cluster):
-    psql("postgres", CELL_ROLE, cluster=cluster)
+    psql("postgres", CELL_ROLES, cluster=cluster)
     psql("postgres", "CREATE DATABASE counters TEMPLATE template0 ENCODING 'UTF8'", cluster=cluster)
     psql("counters", "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')", cluster=cluster)
     psql("counters", (HERE / "sql/cycles.sql").read_text().replace("{schema}", "claims"), cluster=cluster)
@@ -22,7 +22,7 @@ def once(cluster):
 
 
 def run():
-    clusters = {"counted": "counted", "not counted": None}
+    clusters = {"counted": PRELOADED, "not counted": None}
     for cluster in clusters.values():
         make(cluster)
     found = {name: [] for name in clusters}

@@ -1,6 +1,6 @@
 """What names cost: types that compare bytes, canonical forms, and the first name that is free."""
 
-from lib import CELL_ROLE, QUICK, Section, median, psql, say
+from lib import CELL_ROLES, QUICK, Section, median, psql, say
 
 OWN_DATABASES = True
 # `plain` has the types that come with the extension. `profiled` has types with profiles beside them.
@@ -62,7 +62,7 @@ END $$;
 
 
 def make():
-    psql("postgres", CELL_ROLE)
+    psql("postgres", CELL_ROLES)
     for name in (PLAIN, PROFILED):
         say(f"database {name}")
         psql("postgres", f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")

@@ -4,7 +4,7 @@ millions (1,10; 100 takes half an hour and 50 GB of disk)."""
 import os
 import time
 
-from lib import CELL_ROLE, QUICK, Section, Session, WITHOUT_FLUSHES, median, pgbench, psql, say, server_settings
+from lib import CELL_ROLES, PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, median, on, pgbench, psql, say, server_settings
 
 OWN_DATABASES = True
 TITLE = "Size"
@@ -21,7 +21,7 @@ TYPE = "RAILS_TABLE_ROUTES"
 
 
 def make():
-    psql("postgres", CELL_ROLE)
+    psql("postgres", CELL_ROLES)
     psql("postgres", f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
     psql(DATABASE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
 
@@ -135,6 +135,7 @@ def held_snapshot(claims, section):
         section.at_most(f"size: {name} under a held snapshot, after / before", a / b, 1.2)
 
 
+@on(PRELOADED)
 # The disk is for the claims, not for their log.
 @server_settings({**WITHOUT_FLUSHES, "max_wal_size": "2GB"})
 def run():
@@ -142,7 +143,7 @@ def run():
     section = Section(
         TITLE,
         "One cell's claims in one table, loaded in the order of names and sources, which fills the pages of the indexes to 90 % (names in "
-        "random order: about 70 %). One client, fsync off, so that flushes hide nothing. \"In memory\": names among the last "
+        "random order: about 70 %). One client, fsync off, so that flushes hide nothing; the library is preloaded. \"In memory\": names among the last "
         f"{HOT} rows; \"anywhere\": among all, of which shared_buffers has a part and the system's cache the rest.")
     found, sizes, other = [], [], []
     loaded = 0

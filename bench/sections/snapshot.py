@@ -1,6 +1,6 @@
 """Begin and commit after many cycles while one snapshot is held open, as a long report does."""
 
-from lib import QUICK, Section, Session, median, pgbench, psql, say, server_settings, WITHOUT_FLUSHES
+from lib import PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, median, on, pgbench, psql, say, server_settings
 from workload import make_database, script
 
 CYCLES = 8_000 if QUICK else 200_000
@@ -20,11 +20,12 @@ def list_time():
     return median(float(line.split()[1]) for line in out.splitlines() if line.startswith("Time:"))
 
 
+@on(PRELOADED)
 def run():
     make_database("snapshot", 0)
     section = Section("Under a snapshot held open",
                       f"A REPEATABLE READ transaction in the same database keeps its snapshot for {CYCLES} leases of one claim. "
-                      "fsync is off here, so that flushes hide nothing.")
+                      "fsync is off here, so that flushes hide nothing; the library is preloaded.")
     with server_settings(WITHOUT_FLUSHES), Session("snapshot") as holder:
         holder.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
         holder.run("SELECT count(*) FROM claims.claims")
