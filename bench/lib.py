@@ -109,12 +109,12 @@ def server_settings(settings):
 
 
 class Session:
-    """A connection that stays open, with whatever transaction it has begun."""
+    """A connection that stays open, with whatever transaction it has begun; quiet: it is to be terminated."""
 
-    def __init__(self, database, role="postgres"):
+    def __init__(self, database, role="postgres", quiet=False):
         self.process = subprocess.Popen(
             ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-U", role],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, text=True, bufsize=1)
 
     def run(self, sql):
         self.process.stdin.write(f"{sql};\n\\echo done-with-it\n")

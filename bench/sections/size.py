@@ -2,9 +2,11 @@
 millions (1,10; 100 takes half an hour and 50 GB of disk)."""
 
 import os
+import shutil
+import subprocess
 import time
 
-from lib import CELL_ROLES, PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, median, on, pgbench, psql, say, server_settings
+from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, median, on, pgbench, psql, say, server_settings
 
 OWN_DATABASES = True
 TITLE = "Size"
@@ -18,6 +20,9 @@ SECONDS = 1 if QUICK else 4
 HOT = 10_000 if QUICK else 100_000
 DATABASE = "size"
 TYPE = "RAILS_TABLE_ROUTES"
+LIST = "SELECT count(*) FROM claims.list_leases(1);\n"
+CHECK = "SELECT count(*) FROM claims.check()"
+VACUUM = "VACUUM (DISABLE_PAGE_SKIPPING, INDEX_CLEANUP ON) claims.claims"
 
 
 def make():
@@ -76,12 +81,6 @@ def took(script):
     return median(1e6 / pgbench(DATABASE, script, seconds=SECONDS) for _ in range(ROUNDS))
 
 
-def list_time():
-    """µs for list_leases, which has nothing to list."""
-    out = psql(DATABASE, "\\timing on\n" + "SELECT count(*) FROM claims.list_leases(1);\n" * 20, "cell_1")
-    return median(1000 * float(line.split()[1]) for line in out.splitlines() if line.startswith("Time:"))
-
-
 def measured(claims):
     """What each call takes among so many claims, in µs."""
     found = {}
@@ -91,7 +90,7 @@ def measured(claims):
         found[f"{what}, by key, anywhere"] = took(script)
     for what, script in ranges(claims).items():
         found[what] = took(script)
-    found["list_leases of none"] = list_time()
+    found["list_leases of none"] = took(LIST)
     return found
 
 
@@ -105,33 +104,47 @@ def bytes_a_claim(claims):
     return [int(psql(DATABASE, f"SELECT pg_relation_size('claims.{name}')")) / claims for name in ("claims", "claims_bucket", "claims_source")]
 
 
+def check_on_standby():
+    """Seconds that check() takes at a standby, which is made for it where the disk has room for one."""
+    size = int(psql(DATABASE, "SELECT sum(pg_database_size(oid)) FROM pg_database"))
+    if shutil.disk_usage(os.environ["PGHOST"]).free < 1.3 * size:
+        return None
+    say("size: check() on a standby")
+    done = subprocess.run([HERE / "on-standby.sh", "psql", "-XqAt", "-d", DATABASE, "-c", "\\timing on", "-c", CHECK],
+                          text=True, capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"no standby: {done.stderr.strip()}")
+    return float(done.stdout.partition("Time: ")[2].split()[0]) / 1000
+
+
 def vacuum_under_load(claims):
-    """Cycles a second without and with a VACUUM beside them, and how long it took."""
+    """Seconds for a VACUUM of every page and index; cycles a second without one, and beside one after the other."""
     script = calls(claims, claims)["begin and commit, create and destroy"]
     alone = pgbench(DATABASE, script, clients=4, seconds=SECONDS)
-    with Session(DATABASE) as vacuum:
-        started = time.monotonic()
-        vacuum.process.stdin.write("VACUUM claims.claims;\n\\echo vacuumed\n")
+    with Session(DATABASE, quiet=True) as session:
+        session.process.stdin.write(f"{VACUUM} \\watch 0.01\n")
         beside = pgbench(DATABASE, script, clients=4, seconds=SECONDS)
-        vacuum.process.stdout.readline()
-        return alone, beside, time.monotonic() - started
+        psql(DATABASE, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'VACUUM (%'")
+    return timed(VACUUM)[0], alone, beside
 
 
 def held_snapshot(claims, section):
     """Begin and list_leases before and after so many leases, under a snapshot that is held all the time."""
-    script = calls(claims, HOT)["begin and commit, create and destroy"]
+    begins = calls(claims, HOT)["begin and commit, create and destroy"]
+    scripts = {"begin and commit, create and destroy": begins, "list_leases of none": LIST}
     with Session(DATABASE) as holder:
         holder.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
         holder.run("SELECT count(*) FROM claims.cells")
-        before = took(script), list_time()
+        before = [took(script) for script in scripts.values()]
         say(f"size: a snapshot held for {HELD} leases")
-        pgbench(DATABASE, script, clients=8, transactions=max(1, HELD // 16))
-        after = took(script), list_time()
+        pgbench(DATABASE, begins, clients=8, transactions=max(1, HELD // 16))
+        first = timed(LIST)[0]
+        after = [took(script) for script in scripts.values()]
         holder.run("COMMIT")
-    names = ["begin and commit, create and destroy", "list_leases of none"]
-    section.tables.append((f"A snapshot held for {HELD} leases (as many as 500 a second make in half an hour)", ["", "before, µs", "after, µs", "ratio"], [
-        [name, f"{b:.0f}", f"{a:.0f}", f"{a / b:.2f}"] for name, b, a in zip(names, before, after)]))
-    for name, b, a in zip(names, before, after):
+    found = list(zip(scripts, before, after))
+    section.tables.append((f"A snapshot held for {HELD} leases (as many as 500 a second make in half an hour); the first list after them took {first:.1f} s",
+                           ["", "before, µs", "after, µs", "ratio"], [[name, f"{b:.0f}", f"{a:.0f}", f"{a / b:.2f}"] for name, b, a in found]))
+    for name, b, a in found:
         section.at_most(f"size: {name} under a held snapshot, after / before", a / b, 1.2)
 
 
@@ -154,17 +167,18 @@ def run():
         say(f"size: measuring among {claims} claims")
         found.append(measured(claims))
         sizes.append([f"{claims:,}", *(f"{part:.0f}" for part in bytes_a_claim(claims))])
-        checked, violations = timed("SELECT count(*) FROM claims.check()")
+        checked, violations = timed(CHECK)
         if violations != "0":
             raise RuntimeError(f"claims.check() found {violations} violations among {claims} claims")
-        alone, beside, vacuumed = vacuum_under_load(claims)
-        other.append([f"{claims:,}", f"{checked:.1f}", f"{vacuumed:.1f}", f"{beside / alone:.2f}"])
         say(f"size: check() took {checked:.0f} s")
+        elsewhere = check_on_standby()
+        vacuumed, alone, beside = vacuum_under_load(claims)
+        other.append([f"{claims:,}", f"{checked:.1f}", f"{elsewhere:.1f}" if elsewhere else "no room", f"{vacuumed:.1f}", f"{beside / alone:.2f}"])
     header = ["µs", *(f"{n * MILLION:,}" for n in SIZES), "last / first"]
     section.tables.append(("A call among so many claims", header, [
         [what, *(f"{f[what]:.0f}" for f in found), f"{found[-1][what] / found[0][what]:.2f}"] for what in found[0]]))
     section.tables.append(("Bytes a claim", ["claims", "table", "names", "sources"], sizes))
-    section.tables.append(("Maintenance", ["claims", "check(), s", "VACUUM, s", "cycles beside VACUUM / without"], other))
+    section.tables.append(("Maintenance", ["claims", "check(), s", "on a standby, s", "VACUUM of every page, s", "cycles beside VACUUM / without"], other))
     for what in found[0]:
         if "in memory" in what or what == "list_leases of none":
             limit = 2 if what.startswith("list_leases") else 1.3
