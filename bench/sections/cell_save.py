@@ -7,6 +7,7 @@ import time
 from lib import CELL_ROLES, HERE, QUICK, Section, median, pgbench, psql, say
 
 OWN_DATABASES = True
+TITLE = "A save in a cell"
 CLIENTS = [1, 8, 64]
 ROUNDS = 1 if QUICK else 3
 SECONDS = 1 if QUICK else 2
@@ -227,7 +228,7 @@ def first_call(section):
 def run():
     make()
     section = Section(
-        "A save in a cell",
+        TITLE,
         "One row with one claim. Cell and service are two clusters on one machine; the cell's preloads the library and has its worker. "
         "All in one run, in changing order; medians of the rounds. plain: the row alone. begin + commit: these two calls at the "
         "service, each a transaction, over a kept connection. auto: automatic mode. pending: begin_pending and finish. before: "
