@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lists of leases that do not read past the rows of settled ones (src/service/floor.rs) show every lease that their snapshot shows, whatever begins,
+# Lists of leases that do not read past the rows of settled ones (crates/model/src/floor.rs) show every lease that their snapshot shows, whatever begins,
 # waits, is prepared, is rolled back, or was dated by a clock that went wrong meanwhile.
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/cells.bash"

@@ -11,6 +11,7 @@ pub mod cursor;
 pub mod digest;
 pub mod epoch;
 pub mod feed;
+pub mod floor;
 pub mod id;
 pub mod json;
 pub mod judge;
