@@ -1,7 +1,8 @@
 //! Administrative acts: for administrators, each with a row in `claims.admin_log` and a line in the server's log, and
 //! those that change what others may rely on with a reason.
 //!
-//! An act is one call: `Act::begin("set_mode", reason)?.with("mode", mode).perform(|connection| …)`.
+//! An act is one call: `Act::begin("set_mode", reason)?.with("mode", mode).perform(|connection| …)`. Those that change many
+//! rows say how many, by `perform_counted`.
 
 use claims_model::limits::REASON_CHARS;
 use claims_model::{BadInput, Problem};
@@ -13,6 +14,9 @@ use crate::error::{ClaimsError, log_act};
 use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::store::admin_log::{self, ActEntry};
+
+/// What an act has come to, in numbers, for the logs.
+pub type Counts = Vec<(&'static str, i64)>;
 
 /// An act that the caller may do, and has given his reason for where it takes one.
 pub struct Act {
@@ -56,17 +60,31 @@ impl Act {
 
     /// Does it. What fails leaves no row, and what is rolled back later leaves only the line.
     pub fn perform<T>(self, body: impl FnOnce(&Connection) -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
+        self.perform_counted(|connection| Ok((body(connection)?, Counts::new())))
+    }
+
+    /// The same; the body also says how much it has changed.
+    pub fn perform_counted<T>(
+        self,
+        body: impl FnOnce(&Connection) -> Result<(T, Counts), ClaimsError>,
+    ) -> Result<T, ClaimsError> {
         let (session_role, role) = (roles::name(roles::of_session()), roles::name(roles::caller()));
-        let arguments = Value::Object(self.arguments).to_string();
-        let entry = ActEntry { session_role, role, action: self.action, arguments, reason: self.reason };
-        let result = spi::connect(|connection| {
-            let result = body(connection)?;
+        let Act { action, reason, arguments } = self;
+        let arguments = Value::Object(arguments).to_string();
+        let (result, entry) = spi::connect(|connection| {
+            let (result, counts) = body(connection)?;
+            let counts = (!counts.is_empty()).then(|| json_of(counts).to_string());
+            let entry = ActEntry { session_role, role, action, arguments, reason, counts };
             admin_log::record(connection, &entry);
-            Ok::<_, ClaimsError>(result)
+            Ok::<_, ClaimsError>((result, entry))
         })?;
         // A cancel may jump out of here: nothing may be open any more.
-        let ActEntry { session_role, role, action, arguments, reason } = entry;
-        log_act(action, &role, &session_role, &arguments, reason.as_deref());
+        let ActEntry { session_role, role, action, arguments, reason, counts } = entry;
+        log_act(action, [&role, &session_role], &arguments, reason.as_deref(), counts.as_deref());
         Ok(result)
     }
+}
+
+fn json_of(counts: Counts) -> Value {
+    Value::Object(counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect())
 }

@@ -7,6 +7,7 @@ CREATE TABLE claims.admin_log (
     action       text        COLLATE "C" NOT NULL,
     arguments    jsonb       NOT NULL,
     reason       text,
+    counts       jsonb,
     id           uuid        NOT NULL PRIMARY KEY
 );
 COMMENT ON TABLE claims.admin_log IS 'Every administrative act that was committed. What was rolled back stands in the server''s log only. Nothing drops rows by itself.';
@@ -16,6 +17,7 @@ COMMENT ON COLUMN claims.admin_log.role IS 'Role that called, after SET ROLE, by
 COMMENT ON COLUMN claims.admin_log.action IS 'Name of the function.';
 COMMENT ON COLUMN claims.admin_log.arguments IS 'What it was given, by name.';
 COMMENT ON COLUMN claims.admin_log.reason IS 'Why, in the words of whoever did it; NULL: the function asks for no reason.';
+COMMENT ON COLUMN claims.admin_log.counts IS 'How much it has changed, in numbers; NULL: the function counts nothing.';
 COMMENT ON COLUMN claims.admin_log.id IS 'A UUIDv7.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.admin_log', '');

@@ -3,9 +3,8 @@
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access;
+use crate::acts::Act;
 use crate::pg::extension::outside_of_scripts;
-use crate::pg::spi;
 use crate::store::service::grants;
 
 /// Grants every registered role what its kind has in this version. An upgrade calls it at its end, since the extension's
@@ -13,7 +12,9 @@ use crate::store::service::grants;
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn refresh_grants() -> Result<(), ErrorReport> {
-    access::administer()?;
-    outside_of_scripts(|| spi::connect(grants::refresh));
-    Ok(())
+    let act = Act::without_reason("refresh_grants")?;
+    Ok(act.perform(|connection| {
+        outside_of_scripts(|| grants::refresh(connection));
+        Ok(())
+    })?)
 }

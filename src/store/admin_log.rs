@@ -8,9 +8,9 @@ use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuid;
 
 statement! {
-    RECORD(UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID) =
-        "INSERT INTO claims.admin_log (id, session_role, role, action, arguments, reason)
-         VALUES ($1, $2::name, $3::name, $4, $5, $6)";
+    RECORD(UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, JSONBOID) =
+        "INSERT INTO claims.admin_log (id, session_role, role, action, arguments, reason, counts)
+         VALUES ($1, $2::name, $3::name, $4, $5, $6, $7)";
 }
 
 /// An act that was done.
@@ -21,11 +21,13 @@ pub struct ActEntry {
     /// A JSON object.
     pub arguments: String,
     pub reason: Option<String>,
+    /// A JSON object; `None`: nothing that is counted.
+    pub counts: Option<String>,
 }
 
 /// Adds an entry. Waits for nobody.
 pub fn record(connection: &Connection, entry: &ActEntry) {
-    let ActEntry { session_role, role, action, arguments, reason } = entry;
+    let ActEntry { session_role, role, action, arguments, reason, counts } = entry;
     connection.run(
         &RECORD,
         View::Statement,
@@ -36,6 +38,7 @@ pub fn record(connection: &Connection, entry: &ActEntry) {
             (*action).into(),
             JsonText(arguments.clone()).into(),
             reason.clone().into(),
+            counts.clone().map(JsonText).into(),
         ],
     );
 }

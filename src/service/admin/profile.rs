@@ -81,15 +81,15 @@ fn set(
     }
     let named = [("bucket_type", bucket_type.as_str()), ("profile", profile.name())];
     let act = named.into_iter().fold(act, |act, (name, value)| act.with(name, value));
-    act.with("confusables", confusables.map(|choice| choice.name())).perform(|connection| {
+    act.with("confusables", confusables.map(|choice| choice.name())).perform_counted(|connection| {
         if xact::keeps_one_snapshot() {
             return Err(NamesError::OldSnapshot.into());
         }
         lock_types(connection);
         profiles::lock(connection);
         // Only now: nobody else changes it any more.
-        change(connection)?.perform(connection)?;
-        Ok(Vec::new())
+        let renamed = change(connection)?.perform(connection)?;
+        Ok((Vec::new(), vec![("renamed", renamed)]))
     })
 }
 
@@ -148,9 +148,10 @@ impl Change {
         found.list()
     }
 
-    fn perform(&self, connection: &Connection) -> Result<(), ClaimsError> {
+    /// Returns how many names are other ones now.
+    fn perform(&self, connection: &Connection) -> Result<i64, ClaimsError> {
         if self.old == self.new {
-            return Ok(());
+            return Ok(0);
         }
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         let plan = loop {
@@ -171,6 +172,6 @@ impl Change {
         }
         profiles::replace_looks(connection, self.number, &plan.looks);
         profiles::set(connection, self.number, self.new);
-        Ok(())
+        Ok(plan.renamings.len() as i64)
     }
 }

@@ -51,11 +51,13 @@ fn release(
     if given(dry_run, "dry_run")? {
         return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
     }
-    let (released, is_open) = act.with("cell_id", cell_id).with("max_results", max_results).perform(|connection| {
+    let act = act.with("cell_id", cell_id).with("max_results", max_results);
+    let (released, is_open) = act.perform_counted(|connection| {
         let catalog = catalog::current(connection);
         let is_open =
             catalog.cells.contains_key(&cell_id) && admission::mode_allows(&catalog, cell_id, Need::Begin).is_ok();
-        Ok((release_some(connection, &catalog, cell_id, max_results.into()), is_open))
+        let released = release_some(connection, &catalog, cell_id, max_results.into());
+        Ok(((released, is_open), vec![("released", released)]))
     })?;
     if is_open {
         warn_of_open_cell(cell_id);

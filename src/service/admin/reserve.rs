@@ -44,9 +44,10 @@ fn reserve_names(
     let bucket_values = access::given(bucket_values, "bucket_values")?;
     let reason = act.reason().to_owned();
     let act = act.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
-    Ok(act.perform(|connection| {
+    Ok(act.perform_counted(|connection| {
         let (catalog, names) = named(connection, &bucket_type, &bucket_values)?;
-        reserve(connection, &catalog, &names, &reason)
+        let reserved = reserve(connection, &catalog, &names, &reason)?;
+        Ok((reserved, vec![("reserved", reserved)]))
     })?)
 }
 
@@ -61,16 +62,20 @@ fn unreserve_names(
     let bucket_type = access::given(bucket_type, "bucket_type")?;
     let bucket_values = access::given(bucket_values, "bucket_values")?;
     let act = act.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
-    Ok(act.perform(|connection| {
+    Ok(act.perform_counted(|connection| {
         let (catalog, names) = named(connection, &bucket_type, &bucket_values)?;
-        let Some(number) = names.first().map(|name| name.bucket.bucket_type) else { return Ok(0) };
-        let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
-        let freed = reservations::unreserve(connection, number, &values);
-        let freed: Vec<_> =
-            freed.into_iter().map(|value| Bucket { bucket_type: number, value: value.into() }).collect();
-        store::free(connection, &looks(freed.iter(), &catalog.types));
-        Ok(freed.len() as i64)
+        let freed = unreserve(connection, &catalog, &names);
+        Ok((freed, vec![("freed", freed)]))
     })?)
+}
+
+fn unreserve(connection: &Connection, catalog: &Catalog, names: &[Reserved]) -> i64 {
+    let Some(number) = names.first().map(|name| name.bucket.bucket_type) else { return 0 };
+    let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
+    let freed = reservations::unreserve(connection, number, &values);
+    let freed: Vec<_> = freed.into_iter().map(|value| Bucket { bucket_type: number, value: value.into() }).collect();
+    store::free(connection, &looks(freed.iter(), &catalog.types));
+    freed.len() as i64
 }
 
 /// The names by their canonical forms, each once and in the order of all locks, by profiles that stay what they are until

@@ -8,8 +8,9 @@ use pgrx::prelude::*;
 
 use super::names;
 use crate::access;
+use crate::acts::Act;
 use crate::error::{AdminError, ClaimsError};
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi::Connection;
 use crate::store::catalog;
 use crate::store::service::admin;
 
@@ -21,21 +22,22 @@ fn add_bucket_type(
     profile: default!(Option<String>, "'exact'"),
     confusables: default!(Option<String>, "'allow'"),
 ) -> Result<(), ErrorReport> {
-    access::administer()?;
+    let act = Act::without_reason("add_bucket_type")?;
     let naming = Naming { profile: names::profile(profile)?, confusables: names::confusables(confusables)? };
-    Ok(add(Kind::Bucket, id, name, naming)?)
+    let act = act.with("profile", naming.profile.name()).with("confusables", naming.confusables.name());
+    Ok(add(act, Kind::Bucket, id, name, naming)?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_subject_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(add(Kind::Subject, id, name, Naming::default())?)
+    Ok(add(Act::without_reason("add_subject_type")?, Kind::Subject, id, name, Naming::default())?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_source_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(add(Kind::Source, id, name, Naming::default())?)
+    Ok(add(Act::without_reason("add_source_type")?, Kind::Source, id, name, Naming::default())?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -44,10 +46,9 @@ fn rename_type(kind: Option<String>, id: Option<i32>, name: Option<String>) -> R
     Ok(rename(kind, id, name)?)
 }
 
-fn add(kind: Kind, id: Option<i32>, name: Option<String>, naming: Naming) -> Result<(), ClaimsError> {
-    access::administer()?;
+fn add(act: Act, kind: Kind, id: Option<i32>, name: Option<String>, naming: Naming) -> Result<(), ClaimsError> {
     let (Some(id), Some(name)) = (id, name) else { return Err(AdminError::TypeIncomplete { kind }.into()) };
-    change(|connection, all| {
+    change(act.with("id", id).with("name", name.as_str()), |connection, all| {
         let types = all.of(kind);
         // What is there already needs no look at its form: the seeds may be added again, UNSPECIFIED with them.
         if types.id(&name) == Some(id) {
@@ -67,13 +68,13 @@ fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result
     let kind = access::given(kind, "kind")?;
     let id = access::given(id, "id")?;
     let name = access::given(name, "name")?;
-    access::administer()?;
+    let act = Act::without_reason("rename_type")?;
     let kind = Kind::named(&kind)
         .ok_or_else(|| BadInput::new("kind", Problem::OutOfRange { allowed: "bucket, subject or source" }))?;
     if id == UNSPECIFIED {
         return Err(BadInput::new("id", Problem::Unspecified { kind: kind.name() }).into());
     }
-    change(|connection, types| {
+    change(act.with("kind", kind.name()).with("id", id).with("name", name.as_str()), |connection, types| {
         let types = types.of(kind);
         let Some(shown) = types.name(id) else {
             return Err(BadInput::new("id", Problem::UnknownType { kind: kind.name(), got: id.to_string() }).into());
@@ -93,8 +94,8 @@ fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result
 }
 
 /// Administrators follow each other: what one sees of the types is what there is until it has changed them.
-fn change(change: impl FnOnce(&Connection, &Types) -> Result<(), ClaimsError>) -> Result<(), ClaimsError> {
-    spi::connect(|connection| {
+fn change(act: Act, change: impl FnOnce(&Connection, &Types) -> Result<(), ClaimsError>) -> Result<(), ClaimsError> {
+    act.perform(|connection| {
         admin::lock_types(connection);
         change(connection, &catalog::current(connection).types)
     })

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::end::end_leases;
 use super::settle::{PATIENCE, PATIENCE_FOR_CLAIMS};
 use crate::access::given;
-use crate::acts::Act;
+use crate::acts::{Act, Counts};
 use crate::error::{AdminError, ClaimsError, TransferError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::settings::LockWaits;
@@ -43,7 +43,7 @@ fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) ->
     let act = Act::begin("force_rollback", reason)?;
     let cell_id = given(cell_id, "cell_id")?;
     let lease = from_pg_uuid(given(lease, "lease_uuid")?);
-    act.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform(|connection| {
+    act.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|connection| {
         durability::promise();
         let end = || end(connection, cell_id, lease);
         let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
@@ -52,7 +52,7 @@ fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) ->
 }
 
 /// Locks as rollback_update does. Unlike that it fences nothing: what is not outstanding is an error.
-fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, ClaimsError> {
+fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> {
     let wait = Duration::from_millis(settings::wait_timeout().unsigned_abs());
     let deadline = Instant::now() + wait;
     leases::refuse_locked_tables(deadline)?;
@@ -76,15 +76,21 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<JsonText, C
 }
 
 /// What it freed, and what its cell keeps: a name in both lists was to be replaced.
-fn freed(connection: &Connection, lease: Uuid, details: &LeaseDetails, types: &Types) -> Result<JsonText, ClaimsError> {
+fn freed(
+    connection: &Connection,
+    lease: Uuid,
+    details: &LeaseDetails,
+    types: &Types,
+) -> Result<(JsonText, Counts), ClaimsError> {
     let creates: Vec<Value> = serde_json::from_str(&details.creates)?;
     let kept: Vec<Value> = serde_json::from_str(&details.destroys)?;
     let is_kept = |record: &Value| kept.iter().any(|other| other["bucket"] == record["bucket"]);
     let freed: Vec<Value> = creates.into_iter().filter(|record| !is_kept(record)).collect();
     feed::tell_freed(connection, details.cell_id, lease, &freed, types);
     let cell_xid = details.cell_xid.map(|xid| xid.0.to_string());
+    let counts = vec![("freed", freed.len() as i64), ("kept", kept.len() as i64)];
     let answer = json!({
         "lease_uuid": lease.to_string(), "cell_id": details.cell_id, "cell_xid": cell_xid, "freed": freed, "kept": kept,
     });
-    Ok(JsonText(answer.to_string()))
+    Ok((JsonText(answer.to_string()), counts))
 }

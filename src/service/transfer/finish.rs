@@ -23,7 +23,10 @@ fn finish_transfer(
 ) -> Result<TableIterator<'static, (name!(moved, i64), name!(finished, bool))>, ErrorReport> {
     let act = Act::without_reason("finish_transfer")?;
     let deadline = deadline(max_runtime)?;
-    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| finish(connection, transfer, deadline))?))
+    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| {
+        let (moved, finished) = finish(connection, transfer, deadline)?;
+        Ok(((moved, finished), vec![("moved", moved)]))
+    })?))
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -35,7 +38,10 @@ fn cancel_transfer(
 ) -> Result<TableIterator<'static, (name!(released, i64), name!(finished, bool))>, ErrorReport> {
     let act = Act::begin("cancel_transfer", reason)?;
     let deadline = deadline(max_runtime)?;
-    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| cancel(connection, transfer, deadline))?))
+    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| {
+        let (released, finished) = cancel(connection, transfer, deadline)?;
+        Ok(((released, finished), vec![("released", released)]))
+    })?))
 }
 
 fn finish(connection: &Connection, transfer: Transfer, deadline: Option<Instant>) -> Result<(i64, bool), ClaimsError> {

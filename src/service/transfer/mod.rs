@@ -16,7 +16,7 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use crate::access::given;
-use crate::acts::Act;
+use crate::acts::{Act, Counts};
 use crate::arguments;
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::settings::LockWaits;
@@ -31,14 +31,15 @@ use crate::store::service::transfers::{self, Transfer};
 /// changed. Less than deadlock_timeout.
 const PATIENCE: i64 = 500;
 
-/// An act on a transfer that is there: locks its row, without waiting, and asks whether its cells may change anything.
+/// An act on a transfer that is there: locks its row, without waiting, and asks whether its cells may change anything. The body
+/// says how many claims it has changed.
 fn perform<T>(
     act: Act,
     transfer_uuid: Option<PgUuid>,
-    body: impl FnOnce(&Connection, Transfer) -> Result<T, ClaimsError>,
+    body: impl FnOnce(&Connection, Transfer) -> Result<(T, Counts), ClaimsError>,
 ) -> Result<T, ClaimsError> {
     let uuid = from_pg_uuid(given(transfer_uuid, "transfer_uuid")?);
-    act.with("transfer_uuid", uuid.to_string()).perform(|connection| {
+    act.with("transfer_uuid", uuid.to_string()).perform_counted(|connection| {
         at_once(|| {
             let transfer = locked(connection, uuid)?.ok_or(TransferError::Unknown { transfer: uuid })?;
             admit(&catalog::current(connection), transfer.from_cell, transfer.to_cell)?;

@@ -83,7 +83,7 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     let named = [("from_cell", from_cell), ("to_cell", to_cell), ("subjects", request.subjects.len() as i64)];
     let act =
         named.into_iter().fold(act.with("transfer_uuid", uuid.to_string()), |act, (name, value)| act.with(name, value));
-    act.perform(|connection| {
+    act.perform_counted(|connection| {
         at_once(|| {
             admit(&catalog::current(connection), from_cell, to_cell)?;
             let transfer = begun(connection, &request)?;
@@ -91,9 +91,14 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
                 return Err(TransferError::OtherRequest { transfer: uuid }.into());
             }
             match transfer.state {
-                TransferState::Preparing | TransferState::Prepared => Ok(pass(connection, &transfer, deadline)),
+                TransferState::Preparing | TransferState::Prepared => {
+                    let (marked, skipped, has_all) = pass(connection, &transfer, deadline);
+                    Ok(((marked, skipped, has_all), vec![("marked", marked), ("skipped", skipped)]))
+                }
                 // A repeat: all of them were marked.
-                TransferState::Switched | TransferState::Finishing | TransferState::Finished => Ok((0, 0, true)),
+                TransferState::Switched | TransferState::Finishing | TransferState::Finished => {
+                    Ok(((0, 0, true), vec![("marked", 0), ("skipped", 0)]))
+                }
                 TransferState::Cancelled => {
                     let state = transfer.state.name();
                     Err(TransferError::Ended { transfer: uuid, state, cell_id: transfer.cell_id }.into())

@@ -6,7 +6,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::perform;
-use crate::acts::Act;
+use crate::acts::{Act, Counts};
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::spi::Connection;
 use crate::service::{durability, feed};
@@ -27,19 +27,19 @@ fn reverse_transfer(transfer_uuid: Option<PgUuid>, reason: Option<String>) -> Re
 }
 
 /// `false`: the claims are at the new cell already.
-fn switch(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsError> {
+fn switch(connection: &Connection, transfer: Transfer) -> Result<(bool, Counts), ClaimsError> {
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Prepared => {
             transfers::switch(connection, &transfer);
             tell(connection, &transfer, transfer.from_cell, transfer.to_cell);
-            Ok(true)
+            Ok((true, moved(transfer.held)))
         }
         TransferState::Preparing => {
             Err(TransferError::NotPrepared { transfer: uuid, skipped: transfer.skipped }.into())
         }
         TransferState::Switched | TransferState::Finishing | TransferState::Finished if cell_id == transfer.to_cell => {
-            Ok(false)
+            Ok((false, moved(0)))
         }
         TransferState::Switched | TransferState::Finishing => {
             Err(TransferError::Finishing { transfer: uuid, cell_id }.into())
@@ -51,22 +51,27 @@ fn switch(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsErr
 }
 
 /// `false`: the claims are at the old cell already.
-fn reverse(connection: &Connection, transfer: Transfer) -> Result<bool, ClaimsError> {
+fn reverse(connection: &Connection, transfer: Transfer) -> Result<(bool, Counts), ClaimsError> {
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Switched => {
             transfers::reverse(connection, &transfer);
             tell(connection, &transfer, transfer.to_cell, transfer.from_cell);
-            Ok(true)
+            Ok((true, moved(transfer.held)))
         }
-        TransferState::Preparing | TransferState::Prepared => Ok(false),
-        TransferState::Finishing | TransferState::Finished if cell_id == transfer.from_cell => Ok(false),
+        TransferState::Preparing | TransferState::Prepared => Ok((false, moved(0))),
+        TransferState::Finishing | TransferState::Finished if cell_id == transfer.from_cell => Ok((false, moved(0))),
         // The new cell may have changed what is its own by now.
         TransferState::Finishing => Err(TransferError::Finishing { transfer: uuid, cell_id }.into()),
         TransferState::Finished | TransferState::Cancelled => {
             Err(TransferError::Ended { transfer: uuid, state: state.name(), cell_id }.into())
         }
     }
+}
+
+/// Claims of which every read says another cell from now on.
+fn moved(claims: i64) -> Counts {
+    vec![("moved", claims)]
 }
 
 /// Routers will rely on it, and those who follow the change feed read it there.
