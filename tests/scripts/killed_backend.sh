@@ -55,4 +55,22 @@ expect 'killed after an asynchronous begin: outstanding' "$(sql "SELECT claims.l
 in_session 'SET synchronous_commit = off' "SELECT claims.commit_update(1, '$(lease 21)')"
 kill_it
 expect 'killed after an asynchronous commit: committed' "$(sql "SELECT claims.lease_outcome(1, '$(lease 21)')")" committed
+# The same of what cells and routers rely on besides: transfers, corrections, forced rollbacks, epochs.
+asynchronously() { in_session 'SET synchronous_commit = off' 'SELECT 1' "$@"; kill_it; }
+owner() { sql "SELECT cell_id, status FROM claims.get_record('ROUTES', 'off')"; }
+sql "SELECT claims.prepare_transfer('$(lease 30)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [1]}]', 'test')" >/dev/null
+for act in switch reverse switch; do
+  asynchronously "SELECT claims.${act}_transfer('$(lease 30)', 'test')"
+  expect "killed after an asynchronous $act" "$(owner)" "$([ $act = switch ] && echo 2 || echo 1)|TRANSFERRING"
+done
+asynchronously "SELECT claims.finish_transfer('$(lease 30)')"
+expect 'killed after an asynchronous finish' "$(owner)" '2|ACTIVE'
+asynchronously "SELECT claims.verify_records(2, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', '0', true)"
+expect 'killed after an asynchronous correction' "$(owner)" ''
+sql "SELECT claims.begin_update(1, '[$(claim forced)]', lease_uuid => '$(lease 31)')" >/dev/null
+asynchronously "SELECT claims.force_rollback(1, '$(lease 31)', 'test')"
+expect 'killed after an asynchronous forced rollback' "$(sql "SELECT claims.lease_outcome(1, '$(lease 31)')")" rolled_back
+asynchronously 'SELECT claims.present_epoch(1, 10)'
+asynchronously 'SELECT claims.present_epoch(1, 11, 10)'
+expect 'killed after an asynchronous epoch' "$(sql 'SELECT epoch FROM claims.cell_epochs WHERE cell_id = 1')" 11
 sql 'ALTER SYSTEM RESET wal_writer_delay'

@@ -49,6 +49,10 @@ told lease_outcome 'outcome 1 $N' committed
 told settle_leases 'as_cell 1 "SELECT outcome, settled FROM claims.settle_leases(1, ARRAY['"'"'$(lease $N)'"'"'::uuid])"' 'committed|f'
 told rollback_update 'state_as_cell 1 "SELECT claims.rollback_update(1, '"'"'$(lease $N)'"'"')"' 55000
 told 'whatever is committed next' 'begin 1 99 name99; echo -n' ''
+at shared "ALTER SYSTEM SET claims.change_feed = on"; at shared 'SELECT pg_reload_conf()' >/dev/null
+told list_changes 'at shared "SELECT count(*) FROM claims.list_changes() WHERE bucket_value = '"'"'name$N'"'"'"' 1
+told change_cursor 'at shared "SELECT claims.change_cursor() IS NOT NULL"' t
+at shared "ALTER SYSTEM RESET claims.change_feed"; at shared 'SELECT pg_reload_conf()' >/dev/null
 expect 'in one transaction with a begin it is flushed' "$(alone; as_cell 1 "SELECT claims.begin_update(1, '[$(claim own)]', lease_uuid => '$(lease 50)'), claims.commit_unflushed(1, '$(lease 50)')" | tail -c 2; fall; outcome 1 50)" 't
 committed'
 at shared "SELECT claims.commit_update(1, uuid) FROM claims.claim_leases; DELETE FROM claims.claims" >/dev/null

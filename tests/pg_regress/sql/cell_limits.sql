@@ -12,7 +12,8 @@ SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('a', 'b', 'c'
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'c'), lease_uuid => t.u(5301))$$);
 -- the form comes first, and the limit of all
 SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, t.creates('x', 'y', 'z', 'z'))$$) c LIMIT 1;
--- so many leases; what this transaction has begun counts
+-- so many leases; what this transaction has begun counts, also what this query has
+SELECT t.call($$SELECT count(claims.begin_update(1, t.creates('q' || n))) FROM generate_series(1, 3) n$$);
 BEGIN;
 SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
@@ -20,6 +21,8 @@ ROLLBACK;
 SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
 SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('f'))$$);
+SELECT t.call(format('SELECT claims.begin_first(1, %L)', jsonb_build_array(jsonb_build_object('create_records', t.creates('f')))));
+SELECT t.call(format('SELECT claims.begin_update_text(1, %L, ''[]'')', t.creates('f')));
 -- a repeat of one that it has is none more; nor is fencing, settling
 SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('g'), lease_uuid => t.u(5302))$$);

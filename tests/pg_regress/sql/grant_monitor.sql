@@ -21,6 +21,19 @@ SET LOCAL SESSION AUTHORIZATION regress_claims_watch;
 SELECT problem, bucket_type, bucket_value, detail FROM claims.check() ORDER BY problem COLLATE "C";
 SELECT lease_uuid, cell_id, cell_name, age < '1 h' AS young, creates, destroys, cell_xid FROM claims.leases ORDER BY lease_uuid;
 SELECT extension, protocol, library = extension FROM claims.version();
+-- whatever it can read or call without arguments: no name, and nothing of a payload
+CREATE FUNCTION pg_temp.tells() RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE source text; told bigint;
+BEGIN
+    FOR source IN SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'v') AND has_table_privilege(c.oid, 'SELECT')
+        UNION ALL SELECT p.oid::regproc || '()' FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.pronargs = p.pronargdefaults AND has_function_privilege(p.oid, 'EXECUTE')
+        ORDER BY 1
+    LOOP
+        EXECUTE format('SELECT count(*) FROM %s AS source WHERE source::text ILIKE ''%%secret%%''', source) INTO told;
+        RETURN NEXT source || ' ' || told;
+    END LOOP;
+END $$;
+SELECT pg_temp.tells();
 SELECT t.call($$SELECT * FROM claims.claim_leases$$);
 SELECT t.call($$SELECT * FROM claims.list_leases(1)$$);
 SELECT t.call($$SELECT * FROM claims.get_record('ROUTES', 'secret-a')$$);

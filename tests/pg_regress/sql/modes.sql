@@ -12,9 +12,10 @@ BEGIN
     FOREACH s IN ARRAY ARRAY[
         format('begin_update(%s, t.creates(''new''))', cell), format('try_begin_update(%s, t.creates(''new''))', cell),
         format('begin_update(%s, t.creates(CASE %s WHEN 1 THEN ''a'' ELSE ''b'' END), lease_uuid => %L)', cell, cell, lease),
-        format('commit_update(%s, %L)', cell, lease), format('rollback_update(%s, %L)', cell, lease), format('rollback_update(%s, t.u(5199))', cell),
+        format('begin_first(%s, %L)', cell, jsonb_build_array(jsonb_build_object('create_records', t.creates('new')))), format('begin_update_text(%s, %L, ''[]'')', cell, t.creates('new')),
+        format('commit_update(%s, %L)', cell, lease), format('commit_unflushed(%s, %L)', cell, lease), format('rollback_update(%s, %L)', cell, lease), format('rollback_update(%s, t.u(5199))', cell),
         format('settle_leases(%s, ARRAY[%L::uuid])', cell, lease),
-        format('verify_records(%s, ''RAILS_TABLE_ROUTES'', NULL, NULL, ''[]'', ''0'', true)', cell),
+        format('present_epoch(%s, 51)', cell), format('verify_records(%s, ''RAILS_TABLE_ROUTES'', NULL, NULL, ''[]'', ''0'', true)', cell),
         format('verify_records(%s, ''RAILS_TABLE_ROUTES'', NULL, NULL, ''[]'', ''0'')', cell),
         format('digest_records(%s, ''RAILS_TABLE_ROUTES'')', cell), format('list_leases(%s)', cell), format('list_records(%s)', cell),
         format('lease_outcome(%s, %L)', cell, lease), 'get_record(''ROUTES'', ''mine'')', 'purge_outcomes()']

@@ -162,6 +162,17 @@ SELECT count(*) FROM claims.transfers WHERE transfer_uuid = t.u(6114);
 SELECT t.clean();
 INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status)
     SELECT 1, 'many ' || n, 2, 5 + n % 2, 3, n / 3, 1, 1 FROM generate_series(1, 25000) n;
+-- what a step has skipped counts until the pass has ended, and keeps the transfer from being switched; the next pass takes it
+SELECT claims.begin_update(1, '[]', t.destroys('many 2'), t.u(6122));
+SELECT * FROM claims.prepare_transfer(t.u(6123), 1, 2, t.groups(5), 'x', '0');
+SELECT * FROM claims.prepare_transfer(t.u(6123), 1, 2, t.groups(5), 'x', '0');
+SELECT * FROM claims.prepare_transfer(t.u(6123), 1, 2, t.groups(5), 'x', '0');
+SELECT state, held, skipped FROM claims.transfers WHERE transfer_uuid = t.u(6123);
+SELECT t.call($$SELECT claims.switch_transfer(t.u(6123), 'x')$$);
+SELECT claims.rollback_update(1, t.u(6122));
+SELECT * FROM claims.prepare_transfer(t.u(6123), 1, 2, t.groups(5), 'x');
+SELECT * FROM claims.cancel_transfer(t.u(6123), 'x');
+-- and one step after the other
 SELECT * FROM claims.prepare_transfer(t.u(6120), 1, 2, t.groups(5), 'x', '0');
 SELECT state, held FROM claims.transfers WHERE transfer_uuid = t.u(6120);
 SELECT count(*) FROM claims.check();
