@@ -236,17 +236,16 @@ prepare_regress() {
     return 1
   fi
   in_server -c "ALTER DATABASE claims_$kind RENAME TO claims_${kind}_model"
-  roles >"$out/$kind/roles-$WORKER"
   PREPARED[$kind]=yes
   if mkdir "$out/$kind/setup-passed" 2>/dev/null; then report ok 1 "$kind: setup" $(($(now_ms) - started)); fi
 }
 
 # Each test has a database of its own under the same name, so that no test sees what another left there. Roles are the cluster's:
-# the test that leaves one behind fails itself.
+# the test that leaves one behind fails itself. Those that are there before are printed.
 fresh_database() {
-  in_server -c "DROP DATABASE IF EXISTS claims_$1 WITH (FORCE)" -c "CREATE DATABASE claims_$1 TEMPLATE claims_${1}_model"
+  in_server -At -c "DROP DATABASE IF EXISTS claims_$1 WITH (FORCE)" -c "CREATE DATABASE claims_$1 TEMPLATE claims_${1}_model" -c "$ROLES"
 }
-roles() { in_server -Atc "SELECT 'role ' || rolname FROM pg_roles ORDER BY rolname"; }
+ROLES="SELECT 'role ' || rolname FROM pg_roles ORDER BY rolname"
 in_server() { PGOPTIONS='-c client_min_messages=warning' psql -Xq -v ON_ERROR_STOP=1 -d postgres "$@"; }
 
 # run_regress KIND NAME
@@ -260,10 +259,10 @@ run_regress() {
   fi
   started=$(now_ms)
   mark=$(log_mark)
-  fresh_database "$kind"
+  fresh_database "$kind" >"$run.roles"
   pg_regress_run "$kind" "$name" --use-existing || rc=$?
   crashes_since "$mark" >"$run/crashes"
-  if [ $rc = 0 ] && ! diff "$out/$kind/roles-$WORKER" <(roles) >"$run/regression.diffs"; then
+  if [ $rc = 0 ] && ! diff "$run.roles" <(in_server -Atc "$ROLES") >"$run/regression.diffs"; then
     sed -i '1i it left behind (>) or took away (<):' "$run/regression.diffs"
     rc=1
   fi

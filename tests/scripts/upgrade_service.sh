@@ -22,7 +22,7 @@ rows >"$CLAIMS_TMP/before"
 expect 'values of more than 2,600 bytes' "$(sqlstate $db 'ALTER EXTENSION claims UPDATE')" 22001
 psql -Xq -d $db -c 'ALTER EXTENSION claims UPDATE' 2>"$CLAIMS_TMP/errors" || true
 expect 'how many' "$(grep -c 'DETAIL: *There are 2 of them' "$CLAIMS_TMP/errors")" 1
-expect 'which ones' "$(sql $db "$(sed -n 's/.*To find them: //p' "$CLAIMS_TMP/errors")" | cut -d'|' -f1-5)" '1|1|3|9|2604
+expect 'which ones' "$(sql $db "$(sed -n 's/^HINT: .*To find them: //p' "$CLAIMS_TMP/errors")" | cut -d'|' -f1-5)" '1|1|3|9|2604
 1|1|3|9|2608'
 expect 'nothing has changed' "$(version) $(rows | cmp - "$CLAIMS_TMP/before" && echo same)" "$OLD same"
 sql $db "DELETE FROM claims.claims WHERE octet_length(bucket_value) > 2600"

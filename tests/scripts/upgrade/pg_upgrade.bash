@@ -16,8 +16,11 @@ bindir_of() {
 # upgrade_cluster FROM_BINDIR FROM_DATA TO_BINDIR TO_DATA
 upgrade_cluster() {
   local checksums=()
-  ! "$3/initdb" --help | grep -- --no-data-checksums >/dev/null || checksums=(--no-data-checksums)
   (cd "$place"
+   # Both have checksums of pages, or neither; since PostgreSQL 18 they are the default.
+   if ! as_server "$1/pg_controldata" "$2" | grep 'checksum version: *0$' >/dev/null; then checksums=(--data-checksums)
+   elif "$3/initdb" --help | grep -- --no-data-checksums >/dev/null; then checksums=(--no-data-checksums)
+   fi
    as_server "$3/initdb" -D "$4" --username=postgres --encoding=UTF8 --locale=C.UTF-8 --auth=trust --no-sync ${checksums[@]+"${checksums[@]}"} >/dev/null
    as_server "$3/pg_upgrade" -b "$1" -B "$3" -d "$2" -D "$4" -U postgres -s "$place" -p "$PGPORT" -P "$((PGPORT + 1))" --no-sync >"$place/output" 2>&1) \
     || { tail -30 "$place/output"; find "$4" -name 'pg_upgrade_dump_*.log' -exec grep -A6 -E 'error: ' {} +; exit 1; } >&2

@@ -43,7 +43,7 @@ impl Tally {
             ("automatic: committed", 20),
             ("automatic: refused 23505", 5),
             ("automatic: refused 55P03", 1),
-            ("automatic: refused 08001", 3),
+            ("automatic: refused 08001", 1),
             ("automatic: died", 5),
             ("pending: committed", 20),
             ("pending: finished", 10),
