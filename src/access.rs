@@ -5,6 +5,7 @@ use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use crate::distribution;
 use crate::error::{AccessError, ClaimsError};
 use crate::pg::{gate, roles};
 use crate::store::catalog::{Catalog, Cell};
@@ -44,7 +45,7 @@ pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsErro
 pub fn administer() -> Result<(), ClaimsError> {
     refuse_restricted()?;
     if roles::caller_is_admin() {
-        Ok(())
+        Ok(distribution::require_coordinator()?)
     } else {
         Err(AccessError::NotAdmin { caller: roles::name(roles::caller()) }.into())
     }
@@ -72,6 +73,14 @@ pub fn refuse_restricted() -> Result<(), ClaimsError> {
 #[search_path(pg_catalog, pg_temp)]
 fn require_own_tables() {
     gate::pass();
+}
+
+/// For SQL functions that cannot read spread tables: raises where they are.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn require_tables_here() -> Result<(), ErrorReport> {
+    gate::pass();
+    Ok(distribution::require_here().map_err(ClaimsError::from)?)
 }
 
 /// For SQL functions: raises unless the caller is an administrator.

@@ -10,9 +10,11 @@ use serde_json::{Map, Value};
 
 use crate::access;
 use crate::arguments;
+use crate::distribution;
 use crate::error::{ClaimsError, log_act};
 use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
+use crate::pg::xact;
 use crate::store::admin_log::{self, ActEntry};
 
 /// What an act has come to, in numbers, for the logs.
@@ -72,6 +74,10 @@ impl Act {
         let Act { action, reason, arguments } = self;
         let arguments = Value::Object(arguments).to_string();
         let (result, entry) = spi::connect(|connection| {
+            if distribution::is_spread() {
+                // Other nodes are told to commit when this one has: a crash here must not undo that.
+                xact::commit_durably();
+            }
             let (result, counts) = body(connection)?;
             let counts = (!counts.is_empty()).then(|| json_of(counts).to_string());
             let entry = ActEntry { session_role, role, action, arguments, reason, counts };

@@ -47,7 +47,16 @@ extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requ
 extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
 extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
-extension_sql_file!("../sql/install/service/check.sql", name = "check", requires = ["tables", "transfers", "changes"]);
+extension_sql_file!(
+    "../sql/install/service/check_distributed.sql",
+    name = "check_distributed",
+    requires = ["tables", "names", "transfers", access::require_tables_here]
+);
+extension_sql_file!(
+    "../sql/install/service/check.sql",
+    name = "check",
+    requires = ["tables", "transfers", "changes", "check_distributed"]
+);
 extension_sql_file!(
     "../sql/install/cell/cell.sql",
     name = "cell",
@@ -202,6 +211,7 @@ pub extern "C-unwind" fn _PG_init() {
         version::require_same();
         distribution::require_own_tables()
     });
+    pg::statement::register(distribution::require_reach);
     pg::altered::register(error::raise_altered);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();

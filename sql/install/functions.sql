@@ -131,6 +131,12 @@ COMMENT ON FUNCTION claims.purge_changes(interval) IS
     'Drops changes made longer ago from the beginning of the feed, up to the first one that is not, and returns how many. None that readers cannot get yet. Locks the row of claims.change_horizon, and does nothing where another session has; waits for nobody. For administrators.';
 COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
+COMMENT ON FUNCTION claims.distribute(int, text) IS
+    'Spreads the tables of the service over the nodes of a Citus cluster, once, and returns in how many shards: claims by bucket value, leases and their outcomes by uuid; types, cells and what else every call reads goes to every node. shards NULL: 4 for each node. For administrators, on the coordinator, with a reason. Locks the tables against writers until COMMIT.';
+COMMENT ON FUNCTION claims.buckets_in_flight(text, text[], int[]) IS 'Internal, on the node of a shard: which of the buckets another open transaction is at, by their places in the arrays. Locks nothing.';
+COMMENT ON FUNCTION claims.is_lease_in_flight(text, uuid) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a lease. Locks nothing.';
+COMMENT ON FUNCTION claims.is_look_in_flight(text, uuid, int) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a look. Locks nothing.';
+COMMENT ON FUNCTION claims.require_tables_here() IS 'Internal: raises 0A000 where claims.distribute() has spread the tables of the extension over several nodes.';
 COMMENT ON FUNCTION claims.require_own_tables() IS 'Internal: raises 55000 where Citus manages the tables of the extension, or the extension in this database and the library are of different versions.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';
 COMMENT ON FUNCTION claims.announce_change() IS 'Internal: trigger that tells all sessions that cached rows of the table are out of date.';

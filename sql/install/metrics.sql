@@ -10,6 +10,7 @@ DECLARE
     now timestamptz := clock_timestamp();
     here oid := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
 BEGIN
+    PERFORM claims.require_tables_here();
     RETURN QUERY
     SELECT 'claims_info', jsonb_build_object('library', v.library, 'extension', v.extension, 'protocol', v.protocol::text, 'unicode', v.unicode), 1.0::float8
       FROM claims.version() v;

@@ -9,6 +9,24 @@ use super::{ClaimsError, Text};
 pub enum DistributionError {
     /// Citus manages tables of the extension.
     ByOtherMeans { tables: Vec<String> },
+    /// Citus is not installed in this database.
+    NoCitus,
+    /// `claims.distribute()` has been called before.
+    Already,
+    /// The other nodes are entered as the owner of the extension.
+    OwnerCannotLogIn { owner: String },
+    /// A node cannot be reached as the owner.
+    Unreachable { node: String, message: String },
+    /// What needs one snapshot of all nodes.
+    Isolation,
+    /// Nobody has made it work there.
+    Unsupported,
+    /// What administrators do on one node.
+    OnTheCoordinator,
+    /// What cannot be spread is in use.
+    InUse { what: &'static str },
+    /// A statement for the other nodes has failed on one of them.
+    NodeFailed { node: String, message: String },
     /// This is a worker of a Citus cluster, and the tables are on its coordinator.
     NotTheCoordinator,
 }
@@ -30,6 +48,60 @@ impl DistributionError {
                     tables.iter().map(|table| format!("claims.{table}")).collect::<Vec<_>>().join(", ")
                 )),
                 Some("Dump the database, and restore it where Citus does not manage tables of schema claims. No row is lost."),
+            ),
+            DistributionError::NoCitus => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the tables of claims can be distributed only by Citus".into(),
+                Some("It is not installed in this database.".into()),
+                Some("Call claims.distribute() on the coordinator of a Citus cluster."),
+            ),
+            DistributionError::Already => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the tables of claims are distributed already".into(),
+                None,
+                Some("Nodes that were added later get shards by citus_rebalance_start()."),
+            ),
+            DistributionError::OwnerCannotLogIn { owner } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the owner of claims cannot log in to the nodes".into(),
+                Some(format!("Functions of claims reach the other nodes as role \"{owner}\", which has no LOGIN.")),
+                Some("Give the role LOGIN, and each node a way to enter the others as it, in pg_hba.conf or pg_dist_authinfo."),
+            ),
+            DistributionError::Unreachable { node, message } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the owner of claims cannot log in to the nodes".into(),
+                Some(format!("Node {node}: {message}")),
+                Some("Let the role enter every node from every other, in pg_hba.conf and, with a password, pg_dist_authinfo."),
+            ),
+            DistributionError::Isolation => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "distributed claims need a READ COMMITTED transaction".into(),
+                Some("The nodes have no common snapshot.".into()),
+                Some("Begin a READ COMMITTED transaction."),
+            ),
+            DistributionError::Unsupported => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "distributed claims do not have this function".into(),
+                Some("It reads or writes what is not spread over the nodes.".into()),
+                Some("docs/service/distributed.md says what distributed claims have, and what to use instead."),
+            ),
+            DistributionError::OnTheCoordinator => Text(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "distributed claims are administered on the coordinator".into(),
+                Some("This server is a worker of the Citus cluster.".into()),
+                Some("Connect to the coordinator."),
+            ),
+            DistributionError::InUse { what } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "claims cannot be distributed as they are used".into(),
+                Some(format!("Distributed claims have no {what}.")),
+                Some("End their use in this database first; docs/service/distributed.md says what can be used instead."),
+            ),
+            DistributionError::NodeFailed { node, message } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "another node has not done its part".into(),
+                Some(format!("Node {node}: {message}")),
+                Some("Roles must exist on every node. Call the function again when it can be done there: it is safe to repeat."),
             ),
             DistributionError::NotTheCoordinator => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -7,7 +7,7 @@ use std::thread::LocalKey;
 use pgrx::{PgMemoryContexts, pg_sys};
 
 use super::spi::{Connection, Row, StatementArguments, Value};
-use super::statement::Statement;
+use super::statement::{self, Reach, Statement};
 use super::text::c_text;
 
 /// Rows that are in memory together.
@@ -24,6 +24,7 @@ impl Connection {
         mut each: impl FnMut(Row),
     ) {
         self.must_be_innermost();
+        statement::require(Reach::Anywhere);
         let text = c_text(text);
         let mut arguments = StatementArguments::new(values);
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());

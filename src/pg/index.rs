@@ -13,6 +13,7 @@ use pgrx::{IntoDatum, Uuid};
 
 use super::altered::{self, Altered};
 use super::gate;
+use super::statement::{self, Reach};
 use super::table;
 use super::tuple::{attribute, is_named, width};
 use super::value::Column;
@@ -169,6 +170,9 @@ pub(super) unsafe fn scan(
     unsafe {
         // The dirty snapshot reads what is being written, which every index leads to.
         let is_of_the_past = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+        if !is_shard(table) {
+            statement::require(Reach::Here);
+        }
         let mut attempts_left = ATTEMPTS;
         loop {
             let table = open_table(table);
@@ -197,6 +201,11 @@ pub(super) unsafe fn scan(
             attempts_left -= 1;
         }
     }
+}
+
+/// Whether a table is a shard of another one, by its name: no table of the extension ends in a number.
+fn is_shard(table: &CStr) -> bool {
+    table.to_bytes().last().is_some_and(u8::is_ascii_digit)
 }
 
 /// Opens and locks an ordinary table of schema `claims`; NULL where there is none.

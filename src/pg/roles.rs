@@ -2,6 +2,8 @@
 
 use pgrx::pg_sys;
 
+use super::text::c_text;
+
 /// The role in force outside all SECURITY DEFINER functions, after SET ROLE.
 pub fn caller() -> pg_sys::Oid {
     // SAFETY: reads a backend variable.
@@ -63,6 +65,14 @@ pub fn owner_of_function(function: pg_sys::Oid) -> Option<pg_sys::Oid> {
         pg_sys::ReleaseSysCache(row);
         Some(owner)
     }
+}
+
+/// The role of a name.
+pub fn called(name: &str) -> Option<pg_sys::Oid> {
+    let name = c_text(name);
+    // SAFETY: looks the name up in the catalog.
+    let role = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
+    (role != pg_sys::InvalidOid).then_some(role)
 }
 
 /// The name of a role, for messages.

@@ -1,5 +1,6 @@
 //! Settings that apply to a section of code.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::time::Instant;
 
@@ -13,6 +14,14 @@ use pgrx::pg_sys;
 /// assigns it only when the setting is changed, which nothing does while one of our statements runs.
 pub struct LockWaits {
     callers: std::ffi::c_int,
+    outer: Option<std::ffi::c_int>,
+}
+
+thread_local! {
+    /// The limit in force; `None`: the caller's setting is.
+    static LIMIT: Cell<Option<std::ffi::c_int>> = const { Cell::new(None) };
+    /// What the caller had set before the first limit.
+    static CALLERS: Cell<std::ffi::c_int> = const { Cell::new(0) };
 }
 
 impl LockWaits {
@@ -23,7 +32,11 @@ impl LockWaits {
         unsafe {
             let callers = pg_sys::LockTimeout;
             pg_sys::LockTimeout = limit;
-            LockWaits { callers }
+            let outer = LIMIT.replace(Some(limit));
+            if outer.is_none() {
+                CALLERS.set(callers);
+            }
+            LockWaits { callers, outer }
         }
     }
 
@@ -32,13 +45,35 @@ impl LockWaits {
         let left = deadline.saturating_duration_since(Instant::now()).as_millis();
         LockWaits::limit(i64::try_from(left).unwrap_or(i64::MAX))
     }
+
+    /// Puts the limit in force again: the rollback of a subtransaction in which the setting was changed, for other nodes, has put
+    /// the caller's value back here.
+    pub fn reassert() {
+        if let Some(limit) = LIMIT.get() {
+            // SAFETY: as above.
+            unsafe { pg_sys::LockTimeout = limit };
+        }
+    }
 }
 
 impl Drop for LockWaits {
     fn drop(&mut self) {
+        LIMIT.set(self.outer);
         // SAFETY: as above.
         unsafe { pg_sys::LockTimeout = self.callers };
     }
+}
+
+/// How many milliseconds a wait for a lock may take at the moment; 0: any number.
+pub fn lock_wait() -> i32 {
+    // SAFETY: reads a backend variable.
+    LIMIT.get().unwrap_or(unsafe { pg_sys::LockTimeout })
+}
+
+/// The same by the caller's own setting.
+pub fn callers_lock_wait() -> i32 {
+    // SAFETY: reads a backend variable.
+    if LIMIT.get().is_some() { CALLERS.get() } else { unsafe { pg_sys::LockTimeout } }
 }
 
 /// Runs `body` with planner settings under which every look-up uses an index, whatever the session has set, and even if

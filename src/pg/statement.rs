@@ -1,17 +1,67 @@
 //! Statements and their plans, which are kept for the session.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use super::settings::planning_by_index;
 use super::text::c_text;
 
+/// How statements are planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Planning {
+    /// Once, for all values: they never change which index is the right one, and planning again costs more than the call.
+    #[default]
+    Once,
+    /// For each execution, by its values: where they say on which nodes the rows are.
+    EachTime,
+}
+
+thread_local! {
+    static PLANNING: Cell<Planning> = const { Cell::new(Planning::Once) };
+}
+
+/// Where the rows of a statement are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// In tables of this database. Where those are spread over nodes, it is refused: nobody has looked what it would do there.
+    Here,
+    /// On one node, whatever the values: so one plan is good for all of them.
+    OneShard,
+    /// Good wherever the tables are.
+    Anywhere,
+}
+
+static CHECK_OF_SPREAD: OnceLock<fn(Reach)> = OnceLock::new();
+
+/// Called once per process. `check` raises an error for what is not to be executed while the tables are spread.
+pub fn register(check: fn(Reach)) {
+    let _ = CHECK_OF_SPREAD.set(check);
+}
+
+/// From now on statements of this session are planned like this.
+pub fn plan(planning: Planning) {
+    PLANNING.set(planning);
+}
+
+/// Raises an error for a statement that must not be executed where the tables are.
+pub(super) fn require(reach: Reach) {
+    if PLANNING.get() == Planning::EachTime
+        && let Some(check) = CHECK_OF_SPREAD.get()
+    {
+        check(reach);
+    }
+}
+
 /// A statement and, after its first use, its plan.
 pub struct Statement {
     text: &'static str,
     argument_types: &'static [pg_sys::Oid],
     plan: Cell<pg_sys::SPIPlanPtr>,
+    /// How it was made.
+    planning: Cell<Planning>,
+    reach: Reach,
     /// The generation of the plan, as of the last time that it was planned under our settings.
     generation: Cell<std::ffi::c_int>,
     /// How many executions are in progress: a trigger that the statement fires may execute it again.
@@ -39,22 +89,39 @@ impl Drop for Execution<'_> {
     }
 }
 
-/// Declares statements: `statement! { NAME(TYPE, …) = "text"; … }`, the types as constants of `pg_sys`.
+/// Declares statements on tables of this database: `statement! { NAME(TYPE, …) = "text"; … }`, the types as constants of `pg_sys`.
 macro_rules! statement {
-    ($($(#[$meta:meta])* $name:ident ($($type:ident),* $(,)?) = $text:expr;)*) => {
+    ($($all:tt)*) => { $crate::pg::statement::declare! { Here $($all)* } };
+}
+
+/// The same, of statements that are good wherever the tables are.
+macro_rules! shared_statement {
+    ($($all:tt)*) => { $crate::pg::statement::declare! { Anywhere $($all)* } };
+}
+
+/// The same, of statements each of which leads to one shard whatever its values.
+macro_rules! shard_statement {
+    ($($all:tt)*) => { $crate::pg::statement::declare! { OneShard $($all)* } };
+}
+
+macro_rules! declare {
+    ($reach:ident $($(#[$meta:meta])* $name:ident ($($type:ident),* $(,)?) = $text:expr;)*) => {
         ::std::thread_local! {
-            $($(#[$meta])* pub static $name: $crate::pg::statement::Statement =
-                const { $crate::pg::statement::Statement::new($text, &[$(::pgrx::pg_sys::$type),*]) };)*
+            $($(#[$meta])* pub static $name: $crate::pg::statement::Statement = const {
+                $crate::pg::statement::Statement::new(
+                    $text, &[$(::pgrx::pg_sys::$type),*], $crate::pg::statement::Reach::$reach)
+            };)*
         }
     };
 }
 
-pub(crate) use statement;
+pub(crate) use {declare, shard_statement, shared_statement, statement};
 
 impl Statement {
-    pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid]) -> Self {
+    pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid], reach: Reach) -> Self {
         let plan = Cell::new(std::ptr::null_mut());
-        Statement { text, argument_types, plan, generation: Cell::new(0), depth: Cell::new(0) }
+        let planning = Cell::new(Planning::Once);
+        Statement { text, argument_types, plan, planning, reach, generation: Cell::new(0), depth: Cell::new(0) }
     }
 
     pub(super) fn text(&self) -> &'static str {
@@ -65,10 +132,8 @@ impl Statement {
         self.argument_types
     }
 
-    /// Prepares the statement. Its plan is always generic: the values never change which index is the right one, and
-    /// planning for each call costs more than the call.
     fn prepare(&self) {
-        self.plan.set(kept_plan(self.text, self.argument_types));
+        self.plan.set(planned(self.text, self.argument_types, self.planning.get()));
     }
 
     /// Runs `execute` with the plan, and makes sure that it was made under the settings of [`planning_by_index`].
@@ -78,7 +143,14 @@ impl Statement {
     /// unexpectedly, and the plan is discarded after this use; but only by the outermost execution, since the others
     /// still need the plan.
     pub(super) fn with_plan<T>(&self, execute: impl FnOnce(pg_sys::SPIPlanPtr) -> T) -> T {
+        require(self.reach);
+        let planning = if self.reach == Reach::OneShard { Planning::Once } else { PLANNING.get() };
+        if !self.plan.get().is_null() && self.planning.get() != planning && self.depth.get() == 0 {
+            // SAFETY: nobody executes it, and rows have been copied out of the executor.
+            unsafe { pg_sys::SPI_freeplan(self.plan.replace(std::ptr::null_mut())) };
+        }
         if self.plan.get().is_null() {
+            self.planning.set(planning);
             self.prepare();
         }
         let plan = self.plan.get();
@@ -108,8 +180,16 @@ impl Statement {
     }
 }
 
-/// Plans a statement, always generically, and keeps the plan. SPI must be connected.
+/// Prepares a statement to be planned as this session's are, and keeps it. SPI must be connected.
 pub(super) fn kept_plan(text: &str, argument_types: &[pg_sys::Oid]) -> pg_sys::SPIPlanPtr {
+    planned(text, argument_types, PLANNING.get())
+}
+
+fn planned(text: &str, argument_types: &[pg_sys::Oid], planning: Planning) -> pg_sys::SPIPlanPtr {
+    let options = match planning {
+        Planning::Once => pg_sys::CURSOR_OPT_GENERIC_PLAN,
+        Planning::EachTime => pg_sys::CURSOR_OPT_CUSTOM_PLAN,
+    };
     let terminated = c_text(text);
     // SAFETY: text and types are valid for the call, which copies them.
     unsafe {
@@ -117,7 +197,7 @@ pub(super) fn kept_plan(text: &str, argument_types: &[pg_sys::Oid]) -> pg_sys::S
             terminated.as_ptr(),
             i32::try_from(argument_types.len()).unwrap_or(0),
             argument_types.as_ptr().cast_mut(),
-            pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+            options as i32,
         );
         if plan.is_null() {
             pgrx::error!("SPI_prepare_cursor failed: {text}");

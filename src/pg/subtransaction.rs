@@ -113,6 +113,7 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
         unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
         rolled_back(number);
         restore();
+        LockWaits::reassert();
     };
     PgTryBuilder::new(AssertUnwindSafe(|| match body() {
         Ok(value) => {

@@ -188,3 +188,9 @@ pub fn own_xid() -> Xid8 {
     // SAFETY: assigns an id, or raises an error where the transaction cannot write.
     Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
 }
+
+/// Whether the transaction goes on after the caller's statement.
+pub fn is_in_block() -> bool {
+    // SAFETY: reads the state of this backend's transaction.
+    unsafe { pg_sys::IsTransactionBlock() }
+}

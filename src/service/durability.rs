@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use pgrx::pg_sys::panic::ErrorReport;
 
+use crate::distribution;
 use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::transaction_end::Hooks;
 use crate::pg::{replication, xact};
@@ -22,6 +23,10 @@ pub const HOOKS: Hooks = Hooks { before_commit, before_prepare, end, ..Hooks::NO
 
 /// Raises where replication is required and there is no synchronous standby.
 pub fn require_standby() -> Result<(), ClaimsError> {
+    // What is committed on other nodes is replicated as those are set, and nobody here asks them.
+    if settings::require_synchronous() {
+        distribution::require_here()?;
+    }
     if settings::require_synchronous() && !replication::has_synchronous_standbys() {
         return Err(AdmissionError::NotReplicated.into());
     }

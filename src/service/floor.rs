@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 use claims_model::floor::{self, Look, Mark, Marks};
 
 use super::places::{self, CellPlace, MAX_CELLS};
+use crate::distribution;
 use crate::pg::background::own_database;
 use crate::pg::clock::Moment;
 use crate::pg::shared::{Locked, Shared, plain, shareable};
@@ -75,6 +76,10 @@ pub static FLOORS: Shared<[Floor; MAX_CELLS]> = Shared::new(c"claims floors");
 pub static PHASES: Locked<[Phase; MAX_CELLS]> = Locked::new(c"claims phases");
 
 fn of_cell(cell_id: i64) -> Option<(&'static Floor, usize)> {
+    // Where the tables are spread, leases are begun on nodes that do not share this memory.
+    if distribution::is_spread() {
+        return None;
+    }
     let floors = FLOORS.get()?;
     places::own_number(floors, cell_id).map(|number| (&floors[number], number))
 }

@@ -4,10 +4,10 @@ use uuid::Uuid;
 
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::shared_statement;
 use crate::pg::uuid::pg_uuid;
 
-statement! {
+shared_statement! {
     RECORD(UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, JSONBOID) =
         "INSERT INTO claims.admin_log (id, session_role, role, action, arguments, reason, counts)
          VALUES ($1, $2::name, $3::name, $4, $5, $6, $7)";

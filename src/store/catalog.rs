@@ -10,22 +10,24 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use crate::distribution;
 use crate::pg::index::IndexedRow;
 use crate::pg::spi::{self, Connection, Row, View};
-use crate::pg::statement::statement;
-use crate::pg::{cache, citus, gate, table};
+use crate::pg::statement::shared_statement;
+use crate::pg::{cache, citus, extension, gate, roles, table};
 use crate::store::service::limits::{self, CellLimits};
 use crate::store::service::modes::{self, ModeSetting};
 
-statement! {
+shared_statement! {
     /// Types, their names, and cells, for where their tables are not to be looked into: by part 1 bucket types with profile and
     /// confusables (all others compare bytes), 2 subject types, 3 source types, 4 names with their kind, 5 cells.
     ALL() =
-        "SELECT 1 AS part, b.id::bigint, b.name, b.profile, b.confusables, NULL::boolean AS first, NULL::oid AS role FROM claims.bucket_types b
-         UNION ALL SELECT 2, s.id, s.name, NULL, NULL, NULL, NULL FROM claims.subject_types s
-         UNION ALL SELECT 3, s.id, s.name, NULL, NULL, NULL, NULL FROM claims.source_types s
-         UNION ALL SELECT 4, n.id, n.name, n.kind, NULL, n.first, NULL FROM claims.type_names n
-         UNION ALL SELECT 5, c.cell_id, c.name, c.address, NULL, NULL, c.role::oid FROM claims.cells c";
+        "SELECT 1 AS part, b.id::bigint, b.name, b.profile, b.confusables, NULL::boolean AS first, NULL::oid AS role, NULL::text AS role_name
+           FROM claims.bucket_types b
+         UNION ALL SELECT 2, s.id, s.name, NULL, NULL, NULL, NULL, NULL FROM claims.subject_types s
+         UNION ALL SELECT 3, s.id, s.name, NULL, NULL, NULL, NULL, NULL FROM claims.source_types s
+         UNION ALL SELECT 4, n.id, n.name, n.kind, NULL, n.first, NULL, NULL FROM claims.type_names n
+         UNION ALL SELECT 5, c.cell_id, c.name, c.address, NULL, NULL, c.role::oid, c.role_name::text FROM claims.cells c";
 }
 
 /// A registered cell.
@@ -62,12 +64,16 @@ const READINGS: usize = 3;
 /// The catalog as of now: what is committed, and what this transaction changed itself. Never older than the last
 /// change that this session was told of, whatever the transaction's own snapshot.
 pub fn current(connection: &Connection) -> Rc<Catalog> {
-    cached().unwrap_or_else(|| load(connection))
+    let catalog = cached().unwrap_or_else(|| load(connection));
+    distribution::require_read_committed();
+    catalog
 }
 
 /// The same, for calls that have no use for SPI themselves.
 pub fn current_without_spi() -> Rc<Catalog> {
-    cached().unwrap_or_else(|| spi::connect(load))
+    let catalog = cached().unwrap_or_else(|| spi::connect(load));
+    distribution::require_read_committed();
+    catalog
 }
 
 /// The same, if this session has read it already.
@@ -202,8 +208,12 @@ fn queried(connection: &Connection) -> Vec<CatalogRow> {
                 Some(CatalogRow::Name { kind, id, name: row.must(3), is_first: row.must(6) })
             }
             _ => {
-                let cell = Cell { role: row.must(7), name: row.get(3), address: row.get(4) };
-                Some(CatalogRow::Cell { id: number, cell })
+                // Where the tables are spread, the numbers of roles are those of whichever node has written them.
+                let role = match distribution::is_spread() {
+                    true => row.get::<String>(8).and_then(|name| roles::called(&name)).unwrap_or(Oid::INVALID),
+                    false => row.must(7),
+                };
+                Some(CatalogRow::Cell { id: number, cell: Cell { role, name: row.get(3), address: row.get(4) } })
             }
         }
     };
@@ -223,8 +233,13 @@ fn naming_of(profile: &str, confusables: &str) -> Option<Naming> {
 fn announce_change<'a>(
     trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
-    if let Ok(relation) = trigger.relid() {
+    if let (Ok(relation), Ok(name)) = (trigger.relid(), trigger.table_name()) {
         cache::announce_change(relation);
+        // On the nodes of a cluster the rows are in a shard: sessions watch the table that it is of.
+        let table = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
+        if let Some(table) = table.filter(|table| *table != name).and_then(|table| extension::table(c"claims", table)) {
+            cache::announce_change(table);
+        }
     }
     Ok(None)
 }

@@ -5,10 +5,10 @@ use uuid::Uuid;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::shared_statement;
 use crate::pg::uuid::pg_uuid;
 
-statement! {
+shared_statement! {
     /// Inserts a row, and deletes those of its kind that are older than the newest $9, skipping rows that another session is
     /// deleting.
     RECORD(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, JSONBOID, TEXTOID, TEXTOID, INT8OID, UUIDOID) =

@@ -51,7 +51,8 @@ CREATE TABLE claims.cells (
     name          text,
     address       text,
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    attributes    jsonb
+    attributes    jsonb,
+    role_name     name
 );
 COMMENT ON TABLE claims.cells IS 'The registered cells, each with the role that may act for it. Written by claims.register_cell().';
 COMMENT ON COLUMN claims.cells.cell_id IS 'Number of the cell.';
@@ -60,6 +61,7 @@ COMMENT ON COLUMN claims.cells.name IS 'Name of the cell for people, if any.';
 COMMENT ON COLUMN claims.cells.address IS 'Where routers find the cell, if known.';
 COMMENT ON COLUMN claims.cells.registered_at IS 'When the cell was first registered.';
 COMMENT ON COLUMN claims.cells.attributes IS 'What else routers need to know of the cell: a JSON object.';
+COMMENT ON COLUMN claims.cells.role_name IS 'The role by its name, where claims.distribute() has spread the tables: the numbers of roles differ between nodes. Otherwise not in use.';
 
 -- No CHECK constraints on the three tables that every lease writes: Postgres reads their expressions anew for every
 -- statement, which cost a third of a small begin. The functions check what they are given, claims.check() what is stored.

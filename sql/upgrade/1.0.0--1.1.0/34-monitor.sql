@@ -31,7 +31,7 @@ SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'revoke_monitor_wrapper';
-CREATE FUNCTION claims."version"() RETURNS TABLE ("library" TEXT, "extension" TEXT, "protocol" INT, "unicode" TEXT)
+CREATE FUNCTION claims."version"() RETURNS TABLE ("library" TEXT, "extension" TEXT, "protocol" INT, "unicode" TEXT, "distributed" bool)
 STRICT STABLE SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c

@@ -6,7 +6,8 @@ use pgrx::prelude::*;
 
 use crate::access::given;
 use crate::acts::Act;
-use crate::error::{AccessError, AdminError, ClaimsError};
+use crate::distribution;
+use crate::error::{AccessError, AdminError, ClaimsError, DistributionError};
 use crate::pg::roles;
 use crate::service::throttle;
 use crate::store::catalog;
@@ -31,6 +32,10 @@ fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Resu
     at_least(max_outstanding, 0, "max_outstanding", "0 and more")?;
     at_least(max_batch_size, 1, "max_batch_size", "1 and more")?;
     at_least(begins_per_second, 1, "begins_per_second", "1 and more")?;
+    // Each node would count for itself.
+    if begins_per_second.is_some() && distribution::is_spread() {
+        return Err(DistributionError::Unsupported.into());
+    }
     if begins_per_second.is_some() && !throttle::is_there() {
         return Err(AdminError::NotPreloaded.into());
     }

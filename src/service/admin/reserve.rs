@@ -19,7 +19,7 @@ use crate::pg::roles;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::subtransaction;
-use crate::service::engine::{self, CONTENTION_SQLSTATES, Key};
+use crate::service::engine::{self, CONTENTION_SQLSTATES};
 use crate::service::naming;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -131,9 +131,11 @@ fn reserve(connection: &Connection, catalog: &Catalog, names: &[Reserved], reaso
         }
         let _waits = LockWaits::until(deadline.max(Instant::now() + Duration::from_millis(1 << (3 * attempt))));
         let taken = subtransaction(&CONTENTION_SQLSTATES, || {
+            engine::current().bound_waits(connection);
             reservations::reserve(connection, bucket_type, &new, reason, &role);
             // Where a name that looks like it is claimed, that one keeps it to itself.
             store::take_free(connection, &looks(new.iter().map(|name| &name.bucket), &catalog.types));
+            engine::current().free_waits(connection);
             Ok::<_, std::convert::Infallible>(())
         });
         if taken.is_ok() {
@@ -153,7 +155,7 @@ fn in_the_way<'n>(connection: &Connection, names: &[&'n Reserved]) -> Vec<Confli
     let buckets: Vec<_> = names.iter().map(|name| &name.bucket).collect();
     let found: HashMap<_, _> = engine::current().standing(connection, &buckets);
     let now = Moment::now();
-    let conflict = |bucket: &&'n Bucket<'static>| {
+    let conflict = |(bucket, is_contended): (&&'n Bucket<'static>, bool)| {
         let found = found.get(*bucket).filter(|found| found.holder_cell_id != NOBODY);
         let standing = found.map(|found| StandingClaim {
             holder_cell_id: found.holder_cell_id,
@@ -161,7 +163,7 @@ fn in_the_way<'n>(connection: &Connection, names: &[&'n Reserved]) -> Vec<Confli
             is_meant: true,
             in_transfer: false,
         });
-        let reason = match engine::current().contended(Key::Bucket(bucket)) {
+        let reason = match is_contended {
             true => Reason::InFlight,
             false => reason_for(Op::Create, NOBODY, standing)?,
         };
@@ -174,5 +176,6 @@ fn in_the_way<'n>(connection: &Connection, names: &[&'n Reserved]) -> Vec<Confli
             similar_to: None,
         })
     };
-    buckets.iter().filter_map(conflict).collect()
+    let contended = engine::current().contended_buckets(connection, &buckets);
+    buckets.iter().zip(contended).filter_map(conflict).collect()
 }

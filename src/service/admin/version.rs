@@ -3,6 +3,7 @@
 use claims_model::{PROTOCOL, UNICODE_VERSION};
 use pgrx::prelude::*;
 
+use crate::distribution::{self, Whereabouts};
 use crate::pg::spi;
 use crate::store::service::admin;
 
@@ -11,8 +12,20 @@ use crate::store::service::admin;
 #[allow(clippy::type_complexity)]
 fn version() -> TableIterator<
     'static,
-    (name!(library, String), name!(extension, Option<String>), name!(protocol, i32), name!(unicode, &'static str)),
+    (
+        name!(library, String),
+        name!(extension, Option<String>),
+        name!(protocol, i32),
+        name!(unicode, &'static str),
+        name!(distributed, bool),
+    ),
 > {
     let extension = spi::connect(admin::extension_version);
-    TableIterator::once((env!("CARGO_PKG_VERSION").to_owned(), extension, PROTOCOL, UNICODE_VERSION))
+    TableIterator::once((
+        env!("CARGO_PKG_VERSION").to_owned(),
+        extension,
+        PROTOCOL,
+        UNICODE_VERSION,
+        distribution::whereabouts() == Whereabouts::Spread,
+    ))
 }

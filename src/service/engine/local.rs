@@ -79,7 +79,7 @@ impl Engine for LocalEngine {
         claims::standing_on(connection, buckets)
     }
 
-    fn contended(&self, key: Key) -> bool {
+    fn contended(&self, _: &Connection, key: Key) -> bool {
         match key {
             Key::Lease(lease) => leases::is_in_flight(lease),
             Key::Bucket(bucket) => claims::is_in_flight(bucket),

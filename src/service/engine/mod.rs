@@ -1,7 +1,9 @@
 //! The seam under the service: what of a lease depends on how its tables are stored. Above it stand the rules of a lease,
 //! below it the statements; six operations pass through, data in, data out.
 
+mod distributed;
 mod local;
+mod shard;
 
 use std::collections::HashMap;
 
@@ -10,6 +12,7 @@ use claims_model::{Bucket, Claim, Destroy, StoredBatch};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use crate::distribution::{self, Whereabouts};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::store::service::claims::FoundClaim;
@@ -79,7 +82,34 @@ pub trait Engine {
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim>;
 
     /// Whether another open transaction has written or locked the row of a key, also one that nobody else can see yet.
-    fn contended(&self, key: Key) -> bool;
+    fn contended(&self, connection: &Connection, key: Key) -> bool;
+
+    /// The same of many buckets, in the order given.
+    fn contended_buckets(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<bool> {
+        buckets.iter().map(|bucket| self.contended(connection, Key::Bucket(bucket))).collect()
+    }
+
+    /// A uuid for a lease that is to have a bucket among others.
+    fn new_lease(&self, _: &Connection, _: Option<&Bucket>) -> Uuid {
+        Uuid::now_v7()
+    }
+
+    /// Whether several statements are one only within a subtransaction.
+    fn needs_subtransactions(&self) -> bool {
+        false
+    }
+
+    /// Has statements wait for locks everywhere as long as they may here. At the beginning of a subtransaction.
+    fn bound_waits(&self, _: &Connection) {}
+
+    /// Has later statements of the caller wait as long as the caller's may. At the end of a subtransaction that is kept.
+    fn free_waits(&self, _: &Connection) {}
+
+    /// Whether another open transaction is at a claim of a lease: one that has committed on the node of the lease, and not yet on
+    /// that of the claim.
+    fn is_any_contended(&self, _: &Connection, _: &[EndedLease]) -> bool {
+        false
+    }
 
     /// Whether a lease has an outcome right now, whatever the isolation level, or by this transaction.
     fn has_outcome(&self, connection: &Connection, lease: Uuid) -> bool {
@@ -92,5 +122,8 @@ pub trait Engine {
 
 /// The engine of this database.
 pub fn current() -> &'static dyn Engine {
-    &local::LocalEngine
+    match distribution::whereabouts() {
+        Whereabouts::Here => &local::LocalEngine,
+        Whereabouts::Spread => &distributed::DistributedEngine,
+    }
 }

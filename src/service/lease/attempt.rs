@@ -19,6 +19,7 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
     let _waits = LockWaits::limit(0);
     let attempt = subtransaction(&CONTENTION_SQLSTATES, || {
         let engine = engine::current();
+        engine.bound_waits(connection);
         let mut taken = engine.take(connection, &request.lease, Intake::Lease(&request.creates));
         let looks = match request.looks.as_slice() {
             [] => 0,
@@ -28,7 +29,12 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
             taken += engine.mark(connection, &request.lease, &request.destroys);
         }
         let has_all = taken == request.batch.claims() && looks == request.looks.len();
-        if has_all { keep_if_new(connection, request) } else { Err(Rejected) }
+        if !has_all {
+            return Err(Rejected);
+        }
+        keep_if_new(connection, request)?;
+        engine.free_waits(connection);
+        Ok(())
     });
     attempt.is_ok()
 }
@@ -48,15 +54,19 @@ pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, dea
     let current: Cell<Option<ClaimStep<'b>>> = Cell::new(None);
     let result = subtransaction(&CONTENTION_SQLSTATES, || {
         let waits = LockWaits::until(deadline);
+        engine::current().bound_waits(connection);
         engine::current().take(connection, &request.lease, Intake::Lease(&[]));
         drop(waits);
         for step in request.steps() {
             current.set(Some(step));
             let _waits = LockWaits::until(deadline);
+            engine::current().bound_waits(connection);
             take_one(connection, request, step)?;
         }
         current.set(None);
-        keep_if_new(connection, request)
+        keep_if_new(connection, request)?;
+        engine::current().free_waits(connection);
+        Ok(())
     });
     match (result, current.get()) {
         (Ok(()), _) => StepsTaken::Kept,

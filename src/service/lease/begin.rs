@@ -22,7 +22,7 @@ use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xid8::Xid8;
-use crate::service::{admission, counters, durability, naming};
+use crate::service::{admission, counters, durability, engine, naming};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::leases::NewLease;
@@ -142,7 +142,8 @@ fn begin(
         // A repeat is the same request also where a type was renamed in between, and in whatever spelling.
         let compared = compared_text(&batch, catalog.lasting_types())?;
         let digest = request_digest(&compared, cell_xid.map(|xid| xid.0));
-        let uuid = given_uuid.unwrap_or_else(Uuid::now_v7);
+        let first = || batch.wishes().next().map(|(_, bucket)| bucket);
+        let uuid = given_uuid.unwrap_or_else(|| engine::current().new_lease(connection, first()));
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen: None };
         let request = Request::new(&batch, lease, given_uuid.is_some(), &catalog.types);
         let acquired = acquire::acquire(connection, &request, Instant::now())?;

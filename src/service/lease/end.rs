@@ -8,6 +8,7 @@ use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
+use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::service::counters;
 use crate::service::engine::{self, EndedLease, EndedLooks};
 use crate::service::feed;
@@ -25,7 +26,35 @@ pub fn end_leases(
     ending: Ending,
     patience: i64,
 ) -> Result<usize, ClaimsError> {
+    let end = || end_all(connection, catalog, list, cell_id, ending, patience);
+    if engine::current().needs_subtransactions() { end_at_several(end) } else { end() }
+}
+
+/// How often to look again at a lease that another transaction's commit has reached on one node, and not yet on another one.
+const LOOKS: usize = 3;
+
+/// On several nodes.
+fn end_at_several(end: impl Fn() -> Result<usize, ClaimsError>) -> Result<usize, ClaimsError> {
+    let end = || {
+        subtransaction(&[], &end).map_err(|undone| match undone {
+            Undone::ByBody(error) => error,
+            // No error is handled: they have been raised again.
+            Undone::ByError(_) => ClaimsError::LeaseBusy,
+        })
+    };
+    (1..LOOKS).map(|_| end()).find(|ended| !matches!(ended, Err(ClaimsError::Damaged { .. }))).unwrap_or_else(end)
+}
+
+fn end_all(
+    connection: &Connection,
+    catalog: &Catalog,
+    list: &[Uuid],
+    cell_id: i64,
+    ending: Ending,
+    patience: i64,
+) -> Result<usize, ClaimsError> {
     let now = Moment::now();
+    engine::current().bound_waits(connection);
     let ended = leases::end(connection, list, cell_id, ending, now);
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
@@ -38,7 +67,12 @@ pub fn end_leases(
     if !(looks.created.is_empty() && looks.destroyed.is_empty()) {
         engine::current().settle_looks(connection, &looks, ending);
     }
+    engine::current().free_waits(connection);
     match leases.first() {
+        // Who has begun it is still committing, elsewhere.
+        Some(_) if found != expected && engine::current().is_any_contended(connection, &leases) => {
+            Err(ClaimsError::LeaseBusy)
+        }
         Some(lease) if found != expected => Err(ClaimsError::Damaged { lease: lease.uuid, expected, found }),
         _ => {
             match ending {

@@ -29,11 +29,12 @@ pub enum KeyState {
 pub fn look(connection: &Connection, lease: Uuid, cell_id: i64) -> KeyState {
     let pass = || {
         subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
+            engine::current().bound_waits(connection);
             Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id))
         })
     };
     let passed = match pass() {
-        Err(Undone::ByError(_)) if !engine::current().contended(Key::Lease(lease)) => {
+        Err(Undone::ByError(_)) if !engine::current().contended(connection, Key::Lease(lease)) => {
             let _waits = LockWaits::limit(TABLE_EXTENSION);
             pass()
         }

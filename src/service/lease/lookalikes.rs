@@ -33,7 +33,7 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b>
                 holder_cell_id: Some(request.lease.cell_id),
                 lease_made_at: None,
             }),
-            None if engine::current().contended(Key::Look(new.look)) => Some(Way {
+            None if engine::current().contended(connection, Key::Look(new.look)) => Some(Way {
                 reason: Reason::InFlight,
                 similar_to: String::new(),
                 holder_cell_id: None,

@@ -32,10 +32,10 @@ pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Obstacles<'b>
     let steps: Vec<_> = request.steps().filter(|step| !matches!(step, ClaimStep::Look(_))).collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
     let found = engine.standing(connection, &buckets);
-    let contended: Vec<_> = buckets.iter().map(|bucket| engine.contended(Key::Bucket(bucket))).collect();
+    let contended = engine.contended_buckets(connection, &buckets);
     let alike = if request.looks.is_empty() { Conflicts::new() } else { lookalikes::look(connection, request) };
     let lease = request.lease.uuid;
-    let is_lease_busy = request.may_be_repeat && engine.contended(Key::Lease(lease));
+    let is_lease_busy = request.may_be_repeat && engine.contended(connection, Key::Lease(lease));
     let known = match request.may_be_repeat {
         true => leases::known(connection, &[lease], View::Latest).pop(),
         false => None,

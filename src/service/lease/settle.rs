@@ -13,6 +13,7 @@ use super::end::end_leases;
 use super::key::{self, KeyState};
 use super::repeat::refuse_stale;
 use crate::access;
+use crate::distribution;
 use crate::error::{ClaimsError, notice_of_fence};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
@@ -82,7 +83,7 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         // The cell forgets the lease when it is told so: a crash must not undo that, whatever its `synchronous_commit` says. Where
         // commits must be replicated, or the change feed has told of them, none is left that is not.
-        if flush == Flush::Now || settings::require_synchronous() || feed::is_on() {
+        if flush == Flush::Now || distribution::is_spread() || settings::require_synchronous() || feed::is_on() {
             durability::promise();
         } else {
             xact::commit_unflushed();
@@ -119,7 +120,7 @@ fn settle_one(
     leases::refuse_locked_tables(deadline)?;
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
-        if deadline <= Instant::now() && engine::current().contended(Key::Lease(lease)) {
+        if deadline <= Instant::now() && engine::current().contended(connection, Key::Lease(lease)) {
             // Another cell's lease looks like an unknown one, also while that cell is settling it.
             let known = leases::known(connection, &[lease], View::Latest).pop();
             let is_foreign = known.is_some_and(|known| known.cell_id != cell_id);

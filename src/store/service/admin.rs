@@ -4,9 +4,13 @@ use claims_model::{Bucket, Kind, Naming};
 use pgrx::pg_sys::Oid;
 
 use super::changes::{actor, tell_all};
+use super::distribution::{here_only, on_other_nodes};
+use crate::distribution;
+use crate::error::or_raise;
 use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::roles;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::{shared_statement, statement};
 
 /// Deletes up to $2 claims of cell $1 that no lease holds, passing over those that another session has locked.
 macro_rules! release {
@@ -21,7 +25,7 @@ macro_rules! release {
     };
 }
 
-statement! {
+shared_statement! {
     LOCK_TYPES() = "LOCK TABLE claims.type_names IN SHARE ROW EXCLUSIVE MODE";
     /// Two that grant on one function at the same time get \"tuple concurrently updated\".
     LOCK_GRANTS() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
@@ -50,22 +54,23 @@ statement! {
          ON CONFLICT (cell_id) DO UPDATE
          SET role = excluded.role, name = coalesce(excluded.name, c.name), address = coalesce(excluded.address, c.address),
              attributes = coalesce(excluded.attributes, c.attributes)";
+    /// The same where the tables are spread: roles have other numbers on other nodes.
+    ROLE_NAME_OF_CELL(INT8OID) = "SELECT c.role_name::text FROM claims.cells c WHERE c.cell_id = $1";
+    REGISTER_BY_NAME(INT8OID, TEXTOID, TEXTOID, TEXTOID, JSONBOID) =
+        "INSERT INTO claims.cells AS c (cell_id, role, role_name, name, address, attributes)
+         VALUES ($1, quote_ident($2)::regrole, $2::name, $3, $4, $5)
+         ON CONFLICT (cell_id) DO UPDATE
+         SET role = excluded.role, role_name = excluded.role_name, name = coalesce(excluded.name, c.name),
+             address = coalesce(excluded.address, c.address), attributes = coalesce(excluded.attributes, c.attributes)";
+    HAS_CELLS_BY_NAME(TEXTOID) = "SELECT count(*) > 0 FROM claims.cells c WHERE c.role_name = $1::name";
     /// Whether cell $1 has claims, leases, and transfers that have not ended.
     LEFTOVERS(INT8OID) =
-        "SELECT EXISTS (SELECT FROM claims.claims c WHERE c.creator_id = $1),
-                EXISTS (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1),
-                EXISTS (SELECT FROM claims.cell_transfers t WHERE $1 IN (t.from_cell, t.to_cell) AND t.ended_at IS NULL)";
+        "SELECT EXISTS (SELECT 1 FROM claims.claims c WHERE c.creator_id = $1),
+                EXISTS (SELECT 1 FROM claims.claim_leases l WHERE l.creator_id = $1),
+                EXISTS (SELECT 1 FROM claims.cell_transfers t WHERE $1 IN (t.from_cell, t.to_cell) AND t.ended_at IS NULL)";
     /// From here on nobody prepares a transfer from or to the cell.
-    LOCK_CELL(INT8OID) = "SELECT FROM claims.cells c WHERE c.cell_id = $1 FOR UPDATE";
+    LOCK_CELL(INT8OID) = "SELECT 1 FROM claims.cells c WHERE c.cell_id = $1 FOR UPDATE";
     COUNT_CLAIMS(INT8OID) = "SELECT count(*) FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1";
-    RELEASE(INT8OID, INT8OID) = release!();
-    /// The same, and which claims they were.
-    RELEASE_AND_TELL(INT8OID, INT8OID) = concat!(release!(), " RETURNING c.bucket_type, c.bucket_value");
-    /// The same, and writes down, as role $3, that they are free.
-    RELEASE_INTO_FEED(INT8OID, INT8OID, TEXTOID) = concat!(
-        "WITH gone AS (", release!(), " RETURNING c.bucket_type, c.bucket_value),
-              told AS (", tell_all!("gone", "'destroy'", "$1", "NULL", "NULL", "$3"), ")
-         SELECT count(*) FROM gone");
     REMOVE_CELL(INT8OID) =
         "WITH mode AS (DELETE FROM claims.mode_settings m WHERE m.cell_id = $1),
               limits AS (DELETE FROM claims.limit_settings l WHERE l.cell_id = $1),
@@ -73,6 +78,8 @@ statement! {
          DELETE FROM claims.cells c WHERE c.cell_id = $1";
     HAS_CELLS(OIDOID) = "SELECT EXISTS (SELECT FROM claims.cells c WHERE c.role = $1::regrole)";
     CHANGE_GRANTS(TEXTOID, TEXTARRAYOID, BOOLOID) = "SELECT claims.change_grants($1::name, $2, $3)";
+    CALL_OF_CHANGE_GRANTS(TEXTOID, TEXTARRAYOID, BOOLOID) =
+        "SELECT format('PERFORM claims.change_grants(%L, %L::text[], %L)', $1, $2, $3)";
     CAN_READ(TEXTOID, OIDOID) =
         "SELECT EXISTS (SELECT FROM pg_class c, aclexplode(c.relacl) a
                          WHERE c.oid = $1::regclass AND a.grantee = $2 AND a.privilege_type = 'SELECT')";
@@ -81,6 +88,17 @@ statement! {
         "SELECT c.oid::regclass::text FROM unnest($1) AS name JOIN pg_class c ON c.oid = name::regclass WHERE c.relowner <> $2";
     EXTENSION_VERSION() = "SELECT e.extversion FROM pg_extension e WHERE e.extname = 'claims'";
     QUOTED(TEXTOID) = "SELECT quote_ident($1)";
+}
+
+statement! {
+    RELEASE(INT8OID, INT8OID) = release!();
+    /// The same, and which claims they were.
+    RELEASE_AND_TELL(INT8OID, INT8OID) = concat!(release!(), " RETURNING c.bucket_type, c.bucket_value");
+    /// The same, and writes down, as role $3, that they are free.
+    RELEASE_INTO_FEED(INT8OID, INT8OID, TEXTOID) = concat!(
+        "WITH gone AS (", release!(), " RETURNING c.bucket_type, c.bucket_value),
+              told AS (", tell_all!("gone", "'destroy'", "$1", "NULL", "NULL", "$3"), ")
+         SELECT count(*) FROM gone");
 }
 
 /// From here on nobody else changes types before this transaction ends.
@@ -137,13 +155,20 @@ pub struct Registration {
 pub fn register(connection: &Connection, cell: &Registration) -> Option<Oid> {
     let before = role_of_cell(connection, cell.cell_id);
     let Registration { cell_id, role, name, address, attributes } = cell;
-    let values =
-        [(*cell_id).into(), (*role).into(), name.clone().into(), address.clone().into(), attributes.clone().into()];
-    connection.run(&REGISTER, View::Statement, values);
+    let (statement, role) = match distribution::is_spread() {
+        true => (&REGISTER_BY_NAME, roles::name(*role).into()),
+        false => (&REGISTER, (*role).into()),
+    };
+    let values = [(*cell_id).into(), role, name.clone().into(), address.clone().into(), attributes.clone().into()];
+    connection.run(statement, View::Statement, values);
     before
 }
 
 pub fn role_of_cell(connection: &Connection, cell_id: i64) -> Option<Oid> {
+    if distribution::is_spread() {
+        let name = connection.run(&ROLE_NAME_OF_CELL, View::Latest, [cell_id.into()]).first(|row| row.get::<String>(1));
+        return name.flatten().and_then(|name| roles::called(&name));
+    }
     connection.run(&ROLE_OF_CELL, View::Latest, [cell_id.into()]).first(|row| row.must(1))
 }
 
@@ -192,19 +217,44 @@ pub fn remove_cell(connection: &Connection, cell_id: i64) {
 }
 
 pub fn has_cells(connection: &Connection, role: Oid) -> bool {
-    connection.run(&HAS_CELLS, View::Latest, [role.into()]).first(|row| row.must(1)).unwrap_or(false)
+    let (statement, role): (_, Value) = match distribution::is_spread() {
+        true => (&HAS_CELLS_BY_NAME, roles::name(role).into()),
+        false => (&HAS_CELLS, role.into()),
+    };
+    connection.run(statement, View::Latest, [role]).first(|row| row.must(1)).unwrap_or(false)
 }
 
 /// Grants the functions of some audiences to a role, or revokes them.
 pub fn change_grants(connection: &Connection, role_name: &str, audiences: &[&str], granting: bool) {
     let audiences: Vec<_> = audiences.iter().map(|audience| (*audience).to_owned()).collect();
-    connection.run(&CHANGE_GRANTS, View::Statement, [role_name.into(), audiences.into(), granting.into()]);
+    let change = || {
+        let values = [role_name.into(), audiences.clone().into(), granting.into()];
+        connection.run(&CHANGE_GRANTS, View::Statement, values);
+    };
+    if !distribution::is_spread() {
+        return change();
+    }
+    here_only(change);
+    let values = [role_name.into(), audiences.clone().into(), granting.into()];
+    let call = connection.run(&CALL_OF_CHANGE_GRANTS, View::Latest, values).first(|row| row.must::<String>(1));
+    or_raise(on_other_nodes(connection, &call.unwrap_or_default()));
+}
+
+/// Runs a grant of relations, on all nodes.
+fn grant(connection: &Connection, grant: &str) {
+    if !distribution::is_spread() {
+        connection.run_text(grant, []);
+        return;
+    }
+    here_only(|| {
+        connection.run_text(grant, []);
+    });
+    or_raise(on_other_nodes(connection, grant));
 }
 
 /// Lets a role read relations.
 pub fn let_read(connection: &Connection, relations: &[&str], role_name: &str) {
-    let grant = format!("GRANT SELECT ON {} TO {}", relations.join(", "), quoted(connection, role_name));
-    connection.run_text(&grant, []);
+    grant(connection, &format!("GRANT SELECT ON {} TO {}", relations.join(", "), quoted(connection, role_name)));
 }
 
 /// The opposite. An owner keeps what is its own.
@@ -213,7 +263,7 @@ pub fn let_read_no_more(connection: &Connection, relations: &[&str], role: Oid, 
     let foreign =
         connection.run(&FOREIGN, View::Latest, [relations.into(), role.into()]).map(|row| row.must::<String>(1));
     for relation in foreign {
-        connection.run_text(&format!("REVOKE SELECT ON {relation} FROM {}", quoted(connection, role_name)), []);
+        grant(connection, &format!("REVOKE SELECT ON {relation} FROM {}", quoted(connection, role_name)));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Statements on claims: take them, settle them, and see what stands in the way.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 
 use claims_model::{Bucket, Claim, Destroy, Reference};
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use crate::pg::clock::Moment;
 use crate::pg::in_flight;
 use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::spi::{Connection, Row, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::pg_uuids;
 
 /// Into these columns new claims are put.
@@ -115,10 +116,6 @@ statement! {
     CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
                      INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
         insert_into!(", display_value"), insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", ", unnest($11)", ""));
-    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!();
-    /// The same, and what the claims are.
-    MARK_AND_TELL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = concat!(
-        mark_claims!(), " RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
     STANDING(INT4OID, TEXTARRAYOID) =
         concat!(
@@ -127,6 +124,20 @@ statement! {
                      ELSE (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid) END, ", other_cell!(), "
            FROM claims.claims c
           WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
+    /// Makes other claims of those that leases are to replace, in place, at $9: each with its lease, a uuid, its bucket, and
+    /// the new subject and source; the names were given in their canonical forms.
+    REPLACE(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
+            TIMESTAMPTZOID) = replace_claims!("NULL", "", "");
+    /// The same with the forms in which names were given.
+    REPLACE_DISPLAYED(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
+                      TIMESTAMPTZOID, TEXTARRAYOID) = replace_claims!("n.display_value", ", $10", ", display_value");
+}
+
+shared_statement! {
+    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!();
+    /// The same, and what the claims are.
+    MARK_AND_TELL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = concat!(
+        mark_claims!(), " RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
     /// Makes claims of types $2 with values $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
     /// the value of another one does no harm: the lease must hold the claim.
     ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
@@ -138,13 +149,6 @@ statement! {
         "DELETE FROM claims.claims c
           WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
             AND c.lease_uuid = ANY ($1) AND c.status = $4";
-    /// Makes other claims of those that leases are to replace, in place, at $9: each with its lease, a uuid, its bucket, and
-    /// the new subject and source; the names were given in their canonical forms.
-    REPLACE(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
-            TIMESTAMPTZOID) = replace_claims!("NULL", "", "");
-    /// The same with the forms in which names were given.
-    REPLACE_DISPLAYED(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
-                      TIMESTAMPTZOID, TEXTARRAYOID) = replace_claims!("n.display_value", ", $10", ", display_value");
 }
 
 /// The status of a claim that a lease is to create, and of one that it is to destroy or to replace.
@@ -299,6 +303,11 @@ pub(super) fn bucket_key_parts(value: &str, bucket_type: i32) -> [KeyPart<'_>; 2
 
 /// Whether another open transaction has written or locked a claim on the bucket, also one that nobody else can see yet.
 pub fn is_in_flight(bucket: &Bucket) -> bool {
+    is_in_flight_in(c"claims", bucket)
+}
+
+/// The same in a shard of the table.
+pub fn is_in_flight_in(table: &CStr, bucket: &Bucket) -> bool {
     let key = bucket_key_parts(&bucket.value, bucket.bucket_type);
-    known_or_raised(in_flight::is_in_flight(c"claims", &key), BUCKET_INDEX)
+    known_or_raised(in_flight::is_in_flight(table, &key), BUCKET_INDEX)
 }

@@ -4,18 +4,18 @@ use claims_model::epoch::{Epoch, KeptEpoch};
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::shared_statement;
 
-statement! {
+shared_statement! {
     /// Takes epoch $2 of cell $1, if it has that one already, or $3, or none.
     TAKE(INT8OID, INT8OID, INT8OID) =
         "INSERT INTO claims.cell_epochs AS e (cell_id, epoch) VALUES ($1, $2)
-         ON CONFLICT (cell_id) DO UPDATE SET epoch = excluded.epoch, presented_at = clock_timestamp()
+         ON CONFLICT (cell_id) DO UPDATE SET epoch = excluded.epoch, presented_at = excluded.presented_at
           WHERE e.epoch IN ($2, $3)";
     /// Takes it, whatever it has.
     ADOPT(INT8OID, INT8OID) =
         "INSERT INTO claims.cell_epochs AS e (cell_id, epoch) VALUES ($1, $2)
-         ON CONFLICT (cell_id) DO UPDATE SET epoch = excluded.epoch, presented_at = clock_timestamp()";
+         ON CONFLICT (cell_id) DO UPDATE SET epoch = excluded.epoch, presented_at = excluded.presented_at";
     LAST(INT8OID) = "SELECT e.presented_at FROM claims.cell_epochs e WHERE e.cell_id = $1";
 }
 

@@ -4,11 +4,11 @@ use uuid::Uuid;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::shared_statement;
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
 
-statement! {
+shared_statement! {
     DETAILS(UUIDOID) =
         "SELECT l.creator_id, l.created_at, l.cell_xid, coalesce(l.payload -> 'create_records', '[]')::text,
                 coalesce(l.payload -> 'destroy_records', '[]')::text

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use super::known_or_raised;
+use super::{distributed, known_or_raised};
+use crate::distribution;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
@@ -13,7 +14,7 @@ use crate::pg::index::{self, KeyPart, KeyValue};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::lock;
 use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shard_statement, shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::pg::xid8::Xid8;
 
@@ -30,15 +31,7 @@ statement! {
     LOCK_FREE(UUIDARRAYOID, INT8OID) =
         "SELECT uuid FROM claims.claim_leases
           WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2 ORDER BY uuid FOR UPDATE SKIP LOCKED";
-    /// What is known of leases: outstanding or an outcome.
-    STATE(UUIDARRAYOID) =
-        "SELECT uuid, creator_id, NULL::text, request_digest FROM claims.claim_leases WHERE uuid = ANY ($1)
-         UNION ALL
-         SELECT lease_uuid, creator_id, outcome, request_digest FROM claims.lease_outcomes WHERE lease_uuid = ANY ($1)";
-    /// Fences a lease that never began. It passes through both unique keys, the outstanding lease's and the outcome's:
-    /// so it meets every begin of the same uuid, whether that is still open, committed, or yet to come.
-    PASS_KEY(UUIDOID, INT8OID) =
-        "INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES ($1, $2, '{}') ON CONFLICT DO NOTHING";
+    /// Fences a lease whose key was passed.
     FENCE(UUIDOID, INT8OID) =
         "WITH fenced AS (DELETE FROM claims.claim_leases WHERE uuid = $1)
          INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES ($1, $2, 'rolled_back')
@@ -50,6 +43,21 @@ statement! {
                   WHERE settled_at <= clock_timestamp() - make_interval(secs => $1)
                   ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old
           WHERE o.lease_uuid = old.lease_uuid";
+}
+
+shared_statement! {
+    /// What is known of leases: outstanding or an outcome.
+    STATE(UUIDARRAYOID) =
+        "SELECT uuid, creator_id, NULL::text, request_digest FROM claims.claim_leases WHERE uuid = ANY ($1)
+         UNION ALL
+         SELECT lease_uuid, creator_id, outcome, request_digest FROM claims.lease_outcomes WHERE lease_uuid = ANY ($1)";
+}
+
+shard_statement! {
+    /// Fences a lease that never began. It passes through both unique keys, the outstanding lease's and the outcome's:
+    /// so it meets every begin of the same uuid, whether that is still open, committed, or yet to come.
+    PASS_KEY(UUIDOID, INT8OID) =
+        "INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES ($1, $2, '{}') ON CONFLICT DO NOTHING";
 }
 
 /// A lease that is about to be.
@@ -110,6 +118,9 @@ pub struct EndedRow {
 /// Ends the cell's leases: deletes their rows and writes their outcome. Waits up to the limit for rows that another
 /// transaction holds.
 pub fn end(connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow> {
+    if distribution::is_spread() {
+        return distributed::end(connection, leases, cell_id, ending, at);
+    }
     let values = [pg_uuids(leases.iter().copied()), cell_id.into(), ending.outcome().into(), at.into()];
     let rows = connection.run(&END, View::Statement, values);
     rows.map(|row| EndedRow { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) })
@@ -117,6 +128,9 @@ pub fn end(connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Endin
 
 /// Locks those of the cell's leases that nobody else has locked, and returns them.
 pub fn lock_free(connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid> {
+    if distribution::is_spread() {
+        return distributed::lock_free(connection, leases, cell_id);
+    }
     let values = [pg_uuids(leases.iter().copied()), cell_id.into()];
     connection.run(&LOCK_FREE, View::Statement, values).map(|row| from_pg_uuid(row.must(1)))
 }
@@ -174,8 +188,13 @@ pub fn refuse_locked_tables(deadline: Instant) -> Result<(), ClaimsError> {
 
 /// Whether another open transaction has written or locked the row of the lease: is beginning, fencing or settling it.
 pub fn is_in_flight(lease: Uuid) -> bool {
+    is_in_flight_in(c"claim_leases", lease)
+}
+
+/// The same in a shard of the table.
+pub fn is_in_flight_in(table: &CStr, lease: Uuid) -> bool {
     let key = [KeyPart { column: c"uuid", value: KeyValue::Uuid(pg_uuid(lease)) }];
-    known_or_raised(in_flight::is_in_flight(c"claim_leases", &key), "claims.claim_leases (uuid)")
+    known_or_raised(in_flight::is_in_flight(table, &key), "claims.claim_leases (uuid)")
 }
 
 /// Passes through the key of an outstanding lease, leaving a row that is not to stay. `false`: it is outstanding.
@@ -191,5 +210,8 @@ pub fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
 
 /// Drops up to `limit` outcomes older than `retention` seconds.
 pub fn purge_outcomes(connection: &Connection, retention: i64, limit: i64) -> usize {
+    if distribution::is_spread() {
+        return distributed::purge_outcomes(connection, retention, limit);
+    }
     connection.run(&PURGE, View::Statement, [retention.into(), limit.into()]).count()
 }

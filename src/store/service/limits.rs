@@ -2,9 +2,9 @@
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::shared_statement;
 
-statement! {
+shared_statement! {
     ALL() = "SELECT l.cell_id, l.max_outstanding, l.max_batch_size, l.begins_per_second FROM claims.limit_settings l";
     SET(INT8OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID) =
         "INSERT INTO claims.limit_settings AS l (cell_id, max_outstanding, max_batch_size, begins_per_second, reason, role)
@@ -14,7 +14,7 @@ statement! {
              begins_per_second = excluded.begins_per_second, reason = excluded.reason, role = excluded.role, since = excluded.since";
     /// How many leases cell $1 has outstanding, as far as $2; none is from before $3.
     OUTSTANDING(INT8OID, INT8OID, TIMESTAMPTZOID) =
-        "SELECT count(*) FROM (SELECT FROM claims.claim_leases l WHERE l.creator_id = $1 AND l.created_at >= $3 LIMIT $2) AS found";
+        "SELECT count(*) FROM (SELECT 1 FROM claims.claim_leases l WHERE l.creator_id = $1 AND l.created_at >= $3 LIMIT $2) AS found";
 }
 
 /// What a cell may at most; `None`: anything.

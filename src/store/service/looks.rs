@@ -1,15 +1,17 @@
 //! Statements on the looks of names, of types that refuse names that look alike: each look has one claim.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 
 use claims_model::Bucket;
 use claims_model::lookalike::{Look, NewLook};
 
-use super::known_or_raised;
+use super::{distributed_looks, known_or_raised};
+use crate::distribution;
 use crate::pg::in_flight;
 use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 macro_rules! listed {
@@ -42,8 +44,6 @@ statement! {
             AND NOT EXISTS (SELECT FROM claims.claims c
                              WHERE c.bucket_type = s.bucket_type AND c.bucket_value IN (s.bucket_value, s.successor)
                                AND c.bucket_value <> $3)";
-    STANDING(UUIDARRAYOID) =
-        "SELECT s.bucket_type, s.skeleton, s.bucket_value, s.successor FROM claims.skeletons s WHERE s.skeleton = ANY ($1)";
     SUCCEED(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
         "UPDATE claims.skeletons s SET bucket_value = s.successor, successor = NULL FROM ",
         listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.successor = n.bucket_value");
@@ -53,6 +53,11 @@ statement! {
     FREE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
         "DELETE FROM claims.skeletons s USING ",
         listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.bucket_value = n.bucket_value");
+}
+
+shared_statement! {
+    STANDING(UUIDARRAYOID) =
+        "SELECT s.bucket_type, s.skeleton, s.bucket_value, s.successor FROM claims.skeletons s WHERE s.skeleton = ANY ($1)";
 }
 
 fn arrays(looks: &[(Look, &Bucket)]) -> [Value; 3] {
@@ -83,7 +88,9 @@ pub fn take(connection: &Connection, looks: &[NewLook]) -> usize {
 
 /// Takes those of the looks that no name has.
 pub fn take_free(connection: &Connection, looks: &[(Look, &Bucket)]) {
-    if !looks.is_empty() {
+    if distribution::is_spread() {
+        looks.iter().for_each(|look| distributed_looks::take_free(connection, look));
+    } else if !looks.is_empty() {
         connection.run(&TAKE_FREE, View::Statement, arrays(looks));
     }
 }
@@ -130,16 +137,23 @@ pub fn stay(connection: &Connection, looks: &[(Look, &Bucket)]) {
 
 /// Frees the looks of names that are no claims any more.
 pub fn free(connection: &Connection, looks: &[(Look, &Bucket)]) {
-    if !looks.is_empty() {
+    if distribution::is_spread() {
+        looks.iter().for_each(|look| distributed_looks::free(connection, look));
+    } else if !looks.is_empty() {
         connection.run(&FREE, View::Statement, arrays(looks));
     }
 }
 
 /// Whether another open transaction is at a look.
 pub fn is_in_flight(look: Look) -> bool {
+    is_in_flight_in(c"skeletons", look)
+}
+
+/// The same in a shard of the table.
+pub fn is_in_flight_in(table: &CStr, look: Look) -> bool {
     let key = [
         KeyPart { column: c"skeleton", value: KeyValue::Uuid(pg_uuid(look.skeleton)) },
         KeyPart { column: c"bucket_type", value: KeyValue::Int4(look.bucket_type) },
     ];
-    known_or_raised(in_flight::is_in_flight(c"skeletons", &key), "claims.skeletons (skeleton, bucket_type)")
+    known_or_raised(in_flight::is_in_flight(table, &key), "claims.skeletons (skeleton, bucket_type)")
 }

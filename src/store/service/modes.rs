@@ -4,9 +4,9 @@ use claims_model::mode::Mode;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::shared_statement;
 
-statement! {
+shared_statement! {
     ALL() = "SELECT m.cell_id, m.mode, m.reason, m.since, m.role::text FROM claims.mode_settings m";
     SET(INT8OID, TEXTOID, TEXTOID, TEXTOID) =
         "INSERT INTO claims.mode_settings AS m (cell_id, mode, reason, role) VALUES ($1, $2, $3, $4::name)

@@ -1,6 +1,7 @@
 //! Statements that read claims and leases for people and programs.
 
 use std::collections::HashMap;
+use std::thread::LocalKey;
 
 use claims_model::cursor::{ClaimCursor, LeaseCursor};
 use claims_model::limits::PAGE_BYTES;
@@ -11,10 +12,11 @@ use super::buckets::values_by_type;
 use super::claims::{BUCKET_INDEX, bucket_key_parts};
 use super::known_or_raised;
 use super::transfers::{self, TRANSFERRING};
+use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{Statement, shared_statement, statement};
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
 
@@ -100,12 +102,46 @@ statement! {
                   FROM hop WHERE hop.source_type IS NOT NULL)
             SELECT source_type FROM hop WHERE source_type IS NOT NULL) AS h
           ORDER BY 1");
+}
+
+/// The same columns where the claims are spread over nodes, and no transfer holds any.
+macro_rules! spread_columns {
+    () => {
+        "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status,
+                c.lease_uuid, c.created_at, c.updated_at, c.display_value FROM claims.claims c WHERE "
+    };
+}
+
+macro_rules! spread_page {
+    ($range:literal) => {
+        concat!(spread_columns!(), "c.creator_id = $1 AND ", claim_page!(of $range), claim_page!(order))
+    };
+}
+
+shared_statement! {
+    SPREAD_CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
+        spread_columns!(), "c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
+    SPREAD_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = spread_page!(
+        "(length(c.source_id), c.source_id) >= (length($3), $3)
+         AND length(c.source_id) <= $6
+         AND ((length(c.source_id), c.source_id) > (length($3), $3) OR (c.bucket_type, c.bucket_value) > ($4, $5))");
+    SPREAD_LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = spread_page!(
+        "length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
+         AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))");
+    /// Citus plans no recursive statement.
+    SPREAD_SOURCE_TYPES_FROM(INT8OID, INT4OID) =
+        "SELECT DISTINCT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type >= $2 ORDER BY 1";
     /// A page of a cell's leases, oldest first, up to $5 of them and $6 bytes of payload.
     LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
         "creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at >= $4", "$5", "$6");
     /// A page of all cells' leases, oldest first, up to $4 of them and $5 bytes of payload.
     LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
         "(created_at, uuid) > ($1, $2) AND created_at >= $3", "$4", "$5");
+}
+
+/// Of a statement for tables here and one for tables that are spread, the one for where they are.
+fn of(here: &'static LocalKey<Statement>, spread: &'static LocalKey<Statement>) -> &'static LocalKey<Statement> {
+    if distribution::is_spread() { spread } else { here }
 }
 
 /// A claim as it is stored.
@@ -147,6 +183,9 @@ fn claim(row: Row) -> StoredClaim {
 
 /// The claim on a bucket as the calling query sees it.
 pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
+    if distribution::is_spread() {
+        return by_statement(bucket_type, bucket_value);
+    }
     let found = index::find(c"claims", &bucket_key_parts(bucket_value, bucket_type), |row| StoredClaim {
         uuid: row.must(c"uuid"),
         bucket_type: row.must(c"bucket_type"),
@@ -190,7 +229,7 @@ pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClai
     let mut cell_of =
         |transfer: PgUuid| *transfers.entry(*transfer.as_bytes()).or_insert_with(|| transfers::cell_of(transfer));
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-        connection.run(&CLAIMS, View::Caller, [bucket_type.into(), values.into()]).map(claim)
+        connection.run(of(&CLAIMS, &SPREAD_CLAIMS), View::Caller, [bucket_type.into(), values.into()]).map(claim)
     };
     let bucket_of =
         |claim: &StoredClaim| Bucket { bucket_type: claim.bucket_type, value: claim.bucket_value.clone().into() };
@@ -223,7 +262,9 @@ pub fn page(
         ]
     };
     let no_longer_than = |length: i32, limit| {
-        connection.run(&CLAIM_PAGE, View::Caller, from(&after.source_id, length.into(), limit)).map(claim)
+        connection
+            .run(of(&CLAIM_PAGE, &SPREAD_CLAIM_PAGE), View::Caller, from(&after.source_id, length.into(), limit))
+            .map(claim)
     };
     let Some(last) = last_source_id else { return no_longer_than(i32::MAX, limit) };
     let mut found = no_longer_than(length(last) - 1, limit);
@@ -231,14 +272,20 @@ pub fn page(
     if room > 0 && length(&after.source_id) <= length(last) {
         // Behind shorter ids come all of this length, whatever their buckets.
         let start = if length(&after.source_id) == length(last) { after.source_id.as_str() } else { "" };
-        found.extend(connection.run(&LAST_CLAIM_PAGE, View::Caller, from(start, last.into(), room)).map(claim));
+        found.extend(
+            connection
+                .run(of(&LAST_CLAIM_PAGE, &SPREAD_LAST_CLAIM_PAGE), View::Caller, from(start, last.into(), room))
+                .map(claim),
+        );
     }
     found
 }
 
 /// The source types of a cell's claims, from one on.
 pub fn source_types_from(connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
-    connection.run(&SOURCE_TYPES_FROM, View::Caller, [cell_id.into(), first.into()]).map(|row| row.must(1))
+    connection
+        .run(of(&SOURCE_TYPES_FROM, &SPREAD_SOURCE_TYPES_FROM), View::Caller, [cell_id.into(), first.into()])
+        .map(|row| row.must(1))
 }
 
 /// An outstanding lease as it is stored.

@@ -13,7 +13,7 @@ use super::lease_details::LeaseDetails;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, KeyPart, KeyValue, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 /// The next claims of cell $2 behind a claim ($3, $4, $5, $6), up to $7, in the order of the index by source. `is_held`: by
@@ -123,6 +123,9 @@ statement! {
               WHERE c.creator_id = $2 AND c.status = 4 AND c.lease_uuid = $1) ",
         tell_all!("held", "'transfer'", "$3", "$4", "$1", "$5"));
     CELL(UUIDOID) = "SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = $1";
+}
+
+shared_statement! {
     AMONG(UUIDARRAYOID) = "SELECT t.transfer_uuid FROM claims.cell_transfers t WHERE t.transfer_uuid = ANY ($1)";
     DETAILS(UUIDOID) =
         "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";

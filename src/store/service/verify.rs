@@ -10,10 +10,11 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use super::buckets::{claim_values, values_by_type};
+use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::settings::planning_by_index;
 use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 
 macro_rules! columns {
@@ -79,6 +80,50 @@ statement! {
         section!(columns!("$6"), of_length_up_to), " LIMIT $7");
     LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
         section!(columns!("$5"), lengths), " LIMIT $6");
+}
+
+/// The same sections where the claims are spread over nodes, and no transfer holds any.
+macro_rules! spread_section {
+    ($columns:expr, $section:literal) => {
+        concat!($columns, " FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type = $2 AND ", $section)
+    };
+    ($columns:expr, of_length) => {
+        spread_section!($columns, "length(c.source_id) = $3 AND c.source_id > $4")
+    };
+    ($columns:expr, of_length_up_to) => {
+        spread_section!($columns, "length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
+    };
+    ($columns:expr, lengths) => {
+        spread_section!($columns, "length(c.source_id) BETWEEN $3 AND $4")
+    };
+}
+
+macro_rules! spread_columns {
+    ($recent:literal) => {
+        concat!(
+            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status,
+                    c.lease_uuid IS NOT NULL,
+                    c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - ", $recent, ",
+                    NULL::bigint"
+        )
+    };
+}
+
+macro_rules! spread_entries {
+    ($section:tt) => {
+        spread_section!("SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id", $section)
+    };
+}
+
+shared_statement! {
+    SPREAD_ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
+        spread_columns!("$3"), " FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
+    SPREAD_OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(
+        spread_section!(spread_columns!("$5"), of_length), " LIMIT $6");
+    SPREAD_OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID) = concat!(
+        spread_section!(spread_columns!("$6"), of_length_up_to), " LIMIT $7");
+    SPREAD_LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
+        spread_section!(spread_columns!("$5"), lengths), " LIMIT $6");
     ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, TEXTOID) =
         "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
                                     creator_id, status, created_at, updated_at, display_value)
@@ -143,7 +188,8 @@ pub fn on_buckets(connection: &Connection, buckets: &[&Bucket], recent: Interval
     let mut found = HashMap::new();
     for (bucket_type, bucket_values) in values_by_type(buckets.iter().copied()) {
         let values = [bucket_type.into(), bucket_values.into(), recent.into()];
-        for actual in connection.run(&ON_BUCKETS, View::Latest, values).map(actual) {
+        let statement = if distribution::is_spread() { &SPREAD_ON_BUCKETS } else { &ON_BUCKETS };
+        for actual in connection.run(statement, View::Latest, values).map(actual) {
             found.insert(actual.claim.bucket.clone(), actual);
         }
     }
@@ -176,10 +222,13 @@ impl Part<'_> {
 pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
     let mut found = Vec::new();
     for section in part.range.sections() {
-        let statement = match section {
-            Section::Lengths(_) => &LENGTHS,
-            Section::OfLength { up_to: None, .. } => &OF_LENGTH,
-            Section::OfLength { .. } => &OF_LENGTH_UP_TO,
+        let statement = match (&section, distribution::is_spread()) {
+            (Section::Lengths(_), false) => &LENGTHS,
+            (Section::Lengths(_), true) => &SPREAD_LENGTHS,
+            (Section::OfLength { up_to: None, .. }, false) => &OF_LENGTH,
+            (Section::OfLength { up_to: None, .. }, true) => &SPREAD_OF_LENGTH,
+            (Section::OfLength { .. }, false) => &OF_LENGTH_UP_TO,
+            (Section::OfLength { .. }, true) => &SPREAD_OF_LENGTH_UP_TO,
         };
         let left = limit.saturating_sub(found.len()) as i64;
         let values = part.values(&section).into_iter().chain([recent.into(), left.into()]);
@@ -209,10 +258,13 @@ pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(
         });
     };
     for section in part.range.sections() {
-        let text = match section {
-            Section::Lengths(_) => entries!(lengths),
-            Section::OfLength { up_to: None, .. } => entries!(of_length),
-            Section::OfLength { .. } => entries!(of_length_up_to),
+        let text = match (&section, distribution::is_spread()) {
+            (Section::Lengths(_), false) => entries!(lengths),
+            (Section::Lengths(_), true) => spread_entries!(lengths),
+            (Section::OfLength { up_to: None, .. }, false) => entries!(of_length),
+            (Section::OfLength { up_to: None, .. }, true) => spread_entries!(of_length),
+            (Section::OfLength { .. }, false) => entries!(of_length_up_to),
+            (Section::OfLength { .. }, true) => spread_entries!(of_length_up_to),
         };
         planning_by_index(|| connection.stream(text, part.values(&section), true, &mut each_of));
     }

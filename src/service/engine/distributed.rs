@@ -1,0 +1,182 @@
+//! The engine of tables that are spread over the nodes of a Citus cluster: statements only, each for one row of one shard, and a
+//! look into a shard's own index where it matters who is at a row.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::convert::Infallible;
+
+use claims_model::lookalike::{Look, NewLook};
+use claims_model::{Bucket, Destroy};
+use uuid::Uuid;
+
+use super::{EndedLease, EndedLooks, Engine, Intake, Key, local::LocalEngine};
+use crate::pg::clock::Moment;
+use crate::pg::spi::Connection;
+use crate::pg::subtransaction::subtransaction;
+use crate::pg::xact;
+use crate::store::service::claims::{self, FoundClaim, HeldFor};
+use crate::store::service::distributed as store;
+use crate::store::service::distributed_looks as looks;
+use crate::store::service::distribution::{bound_waits, free_waits};
+use crate::store::service::leases::{Ending, NewLease};
+use crate::store::service::looks::Bearers;
+
+pub struct DistributedEngine;
+
+/// How many uuids to draw for one that is beside a bucket: enough for a few nodes.
+const DRAWN: usize = 16;
+
+/// Buckets by their shards, in the order given: a statement on those of one leads to one node.
+fn parts<'b>(connection: &Connection, buckets: &[&'b Bucket<'b>]) -> BTreeMap<i64, Vec<&'b Bucket<'b>>> {
+    let mut parts: BTreeMap<i64, Vec<&Bucket>> = BTreeMap::new();
+    for (shard, bucket) in store::shards_of(connection, buckets).into_iter().zip(buckets) {
+        parts.entry(shard).or_default().push(bucket);
+    }
+    parts
+}
+
+/// The same for statements that find the shard themselves. On several shards they would wait for others like them.
+fn by_shard<'b>(connection: &Connection, buckets: &[&'b Bucket<'b>]) -> Vec<Vec<&'b Bucket<'b>>> {
+    match buckets {
+        [] => Vec::new(),
+        [only] => vec![vec![only]],
+        several => parts(connection, several).into_values().collect(),
+    }
+}
+
+impl Engine for DistributedEngine {
+    fn needs_subtransactions(&self) -> bool {
+        true
+    }
+
+    fn bound_waits(&self, connection: &Connection) {
+        // A crash must not undo the commit here that has been told to other nodes, whatever the caller's `synchronous_commit` is.
+        xact::commit_durably();
+        bound_waits(connection);
+    }
+
+    fn free_waits(&self, connection: &Connection) {
+        // Otherwise the nodes forget it with the transaction.
+        if xact::is_in_block() {
+            free_waits(connection);
+        }
+    }
+
+    /// One whose node is the bucket's: a transaction on one node needs no second phase.
+    fn new_lease(&self, connection: &Connection, bucket: Option<&Bucket>) -> Uuid {
+        let drawn: Vec<_> = (0..DRAWN).map(|_| Uuid::now_v7()).collect();
+        bucket.and_then(|bucket| store::beside(connection, bucket, &drawn)).unwrap_or(drawn[0])
+    }
+
+    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize {
+        match intake {
+            Intake::Lease(creates) => {
+                store::put_lease(connection, lease);
+                store::put(connection, lease, creates)
+            }
+            Intake::Claim(claim) => store::put(connection, lease, &[claim]),
+        }
+    }
+
+    fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) -> usize {
+        let meant: HashMap<_, _> = destroys.iter().map(|destroy| (&destroy.bucket, *destroy)).collect();
+        let buckets: Vec<_> = destroys.iter().map(|destroy| &destroy.bucket).collect();
+        let of_part =
+            |part: &Vec<&Bucket>| part.iter().filter_map(|bucket| meant.get(bucket).copied()).collect::<Vec<_>>();
+        by_shard(connection, &buckets).iter().map(|part| claims::mark(connection, lease, &of_part(part))).sum()
+    }
+
+    fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize {
+        let uuids: Vec<_> = leases.iter().map(|lease| lease.uuid).collect();
+        let activate = |buckets: &[&Bucket], held| {
+            by_shard(connection, buckets)
+                .iter()
+                .map(|part| claims::activate(connection, &uuids, part, held, at))
+                .sum::<usize>()
+        };
+        let remove = |buckets: &[&Bucket], held| {
+            by_shard(connection, buckets)
+                .iter()
+                .map(|part| claims::remove(connection, &uuids, part, held))
+                .sum::<usize>()
+        };
+        let created: Vec<_> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
+        let mut destroyed: Vec<_> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
+        let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
+        match ending {
+            Ending::Commit => {
+                activate(&created, HeldFor::Creating)
+                    + replaced.map(|(lease, claim)| store::replace(connection, lease, claim, at)).sum::<usize>()
+                    + remove(&destroyed, HeldFor::Destroying)
+            }
+            Ending::Rollback => {
+                destroyed.extend(replaced.map(|(_, claim)| &claim.bucket));
+                remove(&created, HeldFor::Creating) + activate(&destroyed, HeldFor::Destroying)
+            }
+        }
+    }
+
+    fn take_looks(&self, connection: &Connection, new: &[NewLook], heals: bool) -> usize {
+        if heals {
+            new.iter().filter(|new| new.predecessor.is_none()).for_each(|new| looks::drop_stale(connection, new));
+        }
+        new.iter().map(|new| looks::take(connection, new)).sum()
+    }
+
+    fn settle_looks(&self, connection: &Connection, ended: &EndedLooks, ending: Ending) {
+        match ending {
+            Ending::Commit => {
+                ended.created.iter().for_each(|look| looks::succeed(connection, look));
+                ended.destroyed.iter().for_each(|look| looks::free(connection, look));
+            }
+            Ending::Rollback => {
+                ended.created.iter().for_each(|look| looks::free(connection, look));
+                ended.created.iter().for_each(|look| looks::stay(connection, look));
+            }
+        }
+    }
+
+    fn bearers(&self, connection: &Connection, wanted: &[Look]) -> HashMap<Look, Bearers> {
+        LocalEngine.bearers(connection, wanted)
+    }
+
+    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
+        store::standing_on(connection, buckets)
+    }
+
+    fn contended(&self, connection: &Connection, key: Key) -> bool {
+        match key {
+            Key::Lease(lease) => store::is_lease_in_flight(connection, lease),
+            Key::Bucket(bucket) => self.contended_buckets(connection, &[bucket]) == [true],
+            Key::Look(look) => store::is_look_in_flight(connection, look),
+        }
+    }
+
+    fn contended_buckets(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<bool> {
+        let in_flight: HashSet<&Bucket> = parts(connection, buckets)
+            .into_iter()
+            .flat_map(|(shard, part)| store::buckets_in_flight(connection, shard, &part))
+            .collect();
+        buckets.iter().map(|bucket| in_flight.contains(bucket)).collect()
+    }
+
+    fn is_any_contended(&self, connection: &Connection, leases: &[EndedLease]) -> bool {
+        let held = leases.iter().map(|lease| &lease.held);
+        let buckets: Vec<&Bucket> = held
+            .flat_map(|held| {
+                let replaced = held.replaces.iter().map(|claim| &claim.bucket);
+                held.creates.iter().chain(replaced).chain(held.destroys.iter())
+            })
+            .collect();
+        self.contended_buckets(connection, &buckets).contains(&true)
+    }
+
+    fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+        let fence = || {
+            self.bound_waits(connection);
+            let is_fenced = store::fence(connection, lease, cell_id);
+            self.free_waits(connection);
+            Ok::<_, Infallible>(is_fenced)
+        };
+        subtransaction(&[], fence).unwrap_or(false)
+    }
+}

@@ -1,0 +1,106 @@
+//! Statements that spread tables over nodes. They name functions of Citus, which is not there in most databases: so none of them is
+//! kept.
+
+use crate::distribution::{EVERYWHERE, SPREAD_BY};
+use crate::error::{ClaimsError, DistributionError};
+use crate::pg::settings::{self, LockWaits, under};
+use crate::pg::spi::Connection;
+
+/// The owner of the extension, where it may not log in.
+pub fn owner_without_login(connection: &Connection) -> Option<String> {
+    let text = "SELECT r.rolname::text FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner
+                 WHERE n.nspname = 'claims' AND NOT r.rolcanlogin";
+    connection.run_text_now(text, []).first(|row| row.must(1))
+}
+
+/// A node to which this role has no way, and what it said.
+pub fn unreachable_node(connection: &Connection) -> Option<(String, String)> {
+    let text = "SELECT format('%s:%s', n.nodename, n.nodeport), r.result
+                  FROM pg_catalog.run_command_on_all_nodes('SELECT 1') r JOIN pg_catalog.pg_dist_node n USING (nodeid)
+                 WHERE NOT r.success ORDER BY 1 LIMIT 1";
+    connection.run_text(text, []).first(|row| (row.must(1), row.get(2).unwrap_or_default()))
+}
+
+/// How many nodes keep shards.
+pub fn nodes(connection: &Connection) -> i32 {
+    let text = "SELECT count(*)::int FROM pg_catalog.pg_dist_node WHERE shouldhaveshards AND isactive AND noderole = 'primary'";
+    connection.run_text_now(text, []).first(|row| row.must(1)).unwrap_or(0)
+}
+
+/// What of this database is in use and cannot be spread: tables that have rows.
+pub fn in_use(connection: &Connection) -> Option<&'static str> {
+    let parts = [
+        ("transfers", "claims.cell_transfers t WHERE t.ended_at IS NULL"),
+        ("expiring claims", "claims.expiring_claims"),
+        ("requests", "claims.requests"),
+        ("cells of their own", "claims.cells_outstanding_leases"),
+        ("captured tables", "claims.claimed_attributes"),
+        ("captured tables", "claims.captured_tables"),
+        ("cells of their own", "claims.attended_cells"),
+    ];
+    let has_rows = |from: &str| {
+        let text = format!("SELECT EXISTS (SELECT FROM {from})");
+        connection.run_text_now(&text, []).first(|row| row.must::<bool>(1)).unwrap_or(false)
+    };
+    parts.into_iter().find(|(_, from)| has_rows(from)).map(|(what, _)| what)
+}
+
+/// Moves the rows of all tables: some whole to every node, some spread by a column into so many shards.
+pub fn spread(connection: &Connection, shards: i32) {
+    // Citus would keep triggers away from reference tables: those of the extension only tell sessions what has changed.
+    under(&[(c"citus.enable_unsafe_triggers", c"on")], || {
+        connection.run_text(
+            "UPDATE claims.cells c SET role_name = r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = c.role::pg_catalog.oid",
+            [],
+        );
+        for table in EVERYWHERE {
+            connection.run_text(
+                "SELECT pg_catalog.create_reference_table($1::pg_catalog.regclass)",
+                [format!("claims.{table}").into()],
+            );
+        }
+        for (table, column, beside) in SPREAD_BY {
+            let text = "SELECT pg_catalog.create_distributed_table($1::pg_catalog.regclass, $2, colocate_with => $3, shard_count => CASE $3 WHEN 'none' THEN $4 END)";
+            connection.run_text(text, [format!("claims.{table}").into(), column.into(), beside.into(), shards.into()]);
+        }
+    });
+}
+
+/// Runs `body`, which grants, on this node only: what each node is granted is said to each of them.
+pub fn here_only<T>(body: impl FnOnce() -> T) -> T {
+    under(&[(c"citus.enable_ddl_propagation", c"off")], body)
+}
+
+/// Runs a statement of PL/pgSQL on every other node, each in a transaction of its own, which commits at once.
+pub fn on_other_nodes(connection: &Connection, statement: &str) -> Result<(), ClaimsError> {
+    let text = "SELECT format('%s:%s', r.nodename, r.nodeport), r.result FROM pg_catalog.run_command_on_workers($1) r
+                 WHERE NOT r.success ORDER BY 1 LIMIT 1";
+    let block = format!(
+        "DO $on_node$ BEGIN
+             SET LOCAL citus.enable_ddl_propagation = off;
+             SET LOCAL lock_timeout = '10s';
+             {statement};
+         END $on_node$"
+    );
+    let failed = connection.run_text(text, [block.into()]).first(|row| (row.must(1), row.get(2).unwrap_or_default()));
+    failed.map_or(Ok(()), |(node, message)| Err(DistributionError::NodeFailed { node, message }.into()))
+}
+
+/// Has this transaction's statements wait for locks on other nodes as long as they may here. Citus sends a setting only from within a
+/// subtransaction; with the first statement for a node it costs no round trip of its own.
+pub fn bound_waits(connection: &Connection) {
+    let wait = settings::lock_wait();
+    // Whatever the caller has set: otherwise what a failing function has written on other nodes would stay.
+    connection.run_text("SET LOCAL citus.function_opens_transaction_block = on", []);
+    // One connection for each node: more of them take longer to make than they save.
+    connection.run_text("SET LOCAL citus.max_adaptive_executor_pool_size = 1", []);
+    // From here on settings go to the other nodes, too.
+    connection.run_text("SET LOCAL citus.propagate_set_commands = 'local'", []);
+    connection.run_text(&format!("SET LOCAL lock_timeout = {wait}"), []);
+}
+
+/// Has them wait as long as the caller's statements may.
+pub fn free_waits(connection: &Connection) {
+    connection.run_text(&format!("SET LOCAL lock_timeout = {}", settings::callers_lock_wait()), []);
+    LockWaits::reassert();
+}
