@@ -96,6 +96,8 @@ pub fn bound_waits(connection: &Connection) {
     connection.run_text("SET LOCAL citus.max_adaptive_executor_pool_size = 1", []);
     // From here on settings go to the other nodes, too.
     connection.run_text("SET LOCAL citus.propagate_set_commands = 'local'", []);
+    // A node that commits alone must not forget it either, whatever is its own default.
+    connection.run_text("SET LOCAL synchronous_commit = on", []);
     connection.run_text(&format!("SET LOCAL lock_timeout = {wait}"), []);
 }
 
