@@ -134,6 +134,14 @@ pub fn commit_durably() {
     unsafe { pg_sys::ForceSyncCommit() };
 }
 
+/// The `synchronous_commit` under which a node that commits for this session loses nothing in a crash of its own: the session's, or `on`
+/// where that waits for less.
+pub fn durable_commit() -> &'static str {
+    // SAFETY: reads a backend variable.
+    let callers = unsafe { pg_sys::synchronous_commit };
+    if callers == pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_APPLY as i32 { "remote_apply" } else { "on" }
+}
+
 /// Lets this transaction's commit not wait for the flush of WAL, unless something in it must ([`commit_durably`]).
 pub fn commit_unflushed() {
     set_local(c"synchronous_commit", c"off");

@@ -1,21 +1,32 @@
 #!/usr/bin/env bash
-# The pg_regress files on tables that are spread over the nodes of a Citus cluster: [ON=worker1] tests/citus/regress.sh WORKERS [NAME...].
-# 0 workers: the coordinator keeps all shards. ON: the node on which the files run, the coordinator if none is named. Needs a
-# PostgreSQL that has Citus. Each file has a fresh copy of the cluster. Prints a line for each; what differs is in
-# target/tests/citus/ON/NAME.diff.
+# The pg_regress files, or the isolation specs, on tables that are spread over the nodes of a Citus cluster:
+#   [ON=worker1] [OPTIONS='-c setting=value'] tests/citus/regress.sh WORKERS [NAME...]
+#   KIND=isolation tests/citus/regress.sh WORKERS [NAME...]
+# 0 workers: the coordinator keeps all shards. ON: the node on which the files run, the coordinator if none is named; the sessions of a
+# spec are on different nodes. Needs a PostgreSQL that has Citus (PG_CONFIG). Each file has a fresh copy of the cluster. Prints a line for each; what
+# differs is in target/tests/citus/KIND-ON/NAME.diff.
+#
+# differences/NAME.patch is where an answer differs for a good reason, which it says first. What is not tried at all is in excluded, a line each
+# with the reason; on workers, where nobody administers, also what is in excluded.worker.
 . "$(dirname "$0")/../../scripts/lib.sh"
 . "$CLAIMS_ROOT/scripts/lib-test.sh"
 cd "$CLAIMS_ROOT"
 
+kind=${KIND:-regress}
 workers=$1
 shift
 on=${ON:-coordinator}
+own=$CLAIMS_ROOT/tests/citus
 claims_bindir
 out=$CLAIMS_TARGET/tests
-copy_regress regress
-out=$CLAIMS_TARGET/tests/citus/$on
+copy_regress "$kind"
+for difference in "$own/differences/$kind"/*.patch; do
+  [ ! -e "$difference" ] || patch -s "$CLAIMS_TARGET/tests/$kind/expected/$(basename "$difference" .patch).out" "$difference"
+done
+out=$CLAIMS_TARGET/tests/citus/$kind-$on
 rm -rf "$out" && mkdir -p "$out"
-chmod -R a+rwX "$CLAIMS_TARGET/tests/regress"
+chmod -R a+rwX "$CLAIMS_TARGET/tests/$kind"
+export PGISOLATIONTIMEOUT=20
 
 nodes=(coordinator)
 node() {
@@ -23,8 +34,8 @@ node() {
     -c citus.max_cached_conns_per_worker=4 -c max_connections=60
 }
 run() {
-  PGOPTIONS="-c statement_timeout=60s ${OPTIONS:-}" timeout 300 "$(regress_program regress)" --bindir="$CLAIMS_BINDIR" \
-    --inputdir="$CLAIMS_TARGET/tests/regress" --outputdir="$out" --dbname=claims_regress --encoding=UTF8 --host="$PGHOST" --port="$PGPORT" \
+  PGOPTIONS="-c statement_timeout=60s ${OPTIONS:-}" timeout 300 "$(regress_program "$kind")" --bindir="$CLAIMS_BINDIR" \
+    --inputdir="$CLAIMS_TARGET/tests/$kind" --outputdir="$out" --dbname="$database" --encoding=UTF8 --host="$PGHOST" --port="$PGPORT" \
     --user=postgres "$@" >"$out/log" 2>&1
 }
 each_node() {
@@ -38,45 +49,70 @@ fresh() {
   as_server cp -a "$1/model" "$1/data"
   control "$1" -l "$1/log" -o "-p $2" -w start || { sleep 2; control "$1" -l "$1/log" -o "-p $2" -w start; }
 }
+reasons() { cat "$own/excluded.$kind" 2>/dev/null; [ "$on" = coordinator ] || cat "$own/excluded.$kind.worker" 2>/dev/null; }
+# The helpers that the file `setup` makes for the others.
+helpers() {
+  case $kind in
+    regress) sed -n "/^CREATE SCHEMA t;/,\$p" tests/pg_regress/sql/setup.sql ;;
+    isolation) sed -n '/^  CREATE FUNCTION claim(/,/^}/p' tests/isolation/specs/setup.spec | sed '/^}/d' ;;
+  esac
+}
 
+database=claims_$kind
 node coordinator
 run setup || { cat "$out/regression.diffs"; exit 1; }
-export PGDATABASE=claims_regress
+export PGDATABASE=$database
 psql -Xq -c "CREATE EXTENSION citus" 2>/dev/null
 sql "SELECT citus_set_coordinator_host('$PGHOST', $PGPORT)" >/dev/null
 for number in $(seq 1 "$workers"); do
   nodes+=("worker$number")
   node "worker$number"
-  psql -Xq -c "CREATE DATABASE claims_regress ENCODING 'UTF8' TEMPLATE template0" 2>/dev/null
-  PGDATABASE=claims_regress psql -Xq -c "CREATE EXTENSION citus" 2>/dev/null
+  psql -Xq -c "CREATE DATABASE $database ENCODING 'UTF8' TEMPLATE template0" 2>/dev/null
+  PGDATABASE=$database psql -Xq -c "CREATE EXTENSION citus" 2>/dev/null
   (
     at="'$PGHOST', $PGPORT"
     use_cluster coordinator
-    PGDATABASE=claims_regress sql "SELECT citus_add_node($at)" >/dev/null
+    PGDATABASE=$database sql "SELECT citus_add_node($at)" >/dev/null
   )
   use_cluster coordinator
-  export PGDATABASE=claims_regress
+  export PGDATABASE=$database
 done
 [ "$workers" != 0 ] || sql "SELECT citus_set_node_property('$PGHOST', $PGPORT, 'shouldhaveshards', true)" >/dev/null
-sql "SELECT claims.distribute(4, 'the tests')"
+sql "SELECT claims.distribute(4, 'the tests')" 2>/dev/null
 # What the file `setup` has made on the coordinator, and what is no matter of Citus.
 for name in "${nodes[@]:1}"; do
   use_cluster "$name"
-  export PGDATABASE=claims_regress
+  export PGDATABASE=$database
   # Citus does not know roles that are older than it is in its database.
-  for role in one two router nobody admin; do
-    psql -Xq -c "SET citus.enable_ddl_propagation = off" -c "CREATE ROLE regress_claims_$role" 2>/dev/null || true
+  for role in regress_claims_one regress_claims_two regress_claims_router regress_claims_nobody regress_claims_admin isolation_claims_one isolation_claims_two; do
+    psql -Xq -c "SET citus.enable_ddl_propagation = off" -c "CREATE ROLE $role" 2>/dev/null || true
   done
   psql -Xq -c "SET citus.enable_ddl_propagation = off" -c "GRANT postgres TO regress_claims_admin" 2>/dev/null || true
-  psql -Xq -c "SET citus.enable_ddl_propagation = off" -c "ALTER DATABASE claims_regress SET citus.enable_ddl_propagation = off"
-  sed -n "/^CREATE SCHEMA t;/,\$p" tests/pg_regress/sql/setup.sql | psql -Xq >"$out/log.setup.$name" 2>&1
+  psql -Xq -c "SET citus.enable_ddl_propagation = off" -c "ALTER DATABASE $database SET citus.enable_ddl_propagation = off"
+  helpers | psql -Xq >"$out/log.setup.$name" 2>&1
 done
+# Grants go to roles that are there.
+use_cluster coordinator
+export PGDATABASE=$database
+sql 'SELECT claims.refresh_grants()' >/dev/null 2>&1 || true
 use_cluster "$on"
-export PGDATABASE=claims_regress
+export PGDATABASE=$database
 each_node keep
 
+if [ "$kind" = isolation ]; then
+  # A socket of its own name leads to all nodes in turn.
+  turns=$(mktemp -d)
+  sockets=()
+  for name in "${nodes[@]}"; do sockets+=("${CLUSTER_DIR[$name]}/.s.PGSQL.${CLUSTER_PORT[$name]}"); done
+  python3 tests/citus/nodes.py "$turns/.s.PGSQL.$PGPORT" "${sockets[@]}" &
+  turning=$!
+  trap 'kill $turning; rm -rf "$turns"; cleanup' EXIT
+  PGHOST=$turns
+fi
+
 names=("$@")
-[ $# != 0 ] || mapfile -t names < <(regress_names regress | grep -vx setup)
+excluded=$(reasons | grep -c . || true)
+[ $# != 0 ] || mapfile -t names < <(regress_names "$kind" | grep -vx setup | grep -vxFf <(reasons | sed 's/:.*//'))
 passed=0
 for name in "${names[@]}"; do
   each_node fresh
@@ -88,4 +124,5 @@ for name in "${names[@]}"; do
     echo "FAILED  $name ($(grep -c '^[-+]' "$out/$name.diff" || true) lines differ)"
   fi
 done
-echo "$passed of ${#names[@]} passed on $on"
+echo "$passed of ${#names[@]} passed on $on; $excluded are not for spread tables"
+[ "$passed" = "${#names[@]}" ]

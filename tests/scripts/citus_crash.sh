@@ -53,8 +53,11 @@ end_session() { exec 9>&-; wait "$SESSION_PID" || true; }
 for node in coordinator worker1 worker2; do
   use_cluster "$node"
   export PGDATABASE=spread
+  # Half of them in a transaction of the caller's, who would rather not wait for flushes.
   for number in 1 2 3 4 5 6 7 8; do
-    printf "SELECT claims.commit_update(1, claims.begin_update(1, %s));\n" "$(list "alone-$node-$number")"
+    save=$(printf "SELECT claims.commit_update(1, claims.begin_update(1, %s));" "$(list "alone-$node-$number")")
+    [ $((number % 2)) = 0 ] || save="BEGIN; $save SET LOCAL synchronous_commit = off; COMMIT;"
+    printf '%s\n' "$save"
   done | psql -XqAt -v ON_ERROR_STOP=1 >"$CLAIMS_TMP/told"
   expect "told on $node" "$(grep -cx t "$CLAIMS_TMP/told")" 8
   crash worker1 worker2 coordinator

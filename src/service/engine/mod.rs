@@ -94,6 +94,11 @@ pub trait Engine {
         Uuid::now_v7()
     }
 
+    /// Whether a look at a key costs less than an attempt that has to wait for it.
+    fn looks_cheaply(&self) -> bool {
+        true
+    }
+
     /// Whether several statements are one only within a subtransaction.
     fn needs_subtransactions(&self) -> bool {
         false

@@ -120,7 +120,8 @@ fn settle_one(
     leases::refuse_locked_tables(deadline)?;
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
-        if deadline <= Instant::now() && engine::current().contended(connection, Key::Lease(lease)) {
+        let looks_first = deadline <= Instant::now() && engine::current().looks_cheaply();
+        if looks_first && engine::current().contended(connection, Key::Lease(lease)) {
             // Another cell's lease looks like an unknown one, also while that cell is settling it.
             let known = leases::known(connection, &[lease], View::Latest).pop();
             let is_foreign = known.is_some_and(|known| known.cell_id != cell_id);

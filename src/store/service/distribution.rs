@@ -5,6 +5,7 @@ use crate::distribution::{EVERYWHERE, SPREAD_BY};
 use crate::error::{ClaimsError, DistributionError};
 use crate::pg::settings::{self, LockWaits, under};
 use crate::pg::spi::Connection;
+use crate::pg::xact;
 
 /// The owner of the extension, where it may not log in.
 pub fn owner_without_login(connection: &Connection) -> Option<String> {
@@ -86,23 +87,31 @@ pub fn on_other_nodes(connection: &Connection, statement: &str) -> Result<(), Cl
     failed.map_or(Ok(()), |(node, message)| Err(DistributionError::NodeFailed { node, message }.into()))
 }
 
-/// Has this transaction's statements wait for locks on other nodes as long as they may here. Citus sends a setting only from within a
-/// subtransaction; with the first statement for a node it costs no round trip of its own.
+/// Has this transaction's statements wait for locks on other nodes as long as they may here, and these nodes flush what they commit. Citus
+/// sends a setting only from within a subtransaction; with the first statement for a node it costs no round trip of its own.
 pub fn bound_waits(connection: &Connection) {
     let wait = settings::lock_wait();
     // Whatever the caller has set: otherwise what a failing function has written on other nodes would stay.
     connection.run_text("SET LOCAL citus.function_opens_transaction_block = on", []);
     // One connection for each node: more of them take longer to make than they save.
     connection.run_text("SET LOCAL citus.max_adaptive_executor_pool_size = 1", []);
-    // From here on settings go to the other nodes, too.
-    connection.run_text("SET LOCAL citus.propagate_set_commands = 'local'", []);
-    // A node that commits alone must not forget it either, whatever is its own default.
-    connection.run_text("SET LOCAL synchronous_commit = on", []);
-    connection.run_text(&format!("SET LOCAL lock_timeout = {wait}"), []);
+    everywhere(|| {
+        // A transaction that has written on one other node only is committed there by a plain COMMIT, which is that node's to flush: by its
+        // own default it may not. Both phases of a commit on several nodes are flushed in any case.
+        connection.run_text(&format!("SET LOCAL synchronous_commit = {}", xact::durable_commit()), []);
+        connection.run_text(&format!("SET LOCAL lock_timeout = {wait}"), []);
+    });
 }
 
 /// Has them wait as long as the caller's statements may.
 pub fn free_waits(connection: &Connection) {
-    connection.run_text(&format!("SET LOCAL lock_timeout = {}", settings::callers_lock_wait()), []);
+    everywhere(|| {
+        connection.run_text(&format!("SET LOCAL lock_timeout = {}", settings::callers_lock_wait()), []);
+    });
     LockWaits::reassert();
+}
+
+/// Runs `body`, whose settings go to the other nodes, too. What the caller sets afterwards stays here, as ever.
+fn everywhere(body: impl FnOnce()) {
+    under(&[(c"citus.propagate_set_commands", c"local")], body);
 }
