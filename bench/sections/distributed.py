@@ -6,8 +6,8 @@ import re
 import subprocess
 import time
 
-from lib import BATCHES, CELL_ROLES, QUICK, Section, leading_to, median, psql, say
-from workload import records
+from lib import BATCHES, CELL_ROLES, QUICK, Section, leading_to, median, pgbench, psql, say
+from workload import functions, records
 
 OWN_DATABASES = True
 TITLE = "Distributed tables"
@@ -15,6 +15,7 @@ NODES = ["spread0", "spread1", "spread2"]
 DATABASE = "spread"
 ROUNDS = 3 if QUICK else 9
 CYCLES = {1: 100, 10: 50, 100: 10, 1000: 4}
+CLIENTS, SECONDS = 8, 2 if QUICK else 10
 WANTED = {1: 4, 10: 5, 100: 4, 1000: 2}
 # Sent to all nodes of a transaction before the first answer is waited for.
 AT_ONCE = ("SAVEPOINT", "RELEASE", "ROLLBACK", "SET", "PREPARE", "COMMIT")
@@ -98,7 +99,19 @@ def run():
         rows.append([size, f"{one[0]:.2f} + {one[1]:.2f}", f"{spread[0]:.2f} + {spread[1]:.2f}", f"{ratio:.1f}",
                      f"{begin[1]} + {commit[1]}", f"{begin[0]} + {commit[0]}"])
         section.at_most(f"distributed: {size} claims a batch, three nodes / one", ratio, WANTED[size])
+    work = []
+    for size in (1, 10, 100):
+        say(f"distributed: {CLIENTS} clients, {size} claims a batch")
+        rates = {"one": [], "spread": []}
+        for turn in range(3):
+            for name in ("one", "spread") if turn % 2 else ("spread", "one"):
+                cluster = None if name == "one" else NODES[0]
+                rates[name].append(pgbench(DATABASE, functions("claims", size), CLIENTS, seconds=SECONDS, cluster=cluster))
+        one, spread = median(rates["one"]), median(rates["spread"])
+        work.append([size, f"{one * 2:.0f}", f"{spread * 2:.0f}", f"{one / spread:.1f}"])
     section.text = ("One connection, begin and commit as two transactions that are flushed, ms (medians). All nodes are on this machine, so what three of them do "
                     "more than one is not to be seen: this is the price. Waits: how often the call waits for an answer of another node.")
     section.tables.append(("begin + commit", ["claims a batch", "one node", "three nodes", "ratio", "waits", "messages"], rows))
+    section.tables.append((f"leases a second with {CLIENTS} clients, which take all of this machine: the ratio is how much more work a call makes in all",
+                           ["claims a batch", "one node", "three nodes", "ratio"], work))
     return section

@@ -18,14 +18,13 @@ shift
 on=${ON:-coordinator}
 own=$CLAIMS_ROOT/tests/citus
 claims_bindir
-out=$CLAIMS_TARGET/tests
-copy_regress "$kind"
-for difference in "$own/differences/$kind"/*.patch; do
-  [ ! -e "$difference" ] || patch -s "$CLAIMS_TARGET/tests/$kind/expected/$(basename "$difference" .patch).out" "$difference"
-done
 out=$CLAIMS_TARGET/tests/citus/$kind-$on
 rm -rf "$out" && mkdir -p "$out"
-chmod -R a+rwX "$CLAIMS_TARGET/tests/$kind"
+copy_regress "$kind"
+for difference in "$own/differences/$kind"/*.patch; do
+  [ ! -e "$difference" ] || patch -s "$out/$kind/expected/$(basename "$difference" .patch).out" "$difference"
+done
+chmod -R a+rwX "$out"
 export PGISOLATIONTIMEOUT=20
 
 nodes=(coordinator)
@@ -35,7 +34,7 @@ node() {
 }
 run() {
   PGOPTIONS="-c statement_timeout=60s ${OPTIONS:-}" timeout 300 "$(regress_program "$kind")" --bindir="$CLAIMS_BINDIR" \
-    --inputdir="$CLAIMS_TARGET/tests/$kind" --outputdir="$out" --dbname="$database" --encoding=UTF8 --host="$PGHOST" --port="$PGPORT" \
+    --inputdir="$out/$kind" --outputdir="$out" --dbname="$database" --encoding=UTF8 --host="$PGHOST" --port="$PGPORT" \
     --user=postgres "$@" >"$out/log" 2>&1
 }
 each_node() {
