@@ -43,6 +43,8 @@ stop_clients() { touch "$CLAIMS_TMP/stop"; wait "${pids[@]}" || true; }
 judge() {
   cat "$CLAIMS_TMP/told.$1".* | LC_ALL=C sort >"$CLAIMS_TMP/told"
   sql "SELECT bucket_value FROM claims.claims WHERE status = 1 AND bucket_value LIKE '$1-%'" | LC_ALL=C sort >"$CLAIMS_TMP/there"
+  # What it is instead, where it is not.
+  LC_ALL=C comm -23 "$CLAIMS_TMP/told" "$CLAIMS_TMP/there" | while read -r name; do sql "SELECT 'not ACTIVE: ' || '$name' || coalesce((SELECT ' status ' || status FROM claims.claims WHERE bucket_value = '$name'), ' is not there')"; done >&2
   expect "$1: all that was told is there" "$(LC_ALL=C comm -23 "$CLAIMS_TMP/told" "$CLAIMS_TMP/there" | head -3)" ''
   expect "$1: something was told" "$([ "$(wc -l <"$CLAIMS_TMP/told")" -gt 50 ] && echo yes)" yes
   expect "$1: errors" "$(sed -nE 's/.*ERROR:  ([0-9A-Z]{5}).*/\1/p' "$CLAIMS_TMP/errors.$1" | sort -u | grep -vE "^($2)$" | tr '\n' ' ')" ''
@@ -70,13 +72,18 @@ judge move '55P03|55000|40P01|40001'
 
 clients kill
 sleep 2
-for name in worker1 worker2 coordinator; do
-  restart_cluster "$name" immediate
-  sleep 3
+for _ in $(seq 1 "${CITUS_KILLS:-1}"); do
+  for name in worker1 worker2 coordinator; do
+    restart_cluster "$name" immediate
+    sleep 3
+  done
 done
 stop_clients
-on_coordinator
-sql 'SELECT recover_prepared_transactions()' >/dev/null
+# Each node recovers what it has coordinated.
+for node in 'on_worker 1' 'on_worker 2' on_coordinator; do
+  $node
+  sql 'SELECT recover_prepared_transactions()' >/dev/null
+done
 for number in 1 2; do expect "nothing is left prepared on worker $number" "$(on_worker "$number"; sql "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'citus_%'")" 0; done
 # A client whose connection broke was told nothing: what it began may stay outstanding.
 judge kill '55P03|55000|40P01|08006|08003|08001|57P01|57P02|57P03'
