@@ -47,7 +47,8 @@ heard() {
   done
   grep -v '^--$' "$CLAIMS_TMP/$1.said" | tail -1 | sed 's/^ERROR:  //'
 }
-end_session() { exec 9>&-; wait "$SESSION_PID" || true; }
+# Servers that were started meanwhile hold the pipe open.
+end_session() { printf '\\q\n' >&9; exec 9>&-; wait "$SESSION_PID" || true; }
 
 # --- right after it was told: one node keeps it all, and commits alone --------------------------------------------------------------
 for node in coordinator worker1 worker2; do

@@ -1,5 +1,5 @@
-//! The engine of tables that are spread over the nodes of a Citus cluster: statements only, each for one row of one shard, and a
-//! look into a shard's own index where it matters who is at a row.
+//! The engine of tables that are spread over the nodes of a Citus cluster: statements only, which name the values
+//! that their tables are spread by, and a look into a shard's own index where it matters who is at a row.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
@@ -32,15 +32,6 @@ fn parts<'b>(connection: &Connection, buckets: &[&'b Bucket<'b>]) -> BTreeMap<i6
         parts.entry(shard).or_default().push(bucket);
     }
     parts
-}
-
-/// The same for statements that find the shard themselves. On several shards they would wait for others like them.
-fn by_shard<'b>(connection: &Connection, buckets: &[&'b Bucket<'b>]) -> Vec<Vec<&'b Bucket<'b>>> {
-    match buckets {
-        [] => Vec::new(),
-        [only] => vec![vec![only]],
-        several => parts(connection, several).into_values().collect(),
-    }
 }
 
 impl Engine for DistributedEngine {
@@ -83,27 +74,13 @@ impl Engine for DistributedEngine {
     }
 
     fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) -> usize {
-        let meant: HashMap<_, _> = destroys.iter().map(|destroy| (&destroy.bucket, *destroy)).collect();
-        let buckets: Vec<_> = destroys.iter().map(|destroy| &destroy.bucket).collect();
-        let of_part =
-            |part: &Vec<&Bucket>| part.iter().filter_map(|bucket| meant.get(bucket).copied()).collect::<Vec<_>>();
-        by_shard(connection, &buckets).iter().map(|part| claims::mark(connection, lease, &of_part(part))).sum()
+        claims::mark(connection, lease, destroys)
     }
 
     fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize {
         let uuids: Vec<_> = leases.iter().map(|lease| lease.uuid).collect();
-        let activate = |buckets: &[&Bucket], held| {
-            by_shard(connection, buckets)
-                .iter()
-                .map(|part| claims::activate(connection, &uuids, part, held, at))
-                .sum::<usize>()
-        };
-        let remove = |buckets: &[&Bucket], held| {
-            by_shard(connection, buckets)
-                .iter()
-                .map(|part| claims::remove(connection, &uuids, part, held))
-                .sum::<usize>()
-        };
+        let activate = |buckets: &[&Bucket], held: HeldFor| claims::activate(connection, &uuids, buckets, held, at);
+        let remove = |buckets: &[&Bucket], held: HeldFor| claims::remove(connection, &uuids, buckets, held);
         let created: Vec<_> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
         let mut destroyed: Vec<_> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
         let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));

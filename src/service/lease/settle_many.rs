@@ -132,7 +132,8 @@ fn settle_list(
     let Parted { kept, troubled } = in_one(&CONTENTION, list, settle);
     let settled: HashSet<Uuid> = kept.unwrap_or_default();
     // Another error of the body means a damaged lease.
-    let is_damaged = |undone: &Undone<_>| matches!(undone, Undone::ByBody(error) if !matches!(error, ClaimsError::LeaseBusy));
+    let is_damaged =
+        |undone: &Undone<_>| matches!(undone, Undone::ByBody(error) if !matches!(error, ClaimsError::LeaseBusy));
     let damaged: HashSet<_> =
         troubled.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();

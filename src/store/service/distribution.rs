@@ -95,6 +95,8 @@ pub fn bound_waits(connection: &Connection) {
     connection.run_text("SET LOCAL citus.function_opens_transaction_block = on", []);
     // One connection for each node: more of them take longer to make than they save.
     connection.run_text("SET LOCAL citus.max_adaptive_executor_pool_size = 1", []);
+    // Statements on several shards need not keep each other out: who waits for a row gives up, and takes one after the other in order.
+    connection.run_text("SET LOCAL citus.enable_deadlock_prevention = off", []);
     everywhere(|| {
         // A transaction that has written on one other node only is committed there by a plain COMMIT, which is that node's to flush: by its
         // own default it may not. Both phases of a commit on several nodes are flushed in any case.
