@@ -31,7 +31,7 @@ impl Connection {
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call that copies them; SPI is
         // connected. The portal is closed here or, after an error, with the (sub)transaction.
-        unsafe {
+        statement::as_sent(|| unsafe {
             let portal = pg_sys::SPI_cursor_open_with_args(
                 std::ptr::null(),
                 text.as_ptr(),
@@ -46,7 +46,7 @@ impl Connection {
                 each(row);
                 ControlFlow::Continue(())
             });
-        }
+        });
     }
 
     /// Runs a statement and hands its rows over, each before the next one is read, until `each` has had enough: no two of
@@ -65,10 +65,11 @@ impl Connection {
             let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());
             // SAFETY: the plan is valid and kept until the portal is closed; the arrays have as many elements as it has
             // arguments, of their types.
-            statement.with_plan(|plan| unsafe {
+            let execute = |plan| unsafe {
                 let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, datums, nulls, as_caller);
                 self.drain(portal, 1, each);
-            });
+            };
+            statement::as_sent(|| statement.with_plan(execute));
         });
     }
 

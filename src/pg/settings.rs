@@ -1,7 +1,7 @@
 //! Settings that apply to a section of code.
 
 use std::cell::Cell;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::time::Instant;
 
 use pgrx::pg_sys;
@@ -120,6 +120,32 @@ pub fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> T) -> T {
         pg_sys::AtEOXact_GUC(true, level);
         result
     }
+}
+
+/// Runs `body`; afterwards these settings are again as they were, whatever it has set until the transaction ends.
+pub fn keeping<T>(settings: &[&CStr], body: impl FnOnce() -> T) -> T {
+    /// The limit for waits is put in force again when this is dropped, also after an error.
+    struct Limited;
+    impl Drop for Limited {
+        fn drop(&mut self) {
+            LockWaits::reassert();
+        }
+    }
+    let limited = Limited;
+    // SAFETY: a backend is single-threaded. Postgres keeps what it finds, to put it back: that must be the caller's. A setting's value is
+    // a C string that lives until the next call.
+    let values: Vec<CString> = unsafe {
+        if LIMIT.get().is_some() {
+            pg_sys::LockTimeout = CALLERS.get();
+        }
+        let value =
+            |setting: &&CStr| CStr::from_ptr(pg_sys::GetConfigOption(setting.as_ptr(), false, false)).to_owned();
+        settings.iter().map(value).collect()
+    };
+    let kept: Vec<_> = settings.iter().copied().zip(values.iter().map(CString::as_c_str)).collect();
+    let result = under(&kept, body);
+    drop(limited);
+    result
 }
 
 /// Changes a setting that any caller may change until the transaction ends, as SET LOCAL does.

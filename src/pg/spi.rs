@@ -17,7 +17,7 @@ use std::thread::LocalKey;
 
 use super::altered::{self, Altered};
 use super::gate;
-use super::statement::Statement;
+use super::statement::{self, Statement};
 use super::text::c_text;
 use super::tuple::{attribute, name_of, width};
 use super::value::Column;
@@ -132,7 +132,7 @@ impl Connection {
         arguments.must_be(statement.argument_types(), statement.text());
         let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());
         // SAFETY: the plan is valid and kept, the arrays have as many elements as it has arguments, of their types.
-        statement.with_plan(|plan| unsafe {
+        let execute = |plan| unsafe {
             let status = match view {
                 View::Statement => pg_sys::SPI_execute_plan(plan, datums, nulls, false, 0),
                 View::Caller => pg_sys::SPI_execute_plan(plan, datums, nulls, true, 0),
@@ -148,7 +148,8 @@ impl Connection {
                 ),
             };
             self.rows_of(status, statement.text())
-        })
+        };
+        statement::as_sent(|| statement.with_plan(execute))
     }
 
     /// Executes a statement once, without keeping its plan.
@@ -159,10 +160,10 @@ impl Connection {
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call; SPI is connected.
-        unsafe {
+        statement::as_sent(|| unsafe {
             let status = pg_sys::SPI_execute_with_args(terminated.as_ptr(), count, types, datums, nulls, false, 0);
             self.rows_of(status, text)
-        }
+        })
     }
 
     /// The same for a statement that reads: it sees the latest committed state and this transaction's changes.
@@ -174,7 +175,7 @@ impl Connection {
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: as above. After an error the end of the connection frees the plan; rows have been copied out of the executor
         // before the plan goes.
-        unsafe {
+        statement::as_sent(|| unsafe {
             let plan = pg_sys::SPI_prepare(terminated.as_ptr(), count, types);
             if plan.is_null() {
                 pgrx::error!("SPI_prepare failed: {text}");
@@ -184,7 +185,7 @@ impl Connection {
             let rows = self.rows_of(status, text);
             pg_sys::SPI_freeplan(plan);
             rows
-        }
+        })
     }
 
     /// Raises an error if another connection was opened since: SPI would execute statements in that one, and

@@ -1,11 +1,12 @@
 //! Statements and their plans, which are kept for the session.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
-use super::settings::planning_by_index;
+use super::settings::{planning_by_index, under};
 use super::text::c_text;
 
 /// How statements are planned.
@@ -51,6 +52,27 @@ pub(super) fn require(reach: Reach) {
         && let Some(check) = CHECK_OF_SPREAD.get()
     {
         check(reach);
+    }
+}
+
+/// Runs `execute`, of a statement that may go to other nodes.
+pub(super) fn as_sent<T>(execute: impl FnOnce() -> T) -> T {
+    /// What the caller has set must not matter.
+    const SETTINGS: &[(&CStr, &CStr)] = &[
+        // Values go as texts, which are read there as that node is set.
+        (c"DateStyle", c"ISO, YMD"),
+        // And come back in binary form: Citus reads them as if this session's client had sent them.
+        (c"client_encoding", c"UTF8"),
+        // Otherwise what a failing function has written on other nodes would stay.
+        (c"citus.function_opens_transaction_block", c"on"),
+        // One connection for each node: more of them take longer to make than they save.
+        (c"citus.max_adaptive_executor_pool_size", c"1"),
+        // Statements on several shards need not keep each other out: who waits for a row gives up, and takes one after the other in order.
+        (c"citus.enable_deadlock_prevention", c"off"),
+    ];
+    match PLANNING.get() {
+        Planning::Once => execute(),
+        Planning::EachTime => under(SETTINGS, execute),
     }
 }
 

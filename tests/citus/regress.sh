@@ -35,7 +35,7 @@ node() {
 run() {
   PGOPTIONS="-c statement_timeout=60s ${OPTIONS:-}" timeout 300 "$(regress_program "$kind")" --bindir="$CLAIMS_BINDIR" \
     --inputdir="$out/$kind" --outputdir="$out" --dbname="$database" --encoding=UTF8 --host="$PGHOST" --port="$PGPORT" \
-    --user=postgres "$@" >"$out/log" 2>&1
+    --user=postgres "${launcher[@]}" "$@" >"$out/log" 2>&1
 }
 each_node() {
   local name
@@ -58,6 +58,8 @@ helpers() {
 }
 
 database=claims_$kind
+launcher=()
+[ "$kind" != regress ] || launcher=(--launcher="$own/psql")
 node coordinator
 run setup || { cat "$out/regression.diffs"; exit 1; }
 export PGDATABASE=$database

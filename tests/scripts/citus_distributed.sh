@@ -117,6 +117,28 @@ expect 'a fence' "$(on_worker 2; sql "SELECT claims.rollback_update(1, '$(lease 
 expect 'keeps the begin out, elsewhere' "$(sqlstate "SELECT claims.begin_update(1, $(claims_of late), lease_uuid => '$(lease 5)')")" 55000
 expect 'within a savepoint the caller goes on' "$(ask one "BEGIN; SELECT claims.begin_update(1, $(claims_of first)) IS NOT NULL; SAVEPOINT s; SELECT claims.begin_update(1, $(claims_of contended)); ROLLBACK TO s; SELECT claims.begin_update(1, $(claims_of second)) IS NOT NULL; COMMIT")" 't ERROR:  23505 t'
 
+# --- what a session has set ---------------------------------------------------------------------------------------------------------
+for node in on_coordinator 'on_worker 1'; do
+  $node
+  open_session set
+  ask set "SET lock_timeout = '3210ms'; SET synchronous_commit = off; SET DateStyle = 'SQL, DMY'; SET client_encoding = 'LATIN1'; SET citus.function_opens_transaction_block = off" >/dev/null
+  settings="SELECT string_agg(current_setting(s), ' ') FROM unnest('{lock_timeout,synchronous_commit,DateStyle,client_encoding,citus.propagate_set_commands,citus.max_adaptive_executor_pool_size}'::text[]) s"
+  was=$(ask set "$settings")
+  accented="jsonb_build_array(replace('$(claim set-NAME)', 'NAME', convert_from('\\xc3a9', 'UTF8'))::jsonb)"
+  expect "a begin under other settings on $node" "$(ask set "SELECT claims.begin_update(1, $accented, lease_uuid => '$(lease 20)')")" "$(lease 20)"
+  expect "leave them as they are on $node" "$(ask set "$settings")" "$was"
+  ask set "SELECT claims.begin_update(2, $(claims_of contended))" >/dev/null
+  expect "an error leaves them on $node" "$(ask set "$settings")" "$was"
+  expect "in a transaction on $node" "$(ask set "BEGIN; SELECT claims.rollback_update(1, '$(lease 20)'); $settings; SAVEPOINT s; SELECT claims.begin_update(2, $(claims_of contended)); ROLLBACK TO s; $settings; COMMIT; $settings")" "t $was ERROR:  23505 $was $was"
+  expect "nothing of it is left on $node" "$(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'set-%'")" 0
+  expect "the time of a lease on $node" "$(ask set "SELECT claims.begin_update(1, $accented) IS NOT NULL; SELECT created_at BETWEEN now() - interval '1 minute' AND now() + interval '1 minute' FROM claims.get_record('ROUTES', 'set-' || convert_from('\\xc3a9', 'UTF8'))")" 't t'
+  sql "SELECT claims.settle_leases(1, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(1)))" >/dev/null
+  ask set "DELETE FROM claims.lease_outcomes" >/dev/null
+  ask set '\q' >/dev/null || true
+  rm -f "$CLAIMS_TMP/set.in" "$CLAIMS_TMP/set.out"
+done
+on_coordinator
+
 # --- big batches ------------------------------------------------------------------------------------------------------------
 big() { printf "(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', '%s-' || n), 'subject', jsonb_build_object('type', 'GROUP', 'id', n), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', n))) FROM generate_series(1, %s) n)" "$1" "$2"; }
 expect 'a batch of 1,000' "$(on_worker 1; sql "SELECT claims.begin_update(1, $(big many 1000), lease_uuid => '$(lease 6)')")" "$(lease 6)"

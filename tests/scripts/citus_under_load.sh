@@ -35,7 +35,7 @@ client() {
       list="$(claim "$name")"
       [ $((save % 4)) != 0 ] || list="$list, $(claim "$name-b"), $(claim "$name-c")"
       printf "SELECT '%s' FROM (SELECT claims.commit_update(1, claims.begin_update(1, '[%s]')) AS done) x WHERE done;\n" "$name" "$list"
-    done | psql -XqAt -v VERBOSITY=sqlstate >>"$CLAIMS_TMP/told.$1.$2" 2>>"$CLAIMS_TMP/errors.$1" || sleep 0.2
+    done | psql -XqAt -v VERBOSITY=verbose >>"$CLAIMS_TMP/told.$1.$2" 2>>"$CLAIMS_TMP/errors.$1" || sleep 0.2
   done
 }
 stop_clients() { touch "$CLAIMS_TMP/stop"; wait "${pids[@]}" || true; }
@@ -47,7 +47,8 @@ judge() {
   LC_ALL=C comm -23 "$CLAIMS_TMP/told" "$CLAIMS_TMP/there" | while read -r name; do sql "SELECT 'not ACTIVE: ' || '$name' || coalesce((SELECT ' status ' || status FROM claims.claims WHERE bucket_value = '$name'), ' is not there')"; done >&2
   expect "$1: all that was told is there" "$(LC_ALL=C comm -23 "$CLAIMS_TMP/told" "$CLAIMS_TMP/there" | head -3)" ''
   expect "$1: something was told" "$([ "$(wc -l <"$CLAIMS_TMP/told")" -gt 50 ] && echo yes)" yes
-  expect "$1: errors" "$(sed -nE 's/.*ERROR:  ([0-9A-Z]{5}).*/\1/p' "$CLAIMS_TMP/errors.$1" | sort -u | grep -vE "^($2)$" | tr '\n' ' ')" ''
+  # Citus has no SQLSTATE of its own for a node that is gone in the middle of a call.
+  expect "$1: errors" "$(grep -vE 'XX000: (server closed the connection|failure on connection marked|could not commit transaction|terminating connection|SSL SYSCALL error)' "$CLAIMS_TMP/errors.$1" | sed -nE 's/.*ERROR:  ([0-9A-Z]{5}).*/\1/p' | sort -u | grep -vE "^($2)$" | tr '\n' ' ')" ''
   sql "SELECT claims.settle_leases(1, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(1, max_results => 1000)))" >/dev/null
   expect "$1: check() finds nothing" "$(sql "SELECT coalesce(string_agg(problem || ' ' || coalesce(detail, ''), ', '), '-') FROM claims.check()")" -
 }

@@ -3,7 +3,7 @@
 
 use crate::distribution::{EVERYWHERE, SPREAD_BY};
 use crate::error::{ClaimsError, DistributionError};
-use crate::pg::settings::{self, LockWaits, under};
+use crate::pg::settings::{self, keeping, under};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
 
@@ -91,29 +91,25 @@ pub fn on_other_nodes(connection: &Connection, statement: &str) -> Result<(), Cl
 /// sends a setting only from within a subtransaction; with the first statement for a node it costs no round trip of its own.
 pub fn bound_waits(connection: &Connection) {
     let wait = settings::lock_wait();
-    // Whatever the caller has set: otherwise what a failing function has written on other nodes would stay.
-    connection.run_text("SET LOCAL citus.function_opens_transaction_block = on", []);
-    // One connection for each node: more of them take longer to make than they save.
-    connection.run_text("SET LOCAL citus.max_adaptive_executor_pool_size = 1", []);
-    // Statements on several shards need not keep each other out: who waits for a row gives up, and takes one after the other in order.
-    connection.run_text("SET LOCAL citus.enable_deadlock_prevention = off", []);
-    everywhere(|| {
+    everywhere(connection, wait, || {
         // A transaction that has written on one other node only is committed there by a plain COMMIT, which is that node's to flush: by its
         // own default it may not. Both phases of a commit on several nodes are flushed in any case.
         connection.run_text(&format!("SET LOCAL synchronous_commit = {}", xact::durable_commit()), []);
-        connection.run_text(&format!("SET LOCAL lock_timeout = {wait}"), []);
     });
 }
 
 /// Has them wait as long as the caller's statements may.
 pub fn free_waits(connection: &Connection) {
-    everywhere(|| {
-        connection.run_text(&format!("SET LOCAL lock_timeout = {}", settings::callers_lock_wait()), []);
-    });
-    LockWaits::reassert();
+    everywhere(connection, settings::callers_lock_wait(), || ());
 }
 
-/// Runs `body`, whose settings go to the other nodes, too. What the caller sets afterwards stays here, as ever.
-fn everywhere(body: impl FnOnce()) {
-    under(&[(c"citus.propagate_set_commands", c"local")], body);
+/// Sets on the other nodes how many milliseconds a wait for a lock may take, and what `more` sets. Here it stays as it is, and what the
+/// caller sets afterwards stays here.
+fn everywhere(connection: &Connection, wait: i32, more: impl FnOnce()) {
+    keeping(&[c"lock_timeout", c"synchronous_commit"], || {
+        under(&[(c"citus.propagate_set_commands", c"local")], || {
+            more();
+            connection.run_text(&format!("SET LOCAL lock_timeout = {wait}"), []);
+        });
+    });
 }
