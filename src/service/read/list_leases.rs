@@ -47,7 +47,7 @@ fn list_leases(
         let max_results = access::given(max_results, "max_results")?;
         match cell_id {
             Some(cell_id) => access::act_for(&catalog::current(connection), cell_id)?,
-            None => access::administer()?,
+            None => access::read_as_administrator()?,
         }
         let after = after.map(|text| LeaseCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?.unwrap_or(BEFORE_ALL);
