@@ -30,10 +30,11 @@ rows_of $db "$CLAIMS_TMP/rows.before"
 # --- and after each upgrade -----------------------------------------------------------------------------------------
 
 # Not told: a right that owners of new tables have since PostgreSQL 17, and what pg_dump leaves out because it says nothing:
-# initial privileges that are those of every table, or of a column's sequence for the superuser who ran it, and the comment of a constraint that is a trigger.
+# initial privileges that are those of every table, or of a column's sequence for the superuser who ran it, and the comments of constraints that are triggers,
+# or that NOT NULL has become in PostgreSQL 18.
 describe_majors() {
   describe "$1" "$2.all"
-  sed 's/ MAINTAIN//' "$2.all" | grep -vE '^(table|view|schema|sequence) .* initial privileges OWNER from OWNER: [A-Z ]+$|^sequence .* initial privileges postgres from OWNER: [A-Z ]+$|^table constraint automatic on ' >"$2"
+  sed 's/ MAINTAIN//' "$2.all" | grep -vE '^(table|view|schema|sequence) .* initial privileges OWNER from OWNER: [A-Z ]+$|^sequence .* initial privileges postgres from OWNER: [A-Z ]+$|^table constraint (automatic|[a-z_]*_not_null) on ' >"$2"
 }
 
 look() {
