@@ -61,7 +61,9 @@ pub(super) fn as_sent<T>(execute: impl FnOnce() -> T) -> T {
     const SETTINGS: &[(&CStr, &CStr)] = &[
         // Values go as texts, which are read there as that node is set.
         (c"DateStyle", c"ISO, YMD"),
-        // And come back in binary form: Citus reads them as if this session's client had sent them.
+        // The texts of statements are read there by that node's setting, too.
+        (c"standard_conforming_strings", c"on"),
+        // Results come back in binary form: Citus reads them as if this session's client had sent them.
         (c"client_encoding", c"UTF8"),
         // Otherwise what a failing function has written on other nodes would stay.
         (c"citus.function_opens_transaction_block", c"on"),

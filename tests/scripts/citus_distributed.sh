@@ -121,7 +121,7 @@ expect 'within a savepoint the caller goes on' "$(ask one "BEGIN; SELECT claims.
 for node in on_coordinator 'on_worker 1'; do
   $node
   open_session set
-  ask set "SET lock_timeout = '3210ms'; SET synchronous_commit = off; SET DateStyle = 'SQL, DMY'; SET client_encoding = 'LATIN1'; SET citus.function_opens_transaction_block = off" >/dev/null
+  ask set "SET lock_timeout = '3210ms'; SET synchronous_commit = off; SET DateStyle = 'SQL, DMY'; SET client_encoding = 'LATIN1'; SET standard_conforming_strings = off; SET bytea_output = 'escape'; SET citus.function_opens_transaction_block = off" >/dev/null
   settings="SELECT string_agg(current_setting(s), ' ') FROM unnest('{lock_timeout,synchronous_commit,DateStyle,client_encoding,citus.propagate_set_commands,citus.max_adaptive_executor_pool_size}'::text[]) s"
   was=$(ask set "$settings")
   accented="jsonb_build_array(replace('$(claim set-NAME)', 'NAME', convert_from('\\xc3a9', 'UTF8'))::jsonb)"
@@ -130,6 +130,10 @@ for node in on_coordinator 'on_worker 1'; do
   ask set "SELECT claims.begin_update(2, $(claims_of contended))" >/dev/null
   expect "an error leaves them on $node" "$(ask set "$settings")" "$was"
   expect "in a transaction on $node" "$(ask set "BEGIN; SELECT claims.rollback_update(1, '$(lease 20)'); $settings; SAVEPOINT s; SELECT claims.begin_update(2, $(claims_of contended)); ROLLBACK TO s; $settings; COMMIT; $settings")" "t $was ERROR:  23505 $was $was"
+  ask set "SELECT claims.begin_update(1, jsonb_build_array(replace('$(claim set-NAME)', 'NAME', E'x\\\\\\\\y\\\\\"z\\'')::jsonb), lease_uuid => '$(lease 21)')" >/dev/null
+  expect "a name with a backslash and quotes, on $node" "$(ask set "SELECT right(bucket_value, 6) FROM claims.list_records(1) WHERE bucket_value LIKE 'set-x%'")" "x\\y\"z'"
+  expect "a repeat of its request, on $node" "$(ask set "SELECT claims.begin_update(1, jsonb_build_array(replace('$(claim set-NAME)', 'NAME', E'x\\\\\\\\y\\\\\"z\\'')::jsonb), lease_uuid => '$(lease 21)')")" "$(lease 21)"
+  ask set "SELECT claims.rollback_update(1, '$(lease 21)')" >/dev/null
   expect "nothing of it is left on $node" "$(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'set-%'")" 0
   expect "the time of a lease on $node" "$(ask set "SELECT claims.begin_update(1, $accented) IS NOT NULL; SELECT created_at BETWEEN now() - interval '1 minute' AND now() + interval '1 minute' FROM claims.get_record('ROUTES', 'set-' || convert_from('\\xc3a9', 'UTF8'))")" 't t'
   sql "SELECT claims.settle_leases(1, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(1)))" >/dev/null
