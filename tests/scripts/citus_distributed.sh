@@ -124,7 +124,7 @@ for node in on_coordinator 'on_worker 1'; do
   ask set "SET lock_timeout = '3210ms'; SET synchronous_commit = off; SET DateStyle = 'SQL, DMY'; SET client_encoding = 'LATIN1'; SET standard_conforming_strings = off; SET bytea_output = 'escape'; SET citus.function_opens_transaction_block = off" >/dev/null
   settings="SELECT string_agg(current_setting(s), ' ') FROM unnest('{lock_timeout,synchronous_commit,DateStyle,client_encoding,citus.propagate_set_commands,citus.max_adaptive_executor_pool_size}'::text[]) s"
   was=$(ask set "$settings")
-  accented="jsonb_build_array(replace('$(claim set-NAME)', 'NAME', convert_from('\\xc3a9', 'UTF8'))::jsonb)"
+  accented="jsonb_build_array(replace('$(claim set-NAME)', 'NAME', chr(233))::jsonb)"
   expect "a begin under other settings on $node" "$(ask set "SELECT claims.begin_update(1, $accented, lease_uuid => '$(lease 20)')")" "$(lease 20)"
   expect "leave them as they are on $node" "$(ask set "$settings")" "$was"
   ask set "SELECT claims.begin_update(2, $(claims_of contended))" >/dev/null
@@ -135,7 +135,7 @@ for node in on_coordinator 'on_worker 1'; do
   expect "a repeat of its request, on $node" "$(ask set "SELECT claims.begin_update(1, jsonb_build_array(replace('$(claim set-NAME)', 'NAME', E'x\\\\\\\\y\\\\\"z\\'')::jsonb), lease_uuid => '$(lease 21)')")" "$(lease 21)"
   ask set "SELECT claims.rollback_update(1, '$(lease 21)')" >/dev/null
   expect "nothing of it is left on $node" "$(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'set-%'")" 0
-  expect "the time of a lease on $node" "$(ask set "SELECT claims.begin_update(1, $accented) IS NOT NULL; SELECT created_at BETWEEN now() - interval '1 minute' AND now() + interval '1 minute' FROM claims.get_record('ROUTES', 'set-' || convert_from('\\xc3a9', 'UTF8'))")" 't t'
+  expect "the time of a lease on $node" "$(ask set "SELECT claims.begin_update(1, $accented) IS NOT NULL; SELECT created_at BETWEEN now() - interval '1 minute' AND now() + interval '1 minute' FROM claims.get_record('ROUTES', 'set-' || chr(233))")" 't t'
   sql "SELECT claims.settle_leases(1, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(1)))" >/dev/null
   ask set "DELETE FROM claims.lease_outcomes" >/dev/null
   ask set '\q' >/dev/null || true
