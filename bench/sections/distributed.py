@@ -57,7 +57,7 @@ def once(cluster, size, start):
 def messages(size):
     """For begin and for commit: messages to other nodes, and how often an answer is waited for."""
     warm, counted = (calls(size, f"counted{n}") for n in (1, 2))
-    lines = warm + ["SET citus.log_remote_commands = on", counted[0], "\\warn -- settled", counted[1]]
+    lines = warm + ["SET citus.log_remote_commands = on;", counted[0], "\\warn -- settled", counted[1]]
     done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", DATABASE, "-U", "postgres"], input="\n".join(lines),
                           text=True, capture_output=True, env=leading_to(NODES[0]))
     if done.returncode:
