@@ -74,6 +74,17 @@ begin 1 6 here
 expect 'has a floor of its own' "$(list) $(list) $(at shared "$differ")" '1 1 0'
 as_cell 1 "SELECT claims.rollback_update(1, '$(lease 6)')" >/dev/null
 
+# A row that comes into the table late: until then its transaction has no number, and lists do not wait for it.
+at shared "CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN PERFORM pg_sleep(3); RETURN NEW; END \$\$; CREATE TRIGGER late BEFORE INSERT ON claims.claim_leases FOR EACH ROW EXECUTE FUNCTION late()"
+as_cell 1 "SELECT claims.begin_update(1, '[$(claim late)]', lease_uuid => '$(lease 7)')" >/dev/null &
+late=$!
+for _ in $(seq 1 200); do [ "$(at shared "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")" = 1 ] && break; sleep 0.01; done
+expect 'it is not there yet' "$(list) $(list) $(list) $(at shared "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")" '0 0 0 1'
+wait $late
+expect 'there, it is listed' "$(list) $(list) $(at shared "$differ")" '1 1 0'
+at shared 'DROP FUNCTION late CASCADE' 2>/dev/null
+as_cell 1 "SELECT claims.rollback_update(1, '$(lease 7)')" >/dev/null
+
 # Under load: writers, some of which hold their begins open, and one who looks all the time.
 until=$(( $(date +%s) + 12 ))
 for number in 1 2 3; do
