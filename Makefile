@@ -73,7 +73,7 @@ oci: setup ## Make what the image of the extension has in it (PG_MAJOR=18), in t
 release-check: ## What has to pass before a release, beside make test and make test-matrix: bare machines, packages, the image, the incidents
 	@scripts/release-check
 
-bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, without writing; SECTION=cell_save or SECTION=size write their own part)
+bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, without writing; SECTION=cell_save, size or transfer write their own part)
 	@scripts/bench $(SECTION)
 
 fmt: ## Format the Rust sources
