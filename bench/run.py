@@ -37,7 +37,8 @@ def report(sections, checks):
     parts = ["# Measurements", "", "Written by `make bench`. " + machine()]
     if QUICK:
         parts += ["", f"A short look (BENCH_QUICK): few rounds, and the \"million\" table holds {LOADED} claims."]
-    parts += ["", "## Wanted and found", "", f"{len(checks) - len(missed)} of {len(checks)} met. {', '.join(f'`{name}`' for name in APART)} run by themselves and have tables of their own below.",
+    parts += ["", "## Wanted and found", "",
+              f"{len(checks) - len(missed)} of {len(checks)} met. Sections that run by themselves ({', '.join(APART)}) have such tables of their own.",
               *(f"- Missed: {c[0]} is {c[1]}, wanted {c[2]}." for c in missed),
               "", wanted_and_found(checks)]
     for section in sections:
