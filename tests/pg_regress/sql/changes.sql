@@ -334,6 +334,12 @@ COMMIT;
 SELECT count(*) BETWEEN 5000 AND 6000 AS bounded FROM claims.list_changes(max_results => 100000);
 DELETE FROM claims.change_sets WHERE actor = 'somebody';
 
+-- nobody is told of what may still be rolled back, not even the transaction that has changed it
+BEGIN;
+SELECT t.have(1, 'undecided');
+SELECT count(*) FROM claims.list_changes(max_results => 100000) WHERE bucket_value = 'undecided';
+ROLLBACK;
+
 -- what check() finds: rows that were written into the feed by hand, and come from elsewhere or too late
 SELECT count(*) FROM claims.check();
 INSERT INTO claims.change_sets (xid, op, new_cell_id, actor, bucket_types, bucket_values) VALUES ('9000000000000000', 'create', 1, 'somebody', '{1}', '{future}'), ('1', 'create', 1, 'somebody', '{1}', '{past}');
