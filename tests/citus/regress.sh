@@ -12,6 +12,7 @@
 . "$CLAIMS_ROOT/scripts/lib-test.sh"
 cd "$CLAIMS_ROOT"
 
+[ $# -gt 0 ] || die 'usage: tests/citus/regress.sh WORKERS [NAME...]'
 kind=${KIND:-regress}
 workers=$1
 shift
