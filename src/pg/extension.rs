@@ -5,8 +5,6 @@ use std::ffi::CStr;
 use pgrx::FromDatum;
 use pgrx::pg_sys;
 
-use super::text::c_text;
-
 /// The version of an extension of this database, as committed now and as this transaction has left it.
 pub fn installed_version(name: &CStr) -> Option<String> {
     const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
@@ -80,14 +78,6 @@ pub fn relations(name: &CStr) -> Vec<pg_sys::Oid> {
         pg_sys::table_close(table, LOCK);
     }
     found
-}
-
-/// A table of a schema.
-pub fn table(schema: &CStr, name: &str) -> Option<pg_sys::Oid> {
-    let name = c_text(name);
-    // SAFETY: looks names up.
-    let table = unsafe { pg_sys::get_relname_relid(name.as_ptr(), pg_sys::get_namespace_oid(schema.as_ptr(), true)) };
-    (table != pg_sys::InvalidOid).then_some(table)
 }
 
 /// Whether the script of an extension is running: CREATE EXTENSION or ALTER EXTENSION UPDATE.

@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 
 use super::gate;
 use super::index::{IndexedRow, LOCK, open_table};
+use super::text::c_text;
 
 /// The number of a table of schema `claims`; `None`: there is none. To be called by a query.
 pub fn number(table: &CStr) -> Option<pg_sys::Oid> {
@@ -16,6 +17,11 @@ pub fn number(table: &CStr) -> Option<pg_sys::Oid> {
         pg_sys::get_relname_relid(table.as_ptr(), schema)
     };
     (number != pg_sys::InvalidOid).then_some(number)
+}
+
+/// The same by a name that is not known beforehand.
+pub fn called(name: &str) -> Option<pg_sys::Oid> {
+    number(&c_text(name))
 }
 
 /// What `convert` makes of all rows of an ordinary table of schema `claims`, as they are committed right now or left by this

@@ -14,7 +14,7 @@ use crate::distribution;
 use crate::pg::index::IndexedRow;
 use crate::pg::spi::{self, Connection, Row, View};
 use crate::pg::statement::shared_statement;
-use crate::pg::{cache, citus, extension, gate, roles, table};
+use crate::pg::{cache, citus, gate, roles, table};
 use crate::store::service::limits::{self, CellLimits};
 use crate::store::service::modes::{self, ModeSetting};
 
@@ -237,7 +237,7 @@ fn announce_change<'a>(
         cache::announce_change(relation);
         // On the nodes of a cluster the rows are in a shard: sessions watch the table that it is of.
         let table = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
-        if let Some(table) = table.filter(|table| *table != name).and_then(|table| extension::table(c"claims", table)) {
+        if let Some(table) = table.filter(|table| *table != name).and_then(table::called) {
             cache::announce_change(table);
         }
     }

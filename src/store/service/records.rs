@@ -35,16 +35,14 @@ macro_rules! columns {
 /// the order of the index, up to the last claim of a source: with the whole order in its place the planner might sort all that is
 /// behind the cursor, where statistics do not know yet how many claims a transfer holds.
 macro_rules! claim_page {
-    ($range:literal) => {
-        concat!(
-            "SELECT * FROM (
-                (SELECT ", columns!("$1"), " FROM claims.claims c WHERE c.creator_id = $1 AND ", claim_page!(of $range),
-                 " AND ", at_home!(), claim_page!(by_source), ")
-                UNION ALL
-                (SELECT b.* FROM ", arrived!(), " CROSS JOIN LATERAL (
-                    SELECT ", columns!("$1"), " FROM claims.claims c WHERE ", brought!(), " AND ", claim_page!(of $range),
-                    claim_page!(by_source), ") b)) c", claim_page!(order)
-        )
+    (of range) => {
+        claim_page!(of "(length(c.source_id), c.source_id) >= (length($3), $3)
+         AND length(c.source_id) <= $6
+         AND ((length(c.source_id), c.source_id) > (length($3), $3) OR (c.bucket_type, c.bucket_value) > ($4, $5))")
+    };
+    (of last_range) => {
+        claim_page!(of "length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
+         AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))")
     };
     (of $range:literal) => {
         concat!("c.source_type = $2 AND ($8 IS NULL OR c.bucket_type = ANY ($8)) AND ", $range)
@@ -54,6 +52,17 @@ macro_rules! claim_page {
     };
     (order) => {
         " ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT $7"
+    };
+    ($range:ident) => {
+        concat!(
+            "SELECT * FROM (
+                (SELECT ", columns!("$1"), " FROM claims.claims c WHERE c.creator_id = $1 AND ", claim_page!(of $range),
+                 " AND ", at_home!(), claim_page!(by_source), ")
+                UNION ALL
+                (SELECT b.* FROM ", arrived!(), " CROSS JOIN LATERAL (
+                    SELECT ", columns!("$1"), " FROM claims.claims c WHERE ", brought!(), " AND ", claim_page!(of $range),
+                    claim_page!(by_source), ") b)) c", claim_page!(order)
+        )
     };
 }
 
@@ -79,14 +88,9 @@ statement! {
           WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
     /// A cell's claims of source type $2 from source id $3 on, behind bucket ($4, $5) where the source id is $3; of source
     /// ids that are no longer than $6; at most $7; of bucket types $8, or all.
-    CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = claim_page!(
-        "(length(c.source_id), c.source_id) >= (length($3), $3)
-         AND length(c.source_id) <= $6
-         AND ((length(c.source_id), c.source_id) > (length($3), $3) OR (c.bucket_type, c.bucket_value) > ($4, $5))");
+    CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = claim_page!(range);
     /// The same of source ids as long as $6, and up to it. An index does not stop at the end of a comparison of rows.
-    LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = claim_page!(
-        "length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
-         AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))");
+    LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = claim_page!(last_range);
     /// The source types of a cell's claims from $2 on, by hops through the index; also those of cells from which transfers have
     /// brought it claims.
     SOURCE_TYPES_FROM(INT8OID, INT4OID) = concat!(
@@ -113,7 +117,7 @@ macro_rules! spread_columns {
 }
 
 macro_rules! spread_page {
-    ($range:literal) => {
+    ($range:ident) => {
         concat!(spread_columns!(), "c.creator_id = $1 AND ", claim_page!(of $range), claim_page!(order))
     };
 }
@@ -121,13 +125,8 @@ macro_rules! spread_page {
 shared_statement! {
     SPREAD_CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
         spread_columns!(), "c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
-    SPREAD_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = spread_page!(
-        "(length(c.source_id), c.source_id) >= (length($3), $3)
-         AND length(c.source_id) <= $6
-         AND ((length(c.source_id), c.source_id) > (length($3), $3) OR (c.bucket_type, c.bucket_value) > ($4, $5))");
-    SPREAD_LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = spread_page!(
-        "length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
-         AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))");
+    SPREAD_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = spread_page!(range);
+    SPREAD_LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = spread_page!(last_range);
     /// Citus plans no recursive statement.
     SPREAD_SOURCE_TYPES_FROM(INT8OID, INT4OID) =
         "SELECT DISTINCT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type >= $2 ORDER BY 1";
