@@ -136,6 +136,12 @@ COMMENT ON FUNCTION claims.distribute(int, text) IS
 COMMENT ON FUNCTION claims.buckets_in_flight(text, text[], int[]) IS 'Internal, on the node of a shard: which of the buckets another open transaction is at, by their places in the arrays. Locks nothing.';
 COMMENT ON FUNCTION claims.is_lease_in_flight(text, uuid) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a lease. Locks nothing.';
 COMMENT ON FUNCTION claims.is_look_in_flight(text, uuid, int) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a look. Locks nothing.';
+COMMENT ON FUNCTION claims.create_on_node(text, text[], int[], bigint[], uuid, bigint, timestamptz, uuid[], int[], text[], int[], text[], int[], text[], text[]) IS
+    'Internal, on the node of a shard, for the row that a statement returns: creates claims in further shards of the node, those of the part whose anchor the row is, and returns how many. IMMUTABLE because Citus sends no other function along: it writes.';
+COMMENT ON FUNCTION claims.settle_on_node(int, text, int[], text[], int[], bigint[], uuid[], int[], text[], smallint, timestamptz) IS
+    'Internal, on the node of a shard, for the claim that a statement returns: makes claims in further shards of the node ACTIVE, or without a time deletes them, those of the part whose anchor the claim is, and returns how many. IMMUTABLE because Citus sends no other function along: it writes.';
+COMMENT ON FUNCTION claims.put_outcome_on_node(uuid, bigint, bytea, bigint, text, timestamptz) IS
+    'Internal, on the node of a shard, for the lease that a statement deletes: puts its outcome into the shard beside it. IMMUTABLE because Citus sends no other function along: it writes.';
 COMMENT ON FUNCTION claims.require_tables_here() IS 'Internal: raises 0A000 where claims.distribute() has spread the tables of the extension over several nodes.';
 COMMENT ON FUNCTION claims.require_own_tables() IS 'Internal: raises 55000 where Citus manages the tables of the extension, or the extension in this database and the library are of different versions.';
 COMMENT ON FUNCTION claims.require_admin() IS 'Internal: raises 42501 unless the caller is an administrator.';

@@ -127,6 +127,20 @@ impl Connection {
     }
 
     fn execute(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        statement::as_sent(|| self.execute_as_set(statement, view, values))
+    }
+
+    /// Executes a statement on a table of this node alone, a shard: nothing of it goes to other nodes.
+    pub fn run_here(&self, statement: &Statement, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        self.execute_as_set(statement, View::Statement, values)
+    }
+
+    /// Executes a statement that was made at run time.
+    pub fn run_made(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        self.execute(statement, view, values)
+    }
+
+    fn execute_as_set(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.must_be_innermost();
         let mut arguments = StatementArguments::new(values);
         arguments.must_be(statement.argument_types(), statement.text());
@@ -149,7 +163,7 @@ impl Connection {
             };
             self.rows_of(status, statement.text())
         };
-        statement::as_sent(|| statement.with_plan(execute))
+        statement.with_plan(execute)
     }
 
     /// Executes a statement once, without keeping its plan.

@@ -148,6 +148,12 @@ impl Statement {
         Statement { text, argument_types, plan, planning, reach, generation: Cell::new(0), depth: Cell::new(0) }
     }
 
+    /// One whose text is known only at run time, and which leads to one shard whatever its values, or is on a table of this node. It is kept as
+    /// long as the session: of each kind there may be no more than a cluster has shards.
+    pub fn made(text: String, argument_types: &'static [pg_sys::Oid]) -> &'static Self {
+        Box::leak(Box::new(Statement::new(text.leak(), argument_types, Reach::OneShard)))
+    }
+
     pub(super) fn text(&self) -> &'static str {
         self.text
     }

@@ -197,8 +197,29 @@ pub fn own_xid() -> Xid8 {
     Xid8(unsafe { pg_sys::GetTopFullTransactionId() }.value)
 }
 
-/// Whether the transaction goes on after the caller's statement.
-pub fn is_in_block() -> bool {
-    // SAFETY: reads the state of this backend's transaction.
-    unsafe { pg_sys::IsTransactionBlock() }
+/// How a call stands to the transaction that it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surroundings {
+    /// The client's statement is the whole transaction, and it calls the function itself: no statement but those of such calls is in it.
+    Alone,
+    /// Something that the statement calls, or evaluates before it runs, calls the function. The transaction ends with the statement.
+    InStatement,
+    /// The transaction goes on after the client's statement, or may: within a savepoint, or an exception block, nobody can tell.
+    InBlock,
+}
+
+/// To be asked before a subtransaction begins, in which every transaction looks like a block.
+pub fn surroundings() -> Surroundings {
+    // SAFETY: reads the state of this backend's transaction; the portal being executed, its query and its snapshot live as long as the call.
+    unsafe {
+        if pg_sys::GetCurrentTransactionNestLevel() > 1 || pg_sys::IsTransactionBlock() {
+            return Surroundings::InBlock;
+        }
+        // What runs statements of its own, as a function in PL/pgSQL does, has a snapshot of its own.
+        let query = pg_sys::ActivePortal.as_ref().and_then(|portal| portal.queryDesc.as_ref());
+        let is_direct = |query: &pg_sys::QueryDesc| {
+            pg_sys::ActiveSnapshotSet() && std::ptr::eq(pg_sys::GetActiveSnapshot(), query.snapshot)
+        };
+        if query.is_some_and(is_direct) { Surroundings::Alone } else { Surroundings::InStatement }
+    }
 }

@@ -29,12 +29,13 @@ client() {
   [ "$1" = distribute ] || case $2 in 3) on_worker 1 ;; 4) on_worker 2 ;; esac
   while [ ! -e "$CLAIMS_TMP/stop" ]; do
     round=$((round + 1))
-    # Twenty saves of one and of three names in one session.
+    # Twenty saves in one session.
     for save in $(seq 1 20); do
       name=$1-$2-$round-$save
-      list="$(claim "$name")"
-      [ $((save % 4)) != 0 ] || list="$list, $(claim "$name-b"), $(claim "$name-c")"
-      printf "SELECT '%s' FROM (SELECT claims.commit_update(1, claims.begin_update(1, '[%s]')) AS done) x WHERE done;\n" "$name" "$list"
+      list="$(claim "$name")" names=$name
+      # Every fourth of nine names, in several shards of each node.
+      [ $((save % 4)) != 0 ] || for more in b c d e f g h i; do list="$list, $(claim "$name-$more")" names="$names $name-$more"; done
+      printf "SELECT string_to_table('%s', ' ') FROM (SELECT claims.commit_update(1, claims.begin_update(1, '[%s]')) AS done) x WHERE done;\n" "$names" "$list"
     done | psql -XqAt -v VERBOSITY=verbose >>"$CLAIMS_TMP/told.$1.$2" 2>>"$CLAIMS_TMP/errors.$1" || sleep 0.2
   done
 }

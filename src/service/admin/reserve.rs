@@ -130,12 +130,13 @@ fn reserve(connection: &Connection, catalog: &Catalog, names: &[Reserved], reaso
             return Ok(0);
         }
         let _waits = LockWaits::until(deadline.max(Instant::now() + Duration::from_millis(1 << (3 * attempt))));
+        let around = engine::current().surroundings();
         let taken = subtransaction(&CONTENTION_SQLSTATES, || {
             engine::current().bound_waits(connection);
             reservations::reserve(connection, bucket_type, &new, reason, &role);
             // Where a name that looks like it is claimed, that one keeps it to itself.
             store::take_free(connection, &looks(new.iter().map(|name| &name.bucket), &catalog.types));
-            engine::current().free_waits(connection);
+            engine::current().free_waits(connection, around);
             Ok::<_, std::convert::Infallible>(())
         });
         if taken.is_ok() {

@@ -12,10 +12,11 @@ use super::{EndedLease, EndedLooks, Engine, Intake, Key, local::LocalEngine};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::subtransaction;
-use crate::pg::xact;
+use crate::pg::xact::{self, Surroundings};
 use crate::store::service::claims::{self, FoundClaim, HeldFor};
 use crate::store::service::distributed as store;
 use crate::store::service::distributed_looks as looks;
+use crate::store::service::distributed_nodes::{self as nodes, Settlement};
 use crate::store::service::distribution::{bound_waits, free_waits};
 use crate::store::service::leases::{Ending, NewLease};
 use crate::store::service::looks::Bearers;
@@ -50,9 +51,13 @@ impl Engine for DistributedEngine {
         bound_waits(connection);
     }
 
-    fn free_waits(&self, connection: &Connection) {
+    fn surroundings(&self) -> Surroundings {
+        xact::surroundings()
+    }
+
+    fn free_waits(&self, connection: &Connection, around: Surroundings) {
         // Otherwise the nodes forget it with the transaction.
-        if xact::is_in_block() {
+        if around == Surroundings::InBlock {
             free_waits(connection);
         }
     }
@@ -63,8 +68,11 @@ impl Engine for DistributedEngine {
         bucket.and_then(|bucket| store::beside(connection, bucket, &drawn)).unwrap_or(drawn[0])
     }
 
-    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize {
+    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, around: Surroundings) -> usize {
         match intake {
+            Intake::Lease(creates) if around == Surroundings::Alone && !creates.is_empty() => {
+                nodes::take(connection, lease, creates)
+            }
             Intake::Lease(creates) => {
                 store::put_lease(connection, lease);
                 store::put(connection, lease, creates)
@@ -77,10 +85,18 @@ impl Engine for DistributedEngine {
         claims::mark(connection, lease, destroys)
     }
 
-    fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize {
+    fn settle(
+        &self,
+        connection: &Connection,
+        leases: &[EndedLease],
+        ending: Ending,
+        at: Moment,
+        around: Surroundings,
+    ) -> usize {
         let uuids: Vec<_> = leases.iter().map(|lease| lease.uuid).collect();
-        let activate = |buckets: &[&Bucket], held: HeldFor| claims::activate(connection, &uuids, buckets, held, at);
-        let remove = |buckets: &[&Bucket], held: HeldFor| claims::remove(connection, &uuids, buckets, held);
+        let all = Settlement { leases: &uuids, at, is_alone: around == Surroundings::Alone };
+        let activate = |buckets: &[&Bucket], held: HeldFor| nodes::activate(connection, all, buckets, held);
+        let remove = |buckets: &[&Bucket], held: HeldFor| nodes::remove(connection, all, buckets, held);
         let created: Vec<_> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
         let mut destroyed: Vec<_> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
         let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
@@ -153,10 +169,11 @@ impl Engine for DistributedEngine {
     }
 
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+        let around = self.surroundings();
         let fence = || {
             self.bound_waits(connection);
             let is_fenced = store::fence(connection, lease, cell_id);
-            self.free_waits(connection);
+            self.free_waits(connection, around);
             Ok::<_, Infallible>(is_fenced)
         };
         subtransaction(&[], fence).unwrap_or(false)

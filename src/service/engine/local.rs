@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{EndedLease, EndedLooks, Engine, Intake, Key};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
+use crate::pg::xact::Surroundings;
 use crate::service::floor;
 use crate::store::service::claims::{self, FoundClaim, HeldFor};
 use crate::store::service::leases::{self, Ending, NewLease};
@@ -17,7 +18,7 @@ use crate::store::service::looks::{self, Bearers};
 pub struct LocalEngine;
 
 impl Engine for LocalEngine {
-    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize {
+    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, _: Surroundings) -> usize {
         match intake {
             Intake::Lease(creates) => {
                 let put = claims::put_lease(connection, lease, creates);
@@ -32,7 +33,14 @@ impl Engine for LocalEngine {
         claims::mark(connection, lease, destroys)
     }
 
-    fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize {
+    fn settle(
+        &self,
+        connection: &Connection,
+        leases: &[EndedLease],
+        ending: Ending,
+        at: Moment,
+        _: Surroundings,
+    ) -> usize {
         let uuids: Vec<_> = leases.iter().map(|lease| lease.uuid).collect();
         let created: Vec<_> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
         let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));

@@ -3,6 +3,7 @@
 
 mod distributed;
 mod local;
+mod on_node;
 mod shard;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use uuid::Uuid;
 use crate::distribution::{self, Whereabouts};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
+use crate::pg::xact::Surroundings;
 use crate::store::service::claims::FoundClaim;
 use crate::store::service::leases::{self, Ending, NewLease};
 use crate::store::service::looks::Bearers;
@@ -58,7 +60,7 @@ pub struct EndedLooks<'p> {
 pub trait Engine {
     /// Puts in a lease and claims under it, LEASE_CREATING, in the order given; how many claims. A key that is there is a
     /// unique violation.
-    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake) -> usize;
+    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, around: Surroundings) -> usize;
 
     /// Marks claims of the lease's cell LEASE_DESTROYING that are ACTIVE, in the order given within a type; of how many it
     /// is what the destroys mean.
@@ -70,7 +72,14 @@ pub trait Engine {
 
     /// Settles the claims of leases that this transaction has ended: creates, then replacements, then destroys. How many
     /// it found in the state in which they had to be.
-    fn settle(&self, connection: &Connection, leases: &[EndedLease], ending: Ending, at: Moment) -> usize;
+    fn settle(
+        &self,
+        connection: &Connection,
+        leases: &[EndedLease],
+        ending: Ending,
+        at: Moment,
+        around: Surroundings,
+    ) -> usize;
 
     /// Settles the looks of leases whose claims are settled.
     fn settle_looks(&self, connection: &Connection, looks: &EndedLooks, ending: Ending);
@@ -104,11 +113,16 @@ pub trait Engine {
         false
     }
 
+    /// How the call stands to its transaction, where that matters. Before a subtransaction.
+    fn surroundings(&self) -> Surroundings {
+        Surroundings::Alone
+    }
+
     /// Has statements wait for locks everywhere as long as they may here. At the beginning of a subtransaction.
     fn bound_waits(&self, _: &Connection) {}
 
     /// Has later statements of the caller wait as long as the caller's may. At the end of a subtransaction that is kept.
-    fn free_waits(&self, _: &Connection) {}
+    fn free_waits(&self, _: &Connection, _: Surroundings) {}
 
     /// Whether another open transaction is at a claim of a lease: one that has committed on the node of the lease, and not yet on
     /// that of the claim.

@@ -9,6 +9,7 @@ use super::request::{ClaimStep, Request};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::pg::xact::Surroundings;
 use crate::service::engine::{self, CONTENTION_SQLSTATES, Intake};
 
 /// The attempt saw that it is not to be kept.
@@ -17,10 +18,11 @@ pub struct Rejected;
 /// The optimistic attempt: everything at once, without waiting. `false`: not to be had like this.
 pub fn take_whole(connection: &Connection, request: &Request) -> bool {
     let _waits = LockWaits::limit(0);
+    let engine = engine::current();
+    let around = engine.surroundings();
     let attempt = subtransaction(&CONTENTION_SQLSTATES, || {
-        let engine = engine::current();
         engine.bound_waits(connection);
-        let mut taken = engine.take(connection, &request.lease, Intake::Lease(&request.creates));
+        let mut taken = engine.take(connection, &request.lease, Intake::Lease(&request.creates), around);
         let looks = match request.looks.as_slice() {
             [] => 0,
             looks => engine.take_looks(connection, looks, false),
@@ -33,7 +35,7 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
             return Err(Rejected);
         }
         keep_if_new(connection, request)?;
-        engine.free_waits(connection);
+        engine.free_waits(connection, around);
         Ok(())
     });
     attempt.is_ok()
@@ -52,20 +54,21 @@ pub enum StepsTaken<'b> {
 /// Takes the lease and then the claims one by one in lock order, waiting for other transactions up to the deadline.
 pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, deadline: Instant) -> StepsTaken<'b> {
     let current: Cell<Option<ClaimStep<'b>>> = Cell::new(None);
+    let around = engine::current().surroundings();
     let result = subtransaction(&CONTENTION_SQLSTATES, || {
         let waits = LockWaits::until(deadline);
         engine::current().bound_waits(connection);
-        engine::current().take(connection, &request.lease, Intake::Lease(&[]));
+        engine::current().take(connection, &request.lease, Intake::Lease(&[]), around);
         drop(waits);
         for step in request.steps() {
             current.set(Some(step));
             let _waits = LockWaits::until(deadline);
             engine::current().bound_waits(connection);
-            take_one(connection, request, step)?;
+            take_one(connection, request, step, around)?;
         }
         current.set(None);
         keep_if_new(connection, request)?;
-        engine::current().free_waits(connection);
+        engine::current().free_waits(connection, around);
         Ok(())
     });
     match (result, current.get()) {
@@ -78,9 +81,9 @@ pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, dea
     }
 }
 
-fn take_one(connection: &Connection, request: &Request, step: ClaimStep) -> Result<(), Rejected> {
+fn take_one(connection: &Connection, request: &Request, step: ClaimStep, around: Surroundings) -> Result<(), Rejected> {
     let taken = match step {
-        ClaimStep::Create(claim) => engine::current().take(connection, &request.lease, Intake::Claim(claim)),
+        ClaimStep::Create(claim) => engine::current().take(connection, &request.lease, Intake::Claim(claim), around),
         ClaimStep::Look(new) => engine::current().take_looks(connection, &[new], true),
         ClaimStep::Destroy(destroy) => engine::current().mark(connection, &request.lease, &[destroy]),
     };

@@ -9,6 +9,7 @@ use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::pg::xact::Surroundings;
 use crate::service::counters;
 use crate::service::engine::{self, EndedLease, EndedLooks};
 use crate::service::feed;
@@ -26,7 +27,8 @@ pub fn end_leases(
     ending: Ending,
     patience: i64,
 ) -> Result<usize, ClaimsError> {
-    let end = || end_all(connection, catalog, list, cell_id, ending, patience);
+    let around = engine::current().surroundings();
+    let end = || end_all(connection, catalog, list, cell_id, ending, patience, around);
     if engine::current().needs_subtransactions() { end_at_several(end) } else { end() }
 }
 
@@ -52,6 +54,7 @@ fn end_all(
     cell_id: i64,
     ending: Ending,
     patience: i64,
+    around: Surroundings,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
     engine::current().bound_waits(connection);
@@ -59,7 +62,7 @@ fn end_all(
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
     let _waits = LockWaits::limit(patience);
-    let found = if expected == 0 { 0 } else { engine::current().settle(connection, &leases, ending, now) };
+    let found = if expected == 0 { 0 } else { engine::current().settle(connection, &leases, ending, now, around) };
     let looks = EndedLooks {
         created: looks(leases.iter().flat_map(|lease| &lease.held.creates), &catalog.types),
         destroyed: looks(leases.iter().flat_map(|lease| &lease.held.destroys), &catalog.types),
@@ -67,7 +70,7 @@ fn end_all(
     if !(looks.created.is_empty() && looks.destroyed.is_empty()) {
         engine::current().settle_looks(connection, &looks, ending);
     }
-    engine::current().free_waits(connection);
+    engine::current().free_waits(connection, around);
     match leases.first() {
         // Who has begun it is still committing, elsewhere.
         Some(_) if found != expected && engine::current().is_any_contended(connection, &leases) => {

@@ -38,6 +38,7 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, types: &
         return;
     }
     let mut is_first = true;
+    let around = engine::current().surroundings();
     let correct = |open: &[usize]| {
         let _waits = LockWaits::limit(if is_first { IMPATIENT } else { PATIENT });
         is_first = false;
@@ -46,7 +47,7 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, types: &
             Corrected::Done => Ok(()),
             Corrected::Changed => Err(()),
         })?;
-        engine::current().free_waits(connection);
+        engine::current().free_waits(connection, around);
         Ok::<_, ()>(())
     };
     let troubled = in_one(&CONTENTION_SQLSTATES, &open, correct).troubled;

@@ -31,15 +31,15 @@ shard_statement! {
     LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) =
         "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
          VALUES ($1, $2, $3, $3, $4, $5, $6)";
-    END(UUIDOID, INT8OID) =
+    /// Ends a lease with outcome $4 at $5, and returns what it holds: the outcome goes into shard $3, which is beside the lease's.
+    END(UUIDOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
         "DELETE FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2
-         RETURNING l.request_digest, l.payload -> 'create_records', l.payload -> 'destroy_records'";
+         RETURNING l.payload -> 'create_records', l.payload -> 'destroy_records',
+                   claims.put_outcome_on_node(l.uuid, l.creator_id, l.request_digest, $3, $4, $5)";
     UNPASS_KEY(UUIDOID) = "DELETE FROM claims.claim_leases l WHERE l.uuid = $1";
     FENCE(UUIDOID, INT8OID, TIMESTAMPTZOID) =
         "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES ($1, $2, 'rolled_back', $3)
          ON CONFLICT DO NOTHING";
-    OUTCOME(UUIDOID, INT8OID, TEXTOID, BYTEAOID, TIMESTAMPTZOID) =
-        "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, request_digest, settled_at) VALUES ($1, $2, $3, $4, $5)";
     LOCK_FREE(UUIDOID, INT8OID) =
         "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2 FOR UPDATE SKIP LOCKED";
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) =
@@ -64,6 +64,9 @@ shard_statement! {
            FROM unnest($1) WITH ORDINALITY AS n (value, nth) ORDER BY n.nth";
     /// The shard in which a key is. Asks the catalogs of this node only.
     SHARD_OF_LEASE(UUIDOID) = "SELECT get_shard_id_for_distribution_column('claims.claim_leases', $1)::text";
+    SHARDS_OF_OUTCOMES(UUIDARRAYOID) =
+        "SELECT get_shard_id_for_distribution_column('claims.lease_outcomes', n.uuid)
+           FROM unnest($1) WITH ORDINALITY AS n (uuid, nth) ORDER BY n.nth";
     SHARD_OF_LOOK(UUIDOID) = "SELECT get_shard_id_for_distribution_column('claims.skeletons', $1)::text";
 }
 
@@ -82,19 +85,18 @@ pub fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
     connection.run(&FENCE, View::Statement, key().into_iter().chain([Moment::now().into()])).count() == 1
 }
 
-/// Ends the cell's leases: deletes their rows and writes their outcome, one by one. Waits up to the limit for rows that another
+/// Ends the cell's leases: deletes their rows and writes their outcome, one by one, a message for each. Waits up to the limit for rows that another
 /// transaction holds.
 pub fn end(connection: &Connection, list: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow> {
-    let end = |lease: &Uuid| {
-        let key = || [pg_uuid(*lease).into(), cell_id.into()];
-        let (digest, ended): (Option<Vec<u8>>, EndedRow) = connection
-            .run(&END, View::Statement, key())
-            .first(|row| (row.get(1), EndedRow { uuid: *lease, creates: row.get(2), destroys: row.get(3) }))?;
-        let outcome = key().into_iter().chain([ending.outcome().into(), digest.as_deref().into(), at.into()]);
-        connection.run(&OUTCOME, View::Statement, outcome);
-        Some(ended)
+    let shards: Vec<i64> =
+        connection.run(&SHARDS_OF_OUTCOMES, View::Latest, [pg_uuids(list.iter().copied())]).map(|row| row.must(1));
+    let end = |(lease, shard): (&Uuid, i64)| {
+        let key: [Value; 2] = [pg_uuid(*lease).into(), cell_id.into()];
+        let outcome = [shard.into(), ending.outcome().into(), at.into()];
+        let ended = connection.run(&END, View::Statement, key.into_iter().chain(outcome));
+        ended.first(|row| EndedRow { uuid: *lease, creates: row.get(1), destroys: row.get(2) })
     };
-    list.iter().filter_map(end).collect()
+    list.iter().zip(shards).filter_map(end).collect()
 }
 
 /// Locks those of the cell's leases that nobody else has locked, and returns them.
@@ -128,21 +130,24 @@ pub fn put(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usi
     }
 }
 
+/// Into these columns rows of claims are put.
+pub(super) const INTO_CLAIMS: &str =
+    "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid,
+                                status, created_at, updated_at, display_value)";
+
+/// A row of claims under the lease $1 of cell $2 at $3, of the eight values behind so many others.
+pub(super) fn row(values: usize) -> String {
+    let at = |column: usize| values + column;
+    let [uuid, bucket_type, value, subject_type, subject, source_type, source, display] =
+        [at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8)];
+    format!(
+        "(${uuid}, ${bucket_type}, ${value}, ${subject_type}, ${subject}, ${source_type}, ${source}, $2, $1, 2, $3, $3, ${display})"
+    )
+}
+
 fn put_rows(connection: &Connection, lease: &NewLease, rows: &[&Claim]) -> usize {
-    let row = |nth: usize| {
-        let at = |column: usize| 3 + 8 * nth + column;
-        let [uuid, bucket_type, value, subject_type, subject, source_type, source, display] =
-            [at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8)];
-        format!(
-            "(${uuid}, ${bucket_type}, ${value}, ${subject_type}, ${subject}, ${source_type}, ${source}, $2, $1, 2, $3, $3, ${display})"
-        )
-    };
-    let text = format!(
-        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid,
-                                    status, created_at, updated_at, display_value)
-         VALUES {}",
-        (0..rows.len()).map(row).collect::<Vec<_>>().join(", ")
-    );
+    let values = (0..rows.len()).map(|nth| row(3 + 8 * nth)).collect::<Vec<_>>().join(", ");
+    let text = format!("{INTO_CLAIMS} VALUES {values}");
     let each = |claim: &&Claim| {
         claim_values(claim).into_iter().chain([claim.display.as_deref().into()]).collect::<Vec<Value>>()
     };

@@ -6,6 +6,7 @@ pub mod changes;
 pub mod claims;
 pub mod distributed;
 pub mod distributed_looks;
+pub mod distributed_nodes;
 pub mod distribution;
 pub mod epochs;
 pub mod grants;
@@ -17,6 +18,7 @@ pub mod modes;
 pub mod profiles;
 pub mod records;
 pub mod reservations;
+pub mod shards;
 pub mod transfers;
 pub mod verify;
 

@@ -1,0 +1,276 @@
+//! Statements on tables that are spread over the nodes of a Citus cluster, each of which writes into all shards of a node that a batch needs:
+//! into one of them as Citus plans it, and for the row there by a function into the others ([`crate::service::engine`], `on_node`).
+//!
+//! Citus does not know of the others. So they are locked here as it locks what it knows of, before it is asked where they are: until
+//! the transaction ends they are not moved. It does know that the connection to the node has written, and commits it with the others. But in which
+//! connection a shard was written it knows only of its own: so this is for transactions in which there is one to each node,
+//! and not for those in which a client has statements of its own, which may open several.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use claims_model::{Bucket, Claim};
+use pgrx::pg_sys;
+use uuid::Uuid;
+
+use super::buckets::{claim_arrays, claim_values, displays, types_and_values};
+use super::claims::{self, HeldFor};
+use super::distributed;
+use super::leases::NewLease;
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::{Statement, shard_statement, shared_statement};
+use crate::pg::uuid::{pg_uuid, pg_uuids};
+
+shard_statement! {
+    /// The shard of a lease, if one is given, and those of buckets, in the order given, which now stay where they are. 5: as Citus does for
+    /// whatever it writes to. Asks the catalogs of this node only.
+    LOCKED_SHARDS(UUIDOID, TEXTARRAYOID) =
+        "SELECT s.shard, lock_shard_metadata(5, ARRAY[s.shard])
+           FROM (SELECT 0 AS nth, get_shard_id_for_distribution_column('claims.claim_leases', $1) AS shard WHERE $1 IS NOT NULL
+                 UNION ALL
+                 SELECT n.nth, get_shard_id_for_distribution_column('claims.claims', n.value)
+                   FROM unnest($2) WITH ORDINALITY AS n (value, nth) OFFSET 0) s
+          ORDER BY s.nth";
+    /// The nodes of shards.
+    NODES(INT8ARRAYOID) = "SELECT p.shardid, p.groupid FROM pg_dist_placement p WHERE p.shardid = ANY ($1)";
+    LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, INT4ARRAYOID, INT8ARRAYOID,
+                     UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
+        "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
+         VALUES ($1, $2, $3, $3, $4, $5, $6)
+         RETURNING claims.create_on_node(uuid::text, ARRAY[$1::text], $7, $8, $1, $2, $3, $9, $10, $11, $12, $13, $14, $15, $16)";
+    ACTIVATE_ONE(UUIDOID, INT4OID, TEXTOID, INT2OID, TIMESTAMPTZOID) =
+        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
+          WHERE c.bucket_value = $3 AND c.bucket_type = $2 AND c.lease_uuid = $1 AND c.status = $4";
+    REMOVE_ONE(UUIDOID, INT4OID, TEXTOID, INT2OID) =
+        "DELETE FROM claims.claims c WHERE c.bucket_value = $3 AND c.bucket_type = $2 AND c.lease_uuid = $1 AND c.status = $4";
+}
+
+shared_statement! {
+    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID,
+             TEXTARRAYOID) =
+        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
+          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2) AND c.lease_uuid = ANY ($1) AND c.status = $4
+         RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $6, $3, $7, $8, $1, $9, $10, $4, $5)";
+    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
+        "DELETE FROM claims.claims c
+          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2) AND c.lease_uuid = ANY ($1) AND c.status = $4
+         RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $5, $3, $6, $7, $1, $8, $9, $4, NULL)";
+}
+
+/// Where a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    shard: i64,
+    node: i32,
+}
+
+/// Where the rows of a lease, if one is given, and of buckets are, in the order given; they stay there until the transaction ends. `None`:
+/// a shard is on several nodes.
+fn places<'b>(
+    connection: &Connection,
+    lease: Option<Uuid>,
+    buckets: impl Iterator<Item = &'b Bucket<'b>>,
+) -> Option<Vec<Place>> {
+    let values: Vec<&str> = buckets.map(|bucket| &*bucket.value).collect();
+    let arguments: [Value; 2] = [lease.map(pg_uuid).into(), values.into()];
+    let shards: Vec<i64> = connection.run(&LOCKED_SHARDS, View::Latest, arguments).map(|row| row.must(1));
+    let mut distinct = shards.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let count = distinct.len();
+    let found = connection.run(&NODES, View::Latest, [distinct.into()]).map(|row| (row.must(1), row.must(2)));
+    let nodes: HashMap<i64, i32> = found.iter().copied().collect();
+    if found.len() != count || nodes.len() != count {
+        return None;
+    }
+    shards.into_iter().map(|shard| Some(Place { shard, node: *nodes.get(&shard)? })).collect()
+}
+
+/// Rows by their nodes, in the order given.
+fn by_node<T>(rows: impl Iterator<Item = (Place, T)>) -> BTreeMap<i32, Vec<(i64, T)>> {
+    let mut nodes: BTreeMap<i32, Vec<(i64, T)>> = BTreeMap::new();
+    for (place, row) in rows {
+        nodes.entry(place.node).or_default().push((place.shard, row));
+    }
+    nodes
+}
+
+/// A row for each part, and further rows, which follow it.
+struct Parts<T> {
+    anchors: Vec<T>,
+    further: Vec<T>,
+    /// Of each of the further rows, counted from 1.
+    parts: Vec<i32>,
+    shards: Vec<i64>,
+}
+
+impl<T: Copy> Parts<T> {
+    /// The first row of each node, and those of the others that are not done with it.
+    fn of(nodes: BTreeMap<i32, Vec<(i64, T)>>, is_further: impl Fn(T) -> bool) -> Self {
+        let anchors: Vec<T> = nodes.values().filter_map(|rows| rows.first()).map(|(_, row)| *row).collect();
+        let mut all = Parts { anchors, further: Vec::new(), parts: Vec::new(), shards: Vec::new() };
+        for (part, rows) in (1..).zip(nodes.into_values()) {
+            for (shard, row) in rows.into_iter().skip(1).filter(|(_, row)| is_further(*row)) {
+                all.further.push(row);
+                all.parts.push(part);
+                all.shards.push(shard);
+            }
+        }
+        all
+    }
+}
+
+/// Puts a lease and claims in, a statement for the lease's node and one for all others; how many claims. A key that is there is a unique
+/// violation.
+pub fn take(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
+    let buckets = creates.iter().map(|claim| &claim.bucket);
+    let places = places(connection, Some(lease.uuid), buckets);
+    let Some([of_lease, of_claims @ ..]) = places.as_deref() else {
+        distributed::put_lease(connection, lease);
+        return distributed::put(connection, lease, creates);
+    };
+    let mut nodes = by_node(of_claims.iter().copied().zip(creates.iter().copied()));
+    let beside = nodes.remove(&of_lease.node).unwrap_or_default();
+    put_with_lease(connection, lease, &beside) + put_elsewhere(connection, lease, nodes)
+}
+
+fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Claim)]) -> usize {
+    if beside.is_empty() {
+        distributed::put_lease(connection, lease);
+        return 0;
+    }
+    let (shards, claims): (Vec<i64>, Vec<&Claim>) = beside.iter().copied().unzip();
+    let places: [Value; 2] = [vec![1; shards.len()].into(), shards.into()];
+    let columns = claim_arrays(&claims).into_iter().chain([displays(&claims)]);
+    let values = lease.values().into_iter().chain(places).chain(columns);
+    written(connection.run(&LEASE_AND_CREATE, View::Statement, values).map(|row| row.must(1)))
+}
+
+fn put_elsewhere(connection: &Connection, lease: &NewLease, nodes: BTreeMap<i32, Vec<(i64, &Claim)>>) -> usize {
+    let all = Parts::of(nodes, |_| true);
+    if all.further.is_empty() {
+        return if all.anchors.is_empty() { 0 } else { distributed::put(connection, lease, &all.anchors) };
+    }
+    let anchors = all.anchors.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>();
+    let places: [Value; 3] = [anchors.into(), all.parts.into(), all.shards.into()];
+    let columns = claim_arrays(&all.further).into_iter().chain([displays(&all.further)]);
+    let each = |claim: &&Claim| claim_values(claim).into_iter().chain([claim.display.as_deref().into()]);
+    let values = lease.key_values().into_iter().chain(places).chain(columns).chain(all.anchors.iter().flat_map(each));
+    let rows = connection.run_made(create_at(all.anchors.len()), View::Statement, values);
+    rows.count() + written(rows.map(|row| row.must(1)))
+}
+
+thread_local! {
+    /// By how many rows they put in as Citus plans it: one for each node.
+    static CREATE: RefCell<HashMap<usize, &'static Statement>> = RefCell::default();
+}
+
+/// The statement that puts in a row for each of so many nodes, and further ones there.
+fn create_at(nodes: usize) -> &'static Statement {
+    CREATE.with_borrow_mut(|all| *all.entry(nodes).or_insert_with(|| made(nodes)))
+}
+
+fn made(nodes: usize) -> &'static Statement {
+    use pg_sys::{
+        INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
+    };
+    const FURTHER: [pg_sys::Oid; 14] = [
+        UUIDOID,
+        INT8OID,
+        TIMESTAMPTZOID,
+        TEXTARRAYOID,
+        INT4ARRAYOID,
+        INT8ARRAYOID,
+        UUIDARRAYOID,
+        INT4ARRAYOID,
+        TEXTARRAYOID,
+        INT4ARRAYOID,
+        TEXTARRAYOID,
+        INT4ARRAYOID,
+        TEXTARRAYOID,
+        TEXTARRAYOID,
+    ];
+    const ROW: [pg_sys::Oid; 8] = [UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID];
+    let types: Vec<pg_sys::Oid> = FURTHER.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
+    let rows: Vec<String> = (0..nodes).map(|nth| distributed::row(FURTHER.len() + ROW.len() * nth)).collect();
+    let text = format!(
+        "{} VALUES {} RETURNING claims.create_on_node(bucket_value, $4, $5, $6, $1, $2, $3, $7, $8, $9, $10, $11, $12, $13, $14)",
+        distributed::INTO_CLAIMS,
+        rows.join(", ")
+    );
+    Statement::made(text, types.leak())
+}
+
+/// How many rows functions say that they have written.
+fn written(counts: Vec<i32>) -> usize {
+    counts.into_iter().map(|count| usize::try_from(count).unwrap_or(0)).sum()
+}
+
+/// How claims are settled.
+#[derive(Debug, Clone, Copy)]
+pub struct Settlement<'l> {
+    pub leases: &'l [Uuid],
+    pub at: Moment,
+    /// There is one connection to each node, and statements may write there what Citus does not know of.
+    pub is_alone: bool,
+}
+
+/// Makes claims that leases hold in a state ACTIVE; how many they were.
+pub fn activate(connection: &Connection, all: Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+    match (all.leases, buckets) {
+        ([lease], [only]) => {
+            let values = one(*lease, only, held).into_iter().chain([all.at.into()]);
+            connection.run(&ACTIVATE_ONE, View::Statement, values).count()
+        }
+        _ => on_nodes(connection, all, buckets, held, Some(all.at))
+            .unwrap_or_else(|| claims::activate(connection, all.leases, buckets, held, all.at)),
+    }
+}
+
+/// Deletes claims that leases hold in a state; how many they were.
+pub fn remove(connection: &Connection, all: Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+    match (all.leases, buckets) {
+        ([lease], [only]) => connection.run(&REMOVE_ONE, View::Statement, one(*lease, only, held)).count(),
+        _ => on_nodes(connection, all, buckets, held, None)
+            .unwrap_or_else(|| claims::remove(connection, all.leases, buckets, held)),
+    }
+}
+
+fn one(lease: Uuid, bucket: &Bucket, held: HeldFor) -> [Value; 4] {
+    [pg_uuid(lease).into(), bucket.bucket_type.into(), (&*bucket.value).into(), (held as i16).into()]
+}
+
+/// Makes claims ACTIVE at a time, or deletes them, on all nodes at once. `None`: there is nothing to do beside what Citus does by itself.
+fn on_nodes(
+    connection: &Connection,
+    all: Settlement,
+    buckets: &[&Bucket],
+    held: HeldFor,
+    at: Option<Moment>,
+) -> Option<usize> {
+    if !all.is_alone || buckets.len() < 2 {
+        return None;
+    }
+    let places = places(connection, None, buckets.iter().copied())?;
+    let nodes = by_node(places.into_iter().zip(buckets.iter().copied()));
+    let anchored: HashSet<&str> = nodes.values().filter_map(|rows| rows.first()).map(|(_, row)| &*row.value).collect();
+    // The statement finds all types of the values that it names.
+    let parts = Parts::of(nodes, |bucket| !anchored.contains(&*bucket.value));
+    if parts.further.is_empty() {
+        return None;
+    }
+    let [types, _] = types_and_values(buckets);
+    let types_of = |buckets: &[&Bucket]| buckets.iter().map(|bucket| bucket.bucket_type).collect::<Vec<_>>();
+    let values_of = |buckets: &[&Bucket]| Value::from(buckets.iter().map(|bucket| &*bucket.value).collect::<Vec<_>>());
+    let leases = pg_uuids(all.leases.iter().copied());
+    let key: [Value; 4] = [leases, types, values_of(&parts.anchors), (held as i16).into()];
+    let further: [Value; 2] = [types_of(&parts.further).into(), values_of(&parts.further)];
+    let places: [Value; 3] = [types_of(&parts.anchors).into(), parts.parts.into(), parts.shards.into()];
+    let rest = places.into_iter().chain(further);
+    let rows = match at {
+        Some(at) => connection.run(&ACTIVATE, View::Statement, key.into_iter().chain([at.into()]).chain(rest)),
+        None => connection.run(&REMOVE, View::Statement, key.into_iter().chain(rest)),
+    };
+    Some(rows.count() + written(rows.map(|row| row.must(1))))
+}

@@ -1,0 +1,94 @@
+//! Statements on shards of this node, for other nodes: what a statement of theirs is to do in shards beside the one that Citus has sent it to.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use pgrx::{Uuid as PgUuid, pg_sys};
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value};
+use crate::pg::statement::Statement;
+
+/// A kind of statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Create,
+    Activate,
+    Remove,
+    Outcome,
+}
+
+thread_local! {
+    /// A statement of each kind for each shard.
+    static STATEMENTS: RefCell<HashMap<(Kind, i64), &'static Statement>> = RefCell::default();
+}
+
+fn statement(kind: Kind, shard: i64) -> &'static Statement {
+    STATEMENTS.with_borrow_mut(|all| *all.entry((kind, shard)).or_insert_with(|| made(kind, shard)))
+}
+
+fn made(kind: Kind, shard: i64) -> &'static Statement {
+    use pg_sys::{
+        BYTEAOID, INT2OID, INT4ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
+    };
+    const IS_HELD: &str =
+        "c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2) AND c.lease_uuid = ANY ($1) AND c.status = $4";
+    match kind {
+        Kind::Create => Statement::made(
+            format!(
+                "INSERT INTO claims.claims_{shard} (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
+                                                    display_value, creator_id, lease_uuid, status, created_at, updated_at)
+                 SELECT unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9), unnest($10), unnest($11),
+                        $2, $1, 2::smallint, $3, $3"
+            ),
+            &[
+                UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
+                INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
+            ],
+        ),
+        Kind::Activate => Statement::made(
+            format!("UPDATE claims.claims_{shard} c SET status = 1, lease_uuid = NULL, updated_at = $5 WHERE {IS_HELD}"),
+            &[UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID],
+        ),
+        Kind::Remove => Statement::made(
+            format!("DELETE FROM claims.claims_{shard} c WHERE {IS_HELD}"),
+            &[UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID],
+        ),
+        Kind::Outcome => Statement::made(
+            format!(
+                "INSERT INTO claims.lease_outcomes_{shard} (lease_uuid, creator_id, request_digest, outcome, settled_at)
+                 VALUES ($1, $2, $3, $4, $5)"
+            ),
+            &[UUIDOID, INT8OID, BYTEAOID, TEXTOID, TIMESTAMPTZOID],
+        ),
+    }
+}
+
+/// A lease and claims that it creates in one shard: its uuid, cell and time; the columns of the claims, each an array.
+pub fn create(connection: &Connection, shard: i64, lease: [Value; 3], columns: [Value; 8]) -> usize {
+    connection.run_here(statement(Kind::Create, shard), lease.into_iter().chain(columns)).count()
+}
+
+/// Claims of one shard that leases hold in a state.
+pub struct Held {
+    pub leases: Vec<PgUuid>,
+    pub types: Vec<i32>,
+    pub values: Vec<String>,
+    pub status: i16,
+}
+
+/// Makes claims ACTIVE, or without a time deletes them; how many.
+pub fn settle(connection: &Connection, shard: i64, held: Held, at: Option<Moment>) -> usize {
+    let Held { leases, types, values, status } = held;
+    let values: [Value; 4] = [leases.into(), types.into(), values.into(), status.into()];
+    match at {
+        Some(at) => connection.run_here(statement(Kind::Activate, shard), values.into_iter().chain([at.into()])),
+        None => connection.run_here(statement(Kind::Remove, shard), values),
+    }
+    .count()
+}
+
+/// Puts the outcome of a lease in: uuid, cell, digest, outcome and time.
+pub fn put_outcome(connection: &Connection, shard: i64, outcome: [Value; 5]) -> usize {
+    connection.run_here(statement(Kind::Outcome, shard), outcome).count()
+}
