@@ -88,9 +88,15 @@ extension_sql_file!(
     requires = ["verify", cell::verify::list::list_discrepancies]
 );
 extension_sql_file!(
+    "../sql/install/service/metrics_distributed.sql",
+    name = "metrics_distributed",
+    requires = ["tables", "transfers", "passes"]
+);
+extension_sql_file!(
     "../sql/install/metrics.sql",
     name = "metrics",
     requires = [
+        "metrics_distributed",
         "check",
         "passes",
         "cell",

@@ -10,7 +10,11 @@ DECLARE
     now timestamptz := clock_timestamp();
     here oid := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
 BEGIN
-    PERFORM claims.require_tables_here();
+    PERFORM claims.require_own_tables();
+    IF (SELECT v.distributed FROM claims.version() v) THEN
+        RETURN QUERY SELECT d.name, d.labels, d.value FROM claims.distributed_metrics() d;
+        RETURN;
+    END IF;
     RETURN QUERY
     SELECT 'claims_info', jsonb_build_object('library', v.library, 'extension', v.extension, 'protocol', v.protocol::text, 'unicode', v.unicode), 1.0::float8
       FROM claims.version() v;
@@ -188,7 +192,7 @@ BEGIN
                    FROM claims.expiring_claims e GROUP BY 1, 2) n ON n.kind = k.kind AND n.state = s.state;
 END $$;
 COMMENT ON FUNCTION claims.metrics() IS
-    'What is to be watched of this database, in either: names and units as OpenMetrics has them, one row for each value. Claims are estimated from statistics, leases and requests counted up to 10,000 a cell or queue. What is counted (begins, commits, rollbacks, conflicts, durations, the last check()) is there where the library is preloaded, since the server started. No bucket values, no payloads. For administrators and monitoring roles. Locks nothing, works on a hot standby.';
+    'What is to be watched of this database, in either: names and units as OpenMetrics has them, one row for each value. Claims are estimated from statistics, leases and requests counted up to 10,000 a cell or queue. What is counted (begins, commits, rollbacks, conflicts, durations, the last check()) is there where the library is preloaded, since the server started. No bucket values, no payloads. Where the tables are distributed, of all nodes. For administrators and monitoring roles. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.counters() IS 'Internal: the part of claims.metrics() that is kept in shared memory. Locks nothing.';
 COMMENT ON FUNCTION claims.note_check(bigint) IS 'Internal: remembers in shared memory that claims.check() has ended, and how much it found.';
 INSERT INTO claims.audiences (function_name, audience) VALUES ('metrics', 'monitor');

@@ -33,3 +33,19 @@ start_database() {
 
 on_coordinator() { use_cluster coordinator; export PGDATABASE=spread; }
 on_worker() { use_cluster "worker$1"; export PGDATABASE=spread; }
+
+# --- sessions on any node: each reads statements from a pipe, and answers with the result, or the SQLSTATE --------------
+declare -A SESSION_IN=() SESSION_OUT=()
+open_session() {
+  local name=$1
+  mkfifo "$CLAIMS_TMP/$name.in" "$CLAIMS_TMP/$name.out"
+  psql -XqAt -v VERBOSITY=sqlstate <"$CLAIMS_TMP/$name.in" >"$CLAIMS_TMP/$name.out" 2>&1 &
+  exec {session_in}>"$CLAIMS_TMP/$name.in" {session_out}<"$CLAIMS_TMP/$name.out"
+  SESSION_IN[$name]=$session_in SESSION_OUT[$name]=$session_out
+}
+ask() {
+  local line answer=
+  printf '%s;\n\\echo --\n' "$2" >&"${SESSION_IN[$1]}"
+  while IFS= read -r -t 30 -u "${SESSION_OUT[$1]}" line && [ "$line" != -- ]; do answer="$answer${answer:+ }$line"; done
+  printf '%s\n' "${answer#ERROR:  }"
+}

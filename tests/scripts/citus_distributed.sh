@@ -11,21 +11,6 @@ reasons() { sql "SELECT string_agg(c ->> 'reason', ' ') FROM (SELECT conflicts F
 claims_of() { printf "'[%s]'" "$(claim "$1")"; }
 buckets_of() { printf "'[%s]'" "$(bucket "$1")"; }
 
-# --- sessions on any node: each reads statements from a pipe, and answers with the result, or the SQLSTATE --------------
-declare -A SESSION_IN=() SESSION_OUT=()
-open_session() {
-  local name=$1
-  mkfifo "$CLAIMS_TMP/$name.in" "$CLAIMS_TMP/$name.out"
-  psql -XqAt -v VERBOSITY=sqlstate <"$CLAIMS_TMP/$name.in" >"$CLAIMS_TMP/$name.out" 2>&1 &
-  exec {session_in}>"$CLAIMS_TMP/$name.in" {session_out}<"$CLAIMS_TMP/$name.out"
-  SESSION_IN[$name]=$session_in SESSION_OUT[$name]=$session_out
-}
-ask() {
-  local line answer=
-  printf '%s;\n\\echo --\n' "$2" >&"${SESSION_IN[$1]}"
-  while IFS= read -r -t 30 -u "${SESSION_OUT[$1]}" line && [ "$line" != -- ]; do answer="$answer${answer:+ }$line"; done
-  printf '%s\n' "${answer#ERROR:  }"
-}
 # quick NAME EXPECTED NODE CREATES DESTROYS: what is said, and that nobody was waited for.
 quick() {
   local started answer elapsed
@@ -197,8 +182,6 @@ expect 'SERIALIZABLE' "$(sqlstate 'BEGIN ISOLATION LEVEL SERIALIZABLE; '"SELECT 
 expect 'PREPARE TRANSACTION' "$(sqlstate "BEGIN; SELECT claims.begin_update(1, $(claims_of twophase)); PREPARE TRANSACTION 'x'")" 0A000
 expect 'a transfer' "$(message "SELECT claims.prepare_transfer('$(lease 9)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [1]}]', 'a test')")" 'distributed claims do not have this function'
 expect 'set_profile' "$(message "SELECT * FROM claims.set_profile('NEW_TYPE', 'exact', 'a test', dry_run => false)")" 'distributed claims do not have this function'
-expect 'release_records' "$(message "SELECT claims.release_records(1, 'a test')")" 'distributed claims do not have this function'
-expect 'metrics' "$(message 'SELECT * FROM claims.metrics()')" 'distributed claims do not have this function'
 expect 'a rate' "$(message "SELECT claims.set_cell_limits(1, 'a test', begins_per_second => 5)")" 'distributed claims do not have this function'
 expect 'expiring claims' "$(message "SELECT * FROM claims.acquire_expiring('a', 'b', '1 min')")" 'distributed claims do not have this function'
 expect 'tracked leases' "$(message "SELECT claims.track_lease('$(lease 8)')")" 'distributed claims do not have this function'

@@ -9,4 +9,5 @@ CREATE FUNCTION claims."note_check"("problems" bigint) RETURNS VOID
 STRICT STABLE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'note_check_wrapper';
+-- include sql/install/service/metrics_distributed.sql
 -- include sql/install/metrics.sql

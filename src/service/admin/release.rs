@@ -1,22 +1,29 @@
 //! `release_records` and `remove_cell`: a cell that is gone for good.
 
+use std::convert::Infallible;
+
 use claims_model::lookalike::looks;
 use claims_model::mode::Need;
-use claims_model::{BadInput, NOBODY, Problem};
+use claims_model::{BadInput, Bucket, NOBODY, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::cells::take_away;
 use crate::access::given;
 use crate::acts::Act;
+use crate::distribution;
 use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
 use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::subtransaction;
 use crate::service::admission;
+use crate::service::engine;
 use crate::service::feed;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::admin::{self, Leftovers};
 use crate::store::service::changes::{Change, ChangeSet};
+use crate::store::service::distributed_release;
 use crate::store::service::looks as store;
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -32,6 +39,8 @@ fn release_records(
 
 /// The most that one call releases.
 const MAX_RELEASED: i32 = 1_000_000;
+/// Milliseconds to wait for a lock on another node: rows that are locked are passed over, so it is for relation extension.
+const PATIENCE: i64 = 1000;
 
 fn release(
     cell_id: Option<i64>,
@@ -67,12 +76,12 @@ fn release(
 
 /// Releases claims, and the looks of those whose types mind them. The change feed tells that they are free.
 fn release_some(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
+    if distribution::is_spread() {
+        return release_at_several(connection, catalog, cell_id, max_results);
+    }
     if catalog.types.mind_looks() {
         let released = admin::release_and_tell(connection, cell_id, max_results);
-        store::free(connection, &looks(released.iter(), &catalog.types));
-        let set = ChangeSet { change: Change::Destroy(cell_id), cause: None, buckets: released.iter().collect() };
-        feed::tell(connection, &[set], Moment::now());
-        return released.len() as i64;
+        return finish(connection, catalog, cell_id, &released);
     }
     if !feed::is_on() {
         return admin::release_claims(connection, cell_id, max_results);
@@ -82,6 +91,28 @@ fn release_some(connection: &Connection, catalog: &Catalog, cell_id: i64, max_re
         feed::told(connection);
     }
     released
+}
+
+/// The same on several nodes, where statements are one only within a subtransaction.
+fn release_at_several(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
+    let _waits = LockWaits::limit(PATIENCE);
+    let release = || {
+        engine::current().bound_waits(connection);
+        let released = distributed_release::release(connection, cell_id, max_results);
+        let count = finish(connection, catalog, cell_id, &released);
+        engine::current().free_waits(connection);
+        Ok::<_, Infallible>(count)
+    };
+    // No error is handled: they have been raised again.
+    subtransaction(&[], release).unwrap_or(0)
+}
+
+/// What goes with claims that were released; returns how many they were.
+fn finish(connection: &Connection, catalog: &Catalog, cell_id: i64, released: &[Bucket]) -> i64 {
+    store::free(connection, &looks(released.iter(), &catalog.types));
+    let set = ChangeSet { change: Change::Destroy(cell_id), cause: None, buckets: released.iter().collect() };
+    feed::tell(connection, &[set], Moment::now());
+    released.len() as i64
 }
 
 #[pg_extern(schema = "claims", security_definer)]

@@ -7,6 +7,7 @@ pub mod claims;
 pub mod distributed;
 pub mod distributed_looks;
 pub mod distributed_nodes;
+pub mod distributed_release;
 pub mod distribution;
 pub mod epochs;
 pub mod grants;
