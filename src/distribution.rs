@@ -20,6 +20,9 @@ pub const SPREAD_BY: [(&str, &str, &str); 5] = [
     ("skeletons", "skeleton", "claims.claim_leases"),
 ];
 
+/// Tables that are on one node, in one shard, each beside another one: the change feed.
+pub const ON_ONE_NODE: [(&str, &str); 2] = [("change_sets", "none"), ("change_horizon", "claims.change_sets")];
+
 /// Tables that are whole on every node. All others stay what they are on each node: the lists that come with the extension, what
 /// each node logs, and what is not to be used where the tables are spread.
 pub const EVERYWHERE: [&str; 9] = [
@@ -109,7 +112,9 @@ pub fn look() -> Result<Whereabouts, DistributionError> {
     gate::watch(extension::relations(c"claims").into_iter().chain(catalogs).collect());
     let Some(managed) = citus::managed(c"claims") else { return Ok(Whereabouts::Here) };
     IS_WORKER.set(managed.is_worker);
-    let mut expected: Vec<_> = SPREAD_BY.iter().map(|(table, ..)| *table).chain(EVERYWHERE).collect();
+    let on_one_node = ON_ONE_NODE.iter().map(|(table, _)| *table);
+    let mut expected: Vec<_> =
+        SPREAD_BY.iter().map(|(table, ..)| *table).chain(on_one_node).chain(EVERYWHERE).collect();
     expected.sort_unstable();
     match managed.tables.as_slice() {
         [] if managed.is_worker => Err(DistributionError::NotTheCoordinator),

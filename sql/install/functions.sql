@@ -133,6 +133,9 @@ COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.distribute(int, text) IS
     'Spreads the tables of the service over the nodes of a Citus cluster, once, and returns in how many shards: claims by bucket value, leases and their outcomes by uuid; types, cells and what else every call reads goes to every node. shards NULL: 4 for each node. For administrators, on the coordinator, with a reason. Locks the tables against writers until COMMIT.';
+COMMENT ON FUNCTION claims.keep_pace(bigint, int) IS 'Internal, on the node that counts for all where the tables are distributed: lets one more begin of a cell pass (0), or says from which moment on one may.';
+COMMENT ON FUNCTION claims.take_change_places(int) IS 'Internal, on the node that keeps the change feed: its transaction, and numbers for so many rows of claims.change_sets that the caller is about to write.';
+COMMENT ON FUNCTION claims.change_node() IS 'Internal: which node of a Citus cluster this is, by its group. Locks nothing.';
 COMMENT ON FUNCTION claims.buckets_in_flight(text, text[], int[]) IS 'Internal, on the node of a shard: which of the buckets another open transaction is at, by their places in the arrays. Locks nothing.';
 COMMENT ON FUNCTION claims.is_lease_in_flight(text, uuid) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a lease. Locks nothing.';
 COMMENT ON FUNCTION claims.is_look_in_flight(text, uuid, int) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a look. Locks nothing.';

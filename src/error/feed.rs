@@ -13,6 +13,10 @@ pub enum FeedError {
     Foreign,
     /// Somebody has emptied claims.change_horizon.
     NoHorizon,
+    /// A transaction that has told changes is committed on one node, and not on another one.
+    BetweenPhases { transaction: String },
+    /// Nobody knows what is committed on a node.
+    SilentNode { node: String, message: String },
 }
 
 impl From<FeedError> for ClaimsError {
@@ -46,6 +50,18 @@ impl FeedError {
                 "the change feed has lost its identity".into(),
                 Some("The table claims.change_horizon has no row.".into()),
                 Some("Run INSERT INTO claims.change_horizon DEFAULT VALUES: readers then start again."),
+            ),
+            FeedError::BetweenPhases { transaction } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "a change is not committed on all nodes yet".into(),
+                Some(format!("A node has a part of transaction {transaction} (node and number) prepared, and has not ended it.")),
+                Some("Try again. What a crash has left, Citus ends when all nodes are up: recover_prepared_transactions() does so at once."),
+            ),
+            FeedError::SilentNode { node, message } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "a node does not say which changes it has committed".into(),
+                Some(format!("Node {node}: {message}")),
+                Some("Take the cursor when all nodes answer. Readers that have one go on: what is not committed everywhere waits."),
             ),
         }
     }

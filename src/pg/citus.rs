@@ -36,6 +36,11 @@ pub fn managed(schema: &CStr) -> Option<Managed> {
     Some(Managed { tables, is_worker: groups.into_iter().any(|group| group.cast_signed() != COORDINATOR) })
 }
 
+/// The group of this server. `None`: it is of no cluster.
+pub fn own_group() -> Option<i32> {
+    rows(GROUP, c"groupid", pg_sys::INT4OID)?.first().map(|group| group.cast_signed())
+}
+
 /// The catalogs in which that is written. Citus tells all sessions, by relcache invalidations, when it has changed the one of this
 /// server's group; when it has changed a row of the other it tells of the table that the row is about.
 pub fn catalogs() -> Vec<pg_sys::Oid> {

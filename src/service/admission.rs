@@ -45,7 +45,7 @@ pub fn admit_begin(
     given: Option<Uuid>,
 ) -> Result<(), ClaimsError> {
     admit(catalog, cell_id, Need::Begin)?;
-    admit_fence(catalog, cell_id)?;
+    admit_fence(connection, catalog, cell_id)?;
     let Some(limit) = catalog.limits.get(&cell_id).and_then(|limits| limits.max_outstanding) else { return Ok(()) };
     let is_repeat = || given.is_some_and(|lease| !leases::known(connection, &[lease], View::Latest).is_empty());
     let outstanding = limits::outstanding(connection, cell_id, floor::of_caller(cell_id), limit.into());
@@ -56,10 +56,10 @@ pub fn admit_begin(
 }
 
 /// Raises where a cell begins, or fences, faster than it may.
-pub fn admit_fence(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
+pub fn admit_fence(connection: &Connection, catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     let rate = catalog.limits.get(&cell_id).and_then(|limits| limits.begins_per_second);
     rate.map_or(Ok(()), |per_second| {
-        throttle::pass(cell_id, per_second)
+        throttle::pass(connection, cell_id, per_second)
             .map_err(|again| AdmissionError::TooFast { cell_id, per_second, again }.into())
     })
 }

@@ -51,7 +51,7 @@ looks() { printf '[{"bucket": {"type": "LOOKS", "value": "%s"}, "subject": {"typ
 sql "SELECT claims.commit_update(2, claims.begin_update(2, '$(looks paypal)'))" >/dev/null
 expect 'with its look' "$(released)" 1
 expect 'which another name may have' "$(on_worker 1; sql "SELECT claims.commit_update(1, claims.begin_update(1, '$(looks 'pаypal')'))")" t
-expect 'then the cell can go' "$(sqlstate "SELECT claims.remove_cell(2, 'a test')")" ''
+expect 'then the cell can go' "$(sqlstate "SELECT claims.remove_cell(2, 'a test')")" 00000
 sql "SELECT claims.register_cell(2, 'script_claims_two', 'two', NULL)" >/dev/null
 expect 'they are written down' "$(sql "SELECT sum((counts ->> 'released')::int) FROM claims.admin_log WHERE action = 'release_records'")" 31
 
@@ -88,6 +88,26 @@ expect 'claims, as estimated' "$(sql "SELECT sum(value) FROM claims.metrics() WH
 sql "SELECT claims.purge_outcomes()" >/dev/null
 sql "INSERT INTO claims.pass_log (id, kind, started_at, ended_at, sqlstate) VALUES (gen_random_uuid(), 'purge', now(), now(), NULL)"
 expect 'a pass of another node' "$(on_worker 1; sql "SELECT count(*) FROM claims.metrics() WHERE name = 'claims_pass_age_seconds' AND labels @> '{\"kind\": \"purge\"}' AND value < 60")" 1
+
+# --- a limit of begins per second ----------------------------------------------------------------------------------------------------
+sql "SELECT claims.set_cell_limits(1, 'a test', begins_per_second => 3)" >/dev/null
+started=$(date +%s)
+pids=()
+for node in "${nodes[@]}"; do
+  $node
+  for number in $(seq 1 40); do printf "SELECT count(*) FROM claims.try_begin_update(1, '[%s]');\n" "$(claim "rate-${node// /-}-$number")"; done | psql -XqAt -v VERBOSITY=sqlstate >"$CLAIMS_TMP/rate.${node// /-}" 2>&1 &
+  pids+=($!)
+done
+wait "${pids[@]}" || true
+passed=$(cat "$CLAIMS_TMP"/rate.* | grep -cx 1)
+refused=$(cat "$CLAIMS_TMP"/rate.* | grep -c 53400)
+seconds=$(($(date +%s) - started + 2))
+expect 'all are answered' "$((passed + refused))" 120
+expect 'no more than that over all nodes together' "$([ "$passed" -le $((3 + 3 * seconds)) ] && [ "$passed" -ge 3 ] && [ "$refused" -gt 0 ] && echo yes)" yes
+expect 'when to try again' "$(on_worker 2; psql -XqAt -c "SELECT claims.begin_update(1, '[$(claim a)]'), claims.begin_update(1, '[$(claim b)]'), claims.begin_update(1, '[$(claim c)]'), claims.begin_update(1, '[$(claim d)]')" 2>&1 | grep -c '^HINT')" 1
+expect 'others have no limit' "$(on_worker 1; sql "SELECT count(*) FROM generate_series(1, 20) n, claims.lease_outcome(2, gen_random_uuid())")" 20
+on_coordinator
+sql "SELECT claims.set_cell_limits(1, 'a test')" >/dev/null
 
 # --- a node that is down --------------------------------------------------------------------------------------------------------------
 stop_cluster worker2

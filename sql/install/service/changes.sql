@@ -14,6 +14,8 @@ CREATE TABLE claims.change_sets (
     actor         name        NOT NULL,
     bucket_types  int[]       NOT NULL,
     bucket_values text[]      COLLATE "C" NOT NULL,
+    era           int,
+    two_phase     text        COLLATE "C",
     PRIMARY KEY (xid, id)
 ) WITH (vacuum_truncate = off);
 COMMENT ON TABLE claims.change_sets IS 'The change feed as it is stored; claims.changes shows it. Written while claims.change_feed is on. Not dumped: transaction ids mean nothing in another cluster.';
@@ -30,6 +32,8 @@ COMMENT ON COLUMN claims.change_sets.lease_uuid IS 'The lease, or the transfer, 
 COMMENT ON COLUMN claims.change_sets.actor IS 'The role that did it, by its name then.';
 COMMENT ON COLUMN claims.change_sets.bucket_types IS 'Types of the buckets: claims.bucket_types.id.';
 COMMENT ON COLUMN claims.change_sets.bucket_values IS 'Values of the buckets in their canonical form, as many as types.';
+COMMENT ON COLUMN claims.change_sets.era IS 'Where the tables are distributed: how often the feed had come to another node by then, which is where xid is a transaction; NULL: written before.';
+COMMENT ON COLUMN claims.change_sets.two_phase IS 'Where the tables are distributed: the node that began the transaction, and its number there, which are in the names of all its parts that are prepared; NULL: it has no other parts.';
 
 CREATE VIEW claims.changes AS
     SELECT s.id + n.nth - 1 AS id, s.xid, s.at, s.op, n.bucket_type, n.bucket_value, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor
@@ -62,7 +66,10 @@ CREATE TABLE claims.change_horizon (
     feed uuid        NOT NULL PRIMARY KEY DEFAULT gen_random_uuid(),
     xid  xid8        NOT NULL DEFAULT '0',
     id   bigint      NOT NULL DEFAULT 0,
-    at   timestamptz NOT NULL DEFAULT '2000-01-01 00:00:00+00'
+    at   timestamptz NOT NULL DEFAULT '2000-01-01 00:00:00+00',
+    era  int         NOT NULL DEFAULT 0,
+    node int,
+    has_earlier boolean NOT NULL DEFAULT false
 );
 INSERT INTO claims.change_horizon DEFAULT VALUES;
 COMMENT ON TABLE claims.change_horizon IS 'One row: which change feed this is, and up to where it was purged. Not dumped.';
@@ -70,6 +77,9 @@ COMMENT ON COLUMN claims.change_horizon.feed IS 'Identity of the feed. Cursors o
 COMMENT ON COLUMN claims.change_horizon.xid IS 'Transaction of the last change that was purged; 0: none was.';
 COMMENT ON COLUMN claims.change_horizon.id IS 'Number of that change.';
 COMMENT ON COLUMN claims.change_horizon.at IS 'When it was made.';
+COMMENT ON COLUMN claims.change_horizon.era IS 'Where the tables are distributed: how often the feed has come to another node. Each era is another feed to readers.';
+COMMENT ON COLUMN claims.change_horizon.node IS 'Where the tables are distributed: the node that it has come to last, by its group.';
+COMMENT ON COLUMN claims.change_horizon.has_earlier IS 'Whether there may be changes of earlier eras, which only claims.bucket_history() tells.';
 
 INSERT INTO claims.audiences (function_name, audience) VALUES ('list_changes', 'router'), ('change_cursor', 'router');
 

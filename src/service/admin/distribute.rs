@@ -8,8 +8,7 @@ use crate::acts::Act;
 use crate::distribution::{self, Whereabouts};
 use crate::error::{ClaimsError, DistributionError};
 use crate::pg::{citus, gate};
-use crate::settings;
-use crate::store::service::{distribution as store, grants};
+use crate::store::service::{distributed_changes, distribution as store, grants};
 
 /// The most shards that a table may have.
 const MAX_SHARDS: i32 = 64_000;
@@ -43,7 +42,7 @@ fn spread(shards: Option<i32>, reason: Option<String>) -> Result<i32, ClaimsErro
         if let Some((node, message)) = store::unreachable_node(connection) {
             return Err(DistributionError::Unreachable { node, message }.into());
         }
-        if let Some(what) = settings::change_feed().then_some("change feed").or_else(|| store::in_use(connection)) {
+        if let Some(what) = store::in_use(connection) {
             return Err(DistributionError::InUse { what }.into());
         }
         let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(connection).max(1));
@@ -51,6 +50,8 @@ fn spread(shards: Option<i32>, reason: Option<String>) -> Result<i32, ClaimsErro
         // From here on as every call from now on. Citus has installed the extension on the other nodes, without any grants.
         gate::pass();
         grants::refresh(connection);
+        // Transactions of this node mean nothing on the one that keeps the feed now.
+        distributed_changes::era(connection);
         Ok(shards)
     })
 }

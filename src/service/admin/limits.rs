@@ -6,8 +6,7 @@ use pgrx::prelude::*;
 
 use crate::access::given;
 use crate::acts::Act;
-use crate::distribution;
-use crate::error::{AccessError, AdminError, ClaimsError, DistributionError};
+use crate::error::{AccessError, AdminError, ClaimsError};
 use crate::pg::roles;
 use crate::service::throttle;
 use crate::store::catalog;
@@ -32,16 +31,12 @@ fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Resu
     at_least(max_outstanding, 0, "max_outstanding", "0 and more")?;
     at_least(max_batch_size, 1, "max_batch_size", "1 and more")?;
     at_least(begins_per_second, 1, "begins_per_second", "1 and more")?;
-    // Each node would count for itself.
-    if begins_per_second.is_some() && distribution::is_spread() {
-        return Err(DistributionError::Unsupported.into());
-    }
-    if begins_per_second.is_some() && !throttle::is_there() {
-        return Err(AdminError::NotPreloaded.into());
-    }
     let reason = act.reason().to_owned();
     let act = act.with("cell_id", cell_id).with("max_outstanding", max_outstanding);
     act.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second).perform(|connection| {
+        if begins_per_second.is_some() && !throttle::is_there(connection) {
+            return Err(AdminError::NotPreloaded.into());
+        }
         if !catalog::current(connection).cells.contains_key(&cell_id) {
             return Err(AccessError::UnknownCell { cell_id }.into());
         }

@@ -96,11 +96,12 @@ fn release_some(connection: &Connection, catalog: &Catalog, cell_id: i64, max_re
 /// The same on several nodes, where statements are one only within a subtransaction.
 fn release_at_several(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
     let _waits = LockWaits::limit(PATIENCE);
+    let around = engine::current().surroundings();
     let release = || {
         engine::current().bound_waits(connection);
         let released = distributed_release::release(connection, cell_id, max_results);
         let count = finish(connection, catalog, cell_id, &released);
-        engine::current().free_waits(connection);
+        engine::current().free_waits(connection, around);
         Ok::<_, Infallible>(count)
     };
     // No error is handled: they have been raised again.

@@ -8,12 +8,14 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::access;
+use crate::distribution;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::name::Name;
 use crate::pg::spi;
 use crate::store::catalog;
 use crate::store::service::changes::{self, BucketChange};
+use crate::store::service::distributed_changes;
 use crate::store::service::records;
 
 /// The status of a claim that nobody has yet.
@@ -52,13 +54,14 @@ fn bucket_history(
     let (tenures, catalog) = spi::connect(|connection| {
         let bucket_type = access::given(bucket_type, "bucket_type")?;
         let bucket_value = access::given(bucket_value, "bucket_value")?;
-        access::administer()?;
+        access::read_as_administrator()?;
         let catalog = catalog::current(connection);
         let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let value = catalog.types.canonical_of_asked(number, &bucket_value);
         let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-        let changes = changes::of_bucket(connection, number, &value);
+        let of_bucket = if distribution::is_spread() { distributed_changes::of_bucket } else { changes::of_bucket };
+        let changes = of_bucket(connection, number, &value);
         let standing = if changes.is_empty() { records::by_bucket(number, &value) } else { None };
         let holder = standing.filter(|claim| claim.status != LEASE_CREATING).map(|claim| claim.cell_id);
         Ok::<_, ClaimsError>((tenures(changes, holder), catalog))

@@ -3,7 +3,10 @@
 
 mod history;
 mod list;
+mod page;
+mod places;
 mod purge;
+mod several;
 mod tell;
 
 pub use purge::drop_old;

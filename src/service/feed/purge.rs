@@ -1,5 +1,7 @@
 //! `purge_changes`: how far back the feed reaches.
 
+use std::convert::Infallible;
+
 use claims_model::mode::Need;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -7,13 +9,18 @@ use pgrx::prelude::*;
 
 use crate::access;
 use crate::arguments;
+use crate::distribution;
 use crate::error::ClaimsError;
 use crate::passes::Pass;
 use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::subtransaction;
 use crate::service::admission;
+use crate::service::engine;
 use crate::store::catalog;
 use crate::store::service::changes;
+use crate::store::service::distributed_changes;
 
 /// Rows that one statement drops.
 const PURGE_BATCH: i64 = 1000;
@@ -29,7 +36,7 @@ fn purge_changes(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
         let pass = Pass::begin("purge", None, None);
         let mut total = 0;
         loop {
-            let (rows, changes) = changes::purge(connection, before, PURGE_BATCH);
+            let (rows, changes) = drop_portion(connection, before, PURGE_BATCH);
             total += changes;
             if rows < PURGE_BATCH {
                 break;
@@ -45,5 +52,25 @@ fn purge_changes(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
 /// ones.
 pub fn drop_old(connection: &Connection, retention: i64, limit: i64) -> usize {
     let before = Moment(Moment::now().0.saturating_sub(retention.saturating_mul(1_000_000)));
-    usize::try_from(changes::purge(connection, before, limit).1).unwrap_or(0)
+    usize::try_from(drop_portion(connection, before, limit).1).unwrap_or(0)
+}
+
+/// Milliseconds to wait for a lock on the node of the feed: whoever is at its horizon is passed over.
+const PATIENCE: i64 = 1000;
+
+/// How many rows, and how many changes.
+fn drop_portion(connection: &Connection, before: Moment, limit: i64) -> (i64, i64) {
+    if !distribution::is_spread() {
+        return changes::purge(connection, before, limit);
+    }
+    let _waits = LockWaits::limit(PATIENCE);
+    let around = engine::current().surroundings();
+    let purge = || {
+        engine::current().bound_waits(connection);
+        let dropped = distributed_changes::purge(connection, before, limit);
+        engine::current().free_waits(connection, around);
+        Ok::<_, Infallible>(dropped)
+    };
+    // No error is handled: they have been raised again.
+    subtransaction(&[], purge).unwrap_or_default()
 }

@@ -1,15 +1,21 @@
 //! Writing changes down, in the transaction that makes them. Off, that is one look at a setting.
 
+use std::convert::Infallible;
+
 use claims_model::types::Kind;
 use claims_model::{Bucket, Types, id};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::distribution;
 use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::service::engine::EndedLease;
+use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::service::engine::{self, EndedLease};
 use crate::settings;
 use crate::store::service::changes::{self, Change, ChangeSet};
+use crate::store::service::distributed_changes;
 use crate::store::service::leases::Ending;
 
 /// Whether changes are to be written down.
@@ -20,9 +26,30 @@ pub fn is_on() -> bool {
 /// Writes down what was changed, in this order.
 pub fn tell(connection: &Connection, sets: &[ChangeSet], at: Moment) {
     if is_on() && sets.iter().any(|set| !set.buckets.is_empty()) {
-        changes::tell(connection, sets, at);
+        if distribution::is_spread() {
+            tell_apart(connection, sets, at)
+        } else {
+            changes::tell(connection, sets, at)
+        }
         told(connection);
     }
+}
+
+/// Milliseconds to wait for a lock on the node of the feed, where no row is in anybody's way.
+const PATIENCE: i64 = 100;
+
+/// In a subtransaction of its own, as statements on other nodes need.
+fn tell_apart(connection: &Connection, sets: &[ChangeSet], at: Moment) {
+    let _waits = LockWaits::limit(PATIENCE);
+    let around = engine::current().surroundings();
+    let tell = || {
+        engine::current().bound_waits(connection);
+        distributed_changes::tell(connection, sets, at);
+        engine::current().free_waits(connection, around);
+        Ok::<_, Infallible>(())
+    };
+    // No error is handled: they have been raised again.
+    let _: Result<(), Undone<Infallible>> = subtransaction(&[], tell);
 }
 
 /// Changes were written down.
@@ -32,7 +59,8 @@ pub fn told(connection: &Connection) {
     }
 }
 
-/// Leases of a cell have ended. One that was rolled back changes no owner: what it was to create never had one.
+/// Leases of a cell have ended. One that was rolled back changes no owner: what it was to create never had one. Where the tables are
+/// spread, the caller has begun a subtransaction and limited its waits.
 pub fn tell_settled(connection: &Connection, cell_id: i64, leases: &[EndedLease], ending: Ending, at: Moment) {
     if ending == Ending::Rollback || !is_on() {
         return;
@@ -48,7 +76,15 @@ pub fn tell_settled(connection: &Connection, cell_id: i64, leases: &[EndedLease]
         add(Change::Replace(cell_id), held.replaces.iter().map(|claim| &claim.bucket).collect());
         add(Change::Create(cell_id), held.creates.iter().collect());
     }
-    tell(connection, &sets, at);
+    if sets.is_empty() {
+        return;
+    }
+    if distribution::is_spread() {
+        distributed_changes::tell(connection, &sets, at);
+    } else {
+        changes::tell(connection, &sets, at);
+    }
+    told(connection);
 }
 
 /// An administrator has rolled a lease back. Its cell may have saved the names that it was to create, and readers may have seen them:

@@ -70,7 +70,6 @@ fn end_all(
     if !(looks.created.is_empty() && looks.destroyed.is_empty()) {
         engine::current().settle_looks(connection, &looks, ending);
     }
-    engine::current().free_waits(connection, around);
     match leases.first() {
         // Who has begun it is still committing, elsewhere.
         Some(_) if found != expected && engine::current().is_any_contended(connection, &leases) => {
@@ -83,6 +82,7 @@ fn end_all(
                 Ending::Rollback => counters::rolled_back(cell_id, ended.len()),
             }
             feed::tell_settled(connection, cell_id, &leases, ending, now);
+            engine::current().free_waits(connection, around);
             Ok(ended.len())
         }
     }

@@ -143,7 +143,7 @@ fn settle_one(
                 return Err(ClaimsError::UnknownLease { lease });
             }
             None if ending == Ending::Rollback => {
-                admission::admit_fence(catalog, cell_id)?;
+                admission::admit_fence(connection, catalog, cell_id)?;
                 if engine::current().fence(connection, lease, cell_id) {
                     counters::fenced(cell_id, 1);
                     return Ok(LeaseEnd::Fenced(lease));

@@ -143,7 +143,8 @@ fn settle_list(
     // What a transfer holds is no lease of any cell's.
     let no_leases = if unknown.is_empty() { HashSet::new() } else { transfers::among(connection, &unknown) };
     // A fence that comes too fast is busy.
-    let may_fence = |lease: &Uuid| !known.contains_key(lease) && admission::admit_fence(catalog, cell_id).is_ok();
+    let may_fence =
+        |lease: &Uuid| !known.contains_key(lease) && admission::admit_fence(connection, catalog, cell_id).is_ok();
     let is_to_fence = |lease: &Uuid| ending == Ending::Rollback && !no_leases.contains(lease) && may_fence(lease);
     let to_fence: Vec<_> = unknown.iter().copied().filter(is_to_fence).collect();
     let fenced = if ending == Ending::Rollback { fence(connection, cell_id, &to_fence) } else { HashSet::new() };

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::pg::clock::Moment;
 use crate::pg::roles;
 use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
@@ -62,7 +62,6 @@ statement! {
         "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values)
          SELECT s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, $5, $6, ($7)[s.first:s.last], ($8)[s.first:s.last]
            FROM unnest($1, $2, $3, $4, $9, $10) AS s (op, old_cell_id, new_cell_id, lease_uuid, first, last)";
-    NOTIFY() = "SELECT pg_notify('claims_changes', '')";
     /// What there is around the change $3 of transaction $1, in row $2.
     GROUND(XID8OID, INT8OID, INT8OID) =
         "SELECT h.feed, h.xid, h.id, h.at, pg_snapshot_xmin(pg_current_snapshot()), pg_is_in_recovery(),
@@ -107,6 +106,11 @@ statement! {
          SELECT count(*), coalesce(sum(o.changes), 0)::bigint FROM old o");
 }
 
+shared_statement! {
+    /// Who listens on this node.
+    NOTIFY() = "SELECT pg_notify('claims_changes', '')";
+}
+
 /// What becomes of the owner of a claim. (Transfers tell of all their claims in one statement.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
@@ -117,7 +121,7 @@ pub enum Change {
 }
 
 impl Change {
-    fn op(self) -> &'static str {
+    pub(super) fn op(self) -> &'static str {
         match self {
             Change::Create(_) => "create",
             Change::Destroy(_) => "destroy",
@@ -125,14 +129,14 @@ impl Change {
         }
     }
 
-    fn old_cell(self) -> Option<i64> {
+    pub(super) fn old_cell(self) -> Option<i64> {
         match self {
             Change::Create(_) => None,
             Change::Destroy(cell) | Change::Replace(cell) => Some(cell),
         }
     }
 
-    fn new_cell(self) -> Option<i64> {
+    pub(super) fn new_cell(self) -> Option<i64> {
         match self {
             Change::Destroy(_) => None,
             Change::Create(cell) | Change::Replace(cell) => Some(cell),
@@ -265,20 +269,23 @@ pub fn each_from(
     mut each: impl FnMut(StoredSet) -> ControlFlow<()>,
 ) {
     let values = [Xid8(cursor.xid).into(), cursor.set_id().into(), bucket_type.into()];
-    connection.walk(&FROM_ROW, values, true, |row| {
-        each(StoredSet {
-            xid: row.must::<Xid8>(1).0,
-            id: row.must(2),
-            at: row.must(3),
-            op: row.must(4),
-            old_cell_id: row.get(5),
-            new_cell_id: row.get(6),
-            lease_uuid: row.get(7),
-            actor: row.must(8),
-            bucket_types: row.must(9),
-            bucket_values: row.must(10),
-        })
-    });
+    connection.walk(&FROM_ROW, values, true, |row| each(stored_set(&row)));
+}
+
+/// A row of the feed, of the ten columns that it is read from.
+pub(super) fn stored_set(row: &Row) -> StoredSet {
+    StoredSet {
+        xid: row.must::<Xid8>(1).0,
+        id: row.must(2),
+        at: row.must(3),
+        op: row.must(4),
+        old_cell_id: row.get(5),
+        new_cell_id: row.get(6),
+        lease_uuid: row.get(7),
+        actor: row.must(8),
+        bucket_types: row.must(9),
+        bucket_values: row.must(10),
+    }
 }
 
 /// A change of one bucket.
@@ -293,14 +300,18 @@ pub struct BucketChange {
 
 /// The changes of one bucket, the first one first.
 pub fn of_bucket(connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<BucketChange> {
-    connection.run(&OF_BUCKET, View::Caller, [bucket_type.into(), bucket_value.into()]).map(|row| BucketChange {
+    connection.run(&OF_BUCKET, View::Caller, [bucket_type.into(), bucket_value.into()]).map(|row| bucket_change(&row))
+}
+
+pub(super) fn bucket_change(row: &Row) -> BucketChange {
+    BucketChange {
         at: row.must(1),
         op: row.must(2),
         old_cell_id: row.get(3),
         new_cell_id: row.get(4),
         lease_uuid: row.get(5),
         actor: row.must(6),
-    })
+    }
 }
 
 /// Drops up to `limit` rows from the beginning of the feed that were made by `before`: how many rows, and how many changes. None while

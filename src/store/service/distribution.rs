@@ -1,7 +1,7 @@
 //! Statements that spread tables over nodes. They name functions of Citus, which is not there in most databases: so none of them is
 //! kept.
 
-use crate::distribution::{EVERYWHERE, SPREAD_BY};
+use crate::distribution::{EVERYWHERE, ON_ONE_NODE, SPREAD_BY};
 use crate::error::{ClaimsError, DistributionError};
 use crate::pg::settings::{self, keeping, under};
 use crate::pg::spi::Connection;
@@ -46,7 +46,7 @@ pub fn in_use(connection: &Connection) -> Option<&'static str> {
     parts.into_iter().find(|(_, from)| has_rows(from)).map(|(what, _)| what)
 }
 
-/// Moves the rows of all tables: some whole to every node, some spread by a column into so many shards.
+/// Moves the rows of all tables: some whole to every node, some spread by a column into so many shards, some to one node.
 pub fn spread(connection: &Connection, shards: i32) {
     // Citus would keep triggers away from reference tables: those of the extension only tell sessions what has changed.
     under(&[(c"citus.enable_unsafe_triggers", c"on")], || {
@@ -63,6 +63,10 @@ pub fn spread(connection: &Connection, shards: i32) {
         for (table, column, beside) in SPREAD_BY {
             let text = "SELECT pg_catalog.create_distributed_table($1::pg_catalog.regclass, $2, colocate_with => $3, shard_count => CASE $3 WHEN 'none' THEN $4 END)";
             connection.run_text(text, [format!("claims.{table}").into(), column.into(), beside.into(), shards.into()]);
+        }
+        for (table, beside) in ON_ONE_NODE {
+            let text = "SELECT pg_catalog.create_distributed_table($1::pg_catalog.regclass, NULL, colocate_with => $2)";
+            connection.run_text(text, [format!("claims.{table}").into(), beside.into()]);
         }
     });
 }

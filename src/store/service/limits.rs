@@ -12,6 +12,8 @@ shared_statement! {
          ON CONFLICT (cell_id) DO UPDATE
          SET max_outstanding = excluded.max_outstanding, max_batch_size = excluded.max_batch_size,
              begins_per_second = excluded.begins_per_second, reason = excluded.reason, role = excluded.role, since = excluded.since";
+    /// On the node that keeps the change feed, which counts for all where the tables are spread.
+    KEEP_PACE(INT8OID, INT4OID) = "SELECT claims.keep_pace($1, $2) FROM claims.change_horizon h";
     /// How many leases cell $1 has outstanding, as far as $2; none is from before $3.
     OUTSTANDING(INT8OID, INT8OID, TIMESTAMPTZOID) =
         "SELECT count(*) FROM (SELECT 1 FROM claims.claim_leases l WHERE l.creator_id = $1 AND l.created_at >= $3 LIMIT $2) AS found";
@@ -51,4 +53,11 @@ pub fn set(connection: &Connection, cell_id: i64, limits: CellLimits, reason: &s
 pub fn outstanding(connection: &Connection, cell_id: i64, from: Moment, at_most: i64) -> i64 {
     let values: [Value; 3] = [cell_id.into(), at_most.into(), from.into()];
     connection.run(&OUTSTANDING, View::Latest, values).first(|row| row.must(1)).unwrap_or(0)
+}
+
+/// Asks the node that counts for all, where the tables are spread, whether a cell may begin: 0, or from which moment on it may, in
+/// microseconds. `None`: nothing is counted there.
+pub fn asked_for_pace(connection: &Connection, cell_id: i64, per_second: Option<i32>) -> Option<i64> {
+    let values: [Value; 2] = [cell_id.into(), per_second.into()];
+    connection.run(&KEEP_PACE, View::Latest, values).first(|row| row.get(1)).flatten()
 }

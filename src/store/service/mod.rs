@@ -5,6 +5,7 @@ mod buckets;
 pub mod changes;
 pub mod claims;
 pub mod distributed;
+pub mod distributed_changes;
 pub mod distributed_looks;
 pub mod distributed_nodes;
 pub mod distributed_release;
@@ -21,6 +22,7 @@ pub mod records;
 pub mod reservations;
 pub mod shards;
 pub mod transfers;
+pub mod two_phase;
 pub mod verify;
 
 use crate::error::{ClaimsError, or_raise};
