@@ -25,7 +25,7 @@ pub const ON_ONE_NODE: [(&str, &str); 2] = [("change_sets", "none"), ("change_ho
 
 /// Tables that are whole on every node. All others stay what they are on each node: the lists that come with the extension, what
 /// each node logs, and what is not to be used where the tables are spread.
-pub const EVERYWHERE: [&str; 9] = [
+pub const EVERYWHERE: [&str; 10] = [
     "bucket_types",
     "cell_epochs",
     "cell_transfers",
@@ -34,6 +34,7 @@ pub const EVERYWHERE: [&str; 9] = [
     "mode_settings",
     "source_types",
     "subject_types",
+    "transfer_subjects",
     "type_names",
 ];
 
@@ -95,6 +96,11 @@ pub fn require_here() -> Result<(), DistributionError> {
 /// Where the tables are spread, what administrators do is written down, and waits for each other, on one node.
 pub fn require_coordinator() -> Result<(), DistributionError> {
     if is_spread() && IS_WORKER.get() { Err(DistributionError::OnTheCoordinator) } else { Ok(()) }
+}
+
+/// Where the tables are spread: whether this node is another one than the coordinator.
+pub fn is_worker() -> bool {
+    is_spread() && IS_WORKER.get()
 }
 
 /// Whether the tables are what calls take them for.

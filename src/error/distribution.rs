@@ -27,6 +27,8 @@ pub enum DistributionError {
     InUse { what: &'static str },
     /// A statement for the other nodes has failed on one of them.
     NodeFailed { node: String, message: String },
+    /// A transfer's row is being written, and the coordinator does not say where its claims are.
+    CoordinatorSilent { message: String },
     /// This is a worker of a Citus cluster, and the tables are on its coordinator.
     NotTheCoordinator,
 }
@@ -102,6 +104,12 @@ impl DistributionError {
                 "another node has not done its part".into(),
                 Some(format!("Node {node}: {message}")),
                 Some("Roles must exist on every node. Call the function again when it can be done there: it is safe to repeat."),
+            ),
+            DistributionError::CoordinatorSilent { message } => Text(
+                Code::ERRCODE_CONNECTION_FAILURE,
+                "the coordinator does not say where the claims of a transfer are".into(),
+                Some(message),
+                Some("The transfer is being switched, or this node has not recovered yet. Ask again, or ask another node."),
             ),
             DistributionError::NotTheCoordinator => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -51,7 +51,15 @@ BEGIN
                coalesce(o.name, c.source_type::text) || ' ' || c.source_id AS source
           FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
           LEFT JOIN claims.subject_types s ON s.id = c.subject_type LEFT JOIN claims.source_types o ON o.id = c.source_type
-         WHERE c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > $1 OR c.updated_at > $1
+         WHERE (c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > $1 OR c.updated_at > $1)
+           -- A transfer may hold a million claims: those that are in order are only counted, below.
+           AND NOT (c.status = 4 AND c.created_at <= $1 AND c.updated_at <= $1
+                    AND EXISTS (SELECT FROM claims.cell_transfers x
+                                 WHERE x.transfer_uuid = c.lease_uuid AND x.from_cell = c.creator_id AND x.ended_at IS NULL))
+    ), transfers AS MATERIALIZED (
+        SELECT * FROM claims.cell_transfers x
+    ), held_by_transfers AS MATERIALIZED (
+        SELECT c.creator_id, c.lease_uuid, count(*) AS found FROM claims.claims c WHERE c.status = 4 GROUP BY c.creator_id, c.lease_uuid
     ), standing AS MATERIALIZED (
         SELECT c.bucket_type, c.bucket_value, c.status, c.lease_uuid
           FROM claims.claims c JOIN (SELECT DISTINCT h.bucket_type, h.bucket_value FROM held h) h
@@ -89,6 +97,8 @@ BEGIN
          UNION ALL
          SELECT 'claim is held by no open transfer from its cell', format('The claim is cell %s''s.', c.creator_id)
           WHERE c.status = 4 AND c.lease_uuid IS NOT NULL
+            AND NOT EXISTS (SELECT FROM transfers t
+                             WHERE t.transfer_uuid = c.lease_uuid AND t.from_cell = c.creator_id AND t.ended_at IS NULL)
          UNION ALL
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
           WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM c.status
@@ -121,6 +131,26 @@ BEGIN
       FROM leases l WHERE l.created_at > $1 OR l.updated_at > $1
     UNION ALL
     SELECT 'outcome is dated in the future', o.lease_uuid, NULL, NULL, format('Settled at %s.', o.settled_at) FROM late_outcomes o
+    UNION ALL
+    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL, format('It counts %s, there are %s.', t.held, coalesce(n.found, 0))
+      FROM transfers t
+      LEFT JOIN held_by_transfers n ON n.lease_uuid = t.transfer_uuid AND n.creator_id = t.from_cell
+     WHERE t.ended_at IS NULL AND coalesce(n.found, 0) <> t.held
+    UNION ALL
+    SELECT 'transfer and its state do not agree', t.transfer_uuid, NULL, NULL, format('It is %s, at cell %s, and counts %s claims.', t.state, t.cell_id, t.held)
+      FROM transfers t
+     WHERE t.cell_id NOT IN (t.from_cell, t.to_cell)
+        OR t.state = 'switched' AND t.cell_id <> t.to_cell
+        OR t.state IN ('preparing', 'prepared', 'cancelled') AND t.cell_id <> t.from_cell
+        OR (t.state IN ('finished', 'cancelled')) <> (t.ended_at IS NOT NULL)
+        OR t.ended_at IS NOT NULL AND t.held <> 0
+    UNION ALL
+    SELECT 'transfer is dated in the future', t.transfer_uuid, NULL, NULL, format('Created at %s, updated at %s.', t.created_at, t.updated_at)
+      FROM transfers t WHERE t.created_at > $1 OR t.updated_at > $1
+    UNION ALL
+    SELECT 'transfer of a cell that is not registered', t.transfer_uuid, NULL, NULL, format('It is from cell %s to cell %s.', t.from_cell, t.to_cell)
+      FROM transfers t
+     WHERE t.ended_at IS NULL AND (t.from_cell NOT IN (SELECT c.cell_id FROM cells c) OR t.to_cell NOT IN (SELECT c.cell_id FROM cells c))
     UNION ALL
     SELECT 'lease of a cell that is not registered', l.uuid, NULL, NULL, format('It is cell %s''s.', l.creator_id)
       FROM leases l WHERE l.creator_id NOT IN (SELECT c.cell_id FROM cells c)

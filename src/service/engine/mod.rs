@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::distribution::{self, Whereabouts};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
+use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::pg::xact::Surroundings;
 use crate::store::service::claims::FoundClaim;
 use crate::store::service::leases::{self, Ending, NewLease};
@@ -137,6 +138,26 @@ pub trait Engine {
 
     /// Writes the outcome of a lease that is not known, so that it can never begin. `false`: by now it is known.
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool;
+}
+
+/// Runs `body`, of an act that no subtransaction of its own undoes in parts; its waits for locks on other nodes are limited as they are
+/// here.
+pub fn bounded<T, E>(connection: &Connection, body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let engine = current();
+    if !engine.needs_subtransactions() {
+        return body();
+    }
+    let around = engine.surroundings();
+    let done = subtransaction(&[], || {
+        engine.bound_waits(connection);
+        let value = body()?;
+        engine.free_waits(connection, around);
+        Ok(value)
+    });
+    done.map_err(|undone| match undone {
+        Undone::ByBody(error) => error,
+        Undone::ByError(code) => unreachable!("{code:?} is raised again"),
+    })
 }
 
 /// The engine of this database.

@@ -23,7 +23,7 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{WITHOUT_WAITING, translate_error};
 use crate::pg::uuid::from_pg_uuid;
-use crate::service::admission;
+use crate::service::{admission, engine};
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::transfers::{self, Transfer};
 
@@ -40,7 +40,7 @@ fn perform<T>(
 ) -> Result<T, ClaimsError> {
     let uuid = from_pg_uuid(given(transfer_uuid, "transfer_uuid")?);
     act.with("transfer_uuid", uuid.to_string()).perform_counted(|connection| {
-        at_once(|| {
+        at_once(connection, || {
             let transfer = locked(connection, uuid)?.ok_or(TransferError::Unknown { transfer: uuid })?;
             admit(&catalog::current(connection), transfer.from_cell, transfer.to_cell)?;
             body(connection, transfer)
@@ -49,9 +49,13 @@ fn perform<T>(
 }
 
 /// Whatever would have to wait for another transaction is an error that says so.
-fn at_once<T>(body: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
+fn at_once<T>(connection: &Connection, body: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
     let _waits = LockWaits::limit(PATIENCE);
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || TransferError::Busy.into(), body)
+    translate_error(
+        Code::ERRCODE_LOCK_NOT_AVAILABLE,
+        || TransferError::Busy.into(),
+        || engine::bounded(connection, body),
+    )
 }
 
 fn locked(connection: &Connection, uuid: Uuid) -> Result<Option<Transfer>, ClaimsError> {

@@ -84,7 +84,7 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     let act =
         named.into_iter().fold(act.with("transfer_uuid", uuid.to_string()), |act, (name, value)| act.with(name, value));
     act.perform_counted(|connection| {
-        at_once(|| {
+        at_once(connection, || {
             admit(&catalog::current(connection), from_cell, to_cell)?;
             let transfer = begun(connection, &request)?;
             if transfer.digest != request.digest {

@@ -10,7 +10,9 @@ use uuid::Uuid;
 
 use super::buckets::{claim_values, values_by_type};
 use super::claims::FoundClaim;
+use super::distributed_transfers;
 use super::leases::{self, EndedRow, Ending, NewLease};
+use super::transfers::{ACTIVE, TRANSFERRING};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{shard_statement, shared_statement};
@@ -21,7 +23,7 @@ shared_statement! {
         "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.settled_at <= clock_timestamp() - make_interval(secs => $1)
           ORDER BY o.settled_at LIMIT $2";
     STANDING(INT4OID, TEXTARRAYOID) =
-        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status = 1, c.lease_uuid
+        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status, c.lease_uuid
            FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1";
     MADE_AT(UUIDARRAYOID) = "SELECT l.uuid, l.created_at FROM claims.claim_leases l WHERE l.uuid = ANY ($1)";
     DROP_OUTCOMES(UUIDARRAYOID) = "DELETE FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1)";
@@ -174,39 +176,62 @@ pub fn shards_of(connection: &Connection, buckets: &[&Bucket]) -> Vec<i64> {
     connection.run(&SHARDS_OF_BUCKETS, View::Latest, [values.into()]).map(|row| row.must(1))
 }
 
-/// What is committed on buckets right now. The leases are on other nodes: they are asked for next.
+/// A claim that stands, with its status, and what holds it.
+struct Standing {
+    bucket: Bucket<'static>,
+    found: FoundClaim,
+    status: i16,
+    holder: Option<Uuid>,
+}
+
+/// What is committed on buckets right now. Leases and transfers are on other nodes: they are asked for next.
 pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
     let reference = |type_id, id: String| Reference { type_id, id: id.into() };
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
         connection.run(&STANDING, View::Latest, [bucket_type.into(), values.into()]).map(|row| {
+            let status = row.must(7);
             let found = FoundClaim {
                 subject: reference(row.must(2), row.must(3)),
                 source: reference(row.must(4), row.must(5)),
                 holder_cell_id: row.must(6),
-                active: row.must(7),
+                active: status == ACTIVE,
                 lease_made_at: None,
-                // Transfers are not there.
                 other_cell_id: None,
             };
-            (Bucket { bucket_type, value: row.must::<String>(1).into() }, found, row.get::<PgUuid>(8))
+            let bucket = Bucket { bucket_type, value: row.must::<String>(1).into() };
+            Standing { bucket, found, status, holder: row.get::<PgUuid>(8).map(from_pg_uuid) }
         })
     };
     let standing: Vec<_> = values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect();
-    let mut leases: Vec<PgUuid> = standing.iter().filter_map(|(_, _, lease)| *lease).collect();
+    let holders = |is_transfer: bool| {
+        let meant = standing.iter().filter(move |one| (one.status == TRANSFERRING) == is_transfer);
+        meant.filter_map(|one| one.holder)
+    };
+    let places = distributed_transfers::places(connection, holders(true).collect());
+    let mut leases: Vec<Uuid> = holders(false).collect();
     leases.sort_unstable();
     leases.dedup();
     let made_at: HashMap<Uuid, Moment> = match leases.is_empty() {
         true => HashMap::new(),
         false => {
-            let rows = connection.run(&MADE_AT, View::Latest, [leases.into()]);
+            let rows = connection.run(&MADE_AT, View::Latest, [pg_uuids(leases)]);
             rows.map(|row| (from_pg_uuid(row.must(1)), row.must(2))).into_iter().collect()
         }
     };
-    let with_age = |(bucket, found, lease): (Bucket<'static>, FoundClaim, Option<PgUuid>)| {
-        let lease_made_at = lease.and_then(|lease| made_at.get(&from_pg_uuid(lease)).copied());
-        (bucket, FoundClaim { lease_made_at, ..found })
+    let with_holder = |Standing { bucket, found, status, holder }: Standing| {
+        let Some(holder) = holder else { return (bucket, found) };
+        let found = match places.get(&holder).filter(|_| status == TRANSFERRING) {
+            Some(place) => FoundClaim {
+                holder_cell_id: place.cell_id,
+                other_cell_id: Some(place.other_cell_id),
+                lease_made_at: Some(place.created_at),
+                ..found
+            },
+            None => FoundClaim { lease_made_at: made_at.get(&holder).copied(), ..found },
+        };
+        (bucket, found)
     };
-    standing.into_iter().map(with_age).collect()
+    standing.into_iter().map(with_holder).collect()
 }
 
 /// Those of the buckets of one shard that another open transaction is at: asked of the shard's own index, on its node.

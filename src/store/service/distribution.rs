@@ -31,7 +31,6 @@ pub fn nodes(connection: &Connection) -> i32 {
 /// What of this database is in use and cannot be spread: tables that have rows.
 pub fn in_use(connection: &Connection) -> Option<&'static str> {
     let parts = [
-        ("transfers", "claims.cell_transfers t WHERE t.ended_at IS NULL"),
         ("expiring claims", "claims.expiring_claims"),
         ("requests", "claims.requests"),
         ("cells of their own", "claims.cells_outstanding_leases"),

@@ -1,7 +1,6 @@
 //! Statements that read claims and leases for people and programs.
 
 use std::collections::HashMap;
-use std::thread::LocalKey;
 
 use claims_model::cursor::{ClaimCursor, LeaseCursor};
 use claims_model::limits::PAGE_BYTES;
@@ -10,14 +9,15 @@ use pgrx::Uuid as PgUuid;
 
 use super::buckets::values_by_type;
 use super::claims::{BUCKET_INDEX, bucket_key_parts};
-use super::known_or_raised;
+use super::distributed_transfers::Place;
 use super::transfers::{self, TRANSFERRING};
+use super::{distributed_records, distributed_transfers, known_or_raised};
 use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
-use crate::pg::statement::{Statement, shared_statement, statement};
-use crate::pg::uuid::pg_uuid;
+use crate::pg::statement::{shared_statement, statement};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xid8::Xid8;
 
 /// The columns of a claim, with its cell.
@@ -66,6 +66,8 @@ macro_rules! claim_page {
     };
 }
 
+pub(super) use {claim_page, columns};
+
 /// The first leases, as many as were asked for and as have so many bytes of payload together; the first one in any case. Until
 /// it is known which they are, payloads stay where they are stored. They are read in the order of the index, see above.
 macro_rules! lease_page {
@@ -108,39 +110,13 @@ statement! {
           ORDER BY 1");
 }
 
-/// The same columns where the claims are spread over nodes, and no transfer holds any.
-macro_rules! spread_columns {
-    () => {
-        "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status,
-                c.lease_uuid, c.created_at, c.updated_at, c.display_value FROM claims.claims c WHERE "
-    };
-}
-
-macro_rules! spread_page {
-    ($range:ident) => {
-        concat!(spread_columns!(), "c.creator_id = $1 AND ", claim_page!(of $range), claim_page!(order))
-    };
-}
-
 shared_statement! {
-    SPREAD_CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
-        spread_columns!(), "c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
-    SPREAD_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = spread_page!(range);
-    SPREAD_LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = spread_page!(last_range);
-    /// Citus plans no recursive statement.
-    SPREAD_SOURCE_TYPES_FROM(INT8OID, INT4OID) =
-        "SELECT DISTINCT c.source_type FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type >= $2 ORDER BY 1";
     /// A page of a cell's leases, oldest first, up to $5 of them and $6 bytes of payload.
     LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
         "creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at >= $4", "$5", "$6");
     /// A page of all cells' leases, oldest first, up to $4 of them and $5 bytes of payload.
     LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
         "(created_at, uuid) > ($1, $2) AND created_at >= $3", "$4", "$5");
-}
-
-/// Of a statement for tables here and one for tables that are spread, the one for where they are.
-fn of(here: &'static LocalKey<Statement>, spread: &'static LocalKey<Statement>) -> &'static LocalKey<Statement> {
-    if distribution::is_spread() { spread } else { here }
 }
 
 /// A claim as it is stored.
@@ -162,7 +138,7 @@ pub struct StoredClaim {
     pub display_value: Option<String>,
 }
 
-fn claim(row: Row) -> StoredClaim {
+pub(super) fn claim(row: Row) -> StoredClaim {
     StoredClaim {
         uuid: row.must(1),
         bucket_type: row.must(2),
@@ -223,19 +199,37 @@ fn located(claim: StoredClaim, cell_of: impl FnOnce(PgUuid) -> Option<i64>) -> S
 
 /// The claims on buckets, in the order of the buckets.
 pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
-    // A transfer holds many claims: where they are is asked once for all of them.
-    let mut transfers: HashMap<[u8; 16], Option<i64>> = HashMap::new();
-    let mut cell_of =
-        |transfer: PgUuid| *transfers.entry(*transfer.as_bytes()).or_insert_with(|| transfers::cell_of(transfer));
+    let is_spread = distribution::is_spread();
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-        connection.run(of(&CLAIMS, &SPREAD_CLAIMS), View::Caller, [bucket_type.into(), values.into()]).map(claim)
+        let statement = if is_spread { &distributed_records::CLAIMS } else { &CLAIMS };
+        connection.run(statement, View::Caller, [bucket_type.into(), values.into()]).map(claim)
+    };
+    let stored = values_by_type(buckets).into_iter().flat_map(of_type).collect::<Vec<_>>();
+    // A transfer holds many claims: where they are is asked once for all of them.
+    let mut transfers: HashMap<[u8; 16], Option<i64>> = match is_spread {
+        true => {
+            let held = stored.iter().filter(|claim| claim.status == TRANSFERRING).filter_map(|claim| claim.lease_uuid);
+            let places = distributed_transfers::places(connection, held.map(from_pg_uuid).collect());
+            places.into_values().map(|place| (*place.transfer.as_bytes(), Some(place.cell_id))).collect()
+        }
+        false => HashMap::new(),
+    };
+    let mut cell_of = |transfer: PgUuid| {
+        let cell = transfers.entry(*transfer.as_bytes());
+        *cell.or_insert_with(|| if is_spread { None } else { transfers::cell_of(transfer) })
     };
     let bucket_of =
         |claim: &StoredClaim| Bucket { bucket_type: claim.bucket_type, value: claim.bucket_value.clone().into() };
-    let stored = values_by_type(buckets).into_iter().flat_map(of_type).collect::<Vec<_>>();
     let found: HashMap<Bucket, StoredClaim> =
         stored.into_iter().map(|claim| (bucket_of(&claim), located(claim, &mut cell_of))).collect();
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
+}
+
+/// How a page ends: at source ids of a length, or at one of that length.
+#[derive(Clone, Copy)]
+pub enum PageEnd {
+    Length,
+    SourceId,
 }
 
 /// A cell's claims of one source type behind a cursor, up to a source id; of some bucket types, or of all.
@@ -247,44 +241,50 @@ pub fn page(
     bucket_types: Option<&[i32]>,
     limit: i64,
 ) -> Vec<StoredClaim> {
-    let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
-    let from = |source_id: &str, up_to: Value, limit: i64| -> [Value; 8] {
-        [
-            cell_id.into(),
-            after.source_type.into(),
-            source_id.into(),
-            after.bucket_type.into(),
-            after.bucket_value.as_str().into(),
-            up_to,
-            limit.into(),
-            bucket_types.map(<[i32]>::to_vec).into(),
-        ]
+    let read = |places: Option<&[Place]>| {
+        let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
+        let part = |end: PageEnd, source_id: &str, up_to: Value, limit: i64| {
+            let from = |stored_as: i64| -> [Value; 8] {
+                [
+                    stored_as.into(),
+                    after.source_type.into(),
+                    source_id.into(),
+                    after.bucket_type.into(),
+                    after.bucket_value.as_str().into(),
+                    up_to.clone(),
+                    limit.into(),
+                    bucket_types.map(<[i32]>::to_vec).into(),
+                ]
+            };
+            match (places, end) {
+                (None, PageEnd::Length) => connection.run(&CLAIM_PAGE, View::Caller, from(cell_id)).map(claim),
+                (None, PageEnd::SourceId) => connection.run(&LAST_CLAIM_PAGE, View::Caller, from(cell_id)).map(claim),
+                (Some(places), end) => distributed_records::part(connection, cell_id, places, end, from, limit),
+            }
+        };
+        let no_longer_than = |length: i32, limit| part(PageEnd::Length, &after.source_id, length.into(), limit);
+        let Some(last) = last_source_id else { return no_longer_than(i32::MAX, limit) };
+        let mut found = no_longer_than(length(last) - 1, limit);
+        let room = limit.saturating_sub_unsigned(found.len() as u64);
+        if room > 0 && length(&after.source_id) <= length(last) {
+            // Behind shorter ids come all of this length, whatever their buckets.
+            let start = if length(&after.source_id) == length(last) { after.source_id.as_str() } else { "" };
+            found.extend(part(PageEnd::SourceId, start, last.into(), room));
+        }
+        found
     };
-    let no_longer_than = |length: i32, limit| {
-        connection
-            .run(of(&CLAIM_PAGE, &SPREAD_CLAIM_PAGE), View::Caller, from(&after.source_id, length.into(), limit))
-            .map(claim)
-    };
-    let Some(last) = last_source_id else { return no_longer_than(i32::MAX, limit) };
-    let mut found = no_longer_than(length(last) - 1, limit);
-    let room = limit.saturating_sub_unsigned(found.len() as u64);
-    if room > 0 && length(&after.source_id) <= length(last) {
-        // Behind shorter ids come all of this length, whatever their buckets.
-        let start = if length(&after.source_id) == length(last) { after.source_id.as_str() } else { "" };
-        found.extend(
-            connection
-                .run(of(&LAST_CLAIM_PAGE, &SPREAD_LAST_CLAIM_PAGE), View::Caller, from(start, last.into(), room))
-                .map(claim),
-        );
+    match distribution::is_spread() {
+        true => distributed_transfers::steadily(connection, cell_id, |places| read(Some(places))),
+        false => read(None),
     }
-    found
 }
 
 /// The source types of a cell's claims, from one on.
 pub fn source_types_from(connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
-    connection
-        .run(of(&SOURCE_TYPES_FROM, &SPREAD_SOURCE_TYPES_FROM), View::Caller, [cell_id.into(), first.into()])
-        .map(|row| row.must(1))
+    if distribution::is_spread() {
+        return distributed_records::source_types_from(connection, cell_id, first);
+    }
+    connection.run(&SOURCE_TYPES_FROM, View::Caller, [cell_id.into(), first.into()]).map(|row| row.must(1))
 }
 
 /// An outstanding lease as it is stored.

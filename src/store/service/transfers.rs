@@ -1,6 +1,7 @@
 //! Statements on transfers, and on the claims that they hold.
 
 use std::collections::HashSet;
+use std::thread::LocalKey;
 
 use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::transfer::{Subjects, TransferState};
@@ -8,13 +9,23 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::changes::{actor, tell_all};
-use super::known_or_raised;
 use super::lease_details::LeaseDetails;
+use super::{distributed_transfers, known_or_raised};
+use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, KeyPart, KeyValue, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
-use crate::pg::statement::{shared_statement, statement};
+use crate::pg::statement::{Statement, shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+
+/// What there is to know of a transfer whose row is locked.
+macro_rules! locked_columns {
+    () => {
+        "t.from_cell, t.to_cell, t.cell_id, t.state, t.held, t.skipped, t.request_digest, t.marking_after, t.releasing_after,
+         t.reversed_at IS NOT NULL"
+    };
+}
+pub(super) use locked_columns;
 
 /// The next claims of cell $2 behind a claim ($3, $4, $5, $6), up to $7, in the order of the index by source. `is_held`: by
 /// transfer $1. Whole sources are read, and then put into the whole order: whatever the statistics say, no more is sorted.
@@ -48,7 +59,7 @@ macro_rules! told {
     };
 }
 
-statement! {
+shared_statement! {
     /// Of the two keys a transfer has one: nobody waits for another one's longer than the limit.
     INSERT(UUIDOID, INT8OID, INT8OID, INT8OID, BYTEAOID, TEXTOID, TEXTOID) =
         "INSERT INTO claims.cell_transfers (transfer_uuid, from_cell, to_cell, cell_id, state, subjects, request_digest, reason, role)
@@ -56,13 +67,31 @@ statement! {
     SUBJECTS(UUIDOID, INT4ARRAYOID, TEXTARRAYOID) =
         "INSERT INTO claims.transfer_subjects (transfer_uuid, subject_type, subject_id)
          SELECT $1, s.type, s.id FROM unnest($2, $3) AS s (type, id)";
-    LOCK(UUIDOID) =
-        "SELECT t.from_cell, t.to_cell, t.cell_id, t.state, t.held, t.skipped, t.request_digest, t.marking_after, t.releasing_after,
-                t.reversed_at IS NOT NULL
-           FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 FOR UPDATE NOWAIT";
     /// The cells that a transfer is to be between, so that nobody removes them before it stands in its table.
     LOCK_CELLS(INT8OID, INT8OID) =
         "SELECT c.cell_id FROM claims.cells c WHERE c.cell_id = $1 OR c.cell_id = $2 ORDER BY c.cell_id FOR KEY SHARE NOWAIT";
+    /// What a pass of marking has come to, at $6.
+    MARKED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET state = $2, held = held + $3, skipped = $4, marking_after = $5, releasing_after = NULL,
+                updated_at = $6, prepared_at = CASE $2 WHEN 'prepared' THEN $6 ELSE prepared_at END
+          WHERE transfer_uuid = $1";
+    /// What releasing has come to, at $6: $3 claims, of which $4 count as moved.
+    RELEASED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET state = $2, held = held - $3, moved = moved + $4, releasing_after = $5, marking_after = NULL,
+                updated_at = $6, ended_at = CASE WHEN $2 IN ('finished', 'cancelled') THEN $6 END
+          WHERE transfer_uuid = $1";
+    /// From its COMMIT on every read says the new cell.
+    SWITCH(UUIDOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET cell_id = to_cell, state = 'switched', updated_at = $2, switched_at = $2 WHERE transfer_uuid = $1";
+    REVERSE(UUIDOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET cell_id = from_cell, state = 'prepared', updated_at = $2, reversed_at = $2 WHERE transfer_uuid = $1";
+    AMONG(UUIDARRAYOID) = "SELECT t.transfer_uuid FROM claims.cell_transfers t WHERE t.transfer_uuid = ANY ($1)";
+    DETAILS(UUIDOID) =
+        "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";
+}
+
+statement! {
+    LOCK(UUIDOID) = concat!("SELECT ", locked_columns!(), " FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 FOR UPDATE NOWAIT");
     /// Marks those claims of a page that are ACTIVE and of the transfer's subjects, passing over those that another transaction
     /// has locked.
     MARK(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID) = concat!(
@@ -98,24 +127,6 @@ statement! {
         is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"),
         "         RETURNING c.bucket_type, c.bucket_value) ",
         told!("wanted", "released"));
-    /// What a pass of marking has come to.
-    MARKED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID) =
-        "UPDATE claims.cell_transfers SET state = $2, held = held + $3, skipped = $4, marking_after = $5, releasing_after = NULL,
-                updated_at = clock_timestamp(), prepared_at = CASE $2 WHEN 'prepared' THEN clock_timestamp() ELSE prepared_at END
-          WHERE transfer_uuid = $1";
-    /// What releasing has come to: $3 claims, of which $4 count as moved.
-    RELEASED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID) =
-        "UPDATE claims.cell_transfers SET state = $2, held = held - $3, moved = moved + $4, releasing_after = $5, marking_after = NULL,
-                updated_at = clock_timestamp(),
-                ended_at = CASE WHEN $2 IN ('finished', 'cancelled') THEN clock_timestamp() END
-          WHERE transfer_uuid = $1";
-    /// From its COMMIT on every read says the new cell.
-    SWITCH(UUIDOID) =
-        "UPDATE claims.cell_transfers SET cell_id = to_cell, state = 'switched', updated_at = clock_timestamp(), switched_at = clock_timestamp()
-          WHERE transfer_uuid = $1";
-    REVERSE(UUIDOID) =
-        "UPDATE claims.cell_transfers SET cell_id = from_cell, state = 'prepared', updated_at = clock_timestamp(), reversed_at = clock_timestamp()
-          WHERE transfer_uuid = $1";
     /// Writes down that all claims that transfer $1 holds have gone from cell $3 to cell $4, as role $5. Reads all claims of cell $2.
     TELL_MOVED(UUIDOID, INT8OID, INT8OID, INT8OID, TEXTOID) = concat!(
         "WITH held AS MATERIALIZED (
@@ -125,17 +136,13 @@ statement! {
     CELL(UUIDOID) = "SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = $1";
 }
 
-shared_statement! {
-    AMONG(UUIDARRAYOID) = "SELECT t.transfer_uuid FROM claims.cell_transfers t WHERE t.transfer_uuid = ANY ($1)";
-    DETAILS(UUIDOID) =
-        "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";
-}
-
+/// The status of a claim that nobody holds.
+pub const ACTIVE: i16 = 1;
 /// The status of a claim that a transfer holds.
 pub const TRANSFERRING: i16 = 4;
 
 /// Claims that one step looks at.
-const STEP: i64 = 10_000;
+pub(super) const STEP: i64 = 10_000;
 
 /// The unique index on transfers, as messages call it.
 const INDEX: &str = "claims.cell_transfers (transfer_uuid)";
@@ -159,8 +166,16 @@ pub struct Transfer {
 
 /// Locks the row of a transfer until the transaction ends, and does not wait for it. `None`: there is none.
 pub fn lock(connection: &Connection, uuid: Uuid) -> Option<Transfer> {
+    if distribution::is_spread() {
+        return distributed_transfers::lock(connection, uuid);
+    }
+    connection.run(&LOCK, View::Statement, [pg_uuid(uuid).into()]).first(|row| locked(uuid, &row))
+}
+
+/// A row of `locked_columns!()`.
+pub(super) fn locked(uuid: Uuid, row: &Row) -> Transfer {
     let position = |text: Option<String>| text.and_then(|text| ClaimCursor::decode(&text).ok());
-    connection.run(&LOCK, View::Statement, [pg_uuid(uuid).into()]).first(|row| Transfer {
+    Transfer {
         uuid,
         from_cell: row.must(1),
         to_cell: row.must(2),
@@ -173,7 +188,7 @@ pub fn lock(connection: &Connection, uuid: Uuid) -> Option<Transfer> {
         marking_after: position(row.get(8)),
         releasing_after: position(row.get(9)),
         was_reversed: row.must(10),
-    })
+    }
 }
 
 /// A transfer that is about to be.
@@ -203,12 +218,22 @@ pub fn insert(connection: &Connection, new: &NewTransfer) -> bool {
         new.reason.into(),
         new.role.into(),
     ];
-    if connection.run(&INSERT, View::Statement, values).count() == 0 {
+    if write(connection, &INSERT, values) == 0 {
         return false;
     }
     let (types, ids): (Vec<i32>, Vec<&str>) = new.subjects.iter().unzip();
-    connection.run(&SUBJECTS, View::Statement, [pg_uuid(new.uuid).into(), types.into(), ids.into()]);
+    write(connection, &SUBJECTS, [pg_uuid(new.uuid).into(), types.into(), ids.into()]);
     true
+}
+
+/// Executes a statement that writes the tables of transfers; on how many rows.
+fn write(
+    connection: &Connection,
+    statement: &'static LocalKey<Statement>,
+    values: impl IntoIterator<Item = Value>,
+) -> usize {
+    let write = || connection.run(statement, View::Statement, values).count();
+    if distribution::is_spread() { distributed_transfers::writing(write) } else { write() }
 }
 
 /// What a step has come to.
@@ -225,7 +250,8 @@ fn start() -> ClaimCursor {
     ClaimCursor { source_type: i32::MIN, source_id: String::new(), bucket_type: i32::MIN, bucket_value: String::new() }
 }
 
-fn step_values(transfer: &Transfer, after: Option<&ClaimCursor>) -> [Value; 8] {
+/// Transfer, cell, position and length of a step.
+pub(super) fn step_values(transfer: &Transfer, after: Option<&ClaimCursor>) -> [Value; 7] {
     let start = start();
     let after = after.unwrap_or(&start);
     [
@@ -236,7 +262,6 @@ fn step_values(transfer: &Transfer, after: Option<&ClaimCursor>) -> [Value; 8] {
         after.bucket_type.into(),
         after.bucket_value.as_str().into(),
         STEP.into(),
-        Moment::now().into(),
     ]
 }
 
@@ -255,12 +280,19 @@ const NOTHING: TransferStep = TransferStep { wanted: 0, changed: 0, after: None 
 
 /// One step of marking the claims of the transfer's subjects. Waits for no other transaction.
 pub fn mark(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
-    connection.run(&MARK, View::Statement, step_values(transfer, after)).first(step).unwrap_or(NOTHING)
+    if distribution::is_spread() {
+        return distributed_transfers::mark(connection, transfer, after);
+    }
+    let values = step_values(transfer, after).into_iter().chain([Moment::now().into()]);
+    connection.run(&MARK, View::Statement, values).first(step).unwrap_or(NOTHING)
 }
 
 /// One step of making the claims that the transfer holds ACTIVE, where they are.
 pub fn release(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
-    let values = step_values(transfer, after).into_iter().chain([transfer.cell_id.into()]);
+    if distribution::is_spread() {
+        return distributed_transfers::release(connection, transfer, after);
+    }
+    let values = step_values(transfer, after).into_iter().chain([Moment::now().into(), transfer.cell_id.into()]);
     connection.run(&RELEASE, View::Statement, values).first(step).unwrap_or(NOTHING)
 }
 
@@ -274,30 +306,31 @@ pub struct TransferProgress<'p> {
     pub after: Option<&'p ClaimCursor>,
 }
 
-fn progress_values(transfer: &Transfer, progress: &TransferProgress) -> [Value; 5] {
+fn progress_values(transfer: &Transfer, progress: &TransferProgress) -> [Value; 6] {
     [
         pg_uuid(transfer.uuid).into(),
         progress.state.name().into(),
         progress.changed.into(),
         progress.other.into(),
         progress.after.map(ClaimCursor::encode).into(),
+        Moment::now().into(),
     ]
 }
 
 pub fn record_marked(connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
-    connection.run(&MARKED, View::Statement, progress_values(transfer, progress));
+    write(connection, &MARKED, progress_values(transfer, progress));
 }
 
 pub fn record_released(connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
-    connection.run(&RELEASED, View::Statement, progress_values(transfer, progress));
+    write(connection, &RELEASED, progress_values(transfer, progress));
 }
 
 pub fn switch(connection: &Connection, transfer: &Transfer) {
-    connection.run(&SWITCH, View::Statement, [pg_uuid(transfer.uuid).into()]);
+    write(connection, &SWITCH, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
 }
 
 pub fn reverse(connection: &Connection, transfer: &Transfer) {
-    connection.run(&REVERSE, View::Statement, [pg_uuid(transfer.uuid).into()]);
+    write(connection, &REVERSE, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
 }
 
 /// Writes into the change feed that all claims of a transfer are now in the other cell than before.

@@ -10,6 +10,7 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use super::buckets::{claim_values, values_by_type};
+use super::distributed_verify;
 use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::settings::planning_by_index;
@@ -82,48 +83,7 @@ statement! {
         section!(columns!("$5"), lengths), " LIMIT $6");
 }
 
-/// The same sections where the claims are spread over nodes, and no transfer holds any.
-macro_rules! spread_section {
-    ($columns:expr, $section:literal) => {
-        concat!($columns, " FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type = $2 AND ", $section)
-    };
-    ($columns:expr, of_length) => {
-        spread_section!($columns, "length(c.source_id) = $3 AND c.source_id > $4")
-    };
-    ($columns:expr, of_length_up_to) => {
-        spread_section!($columns, "length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
-    };
-    ($columns:expr, lengths) => {
-        spread_section!($columns, "length(c.source_id) BETWEEN $3 AND $4")
-    };
-}
-
-macro_rules! spread_columns {
-    ($recent:literal) => {
-        concat!(
-            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status,
-                    c.lease_uuid IS NOT NULL,
-                    c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - ", $recent, ",
-                    NULL::bigint"
-        )
-    };
-}
-
-macro_rules! spread_entries {
-    ($section:tt) => {
-        spread_section!("SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id", $section)
-    };
-}
-
 shared_statement! {
-    SPREAD_ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
-        spread_columns!("$3"), " FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
-    SPREAD_OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(
-        spread_section!(spread_columns!("$5"), of_length), " LIMIT $6");
-    SPREAD_OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID) = concat!(
-        spread_section!(spread_columns!("$6"), of_length_up_to), " LIMIT $7");
-    SPREAD_LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
-        spread_section!(spread_columns!("$5"), lengths), " LIMIT $6");
     ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, TEXTOID) =
         "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
                                     creator_id, status, created_at, updated_at, display_value)
@@ -164,7 +124,7 @@ impl Actual {
     }
 }
 
-fn actual(row: Row) -> Actual {
+pub(super) fn actual(row: Row) -> Actual {
     let status: i16 = row.must(9);
     let text = |column| row.must::<String>(column).into();
     Actual {
@@ -188,10 +148,11 @@ pub fn on_buckets(connection: &Connection, buckets: &[&Bucket], recent: Interval
     let mut found = HashMap::new();
     for (bucket_type, bucket_values) in values_by_type(buckets.iter().copied()) {
         let values = [bucket_type.into(), bucket_values.into(), recent.into()];
-        let statement = if distribution::is_spread() { &SPREAD_ON_BUCKETS } else { &ON_BUCKETS };
-        for actual in connection.run(statement, View::Latest, values).map(actual) {
-            found.insert(actual.claim.bucket.clone(), actual);
-        }
+        let rows = match distribution::is_spread() {
+            true => distributed_verify::on_buckets(connection, values),
+            false => connection.run(&ON_BUCKETS, View::Latest, values).map(actual),
+        };
+        found.extend(rows.into_iter().map(|actual| (actual.claim.bucket.clone(), actual)));
     }
     found
 }
@@ -206,7 +167,12 @@ pub struct Part<'r> {
 impl Part<'_> {
     /// Cell, source type and what bounds the section.
     fn values(&self, section: &Section) -> Vec<Value> {
-        let mut values: Vec<Value> = vec![self.cell_id.into(), self.source_type.into()];
+        self.values_of(self.cell_id, section)
+    }
+
+    /// The same of claims that are stored as another cell's.
+    pub(super) fn values_of(&self, cell_id: i64, section: &Section) -> Vec<Value> {
+        let mut values: Vec<Value> = vec![cell_id.into(), self.source_type.into()];
         match section {
             Section::Lengths(lengths) => values.extend([(*lengths.start()).into(), (*lengths.end()).into()]),
             Section::OfLength { length, above, up_to } => {
@@ -220,15 +186,15 @@ impl Part<'_> {
 
 /// The claims of a part that are committed right now, at most `limit`.
 pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
+    if distribution::is_spread() {
+        return distributed_verify::in_range(connection, part, recent, limit);
+    }
     let mut found = Vec::new();
     for section in part.range.sections() {
-        let statement = match (&section, distribution::is_spread()) {
-            (Section::Lengths(_), false) => &LENGTHS,
-            (Section::Lengths(_), true) => &SPREAD_LENGTHS,
-            (Section::OfLength { up_to: None, .. }, false) => &OF_LENGTH,
-            (Section::OfLength { up_to: None, .. }, true) => &SPREAD_OF_LENGTH,
-            (Section::OfLength { .. }, false) => &OF_LENGTH_UP_TO,
-            (Section::OfLength { .. }, true) => &SPREAD_OF_LENGTH_UP_TO,
+        let statement = match &section {
+            Section::Lengths(_) => &LENGTHS,
+            Section::OfLength { up_to: None, .. } => &OF_LENGTH,
+            Section::OfLength { .. } => &OF_LENGTH_UP_TO,
         };
         let left = limit.saturating_sub(found.len()) as i64;
         let values = part.values(&section).into_iter().chain([recent.into(), left.into()]);
@@ -257,14 +223,14 @@ pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(
             source_id: row.must(5),
         });
     };
+    if distribution::is_spread() {
+        return distributed_verify::each_in_range(connection, part, &mut each_of);
+    }
     for section in part.range.sections() {
-        let text = match (&section, distribution::is_spread()) {
-            (Section::Lengths(_), false) => entries!(lengths),
-            (Section::Lengths(_), true) => spread_entries!(lengths),
-            (Section::OfLength { up_to: None, .. }, false) => entries!(of_length),
-            (Section::OfLength { up_to: None, .. }, true) => spread_entries!(of_length),
-            (Section::OfLength { .. }, false) => entries!(of_length_up_to),
-            (Section::OfLength { .. }, true) => spread_entries!(of_length_up_to),
+        let text = match &section {
+            Section::Lengths(_) => entries!(lengths),
+            Section::OfLength { up_to: None, .. } => entries!(of_length),
+            Section::OfLength { .. } => entries!(of_length_up_to),
         };
         planning_by_index(|| connection.stream(text, part.values(&section), true, &mut each_of));
     }
