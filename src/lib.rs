@@ -30,6 +30,7 @@ extension_sql_file!("../sql/install/service/type_names.sql", name = "type_names"
 extension_sql_file!("../sql/install/service/transfers.sql", name = "transfers", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
 extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/hold_naming.sql", name = "hold_naming", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
 extension_sql_file!(
     "../sql/install/service/lists.sql",

@@ -105,10 +105,11 @@ impl DistributionError {
                 Some(format!("Node {node}: {message}")),
                 Some("Roles must exist on every node. Call the function again when it can be done there: it is safe to repeat."),
             ),
+            // Without DETAIL: that of a conflict is JSON.
             DistributionError::CoordinatorSilent { message } => Text(
-                Code::ERRCODE_CONNECTION_FAILURE,
-                "the coordinator does not say where the claims of a transfer are".into(),
-                Some(message),
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("the coordinator does not say where the claims of a transfer are: {message}"),
+                None,
                 Some("The transfer is being switched, or this node has not recovered yet. Ask again, or ask another node."),
             ),
             DistributionError::NotTheCoordinator => Text(

@@ -47,6 +47,15 @@ pub fn shared(table: &CStr) {
     }
 }
 
+/// Locks a table of schema `claims` EXCLUSIVE, until the (sub)transaction ends: keeps out all who write, or lock it ROW SHARE. Waits as
+/// long as `lock_timeout` lets it.
+pub fn exclusively(table: &CStr) {
+    if let Some(table) = table::number(table) {
+        // SAFETY: as above.
+        unsafe { pg_sys::LockRelationOid(table, pg_sys::ExclusiveLock as _) };
+    }
+}
+
 /// Locks a table of schema `claims` if that can be had at once. A table that is not there is in nobody's way: whoever uses it gets an error.
 fn lock_at_once(table: &CStr, mode: u32) -> bool {
     // SAFETY: as above.

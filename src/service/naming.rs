@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use claims_model::limits::FIRST_FREE_TYPE;
 use pgrx::PgSqlErrorCode as Code;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use crate::error::{ClaimsError, NamesError};
 use crate::pg::lock;
@@ -50,9 +52,19 @@ pub fn settled<T>(
     Err(NamesError::ProfileChanging.into())
 }
 
+/// What is locked.
+const TABLE: &CStr = c"bucket_types";
+
+/// Statement trigger on claims.bucket_types, before a profile changes; declared in sql/install/service/hold_naming.sql. Where the tables
+/// are spread, it is fired on each node.
+#[pg_trigger(sql = false)]
+fn hold_naming<'a>(_trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
+    lock::exclusively(TABLE);
+    Ok(None)
+}
+
 /// Waits `claims.wait_timeout` for a change that is under way.
 fn hold() -> Result<(), ClaimsError> {
-    const TABLE: &CStr = c"bucket_types";
     if lock::conditionally_shared(TABLE) {
         return Ok(());
     }

@@ -177,8 +177,6 @@ expect 'the first of several that can be had' "$(on_worker 2; sql "SELECT chosen
 expect 'REPEATABLE READ' "$(sqlstate 'BEGIN ISOLATION LEVEL REPEATABLE READ; '"SELECT count(*) FROM claims.get_record('ROUTES', 'x')")" 0A000
 expect 'SERIALIZABLE' "$(sqlstate 'BEGIN ISOLATION LEVEL SERIALIZABLE; '"SELECT claims.begin_update(1, $(claims_of serial))")" 0A000
 expect 'PREPARE TRANSACTION' "$(sqlstate "BEGIN; SELECT claims.begin_update(1, $(claims_of twophase)); PREPARE TRANSACTION 'x'")" 0A000
-expect 'a transfer' "$(message "SELECT claims.prepare_transfer('$(lease 9)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [1]}]', 'a test')")" 'distributed claims do not have this function'
-expect 'set_profile' "$(message "SELECT * FROM claims.set_profile('NEW_TYPE', 'exact', 'a test', dry_run => false)")" 'distributed claims do not have this function'
 expect 'a rate, not preloaded' "$(sqlstate "SELECT claims.set_cell_limits(1, 'a test', begins_per_second => 5)")" 22023
 expect 'expiring claims' "$(message "SELECT * FROM claims.acquire_expiring('a', 'b', '1 min')")" 'distributed claims do not have this function'
 expect 'tracked leases' "$(message "SELECT claims.track_lease('$(lease 8)')")" 'distributed claims do not have this function'

@@ -20,7 +20,7 @@ use crate::acts::Act;
 use crate::error::{ClaimsError, NamesError};
 use crate::pg::spi::Connection;
 use crate::pg::{wait, xact};
-use crate::service::feed;
+use crate::service::{engine, feed};
 use crate::settings;
 use crate::store::catalog;
 use crate::store::service::admin::lock_types;
@@ -85,11 +85,13 @@ fn set(
         if xact::keeps_one_snapshot() {
             return Err(NamesError::OldSnapshot.into());
         }
-        lock_types(connection);
-        profiles::lock(connection);
-        // Only now: nobody else changes it any more.
-        let renamed = change(connection)?.perform(connection)?;
-        Ok((Vec::new(), vec![("renamed", renamed)]))
+        engine::bounded(connection, || {
+            lock_types(connection);
+            profiles::lock(connection, change(connection)?.number);
+            // Only now: nobody else changes it any more.
+            let renamed = change(connection)?.perform(connection)?;
+            Ok((Vec::new(), vec![("renamed", renamed)]))
+        })
     })
 }
 

@@ -55,8 +55,8 @@ pub fn part(
     limit: i64,
 ) -> Vec<StoredClaim> {
     let (own, arrived) = match end {
-        PageEnd::Length => (&OWN_PAGE, &ARRIVED_PAGE),
-        PageEnd::SourceId => (&LAST_OWN_PAGE, &LAST_ARRIVED_PAGE),
+        PageEnd::Length(_) => (&OWN_PAGE, &ARRIVED_PAGE),
+        PageEnd::SourceId(_) => (&LAST_OWN_PAGE, &LAST_ARRIVED_PAGE),
     };
     let values = from(cell_id).into_iter().chain([distributed_transfers::taken_from(cell_id, places)]);
     let mut found = connection.run(own, View::Caller, values).map(claim);

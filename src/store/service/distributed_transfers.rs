@@ -87,18 +87,19 @@ shared_statement! {
          VALUES ($1, $2, $3, $2, 'preparing', 0, '', '', $4::name) ON CONFLICT DO NOTHING";
     PLACES(UUIDARRAYOID) = concat!(places!(), "t.transfer_uuid = ANY ($1)");
     PLACES_OF_CELL(INT8OID) = concat!(places!(), "(t.from_cell = $1 OR t.to_cell = $1) AND t.ended_at IS NULL");
+    ALL_PLACES() = concat!(places!(), "t.ended_at IS NULL");
     TOLD(TEXTOID) =
         "SELECT t.transfer_uuid, t.from_cell, t.to_cell, t.cell_id, t.created_at
            FROM jsonb_to_recordset($1::jsonb) AS t (transfer_uuid uuid, from_cell bigint, to_cell bigint, cell_id bigint, created_at timestamptz)";
-    /// Of a table that is whole on every node.
+    /// Of a table that has one.
     SHARD(TEXTOID) = "SELECT s.shardid::text FROM pg_dist_shard s WHERE s.logicalrelid = $1::regclass";
 }
 
-/// The table on this node in which the rows of transfers are.
-fn shard(connection: &Connection) -> String {
+/// The table on this node in which the rows of a table are that is whole on every node.
+fn shard(connection: &Connection, table: &str) -> String {
     let shard =
-        connection.run(&SHARD, View::Latest, ["claims.cell_transfers".into()]).first(|row| row.must::<String>(1));
-    format!("cell_transfers_{}", shard.unwrap_or_default())
+        connection.run(&SHARD, View::Latest, [format!("claims.{table}").into()]).first(|row| row.must::<String>(1));
+    format!("{table}_{}", shard.unwrap_or_default())
 }
 
 /// Runs `write`, which writes the tables of transfers. Who has locked a transfer's row is alone with it: others need not keep away from
@@ -112,13 +113,22 @@ pub fn lock(connection: &Connection, uuid: Uuid) -> Option<Transfer> {
     // The table itself: for a lock on a row Citus would lock all of them.
     let text = format!(
         concat!("SELECT ", locked_columns!(), " FROM claims.{} t WHERE t.transfer_uuid = $1 FOR UPDATE NOWAIT"),
-        shard(connection)
+        shard(connection, "cell_transfers")
     );
     let transfer = connection.run_text(&text, [pg_uuid(uuid).into()]).first(|row| locked(uuid, &row))?;
     let nobody: Value = "".into();
     let values = [pg_uuid(uuid).into(), transfer.from_cell.into(), transfer.to_cell.into(), nobody];
     writing(|| connection.run(&PASS_KEY, View::Statement, values));
     Some(transfer)
+}
+
+/// Locks the rows of cells on this node, the coordinator, where they are removed; how many there are. Of the tables themselves, as above.
+pub fn lock_cells(connection: &Connection, cells: [i64; 2]) -> usize {
+    let text = format!(
+        "SELECT c.cell_id FROM claims.{} c WHERE c.cell_id IN ($1, $2) ORDER BY c.cell_id FOR KEY SHARE NOWAIT",
+        shard(connection, "cells")
+    );
+    connection.run_text(&text, cells.map(Value::from)).count()
 }
 
 /// A claim of a step.
@@ -244,6 +254,11 @@ fn places_of(connection: &Connection, cell_id: i64) -> Vec<Place> {
     found
 }
 
+/// Where the claims of all transfers are that have not ended, by this node's own copy.
+pub fn all_places(connection: &Connection) -> Vec<Place> {
+    connection.run(&ALL_PLACES, View::Latest, []).map(place)
+}
+
 /// How often to read again what transfers have changed meanwhile.
 const READINGS: usize = 5;
 
@@ -278,7 +293,7 @@ fn is_any_in_flight(connection: &Connection, transfers: &[Uuid]) -> bool {
     if !distribution::is_worker() {
         return false;
     }
-    let shard = CString::new(shard(connection)).unwrap_or_default();
+    let shard = CString::new(shard(connection, "cell_transfers")).unwrap_or_default();
     transfers.iter().any(|transfer| is_in_flight_in(&shard, pg_uuid(*transfer)))
 }
 

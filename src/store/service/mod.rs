@@ -8,6 +8,7 @@ pub mod distributed;
 pub mod distributed_changes;
 pub mod distributed_looks;
 pub mod distributed_nodes;
+pub mod distributed_profiles;
 pub mod distributed_records;
 pub mod distributed_release;
 pub mod distributed_transfers;

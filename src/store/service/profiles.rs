@@ -4,9 +4,10 @@ use claims_model::lookalike::Look;
 use claims_model::{Bucket, Naming};
 
 use super::changes::actor;
-use super::looks;
+use super::{distributed_profiles, looks};
+use crate::distribution;
 use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shared_statement, statement};
 
 statement! {
     /// Keeps out whoever writes names whose profile can change; waits for those who do.
@@ -40,6 +41,9 @@ statement! {
         "UPDATE claims.reservations r SET bucket_value = n.new_value, display_value = n.display_value
            FROM (SELECT * FROM unnest($2, $3, $4) AS n (old_value, new_value, display_value) OFFSET 0) n
           WHERE r.bucket_value = n.old_value AND r.bucket_type = $1";
+}
+
+shared_statement! {
     FORGET_LOOKS(INT4OID) = "DELETE FROM claims.skeletons s WHERE s.bucket_type = $1";
     SET(INT4OID, TEXTOID, TEXTOID) = "UPDATE claims.bucket_types SET profile = $2, confusables = $3 WHERE id = $1";
 }
@@ -73,14 +77,21 @@ pub struct Renaming {
 }
 
 /// Rows that are written by one statement.
-const PORTION: usize = 10_000;
+pub(super) const PORTION: usize = 10_000;
 
-pub fn lock(connection: &Connection) {
+/// From here on nobody writes names whose profile can change; the type is the one that is to be changed.
+pub fn lock(connection: &Connection, bucket_type: i32) {
+    if distribution::is_spread() {
+        return distributed_profiles::lock(connection, bucket_type);
+    }
     connection.run(&LOCK, View::Statement, []);
 }
 
 /// Hands over all names of a type, as they are right now, in no order.
 pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut(Stored)) {
+    if distribution::is_spread() {
+        return distributed_profiles::each_name(connection, bucket_type, each);
+    }
     connection.stream(NAMES, [bucket_type.into()], false, |row: Row| {
         each(Stored { value: row.must(1), display: row.get(2), cell_id: row.must(3), is_leased: row.must(4) });
     });
@@ -88,6 +99,9 @@ pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut
 
 /// Renames claims, and what is reserved, in place. With `tells` it writes that down in the change feed.
 pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming], tells: bool) {
+    if distribution::is_spread() && !tells {
+        return distributed_profiles::rename(connection, bucket_type, renamings);
+    }
     for portion in renamings.chunks(PORTION) {
         let values = || -> [Value; 4] {
             let text = |of: fn(&Renaming) -> &str| portion.iter().map(of).collect::<Vec<_>>();
@@ -111,7 +125,10 @@ pub fn replace_looks(connection: &Connection, bucket_type: i32, wanted: &[(Look,
     connection.run(&FORGET_LOOKS, View::Statement, [bucket_type.into()]);
     for portion in wanted.chunks(PORTION) {
         let portion: Vec<_> = portion.iter().map(|(look, bucket)| (*look, bucket)).collect();
-        looks::take_free(connection, &portion);
+        match distribution::is_spread() {
+            true => distributed_profiles::take_free(connection, &portion),
+            false => looks::take_free(connection, &portion),
+        }
     }
 }
 

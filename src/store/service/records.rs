@@ -225,11 +225,20 @@ pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClai
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
 }
 
-/// How a page ends: at source ids of a length, or at one of that length.
+/// Where a page ends: at source ids that are no longer than this, or at one, among those as long as that.
 #[derive(Clone, Copy)]
-pub enum PageEnd {
-    Length,
-    SourceId,
+pub enum PageEnd<'e> {
+    Length(i32),
+    SourceId(&'e str),
+}
+
+impl From<PageEnd<'_>> for Value {
+    fn from(end: PageEnd) -> Self {
+        match end {
+            PageEnd::Length(length) => length.into(),
+            PageEnd::SourceId(id) => id.into(),
+        }
+    }
 }
 
 /// A cell's claims of one source type behind a cursor, up to a source id; of some bucket types, or of all.
@@ -243,7 +252,7 @@ pub fn page(
 ) -> Vec<StoredClaim> {
     let read = |places: Option<&[Place]>| {
         let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
-        let part = |end: PageEnd, source_id: &str, up_to: Value, limit: i64| {
+        let part = |end: PageEnd, source_id: &str, limit: i64| {
             let from = |stored_as: i64| -> [Value; 8] {
                 [
                     stored_as.into(),
@@ -251,25 +260,27 @@ pub fn page(
                     source_id.into(),
                     after.bucket_type.into(),
                     after.bucket_value.as_str().into(),
-                    up_to.clone(),
+                    end.into(),
                     limit.into(),
                     bucket_types.map(<[i32]>::to_vec).into(),
                 ]
             };
             match (places, end) {
-                (None, PageEnd::Length) => connection.run(&CLAIM_PAGE, View::Caller, from(cell_id)).map(claim),
-                (None, PageEnd::SourceId) => connection.run(&LAST_CLAIM_PAGE, View::Caller, from(cell_id)).map(claim),
+                (None, PageEnd::Length(_)) => connection.run(&CLAIM_PAGE, View::Caller, from(cell_id)).map(claim),
+                (None, PageEnd::SourceId(_)) => {
+                    connection.run(&LAST_CLAIM_PAGE, View::Caller, from(cell_id)).map(claim)
+                }
                 (Some(places), end) => distributed_records::part(connection, cell_id, places, end, from, limit),
             }
         };
-        let no_longer_than = |length: i32, limit| part(PageEnd::Length, &after.source_id, length.into(), limit);
+        let no_longer_than = |length: i32, limit| part(PageEnd::Length(length), &after.source_id, limit);
         let Some(last) = last_source_id else { return no_longer_than(i32::MAX, limit) };
         let mut found = no_longer_than(length(last) - 1, limit);
         let room = limit.saturating_sub_unsigned(found.len() as u64);
         if room > 0 && length(&after.source_id) <= length(last) {
             // Behind shorter ids come all of this length, whatever their buckets.
             let start = if length(&after.source_id) == length(last) { after.source_id.as_str() } else { "" };
-            found.extend(part(PageEnd::SourceId, start, last.into(), room));
+            found.extend(part(PageEnd::SourceId(last), start, room));
         }
         found
     };

@@ -67,9 +67,6 @@ shared_statement! {
     SUBJECTS(UUIDOID, INT4ARRAYOID, TEXTARRAYOID) =
         "INSERT INTO claims.transfer_subjects (transfer_uuid, subject_type, subject_id)
          SELECT $1, s.type, s.id FROM unnest($2, $3) AS s (type, id)";
-    /// The cells that a transfer is to be between, so that nobody removes them before it stands in its table.
-    LOCK_CELLS(INT8OID, INT8OID) =
-        "SELECT c.cell_id FROM claims.cells c WHERE c.cell_id = $1 OR c.cell_id = $2 ORDER BY c.cell_id FOR KEY SHARE NOWAIT";
     /// What a pass of marking has come to, at $6.
     MARKED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
         "UPDATE claims.cell_transfers SET state = $2, held = held + $3, skipped = $4, marking_after = $5, releasing_after = NULL,
@@ -91,6 +88,9 @@ shared_statement! {
 }
 
 statement! {
+    /// The cells that a transfer is to be between, so that nobody removes them before it stands in its table.
+    LOCK_CELLS(INT8OID, INT8OID) =
+        "SELECT c.cell_id FROM claims.cells c WHERE c.cell_id = $1 OR c.cell_id = $2 ORDER BY c.cell_id FOR KEY SHARE NOWAIT";
     LOCK(UUIDOID) = concat!("SELECT ", locked_columns!(), " FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 FOR UPDATE NOWAIT");
     /// Marks those claims of a page that are ACTIVE and of the transfer's subjects, passing over those that another transaction
     /// has locked.
@@ -204,6 +204,9 @@ pub struct NewTransfer<'t> {
 
 /// Locks the rows of the cells and returns how many there are; does not wait for them.
 pub fn lock_cells(connection: &Connection, from_cell: i64, to_cell: i64) -> usize {
+    if distribution::is_spread() {
+        return distributed_transfers::lock_cells(connection, [from_cell, to_cell]);
+    }
     connection.run(&LOCK_CELLS, View::Statement, [from_cell.into(), to_cell.into()]).count()
 }
 

@@ -5,8 +5,8 @@
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
 SELECT claims.add_bucket_type(110, 'HANDLES'), claims.add_bucket_type(111, 'OTHERS');
 CREATE FUNCTION t.names(type text, VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_agg(t.claim(v, type, n) ORDER BY n) FROM unnest(vals) WITH ORDINALITY AS u(v, n) $$;
-CREATE FUNCTION t.stored(type text DEFAULT 'HANDLES') RETURNS SETOF text LANGUAGE sql AS $$ SELECT bucket_value || coalesce(' (' || display_value || ')', '') || ' of cell ' || creator_id FROM claims.claims
-    WHERE bucket_type = (SELECT id FROM claims.bucket_types WHERE name = type) ORDER BY bucket_value COLLATE "C" $$;
+CREATE FUNCTION t.stored(type text DEFAULT 'HANDLES') RETURNS SETOF text LANGUAGE plpgsql AS $$ BEGIN RETURN QUERY SELECT bucket_value || coalesce(' (' || display_value || ')', '') || ' of cell ' || creator_id FROM claims.claims
+    WHERE bucket_type = (SELECT id FROM claims.bucket_types WHERE name = type) ORDER BY bucket_value COLLATE "C"; END $$;
 CREATE FUNCTION t.profile() RETURNS text LANGUAGE sql AS $$ SELECT profile || ' ' || confusables FROM claims.bucket_types WHERE id = 110 $$;
 SELECT claims.commit_update(1, claims.begin_update(1, t.names('HANDLES', 'Ada', 'bob', 'Straße')));
 SELECT claims.commit_update(2, claims.begin_update(2, t.names('HANDLES', 'ada', 'ADA', 'Cy', 'no name') || t.names('OTHERS', 'Ada')));
