@@ -8,15 +8,18 @@ SELECT t.clean();
 CREATE FUNCTION t.own(cell bigint, id bigint, VARIADIC vals text[]) RETURNS void LANGUAGE sql AS $$
     SELECT claims.commit_update(cell, claims.begin_update(cell, (SELECT jsonb_agg(t.claim(v, id => own.id)) FROM unnest(vals) v))) $$;
 -- What each way of reading says: get_record, get_records, the view, by its condition on the cell, lists and digests of both cells.
-CREATE FUNCTION t.reads(name text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-    RETURN concat_ws(' ',
-        (SELECT format('%s at %s %s', status, cell_id, cell_name) FROM claims.get_record('ROUTES', name)),
-        (SELECT format('%s at %s', status, cell_id) FROM claims.get_records(jsonb_build_array(jsonb_build_object('type', 'ROUTES', 'value', name)))),
-        (SELECT format('%s at %s', status, cell_id) FROM claims.records WHERE bucket_value = name),
-        (SELECT string_agg(cell_id::text, ',') FROM claims.records WHERE cell_id IN (1, 2) AND bucket_value = name),
-        (SELECT string_agg(format('listed %s by %s', l.bucket_value, c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c) l WHERE l.bucket_value = name AND l.cell_id = c),
-        (SELECT string_agg(format('ranged by %s', c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, 'RAILS_TABLE_ROUTES', source_id_lte => '99999') l WHERE l.bucket_value = name),
-        (SELECT string_agg(format('whole by %s', c), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, whole_sources => true, max_results => 3) l WHERE l.bucket_value = name)); END $$;
+CREATE FUNCTION t.reads(name text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE said text[] := '{}'; one text;
+BEGIN
+    SELECT format('%s at %s %s', r.status, r.cell_id, r.cell_name) INTO one FROM claims.get_record('ROUTES', name) r; said := said || one;
+    SELECT format('%s at %s', r.status, r.cell_id) INTO one FROM claims.get_records(jsonb_build_array(jsonb_build_object('type', 'ROUTES', 'value', name))) r; said := said || one;
+    SELECT format('%s at %s', r.status, r.cell_id) INTO one FROM claims.records r WHERE r.bucket_value = name; said := said || one;
+    SELECT string_agg(r.cell_id::text, ',') INTO one FROM claims.records r WHERE r.cell_id IN (1, 2) AND r.bucket_value = name; said := said || one;
+    SELECT string_agg(format('listed %s by %s', l.bucket_value, c), ', ') INTO one FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c) l WHERE l.bucket_value = name AND l.cell_id = c; said := said || one;
+    SELECT string_agg(format('ranged by %s', c), ', ') INTO one FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, 'RAILS_TABLE_ROUTES', source_id_lte => '99999') l WHERE l.bucket_value = name; said := said || one;
+    SELECT string_agg(format('whole by %s', c), ', ') INTO one FROM unnest('{1,2}'::bigint[]) c, claims.list_records(c, whole_sources => true, max_results => 3) l WHERE l.bucket_value = name; said := said || one;
+    RETURN array_to_string(said, ' ');
+END $$;
 CREATE FUNCTION t.digests() RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(format('%s: %s %s', c, d.records, left(encode(d.digest, 'hex'), 4)), ', ') FROM unnest('{1,2}'::bigint[]) c, claims.digest_records(c, 'RAILS_TABLE_ROUTES', NULL, NULL) d $$;
 CREATE FUNCTION t.transfer() RETURNS SETOF text LANGUAGE sql AS $$
