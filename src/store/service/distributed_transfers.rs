@@ -23,6 +23,7 @@ use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::settings::under;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
+use crate::pg::table;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 /// Claims of cell $2, stored as its own, behind a claim ($3, $4, $5, $6), up to $7, in the order of the index by source.
@@ -293,7 +294,12 @@ fn is_any_in_flight(connection: &Connection, transfers: &[Uuid]) -> bool {
     if !distribution::is_worker() {
         return false;
     }
-    let shard = CString::new(shard(connection, "cell_transfers")).unwrap_or_default();
+    let shard = shard(connection, "cell_transfers");
+    // A node that was added a moment ago may not have it yet.
+    if table::called(&shard).is_none() {
+        return true;
+    }
+    let shard = CString::new(shard).unwrap_or_default();
     transfers.iter().any(|transfer| is_in_flight_in(&shard, pg_uuid(*transfer)))
 }
 
