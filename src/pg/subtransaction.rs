@@ -107,10 +107,17 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
     }
-    // SAFETY: reads a backend variable.
-    let number = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    // SAFETY: reads backend variables.
+    let (number, level) = unsafe { (pg_sys::GetCurrentSubTransactionId(), pg_sys::GetCurrentTransactionNestLevel()) };
     let roll_back = || {
-        unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
+        unsafe {
+            // Where a node is gone, Citus raises an error from the very beginning of a subtransaction. One within this one has begun by half
+            // then, and cannot be released: this takes it away, and aborts this one, which is released as every aborted one.
+            if pg_sys::GetCurrentTransactionNestLevel() > level {
+                pg_sys::AbortCurrentTransaction();
+            }
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+        }
         rolled_back(number);
         restore();
         LockWaits::reassert();
