@@ -4,15 +4,11 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-message() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^ERROR:  //p' | head -1; }
 refused='the tables of claims cannot be distributed'
 elsewhere='the tables of claims are on another node'
 
 citus_cluster 1
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL)" >/dev/null
+citus_service
 have 1 known
 reads="SELECT count(*) FROM claims.get_record('ROUTES', 'known')"
 
@@ -25,22 +21,6 @@ expect 'the SQLSTATE is' "$(on_worker 1; sqlstate "$reads")" 55000
 expect 'DDL on the worker goes on' "$(on_worker 1; sql "CREATE TABLE parted (a int) PARTITION BY LIST (a); CREATE TABLE part PARTITION OF parted FOR VALUES IN (1); DROP TABLE parted; SELECT 'done'")" done
 
 # --- sessions that are open already -----------------------------------------------------------------------------------
-# Each reads statements from a pipe, and answers with the result, or the SQLSTATE.
-open_session() {
-  local name=$1
-  mkfifo "$CLAIMS_TMP/$name.in" "$CLAIMS_TMP/$name.out"
-  psql -XqAt -v VERBOSITY=sqlstate <"$CLAIMS_TMP/$name.in" >"$CLAIMS_TMP/$name.out" 2>&1 &
-  exec {session_in}>"$CLAIMS_TMP/$name.in" {session_out}<"$CLAIMS_TMP/$name.out"
-  SESSION_IN[$name]=$session_in SESSION_OUT[$name]=$session_out
-}
-declare -A SESSION_IN=() SESSION_OUT=()
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
-ask() {
-  local line answer=
-  printf '%s;\n\\echo --\n' "$2" >&"${SESSION_IN[$1]}"
-  while IFS= read -r -t 30 -u "${SESSION_OUT[$1]}" line && [ "$line" != -- ]; do answer="$answer${answer:+ }$line"; done
-  printf '%s\n' "${answer#ERROR:  }"
-}
 open_session plain
 open_session snapshot
 open_session prepared

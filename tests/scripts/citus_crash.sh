@@ -5,22 +5,14 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 # Commits are not flushed by default, and nobody flushes them by and by. Recovery comes when it is called.
-CITUS_SETTINGS='-c synchronous_commit=off -c wal_writer_delay=10s -c citus.recover_2pc_interval=-1'
-citus_cluster 2
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL), claims.register_cell(2, 'script_claims_two', 'two', NULL)" >/dev/null
-expect 'distributed' "$(sql "SELECT claims.distribute(8, 'a test')" 2>/dev/null)" 8
+citus_cluster 2 -c synchronous_commit=off -c wal_writer_delay=10s -c citus.recover_2pc_interval=-1
+citus_service
+citus_spread 8
 
 crash() { local name; for name in "$@"; do restart_cluster "$name" immediate; done; }
-# list NAME...: the claims as one JSON array.
-list() { local name list=; for name in "$@"; do list="$list${list:+, }$(claim "$name")"; done; printf "'[%s]'" "$list"; }
 active() { sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE '$1' AND status = 1"; }
 any() { sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE '$1'"; }
-prepared_on() { (on_worker "$1"; sql "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'citus_%'"); }
 # The names of a list that are kept on a worker.
 kept_on() {
   local worker=$1 port
@@ -52,11 +44,10 @@ end_session() { printf '\\q\n' >&9; exec 9>&-; wait "$SESSION_PID" || true; }
 
 # --- right after it was told: one node keeps it all, and commits alone --------------------------------------------------------------
 for node in coordinator worker1 worker2; do
-  use_cluster "$node"
-  export PGDATABASE=spread
+  on_node "$node"
   # Half of them in a transaction of the caller's, who would rather not wait for flushes.
   for number in 1 2 3 4 5 6 7 8; do
-    save=$(printf "SELECT claims.commit_update(1, claims.begin_update(1, %s));" "$(list "alone-$node-$number")")
+    save=$(printf "SELECT claims.commit_update(1, claims.begin_update(1, %s));" "$(claims_of "alone-$node-$number")")
     [ $((number % 2)) = 0 ] || save="BEGIN; $save SET LOCAL synchronous_commit = off; COMMIT;"
     printf '%s\n' "$save"
   done | psql -XqAt -v ON_ERROR_STOP=1 >"$CLAIMS_TMP/told"
@@ -66,9 +57,8 @@ for node in coordinator worker1 worker2; do
   expect "what was told on $node is there" "$(active "alone-$node-%")" 8
 
   # The two calls of a save, with a crash after each.
-  use_cluster "$node"
-  export PGDATABASE=spread
-  for number in 1 2 3 4; do expect 'begun' "$(sql "SELECT claims.begin_update(1, $(list "apart-$node-$number"), lease_uuid => '$(lease $number)')")" "$(lease $number)"; done
+  on_node "$node"
+  for number in 1 2 3 4; do expect 'begun' "$(sql "SELECT claims.begin_update(1, $(claims_of "apart-$node-$number"), lease_uuid => '$(lease $number)')")" "$(lease $number)"; done
   crash worker1 worker2 coordinator
   for number in 1 2 3 4; do expect "committed on $node after a crash" "$(sql "SELECT claims.commit_update(1, '$(lease $number)')")" t; done
   crash worker1 worker2 coordinator
@@ -77,11 +67,10 @@ for node in coordinator worker1 worker2; do
   sql "DELETE FROM claims.lease_outcomes" >/dev/null
   expect "names of both calls on $node" "$(active "apart-$node-%")" 4
   # A fence is a promise, too.
-  use_cluster "$node"
-  export PGDATABASE=spread
+  on_node "$node"
   for number in 1 2 3 4; do sql "SELECT claims.rollback_update(1, '$(lease $number)')" >/dev/null 2>&1; done
   crash worker1 worker2 coordinator
-  for number in 1 2 3 4; do expect "fenced on $node" "$(sqlstate "SELECT claims.begin_update(1, $(list late), lease_uuid => '$(lease $number)')")" 55000; done
+  for number in 1 2 3 4; do expect "fenced on $node" "$(sqlstate "SELECT claims.begin_update(1, $(claims_of late), lease_uuid => '$(lease $number)')")" 55000; done
   on_coordinator
   sql "DELETE FROM claims.lease_outcomes" >/dev/null
 done
@@ -93,11 +82,11 @@ one=$(kept_on 1 "${names[@]}")
 expect 'some of them on each worker' "$([ -n "$one" ] && [ "$(wc -w <<<"$one")" -lt 6 ] && echo yes)" yes
 for batch in "${one%% *}" "${names[*]}"; do
   # shellcheck disable=SC2086
-  for then in COMMIT "SELECT claims.begin_update(1, $(list another)); COMMIT" "SAVEPOINT s; SELECT claims.begin_update(1, $(list ${batch%% *})); ROLLBACK TO s; COMMIT"; do
+  for then in COMMIT "SELECT claims.begin_update(1, $(claims_of another)); COMMIT" "SAVEPOINT s; SELECT claims.begin_update(1, $(claims_of ${batch%% *})); ROLLBACK TO s; COMMIT"; do
     rm -f "$CLAIMS_TMP/open.in"
     start_session open
     # shellcheck disable=SC2086
-    tell "BEGIN; SELECT 'begun' FROM claims.begin_update(1, $(list $batch))"
+    tell "BEGIN; SELECT 'begun' FROM claims.begin_update(1, $(claims_of $batch))"
     expect 'begun' "$(heard open 1)" begun
     crash worker1
     tell "$then"
@@ -114,11 +103,11 @@ expect 'nothing is left prepared' "$(prepared_on 1) $(prepared_on 2)" '0 0'
 # The coordinator waits for a standby that is not there, with its own commit written, and the workers' parts prepared.
 hold_commits() { sql "ALTER SYSTEM SET synchronous_standby_names = 'nobody'" >/dev/null; sql 'SELECT pg_reload_conf()' >/dev/null; sleep 0.5; }
 until_prepared() { local _; for _ in $(seq 1 100); do [ "$(prepared_on 1) $(prepared_on 2)" = '1 1' ] && return 0; sleep 0.1; done; echo 'FAILED: nothing gets prepared' >&2; exit 1; }
-reason() { sql "SELECT string_agg(DISTINCT c ->> 'reason', ' ') FROM (SELECT conflicts FROM claims.try_begin_update(2, $(list "$1"))) x, jsonb_array_elements(conflicts) c"; }
+reason() { sql "SELECT string_agg(DISTINCT c ->> 'reason', ' ') FROM (SELECT conflicts FROM claims.try_begin_update(2, $(claims_of "$1"))) x, jsonb_array_elements(conflicts) c"; }
 # between NAME...: all of them in one save on the coordinator, held between the phases.
 between() {
   hold_commits
-  PGOPTIONS='-c synchronous_commit=on' psql -XqAt -v VERBOSITY=sqlstate -c "SELECT claims.commit_update(1, claims.begin_update(1, $(list "$@"), lease_uuid => '$(lease "$lease")'))" \
+  PGOPTIONS='-c synchronous_commit=on' psql -XqAt -v VERBOSITY=sqlstate -c "SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of "$@"), lease_uuid => '$(lease "$lease")'))" \
     >"$CLAIMS_TMP/between.said" 2>&1 &
   between=$!
   until_prepared
@@ -159,7 +148,7 @@ for crashes in coordinator worker1 'worker1 coordinator'; do
 done
 
 # --- in the end -----------------------------------------------------------------------------------------------------------------------------------
-sql "SELECT claims.settle_leases(c, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(c))) FROM unnest('{1,2}'::bigint[]) c" >/dev/null
-expect 'check() finds nothing' "$(sql "SELECT coalesce(string_agg(problem || ' ' || coalesce(detail, ''), ', '), '-') FROM claims.check()")" -
+settle_all
+expect_clean 'in the end'
 expect 'and no name was left' "$(any 'open-%') $(any late)" '0 0'
 echo ok

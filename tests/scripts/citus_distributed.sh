@@ -4,13 +4,8 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
-message() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^ERROR:  //p' | head -1; }
 detail() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^DETAIL:  //p' | head -1; }
 reasons() { sql "SELECT string_agg(c ->> 'reason', ' ') FROM (SELECT conflicts FROM claims.try_begin_update(1, $1, $2)) x, jsonb_array_elements(conflicts) c"; }
-claims_of() { printf "'[%s]'" "$(claim "$1")"; }
-buckets_of() { printf "'[%s]'" "$(bucket "$1")"; }
-
 # quick NAME EXPECTED NODE CREATES DESTROYS: what is said, and that nobody was waited for.
 quick() {
   local started answer elapsed
@@ -28,12 +23,8 @@ expect 'what it says' "$(message "SELECT claims.distribute(reason => 'a test')")
 expect 'not distributed' "$(sql "SELECT distributed FROM claims.version()")" f
 
 citus_cluster 2
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL), claims.register_cell(2, 'script_claims_two', 'two', NULL), claims.grant_read('script_claims_router')" >/dev/null
-sql "SELECT claims.commit_update(1, claims.begin_update(1, (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', 'before-' || n),
-       'subject', jsonb_build_object('type', 'GROUP', 'id', n), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', n))) FROM generate_series(1, 300) n)))" >/dev/null
+citus_service
+sql "SELECT claims.commit_update(1, claims.begin_update(1, $(numbered before 300)))" >/dev/null
 sql "SELECT claims.begin_update(1, $(claims_of held), lease_uuid => '$(lease 1)')" >/dev/null
 open_session early
 expect 'a session from before' "$(ask early "SELECT count(*) FROM claims.get_record('ROUTES', 'before-7')")" 1
@@ -47,7 +38,7 @@ sql "DELETE FROM claims.attended_cells"
 
 # --- distribute -----------------------------------------------------------------------------------------------------------
 before=$(sql "SELECT md5(string_agg(c::text, ',' ORDER BY bucket_value)) FROM claims.claims c")
-expect 'so many shards' "$(sql "SELECT claims.distribute(8, 'a test')" 2>/dev/null)" 8
+citus_spread 8
 expect 'all claims' "$(sql "SELECT md5(string_agg(c::text, ',' ORDER BY bucket_value)) FROM claims.claims c")" "$before"
 expect 'distributed' "$(sql "SELECT distributed FROM claims.version()")" t
 expect 'on a worker too' "$(on_worker 1; sql "SELECT distributed FROM claims.version()")" t
@@ -126,14 +117,13 @@ done
 on_coordinator
 
 # --- big batches ------------------------------------------------------------------------------------------------------------
-big() { printf "(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', '%s-' || n), 'subject', jsonb_build_object('type', 'GROUP', 'id', n), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', n))) FROM generate_series(1, %s) n)" "$1" "$2"; }
-expect 'a batch of 1,000' "$(on_worker 1; sql "SELECT claims.begin_update(1, $(big many 1000), lease_uuid => '$(lease 6)')")" "$(lease 6)"
-expect 'its conflicts' "$(sql "SELECT jsonb_array_length(conflicts) FROM claims.try_begin_update(2, $(big many 1000))")" 1000
+expect 'a batch of 1,000' "$(on_worker 1; sql "SELECT claims.begin_update(1, $(numbered many 1000), lease_uuid => '$(lease 6)')")" "$(lease 6)"
+expect 'its conflicts' "$(sql "SELECT jsonb_array_length(conflicts) FROM claims.try_begin_update(2, $(numbered many 1000))")" 1000
 expect 'its end' "$(on_worker 2; sql "SELECT claims.commit_update(1, '$(lease 6)')")" t
 expect 'all ACTIVE' "$(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'many-%' AND status = 1")" 1000
-expect 'one conflict of 300' "$(sql "SELECT jsonb_array_length(conflicts) FROM claims.try_begin_update(2, $(big many 1) || $(big others 300))")" 1
+expect 'one conflict of 300' "$(sql "SELECT jsonb_array_length(conflicts) FROM claims.try_begin_update(2, $(numbered many 1) || $(numbered others 300))")" 1
 expect 'nothing of it is kept' "$(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'others-%'")" 0
-expect 'an error keeps nothing, whatever the caller sets' "$(psql -XqAt -v VERBOSITY=sqlstate -c "SET citus.function_opens_transaction_block = off" -c "SELECT claims.begin_update(2, $(big others 300) || $(big many 1))" 2>&1; sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'others-%'")" $'ERROR:  23505\n0'
+expect 'an error keeps nothing, whatever the caller sets' "$(psql -XqAt -v VERBOSITY=sqlstate -c "SET citus.function_opens_transaction_block = off" -c "SELECT claims.begin_update(2, $(numbered others 300) || $(numbered many 1))" 2>&1; sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'others-%'")" $'ERROR:  23505\n0'
 expect 'destroyed' "$(on_worker 1; sql "SELECT claims.commit_update(1, claims.begin_update(1, '[]', (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', 'many-' || n))) FROM generate_series(1, 1000) n)))")" t
 expect 'gone' "$(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'many-%'")" 0
 
@@ -142,11 +132,11 @@ prepared_node() { sql "SELECT substring(n.nodename FROM 'worker[12]') FROM pg_di
 shard=$(sql "SELECT 'claims.claims_' || get_shard_id_for_distribution_column('claims.claims', 'prepared'::text)")
 keeper=$(prepared_node)
 prepare() {
-  (use_cluster "$keeper"; export PGDATABASE=spread
+  (on_node "$keeper"
    psql -Xq -v ON_ERROR_STOP=1 -c 'SET citus.enable_manual_changes_to_shards = on' -c 'BEGIN' \
      -c "INSERT INTO $shard SELECT gen_random_uuid(), 1, 'prepared', 2, '1', 3, '1', 2, NULL, 1, now(), now()" -c "PREPARE TRANSACTION 'between'")
 }
-ended() { (use_cluster "$keeper"; export PGDATABASE=spread; psql -Xq -c "$1 'between'"); }
+ended() { (on_node "$keeper"; psql -Xq -c "$1 'between'"); }
 prepare
 quick 'between PREPARE and COMMIT PREPARED' in_flight on_coordinator "$(claims_of prepared)" "'[]'"
 ended 'ROLLBACK PREPARED'
@@ -185,28 +175,12 @@ for call in "claims.register_cell(4, 'script_claims_one')" "claims.set_mode('ope
 done
 
 # --- in the end ---------------------------------------------------------------------------------------------------------------------
-sql "SELECT claims.settle_leases(1, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(1))), claims.settle_leases(2, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(2)))" >/dev/null
+settle_all
 sql "DELETE FROM claims.claims WHERE bucket_value = 'prepared'"
-expect 'check() finds nothing in the end' "$(sql "SELECT coalesce(string_agg(problem, ', '), '-') FROM claims.check()")" -
-expect 'nor on a worker' "$(on_worker 1; sql "SELECT coalesce(string_agg(problem, ', '), '-') FROM claims.check()")" -
+expect_clean 'in the end'
+(on_worker 1; expect_clean 'on a worker')
 sql "UPDATE claims.claims SET status = 2 WHERE bucket_value = 'before-3' AND bucket_type = 1"
 expect 'a violation is found' "$(sql "SELECT coalesce(string_agg(problem, ', '), '-') FROM claims.check()")" 'status and lease do not agree'
 sql "UPDATE claims.claims SET status = 1 WHERE bucket_value = 'before-3' AND bucket_type = 1"
 
-# --- a node that is added, and the way back --------------------------------------------------------------------------------------------
-start_cluster worker3 --fast -c shared_preload_libraries=citus -c max_prepared_transactions=100
-start_database
-node="'$PGHOST', $PGPORT"
-on_coordinator
-sql "SELECT citus_add_node($node)" >/dev/null 2>&1
-sql 'SELECT claims.refresh_grants()' >/dev/null
-expect 'a node that was added' "$(on_worker 3; sql "SET ROLE script_claims_one; SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of added)))")" t
-before=$(sql "SELECT md5(string_agg(c.bucket_value, ',' ORDER BY bucket_value)) FROM claims.claims c")
-sql postgres "CREATE DATABASE restored ENCODING 'UTF8' TEMPLATE template0"
-pg_dump --extension=claims --schema=claims 2>/dev/null | psql -Xq -d restored >/dev/null 2>"$CLAIMS_TMP/restore.log" || true
-export PGDATABASE=restored
-expect 'after dump and restore' "$(sql "SELECT md5(string_agg(c.bucket_value, ',' ORDER BY bucket_value)) FROM claims.claims c")" "$before"
-expect 'in one database' "$(sql 'SELECT distributed FROM claims.version()')" f
-expect 'where check() finds nothing' "$(sql 'SELECT count(*) FROM claims.check()')" 0
-expect 'and all functions are there' "$(sql "SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of restored)))")" t
 echo ok

@@ -4,13 +4,9 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 citus_cluster 2
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL), claims.register_cell(2, 'script_claims_two', 'two', NULL)" >/dev/null
-sql "SELECT claims.distribute(8, 'a test')" >/dev/null 2>&1
+citus_service
+citus_spread 8
 
 # batch PREFIX COUNT [TYPE]: so many names of a type, as SQL.
 batch() { printf "(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', '%s', 'value', '%s-' || n), 'subject', jsonb_build_object('type', 'GROUP', 'id', n), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', n))) FROM generate_series(1, %s) n)" "${3:-ROUTES}" "$1" "$2"; }

@@ -30,10 +30,20 @@ impl Server {
     /// Another cluster, from a variable that holds its socket directory and port: `/tmp/dir:5432`.
     pub fn named(variable: &str) -> Result<Self> {
         let place = env::var(variable).with_context(|| format!("{variable} is not set"))?;
-        let (directory, port) = place.rsplit_once(':').with_context(|| format!("{variable} is no DIRECTORY:PORT"))?;
+        Self::at(&place).with_context(|| format!("{variable} does not lead to a cluster"))
+    }
+
+    /// The cluster with that socket directory and port: `/tmp/dir:5432`.
+    pub fn at(place: &str) -> Result<Self> {
+        let (directory, port) = place.rsplit_once(':').with_context(|| format!("{place} is no DIRECTORY:PORT"))?;
         let mut config = Config::new();
         config.host(directory).port(port.parse()?).user("postgres").connect_timeout(Duration::from_secs(10));
         Ok(Self { config, maintenance: "postgres".to_string() })
+    }
+
+    /// The one that the environment names.
+    pub fn database(&self) -> &str {
+        &self.maintenance
     }
 
     pub fn port(&self) -> u16 {

@@ -1,9 +1,9 @@
 //! What the workers share: the clock, what each cell knows of its leases, and whom the saboteur can hit.
 
+use super::service::Service;
 use super::{BUCKETS, CELLS, CONNECTIONS};
 use crate::batch::Batch;
 use crate::history::Window;
-use crate::server::Server;
 use postgres::CancelToken;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -64,12 +64,14 @@ impl Book {
 
 /// A connection that the saboteur can hit.
 pub struct Target {
+    /// The node that it leads to.
+    pub node: usize,
     pub pid: i32,
     pub token: CancelToken,
 }
 
 pub struct Board {
-    pub server: Server,
+    pub service: Service,
     pub seed: u64,
     start: Instant,
     pub over: AtomicBool,
@@ -79,13 +81,15 @@ pub struct Board {
     books: Vec<Mutex<Book>>,
     targets: Vec<Mutex<Option<Target>>>,
     next_source: AtomicI64,
+    /// When a part of a commit may have been waiting for recovery on a node.
+    dark: Mutex<Vec<Window>>,
 }
 
 impl Board {
-    pub fn new(server: Server, seed: u64) -> Self {
+    pub fn new(service: Service, seed: u64) -> Self {
         let scripts = ["route", "straße", "маршрут", "🚂路線"];
         Self {
-            server,
+            service,
             seed,
             start: Instant::now(),
             over: AtomicBool::new(false),
@@ -94,6 +98,7 @@ impl Board {
             books: (0..CELLS).map(|_| Mutex::default()).collect(),
             targets: (0..CONNECTIONS).map(|_| Mutex::default()).collect(),
             next_source: AtomicI64::new(1),
+            dark: Mutex::default(),
         }
     }
 
@@ -109,6 +114,29 @@ impl Board {
     /// A source id that no other batch has.
     pub fn fresh_source(&self) -> i64 {
         self.next_source.fetch_add(1, Relaxed)
+    }
+
+    /// From now on reads of some nodes may show what was before a commit that its client was told of.
+    pub fn darken(&self) {
+        let since = Window::new(self.now(), u64::MAX);
+        self.dark.lock().unwrap_or_else(PoisonError::into_inner).push(since);
+    }
+
+    /// Nothing is left of what has darkened it.
+    pub fn lighten(&self) {
+        if let Some(window) = self.dark.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
+            window.hi = self.now();
+        }
+    }
+
+    /// Whether it was dark at a moment of a window that has passed.
+    pub fn was_dark(&self, at: Window) -> bool {
+        self.dark.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|dark| dark.meets(at))
+    }
+
+    pub fn is_dark(&self) -> bool {
+        let now = self.now();
+        self.was_dark(Window::new(now, now))
     }
 
     pub fn book(&self, cell: i64) -> MutexGuard<'_, Book> {

@@ -2,7 +2,7 @@
 
 use super::board::{Board, Book};
 use super::notes::Notes;
-use super::{CELLS, DATABASE, law, recover, role};
+use super::{CELLS, law, recover, role};
 use crate::cell::{Cell, Listed};
 use crate::history::{Deed, Event, Final, Outcome, Window};
 use anyhow::{Context, Result};
@@ -14,17 +14,23 @@ use uuid::Uuid;
 pub fn settle_everything(board: &Board, notes: &mut Notes) -> Result<Final> {
     let begun = leases_in(notes, |deed| matches!(deed, Deed::Begun { .. } | Deed::BeginLost { .. }));
     for id in 1..=CELLS as i64 {
-        let mut cell = Cell::connect(&board.server, DATABASE, id, &role(id))?;
+        let mut cell = connect(board, id)?;
         let book = std::mem::take(&mut *board.book(id));
         recognize(board, &mut cell, &book, &begun, notes)?;
         settle_cell(board, &mut cell, notes)?;
     }
     ask_outcomes(board, notes)?;
-    let mut admin = board.server.admin(DATABASE)?;
+    let mut admin = board.service.admin()?;
     for row in admin.query("SELECT c::text FROM claims.check() AS c", &[])? {
         notes.problem(format!("claims.check(): {}", row.get::<_, String>(0)));
     }
     end_state(&mut admin, notes)
+}
+
+/// Each cell at a node of its own.
+fn connect(board: &Board, id: i64) -> Result<Cell> {
+    let nodes = board.service.nodes();
+    Ok(Cell::connect(&nodes[id as usize % nodes.len()], &board.service.database, id, &role(id))?)
 }
 
 /// The leases of which the notes hold such a deed.
@@ -100,7 +106,7 @@ fn ask_outcomes(board: &Board, notes: &mut Notes) -> Result<()> {
     }
     let ended = leases_in(notes, |deed| matches!(deed, Deed::Settled { .. } | Deed::Told(_)));
     for id in 1..=CELLS as i64 {
-        let mut cell = Cell::connect(&board.server, DATABASE, id, &role(id))?;
+        let mut cell = connect(board, id)?;
         let mine: Vec<Uuid> = asked.iter().filter(|(c, _)| *c == id).map(|(_, lease)| *lease).collect();
         let lo = board.now();
         let rows =

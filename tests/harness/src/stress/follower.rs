@@ -1,10 +1,10 @@
 //! A reader of the change feed, who follows it while the run goes on. Now and then he forgets a page, as one does who dies before he
 //! has kept his place, and reads it again.
 
+use super::ROUTER;
 use super::board::Board;
-use super::{DATABASE, ROUTER};
+use super::service::Service;
 use crate::history::FeedChange;
-use crate::server::Server;
 use anyhow::{Result, bail};
 use postgres::{Client, Row};
 use rand::rngs::StdRng;
@@ -27,14 +27,14 @@ impl Follower {
     /// Follows until the board says that it is over.
     pub fn follow(board: &Board) -> Result<Self> {
         let mut rng = StdRng::seed_from_u64(board.seed ^ 0xfeed);
-        let mut client = board.server.connect(DATABASE, ROUTER)?;
+        let mut client = connect(&board.service)?;
         let mut follower = Follower::default();
         while !board.is_over() {
             let limit = [1, 7, 50, 1000][rng.random_range(0..4)];
             let page = follower.page(&mut client, limit)?;
             if rng.random_bool(0.1) {
                 follower.forgotten += 1;
-                client = board.server.connect(DATABASE, ROUTER)?;
+                client = connect(&board.service)?;
             } else {
                 follower.keep(page);
             }
@@ -44,9 +44,9 @@ impl Follower {
     }
 
     /// Reads the rest, until nothing that is committed is missing.
-    pub fn finish(&mut self, server: &Server) -> Result<()> {
-        let mut client = server.connect(DATABASE, ROUTER)?;
-        let mut admin = server.admin(DATABASE)?;
+    pub fn finish(&mut self, service: &Service) -> Result<()> {
+        let mut client = connect(service)?;
+        let mut admin = service.admin()?;
         let begun = Instant::now();
         loop {
             let page = self.page(&mut client, 1000)?;
@@ -82,10 +82,14 @@ impl Follower {
     }
 }
 
+fn connect(service: &Service) -> Result<Client> {
+    Ok(service.nodes()[0].connect(&service.database, ROUTER)?)
+}
+
 /// All that the feed has, as it is stored.
-pub fn stored(admin: &mut Client) -> Result<Vec<FeedChange>> {
+pub fn stored(service: &Service) -> Result<Vec<FeedChange>> {
     let all = "SELECT xid::text, id, op, bucket_value, old_cell_id, new_cell_id FROM claims.changes";
-    admin.query(all, &[])?.iter().map(change).collect()
+    service.admin()?.query(all, &[])?.iter().map(change).collect()
 }
 
 fn change(row: &Row) -> Result<FeedChange> {

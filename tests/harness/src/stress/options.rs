@@ -2,27 +2,37 @@
 
 use anyhow::{Context, Result, bail};
 
+const KNOWN: &str = "--seconds N, --seed N, --node DIRECTORY:PORT and --theft";
+
 pub struct Options {
     pub seconds: u64,
     pub seed: u64,
+    /// More nodes of a Citus cluster, beside the one that the environment leads to: the tables are to be spread over all of them.
+    pub nodes: Vec<String>,
+    /// A claim is taken away by hand, which the judge has to notice.
+    pub theft: bool,
 }
 
 impl Options {
-    /// Reads `--seconds N` and `--seed N`; without a seed every run is a new one.
+    /// Without a seed every run is a new one.
     pub fn from_args() -> Result<Self> {
-        let mut options = Self { seconds: 20, seed: rand::random_range(0..1_000_000) };
+        let seed = rand::random_range(0..1_000_000);
+        let mut options = Self { seconds: 20, seed, nodes: Vec::new(), theft: false };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
-            let mut number = || -> Result<u64> {
-                let value = args.next().with_context(|| format!("{arg} needs a number"))?;
-                value.parse().with_context(|| format!("{arg} {value} is not a number"))
-            };
             match arg.as_str() {
-                "--seconds" => options.seconds = number()?,
-                "--seed" => options.seed = number()?,
-                _ => bail!("unknown argument {arg}; known are --seconds N and --seed N"),
+                "--seconds" => options.seconds = number(&arg, args.next())?,
+                "--seed" => options.seed = number(&arg, args.next())?,
+                "--node" => options.nodes.push(args.next().with_context(|| format!("{arg} needs DIRECTORY:PORT"))?),
+                "--theft" => options.theft = true,
+                _ => bail!("unknown argument {arg}; known are {KNOWN}"),
             }
         }
         Ok(options)
     }
+}
+
+fn number(arg: &str, value: Option<String>) -> Result<u64> {
+    let value = value.with_context(|| format!("{arg} needs a number"))?;
+    value.parse().with_context(|| format!("{arg} {value} is not a number"))
 }

@@ -105,6 +105,7 @@ impl Worker<'_> {
         }
         let name = draw::any_bucket(&mut self.rng, self.board).to_string();
         match self.call("get_record", |c| c.get_record(&name)) {
+            (Ok(_), at) if self.board.was_dark(at) => {}
             (Ok(None), at) => self.notes.seen(&name, vec![State::Free], at),
             (Ok(Some(record)), at) => match law::state(&record.status, record.cell) {
                 Some(state) => self.notes.seen(&name, vec![state], at),

@@ -1,8 +1,9 @@
 //! Cancels statements and kills backends at random moments.
 
+use super::CONNECTIONS;
 use super::board::Board;
-use super::{CONNECTIONS, DATABASE};
-use anyhow::Result;
+use super::hand::Hand;
+use anyhow::{Context, Result};
 use postgres::NoTls;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -26,33 +27,40 @@ const LOOK: &str = "SELECT count(*), coalesce(max(extract(epoch FROM clock_times
 /// Disturbs until the board says that it is over.
 pub fn disturb(board: &Board) -> Result<Sabotage> {
     let mut rng = StdRng::seed_from_u64(board.seed.wrapping_add(99));
-    let mut admin = board.server.admin(DATABASE)?;
+    let mut hands: Vec<_> = board.service.nodes().iter().map(|n| Hand::new(n, &board.service.database)).collect();
     let mut done = Sabotage::default();
     while !board.is_over() {
         thread::sleep(Duration::from_millis(rng.random_range(1..10)));
         let number = rng.random_range(0..CONNECTIONS);
-        let target = board.target(number).as_ref().map(|t| (t.pid, t.token.clone()));
-        let Some((pid, token)) = target else { continue };
-        match rng.random_range(0..100) {
+        let target = board.target(number).as_ref().map(|t| (t.node, t.pid, t.token.clone()));
+        let Some((node, pid, token)) = target else { continue };
+        let hand = &mut hands[node];
+        let answered = match rng.random_range(0..100) {
             0..7 => {
-                admin.execute("SELECT pg_terminate_backend($1)", &[&pid])?;
                 done.kills += 1;
+                hand.run(|c| c.execute("SELECT pg_terminate_backend($1)", &[&pid])).is_some()
             }
             7..27 => {
                 // The way of a client library: a connection of its own that asks for the cancel.
                 done.cancels += u64::from(token.cancel_query(NoTls).is_ok());
+                true
             }
             27..80 => {
-                admin.execute("SELECT pg_cancel_backend($1)", &[&pid])?;
                 done.cancels += 1;
+                hand.run(|c| c.execute("SELECT pg_cancel_backend($1)", &[&pid])).is_some()
             }
-            _ => {
-                let row = admin.query_one(LOOK, &[])?;
-                done.looks += 1;
-                done.waiting += row.get::<_, i64>(0);
-                done.longest_wait_ms = done.longest_wait_ms.max(row.get(1));
-            }
-        }
+            _ => match hand.run(|c| c.query_one(LOOK, &[])) {
+                Some(row) => {
+                    done.looks += 1;
+                    done.waiting += row.get::<_, i64>(0);
+                    done.longest_wait_ms = done.longest_wait_ms.max(row.get(1));
+                    true
+                }
+                None => false,
+            },
+        };
+        // Only where nodes crash a superuser may be without an answer.
+        (answered || board.service.is_spread()).then_some(()).context("the saboteur got no answer")?;
     }
     Ok(done)
 }

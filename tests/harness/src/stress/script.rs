@@ -1,9 +1,9 @@
 //! Explicit transactions: several calls, savepoints, and an end that may be COMMIT, ROLLBACK or neither.
 
 use super::board::Lease;
+use super::draw;
 use super::law::Allows;
 use super::worker::Worker;
-use super::{SLOW_TRANSACTION, draw};
 use crate::failure::Failure;
 use crate::history::{Deed, Outcome, Window};
 use rand::RngExt;
@@ -52,7 +52,8 @@ impl From<Failure> for Stop {
 /// Runs one random transaction.
 pub fn run(worker: &mut Worker) {
     worker.notes.scripts += 1;
-    let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][worker.rng.random_range(0..3)];
+    let levels = if worker.board.service.is_spread() { 1 } else { 3 };
+    let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][worker.rng.random_range(0..levels)];
     let mut script = Script { strict: level != "READ COMMITTED", started: worker.board.now(), pending: Vec::new() };
     let begun = worker.sql(&format!("BEGIN ISOLATION LEVEL {level}"));
     let played = begun.and_then(|()| play(worker, &mut script));
@@ -73,7 +74,7 @@ fn play(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
             step(worker, script)?;
         }
         let pause = match worker.rng.random_range(0..1000) {
-            0..4 => SLOW_TRANSACTION,
+            0..4 => worker.board.service.slow_transaction(),
             4..200 => Duration::from_millis(worker.rng.random_range(1..20)),
             _ => continue,
         };

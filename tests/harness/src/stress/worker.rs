@@ -48,15 +48,16 @@ pub fn work(board: &Board, number: usize) -> Result<Notes> {
 /// Connects under a random default isolation level and patience; the saboteur may hit this, too.
 fn connect(board: &Board, number: usize, cell: i64, rng: &mut StdRng) -> Result<(Cell, bool)> {
     let level = ["read committed", "read committed", "read committed", "repeatable read", "serializable"]
-        [rng.random_range(0..5)];
-    for _ in 0..100 {
+        [rng.random_range(0..if board.service.is_spread() { 3 } else { 5 })];
+    for _ in 0..if board.service.is_spread() { 2000 } else { 100 } {
+        let node = board.service.any(rng);
         let patience = if rng.random_bool(0.25) { rng.random_range(5..50) } else { 0 };
         let setting =
             format!("SET default_transaction_isolation = '{level}'; SET claims.wait_timeout = '{patience}ms'");
-        let tried = Cell::connect(&board.server, super::DATABASE, cell, &role(cell));
+        let tried = Cell::connect(&board.service.nodes()[node], &board.service.database, cell, &role(cell));
         match tried.and_then(|mut conn| conn.run(&setting).map(|()| conn)) {
             Ok(conn) => {
-                *board.target(number) = Some(Target { pid: conn.pid, token: conn.cancel_token() });
+                *board.target(number) = Some(Target { node, pid: conn.pid, token: conn.cancel_token() });
                 return Ok((conn, level != "read committed"));
             }
             Err(_) => thread::sleep(Duration::from_millis(20)),
@@ -71,8 +72,10 @@ impl Worker<'_> {
         *self.board.target(self.number) = None;
         let (conn, strict) = connect(self.board, self.number, self.cell, &mut self.rng)?;
         (self.conn, self.strict, self.lost) = (conn, strict, false);
-        self.resolve();
-        self.adopt();
+        if !self.board.is_dark() {
+            self.resolve();
+            self.adopt();
+        }
         Ok(())
     }
 
@@ -96,9 +99,12 @@ impl Worker<'_> {
         call: impl FnOnce(&mut Cell) -> Result<T, Failure>,
     ) -> (Result<T, Failure>, Window) {
         let lo = self.board.now();
-        let answer = call(&mut self.conn);
+        let answer = call(&mut self.conn).map_err(|failure| self.board.service.failure(failure));
         let at = Window::new(lo, self.board.now());
-        self.notes.took(kind, at);
+        // Nobody promises how long a call takes to find a node dead.
+        if !self.board.was_dark(at) {
+            self.notes.took(kind, at);
+        }
         if let Err(failure) = &answer {
             self.notes.refused(kind, failure.code());
             self.lost |= matches!(failure, Failure::Lost(_));
