@@ -34,7 +34,7 @@ pub use hold::HoldError;
 pub use names::NamesError;
 pub use transfer::TransferError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
-pub use warnings::{notice_of_fence, warn_of_failures, warn_of_open_cell, warn_of_orphans};
+pub use warnings::{notice_of_fence, notice_of_spreading, warn_of_failures, warn_of_open_cell, warn_of_orphans};
 pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_place_for_worker};
 
 /// Everything that a call can answer instead of a result.

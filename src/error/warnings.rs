@@ -58,6 +58,16 @@ pub fn notice_of_fence(lease: Uuid) {
     .report(PgLogLevel::NOTICE);
 }
 
+/// Tells the client how far `distribute` is, before each table.
+pub fn notice_of_spreading(table: &str, number: usize, of: usize, size: &str) {
+    ErrorReport::new(
+        Code::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("spreading table claims.{table} ({number} of {of}, {size})"),
+        function_name!(),
+    )
+    .report(PgLogLevel::NOTICE);
+}
+
 fn named(leases: &[Uuid]) -> String {
     let list: Vec<_> = leases.iter().take(NAMED).map(Uuid::to_string).collect();
     let more = if leases.len() > NAMED { ", ..." } else { "" };

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 
 use crate::acts::Act;
 use crate::distribution::{self, Whereabouts};
-use crate::error::{ClaimsError, DistributionError};
+use crate::error::{ClaimsError, DistributionError, notice_of_spreading};
 use crate::pg::{citus, gate};
 use crate::store::service::{distributed_changes, distribution as store, grants};
 
@@ -46,7 +46,7 @@ fn spread(shards: Option<i32>, reason: Option<String>) -> Result<i32, ClaimsErro
             return Err(DistributionError::InUse { what }.into());
         }
         let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(connection).max(1));
-        store::spread(connection, shards);
+        store::spread(connection, shards, |step| notice_of_spreading(step.table, step.number, step.of, &step.size));
         // From here on as every call from now on. Citus has installed the extension on the other nodes, without any grants.
         gate::pass();
         grants::refresh(connection);

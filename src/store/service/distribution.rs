@@ -45,8 +45,24 @@ pub fn in_use(connection: &Connection) -> Option<&'static str> {
     parts.into_iter().find(|(_, from)| has_rows(from)).map(|(what, _)| what)
 }
 
+/// A table whose turn it is.
+pub struct Step {
+    pub table: &'static str,
+    pub number: usize,
+    pub of: usize,
+    /// What it takes on this node, to be read.
+    pub size: String,
+}
+
 /// Moves the rows of all tables: some whole to every node, some spread by a column into so many shards, some to one node.
-pub fn spread(connection: &Connection, shards: i32) {
+pub fn spread(connection: &Connection, shards: i32, report: impl Fn(&Step)) {
+    let (mut number, of) = (0, EVERYWHERE.len() + SPREAD_BY.len() + ON_ONE_NODE.len());
+    let mut begin = |table| {
+        number += 1;
+        let text = "SELECT pg_catalog.pg_size_pretty(pg_catalog.pg_table_size($1::pg_catalog.regclass))";
+        let size = connection.run_text_now(text, [format!("claims.{table}").into()]).first(|row| row.must(1));
+        report(&Step { table, number, of, size: size.unwrap_or_default() });
+    };
     // Citus would keep triggers away from reference tables: those of the extension only tell sessions what has changed.
     under(&[(c"citus.enable_unsafe_triggers", c"on")], || {
         connection.run_text(
@@ -54,16 +70,19 @@ pub fn spread(connection: &Connection, shards: i32) {
             [],
         );
         for table in EVERYWHERE {
+            begin(table);
             connection.run_text(
                 "SELECT pg_catalog.create_reference_table($1::pg_catalog.regclass)",
                 [format!("claims.{table}").into()],
             );
         }
         for (table, column, beside) in SPREAD_BY {
+            begin(table);
             let text = "SELECT pg_catalog.create_distributed_table($1::pg_catalog.regclass, $2, colocate_with => $3, shard_count => CASE $3 WHEN 'none' THEN $4 END)";
             connection.run_text(text, [format!("claims.{table}").into(), column.into(), beside.into(), shards.into()]);
         }
         for (table, beside) in ON_ONE_NODE {
+            begin(table);
             let text = "SELECT pg_catalog.create_distributed_table($1::pg_catalog.regclass, NULL, colocate_with => $2)";
             connection.run_text(text, [format!("claims.{table}").into(), beside.into()]);
         }
