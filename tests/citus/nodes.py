@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""A socket whose connections lead to the nodes of a cluster in turn: nodes.py SOCKET SOCKET... The first of those that are open at a time goes to
-the first node, the next one to the second. So the sessions of an isolation spec are on different nodes, and the tester's own on the first."""
+"""A socket whose connections lead to the nodes of a cluster: nodes.py SOCKET PLACES SOCKET... The file PLACES has the number of a node for each
+connection, in the order in which they are opened: the first number for the first of those that are open at a time, and so on. So the sessions of an
+isolation spec are on different nodes."""
 
 import os
 import socket
 import sys
 import threading
 
-listening, nodes = sys.argv[1], sys.argv[2:]
+listening, plan, nodes = sys.argv[1], sys.argv[2], sys.argv[3:]
 lock = threading.Lock()
 places = set()
 
@@ -32,7 +33,9 @@ def serve(client):
         places.add(place)
     try:
         with client, socket.socket(socket.AF_UNIX) as server:
-            server.connect(nodes[place % len(nodes)])
+            with open(plan) as numbers:
+                planned = [int(number) for number in numbers.read().split()]
+            server.connect(nodes[planned[place] if place < len(planned) else 0])
             answers = threading.Thread(target=copy, args=(server, client), daemon=True)
             answers.start()
             copy(client, server)
