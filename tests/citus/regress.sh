@@ -59,7 +59,7 @@ helpers() {
 }
 
 CITUS_DATABASE=claims_$kind
-CITUS_SETTINGS=(-c citus.node_conninfo=sslmode=prefer -c citus.max_cached_conns_per_worker=4 -c max_connections=60)
+CITUS_SETTINGS='-c citus.node_conninfo=sslmode=prefer -c citus.max_cached_conns_per_worker=4 -c max_connections=60'
 nodes=(coordinator)
 launcher=()
 [ "$kind" != regress ] || launcher=(--launcher="$own/psql")
@@ -104,7 +104,7 @@ if [ "$kind" = isolation ]; then
   PGHOST=$turns
 fi
 # The place of each session of a spec: those that administer on the coordinator, the others on one node after the other, workers first.
-acts='(register|remove)_cell|(grant|revoke)_[a-z]+|refresh_grants|set_(mode|cell_limits|profile)|(un)?reserve_names|add_[a-z]+_type|rename_type|force_rollback|release_records|purge_outcomes'
+acts='(register|remove)_cell|(grant|revoke)_[a-z]+|refresh_grants|set_(mode|cell_limits|profile)|(un)?reserve_names|add_[a-z]+_type|rename_type|force_rollback|release_records|purge_(outcomes|changes)|(prepare|switch|reverse|finish|cancel)_transfer'
 places() {
   awk -v nodes="${#nodes[@]}" -v acts="claims[.]($acts)[(]" '
     /^session/ { if (named) put(); named = 1; admin = 0 }
