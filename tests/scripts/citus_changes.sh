@@ -214,7 +214,8 @@ DECLARE c record; r record; stale boolean;
 BEGIN
     FOR c IN SELECT * FROM claims.list_changes(after, 50) LOOP
         SELECT * INTO r FROM claims.get_record(c.bucket_type, c.bucket_value);
-        stale := FOUND AND CASE WHEN c.op = 'destroy' THEN r.created_at < c.at ELSE r.updated_at < c.at END;
+        -- A begin that has waited for the destroy is dated before it.
+        stale := FOUND AND r.updated_at < c.at AND NOT (c.op = 'destroy' AND r.status = 'LEASE_CREATING');
         RETURN NEXT concat_ws('|', c.xid, c.id, c.op, c.bucket_value, coalesce(c.old_cell_id::text, '-'), coalesce(c.new_cell_id::text, '-'), stale, c.cursor);
     END LOOP;
 END \$\$" 2>/dev/null
