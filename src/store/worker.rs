@@ -4,13 +4,16 @@ use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
 use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::from_pg_uuid;
 
-statement! {
+shared_statement! {
     /// The owner of the extension. It is that of the schema: pg_upgrade changes the owner of the extension itself.
     OWNER() = "SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims'";
     ATTENDED() = "SELECT a.cell_id, a.service FROM claims.attended_cells a ORDER BY a.cell_id";
+}
+
+statement! {
     ATTEND(INT8OID, TEXTOID) =
         "INSERT INTO claims.attended_cells AS a (cell_id, service) VALUES ($1, $2)
          ON CONFLICT (cell_id) DO UPDATE SET service = excluded.service WHERE a.service <> excluded.service";

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/citus.bash"
 
 CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
-CITUS_SETTINGS='-c shared_preload_libraries=citus,claims'
+CITUS_SETTINGS='-c shared_preload_libraries=citus,claims -c claims.databases=spread'
 citus_cluster 2
 on_coordinator
 sql "CREATE EXTENSION claims"
@@ -108,6 +108,13 @@ expect 'when to try again' "$(on_worker 2; psql -XqAt -c "SELECT claims.begin_up
 expect 'others have no limit' "$(on_worker 1; sql "SELECT count(*) FROM generate_series(1, 20) n, claims.lease_outcome(2, gen_random_uuid())")" 20
 on_coordinator
 sql "SELECT claims.set_cell_limits(1, 'a test')" >/dev/null
+
+# --- the background worker -----------------------------------------------------------------------------------------------------------------
+restart_cluster coordinator fast
+on_coordinator
+purged="kind = 'purge' AND ended_at > pg_postmaster_start_time()"
+for _ in $(seq 1 150); do [ "$(sql "SELECT count(*) FROM claims.passes WHERE $purged")" = 0 ] || break; sleep 0.2; done
+expect 'drops what is old' "$(sql "SELECT string_agg(DISTINCT coalesce(sqlstate, 'without an error'), ' ') FROM claims.passes WHERE $purged")" 'without an error'
 
 # --- a node that is down --------------------------------------------------------------------------------------------------------------
 stop_cluster worker2
