@@ -167,4 +167,16 @@ expect 'never were two spellings of one name there' "$same" 0
 expect 'clients were told nothing else than that' "$(cat "$CLAIMS_TMP"/client.* | sed -n 's/^.*ERROR:  //p' | grep -vE '^(23505|55P03|42501|P0002)$' | sort | uniq -c | head -3)" ''
 free
 nothing_is_wrong 'the end'
+
+# --- what the change feed tells -------------------------------------------------------------------------------------------------------------
+set_profile exact >/dev/null
+sql "ALTER DATABASE spread SET claims.change_feed = on"
+take 1 Feed
+from=$(sql 'SELECT claims.change_cursor()')
+expect 'with the feed on' "$(set_profile casefold)" 0
+told() { sql "SELECT string_agg(concat_ws(' ', op, bucket_value, old_cell_id, new_cell_id), ', ') FROM claims.list_changes('$from', 10000) WHERE lower(bucket_value) IN ('feed', 'plain', 'root')"; }
+for node in "${NODES[@]}"; do
+  for _ in $(seq 1 100); do [ -z "$($node; told)" ] || break; sleep 0.1; done
+  expect "what is told, $node" "$($node; told)" 'destroy Feed 1, create feed 1'
+done
 echo ok

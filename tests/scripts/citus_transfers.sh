@@ -269,4 +269,29 @@ exec 9>&-
 wait
 expect 'rolled back' "$(prepare 31 31 1 2) $(cancel 31)" '6 0 true 6 true'
 nothing_is_wrong 'the end'
+
+# --- what the change feed tells -------------------------------------------------------------------------------------------------------------
+sql "ALTER DATABASE spread SET claims.change_feed = on"
+own 1 40 told 5
+place() { sql 'SELECT claims.change_cursor()'; }
+told_after() { sql "SELECT string_agg(concat_ws(' ', op, old_cell_id, new_cell_id, n), ', ') FROM (SELECT op, old_cell_id, new_cell_id, count(*) AS n FROM claims.list_changes('$1') WHERE bucket_value LIKE 'told-%' GROUP BY 1, 2, 3) x"; }
+expect_told() {
+  local node _
+  for node in "${NODES[@]}"; do
+    for _ in $(seq 1 100); do [ "$($node; told_after "$2")" != "$3" ] || break; sleep 0.1; done
+    expect "$1, $node" "$($node; told_after "$2")" "$3"
+  done
+}
+from=$(place)
+prepare 40 40 1 2 >/dev/null
+switch 40 >/dev/null
+expect_told 'a switch' "$from" 'transfer 1 2 5'
+from=$(place)
+reverse 40 >/dev/null
+expect_told 'the way back' "$from" 'transfer 2 1 5'
+from=$(place)
+switch 40 >/dev/null
+finish 40 >/dev/null
+expect_told 'finishing tells nothing more' "$from" 'transfer 1 2 5'
+everywhere 'and all is there' "$(at_two 5)" told 5
 echo ok

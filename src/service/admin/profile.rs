@@ -4,6 +4,7 @@
 //! on), leases that hold names which change are waited for, and then all names are rewritten in place. Readers and every
 //! other cell see the old names until COMMIT, and the new ones from then on.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use claims_model::limits::FIRST_FREE_TYPE;
@@ -17,13 +18,17 @@ use pgrx::prelude::*;
 use super::names;
 use crate::access;
 use crate::acts::Act;
+use crate::distribution;
 use crate::error::{ClaimsError, NamesError};
+use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::pg::{wait, xact};
 use crate::service::{engine, feed};
 use crate::settings;
 use crate::store::catalog;
 use crate::store::service::admin::lock_types;
+use crate::store::service::changes::{Change as Told, ChangeSet};
+use crate::store::service::distributed_profiles::{self, Renamed};
 use crate::store::service::profiles::{self, Renaming};
 
 /// How often to look whether leases are settled.
@@ -104,6 +109,34 @@ struct Change {
     types: Types,
 }
 
+/// What is told of names that are other ones now: which are free, which are taken, and of which only the form differs in which they were
+/// given.
+fn tell(connection: &Connection, renamed: &[Renamed]) {
+    let mut by_cell: BTreeMap<i64, Vec<&Renamed>> = BTreeMap::new();
+    for one in renamed {
+        by_cell.entry(one.cell_id).or_default().push(one);
+    }
+    // What is told, of names that are other ones or not, and of which of the two.
+    type Kind = (fn(i64) -> Told, bool, fn(&Renamed) -> &Bucket<'static>);
+    let kinds: [Kind; 3] = [
+        (Told::Destroy, true, |one| &one.old),
+        (Told::Create, true, |one| &one.new),
+        (Told::Replace, false, |one| &one.new),
+    ];
+    let mut sets = Vec::new();
+    for (told, is_other_name, bucket) in kinds {
+        for (cell_id, all) in &by_cell {
+            let meant = all.iter().filter(|one| (one.old != one.new) == is_other_name);
+            sets.push(ChangeSet {
+                change: told(*cell_id),
+                cause: None,
+                buckets: meant.map(|one| bucket(one)).collect(),
+            });
+        }
+    }
+    feed::tell(connection, &sets, Moment::now());
+}
+
 /// What becomes of the names that are there.
 #[derive(Default)]
 struct Plan {
@@ -150,6 +183,17 @@ impl Change {
         found.list()
     }
 
+    fn rename(&self, connection: &Connection, renamings: &[Renaming]) {
+        if distribution::is_spread() {
+            let renamed = distributed_profiles::rename(connection, self.number, renamings);
+            return tell(connection, &renamed);
+        }
+        profiles::rename(connection, self.number, renamings, feed::is_on());
+        if feed::is_on() && !renamings.is_empty() {
+            feed::told(connection);
+        }
+    }
+
     /// Returns how many names are other ones now.
     fn perform(&self, connection: &Connection) -> Result<i64, ClaimsError> {
         if self.old == self.new {
@@ -168,10 +212,7 @@ impl Change {
                 held => return Err(NamesError::HeldByLeases { held }.into()),
             }
         };
-        profiles::rename(connection, self.number, &plan.renamings, feed::is_on());
-        if feed::is_on() && !plan.renamings.is_empty() {
-            feed::told(connection);
-        }
+        self.rename(connection, &plan.renamings);
         profiles::replace_looks(connection, self.number, &plan.looks);
         profiles::set(connection, self.number, self.new);
         Ok(plan.renamings.len() as i64)

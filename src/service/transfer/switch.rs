@@ -7,9 +7,13 @@ use pgrx::prelude::*;
 
 use super::perform;
 use crate::acts::{Act, Counts};
+use crate::distribution;
 use crate::error::{ClaimsError, TransferError};
+use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::service::{durability, feed};
+use crate::store::service::changes::{Change, ChangeSet};
+use crate::store::service::distributed_transfers;
 use crate::store::service::transfers::{self, Transfer};
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -77,8 +81,15 @@ fn moved(claims: i64) -> Counts {
 /// Routers will rely on it, and those who follow the change feed read it there.
 fn tell(connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
     durability::promise();
-    if feed::is_on() {
-        transfers::tell_moved(connection, transfer, from, to);
-        feed::told(connection);
+    if !feed::is_on() {
+        return;
     }
+    if distribution::is_spread() {
+        let held = distributed_transfers::held(connection, transfer);
+        let change = Change::Transfer(from, to);
+        let set = ChangeSet { change, cause: Some(transfer.uuid), buckets: held.iter().collect() };
+        return feed::tell(connection, &[set], Moment::now());
+    }
+    transfers::tell_moved(connection, transfer, from, to);
+    feed::told(connection);
 }

@@ -111,13 +111,15 @@ shared_statement! {
     NOTIFY() = "SELECT pg_notify('claims_changes', '')";
 }
 
-/// What becomes of the owner of a claim. (Transfers tell of all their claims in one statement.)
+/// What becomes of the owner of a claim. (In one database transfers tell of all their claims in one statement.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Create(i64),
     Destroy(i64),
     /// Another source, the same cell.
     Replace(i64),
+    /// From one cell to another.
+    Transfer(i64, i64),
 }
 
 impl Change {
@@ -126,20 +128,21 @@ impl Change {
             Change::Create(_) => "create",
             Change::Destroy(_) => "destroy",
             Change::Replace(_) => "replace",
+            Change::Transfer(..) => "transfer",
         }
     }
 
     pub(super) fn old_cell(self) -> Option<i64> {
         match self {
             Change::Create(_) => None,
-            Change::Destroy(cell) | Change::Replace(cell) => Some(cell),
+            Change::Destroy(cell) | Change::Replace(cell) | Change::Transfer(cell, _) => Some(cell),
         }
     }
 
     pub(super) fn new_cell(self) -> Option<i64> {
         match self {
             Change::Destroy(_) => None,
-            Change::Create(cell) | Change::Replace(cell) => Some(cell),
+            Change::Create(cell) | Change::Replace(cell) | Change::Transfer(_, cell) => Some(cell),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use claims_model::Bucket;
 use claims_model::lookalike::Look;
+use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
@@ -31,6 +31,9 @@ const NAMES: &str =
     "SELECT c.bucket_value, c.display_value, c.creator_id, c.status <> 1, CASE WHEN c.status = 4 THEN c.lease_uuid END
                        FROM claims.claims c WHERE c.bucket_type = $1";
 
+/// The status of a claim that a lease is to create.
+const CREATING: i16 = 2;
+
 /// Rows that one statement puts in.
 const ROWS: usize = 200;
 
@@ -54,19 +57,37 @@ pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut
 /// A row that has been taken out: its name, and its other columns as they are put in again.
 type Out = (String, Vec<Value>);
 
-/// Renames claims, and what is reserved. All are taken out before the first is put in: a name may become what another one was.
-pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming]) {
+/// A name that was renamed, and the cell that owns it.
+pub struct Renamed {
+    pub cell_id: i64,
+    pub old: Bucket<'static>,
+    pub new: Bucket<'static>,
+}
+
+/// Renames claims, and what is reserved; returns those that cells own. All are taken out before the first is put in: a name may become what
+/// another one was.
+pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming]) -> Vec<Renamed> {
     let by_old: HashMap<&str, &Renaming> = renamings.iter().map(|one| (one.old.as_str(), one)).collect();
     let (mut claims, mut reserved): (Vec<Out>, Vec<Out>) = Default::default();
+    let mut renamed = Vec::new();
+    let bucket = |value: &str| Bucket { bucket_type, value: value.to_owned().into() };
     for portion in renamings.chunks(PORTION) {
         let values = || [bucket_type.into(), portion.iter().map(|one| one.old.as_str()).collect::<Vec<_>>().into()];
-        claims.extend(connection.run(&TAKE_OUT, View::Statement, values()).map(claim));
+        let taken_out = connection.run(&TAKE_OUT, View::Statement, values());
+        claims.extend(taken_out.map(|row| {
+            let (old, cell_id): (String, i64) = (row.must(1), row.must(7));
+            // What is reserved is nobody's, and what is being created not yet.
+            let new = by_old.get(old.as_str()).filter(|_| cell_id != NOBODY && row.must::<i16>(9) != CREATING);
+            renamed.extend(new.map(|one| Renamed { cell_id, old: bucket(&old), new: bucket(&one.new) }));
+            claim(row)
+        }));
         reserved.extend(connection.run(&TAKE_OUT_RESERVED, View::Statement, values()).map(reservation));
         pgrx::check_for_interrupts!();
     }
     let columns = "uuid, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status, created_at, updated_at";
     put_back(connection, bucket_type, "claims", columns, claims, &by_old);
     put_back(connection, bucket_type, "reservations", "reason, reserved_by, reserved_at", reserved, &by_old);
+    renamed
 }
 
 fn claim(row: Row) -> Out {

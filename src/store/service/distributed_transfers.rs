@@ -81,6 +81,8 @@ shared_statement! {
         "status = 4, lease_uuid = $1");
     RELEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID, INT8OID) = change!(
         "c.status = 4 AND c.lease_uuid = $1", "creator_id = $6, status = 1, lease_uuid = NULL");
+    ALL_HELD(UUIDOID, INT8OID) =
+        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = $2 AND c.status = 4 AND c.lease_uuid = $1";
     /// Passes through the key of a transfer that is there, on every node: changes nothing, and meets whoever has put the row in on a node
     /// that has not recovered yet. There it is not to be seen, and would be missed by every change.
     PASS_KEY(UUIDOID, INT8OID, INT8OID, TEXTOID) =
@@ -191,6 +193,13 @@ fn change(
     let wanted = found.len() as i64;
     let after = found.into_iter().next_back().filter(|_| wanted == STEP).map(|last| last.position);
     TransferStep { wanted, changed, after }
+}
+
+/// All claims that the transfer holds, in no order.
+pub fn held(connection: &Connection, transfer: &Transfer) -> Vec<Bucket<'static>> {
+    let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into()];
+    let rows = connection.run(&ALL_HELD, View::Latest, key);
+    rows.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() })
 }
 
 /// Where the claims of a transfer are.

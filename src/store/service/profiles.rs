@@ -99,9 +99,6 @@ pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut
 
 /// Renames claims, and what is reserved, in place. With `tells` it writes that down in the change feed.
 pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming], tells: bool) {
-    if distribution::is_spread() && !tells {
-        return distributed_profiles::rename(connection, bucket_type, renamings);
-    }
     for portion in renamings.chunks(PORTION) {
         let values = || -> [Value; 4] {
             let text = |of: fn(&Renaming) -> &str| portion.iter().map(of).collect::<Vec<_>>();
