@@ -54,7 +54,8 @@ expect 'a node is emptied' "$(sql "SELECT 'emptied' FROM (SELECT citus_drain_nod
 expect 'it keeps no shards any more' "$(shards_on worker1)" 0
 sleep 1
 stop_clients
-judge_clients move '55P03|55000|40P01|40001'
+# 08006: a connection from one node to another was lost meanwhile; as ever, the call is repeated then.
+judge_clients move '55P03|55000|40P01|40001|08006'
 calls_on worker1 2
 sql "SELECT citus_remove_node('${CLUSTER_DIR[worker1]}', ${CLUSTER_PORT[worker1]})" >/dev/null
 calls_on worker2 3
