@@ -106,7 +106,7 @@ expect 'adopt_cell: its line there' "$(logged shared "$bytes" | grep -c 'adopt_c
 
 # None here: what needs several nodes (citus_distributed has it), what drops what is old (claims.passes has it), keys that a program's instances share, and what other functions call.
 none='distribute purge_outcomes purge_changes purge_fences purge_requests add_expiring remove_expiring'
-internal='change_grants change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight find_distributed_problems'
+internal='change_grants change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight find_distributed_problems keep_pace take_change_places'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"
 # By name in the code; with a reason, or for nobody but administrators, in the catalog.
 { grep -rhoE 'Act::(begin|without_reason|of_cell)\("[a-z_]+"' src | sed -E 's/.*"(.*)"/\1/'
