@@ -12,6 +12,7 @@ mod cell;
 mod distribution;
 mod error;
 mod holds;
+mod moves;
 mod passes;
 mod pg;
 mod service;
@@ -218,7 +219,11 @@ pub extern "C-unwind" fn _PG_init() {
         version::require_same();
         distribution::require_own_tables()
     });
-    pg::statement::register(distribution::require_reach);
+    pg::statement::register(pg::statement::WhileSpread {
+        check: distribution::require_reach,
+        before: moves::before_statement,
+        after: moves::after_statement,
+    });
     pg::altered::register(error::raise_altered);
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();
@@ -231,5 +236,6 @@ pub extern "C-unwind" fn _PG_init() {
         cell::wakeup::HOOKS,
         service::durability::HOOKS,
         service::counters::HOOKS,
+        moves::HOOKS,
     ]);
 }

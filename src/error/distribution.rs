@@ -29,6 +29,8 @@ pub enum DistributionError {
     NodeFailed { node: String, message: String },
     /// A transfer's row is being written, and the coordinator does not say where its claims are.
     CoordinatorSilent { message: String },
+    /// Citus goes on where shards were when the transaction first used them.
+    Moved,
     /// This is a worker of a Citus cluster, and the tables are on its coordinator.
     NotTheCoordinator,
 }
@@ -111,6 +113,12 @@ impl DistributionError {
                 format!("the coordinator does not say where the claims of a transfer are: {message}"),
                 None,
                 Some("The transfer is being switched, or this node has not recovered yet. Ask again, or ask another node."),
+            ),
+            DistributionError::Moved => Text(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "shards of claims were moved while this transaction was using them".into(),
+                Some("In this transaction Citus would still read and write where they were before.".into()),
+                Some("Repeat the whole transaction: within this one the call fails again."),
             ),
             DistributionError::NotTheCoordinator => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

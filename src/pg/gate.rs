@@ -10,6 +10,8 @@ use pgrx::pg_sys;
 
 thread_local! {
     static IS_OPEN: Cell<bool> = const { Cell::new(false) };
+    /// How many changes of watched relations were announced.
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
     /// The relations that the check has named.
     static WATCHED: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
 }
@@ -43,7 +45,15 @@ pub(super) fn relation_changed(relation: pg_sys::Oid) {
         |watched: &Vec<_>| !watched.is_empty() && (relation == pg_sys::InvalidOid || watched.contains(&relation));
     if WATCHED.with_borrow(is_watched) {
         IS_OPEN.set(false);
+        CHANGES.set(CHANGES.get() + 1);
     }
+}
+
+/// How many changes of the watched relations this session has been told of by now.
+pub fn changes() -> u64 {
+    // SAFETY: calls callbacks of caches, as every lock of a table does.
+    unsafe { pg_sys::AcceptInvalidationMessages() };
+    CHANGES.get()
 }
 
 /// Whether the check was passed and no change was announced since.

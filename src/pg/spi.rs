@@ -244,7 +244,7 @@ impl Connection {
 ///
 /// # Safety
 /// The snapshot is to be used at once: the next call for one overwrites it.
-unsafe fn latest_snapshot() -> pg_sys::Snapshot {
+pub(super) unsafe fn latest_snapshot() -> pg_sys::Snapshot {
     unsafe {
         if pg_sys::IsInParallelMode() {
             pg_sys::InvalidateCatalogSnapshot();

@@ -34,11 +34,21 @@ pub enum Reach {
     Anywhere,
 }
 
-static CHECK_OF_SPREAD: OnceLock<fn(Reach)> = OnceLock::new();
+/// What is done about every statement while the tables are spread. Each may raise an error.
+pub struct WhileSpread {
+    /// Whether it may be executed.
+    pub check: fn(Reach),
+    /// Before it is sent to whatever nodes.
+    pub before: fn(),
+    /// After it was executed.
+    pub after: fn(),
+}
 
-/// Called once per process. `check` raises an error for what is not to be executed while the tables are spread.
-pub fn register(check: fn(Reach)) {
-    let _ = CHECK_OF_SPREAD.set(check);
+static WHILE_SPREAD: OnceLock<WhileSpread> = OnceLock::new();
+
+/// Called once per process.
+pub fn register(hooks: WhileSpread) {
+    let _ = WHILE_SPREAD.set(hooks);
 }
 
 /// From now on statements of this session are planned like this.
@@ -46,12 +56,15 @@ pub fn plan(planning: Planning) {
     PLANNING.set(planning);
 }
 
+/// What is to be done, if the tables are spread.
+fn while_spread() -> Option<&'static WhileSpread> {
+    if PLANNING.get() == Planning::EachTime { WHILE_SPREAD.get() } else { None }
+}
+
 /// Raises an error for a statement that must not be executed where the tables are.
 pub(super) fn require(reach: Reach) {
-    if PLANNING.get() == Planning::EachTime
-        && let Some(check) = CHECK_OF_SPREAD.get()
-    {
-        check(reach);
+    if let Some(hooks) = while_spread() {
+        (hooks.check)(reach);
     }
 }
 
@@ -72,10 +85,11 @@ pub(super) fn as_sent<T>(execute: impl FnOnce() -> T) -> T {
         // Statements on several shards need not keep each other out: who waits for a row gives up, and takes one after the other in order.
         (c"citus.enable_deadlock_prevention", c"off"),
     ];
-    match PLANNING.get() {
-        Planning::Once => execute(),
-        Planning::EachTime => under(SETTINGS, execute),
-    }
+    let Some(hooks) = while_spread() else { return execute() };
+    (hooks.before)();
+    let result = under(SETTINGS, execute);
+    (hooks.after)();
+    result
 }
 
 /// A statement and, after its first use, its plan.

@@ -9,6 +9,7 @@ use pgrx::{IntoDatum, pg_sys};
 
 use super::clock::Moment;
 use super::settings::set_local;
+use super::spi::latest_snapshot;
 use super::xid8::Xid8;
 
 // pgrx has no binding of it.
@@ -98,10 +99,21 @@ pub fn oldest_running() -> Option<u64> {
         let snapshot = pg_sys::ActiveSnapshotSet().then(|| pg_sys::GetActiveSnapshot())?;
         (*snapshot).xmin.into_inner()
     };
+    full(xmin)
+}
+
+/// Every transaction before this one has ended by now. `None`: unknown.
+pub fn oldest_running_now() -> Option<u64> {
+    // SAFETY: read at once.
+    full(unsafe { (*latest_snapshot()).xmin.into_inner() })
+}
+
+/// The whole id of a transaction that is not in the future.
+fn full(xid: u32) -> Option<u64> {
     let next = next_xid().0;
-    // It is not in the future: a larger one is of the epoch before.
+    // A larger one is of the epoch before.
     let (epoch, low) = (next >> 32, (next & u64::from(u32::MAX)) as u32);
-    Some(((if xmin > low { epoch.checked_sub(1)? } else { epoch }) << 32) | u64::from(xmin))
+    Some(((if xid > low { epoch.checked_sub(1)? } else { epoch }) << 32) | u64::from(xid))
 }
 
 /// A moment before which the calling query's snapshot was not taken. `None`: unknown.

@@ -7,7 +7,16 @@ use pgrx::{Uuid as PgUuid, pg_sys};
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value};
-use crate::pg::statement::Statement;
+use crate::pg::statement::{Statement, shard_statement};
+use crate::pg::xact;
+
+shard_statement! {
+    /// Whether Citus has been told, by one of so many transactions ($2) from one on ($1, without its epoch), that a shard of ours is elsewhere.
+    HAVE_MOVED(INT8OID, INT8OID) =
+        "SELECT EXISTS (SELECT FROM pg_dist_placement p JOIN pg_dist_shard s ON s.shardid = p.shardid JOIN pg_class c ON c.oid = s.logicalrelid
+                         WHERE c.relnamespace = 'claims'::regnamespace
+                           AND (p.xmin::text::int8 - $1 + 4294967296) % 4294967296 < $2)";
+}
 
 /// A kind of statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,4 +100,11 @@ pub fn settle(connection: &Connection, shard: i64, held: Held, at: Option<Moment
 /// Puts the outcome of a lease in: uuid, cell, digest, outcome and time.
 pub fn put_outcome(connection: &Connection, shard: i64, outcome: [Value; 5]) -> usize {
     connection.run_here(statement(Kind::Outcome, shard), outcome).count()
+}
+
+/// Whether a transaction that was running when all before `oldest` had ended, or a later one, has moved a shard of the extension's tables.
+pub fn have_moved(connection: &Connection, oldest: u64) -> bool {
+    let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let values: [Value; 2] = [whole(oldest & u64::from(u32::MAX)).into(), whole(xact::next_xid().0 - oldest).into()];
+    HAVE_MOVED.with(|statement| connection.run_here(statement, values).first(|row| row.must(1)).unwrap_or(false))
 }
