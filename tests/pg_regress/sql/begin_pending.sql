@@ -95,7 +95,7 @@ SELECT regexp_replace(c, '[0-9a-f-]{36}', '<lease>') FROM pg_temp.try($$DELETE F
 SELECT pg_temp.try($$INSERT INTO app.routes VALUES (5, '', 10)$$);
 SELECT pg_temp.try($$INSERT INTO app.routes VALUES (5, repeat('x', 1025), 10)$$);
 SELECT pg_temp.try($$INSERT INTO app.routes VALUES (5, 'no subject', NULL)$$);
-SELECT pg_temp.try($$INSERT INTO app.routes SELECT n, 'many' || n, 10 FROM generate_series(100, 2100) n$$);
+RESET SESSION AUTHORIZATION; SET debug_discard_caches = 0; SET SESSION AUTHORIZATION regress_claims_one; SELECT pg_temp.try($$INSERT INTO app.routes SELECT n, 'many' || n, 10 FROM generate_series(100, 2100) n$$); RESET SESSION AUTHORIZATION; RESET debug_discard_caches; SET SESSION AUTHORIZATION regress_claims_one;
 SELECT regexp_replace(c, '[0-9a-f-]{36}', '<lease>') FROM pg_temp.try($$INSERT INTO app.routes VALUES (5, 'gone', 10)$$) c;
 -- what an abort has sent is answered before the next call
 SELECT processed FROM claims.reconcile(1, 'regress_claims_pending');

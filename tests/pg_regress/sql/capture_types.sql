@@ -67,7 +67,7 @@ SELECT t.call($$INSERT INTO app.other VALUES (2, now()) RETURNING 1$$);
 ALTER TABLE app.other ALTER name TYPE varchar(50);
 -- more than is kept
 BEGIN;
-INSERT INTO app.other SELECT n, 'n' || n FROM generate_series(1, 200000) n;
+SET debug_discard_caches = 0; INSERT INTO app.other SELECT n, 'n' || n FROM generate_series(1, 200000) n; RESET debug_discard_caches;
 SELECT jsonb_array_length(create_records) FROM claims.pending_batch();
 SAVEPOINT s; INSERT INTO app.other VALUES (0, 'one too many'); SELECT t.call('SELECT * FROM claims.pending_batch()');
 ROLLBACK TO s; SELECT jsonb_array_length(create_records) FROM claims.pending_batch();

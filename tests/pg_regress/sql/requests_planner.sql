@@ -72,16 +72,16 @@ VACUUM (ANALYZE) claims.requests;
 \c
 SET claims.notify_requests = off;
 BEGIN;
-SELECT count(claims.enqueue_request('q', e, 'update')) FROM unnest('{first,second}'::text[]) e;
+SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', e, 'update')) FROM unnest('{first,second}'::text[]) e; RESET debug_discard_caches;
 SELECT t.one_round('q');
 ROLLBACK;
-SELECT count(claims.enqueue_request('q', 'settled', 'update')) FROM generate_series(1, 20000);
+SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', 'settled', 'update')) FROM generate_series(1, 20000); RESET debug_discard_caches;
 BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); SELECT claims.settle_requests(t.u(1)); COMMIT;
 SELECT claims.enqueue_request('q', 'blocked', 'create') > 0;
 BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); SELECT claims.settle_requests(t.u(1), 'no'); COMMIT;
-SELECT count(claims.enqueue_request('q', 'blocked', 'update')) FROM generate_series(1, 20000);
+SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', 'blocked', 'update')) FROM generate_series(1, 20000); RESET debug_discard_caches;
 SELECT claims.enqueue_request('q', 'first', 'update') > 0, claims.enqueue_request('q', 'second', 'update') > 0;
-SELECT count(claims.enqueue_request('q', 'e' || n, 'update')) FROM generate_series(1, 20000) n;
+SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', 'e' || n, 'update')) FROM generate_series(1, 20000) n; RESET debug_discard_caches;
 -- the session has not looked for long: once it walks over what was settled since
 BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); ROLLBACK;
 BEGIN; SELECT t.one_round('q'); ROLLBACK;

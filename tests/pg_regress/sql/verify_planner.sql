@@ -47,12 +47,12 @@ CREATE INDEX ON plans.folds (length(id::text), (id::text) COLLATE "C");
 CREATE INDEX ON plans.slugs (length(id::text), (id::text) COLLATE "C");
 CREATE INDEX ON plans.texts (length(id::text), (id::text) COLLATE "C");
 CREATE INDEX ON plans.chars (length(id::text), (id::text) COLLATE "C");
-INSERT INTO plans.ints SELECT n, 'i' || n, 1 FROM generate_series(100000, 119999) n;
-INSERT INTO plans.uuids SELECT lpad(n::text, 32, '0')::uuid, 'u' || n, 1 FROM generate_series(100000, 119999) n;
-INSERT INTO plans.texts SELECT 'Key ' || n, 't' || n, 1 FROM generate_series(100000, 119999) n;
-INSERT INTO plans.chars SELECT 'Key ' || n, 'c' || n, 1 FROM generate_series(100000, 119999) n;
-INSERT INTO plans.folds SELECT 'Key ' || n, 'f' || n, 1 FROM generate_series(100000, 119999) n;
-INSERT INTO plans.slugs SELECT 'Key ' || n, 's' || n, 1 FROM generate_series(100000, 119999) n;
+SET debug_discard_caches = 0; INSERT INTO plans.ints SELECT n, 'i' || n, 1 FROM generate_series(100000, 119999) n; RESET debug_discard_caches;
+SET debug_discard_caches = 0; INSERT INTO plans.uuids SELECT lpad(n::text, 32, '0')::uuid, 'u' || n, 1 FROM generate_series(100000, 119999) n; RESET debug_discard_caches;
+SET debug_discard_caches = 0; INSERT INTO plans.texts SELECT 'Key ' || n, 't' || n, 1 FROM generate_series(100000, 119999) n; RESET debug_discard_caches;
+SET debug_discard_caches = 0; INSERT INTO plans.chars SELECT 'Key ' || n, 'c' || n, 1 FROM generate_series(100000, 119999) n; RESET debug_discard_caches;
+SET debug_discard_caches = 0; INSERT INTO plans.folds SELECT 'Key ' || n, 'f' || n, 1 FROM generate_series(100000, 119999) n; RESET debug_discard_caches;
+SET debug_discard_caches = 0; INSERT INTO plans.slugs SELECT 'Key ' || n, 's' || n, 1 FROM generate_series(100000, 119999) n; RESET debug_discard_caches;
 VACUUM ANALYZE plans.folds; VACUUM ANALYZE plans.slugs; VACUUM ANALYZE plans.ints; VACUUM ANALYZE plans.uuids; VACUUM ANALYZE plans.texts; VACUUM ANALYZE plans.chars;
 INSERT INTO claims.claimed_attributes VALUES ('plans.ints', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_USERS', 'id', NULL), ('plans.uuids', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_EMAILS', 'id', NULL),
     ('plans.texts', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL), ('plans.chars', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_PROJECTS', 'id', NULL),
