@@ -3,7 +3,7 @@
 #   citus_cluster 2 [-c setting=value]...   a coordinator and two workers, each with the database CITUS_DATABASE, under CITUS_SETTINGS
 #   citus_service                           claims on the coordinator, with the cells 1 and 2
 #   citus_spread 8                          its tables spread over eight shards
-#   on_coordinator; on_worker 1             what follows leads there
+#   on_coordinator; on_worker 1             what follows leads there; NODES has such a command for each node
 #   citus_start worker3; citus_join worker3 one more node
 
 CITUS_DATABASE=${CITUS_DATABASE:-spread}
@@ -19,12 +19,14 @@ CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 # They reach each other by their sockets, so nobody needs a password.
 citus_cluster() {
   local number
+  NODES=(on_coordinator)
   CITUS_SETTINGS="$CITUS_SETTINGS ${*:2}"
   citus_start coordinator
   sql "SELECT citus_set_coordinator_host('$PGHOST', $PGPORT)" >/dev/null
   for number in $(seq 1 "$1"); do
     citus_start "worker$number"
     citus_join "worker$number"
+    NODES+=("on_worker $number")
   done
   on_coordinator
 }
@@ -58,9 +60,9 @@ citus_spread() { expect 'distributed' "$(sql "SELECT claims.distribute($1, 'a te
 # --- what is asked ------------------------------------------------------------------------------------------------------
 
 message() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^ERROR:  //p' | head -1; }
-# claims_of NAME...: to create, as an argument of begin_update. buckets_of NAME: one to destroy.
+# claims_of NAME...: to create, as an argument of begin_update. buckets_of NAME...: to destroy.
 claims_of() { local name list=; for name in "$@"; do list="$list${list:+, }$(claim "$name")"; done; printf "'[%s]'" "$list"; }
-buckets_of() { printf "'[%s]'" "$(bucket "$1")"; }
+buckets_of() { local name list=; for name in "$@"; do list="$list${list:+, }$(bucket "$name")"; done; printf "'[%s]'" "$list"; }
 # numbered NAME LAST [FIRST]: claims NAME-FIRST to NAME-LAST.
 numbered() {
   printf "(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', '%s-' || n), 'subject', jsonb_build_object('type', 'GROUP', 'id', n), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', n))) FROM generate_series(%s, %s) n)" "$1" "${3:-1}" "$2"

@@ -4,16 +4,9 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 CITUS_SETTINGS='-c shared_preload_libraries=citus,claims -c claims.change_feed=on -c citus.recover_2pc_interval=-1 -c max_connections=60'
 citus_cluster 2
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL), claims.register_cell(2, 'script_claims_two', 'two', NULL), claims.grant_read('script_claims_router')" >/dev/null
-nodes=(on_coordinator 'on_worker 1' 'on_worker 2')
-list() { local name list=; for name in "$@"; do list="$list${list:+, }$(claim "$name")"; done; printf "'[%s]'" "$list"; }
-buckets() { local name list=; for name in "$@"; do list="$list${list:+, }$(bucket "$name")"; done; printf "'[%s]'" "$list"; }
+citus_service
 save() { sql "SELECT claims.commit_update($1, claims.begin_update($1, $2, ${3:-"'[]'"}))"; }
 cursor() { sql 'SELECT claims.change_cursor()'; }
 # Until no transaction of the node of the feed keeps readers from what is committed. (Autovacuum has some, too.)
@@ -28,14 +21,14 @@ decided() {
 # told AFTER: what comes after a cursor.
 told() { sql "SELECT string_agg(concat_ws(' ', op, bucket_value, coalesce(old_cell_id::text, '-'), coalesce(new_cell_id::text, '-')), ', ') FROM claims.list_changes('$1')"; }
 # expect_told NAME AFTER WANTED: on every node.
-expect_told() { local node; (on_coordinator; decided); for node in "${nodes[@]}"; do expect "$1, $node" "$($node; told "$2")" "$3"; done; }
+expect_told() { local node; (on_coordinator; decided); for node in "${NODES[@]}"; do expect "$1, $node" "$($node; told "$2")" "$3"; done; }
 
 # --- a feed that there is before ------------------------------------------------------------------------------------------------------
 have 1 early
 early=$(cursor)
 have 1 later
-expect 'distributed with the feed on' "$(sql "SELECT claims.distribute(8, 'a test')" 2>/dev/null)" 8
-for node in "${nodes[@]}"; do
+citus_spread 8
+for node in "${NODES[@]}"; do
   $node
   expect "a place from before, $node" "$(sqlstate "SELECT * FROM claims.list_changes('$early')")" 55000
   expect "the history from before, $node" "$(sql "SELECT op || ' ' || cell_id FROM claims.bucket_history('ROUTES', 'later')")" 'create 1'
@@ -52,28 +45,28 @@ kept_by() {
 
 # --- what is told, by calls on every node -----------------------------------------------------------------------------------------------
 # shellcheck disable=SC2046
-for node in "${nodes[@]}"; do
+for node in "${NODES[@]}"; do
   key=${node// /-}
   on_coordinator
   here=$(kept_by "$feed" "$key" 1) there=$(kept_by "$other" "$key" 1)
   place=$(cursor)
   $node
-  save 1 "$(list "$here" "$there")" >/dev/null
+  save 1 "$(claims_of "$here" "$there")" >/dev/null
   expect_told "creates, called $node" "$place" "create $here - 1, create $there - 1"
   place=$(cursor)
   $node
-  save 1 "$(list "$here")" "$(buckets "$here" "$there")" >/dev/null
+  save 1 "$(claims_of "$here")" "$(buckets_of "$here" "$there")" >/dev/null
   expect_told "a destroy, then what is replaced, called $node" "$place" "destroy $there 1 -, replace $here 1 1"
   place=$(cursor)
   $node
-  sql "SELECT claims.rollback_update(1, claims.begin_update(1, $(list "$there")))" >/dev/null
-  sql "BEGIN; SELECT claims.commit_update(1, claims.begin_update(1, $(list "$there"))); ROLLBACK" >/dev/null
-  sql "BEGIN; SAVEPOINT s; SELECT claims.commit_update(1, claims.begin_update(1, $(list "$there"))); ROLLBACK TO s; SELECT claims.commit_update(2, claims.begin_update(2, $(list "$there-2"))); COMMIT" >/dev/null
-  psql -Xq -c 'SET citus.function_opens_transaction_block = off' -c "SELECT claims.commit_update(1, claims.begin_update(1, $(list "$there")))::int / 0" >/dev/null 2>&1 || true
+  sql "SELECT claims.rollback_update(1, claims.begin_update(1, $(claims_of "$there")))" >/dev/null
+  sql "BEGIN; SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of "$there"))); ROLLBACK" >/dev/null
+  sql "BEGIN; SAVEPOINT s; SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of "$there"))); ROLLBACK TO s; SELECT claims.commit_update(2, claims.begin_update(2, $(claims_of "$there-2"))); COMMIT" >/dev/null
+  psql -Xq -c 'SET citus.function_opens_transaction_block = off' -c "SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of "$there")))::int / 0" >/dev/null 2>&1 || true
   expect_told "what is rolled back is not told, called $node" "$place" "create $there-2 - 2"
   place=$(cursor)
   $node
-  sql "SELECT claims.begin_update(1, $(list "$key-many-1" "$key-many-2"), lease_uuid => '$(lease 1)'), claims.begin_update(1, $(list "$key-many-3"), lease_uuid => '$(lease 2)')" >/dev/null
+  sql "SELECT claims.begin_update(1, $(claims_of "$key-many-1" "$key-many-2"), lease_uuid => '$(lease 1)'), claims.begin_update(1, $(claims_of "$key-many-3"), lease_uuid => '$(lease 2)')" >/dev/null
   expect "several leases, called $node" "$(sql "SELECT count(*) FROM claims.settle_leases(1, ARRAY['$(lease 1)', '$(lease 2)']::uuid[]) WHERE settled")" 2
   expect_told "of several leases, called $node" "$place" "create $key-many-1 - 1, create $key-many-2 - 1, create $key-many-3 - 1"
   place=$(cursor)
@@ -86,7 +79,7 @@ for node in "${nodes[@]}"; do
 done
 on_coordinator
 place=$(cursor)
-sql "SELECT claims.begin_update(2, $(list forced), lease_uuid => '$(lease 3)')" >/dev/null
+sql "SELECT claims.begin_update(2, $(claims_of forced), lease_uuid => '$(lease 3)')" >/dev/null
 sql "SELECT claims.force_rollback(2, '$(lease 3)', 'a test')" >/dev/null
 expect_told 'forced' "$place" 'destroy forced 2 -'
 place=$(cursor)
@@ -104,9 +97,9 @@ pages="DO \$\$ DECLARE c record; place text := '$place'; was bigint := 0; found 
       was := c.id; place := c.cursor; found := true; names := names || c.bucket_value;
     END LOOP; EXIT WHEN NOT found; END LOOP;
   IF cardinality(names) <> 1500 OR (SELECT count(DISTINCT n) FROM unnest(names) n) <> 1500 THEN RAISE '% names', cardinality(names); END IF; END \$\$"
-for node in "${nodes[@]}"; do expect "in pages, $node" "$($node; sqlstate "$pages")" 00000; done
+for node in "${NODES[@]}"; do expect "in pages, $node" "$($node; sqlstate "$pages")" 00000; done
 expect 'of one type' "$(on_worker 2; sql "SELECT count(*) FROM claims.list_changes('$place', 10, 'USERNAMES')")" 0
-for node in "${nodes[@]}"; do
+for node in "${NODES[@]}"; do
   $node
   expect "a router, $node" "$(sql "SET ROLE script_claims_router; SELECT count(*) FROM claims.list_changes('$place', 7)")" 7
   expect "a cell, $node" "$(sqlstate "SET ROLE script_claims_one; SELECT count(*) FROM claims.list_changes()")" 42501
@@ -115,18 +108,18 @@ for node in "${nodes[@]}"; do
   expect "nonsense, $node" "$(sqlstate "SELECT * FROM claims.list_changes('nonsense')")" 22023
 done
 on_worker 1
-expect 'who listens hears it' "$(psql -XqAt -c 'LISTEN claims_changes' -c 'SET claims.notify_changes = on' -c "SELECT claims.commit_update(1, claims.begin_update(1, $(list heard heard-2 heard-3 heard-4)))" | grep -c 'Asynchronous notification "claims_changes"')" 1
+expect 'who listens hears it' "$(psql -XqAt -c 'LISTEN claims_changes' -c 'SET claims.notify_changes = on' -c "SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of heard heard-2 heard-3 heard-4)))" | grep -c 'Asynchronous notification "claims_changes"')" 1
 on_coordinator
-expect 'the history of a name, by its order' "$(on_worker 1; save 1 "$(list passed)"; save 1 "'[]'" "$(buckets passed)"; on_worker 2; save 2 "$(list passed)"; sql "SELECT string_agg(concat_ws(' ', op, cell_id), ', ' ORDER BY since) FROM claims.bucket_history('ROUTES', 'passed')")" $'t\nt\nt\ncreate 1, destroy, create 2'
+expect 'the history of a name, by its order' "$(on_worker 1; save 1 "$(claims_of passed)"; save 1 "'[]'" "$(buckets_of passed)"; on_worker 2; save 2 "$(claims_of passed)"; sql "SELECT string_agg(concat_ws(' ', op, cell_id), ', ' ORDER BY since) FROM claims.bucket_history('ROUTES', 'passed')")" $'t\nt\nt\ncreate 1, destroy, create 2'
 
 # --- who is late --------------------------------------------------------------------------------------------------------------------------
 on_coordinator
 place=$(cursor)
 on_worker 2; open_session late
 on_coordinator
-expect 'a save in an open transaction' "$(ask late "BEGIN; SELECT claims.commit_update(1, claims.begin_update(1, $(list late-1 late-2 late-3)))")" t
-on_worker 1; save 2 "$(list younger-1 younger-2 younger-3)" >/dev/null
-for node in "${nodes[@]}"; do expect "keeps back what is younger, $node" "$($node; told "$place")" ''; done
+expect 'a save in an open transaction' "$(ask late "BEGIN; SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of late-1 late-2 late-3)))")" t
+on_worker 1; save 2 "$(claims_of younger-1 younger-2 younger-3)" >/dev/null
+for node in "${NODES[@]}"; do expect "keeps back what is younger, $node" "$($node; told "$place")" ''; done
 beginner=$(on_coordinator; cursor)
 ask late COMMIT >/dev/null
 all='create late-1 - 1, create late-2 - 1, create late-3 - 1, create younger-1 - 2, create younger-2 - 2, create younger-3 - 2'
@@ -145,7 +138,7 @@ for crashed in "$other" "$feed"; do
   here=$(kept_by "$feed" "between-$round" 1) there=$(kept_by "$other" "between-$round" 1)
   place=$(cursor)
   hold_commits
-  PGOPTIONS='-c synchronous_commit=on' psql -XqAt -c "SELECT claims.commit_update(1, claims.begin_update(1, $(list "$here" "$there")))" >"$CLAIMS_TMP/between" 2>&1 &
+  PGOPTIONS='-c synchronous_commit=on' psql -XqAt -c "SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of "$here" "$there")))" >"$CLAIMS_TMP/between" 2>&1 &
   between=$!
   for _ in $(seq 1 100); do [ "$(prepared_on worker1) $(prepared_on worker2)" != '1 1' ] || break; sleep 0.1; done
   expect 'prepared on both workers' "$(prepared_on worker1) $(prepared_on worker2)" '1 1'
@@ -157,8 +150,8 @@ for crashed in "$other" "$feed"; do
   expect "the commit stands, $crashed has crashed" "$(grep -cx t "$CLAIMS_TMP/between")" 1
   expect "its part waits" "$(prepared_on "$crashed")" 1
   # Another one, after it, on one node.
-  (on_worker "${feed#worker}"; save 2 "$(list "$(kept_by "$feed" "behind-$round" 1)")" >/dev/null)
-  for node in "${nodes[@]}"; do
+  (on_worker "${feed#worker}"; save 2 "$(claims_of "$(kept_by "$feed" "behind-$round" 1)")" >/dev/null)
+  for node in "${NODES[@]}"; do
     $node
     expect "nobody is told before $crashed shows it, $node" "$(told "$place")" ''
     [ "$crashed" = "$feed" ] || expect "nor gets a place behind it, $node" "$(sqlstate 'SELECT claims.change_cursor()')" 55000
@@ -174,7 +167,7 @@ done
 on_coordinator
 place=$(cursor)
 # shellcheck disable=SC2046
-save 1 "$(list $(kept_by "$feed" down 1) $(kept_by "$other" down 1))" >/dev/null
+save 1 "$(claims_of $(kept_by "$feed" down 1) $(kept_by "$other" down 1))" >/dev/null
 decided
 control() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/data" -w "${@:2}" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); }
 control "$other" -m fast stop
@@ -189,13 +182,13 @@ expect 'of the coordinator' "$(on_worker 1; sqlstate "SELECT claims.purge_change
 end=$(cursor)
 expect 'purged' "$(sql "SELECT claims.purge_changes('0') > 0")" t
 expect 'all' "$(sql 'SELECT count(*) FROM claims.change_sets')" 0
-for node in "${nodes[@]}"; do
+for node in "${NODES[@]}"; do
   $node
   expect "who is behind is told so, $node" "$(sqlstate "SELECT * FROM claims.list_changes('$place')")" 55000
   expect "who is at the end goes on, $node" "$(sqlstate "SELECT * FROM claims.list_changes('$end')")" 00000
 done
 on_coordinator
-save 1 "$(list fresh)" >/dev/null
+save 1 "$(claims_of fresh)" >/dev/null
 expect_told 'what comes then' "$end" 'create fresh - 1'
 
 # --- writers and readers on several nodes ----------------------------------------------------------------------------------------------------------
@@ -228,7 +221,7 @@ start=$(cursor)
 rm -f "$CLAIMS_TMP/stop"
 writer() {
   local seed=$1
-  ${nodes[$(($1 % 3))]}
+  ${NODES[$(($1 % 3))]}
   RANDOM=$seed
   while [ ! -e "$CLAIMS_TMP/stop" ]; do
     for _ in $(seq 1 20); do
@@ -242,7 +235,7 @@ writer() {
 }
 reader() {
   local place=$start page
-  ${nodes[$1]}
+  ${NODES[$1]}
   while :; do
     # What is read and the place behind it are kept together.
     page=$(sql "SELECT read_on('$place')" 2>>"$CLAIMS_TMP/errors.reading") || page=
@@ -263,7 +256,7 @@ sleep "${CITUS_SECONDS:-6}"
 for name in "$other" "$feed"; do restart_cluster "$name" immediate; sleep "${CITUS_SECONDS:-4}"; done
 touch "$CLAIMS_TMP/stop"
 wait "${writers[@]}" || true
-for node in "${nodes[@]}"; do (for _ in $(seq 1 50); do $node; sql 'SELECT recover_prepared_transactions()' >/dev/null 2>&1 && break; sleep 0.2; done); done
+for node in "${NODES[@]}"; do (for _ in $(seq 1 50); do $node; sql 'SELECT recover_prepared_transactions()' >/dev/null 2>&1 && break; sleep 0.2; done); done
 on_coordinator
 decided
 touch "$CLAIMS_TMP/end"
@@ -288,12 +281,12 @@ read -r shard from from_port to to_port < <(sql "SELECT s.shardid || ' ' || f.no
    FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node f USING (groupid) JOIN pg_dist_node t ON t.groupid NOT IN (0, f.groupid)
   WHERE s.logicalrelid = 'claims.change_sets'::regclass")
 expect 'moved' "$(sql "SELECT 'moved' FROM (SELECT citus_move_shard_placement($shard, '$from', $from_port, '$to', $to_port, 'block_writes')) x" 2>&1 | tail -1)" moved
-for node in "${nodes[@]}"; do expect "a place of the other node's, $node" "$($node; sqlstate "SELECT * FROM claims.list_changes('$before')")" 55000; done
+for node in "${NODES[@]}"; do expect "a place of the other node's, $node" "$($node; sqlstate "SELECT * FROM claims.list_changes('$before')")" 55000; done
 place=$(on_worker 2; cursor)
-for node in "${nodes[@]}"; do expect "a save goes on, $node" "$($node; save 1 "$(list "moved-${node// /-}")")" t; done
+for node in "${NODES[@]}"; do expect "a save goes on, $node" "$($node; save 1 "$(claims_of "moved-${node// /-}")")" t; done
 expect_told 'from a new place' "$place" 'create moved-on_coordinator - 1, create moved-on_worker-1 - 1, create moved-on_worker-2 - 1'
 expect 'numbers go on' "$(sql "SELECT min(id) > $last FROM claims.change_sets WHERE id > $last")" t
-expect 'so does the history' "$(on_worker 1; save 1 "'[]'" "$(buckets fresh)"; sql "SELECT string_agg(op, ' ' ORDER BY since) FROM claims.bucket_history('ROUTES', 'fresh')")" $'t\ncreate destroy'
+expect 'so does the history' "$(on_worker 1; save 1 "'[]'" "$(buckets_of fresh)"; sql "SELECT string_agg(op, ' ' ORDER BY since) FROM claims.bucket_history('ROUTES', 'fresh')")" $'t\ncreate destroy'
 on_coordinator
 expect 'and purging, of both' "$(decided; sql "SELECT claims.purge_changes('0') > 0; SELECT count(*) FROM claims.change_sets")" $'t\n0'
 expect 'check() finds nothing' "$(sql "SELECT coalesce(string_agg(problem || ' ' || coalesce(detail, ''), ', '), '-') FROM claims.check()")" -

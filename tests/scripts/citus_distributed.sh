@@ -47,7 +47,7 @@ expect 'it is written down' "$(sql "SELECT count(*) FROM claims.admin_log WHERE 
 expect 'the session from before goes on' "$(ask early "SELECT count(*) FROM claims.get_record('ROUTES', 'before-7')")" 1
 expect 'rows on both workers' "$(sql "SELECT count(DISTINCT p.groupid) FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) WHERE s.logicalrelid = 'claims.claims'::regclass")" 2
 expect 'check() finds nothing' "$(sql 'SELECT count(*) FROM claims.check()')" 0
-for node in on_coordinator 'on_worker 1' 'on_worker 2'; do
+for node in "${NODES[@]}"; do
   expect "reading on $node" "$($node; sql "SELECT bucket_value || ' ' || cell_id || ' ' || status FROM claims.get_record('ROUTES', 'before-7')")" 'before-7 1 ACTIVE'
   expect "listing on $node" "$($node; sql 'SELECT count(*) FROM claims.list_records(1)')" 301
   expect "the lease on $node" "$($node; sql "SELECT claims.lease_outcome(1, '$(lease 1)')")" outstanding
@@ -65,7 +65,7 @@ on_worker 1; open_session one
 on_worker 2; open_session two
 on_coordinator
 expect 'a begin in an open transaction' "$(ask coordinator "BEGIN; SELECT claims.begin_update(2, $(claims_of contended), lease_uuid => '$(lease 2)')")" "$(lease 2)"
-for node in on_coordinator 'on_worker 1' 'on_worker 2'; do
+for node in "${NODES[@]}"; do
   quick "its name on $node" in_flight "$node" "$(claims_of contended)" "'[]'"
   expect "its uuid on $node" "$($node; sqlstate "SELECT claims.begin_update(2, $(claims_of another), lease_uuid => '$(lease 2)')")" 55P03
   expect "its settlement on $node" "$($node; sqlstate "SELECT claims.commit_update(2, '$(lease 2)')")" 55P03

@@ -4,14 +4,11 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 CITUS_SETTINGS='-c shared_preload_libraries=citus,claims -c claims.databases=spread'
 citus_cluster 2
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL), claims.register_cell(2, 'script_claims_two', 'two', NULL), claims.grant_monitor('script_claims_router')" >/dev/null
-expect 'distributed' "$(sql "SELECT claims.distribute(8, 'a test')" 2>/dev/null)" 8
+citus_service
+sql "SELECT claims.grant_monitor('script_claims_router')" >/dev/null
+citus_spread 8
 names() { sql "SELECT string_agg('$1-' || n, ' ') FROM generate_series(1, $2) n"; }
 left() { sql "SELECT count(*) FROM claims.claims WHERE creator_id = $1 AND bucket_value LIKE '$2-%'"; }
 # shellcheck disable=SC2046
@@ -57,16 +54,15 @@ expect 'they are written down' "$(sql "SELECT sum((counts ->> 'released')::int) 
 
 # --- metrics ------------------------------------------------------------------------------------------------------------------------
 metric() { sql "SELECT string_agg(value::text, ' ' ORDER BY labels) FROM claims.metrics() WHERE name = '$1'${2:+ AND labels @> '$2'}"; }
-nodes=(on_coordinator 'on_worker 1' 'on_worker 2')
 before=$(metric claims_begins_total '{"cell": "1"}')
-for node in "${nodes[@]}"; do for number in 1 2 3; do $node; sql "SELECT claims.begin_update(1, '[$(claim "metric-${node// /-}-$number")]')" >/dev/null; done; done
+for node in "${NODES[@]}"; do for number in 1 2 3; do $node; sql "SELECT claims.begin_update(1, '[$(claim "metric-${node// /-}-$number")]')" >/dev/null; done; done
 sqlstate "SELECT claims.begin_update(2, '[$(claim other)]')" >/dev/null
 on_worker 2
 sqlstate "SELECT claims.begin_update(2, '[$(claim other)]')" >/dev/null
 expect 'check() on a worker' "$(sql 'SELECT count(*) FROM claims.check()')" 0
 open_session reader
 expect 'a snapshot there' "$(ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ; SET application_name = 'the reader'; SELECT 1")" 1
-for node in "${nodes[@]}"; do
+for node in "${NODES[@]}"; do
   $node
   expect "leases, asked on $node" "$(metric claims_leases)" '9 0'
   expect "begins, asked on $node" "$(metric claims_begins_total '{"cell": "1"}')" "$((before + 9))"
@@ -93,7 +89,7 @@ expect 'a pass of another node' "$(on_worker 1; sql "SELECT count(*) FROM claims
 sql "SELECT claims.set_cell_limits(1, 'a test', begins_per_second => 3)" >/dev/null
 started=$(date +%s)
 pids=()
-for node in "${nodes[@]}"; do
+for node in "${NODES[@]}"; do
   $node
   for number in $(seq 1 40); do printf "SELECT count(*) FROM claims.try_begin_update(1, '[%s]');\n" "$(claim "rate-${node// /-}-$number")"; done | psql -XqAt -v VERBOSITY=sqlstate >"$CLAIMS_TMP/rate.${node// /-}" 2>&1 &
   pids+=($!)

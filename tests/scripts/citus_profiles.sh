@@ -4,19 +4,13 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 # Recovery comes when it is called.
 CITUS_SETTINGS='-c citus.recover_2pc_interval=-1'
 citus_cluster 2
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL), claims.register_cell(2, 'script_claims_two', 'two', NULL)" >/dev/null
+citus_service
 sql "SELECT claims.add_bucket_type(100, 'HANDLES'), claims.add_bucket_type(101, 'OTHERS')" >/dev/null
-expect 'distributed' "$(sql "SELECT claims.distribute(8, 'a test')" 2>/dev/null)" 8
+citus_spread 8
 
-NODES=('on_coordinator' 'on_worker 1' 'on_worker 2')
-message() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^ERROR:  //p' | head -1; }
 handle() { printf '[{"bucket": {"type": "%s", "value": "%s"}, "subject": {"type": "GROUP", "id": 1}, "source": {"type": "RAILS_TABLE_ROUTES", "id": 1}}]' "${2:-HANDLES}" "$1"; }
 take() { sql "SELECT claims.commit_update($1, claims.begin_update($1, '$(handle "$2" "${3:-HANDLES}")'))" >/dev/null; }
 set_profile() { sql "SELECT count(*) FROM claims.set_profile('HANDLES', '$1', 'a test', ${2:-NULL}, false)"; }
@@ -170,6 +164,8 @@ nothing_is_wrong 'the end'
 
 # --- what the change feed tells -------------------------------------------------------------------------------------------------------------
 set_profile exact >/dev/null
+# Under that profile the clients may have left several spellings of a word.
+sql "DELETE FROM claims.claims WHERE bucket_type = 100 AND lower(bucket_value) = ANY (string_to_array('${words[*]}', ' '))"
 sql "ALTER DATABASE spread SET claims.change_feed = on"
 take 1 Feed
 from=$(sql 'SELECT claims.change_cursor()')

@@ -5,17 +5,11 @@
 . "$(dirname "$0")/common.bash"
 . "$(dirname "$0")/citus.bash"
 
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 # Recovery comes when it is called.
 CITUS_SETTINGS='-c citus.recover_2pc_interval=-1'
 citus_cluster 2
-on_coordinator
-sql "CREATE EXTENSION claims"
-fresh_roles
-sql "SELECT claims.register_cell(1, 'script_claims_one', 'one', NULL), claims.register_cell(2, 'script_claims_two', 'two', NULL), claims.grant_read('script_claims_router')" >/dev/null
+citus_service
 
-NODES=('on_coordinator' 'on_worker 1' 'on_worker 2')
-message() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^ERROR:  //p' | head -1; }
 # own CELL GROUP PREFIX COUNT: claims of a cell: names of a group.
 own() {
   sql "SELECT claims.commit_update($1, claims.begin_update($1, (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', '$3-' || n),
@@ -51,7 +45,7 @@ finish 3 >/dev/null
 expect 'prepared before' "$(prepare 1 1 1 2)" '40 0 true'
 expect 'another one' "$(prepare 2 2 1 2)" '25 0 true'
 expect 'which is switched before' "$(switch 2)" t
-expect 'spread' "$(sql "SELECT claims.distribute(8, 'a test')" 2>/dev/null)" 8
+citus_spread 8
 everywhere 'prepared before, spread after' "$(at_one 40)" early 40
 everywhere 'switched before, spread after' "$(at_two 25)" still 25
 everywhere 'ended before, spread after' "$(at_two 5)" ended 5
