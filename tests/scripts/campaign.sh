@@ -56,7 +56,8 @@ while [ $SECONDS -lt $end ] && kill -0 $campaign 2>/dev/null; do
     0 | 1) crash "$cluster"; sleep "0.$((RANDOM % 10))"; resume "$cluster" ;;
     2) kill_backend "$cluster" ;;
     3) kill_backend "$cluster"; kill_backend "${clusters[RANDOM % 3]}" ;;
-    4) echo close >"$CLAIMS_TMP/cut"; sleep "1.$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
+    # The first time for so long that every kind of writer meets it.
+    4) echo close >"$CLAIMS_TMP/cut"; sleep "$((disturbed < 7 ? 3 : 1)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
     5) echo hold >"$CLAIMS_TMP/cut"; sleep "$((RANDOM % 3)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
     6) slow 1; sleep "2.$((RANDOM % 10))"; slow 0 ;;
   esac

@@ -43,6 +43,7 @@ impl Tally {
             ("automatic: committed", 20),
             ("automatic: refused 23505", 5),
             ("automatic: refused 55P03", 1),
+            ("automatic: refused 08001", 1),
             ("automatic: died", 5),
             ("pending: committed", 20),
             ("pending: finished", 10),
@@ -56,10 +57,6 @@ impl Tally {
         // The service is slow for two seconds at least, in which few transactions get so far: any of them will do.
         if self.of("automatic: refused 57014") + self.of("pending: refused 57014") == 0 {
             self.problem("no transaction has met a silent service".to_owned());
-        }
-        // It is away for a moment, in which few transactions get so far.
-        if self.of("automatic: refused 08001") + self.of("pending: refused 08001") == 0 {
-            self.problem("no transaction has met a service out of reach".to_owned());
         }
     }
 
