@@ -1,7 +1,7 @@
 //! Statements on tables that are spread over the nodes of a Citus cluster. Each leads to one shard, by a value of the column that
 //! its table is spread by: so it has a generic plan, is sent to one node, and its errors are those of that node.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use claims_model::lookalike::Look;
 use claims_model::{Bucket, Claim, Reference};
@@ -26,6 +26,8 @@ shared_statement! {
         "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status, c.lease_uuid
            FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1";
     MADE_AT(UUIDARRAYOID) = "SELECT l.uuid, l.created_at FROM claims.claim_leases l WHERE l.uuid = ANY ($1)";
+    /// Of one shard.
+    LOCK_OUTCOMES(UUIDARRAYOID) = "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1) FOR UPDATE SKIP LOCKED";
     DROP_OUTCOMES(UUIDARRAYOID) = "DELETE FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1)";
 }
 
@@ -90,8 +92,7 @@ pub fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
 /// Ends the cell's leases: deletes their rows and writes their outcome, one by one, a message for each. Waits up to the limit for rows that another
 /// transaction holds.
 pub fn end(connection: &Connection, list: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow> {
-    let shards: Vec<i64> =
-        connection.run(&SHARDS_OF_OUTCOMES, View::Latest, [pg_uuids(list.iter().copied())]).map(|row| row.must(1));
+    let shards = shards_of_outcomes(connection, list.iter().copied().map(pg_uuid).collect());
     let end = |(lease, shard): (&Uuid, i64)| {
         let key: [Value; 2] = [pg_uuid(*lease).into(), cell_id.into()];
         let outcome = [shard.into(), ending.outcome().into(), at.into()];
@@ -109,12 +110,22 @@ pub fn lock_free(connection: &Connection, list: &[Uuid], cell_id: i64) -> Vec<Uu
     list.iter().filter(lock).copied().collect()
 }
 
-/// Drops up to `limit` outcomes older than `retention` seconds. On each node those that somebody has locked are waited for: nobody
-/// locks what is that old.
+/// Drops up to `limit` outcomes older than `retention` seconds, but none that others have locked.
 pub fn purge_outcomes(connection: &Connection, retention: i64, limit: i64) -> usize {
     let old = connection.run(&OLD_OUTCOMES, View::Latest, [retention.into(), limit.into()]);
     let old: Vec<PgUuid> = old.map(|row| row.must(1));
-    if old.is_empty() { 0 } else { connection.run(&DROP_OUTCOMES, View::Statement, [old.into()]).count() }
+    let mut parts: BTreeMap<i64, Vec<PgUuid>> = BTreeMap::new();
+    for (shard, uuid) in shards_of_outcomes(connection, old.clone()).into_iter().zip(old) {
+        parts.entry(shard).or_default().push(uuid);
+    }
+    let lock =
+        |part: Vec<PgUuid>| connection.run(&LOCK_OUTCOMES, View::Statement, [part.into()]).map(|row| row.must(1));
+    let locked: Vec<PgUuid> = parts.into_values().flat_map(lock).collect();
+    if locked.is_empty() { 0 } else { connection.run(&DROP_OUTCOMES, View::Statement, [locked.into()]).count() }
+}
+
+fn shards_of_outcomes(connection: &Connection, leases: Vec<PgUuid>) -> Vec<i64> {
+    connection.run(&SHARDS_OF_OUTCOMES, View::Latest, [leases.into()]).map(|row| row.must(1))
 }
 
 /// As many rows as one statement puts in.
