@@ -5,18 +5,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 
 use claims_model::lookalike::{Look, NewLook};
-use claims_model::{Bucket, Destroy};
+use claims_model::{Bucket, Claim, Destroy};
 use uuid::Uuid;
 
 use super::{EndedLease, EndedLooks, Engine, Intake, Key, local::LocalEngine};
-use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::subtransaction;
 use crate::pg::xact::{self, Surroundings};
-use crate::store::service::claims::{self, FoundClaim, HeldFor};
+use crate::store::service::claims::{self, FoundClaim, HeldFor, Settlement};
 use crate::store::service::distributed as store;
 use crate::store::service::distributed_looks as looks;
-use crate::store::service::distributed_nodes::{self as nodes, Settlement};
+use crate::store::service::distributed_nodes as nodes;
 use crate::store::service::distribution::{bound_waits, free_waits};
 use crate::store::service::leases::{Ending, NewLease};
 use crate::store::service::looks::Bearers;
@@ -85,32 +84,16 @@ impl Engine for DistributedEngine {
         claims::mark(connection, lease, destroys)
     }
 
-    fn settle(
-        &self,
-        connection: &Connection,
-        leases: &[EndedLease],
-        ending: Ending,
-        at: Moment,
-        around: Surroundings,
-    ) -> usize {
-        let uuids: Vec<_> = leases.iter().map(|lease| lease.uuid).collect();
-        let all = Settlement { leases: &uuids, at, is_alone: around == Surroundings::Alone };
-        let activate = |buckets: &[&Bucket], held: HeldFor| nodes::activate(connection, all, buckets, held);
-        let remove = |buckets: &[&Bucket], held: HeldFor| nodes::remove(connection, all, buckets, held);
-        let created: Vec<_> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
-        let mut destroyed: Vec<_> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
-        let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
-        match ending {
-            Ending::Commit => {
-                activate(&created, HeldFor::Creating)
-                    + replaced.map(|(lease, claim)| store::replace(connection, lease, claim, at)).sum::<usize>()
-                    + remove(&destroyed, HeldFor::Destroying)
-            }
-            Ending::Rollback => {
-                destroyed.extend(replaced.map(|(_, claim)| &claim.bucket));
-                remove(&created, HeldFor::Creating) + activate(&destroyed, HeldFor::Destroying)
-            }
-        }
+    fn activate(&self, connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+        nodes::activate(connection, all, buckets, held)
+    }
+
+    fn remove(&self, connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+        nodes::remove(connection, all, buckets, held)
+    }
+
+    fn replace(&self, connection: &Connection, all: &Settlement, replaced: &[(Uuid, &Claim)]) -> usize {
+        replaced.iter().map(|(lease, claim)| store::replace(connection, *lease, claim, all.at)).sum()
     }
 
     fn take_looks(&self, connection: &Connection, new: &[NewLook], heals: bool) -> usize {

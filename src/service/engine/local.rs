@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 
 use claims_model::lookalike::{Look, NewLook};
-use claims_model::{Bucket, Destroy};
+use claims_model::{Bucket, Claim, Destroy};
 use uuid::Uuid;
 
-use super::{EndedLease, EndedLooks, Engine, Intake, Key};
-use crate::pg::clock::Moment;
+use super::{EndedLooks, Engine, Intake, Key};
 use crate::pg::spi::Connection;
 use crate::pg::xact::Surroundings;
 use crate::service::floor;
-use crate::store::service::claims::{self, FoundClaim, HeldFor};
+use crate::store::service::claims::{self, FoundClaim, HeldFor, Settlement};
 use crate::store::service::leases::{self, Ending, NewLease};
 use crate::store::service::looks::{self, Bearers};
 
@@ -33,30 +32,16 @@ impl Engine for LocalEngine {
         claims::mark(connection, lease, destroys)
     }
 
-    fn settle(
-        &self,
-        connection: &Connection,
-        leases: &[EndedLease],
-        ending: Ending,
-        at: Moment,
-        _: Surroundings,
-    ) -> usize {
-        let uuids: Vec<_> = leases.iter().map(|lease| lease.uuid).collect();
-        let created: Vec<_> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
-        let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
-        let mut destroyed: Vec<_> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
-        match ending {
-            Ending::Commit => {
-                claims::activate(connection, &uuids, &created, HeldFor::Creating, at)
-                    + claims::replace(connection, &replaced.collect::<Vec<_>>(), at)
-                    + claims::remove(connection, &uuids, &destroyed, HeldFor::Destroying)
-            }
-            Ending::Rollback => {
-                destroyed.extend(replaced.map(|(_, claim)| &claim.bucket));
-                claims::remove(connection, &uuids, &created, HeldFor::Creating)
-                    + claims::activate(connection, &uuids, &destroyed, HeldFor::Destroying, at)
-            }
-        }
+    fn activate(&self, connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+        claims::activate(connection, all, buckets, held)
+    }
+
+    fn remove(&self, connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+        claims::remove(connection, all, buckets, held)
+    }
+
+    fn replace(&self, connection: &Connection, all: &Settlement, replaced: &[(Uuid, &Claim)]) -> usize {
+        claims::replace(connection, all, replaced)
     }
 
     fn take_looks(&self, connection: &Connection, new: &[NewLook], heals: bool) -> usize {

@@ -1,5 +1,5 @@
 //! The seam under the service: what of a lease depends on how its tables are stored. Above it stand the rules of a lease,
-//! below it the statements; six operations pass through, data in, data out.
+//! below it the statements; what passes through is data, in and out.
 
 mod distributed;
 mod local;
@@ -14,11 +14,10 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use crate::distribution::{self, Whereabouts};
-use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::pg::xact::Surroundings;
-use crate::store::service::claims::FoundClaim;
+use crate::store::service::claims::{FoundClaim, HeldFor, Settlement};
 use crate::store::service::leases::{self, Ending, NewLease};
 use crate::store::service::looks::Bearers;
 
@@ -71,16 +70,14 @@ pub trait Engine {
     /// violation, or is not counted. `heals`: looks of names that nobody has are no hindrance.
     fn take_looks(&self, connection: &Connection, looks: &[NewLook], heals: bool) -> usize;
 
-    /// Settles the claims of leases that this transaction has ended: creates, then replacements, then destroys. How many
-    /// it found in the state in which they had to be.
-    fn settle(
-        &self,
-        connection: &Connection,
-        leases: &[EndedLease],
-        ending: Ending,
-        at: Moment,
-        around: Surroundings,
-    ) -> usize;
+    /// Makes claims ACTIVE that ended leases hold in a state; how many they were.
+    fn activate(&self, connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize;
+
+    /// Deletes claims that ended leases hold in a state; how many they were.
+    fn remove(&self, connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize;
+
+    /// Makes other claims of those that ended leases were to replace, in place; how many they were.
+    fn replace(&self, connection: &Connection, all: &Settlement, claims: &[(Uuid, &Claim)]) -> usize;
 
     /// Settles the looks of leases whose claims are settled.
     fn settle_looks(&self, connection: &Connection, looks: &EndedLooks, ending: Ending);

@@ -1,7 +1,7 @@
 //! Ending leases that the cell has outstanding: their rows become outcomes, and their claims are settled.
 
-use claims_model::StoredBatch;
 use claims_model::lookalike::looks;
+use claims_model::{Bucket, Claim, StoredBatch};
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
@@ -14,21 +14,24 @@ use crate::service::counters;
 use crate::service::engine::{self, EndedLease, EndedLooks};
 use crate::service::feed;
 use crate::store::catalog::Catalog;
+use crate::store::service::claims::{HeldFor, Settlement};
 use crate::store::service::leases::{self, EndedRow, Ending};
 
+/// Leases of a cell that are to end.
+#[derive(Clone, Copy)]
+pub struct ToEnd<'l> {
+    pub cell_id: i64,
+    pub leases: &'l [Uuid],
+    pub ending: Ending,
+    /// For how many milliseconds to wait for each of the claims' locks.
+    pub patience: i64,
+}
+
 /// Ends those of the leases that the cell has outstanding, and returns how many. One that does not hold what its payload
-/// names is an error: the caller must let the (sub)transaction roll back. Each of the claims' locks is waited for up to
-/// `patience` milliseconds. Whether the commit is flushed is the caller's.
-pub fn end_leases(
-    connection: &Connection,
-    catalog: &Catalog,
-    list: &[Uuid],
-    cell_id: i64,
-    ending: Ending,
-    patience: i64,
-) -> Result<usize, ClaimsError> {
+/// names is an error: the caller must let the (sub)transaction roll back. Whether the commit is flushed is the caller's.
+pub fn end_leases(connection: &Connection, catalog: &Catalog, to_end: ToEnd) -> Result<usize, ClaimsError> {
     let around = engine::current().surroundings();
-    let end = || end_all(connection, catalog, list, cell_id, ending, patience, around);
+    let end = || end_all(connection, catalog, to_end, around);
     if engine::current().needs_subtransactions() { end_at_several(end) } else { end() }
 }
 
@@ -50,10 +53,7 @@ fn end_at_several(end: impl Fn() -> Result<usize, ClaimsError>) -> Result<usize,
 fn end_all(
     connection: &Connection,
     catalog: &Catalog,
-    list: &[Uuid],
-    cell_id: i64,
-    ending: Ending,
-    patience: i64,
+    ToEnd { cell_id, leases: list, ending, patience }: ToEnd,
     around: Surroundings,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
@@ -62,7 +62,8 @@ fn end_all(
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
     let _waits = LockWaits::limit(patience);
-    let found = if expected == 0 { 0 } else { engine::current().settle(connection, &leases, ending, now, around) };
+    let settlement = Settlement { leases: leases.iter().map(|lease| lease.uuid).collect(), at: now, around };
+    let found = if expected == 0 { 0 } else { settle(connection, &leases, ending, &settlement) };
     let looks = EndedLooks {
         created: looks(leases.iter().flat_map(|lease| &lease.held.creates), &catalog.types),
         destroyed: looks(leases.iter().flat_map(|lease| &lease.held.destroys), &catalog.types),
@@ -84,6 +85,28 @@ fn end_all(
             feed::tell_settled(connection, cell_id, &leases, ending, now);
             engine::current().free_waits(connection, around);
             Ok(ended.len())
+        }
+    }
+}
+
+/// Settles the claims of leases that have ended: creates, then replacements, then destroys. How many it found in the state in
+/// which they had to be.
+fn settle(connection: &Connection, leases: &[EndedLease], ending: Ending, all: &Settlement) -> usize {
+    let engine = engine::current();
+    let created: Vec<&Bucket> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
+    let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
+    let replaced: Vec<(Uuid, &Claim)> = replaced.collect();
+    let mut destroyed: Vec<&Bucket> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
+    match ending {
+        Ending::Commit => {
+            engine.activate(connection, all, &created, HeldFor::Creating)
+                + engine.replace(connection, all, &replaced)
+                + engine.remove(connection, all, &destroyed, HeldFor::Destroying)
+        }
+        Ending::Rollback => {
+            destroyed.extend(replaced.iter().map(|(_, claim)| &claim.bucket));
+            engine.remove(connection, all, &created, HeldFor::Creating)
+                + engine.activate(connection, all, &destroyed, HeldFor::Destroying)
         }
     }
 }

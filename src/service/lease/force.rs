@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::end::end_leases;
+use super::end::{ToEnd, end_leases};
 use super::settle::{PATIENCE, PATIENCE_FOR_CLAIMS};
 use crate::access::given;
 use crate::acts::{Act, Counts};
@@ -67,7 +67,8 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<(JsonText, 
     };
     let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
     let catalog = catalog::current(connection);
-    match end_leases(connection, &catalog, &[lease], cell_id, Ending::Rollback, PATIENCE_FOR_CLAIMS)? {
+    let to_end = ToEnd { cell_id, leases: &[lease], ending: Ending::Rollback, patience: PATIENCE_FOR_CLAIMS };
+    match end_leases(connection, &catalog, to_end)? {
         1 => freed(connection, lease, &details, &catalog.types),
         _ if xact::keeps_one_snapshot() => Err(ClaimsError::StaleLease { lease }),
         // Its cell was faster.

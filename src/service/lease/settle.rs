@@ -9,7 +9,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::end::end_leases;
+use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use super::repeat::refuse_stale;
 use crate::access;
@@ -127,7 +127,8 @@ fn settle_one(
             let is_foreign = known.is_some_and(|known| known.cell_id != cell_id);
             return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
         }
-        if end_leases(connection, catalog, &[lease], cell_id, ending, PATIENCE_FOR_CLAIMS)? == 1 {
+        let to_end = ToEnd { cell_id, leases: &[lease], ending, patience: PATIENCE_FOR_CLAIMS };
+        if end_leases(connection, catalog, to_end)? == 1 {
             return Ok(LeaseEnd::Now);
         }
         match leases::known(connection, &[lease], View::Latest).pop() {

@@ -10,7 +10,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::end::end_leases;
+use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use crate::access;
 use crate::error::ClaimsError;
@@ -125,7 +125,7 @@ fn settle_list(
     let settle = |list: &[Uuid]| {
         let free = leases::lock_free(connection, list, cell_id);
         if !free.is_empty() {
-            end_leases(connection, catalog, &free, cell_id, ending, NOT_AT_ALL)?;
+            end_leases(connection, catalog, ToEnd { cell_id, leases: &free, ending, patience: NOT_AT_ALL })?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     };

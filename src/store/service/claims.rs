@@ -15,6 +15,7 @@ use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::spi::{Connection, Row, View};
 use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::pg_uuids;
+use crate::pg::xact::Surroundings;
 
 /// Into these columns new claims are put.
 macro_rules! insert_into {
@@ -256,34 +257,42 @@ fn claim_of(bucket_type: i32, row: &Row) -> (Bucket<'static>, Reference<'static>
     )
 }
 
-/// Makes claims that leases hold in a state ACTIVE; returns how many they were.
-pub fn activate(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], held: HeldFor, at: Moment) -> usize {
+/// Leases that have ended, whose claims are settled.
+pub struct Settlement {
+    pub leases: Vec<Uuid>,
+    pub at: Moment,
+    /// Matters where the claims are on several nodes.
+    pub around: Surroundings,
+}
+
+/// Makes claims ACTIVE that leases hold in a state; returns how many they were.
+pub fn activate(connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
     if buckets.is_empty() {
         return 0;
     }
     let [types, values] = types_and_values(buckets);
-    let values = [pg_uuids(leases.iter().copied()), types, values, (held as i16).into(), at.into()];
+    let values = [pg_uuids(all.leases.iter().copied()), types, values, (held as i16).into(), all.at.into()];
     connection.run(&ACTIVATE, View::Statement, values).count()
 }
 
 /// Deletes claims that leases hold in a state; returns how many they were.
-pub fn remove(connection: &Connection, leases: &[Uuid], buckets: &[&Bucket], held: HeldFor) -> usize {
+pub fn remove(connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
     if buckets.is_empty() {
         return 0;
     }
     let [types, values] = types_and_values(buckets);
-    let values = [pg_uuids(leases.iter().copied()), types, values, (held as i16).into()];
+    let values = [pg_uuids(all.leases.iter().copied()), types, values, (held as i16).into()];
     connection.run(&REMOVE, View::Statement, values).count()
 }
 
 /// Makes other claims of those that leases are to replace, in place: no bucket is free in between. Returns how many.
-pub fn replace(connection: &Connection, claims: &[(Uuid, &Claim)], at: Moment) -> usize {
+pub fn replace(connection: &Connection, all: &Settlement, claims: &[(Uuid, &Claim)]) -> usize {
     if claims.is_empty() {
         return 0;
     }
     let leases = pg_uuids(claims.iter().map(|(lease, _)| *lease));
     let replacements: Vec<_> = claims.iter().map(|(_, claim)| *claim).collect();
-    let values = [leases].into_iter().chain(claim_arrays(&replacements)).chain([at.into()]);
+    let values = [leases].into_iter().chain(claim_arrays(&replacements)).chain([all.at.into()]);
     if has_displays(&replacements) {
         return connection.run(&REPLACE_DISPLAYED, View::Statement, values.chain([displays(&replacements)])).count();
     }

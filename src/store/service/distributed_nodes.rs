@@ -14,13 +14,14 @@ use pgrx::pg_sys;
 use uuid::Uuid;
 
 use super::buckets::{claim_arrays, claim_values, displays, types_and_values};
-use super::claims::{self, HeldFor};
+use super::claims::{self, HeldFor, Settlement};
 use super::distributed;
 use super::leases::NewLease;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{Statement, shard_statement, shared_statement};
 use crate::pg::uuid::{pg_uuid, pg_uuids};
+use crate::pg::xact::Surroundings;
 
 shard_statement! {
     /// The shard of a lease, if one is given, and those of buckets, in the order given, which now stay where they are. 5: as Citus does for
@@ -207,33 +208,24 @@ fn written(counts: Vec<i32>) -> usize {
     counts.into_iter().map(|count| usize::try_from(count).unwrap_or(0)).sum()
 }
 
-/// How claims are settled.
-#[derive(Debug, Clone, Copy)]
-pub struct Settlement<'l> {
-    pub leases: &'l [Uuid],
-    pub at: Moment,
-    /// There is one connection to each node, and statements may write there what Citus does not know of.
-    pub is_alone: bool,
-}
-
-/// Makes claims that leases hold in a state ACTIVE; how many they were.
-pub fn activate(connection: &Connection, all: Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
-    match (all.leases, buckets) {
+/// Makes claims ACTIVE that leases hold in a state; how many they were.
+pub fn activate(connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+    match (all.leases.as_slice(), buckets) {
         ([lease], [only]) => {
             let values = one(*lease, only, held).into_iter().chain([all.at.into()]);
             connection.run(&ACTIVATE_ONE, View::Statement, values).count()
         }
         _ => on_nodes(connection, all, buckets, held, Some(all.at))
-            .unwrap_or_else(|| claims::activate(connection, all.leases, buckets, held, all.at)),
+            .unwrap_or_else(|| claims::activate(connection, all, buckets, held)),
     }
 }
 
 /// Deletes claims that leases hold in a state; how many they were.
-pub fn remove(connection: &Connection, all: Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
-    match (all.leases, buckets) {
+pub fn remove(connection: &Connection, all: &Settlement, buckets: &[&Bucket], held: HeldFor) -> usize {
+    match (all.leases.as_slice(), buckets) {
         ([lease], [only]) => connection.run(&REMOVE_ONE, View::Statement, one(*lease, only, held)).count(),
         _ => on_nodes(connection, all, buckets, held, None)
-            .unwrap_or_else(|| claims::remove(connection, all.leases, buckets, held)),
+            .unwrap_or_else(|| claims::remove(connection, all, buckets, held)),
     }
 }
 
@@ -244,12 +236,13 @@ fn one(lease: Uuid, bucket: &Bucket, held: HeldFor) -> [Value; 4] {
 /// Makes claims ACTIVE at a time, or deletes them, on all nodes at once. `None`: there is nothing to do beside what Citus does by itself.
 fn on_nodes(
     connection: &Connection,
-    all: Settlement,
+    all: &Settlement,
     buckets: &[&Bucket],
     held: HeldFor,
     at: Option<Moment>,
 ) -> Option<usize> {
-    if !all.is_alone || buckets.len() < 2 {
+    // Where there are several connections to a node, statements must not write there what Citus does not know of.
+    if all.around != Surroundings::Alone || buckets.len() < 2 {
         return None;
     }
     let places = places(connection, None, buckets.iter().copied())?;
