@@ -15,37 +15,75 @@ use pgrx::prelude::*;
 use crate::access::given;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
-use crate::pg::{gate, spi};
-use crate::store::service::shards::{self, Held};
+use crate::pg::gate;
+use crate::pg::spi::{self, Connection, Value};
+use crate::store::service::shards;
 
 /// A list without NULLs.
 fn list<T>(argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
     given(argument, name)?.into_iter().map(|element| given(element, name)).collect()
 }
 
-/// The rows of one of several parts, by their shards. Rows are named by their places in the lists.
-fn rows_of(
-    part: usize,
-    parts: &[i32],
-    shards: &[i64],
-    columns: &[usize],
-) -> Result<BTreeMap<i64, Vec<usize>>, ClaimsError> {
-    if columns.iter().chain([&shards.len()]).any(|length| *length != parts.len()) {
-        return Err(BadInput::new("parts", Problem::OutOfRange { allowed: "lists of one length" }).into());
-    }
-    let mut rows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-    for (row, shard) in shards.iter().enumerate().filter(|(row, _)| usize::try_from(parts[*row]) == Ok(part)) {
-        rows.entry(*shard).or_default().push(row);
-    }
-    Ok(rows)
+/// A list as an argument of statements: of it those elements that are at some places.
+type Column = Box<dyn Fn(&[usize]) -> Value>;
+
+/// The further rows of a node that are to be written, as lists have them.
+struct Rows {
+    /// How long each of the lists is.
+    length: usize,
+    /// By their shards, the places of the rows of one part.
+    by_shard: BTreeMap<i64, Vec<usize>>,
 }
 
-fn at<T: Clone>(list: &[T], rows: &[usize]) -> Vec<T> {
-    rows.iter().map(|row| list[*row].clone()).collect()
+impl Rows {
+    /// Of all rows those of the part whose anchor is the one at a place.
+    fn of(
+        place: usize,
+        parts: Option<Vec<Option<i32>>>,
+        shards: Option<Vec<Option<i64>>>,
+    ) -> Result<Self, ClaimsError> {
+        let (parts, shards) = (list(parts, "parts")?, list(shards, "shards")?);
+        require_length(shards.len(), parts.len(), "shards")?;
+        let mut by_shard: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        for (row, (part, shard)) in parts.iter().zip(shards).enumerate() {
+            // Parts are counted from 1.
+            if usize::try_from(*part) == Ok(place + 1) {
+                by_shard.entry(shard).or_default().push(row);
+            }
+        }
+        Ok(Rows { length: parts.len(), by_shard })
+    }
+
+    fn column<T: Clone + 'static>(&self, argument: Option<Vec<Option<T>>>, name: &str) -> Result<Column, ClaimsError>
+    where
+        Value: From<Vec<T>>,
+    {
+        self.column_of(list(argument, name)?, name)
+    }
+
+    /// Each element of a list stands for the row at its place.
+    fn column_of<T: Clone + 'static>(&self, list: Vec<T>, name: &str) -> Result<Column, ClaimsError>
+    where
+        Value: From<Vec<T>>,
+    {
+        require_length(list.len(), self.length, name)?;
+        Ok(Box::new(move |rows| rows.iter().map(|row| list[*row].clone()).collect::<Vec<T>>().into()))
+    }
+
+    /// Has something done in each shard, with the places of its rows; how many rows were written.
+    fn write(self, write: impl Fn(&Connection, i64, &[usize]) -> usize) -> i32 {
+        let write = |connection: &Connection| {
+            self.by_shard.iter().map(|(shard, rows)| write(connection, *shard, rows)).sum::<usize>()
+        };
+        i32::try_from(spi::connect(write)).unwrap_or(i32::MAX)
+    }
 }
 
-fn number(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
+fn require_length(length: usize, expected: usize, name: &str) -> Result<(), ClaimsError> {
+    if length == expected {
+        return Ok(());
+    }
+    Err(BadInput::new(name, Problem::OutOfRange { allowed: "as many elements as parts has" }).into())
 }
 
 /// Creates claims in shards of this node: those of the part whose anchor the returned row is; how many.
@@ -74,39 +112,21 @@ fn create_on_node(
     let Some(place) = anchors.iter().position(|other| *other == anchor) else { return Ok(0) };
     let (lease, cell_id) = (given(lease_uuid, "lease_uuid")?, given(cell_id, "cell_id")?);
     let made_at = Moment::from(given(made_at, "made_at")?);
-    let uuids = list(uuids, "uuids")?;
-    let (bucket_types, bucket_values) = (list(bucket_types, "bucket_types")?, list(bucket_values, "bucket_values")?);
-    let (subject_types, subject_ids) = (list(subject_types, "subject_types")?, list(subject_ids, "subject_ids")?);
-    let (source_types, source_ids) = (list(source_types, "source_types")?, list(source_ids, "source_ids")?);
-    let display_values = given(display_values, "display_values")?;
+    let rows = Rows::of(place, parts, shards)?;
     let columns = [
-        uuids.len(),
-        bucket_types.len(),
-        bucket_values.len(),
-        subject_types.len(),
-        subject_ids.len(),
-        source_types.len(),
-        source_ids.len(),
-        display_values.len(),
+        rows.column(uuids, "uuids")?,
+        rows.column(bucket_types, "bucket_types")?,
+        rows.column(bucket_values, "bucket_values")?,
+        rows.column(subject_types, "subject_types")?,
+        rows.column(subject_ids, "subject_ids")?,
+        rows.column(source_types, "source_types")?,
+        rows.column(source_ids, "source_ids")?,
+        rows.column_of(given(display_values, "display_values")?, "display_values")?,
     ];
-    let rows = rows_of(place + 1, &list(parts, "parts")?, &list(shards, "shards")?, &columns)?;
-    let created = spi::connect(|connection| {
-        let create = |(shard, rows): (i64, Vec<usize>)| {
-            let columns = [
-                at(&uuids, &rows).into(),
-                at(&bucket_types, &rows).into(),
-                at(&bucket_values, &rows).into(),
-                at(&subject_types, &rows).into(),
-                at(&subject_ids, &rows).into(),
-                at(&source_types, &rows).into(),
-                at(&source_ids, &rows).into(),
-                at(&display_values, &rows).into(),
-            ];
-            shards::create(connection, shard, [lease.into(), cell_id.into(), made_at.into()], columns)
-        };
-        rows.into_iter().map(create).sum()
-    });
-    Ok(number(created))
+    Ok(rows.write(|connection, shard, rows| {
+        let lease = [lease.into(), cell_id.into(), made_at.into()];
+        shards::create(connection, shard, lease, columns.each_ref().map(|column| column(rows)))
+    }))
 }
 
 /// Settles claims in shards of this node: those of the part whose anchor the returned claim is. Without a time they are deleted. How many.
@@ -131,18 +151,13 @@ fn settle_on_node(
     let anchors = list(anchor_types, "anchor_types")?.into_iter().zip(list(anchor_values, "anchor_values")?);
     let Some(place) = anchors.into_iter().position(|other| other == anchor) else { return Ok(0) };
     let (leases, status) = (list(leases, "leases")?, given(status, "status")?);
-    let (types, values) = (list(bucket_types, "bucket_types")?, list(bucket_values, "bucket_values")?);
-    let columns = [types.len(), values.len()];
-    let rows = rows_of(place + 1, &list(parts, "parts")?, &list(shards, "shards")?, &columns)?;
     let settled_at = settled_at.map(Moment::from);
-    let settled = spi::connect(|connection| {
-        let settle = |(shard, rows): (i64, Vec<usize>)| {
-            let held = Held { leases: leases.clone(), types: at(&types, &rows), values: at(&values, &rows), status };
-            shards::settle(connection, shard, held, settled_at)
-        };
-        rows.into_iter().map(settle).sum()
-    });
-    Ok(number(settled))
+    let rows = Rows::of(place, parts, shards)?;
+    let (types, values) = (rows.column(bucket_types, "bucket_types")?, rows.column(bucket_values, "bucket_values")?);
+    Ok(rows.write(|connection, shard, rows| {
+        let held = [leases.clone().into(), types(rows), values(rows), status.into()];
+        shards::settle(connection, shard, held, settled_at)
+    }))
 }
 
 /// Puts the outcome of a lease into the shard that is beside the lease's.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use pgrx::{Uuid as PgUuid, pg_sys};
+use pgrx::pg_sys;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value};
@@ -78,21 +78,12 @@ pub fn create(connection: &Connection, shard: i64, lease: [Value; 3], columns: [
     connection.run_here(statement(Kind::Create, shard), lease.into_iter().chain(columns)).count()
 }
 
-/// Claims of one shard that leases hold in a state.
-pub struct Held {
-    pub leases: Vec<PgUuid>,
-    pub types: Vec<i32>,
-    pub values: Vec<String>,
-    pub status: i16,
-}
-
-/// Makes claims ACTIVE, or without a time deletes them; how many.
-pub fn settle(connection: &Connection, shard: i64, held: Held, at: Option<Moment>) -> usize {
-    let Held { leases, types, values, status } = held;
-    let values: [Value; 4] = [leases.into(), types.into(), values.into(), status.into()];
+/// Makes claims of one shard ACTIVE, or without a time deletes them; how many. Those that leases hold in a state: the leases, the types and
+/// the values, each an array, and the status.
+pub fn settle(connection: &Connection, shard: i64, held: [Value; 4], at: Option<Moment>) -> usize {
     match at {
-        Some(at) => connection.run_here(statement(Kind::Activate, shard), values.into_iter().chain([at.into()])),
-        None => connection.run_here(statement(Kind::Remove, shard), values),
+        Some(at) => connection.run_here(statement(Kind::Activate, shard), held.into_iter().chain([at.into()])),
+        None => connection.run_here(statement(Kind::Remove, shard), held),
     }
     .count()
 }
