@@ -16,7 +16,6 @@ use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::subtransaction;
 use crate::service::admission;
 use crate::service::engine;
 use crate::service::feed;
@@ -96,16 +95,11 @@ fn release_some(connection: &Connection, catalog: &Catalog, cell_id: i64, max_re
 /// The same on several nodes, where statements are one only within a subtransaction.
 fn release_at_several(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
     let _waits = LockWaits::limit(PATIENCE);
-    let around = engine::current().surroundings();
-    let release = || {
-        engine::current().bound_waits(connection);
+    let Ok(count) = engine::bounded(connection, || {
         let released = distributed_release::release(connection, cell_id, max_results);
-        let count = finish(connection, catalog, cell_id, &released);
-        engine::current().free_waits(connection, around);
-        Ok::<_, Infallible>(count)
-    };
-    // No error is handled: they have been raised again.
-    subtransaction(&[], release).unwrap_or(0)
+        Ok::<_, Infallible>(finish(connection, catalog, cell_id, &released))
+    });
+    count
 }
 
 /// What goes with claims that were released; returns how many they were.

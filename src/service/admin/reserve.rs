@@ -1,6 +1,7 @@
 //! Names that nobody can have.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -131,14 +132,13 @@ fn reserve(connection: &Connection, catalog: &Catalog, names: &[Reserved], reaso
         }
         let _waits = LockWaits::until(deadline.max(Instant::now() + Duration::from_millis(1 << (3 * attempt))));
         let around = engine::current().surroundings();
-        let taken = subtransaction(&CONTENTION_SQLSTATES, || {
-            engine::current().bound_waits(connection);
+        let take = || {
             reservations::reserve(connection, bucket_type, &new, reason, &role);
             // Where a name that looks like it is claimed, that one keeps it to itself.
             store::take_free(connection, &looks(new.iter().map(|name| &name.bucket), &catalog.types));
-            engine::current().free_waits(connection, around);
-            Ok::<_, std::convert::Infallible>(())
-        });
+            Ok::<_, Infallible>(())
+        };
+        let taken = subtransaction(&CONTENTION_SQLSTATES, || engine::bounded_within(connection, around, take));
         if taken.is_ok() {
             return Ok(new.len() as i64);
         }

@@ -8,9 +8,8 @@ use claims_model::lookalike::{Look, NewLook};
 use claims_model::{Bucket, Claim, Destroy};
 use uuid::Uuid;
 
-use super::{EndedLease, EndedLooks, Engine, Intake, Key, local::LocalEngine};
+use super::{EndedLease, EndedLooks, Engine, Intake, Key, bounded, local::LocalEngine};
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::subtransaction;
 use crate::pg::xact::{self, Surroundings};
 use crate::store::service::claims::{self, FoundClaim, HeldFor, Settlement};
 use crate::store::service::distributed as store;
@@ -152,13 +151,7 @@ impl Engine for DistributedEngine {
     }
 
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-        let around = self.surroundings();
-        let fence = || {
-            self.bound_waits(connection);
-            let is_fenced = store::fence(connection, lease, cell_id);
-            self.free_waits(connection, around);
-            Ok::<_, Infallible>(is_fenced)
-        };
-        subtransaction(&[], fence).unwrap_or(false)
+        let Ok(is_fenced) = bounded(connection, || Ok::<_, Infallible>(store::fence(connection, lease, cell_id)));
+        is_fenced
     }
 }

@@ -145,16 +145,23 @@ pub fn bounded<T, E>(connection: &Connection, body: impl FnOnce() -> Result<T, E
         return body();
     }
     let around = engine.surroundings();
-    let done = subtransaction(&[], || {
-        engine.bound_waits(connection);
-        let value = body()?;
-        engine.free_waits(connection, around);
-        Ok(value)
-    });
-    done.map_err(|undone| match undone {
+    subtransaction(&[], || bounded_within(connection, around, body)).map_err(|undone| match undone {
         Undone::ByBody(error) => error,
         Undone::ByError(code) => unreachable!("{code:?} is raised again"),
     })
+}
+
+/// The same within a subtransaction of the caller's.
+pub fn bounded_within<T, E>(
+    connection: &Connection,
+    around: Surroundings,
+    body: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let engine = current();
+    engine.bound_waits(connection);
+    let value = body()?;
+    engine.free_waits(connection, around);
+    Ok(value)
 }
 
 /// The engine of this database.

@@ -15,7 +15,6 @@ use crate::passes::Pass;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::subtransaction;
 use crate::service::admission;
 use crate::service::engine;
 use crate::store::catalog;
@@ -64,13 +63,7 @@ fn drop_portion(connection: &Connection, before: Moment, limit: i64) -> (i64, i6
         return changes::purge(connection, before, limit);
     }
     let _waits = LockWaits::limit(PATIENCE);
-    let around = engine::current().surroundings();
-    let purge = || {
-        engine::current().bound_waits(connection);
-        let dropped = distributed_changes::purge(connection, before, limit);
-        engine::current().free_waits(connection, around);
-        Ok::<_, Infallible>(dropped)
-    };
-    // No error is handled: they have been raised again.
-    subtransaction(&[], purge).unwrap_or_default()
+    let purge = || Ok::<_, Infallible>(distributed_changes::purge(connection, before, limit));
+    let Ok(dropped) = engine::bounded(connection, purge);
+    dropped
 }

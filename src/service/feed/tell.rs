@@ -11,7 +11,6 @@ use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::service::engine::{self, EndedLease};
 use crate::settings;
 use crate::store::service::changes::{self, Change, ChangeSet};
@@ -41,15 +40,10 @@ const PATIENCE: i64 = 100;
 /// In a subtransaction of its own, as statements on other nodes need.
 fn tell_apart(connection: &Connection, sets: &[ChangeSet], at: Moment) {
     let _waits = LockWaits::limit(PATIENCE);
-    let around = engine::current().surroundings();
-    let tell = || {
-        engine::current().bound_waits(connection);
+    let Ok(()) = engine::bounded(connection, || {
         distributed_changes::tell(connection, sets, at);
-        engine::current().free_waits(connection, around);
         Ok::<_, Infallible>(())
-    };
-    // No error is handled: they have been raised again.
-    let _: Result<(), Undone<Infallible>> = subtransaction(&[], tell);
+    });
 }
 
 /// Changes were written down.

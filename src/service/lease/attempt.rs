@@ -20,8 +20,7 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
     let _waits = LockWaits::limit(0);
     let engine = engine::current();
     let around = engine.surroundings();
-    let attempt = subtransaction(&CONTENTION_SQLSTATES, || {
-        engine.bound_waits(connection);
+    let take = || {
         let mut taken = engine.take(connection, &request.lease, Intake::Lease(&request.creates), around);
         let looks = match request.looks.as_slice() {
             [] => 0,
@@ -34,11 +33,9 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
         if !has_all {
             return Err(Rejected);
         }
-        keep_if_new(connection, request)?;
-        engine.free_waits(connection, around);
-        Ok(())
-    });
-    attempt.is_ok()
+        keep_if_new(connection, request)
+    };
+    subtransaction(&CONTENTION_SQLSTATES, || engine::bounded_within(connection, around, take)).is_ok()
 }
 
 /// What came of taking a batch row by row.

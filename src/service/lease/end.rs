@@ -8,7 +8,6 @@ use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::pg::xact::Surroundings;
 use crate::service::counters;
 use crate::service::engine::{self, EndedLease, EndedLooks};
@@ -31,24 +30,14 @@ pub struct ToEnd<'l> {
 /// names is an error: the caller must let the (sub)transaction roll back. Whether the commit is flushed is the caller's.
 pub fn end_leases(connection: &Connection, catalog: &Catalog, to_end: ToEnd) -> Result<usize, ClaimsError> {
     let around = engine::current().surroundings();
-    let end = || end_all(connection, catalog, to_end, around);
-    if engine::current().needs_subtransactions() { end_at_several(end) } else { end() }
+    let end = || engine::bounded(connection, || end_all(connection, catalog, to_end, around));
+    let looks = if engine::current().needs_subtransactions() { LOOKS } else { 1 };
+    let is_whole = |ended: &Result<_, _>| !matches!(ended, Err(ClaimsError::Damaged { .. }));
+    (1..looks).map(|_| end()).find(is_whole).unwrap_or_else(end)
 }
 
-/// How often to look again at a lease that another transaction's commit has reached on one node, and not yet on another one.
+/// How often to look at a lease that another transaction's commit has reached on one of several nodes, and not yet on another one.
 const LOOKS: usize = 3;
-
-/// On several nodes.
-fn end_at_several(end: impl Fn() -> Result<usize, ClaimsError>) -> Result<usize, ClaimsError> {
-    let end = || {
-        subtransaction(&[], &end).map_err(|undone| match undone {
-            Undone::ByBody(error) => error,
-            // No error is handled: they have been raised again.
-            Undone::ByError(_) => ClaimsError::LeaseBusy,
-        })
-    };
-    (1..LOOKS).map(|_| end()).find(|ended| !matches!(ended, Err(ClaimsError::Damaged { .. }))).unwrap_or_else(end)
-}
 
 fn end_all(
     connection: &Connection,
@@ -57,7 +46,6 @@ fn end_all(
     around: Surroundings,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
-    engine::current().bound_waits(connection);
     let ended = leases::end(connection, list, cell_id, ending, now);
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
@@ -83,7 +71,6 @@ fn end_all(
                 Ending::Rollback => counters::rolled_back(cell_id, ended.len()),
             }
             feed::tell_settled(connection, cell_id, &leases, ending, now);
-            engine::current().free_waits(connection, around);
             Ok(ended.len())
         }
     }

@@ -42,13 +42,12 @@ pub fn correct(connection: &Connection, cell_id: i64, recent: Interval, types: &
     let correct = |open: &[usize]| {
         let _waits = LockWaits::limit(if is_first { IMPATIENT } else { PATIENT });
         is_first = false;
-        engine::current().bound_waits(connection);
-        open.iter().try_for_each(|at| match correct_one(connection, cell_id, types, &findings[*at]) {
-            Corrected::Done => Ok(()),
-            Corrected::Changed => Err(()),
-        })?;
-        engine::current().free_waits(connection, around);
-        Ok::<_, ()>(())
+        engine::bounded_within(connection, around, || {
+            open.iter().try_for_each(|at| match correct_one(connection, cell_id, types, &findings[*at]) {
+                Corrected::Done => Ok(()),
+                Corrected::Changed => Err(()),
+            })
+        })
     };
     let troubled = in_one(&CONTENTION_SQLSTATES, &open, correct).troubled;
     for at in open {
