@@ -123,21 +123,17 @@ impl Connection {
         view: View,
         values: impl IntoIterator<Item = Value>,
     ) -> Rows<'_> {
-        statement.with(|statement| self.execute(statement, view, values))
+        statement.with(|statement| self.run_made(statement, view, values))
     }
 
-    fn execute(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+    /// The same of one that was made at run time.
+    pub fn run_made(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         statement::as_sent(|| self.execute_as_set(statement, view, values))
     }
 
     /// Executes a statement on a table of this node alone, a shard: nothing of it goes to other nodes.
     pub fn run_here(&self, statement: &Statement, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.execute_as_set(statement, View::Statement, values)
-    }
-
-    /// Executes a statement that was made at run time.
-    pub fn run_made(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
-        self.execute(statement, view, values)
     }
 
     fn execute_as_set(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
