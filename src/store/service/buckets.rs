@@ -54,6 +54,16 @@ pub(super) fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
     ]
 }
 
+/// A claim to put in as eight values: those seven, and the form in which its name was given, where that is another one.
+pub(super) fn displayed_values(claim: &Claim) -> impl Iterator<Item = Value> {
+    claim_values(claim).into_iter().chain([claim.display.as_deref().into()])
+}
+
+/// Claims to put in, as the eight arrays of them.
+pub(super) fn displayed_arrays(claims: &[&Claim]) -> impl Iterator<Item = Value> {
+    claim_arrays(claims).into_iter().chain([displays(claims)])
+}
+
 /// Whether names were given in other forms than their canonical ones.
 pub(super) fn has_displays(claims: &[&Claim]) -> bool {
     claims.iter().any(|claim| claim.display.is_some())

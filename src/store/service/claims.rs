@@ -17,47 +17,6 @@ use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::pg_uuids;
 use crate::pg::xact::Surroundings;
 
-/// Into these columns new claims are put.
-macro_rules! insert_into {
-    () => {
-        insert_into!("")
-    };
-    ($more:literal) => {
-        concat!(
-            "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                        creator_id, lease_uuid, status, created_at, updated_at",
-            $more,
-            ") "
-        )
-    };
-}
-
-/// New claims, under the lease $1 of cell $2 at time $3: what the arrays say, element by element, in their order. In the list of columns
-/// they cost a third of what they cost in FROM, where each of them would be written into a table of its own first.
-macro_rules! insert_claims {
-    ($uuid:literal, $a:literal, $b:literal, $c:literal, $d:literal, $e:literal, $f:literal, $more:literal, $from:literal) => {
-        concat!(
-            "SELECT unnest(",
-            $uuid,
-            "), unnest(",
-            $a,
-            "), unnest(",
-            $b,
-            "), unnest(",
-            $c,
-            "), unnest(",
-            $d,
-            "), unnest(",
-            $e,
-            "), unnest(",
-            $f,
-            "), $2, $1, 2::smallint, $3, $3",
-            $more,
-            $from
-        )
-    };
-}
-
 /// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. No join: one relation and its
 /// unique index leave the planner nothing to choose.
 macro_rules! mark_claims {
@@ -71,8 +30,7 @@ macro_rules! mark_claims {
 /// The lease row, and behind it (the other parts read from `lease`) the claims.
 macro_rules! with_lease {
     () => {
-        "WITH lease AS (INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
-                        VALUES ($1, $2, $3, $3, $4, $5, $6) RETURNING 1) "
+        concat!("WITH lease AS (", insert_lease!(), " RETURNING 1) ")
     };
 }
 
@@ -98,25 +56,25 @@ statement! {
     /// A lease with one create, the most frequent batch. Arrays of one element each would take a third of its time.
     LEASE_AND_CREATE_ONE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
                          UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID) = concat!(
-        with_lease!(), insert_into!(), "SELECT $7, $8, $9, $10, $11, $12, $13, $2, $1, 2, $3, $3 FROM lease");
+        with_lease!(), insert_into!("claims"), "SELECT $7, $8, $9, $10, $11, $12, $13, $2, $1, 2, $3, $3 FROM lease");
     /// A lease and creates: one statement.
     LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
                      UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        with_lease!(), insert_into!(),
+        with_lease!(), insert_into!("claims"),
         insert_claims!("$7", "$8", "$9", "$10", "$11", "$12", "$13", "", " FROM lease"));
     LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = concat!(with_lease!(), "SELECT FROM lease");
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID,
            UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        insert_into!(), insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", "", ""));
+        insert_into!("claims"), insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", "", ""));
     /// The same two, of names that were given in other forms than their canonical ones. For names that are what they were given
     /// as, that column costs nothing.
     LEASE_AND_CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, UUIDARRAYOID, INT4ARRAYOID,
                                TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
-        with_lease!(), insert_into!(", display_value"),
+        with_lease!(), insert_into!("claims", ", display_value"),
         insert_claims!("$7", "$8", "$9", "$10", "$11", "$12", "$13", ", unnest($14)", " FROM lease"));
     CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
                      INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
-        insert_into!(", display_value"), insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", ", unnest($11)", ""));
+        insert_into!("claims", ", display_value"), insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", ", unnest($11)", ""));
     /// What stands on the buckets. Locks nothing: a row that is only reported is nobody's business to lock.
     STANDING(INT4OID, TEXTARRAYOID) =
         concat!(
@@ -139,17 +97,10 @@ shared_statement! {
     /// The same, and what the claims are.
     MARK_AND_TELL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = concat!(
         mark_claims!(), " RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
-    /// Makes claims of types $2 with values $3, held by leases $1 with status $4, ACTIVE at $5. That a type is paired with
-    /// the value of another one does no harm: the lease must hold the claim.
-    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) =
-        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
-          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
-            AND c.lease_uuid = ANY ($1) AND c.status = $4";
-    /// Deletes claims of types $2 with values $3, held by leases $1 with status $4.
-    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) =
-        "DELETE FROM claims.claims c
-          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2)
-            AND c.lease_uuid = ANY ($1) AND c.status = $4";
+    /// Makes held claims ACTIVE.
+    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) = activate_held!("claims");
+    /// Deletes held claims.
+    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) = remove_held!("claims");
 }
 
 /// The status of a claim that a lease is to create, and of one that it is to destroy or to replace.

@@ -8,7 +8,7 @@ use claims_model::{Bucket, Claim, Reference};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::buckets::{claim_values, values_by_type};
+use super::buckets::{displayed_values, values_by_type};
 use super::claims::FoundClaim;
 use super::distributed_transfers;
 use super::leases::{self, EndedRow, Ending, NewLease};
@@ -32,9 +32,7 @@ shared_statement! {
 }
 
 shard_statement! {
-    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) =
-        "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
-         VALUES ($1, $2, $3, $3, $4, $5, $6)";
+    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = insert_lease!();
     /// Ends a lease with outcome $4 at $5, and returns what it holds: the outcome goes into shard $3, which is beside the lease's.
     END(UUIDOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
         "DELETE FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2
@@ -47,9 +45,7 @@ shard_statement! {
     LOCK_FREE(UUIDOID, INT8OID) =
         "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2 FOR UPDATE SKIP LOCKED";
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid,
-                                    status, created_at, updated_at, display_value)
-         VALUES ($4, $5, $6, $7, $8, $9, $10, $2, $1, 2, $3, $3, $11)";
+        concat!(insert_into!("claims", ", display_value"), "VALUES ($4, $5, $6, $7, $8, $9, $10, $2, $1, 2, $3, $3, $11)");
     REPLACE(UUIDOID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) =
         "UPDATE claims.claims c
             SET uuid = $3, subject_type = $6, subject_id = $7, source_type = $8, source_id = $9, status = 1, lease_uuid = NULL,
@@ -135,8 +131,7 @@ const ROWS: usize = 200;
 pub fn put(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
     match creates {
         [only] => {
-            let values =
-                lease.key_values().into_iter().chain(claim_values(only)).chain([only.display.as_deref().into()]);
+            let values = lease.key_values().into_iter().chain(displayed_values(only));
             connection.run(&CREATE, View::Statement, values).count()
         }
         _ => creates.chunks(ROWS).map(|rows| put_rows(connection, lease, rows)).sum(),
@@ -144,9 +139,7 @@ pub fn put(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usi
 }
 
 /// Into these columns rows of claims are put.
-pub(super) const INTO_CLAIMS: &str =
-    "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid,
-                                status, created_at, updated_at, display_value)";
+pub(super) const INTO_CLAIMS: &str = insert_into!("claims", ", display_value");
 
 /// A row of claims under the lease $1 of cell $2 at $3, of the eight values behind so many others.
 pub(super) fn row(values: usize) -> String {
@@ -160,19 +153,15 @@ pub(super) fn row(values: usize) -> String {
 
 fn put_rows(connection: &Connection, lease: &NewLease, rows: &[&Claim]) -> usize {
     let values = (0..rows.len()).map(|nth| row(3 + 8 * nth)).collect::<Vec<_>>().join(", ");
-    let text = format!("{INTO_CLAIMS} VALUES {values}");
-    let each = |claim: &&Claim| {
-        claim_values(claim).into_iter().chain([claim.display.as_deref().into()]).collect::<Vec<Value>>()
-    };
-    connection.run_text(&text, lease.key_values().into_iter().chain(rows.iter().flat_map(each))).count()
+    let text = format!("{INTO_CLAIMS}VALUES {values}");
+    let values = rows.iter().flat_map(|claim| displayed_values(claim));
+    connection.run_text(&text, lease.key_values().into_iter().chain(values)).count()
 }
 
 /// Makes another claim of one that a lease is to replace, in place; how many.
 pub fn replace(connection: &Connection, lease: Uuid, claim: &Claim, at: Moment) -> usize {
-    let display: Option<&str> = claim.display.as_deref();
     let key: [Value; 2] = [pg_uuid(lease).into(), at.into()];
-    let values = key.into_iter().chain(claim_values(claim)).chain([display.into()]);
-    connection.run(&REPLACE, View::Statement, values).count()
+    connection.run(&REPLACE, View::Statement, key.into_iter().chain(displayed_values(claim))).count()
 }
 
 /// The first of the uuids that a lease on the node of a bucket has.

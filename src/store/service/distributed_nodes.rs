@@ -13,7 +13,7 @@ use claims_model::{Bucket, Claim};
 use pgrx::pg_sys;
 use uuid::Uuid;
 
-use super::buckets::{claim_arrays, claim_values, displays, types_and_values};
+use super::buckets::{displayed_arrays, displayed_values, types_and_values};
 use super::claims::{self, HeldFor, Settlement};
 use super::distributed;
 use super::leases::NewLease;
@@ -37,9 +37,8 @@ shard_statement! {
     NODES(INT8ARRAYOID) = "SELECT p.shardid, p.groupid FROM pg_dist_placement p WHERE p.shardid = ANY ($1)";
     LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, INT4ARRAYOID, INT8ARRAYOID,
                      UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
-        "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
-         VALUES ($1, $2, $3, $3, $4, $5, $6)
-         RETURNING claims.create_on_node(uuid::text, ARRAY[$1::text], $7, $8, $1, $2, $3, $9, $10, $11, $12, $13, $14, $15, $16)";
+        concat!(insert_lease!(),
+        " RETURNING claims.create_on_node(uuid::text, ARRAY[$1::text], $7, $8, $1, $2, $3, $9, $10, $11, $12, $13, $14, $15, $16)");
     ACTIVATE_ONE(UUIDOID, INT4OID, TEXTOID, INT2OID, TIMESTAMPTZOID) =
         "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
           WHERE c.bucket_value = $3 AND c.bucket_type = $2 AND c.lease_uuid = $1 AND c.status = $4";
@@ -50,13 +49,11 @@ shard_statement! {
 shared_statement! {
     ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID,
              TEXTARRAYOID) =
-        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
-          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2) AND c.lease_uuid = ANY ($1) AND c.status = $4
-         RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $6, $3, $7, $8, $1, $9, $10, $4, $5)";
+        concat!(activate_held!("claims"),
+        " RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $6, $3, $7, $8, $1, $9, $10, $4, $5)");
     REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
-        "DELETE FROM claims.claims c
-          WHERE c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2) AND c.lease_uuid = ANY ($1) AND c.status = $4
-         RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $5, $3, $6, $7, $1, $8, $9, $4, NULL)";
+        concat!(remove_held!("claims"),
+        " RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $5, $3, $6, $7, $1, $8, $9, $4, NULL)");
 }
 
 /// Where a row is.
@@ -143,8 +140,7 @@ fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Cl
     }
     let (shards, claims): (Vec<i64>, Vec<&Claim>) = beside.iter().copied().unzip();
     let places: [Value; 2] = [vec![1; shards.len()].into(), shards.into()];
-    let columns = claim_arrays(&claims).into_iter().chain([displays(&claims)]);
-    let values = lease.values().into_iter().chain(places).chain(columns);
+    let values = lease.values().into_iter().chain(places).chain(displayed_arrays(&claims));
     written(connection.run(&LEASE_AND_CREATE, View::Statement, values).map(|row| row.must(1)))
 }
 
@@ -155,9 +151,8 @@ fn put_elsewhere(connection: &Connection, lease: &NewLease, nodes: BTreeMap<i32,
     }
     let anchors = all.anchors.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>();
     let places: [Value; 3] = [anchors.into(), all.parts.into(), all.shards.into()];
-    let columns = claim_arrays(&all.further).into_iter().chain([displays(&all.further)]);
-    let each = |claim: &&Claim| claim_values(claim).into_iter().chain([claim.display.as_deref().into()]);
-    let values = lease.key_values().into_iter().chain(places).chain(columns).chain(all.anchors.iter().flat_map(each));
+    let anchored = all.anchors.iter().flat_map(|claim| displayed_values(claim));
+    let values = lease.key_values().into_iter().chain(places).chain(displayed_arrays(&all.further)).chain(anchored);
     let rows = connection.run_made(create_at(all.anchors.len()), View::Statement, values);
     rows.count() + written(rows.map(|row| row.must(1)))
 }
@@ -196,7 +191,7 @@ fn made(nodes: usize) -> &'static Statement {
     let types: Vec<pg_sys::Oid> = FURTHER.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
     let rows: Vec<String> = (0..nodes).map(|nth| distributed::row(FURTHER.len() + ROW.len() * nth)).collect();
     let text = format!(
-        "{} VALUES {} RETURNING claims.create_on_node(bucket_value, $4, $5, $6, $1, $2, $3, $7, $8, $9, $10, $11, $12, $13, $14)",
+        "{}VALUES {} RETURNING claims.create_on_node(bucket_value, $4, $5, $6, $1, $2, $3, $7, $8, $9, $10, $11, $12, $13, $14)",
         distributed::INTO_CLAIMS,
         rows.join(", ")
     );

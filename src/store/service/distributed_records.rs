@@ -17,7 +17,7 @@ macro_rules! spread_columns {
 macro_rules! spread_page {
     ($range:ident) => {
         concat!(
-            spread_columns!(), "c.creator_id = $1 AND (c.status <> 4 OR (c.lease_uuid <> ALL ($9)) IS NOT FALSE) AND ",
+            spread_columns!(), "c.creator_id = $1 AND ", not_taken!("$9"), " AND ",
             claim_page!(of $range), claim_page!(order)
         )
     };

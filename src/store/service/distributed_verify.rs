@@ -14,7 +14,7 @@ use crate::pg::uuid::{from_pg_uuid, pg_uuids};
 
 /// Sections of a range where the claims are spread over nodes: those of cell $1 that are `$whose`.
 macro_rules! spread_section {
-    ($columns:expr, $whose:literal, $section:literal) => {
+    ($columns:expr, $whose:expr, $section:literal) => {
         concat!(
             $columns,
             " FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type = $2 AND ",
@@ -23,13 +23,13 @@ macro_rules! spread_section {
             $section
         )
     };
-    ($columns:expr, $whose:literal, of_length) => {
+    ($columns:expr, $whose:expr, of_length) => {
         spread_section!($columns, $whose, "length(c.source_id) = $3 AND c.source_id > $4")
     };
-    ($columns:expr, $whose:literal, of_length_up_to) => {
+    ($columns:expr, $whose:expr, of_length_up_to) => {
         spread_section!($columns, $whose, "length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
     };
-    ($columns:expr, $whose:literal, lengths) => {
+    ($columns:expr, $whose:expr, lengths) => {
         spread_section!($columns, $whose, "length(c.source_id) BETWEEN $3 AND $4")
     };
 }
@@ -47,7 +47,7 @@ macro_rules! spread_columns {
 }
 
 macro_rules! spread_entries {
-    ($whose:literal, $section:tt) => {
+    ($whose:expr, $section:tt) => {
         spread_section!(
             "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id",
             $whose,
@@ -61,18 +61,18 @@ shared_statement! {
         spread_columns!("$3"), " FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
     /// Own claims, but for those that the transfers of the last argument have taken.
     SPREAD_OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        spread_section!(spread_columns!("$5"), "(c.status <> 4 OR (c.lease_uuid <> ALL ($7)) IS NOT FALSE)", of_length), " LIMIT $6");
+        spread_section!(spread_columns!("$5"), not_taken!("$7"), of_length), " LIMIT $6");
     SPREAD_OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        spread_section!(spread_columns!("$6"), "(c.status <> 4 OR (c.lease_uuid <> ALL ($8)) IS NOT FALSE)", of_length_up_to), " LIMIT $7");
+        spread_section!(spread_columns!("$6"), not_taken!("$8"), of_length_up_to), " LIMIT $7");
     SPREAD_LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        spread_section!(spread_columns!("$5"), "(c.status <> 4 OR (c.lease_uuid <> ALL ($7)) IS NOT FALSE)", lengths), " LIMIT $6");
+        spread_section!(spread_columns!("$5"), not_taken!("$7"), lengths), " LIMIT $6");
     /// Those of another cell that the transfers of the last argument have brought.
     ARRIVED_OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        spread_section!(spread_columns!("$5"), "c.status = 4 AND c.lease_uuid = ANY ($7)", of_length), " LIMIT $6");
+        spread_section!(spread_columns!("$5"), brought_by!("$7"), of_length), " LIMIT $6");
     ARRIVED_OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        spread_section!(spread_columns!("$6"), "c.status = 4 AND c.lease_uuid = ANY ($8)", of_length_up_to), " LIMIT $7");
+        spread_section!(spread_columns!("$6"), brought_by!("$8"), of_length_up_to), " LIMIT $7");
     ARRIVED_LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        spread_section!(spread_columns!("$5"), "c.status = 4 AND c.lease_uuid = ANY ($7)", lengths), " LIMIT $6");
+        spread_section!(spread_columns!("$5"), brought_by!("$7"), lengths), " LIMIT $6");
 }
 
 /// A claim as it is stored on some node, and the transfer that holds it.
@@ -144,20 +144,20 @@ fn each_by(connection: &Connection, part: &Part, places: &[Place], each: &mut im
         for (is_own, stored_as, transfers) in shares(part, places) {
             let text = match (&section, is_own) {
                 (Section::Lengths(_), true) => {
-                    spread_entries!("(c.status <> 4 OR (c.lease_uuid <> ALL ($5)) IS NOT FALSE)", lengths)
+                    spread_entries!(not_taken!("$5"), lengths)
                 }
-                (Section::Lengths(_), false) => spread_entries!("c.status = 4 AND c.lease_uuid = ANY ($5)", lengths),
+                (Section::Lengths(_), false) => spread_entries!(brought_by!("$5"), lengths),
                 (Section::OfLength { up_to: None, .. }, true) => {
-                    spread_entries!("(c.status <> 4 OR (c.lease_uuid <> ALL ($5)) IS NOT FALSE)", of_length)
+                    spread_entries!(not_taken!("$5"), of_length)
                 }
                 (Section::OfLength { up_to: None, .. }, false) => {
-                    spread_entries!("c.status = 4 AND c.lease_uuid = ANY ($5)", of_length)
+                    spread_entries!(brought_by!("$5"), of_length)
                 }
                 (Section::OfLength { .. }, true) => {
-                    spread_entries!("(c.status <> 4 OR (c.lease_uuid <> ALL ($6)) IS NOT FALSE)", of_length_up_to)
+                    spread_entries!(not_taken!("$6"), of_length_up_to)
                 }
                 (Section::OfLength { .. }, false) => {
-                    spread_entries!("c.status = 4 AND c.lease_uuid = ANY ($6)", of_length_up_to)
+                    spread_entries!(brought_by!("$6"), of_length_up_to)
                 }
             };
             let values = part.values_of(stored_as, &section).into_iter().chain([transfers]);

@@ -40,27 +40,35 @@ fn made(kind: Kind, shard: i64) -> &'static Statement {
     use pg_sys::{
         BYTEAOID, INT2OID, INT4ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
     };
-    const IS_HELD: &str =
-        "c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2) AND c.lease_uuid = ANY ($1) AND c.status = $4";
     match kind {
         Kind::Create => Statement::made(
             format!(
-                "INSERT INTO claims.claims_{shard} (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                                    display_value, creator_id, lease_uuid, status, created_at, updated_at)
-                 SELECT unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9), unnest($10), unnest($11),
-                        $2, $1, 2::smallint, $3, $3"
+                concat!(
+                    insert_into!("claims_{}", ", display_value"),
+                    insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", ", unnest($11)", "")
+                ),
+                shard
             ),
             &[
-                UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
-                INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
+                UUIDOID,
+                INT8OID,
+                TIMESTAMPTZOID,
+                UUIDARRAYOID,
+                INT4ARRAYOID,
+                TEXTARRAYOID,
+                INT4ARRAYOID,
+                TEXTARRAYOID,
+                INT4ARRAYOID,
+                TEXTARRAYOID,
+                TEXTARRAYOID,
             ],
         ),
         Kind::Activate => Statement::made(
-            format!("UPDATE claims.claims_{shard} c SET status = 1, lease_uuid = NULL, updated_at = $5 WHERE {IS_HELD}"),
+            format!(activate_held!("claims_{}"), shard),
             &[UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID],
         ),
         Kind::Remove => Statement::made(
-            format!("DELETE FROM claims.claims_{shard} c WHERE {IS_HELD}"),
+            format!(remove_held!("claims_{}"), shard),
             &[UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID],
         ),
         Kind::Outcome => Statement::made(
