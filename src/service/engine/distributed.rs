@@ -1,7 +1,7 @@
 //! The engine of tables that are spread over the nodes of a Citus cluster: statements only, which name the values
 //! that their tables are spread by, and a look into a shard's own index where it matters who is at a row.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
 use claims_model::lookalike::{Look, NewLook};
@@ -23,15 +23,6 @@ pub struct DistributedEngine;
 
 /// How many uuids to draw for one that is beside a bucket: enough for a few nodes.
 const DRAWN: usize = 16;
-
-/// Buckets by their shards, in the order given: a statement on those of one leads to one node.
-fn parts<'b>(connection: &Connection, buckets: &[&'b Bucket<'b>]) -> BTreeMap<i64, Vec<&'b Bucket<'b>>> {
-    let mut parts: BTreeMap<i64, Vec<&Bucket>> = BTreeMap::new();
-    for (shard, bucket) in store::shards_of(connection, buckets).into_iter().zip(buckets) {
-        parts.entry(shard).or_default().push(bucket);
-    }
-    parts
-}
 
 impl Engine for DistributedEngine {
     fn needs_subtransactions(&self) -> bool {
@@ -132,7 +123,7 @@ impl Engine for DistributedEngine {
     }
 
     fn contended_buckets(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<bool> {
-        let in_flight: HashSet<&Bucket> = parts(connection, buckets)
+        let in_flight: HashSet<&Bucket> = store::by_shard(connection, buckets)
             .into_iter()
             .flat_map(|(shard, part)| store::buckets_in_flight(connection, shard, &part))
             .collect();

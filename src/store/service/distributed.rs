@@ -110,10 +110,7 @@ pub fn lock_free(connection: &Connection, list: &[Uuid], cell_id: i64) -> Vec<Uu
 pub fn purge_outcomes(connection: &Connection, retention: i64, limit: i64) -> usize {
     let old = connection.run(&OLD_OUTCOMES, View::Latest, [retention.into(), limit.into()]);
     let old: Vec<PgUuid> = old.map(|row| row.must(1));
-    let mut parts: BTreeMap<i64, Vec<PgUuid>> = BTreeMap::new();
-    for (shard, uuid) in shards_of_outcomes(connection, old.clone()).into_iter().zip(old) {
-        parts.entry(shard).or_default().push(uuid);
-    }
+    let parts = grouped(shards_of_outcomes(connection, old.clone()).into_iter().zip(old));
     let lock =
         |part: Vec<PgUuid>| connection.run(&LOCK_OUTCOMES, View::Statement, [part.into()]).map(|row| row.must(1));
     let locked: Vec<PgUuid> = parts.into_values().flat_map(lock).collect();
@@ -170,10 +167,20 @@ pub fn beside(connection: &Connection, bucket: &Bucket, drawn: &[Uuid]) -> Optio
     connection.run(&BESIDE, View::Latest, values).first(|row| from_pg_uuid(row.must(1)))
 }
 
-/// The shards of buckets, in the order given.
-pub fn shards_of(connection: &Connection, buckets: &[&Bucket]) -> Vec<i64> {
+/// Buckets by their shards, in the order given: a statement on those of one leads to one node.
+pub fn by_shard<'b, 'n>(connection: &Connection, buckets: &[&'b Bucket<'n>]) -> BTreeMap<i64, Vec<&'b Bucket<'n>>> {
     let values: Vec<&str> = buckets.iter().map(|bucket| &*bucket.value).collect();
-    connection.run(&SHARDS_OF_BUCKETS, View::Latest, [values.into()]).map(|row| row.must(1))
+    let shards = connection.run(&SHARDS_OF_BUCKETS, View::Latest, [values.into()]).map(|row| row.must(1));
+    grouped(shards.into_iter().zip(buckets.iter().copied()))
+}
+
+/// By their shards, in the order given.
+fn grouped<T>(rows: impl Iterator<Item = (i64, T)>) -> BTreeMap<i64, Vec<T>> {
+    let mut groups: BTreeMap<i64, Vec<T>> = BTreeMap::new();
+    for (shard, row) in rows {
+        groups.entry(shard).or_default().push(row);
+    }
+    groups
 }
 
 /// A claim that stands, with its status, and what holds it.

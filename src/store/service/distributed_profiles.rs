@@ -8,6 +8,7 @@ use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
+use super::claims::HeldFor;
 use super::distributed_transfers;
 use super::profiles::{PORTION, Renaming, Stored};
 use crate::pg::clock::Moment;
@@ -30,9 +31,6 @@ shared_statement! {
 const NAMES: &str =
     "SELECT c.bucket_value, c.display_value, c.creator_id, c.status <> 1, CASE WHEN c.status = 4 THEN c.lease_uuid END
                        FROM claims.claims c WHERE c.bucket_type = $1";
-
-/// The status of a claim that a lease is to create.
-const CREATING: i16 = 2;
 
 /// Rows that one statement puts in.
 const ROWS: usize = 200;
@@ -77,7 +75,9 @@ pub fn rename(connection: &Connection, bucket_type: i32, renamings: &[Renaming])
         claims.extend(taken_out.map(|row| {
             let (old, cell_id): (String, i64) = (row.must(1), row.must(7));
             // What is reserved is nobody's, and what is being created not yet.
-            let new = by_old.get(old.as_str()).filter(|_| cell_id != NOBODY && row.must::<i16>(9) != CREATING);
+            let new = by_old
+                .get(old.as_str())
+                .filter(|_| cell_id != NOBODY && row.must::<i16>(9) != HeldFor::Creating as i16);
             renamed.extend(new.map(|one| Renamed { cell_id, old: bucket(&old), new: bucket(&one.new) }));
             claim(row)
         }));

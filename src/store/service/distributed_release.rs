@@ -1,12 +1,12 @@
 //! Releasing the claims of a cell that are spread over the nodes of a Citus cluster: chosen on all of them, locked and deleted on one
 //! after the other.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use claims_model::Bucket;
 
 use super::buckets::values_by_type;
-use super::distributed::shards_of;
+use super::distributed::by_shard;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::shared_statement;
 
@@ -56,11 +56,10 @@ fn buckets(connection: &Connection, at_most: i64, cell_id: i64) -> Vec<Bucket<'s
 /// Names of one shard each, as many as one statement takes.
 fn parts<'b>(connection: &Connection, buckets: &'b [Bucket<'static>]) -> Vec<Vec<&'b Bucket<'static>>> {
     let all: Vec<&Bucket> = buckets.iter().collect();
-    let mut by_shard: BTreeMap<i64, Vec<&'b Bucket<'static>>> = BTreeMap::new();
-    for (shard, bucket) in shards_of(connection, &all).into_iter().zip(buckets) {
-        by_shard.entry(shard).or_default().push(bucket);
-    }
-    by_shard.into_values().flat_map(|part| part.chunks(NAMES).map(<[_]>::to_vec).collect::<Vec<_>>()).collect()
+    by_shard(connection, &all)
+        .into_values()
+        .flat_map(|part| part.chunks(NAMES).map(<[_]>::to_vec).collect::<Vec<_>>())
+        .collect()
 }
 
 fn release_part(connection: &Connection, cell_id: i64, part: &[&Bucket<'static>]) -> HashSet<Bucket<'static>> {

@@ -4,7 +4,7 @@
 //! A switch is committed there first, and on the other nodes a moment later, or, where one of them has died in between, when it has
 //! recovered. So wherever a transfer's row is being written, the coordinator's copy decides: a read on any node says what it says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 
 use claims_model::Bucket;
@@ -12,7 +12,8 @@ use claims_model::cursor::ClaimCursor;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::distributed::shards_of;
+use super::buckets::values_by_type;
+use super::distributed::by_shard;
 use super::known_or_raised;
 use super::transfers::{STEP, Transfer, TransferStep, locked, locked_columns, step_values};
 use crate::distribution;
@@ -177,13 +178,10 @@ fn change(
         |one: &Found| Bucket { bucket_type: one.position.bucket_type, value: one.position.bucket_value.clone().into() };
     let free: Vec<Bucket> = found.iter().filter(|one| one.is_free).map(bucket).collect();
     let free: Vec<&Bucket> = free.iter().collect();
-    let mut parts: BTreeMap<(i64, i32), Vec<&str>> = BTreeMap::new();
-    for (shard, bucket) in shards_of(connection, &free).into_iter().zip(free) {
-        parts.entry((shard, bucket.bucket_type)).or_default().push(&bucket.value);
-    }
+    let parts = by_shard(connection, &free).into_values().flat_map(values_by_type);
     let now = Moment::now();
     let mut changed = 0;
-    for ((_, bucket_type), mut values) in parts {
+    for (bucket_type, mut values) in parts {
         values.sort_unstable();
         let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into(), now.into(), bucket_type.into()];
         let [uuid, cell, at, bucket_type] = key;
