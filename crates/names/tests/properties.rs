@@ -67,8 +67,8 @@ fn spellings(profile: Profile, name: &str, choice: u64) -> Vec<String> {
     let mut all = vec![nfc(name), nfd(name), mixed.clone(), nfc(&mixed), nfd(&mixed)];
     if profile == Profile::Username {
         all.push(mixed.chars().map(wide).collect());
-        // PRECIS allows none, so it is no spelling of anything: U+1F88 is the capital of U+1F80.
-        all.retain(|spelling| !spelling.chars().any(is_titlecase));
+        // PRECIS allows none, so it is no spelling of anything, also in parts: U+1F88 is the capital of U+1F80.
+        all.retain(|spelling| !nfc(spelling).chars().any(is_titlecase));
     }
     if profile == Profile::Domain {
         all.extend([name.replace('.', "\u{3002}"), mixed.chars().map(wide).collect()]);
