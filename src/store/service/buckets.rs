@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use claims_model::{Bucket, Claim};
+use pgrx::pg_sys;
 use uuid::Uuid;
 
 use crate::pg::spi::Value;
@@ -58,6 +59,18 @@ pub(super) fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
 pub(super) fn displayed_values(claim: &Claim) -> impl Iterator<Item = Value> {
     claim_values(claim).into_iter().chain([claim.display.as_deref().into()])
 }
+
+/// The types of the arrays of claims to put in.
+pub(super) const DISPLAYED_ARRAYS: [pg_sys::Oid; 8] = [
+    pg_sys::UUIDARRAYOID,
+    pg_sys::INT4ARRAYOID,
+    pg_sys::TEXTARRAYOID,
+    pg_sys::INT4ARRAYOID,
+    pg_sys::TEXTARRAYOID,
+    pg_sys::INT4ARRAYOID,
+    pg_sys::TEXTARRAYOID,
+    pg_sys::TEXTARRAYOID,
+];
 
 /// Claims to put in, as the eight arrays of them.
 pub(super) fn displayed_arrays(claims: &[&Claim]) -> impl Iterator<Item = Value> {

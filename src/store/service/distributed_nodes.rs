@@ -13,7 +13,7 @@ use claims_model::{Bucket, Claim};
 use pgrx::pg_sys;
 use uuid::Uuid;
 
-use super::buckets::{displayed_arrays, displayed_values, types_and_values};
+use super::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
 use super::claims::{self, HeldFor, Settlement};
 use super::distributed;
 use super::leases::NewLease;
@@ -168,28 +168,13 @@ fn create_at(nodes: usize) -> &'static Statement {
 }
 
 fn made(nodes: usize) -> &'static Statement {
-    use pg_sys::{
-        INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
-    };
-    const FURTHER: [pg_sys::Oid; 14] = [
-        UUIDOID,
-        INT8OID,
-        TIMESTAMPTZOID,
-        TEXTARRAYOID,
-        INT4ARRAYOID,
-        INT8ARRAYOID,
-        UUIDARRAYOID,
-        INT4ARRAYOID,
-        TEXTARRAYOID,
-        INT4ARRAYOID,
-        TEXTARRAYOID,
-        INT4ARRAYOID,
-        TEXTARRAYOID,
-        TEXTARRAYOID,
-    ];
+    use pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
+    const LEASE_AND_PLACES: [pg_sys::Oid; 6] =
+        [UUIDOID, INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID];
     const ROW: [pg_sys::Oid; 8] = [UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID];
-    let types: Vec<pg_sys::Oid> = FURTHER.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
-    let rows: Vec<String> = (0..nodes).map(|nth| distributed::row(FURTHER.len() + ROW.len() * nth)).collect();
+    let before_rows: Vec<pg_sys::Oid> = LEASE_AND_PLACES.into_iter().chain(DISPLAYED_ARRAYS).collect();
+    let rows: Vec<String> = (0..nodes).map(|nth| distributed::row(before_rows.len() + ROW.len() * nth)).collect();
+    let types: Vec<pg_sys::Oid> = before_rows.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
     let text = format!(
         "{}VALUES {} RETURNING claims.create_on_node(bucket_value, $4, $5, $6, $1, $2, $3, $7, $8, $9, $10, $11, $12, $13, $14)",
         distributed::INTO_CLAIMS,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use pgrx::pg_sys;
 
+use super::buckets::DISPLAYED_ARRAYS;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value};
 use crate::pg::statement::{Statement, shard_statement};
@@ -49,19 +50,7 @@ fn made(kind: Kind, shard: i64) -> &'static Statement {
                 ),
                 shard
             ),
-            &[
-                UUIDOID,
-                INT8OID,
-                TIMESTAMPTZOID,
-                UUIDARRAYOID,
-                INT4ARRAYOID,
-                TEXTARRAYOID,
-                INT4ARRAYOID,
-                TEXTARRAYOID,
-                INT4ARRAYOID,
-                TEXTARRAYOID,
-                TEXTARRAYOID,
-            ],
+            [UUIDOID, INT8OID, TIMESTAMPTZOID].into_iter().chain(DISPLAYED_ARRAYS).collect::<Vec<_>>().leak(),
         ),
         Kind::Activate => Statement::made(
             format!(activate_held!("claims_{}"), shard),
