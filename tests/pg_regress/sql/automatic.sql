@@ -3,7 +3,7 @@
 \pset tuples_only on
 \pset fieldsep ' | '
 SET client_min_messages = error;
-SET lock_timeout = '10s'; SET claims.service_timeout = '10s';
+SET lock_timeout = '10s'; SET claims.service_timeout = '5min';
 SELECT t.clean();
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;
 CREATE TABLE app.routes (id bigint PRIMARY KEY, path text UNIQUE, namespace_id int, other int);
@@ -162,7 +162,7 @@ CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.evil);
 CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
 SET SESSION AUTHORIZATION regress_claims_app; SET search_path = evil, pg_catalog; SET standard_conforming_strings = off; SET escape_string_warning = off;
 UPDATE app.routes SET path = 'it''s \\ evil' WHERE id OPERATOR(pg_catalog.=) 9;
-RESET ALL; SET lock_timeout = '10s'; SET claims.service_timeout = '10s'; RESET SESSION AUTHORIZATION; SELECT * FROM t.sent(); SELECT t.settle();
+RESET ALL; SET lock_timeout = '10s'; SET claims.service_timeout = '5min'; RESET SESSION AUTHORIZATION; SELECT * FROM t.sent(); SELECT t.settle();
 SELECT count(*) FROM claims.automatic_queue;
 
 \echo -- session_replication_role = replica captures nothing

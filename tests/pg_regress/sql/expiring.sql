@@ -4,10 +4,17 @@
 \pset fieldsep ' | '
 DELETE FROM claims.expiring_claims;
 ALTER SEQUENCE claims.expiring_tokens RESTART;
--- a claimant's keys, and how long from now on, in seconds
+-- how long from now on, in seconds, up to the next ten: a slow machine may take its time
+CREATE FUNCTION t.left(expires_at timestamptz) RETURNS numeric LANGUAGE sql AS $$ SELECT ceil(extract(epoch FROM expires_at - clock_timestamp()) / 10) * 10 $$;
+-- a claimant's keys
 CREATE FUNCTION t.kept(kind text) RETURNS TABLE (key text, claimant text, token bigint, held boolean, seconds numeric) LANGUAGE sql AS $$
-    SELECT key, claimant, token, coalesce(expires_at > clock_timestamp(), false), ceil(extract(epoch FROM expires_at - clock_timestamp()) / 10) * 10
+    SELECT key, claimant, token, coalesce(expires_at > clock_timestamp(), false), t.left(expires_at)
       FROM claims.expiring_claims c WHERE c.kind = $1 ORDER BY key $$;
+
+-- most of a hold's time passes at once, the rest of it by the clock
+CREATE FUNCTION t.let_expire(key text) RETURNS void LANGUAGE sql AS $$
+    UPDATE claims.expiring_claims c SET expires_at = clock_timestamp() + interval '100 ms' WHERE c.kind = 'service' AND c.key = $1;
+    SELECT pg_sleep(0.2) $$;
 
 -- adding and removing say how many; a repeat adds nothing, a duplicate counts once
 SELECT claims.add_expiring('service', '{b,a,c,a}');
@@ -19,7 +26,7 @@ SELECT claims.remove_expiring('service', '{}');
 SELECT kind, key, claimant, token, acquired_at, renewed_at, expires_at FROM claims.expiring_claims ORDER BY kind, key;
 
 -- acquiring: up to max_results, only of the kind, a token each
-SELECT key, token, round(extract(epoch FROM expires_at - clock_timestamp())) FROM claims.acquire_expiring('service', 'one', '60 s', 2) ORDER BY key;
+SELECT key, token, t.left(expires_at) FROM claims.acquire_expiring('service', 'one', '60 s', 2) ORDER BY key;
 SELECT key, token FROM claims.acquire_expiring('service', 'two', '60 s', 0);
 SELECT key, token FROM claims.acquire_expiring('service', 'two', '60 s');
 SELECT key, token FROM claims.acquire_expiring('service', 'three', '60 s');
@@ -31,8 +38,9 @@ SELECT acquired_at = renewed_at AND expires_at = acquired_at + interval '60 s' F
 -- holding and renewing: extends, never shortens, touches nobody else's
 SELECT key, token, expires_at > clock_timestamp() FROM claims.held_expiring('service', 'one');
 SELECT key, token FROM claims.held_expiring('service', 'nobody');
-SELECT key, token, round(extract(epoch FROM expires_at - clock_timestamp())) FROM claims.renew_expiring('service', 'one', '100 s') ORDER BY key;
-SELECT key, token, round(extract(epoch FROM expires_at - clock_timestamp())) FROM claims.renew_expiring('service', 'one', '1 s') ORDER BY key;
+SELECT key, token, t.left(expires_at) FROM claims.renew_expiring('service', 'one', '100 s') ORDER BY key;
+SELECT key, expires_at = renewed_at + interval '100 s' FROM claims.expiring_claims WHERE kind = 'service' AND claimant = 'one' ORDER BY key;
+SELECT key, token, t.left(expires_at) FROM claims.renew_expiring('service', 'one', '1 s') ORDER BY key;
 SELECT count(*) FROM claims.renew_expiring('service', 'nobody', '100 s');
 SELECT * FROM t.kept('service');
 SELECT key, renewed_at > acquired_at FROM claims.expiring_claims WHERE kind = 'service' ORDER BY key;
@@ -49,9 +57,9 @@ SELECT claims.release_expiring('service', 'one');
 
 -- the clock goes on inside of a transaction; what has expired is not revived, by nobody
 BEGIN;
-SELECT key, token FROM claims.acquire_expiring('service', 'four', '500 ms');
+SELECT key, token FROM claims.acquire_expiring('service', 'four', '60 s');
 SELECT key FROM claims.held_expiring('service', 'four');
-SELECT pg_sleep(0.6);
+SELECT t.let_expire('a');
 SELECT key FROM claims.held_expiring('service', 'four');
 SELECT key FROM claims.renew_expiring('service', 'four', '60 s');
 SELECT claims.release_expiring('service', 'four');
@@ -62,9 +70,9 @@ COMMIT;
 -- never-held ones first, then by oldest expiry
 SELECT claims.remove_expiring('service', '{a,b,c}');
 SELECT claims.add_expiring('service', '{e1,e2,e3}');
-SELECT key FROM claims.acquire_expiring('service', 'one', '900 ms', 1);
-SELECT key FROM claims.acquire_expiring('service', 'one', '100 ms', 1);
-SELECT pg_sleep(1);
+SELECT key FROM claims.acquire_expiring('service', 'one', '60 s', 1);
+SELECT key FROM claims.acquire_expiring('service', 'one', '60 s', 1);
+SELECT t.let_expire('e2'), t.let_expire('e1');
 SELECT claims.add_expiring('service', '{a9}');
 SELECT key FROM claims.acquire_expiring('service', 'two', '60 s', 1);
 SELECT key FROM claims.acquire_expiring('service', 'two', '60 s', 1);
@@ -97,9 +105,9 @@ SELECT t.call('SELECT claims.assert_held(''service'', ''unknown'', 1)');
 SELECT t.call('SELECT claims.assert_held(''nothing'', ''e1'', 1)');
 SELECT claims.release_expiring('service', 'one', '{e1}');
 SELECT t.state_of(format('SELECT claims.assert_held(''service'', ''e1'', %s)', :token));
-SELECT token AS token FROM claims.acquire_expiring('service', 'one', '500 ms') \gset
+SELECT token AS token FROM claims.acquire_expiring('service', 'one', '60 s') \gset
 SELECT claims.assert_held('service', 'e1', :token);
-SELECT pg_sleep(0.6);
+SELECT t.let_expire('e1');
 SELECT t.state_of(format('SELECT claims.assert_held(''service'', ''e1'', %s)', :token));
 
 -- renewals are HOT
