@@ -94,21 +94,17 @@ SELECT count(*), sum(cardinality(bucket_values)) FROM claims.change_sets WHERE n
 SELECT count(*), count(DISTINCT id), count(DISTINCT bucket_value) FROM claims.changes WHERE new_cell_id = 2;
 -- in pages, over the ends of rows, each change once and none left out
 CALL t.until_decided();
-CREATE TABLE t.got (n bigint GENERATED ALWAYS AS IDENTITY, id bigint, bucket_value text);
+CREATE TABLE t.got (n bigint GENERATED ALWAYS AS IDENTITY, id bigint, bucket_value text, cursor text);
 DO $$
 DECLARE
-    c record;
     here text := (SELECT p.after FROM t.place p);
-    found boolean;
+    got bigint;
 BEGIN
     FOR round IN 1..100 LOOP
-        found := false;
-        FOR c IN SELECT * FROM claims.list_changes(here, 333) LOOP
-            INSERT INTO t.got (id, bucket_value) VALUES (c.id, c.bucket_value);
-            here := c.cursor;
-            found := true;
-        END LOOP;
-        EXIT WHEN NOT found;
+        INSERT INTO t.got (id, bucket_value, cursor) SELECT c.id, c.bucket_value, c.cursor FROM claims.list_changes(here, 333) WITH ORDINALITY c ORDER BY c.ordinality;
+        GET DIAGNOSTICS got = ROW_COUNT;
+        EXIT WHEN got = 0;
+        here := (SELECT g.cursor FROM t.got g ORDER BY g.n DESC LIMIT 1);
     END LOOP;
     UPDATE t.place SET after = here;
 END $$;

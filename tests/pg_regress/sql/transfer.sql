@@ -184,17 +184,17 @@ SELECT * FROM claims.prepare_transfer(t.u(6120), 1, 2, t.groups(5), 'x', '0');
 SELECT claims.switch_transfer(t.u(6120), 'x');
 -- both cells' lists, in pages, have all that is theirs, in order
 CREATE FUNCTION t.paged(cell bigint, size int) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE at text; r record; n bigint := 0; last text := ''; total bigint := 0; wrong bigint := 0;
+DECLARE at text; n bigint; bad bigint; last text := ''; total bigint := 0; wrong bigint := 0;
 BEGIN
     LOOP
-        n := 0;
-        FOR r IN SELECT * FROM claims.list_records(cell, after => at, max_results => size) LOOP
-            n := n + 1; at := r.cursor;
-            wrong := wrong + (r.cell_id <> cell)::int + (last >= lpad(r.source_id, 9) || r.bucket_value COLLATE "C")::int;
-            last := lpad(r.source_id, 9) || r.bucket_value;
-        END LOOP;
-        total := total + n;
+        SELECT count(*), count(*) FILTER (WHERE p.cell_id <> cell OR p.before >= p.name), (array_agg(p.cursor ORDER BY p.nth DESC))[1], (array_agg(p.name ORDER BY p.nth DESC))[1]
+          INTO n, bad, at, last
+          FROM (SELECT r.*, coalesce(lag(r.name) OVER (ORDER BY r.nth), last) AS before
+                  FROM (SELECT l.cell_id, l.cursor, l.ordinality AS nth, (lpad(l.source_id, 9) || l.bucket_value) COLLATE "C" AS name
+                          FROM claims.list_records(cell, after => at, max_results => size) WITH ORDINALITY l) r) p;
         EXIT WHEN n = 0;
+        total := total + n;
+        wrong := wrong + bad;
     END LOOP;
     RETURN format('%s rows, %s wrong', total, wrong);
 END $$;
