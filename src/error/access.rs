@@ -2,7 +2,7 @@
 
 use pgrx::PgSqlErrorCode as Code;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// Why a caller lacks a right.
 #[derive(Debug)]
@@ -17,12 +17,6 @@ pub enum AccessError {
     NotTheOwner { caller: String },
     /// Called from code that Postgres runs on behalf of another role.
     Restricted,
-}
-
-impl From<AccessError> for ClaimsError {
-    fn from(error: AccessError) -> Self {
-        ClaimsError::Access(error)
-    }
 }
 
 impl AccessError {

@@ -5,7 +5,7 @@ use claims_model::{Kind, Naming};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// What an administrator cannot do.
 #[derive(Debug)]
@@ -57,12 +57,6 @@ pub enum AdminError {
     UnknownRole {
         name: String,
     },
-}
-
-impl From<AdminError> for ClaimsError {
-    fn from(error: AdminError) -> Self {
-        ClaimsError::Admin(error)
-    }
 }
 
 impl AdminError {

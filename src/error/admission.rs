@@ -3,7 +3,7 @@
 use claims_model::mode::Mode;
 use pgrx::PgSqlErrorCode as Code;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 use crate::pg::clock::Moment;
 
 /// Why a call is not admitted.
@@ -40,12 +40,6 @@ pub enum AdmissionError {
         records: usize,
         limit: i32,
     },
-}
-
-impl From<AdmissionError> for ClaimsError {
-    fn from(error: AdmissionError) -> Self {
-        ClaimsError::Admission(error)
-    }
 }
 
 impl AdmissionError {

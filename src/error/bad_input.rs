@@ -4,7 +4,7 @@ use claims_model::limits::PAGE_BYTES;
 use claims_model::{BadInput, NameProblem, Problem};
 use pgrx::PgSqlErrorCode as Code;
 
-use super::Text;
+use super::text::Text;
 
 /// The text of what is wrong with a value, and where.
 pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {

@@ -7,7 +7,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// What goes wrong with claimed attributes.
 #[derive(Debug)]
@@ -70,12 +70,6 @@ pub enum CaptureError {
     NotCommittedHere { lease: Uuid },
     /// The lease is outstanding, but no local transaction that committed has tracked it.
     NotTracked { lease: Uuid },
-}
-
-impl From<CaptureError> for ClaimsError {
-    fn from(error: CaptureError) -> Self {
-        ClaimsError::Capture(error)
-    }
 }
 
 impl CaptureError {

@@ -7,7 +7,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 use crate::pg::clock::Moment;
 use crate::pg::libpq::RemoteError;
 
@@ -86,12 +86,6 @@ pub enum CellError {
     StrangeAnswer {
         what: String,
     },
-}
-
-impl From<CellError> for ClaimsError {
-    fn from(error: CellError) -> Self {
-        ClaimsError::Cell(error)
-    }
 }
 
 impl CellError {

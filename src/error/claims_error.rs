@@ -1,41 +1,24 @@
-//! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
+//! Everything that a call can answer instead of a result, and how it is raised.
 
 use claims_model::{BadInput, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+use super::access::AccessError;
+use super::admin::AdminError;
+use super::admission::AdmissionError;
+use super::bad_input::bad_input;
+use super::capture::CaptureError;
+use super::cell::{self, CellError};
+use super::distribution::DistributionError;
+use super::feed::FeedError;
+use super::hold::HoldError;
+use super::names::NamesError;
+use super::text::{Text, stale};
+use super::transfer::TransferError;
+use super::verification::VerificationError;
 use crate::pg::altered::Altered;
-
-mod access;
-mod act;
-mod admin;
-mod admission;
-mod bad_input;
-mod capture;
-mod cell;
-mod distribution;
-mod feed;
-mod hold;
-mod names;
-mod transfer;
-mod verification;
-mod warnings;
-mod worker;
-pub use access::AccessError;
-pub use act::log_act;
-pub use admin::AdminError;
-pub use admission::AdmissionError;
-pub use capture::{CaptureError, warn_of_mutable_condition, warn_of_no_unique_index};
-pub use cell::CellError;
-pub use distribution::DistributionError;
-pub use feed::FeedError;
-pub use hold::HoldError;
-pub use names::NamesError;
-pub use transfer::TransferError;
-pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
-pub use warnings::{notice_of_fence, notice_of_spreading, warn_of_failures, warn_of_open_cell, warn_of_orphans};
-pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_place_for_worker};
 
 /// Everything that a call can answer instead of a result.
 #[derive(Debug)]
@@ -100,6 +83,33 @@ pub enum ClaimsError {
     Capture(CaptureError),
 }
 
+/// The kinds of errors that have enums of their own.
+macro_rules! kinds {
+    ($($kind:ident($error:ident)),* $(,)?) => {
+        $(
+            impl From<$error> for ClaimsError {
+                fn from(error: $error) -> Self {
+                    ClaimsError::$kind(error)
+                }
+            }
+        )*
+    };
+}
+
+kinds!(
+    Distribution(DistributionError),
+    Access(AccessError),
+    Admin(AdminError),
+    Admission(AdmissionError),
+    Transfer(TransferError),
+    Names(NamesError),
+    Feed(FeedError),
+    Hold(HoldError),
+    Cell(CellError),
+    Verification(VerificationError),
+    Capture(CaptureError),
+);
+
 impl From<BadInput> for ClaimsError {
     fn from(bad: BadInput) -> Self {
         ClaimsError::BadInput(bad)
@@ -138,9 +148,6 @@ pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
     })
 }
 
-/// SQLSTATE, message, DETAIL, HINT.
-struct Text(Code, String, Option<String>, Option<&'static str>);
-
 impl ClaimsError {
     /// The SQLSTATE-carrying report that Postgres raises.
     pub fn report(self) -> ErrorReport {
@@ -166,10 +173,10 @@ impl ClaimsError {
         }
     }
 
-    fn text(self) -> Text {
+    pub(super) fn text(self) -> Text {
         const NEXT: &str = "Begin a new lease under a new uuid.";
         match self {
-            ClaimsError::BadInput(bad) => bad_input::bad_input(bad),
+            ClaimsError::BadInput(bad) => bad_input(bad),
             ClaimsError::OtherVersion { installed, library, is_older } => Text(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("extension \"claims\" is version {installed}, but its library is version {library}"),
@@ -288,15 +295,6 @@ impl ClaimsError {
 }
 
 const ALTERED: &str = "Somebody altered the tables of claims or wrote into them. Undo it, and run claims.check().";
-
-fn stale(what: String, subject: &str) -> Text {
-    Text(
-        Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
-        format!("could not serialize access to {what} due to concurrent update"),
-        Some(format!("{subject} changed after this transaction took its snapshot.")),
-        Some("Repeat the transaction."),
-    )
-}
 
 fn conflicts(weightiest: Reason, count: usize, detail: String) -> Text {
     let buckets = if count == 1 { "one bucket".to_owned() } else { format!("{count} buckets") };

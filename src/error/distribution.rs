@@ -2,7 +2,7 @@
 
 use pgrx::PgSqlErrorCode as Code;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// Why the tables of this database are not to be read.
 #[derive(Debug)]
@@ -33,12 +33,6 @@ pub enum DistributionError {
     Moved,
     /// This is a worker of a Citus cluster, and the tables are on its coordinator.
     NotTheCoordinator,
-}
-
-impl From<DistributionError> for ClaimsError {
-    fn from(error: DistributionError) -> Self {
-        ClaimsError::Distribution(error)
-    }
 }
 
 impl DistributionError {

@@ -2,7 +2,7 @@
 
 use pgrx::PgSqlErrorCode as Code;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// Why a reader cannot go on.
 #[derive(Debug)]
@@ -17,12 +17,6 @@ pub enum FeedError {
     BetweenPhases { transaction: String },
     /// Nobody knows what is committed on a node.
     SilentNode { node: String, message: String },
-}
-
-impl From<FeedError> for ClaimsError {
-    fn from(error: FeedError) -> Self {
-        ClaimsError::Feed(error)
-    }
 }
 
 const START_AGAIN: &str = "Take claims.change_cursor(), forget all that was read before, and go on from that cursor.";

@@ -4,7 +4,7 @@ use claims_model::problem::shortened;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use super::{ClaimsError, Text, stale};
+use super::text::{Text, stale};
 use claims_model::limits::{PAYLOAD_BYTES, PAYLOAD_DEPTH};
 
 /// Errors of the shorter holds.
@@ -24,12 +24,6 @@ pub enum HoldError {
     HoldBusy,
     /// A hold of the process has expired.
     HoldExpired { process: Uuid, expired: i64, lost: i64 },
-}
-
-impl From<HoldError> for ClaimsError {
-    fn from(error: HoldError) -> Self {
-        ClaimsError::Hold(error)
-    }
 }
 
 impl HoldError {

@@ -5,7 +5,7 @@ use claims_model::renaming::Collision;
 use claims_model::{Profile, Reason, UNICODE_VERSION};
 use pgrx::PgSqlErrorCode as Code;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// What goes wrong with profiles.
 #[derive(Debug)]
@@ -26,12 +26,6 @@ pub enum NamesError {
     CannotReserve { weightiest: Reason, count: usize, detail: String },
     /// Cell and service have tables of different versions of Unicode.
     OtherUnicode { there: String },
-}
-
-impl From<NamesError> for ClaimsError {
-    fn from(error: NamesError) -> Self {
-        ClaimsError::Names(error)
-    }
 }
 
 /// How many, and the first.

@@ -3,7 +3,7 @@
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// What is in the way of a transfer.
 #[derive(Debug)]
@@ -32,12 +32,6 @@ pub enum TransferError {
     Ended { transfer: Uuid, state: &'static str, cell_id: i64 },
     /// It counts more claims than there are: somebody wrote to the tables.
     Damaged { transfer: Uuid, held: i64 },
-}
-
-impl From<TransferError> for ClaimsError {
-    fn from(error: TransferError) -> Self {
-        ClaimsError::Transfer(error)
-    }
 }
 
 impl TransferError {

@@ -5,7 +5,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 
 use uuid::Uuid;
 
-use super::{ClaimsError, Text};
+use super::text::Text;
 
 /// Errors of verification.
 #[derive(Debug)]
@@ -20,12 +20,6 @@ pub enum VerificationError {
     BeingBegun,
     /// No shared verification has this id.
     UnknownPass { pass: Uuid },
-}
-
-impl From<VerificationError> for ClaimsError {
-    fn from(error: VerificationError) -> Self {
-        ClaimsError::Verification(error)
-    }
 }
 
 impl VerificationError {

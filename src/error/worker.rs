@@ -3,7 +3,8 @@
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 
-use super::{ClaimsError, Text};
+use super::claims_error::ClaimsError;
+use super::text::Text;
 use crate::pg::sqlstate;
 use crate::pg::subtransaction::Caught;
 

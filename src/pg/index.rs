@@ -5,18 +5,15 @@
 //! CONCURRENTLY and DROP INDEX CONCURRENTLY wait for it before they make an index unusable. So locks are taken in the order
 //! of every statement, the table before its index.
 
-use std::cell::Cell;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
 use pgrx::{IntoDatum, Uuid};
 
-use super::altered::{self, Altered};
 use super::gate;
 use super::statement::{self, Reach};
-use super::table;
-use super::tuple::{attribute, is_named, width};
-use super::value::Column;
+use super::table::{LOCK, TableRow, open_table};
+use super::tuple::{attribute, is_named};
 
 /// One column of a key, and the value looked for.
 pub struct KeyPart<'k> {
@@ -72,55 +69,9 @@ pub enum Unusable {
     TooNew,
 }
 
-/// A stored row of a table.
-pub struct IndexedRow {
-    slot: *mut pg_sys::TupleTableSlot,
-    /// The column after the one that was read last: they are read in the table's order.
-    next: Cell<usize>,
-}
-
-impl IndexedRow {
-    /// # Safety
-    /// The slot holds a row for as long as this value lives.
-    pub(super) unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Self {
-        IndexedRow { slot, next: Cell::new(0) }
-    }
-
-    /// A column by its name; `None` is NULL. It is an error if the table has no such column of this type.
-    pub fn get<T: Column>(&self, column: &CStr) -> Option<T> {
-        // SAFETY: the slot holds a row of the descriptor's columns, which are made readable up to the one that is asked for;
-        // its type is the one that T reads.
-        unsafe {
-            let descriptor = (*self.slot).tts_tupleDescriptor;
-            let columns = width(descriptor);
-            let from = self.next.get();
-            let found = (from..columns).chain(0..from).find(|at| is_named(attribute(descriptor, at + 1), column));
-            let Some(at) = found.filter(|at| T::fits(attribute(descriptor, at + 1).atttypid)) else {
-                altered::raise(Altered::Column { name: column.to_string_lossy().into_owned() });
-            };
-            self.next.set(at + 1);
-            if usize::try_from((*self.slot).tts_nvalid).unwrap_or(0) <= at {
-                pg_sys::slot_getsomeattrs_int(self.slot, std::ffi::c_int::try_from(at + 1).unwrap_or(0));
-            }
-            if *(*self.slot).tts_isnull.add(at) { None } else { T::read(*(*self.slot).tts_values.add(at)) }
-        }
-    }
-
-    /// A column that is declared NOT NULL.
-    pub fn must<T: Column>(&self, column: &CStr) -> T {
-        let name = || column.to_string_lossy().into_owned();
-        self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: name() }))
-    }
-
-    /// The slot, for questions about the stored tuple.
-    pub(super) fn slot(&self) -> *mut pg_sys::TupleTableSlot {
-        self.slot
-    }
-}
-
 /// The row of table `claims.<table>` with this key, by a unique index, in the snapshot of the calling query. Holds table
 /// locks (ACCESS SHARE) on table and index while it reads.
-pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&IndexedRow) -> T) -> Result<Option<T>, Unusable> {
+pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&TableRow) -> T) -> Result<Option<T>, Unusable> {
     let mut convert = Some(convert);
     let mut found = None;
     // SAFETY: a query is running, so there is a snapshot, and it outlives the scan.
@@ -149,8 +100,6 @@ pub fn is_there_now(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
     Ok(found)
 }
 
-pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-
 /// How often to look for the index. While REINDEX CONCURRENTLY exchanges it, the
 /// new one may be seen before it is valid, and the old one when it no longer is.
 const ATTEMPTS: usize = 5;
@@ -163,7 +112,7 @@ pub(super) unsafe fn scan(
     table: &CStr,
     key: &[KeyPart],
     snapshot: pg_sys::Snapshot,
-    mut each: impl FnMut(&IndexedRow) -> bool,
+    mut each: impl FnMut(&TableRow) -> bool,
 ) -> Result<(), Unusable> {
     // SAFETY: everything opened here is closed here, or by the end of the (sub)transaction after an error. The keys outlive
     // the scan.
@@ -185,7 +134,7 @@ pub(super) unsafe fn scan(
                 let scan = begin_scan(table, index, snapshot, columns);
                 pg_sys::index_rescan(scan, keys.as_mut_ptr(), columns, std::ptr::null_mut(), 0);
                 while pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot)
-                    && each(&IndexedRow::of(slot))
+                    && each(&TableRow::of(slot))
                 {}
                 pg_sys::index_endscan(scan);
                 pg_sys::ExecDropSingleTupleTableSlot(slot);
@@ -206,23 +155,6 @@ pub(super) unsafe fn scan(
 /// Whether a table is a shard of another one, by its name: no table of the extension ends in a number.
 fn is_shard(table: &CStr) -> bool {
     table.to_bytes().last().is_some_and(u8::is_ascii_digit)
-}
-
-/// Opens and locks an ordinary table of schema `claims`; NULL where there is none.
-///
-/// # Safety
-/// To be called in a transaction.
-pub(super) unsafe fn open_table(name: &CStr) -> pg_sys::Relation {
-    // SAFETY: looks names up; a relation that has gone in between is NULL.
-    unsafe {
-        let number = table::number(name).unwrap_or(pg_sys::InvalidOid);
-        let table = pg_sys::try_relation_open(number, LOCK);
-        if !table.is_null() && (*(*table).rd_rel).relkind as u8 != pg_sys::RELKIND_RELATION {
-            pg_sys::relation_close(table, LOCK);
-            return std::ptr::null_mut();
-        }
-        table
-    }
 }
 
 /// Opens and locks a unique index on exactly the key's columns, in any order, and returns its scan keys.

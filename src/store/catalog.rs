@@ -11,9 +11,9 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::distribution;
-use crate::pg::index::IndexedRow;
 use crate::pg::spi::{self, Connection, Row, View};
 use crate::pg::statement::shared_statement;
+use crate::pg::table::TableRow;
 use crate::pg::{cache, citus, gate, roles, table};
 use crate::store::service::limits::{self, CellLimits};
 use crate::store::service::modes::{self, ModeSetting};
@@ -168,23 +168,23 @@ fn looked_up() -> Option<Vec<CatalogRow>> {
     if citus::is_installed() {
         return None;
     }
-    let bucket_type = |row: &IndexedRow| {
+    let bucket_type = |row: &TableRow| {
         let naming = naming_of(&row.must::<String>(c"profile"), &row.must::<String>(c"confusables"));
         CatalogRow::Type { kind: Kind::Bucket, id: row.must(c"id"), name: row.must(c"name"), naming }
     };
     let type_of = |kind| {
-        move |row: &IndexedRow| CatalogRow::Type { kind, id: row.must(c"id"), name: row.must(c"name"), naming: None }
+        move |row: &TableRow| CatalogRow::Type { kind, id: row.must(c"id"), name: row.must(c"name"), naming: None }
     };
     let mut rows = table::rows(c"bucket_types", bucket_type)?;
     rows.extend(table::rows(c"subject_types", type_of(Kind::Subject))?);
     rows.extend(table::rows(c"source_types", type_of(Kind::Source))?);
-    let name = |row: &IndexedRow| {
+    let name = |row: &TableRow| {
         let kind = Kind::named(&row.must::<String>(c"kind"))?;
         let (name, id, is_first) = (row.must(c"name"), row.must(c"id"), row.must(c"first"));
         Some(CatalogRow::Name { kind, id, name, is_first })
     };
     rows.extend(table::rows(c"type_names", name)?.into_iter().flatten());
-    let cell = |row: &IndexedRow| {
+    let cell = |row: &TableRow| {
         let (id, role) = (row.must(c"cell_id"), row.must(c"role"));
         CatalogRow::Cell { id, cell: Cell { role, name: row.get(c"name"), address: row.get(c"address") } }
     };

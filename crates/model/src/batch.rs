@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::claim::{Bucket, Claim, Destroy};
-use crate::conflict::Op;
+use crate::claim::{Bucket, Claim, Destroy, Op};
 use crate::lookalike::{self, NewLook};
 use crate::problem::{BadInput, Place, Problem};
 use crate::reader;

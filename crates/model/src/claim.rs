@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 /// The thing that must be unique everywhere. Ordered by type, then bytewise by value: the order of all locks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket<'a> {
@@ -19,6 +21,14 @@ pub struct Reference<'a> {
 
 /// Holds what is reserved: no cell has this number.
 pub const NOBODY: i64 = -1;
+
+/// What a batch wants to do with a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    Create,
+    Destroy,
+}
 
 /// A claim to create.
 #[derive(Debug, Clone, PartialEq, Eq)]

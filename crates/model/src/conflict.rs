@@ -2,17 +2,9 @@
 
 use serde::Serialize;
 
-use crate::claim::{Bucket, NOBODY};
+use crate::claim::{Bucket, NOBODY, Op};
 use crate::payload::BucketForm;
 use crate::types::Types;
-
-/// What the batch wanted to do with the bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Op {
-    Create,
-    Destroy,
-}
 
 /// Why it could not, the weightiest first: that one decides the SQLSTATE of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

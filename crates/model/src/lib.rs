@@ -35,8 +35,8 @@ pub mod verify;
 pub const PROTOCOL: i32 = 1;
 
 pub use batch::{Batch, StoredBatch};
-pub use claim::{Bucket, Claim, Destroy, NOBODY, Reference};
+pub use claim::{Bucket, Claim, Destroy, NOBODY, Op, Reference};
 pub use claims_names::{Confusables, NameProblem, Profile, UNICODE_VERSION};
-pub use conflict::{Conflict, Op, Reason};
+pub use conflict::{Conflict, Reason};
 pub use problem::{BadInput, Problem};
 pub use types::{Kind, Naming, TypeTable, Types};

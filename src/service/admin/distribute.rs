@@ -8,7 +8,8 @@ use crate::acts::Act;
 use crate::distribution::{self, Whereabouts};
 use crate::error::{ClaimsError, DistributionError, notice_of_spreading};
 use crate::pg::{citus, gate};
-use crate::store::service::{distributed_changes, distribution as store, grants};
+use crate::store::service::distributed::changes;
+use crate::store::service::{distribution as store, grants};
 
 /// The most shards that a table may have.
 const MAX_SHARDS: i32 = 64_000;
@@ -51,7 +52,7 @@ fn spread(shards: Option<i32>, reason: Option<String>) -> Result<i32, ClaimsErro
         gate::pass();
         grants::refresh(connection);
         // Transactions of this node mean nothing on the one that keeps the feed now.
-        distributed_changes::era(connection);
+        changes::era(connection);
         Ok(shards)
     })
 }

@@ -28,7 +28,7 @@ use crate::settings;
 use crate::store::catalog;
 use crate::store::service::admin::lock_types;
 use crate::store::service::changes::{Change as Told, ChangeSet};
-use crate::store::service::distributed_profiles::{self, Renamed};
+use crate::store::service::distributed::profiles::{self as distributed_profiles, Renamed};
 use crate::store::service::profiles::{self, Renaming};
 
 /// How often to look whether leases are settled.

@@ -22,7 +22,7 @@ use crate::service::feed;
 use crate::store::catalog::{self, Catalog};
 use crate::store::service::admin::{self, Leftovers};
 use crate::store::service::changes::{Change, ChangeSet};
-use crate::store::service::distributed_release;
+use crate::store::service::distributed::release as distributed_release;
 use crate::store::service::looks as store;
 
 #[pg_extern(schema = "claims", security_definer)]

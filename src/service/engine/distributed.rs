@@ -12,9 +12,7 @@ use super::{EndedLease, EndedLooks, Engine, Intake, Key, bounded, local::LocalEn
 use crate::pg::spi::Connection;
 use crate::pg::xact::{self, Surroundings};
 use crate::store::service::claims::{self, FoundClaim, HeldFor, Settlement};
-use crate::store::service::distributed as store;
-use crate::store::service::distributed_looks as looks;
-use crate::store::service::distributed_nodes as nodes;
+use crate::store::service::distributed::{claims as store, in_flight, keys, leases, looks, nodes};
 use crate::store::service::distribution::{bound_waits, free_waits};
 use crate::store::service::leases::{Ending, NewLease};
 use crate::store::service::looks::Bearers;
@@ -54,7 +52,7 @@ impl Engine for DistributedEngine {
     /// One whose node is the bucket's: a transaction on one node needs no second phase.
     fn new_lease(&self, connection: &Connection, bucket: Option<&Bucket>) -> Uuid {
         let drawn: Vec<_> = (0..DRAWN).map(|_| Uuid::now_v7()).collect();
-        bucket.and_then(|bucket| store::beside(connection, bucket, &drawn)).unwrap_or(drawn[0])
+        bucket.and_then(|bucket| keys::beside(connection, bucket, &drawn)).unwrap_or(drawn[0])
     }
 
     fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, around: Surroundings) -> usize {
@@ -63,7 +61,7 @@ impl Engine for DistributedEngine {
                 nodes::take(connection, lease, creates)
             }
             Intake::Lease(creates) => {
-                store::put_lease(connection, lease);
+                leases::put_lease(connection, lease);
                 store::put(connection, lease, creates)
             }
             Intake::Claim(claim) => store::put(connection, lease, &[claim]),
@@ -116,16 +114,16 @@ impl Engine for DistributedEngine {
 
     fn contended(&self, connection: &Connection, key: Key) -> bool {
         match key {
-            Key::Lease(lease) => store::is_lease_in_flight(connection, lease),
+            Key::Lease(lease) => in_flight::is_lease_in_flight(connection, lease),
             Key::Bucket(bucket) => self.contended_buckets(connection, &[bucket]) == [true],
-            Key::Look(look) => store::is_look_in_flight(connection, look),
+            Key::Look(look) => in_flight::is_look_in_flight(connection, look),
         }
     }
 
     fn contended_buckets(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<bool> {
-        let in_flight: HashSet<&Bucket> = store::by_shard(connection, buckets)
+        let in_flight: HashSet<&Bucket> = keys::by_shard(connection, buckets)
             .into_iter()
-            .flat_map(|(shard, part)| store::buckets_in_flight(connection, shard, &part))
+            .flat_map(|(shard, part)| in_flight::buckets_in_flight(connection, shard, &part))
             .collect();
         buckets.iter().map(|bucket| in_flight.contains(bucket)).collect()
     }
@@ -142,7 +140,7 @@ impl Engine for DistributedEngine {
     }
 
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-        let Ok(is_fenced) = bounded(connection, || Ok::<_, Infallible>(store::fence(connection, lease, cell_id)));
+        let Ok(is_fenced) = bounded(connection, || Ok::<_, Infallible>(leases::fence(connection, lease, cell_id)));
         is_fenced
     }
 }

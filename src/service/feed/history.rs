@@ -15,7 +15,7 @@ use crate::pg::name::Name;
 use crate::pg::spi;
 use crate::store::catalog;
 use crate::store::service::changes::{self, BucketChange};
-use crate::store::service::distributed_changes;
+use crate::store::service::distributed::changes as distributed_changes;
 use crate::store::service::records;
 
 /// The status of a claim that nobody has yet.

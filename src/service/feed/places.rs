@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use crate::access::given;
 use crate::error::ClaimsError;
 use crate::pg::{citus, gate, spi, xact};
-use crate::store::service::distributed_changes as store;
+use crate::store::service::distributed::changes as store;
 
 /// The most rows of the feed that are numbered at once.
 const MAX_ROWS: i32 = 1_000_000;

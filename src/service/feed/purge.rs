@@ -19,7 +19,7 @@ use crate::service::admission;
 use crate::service::engine;
 use crate::store::catalog;
 use crate::store::service::changes;
-use crate::store::service::distributed_changes;
+use crate::store::service::distributed::changes as distributed_changes;
 
 /// Rows that one statement drops.
 const PURGE_BATCH: i64 = 1000;

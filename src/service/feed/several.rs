@@ -10,7 +10,7 @@ use super::page::{BEGINNING, ChangePage, Listed};
 use crate::error::{ClaimsError, FeedError};
 use crate::pg::spi::Connection;
 use crate::pg::wait;
-use crate::store::service::distributed_changes as store;
+use crate::store::service::distributed::changes as store;
 use crate::store::service::two_phase::{self, Prepared};
 
 /// The most changes that are read at once, but for those of one row more.

@@ -14,7 +14,7 @@ use crate::pg::spi::Connection;
 use crate::service::engine::{self, EndedLease};
 use crate::settings;
 use crate::store::service::changes::{self, Change, ChangeSet};
-use crate::store::service::distributed_changes;
+use crate::store::service::distributed::changes as distributed_changes;
 use crate::store::service::leases::Ending;
 
 /// Whether changes are to be written down.

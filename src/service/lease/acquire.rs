@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use claims_model::{Conflict, Reason};
 use pgrx::PgSqlErrorCode as Code;
-use uuid::Uuid;
 
 use super::attempt::{self, StepsTaken};
 use super::obstacles::{self, Obstacles};
 use super::repeat;
-use super::request::{ClaimStep, Request};
+use super::request::{Begun, ClaimStep, Request};
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
@@ -19,16 +18,6 @@ use crate::pg::subtransaction::translate_error;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::service::leases;
-
-/// A lease that is there, by this call or by an earlier one.
-#[derive(Debug, Clone, Copy)]
-pub struct Begun {
-    pub lease: Uuid,
-    /// Of which of several batches.
-    pub chosen: Option<u8>,
-    /// It is there by this call.
-    pub is_new: bool,
-}
 
 /// How an attempt to take a batch ends.
 pub enum Acquired<'b> {
@@ -47,14 +36,10 @@ pub fn acquire<'b>(
     began: Instant,
 ) -> Result<Acquired<'b>, ClaimsError> {
     if attempt::take_whole(connection, request) {
-        return Ok(Acquired::Lease(begun(request)));
+        return Ok(Acquired::Lease(request.begun()));
     }
     let locked = || ClaimsError::TableLocked;
     translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, locked, || insist(connection, request, began))
-}
-
-fn begun(request: &Request) -> Begun {
-    Begun { lease: request.lease.uuid, chosen: request.lease.chosen, is_new: true }
 }
 
 /// How often to look and take again before saying that somebody else is in the way: the world may change in between.
@@ -91,7 +76,7 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
             return Ok(Acquired::Conflicts(obstacles::in_order(request, conflicts)));
         }
         match attempt::take_step_by_step(connection, request, patient_until) {
-            StepsTaken::Kept => return Ok(Acquired::Lease(begun(request))),
+            StepsTaken::Kept => return Ok(Acquired::Lease(request.begun())),
             // A claim that its snapshot does not show. What is to be created, though, the next look sees.
             StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::keeps_one_snapshot() => {
                 return Err(ClaimsError::StaleClaim);

@@ -14,10 +14,10 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::acquire::{self, Acquired, Begun};
+use super::acquire::{self, Acquired};
 use super::begin;
 use super::payload::payload;
-use super::request::Request;
+use super::request::{Begun, Request};
 use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use claims_model::lookalike::{Look, NewLook};
 use claims_model::{Bucket, Conflict, NOBODY, Op, Reason};
 
-use super::obstacles::Conflicts;
-use super::request::Request;
+use super::request::{Conflicts, Request};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::service::engine::{self, Key};

@@ -1,13 +1,11 @@
 //! Why a batch cannot be had: what stands in the way of its lease, and of each bucket. Nothing that is only reported gets
 //! locked: two sessions that look at the same taken name must not see each other's look as a conflict.
 
-use std::collections::HashMap;
-
 use claims_model::conflict::{StandingClaim, reason_for};
-use claims_model::{Bucket, Conflict, NOBODY, Reason};
+use claims_model::{Conflict, NOBODY, Reason};
 
 use super::lookalikes;
-use super::request::{ClaimStep, Request};
+use super::request::{ClaimStep, Conflicts, Request};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::service::engine::{self, Key};
@@ -22,8 +20,6 @@ pub struct Obstacles<'b> {
     pub is_lease_busy: bool,
     pub conflicts: Conflicts<'b>,
 }
-
-pub type Conflicts<'b> = HashMap<&'b Bucket<'b>, Conflict<'b>>;
 
 /// Looks at all of them. At the lease last: where the first call of the same request has ended by then, it is known, and the
 /// claims that were seen are its own. A uuid that nobody else can have is not looked for.

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::acquire::Begun;
 use super::key::{self, KeyState};
+use super::request::Begun;
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};

@@ -1,7 +1,10 @@
 //! A batch under its lease, in the order of its locks.
 
+use std::collections::HashMap;
+
 use claims_model::lookalike::NewLook;
-use claims_model::{Batch, Bucket, Claim, Destroy, Op, Types};
+use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op, Types};
+use uuid::Uuid;
 
 use crate::store::service::leases::NewLease;
 
@@ -31,6 +34,11 @@ impl<'b> Request<'b> {
         }
     }
 
+    /// Its lease, taken by this call.
+    pub fn begun(&self) -> Begun {
+        Begun { lease: self.lease.uuid, chosen: self.lease.chosen, is_new: true }
+    }
+
     /// The batch row by row, in lock order.
     pub fn steps(&self) -> impl Iterator<Item = ClaimStep<'b>> + '_ {
         let creates = self.creates.iter().map(|claim| ClaimStep::Create(claim));
@@ -38,6 +46,19 @@ impl<'b> Request<'b> {
         creates.chain(looks).chain(self.destroys.iter().map(|destroy| ClaimStep::Destroy(destroy)))
     }
 }
+
+/// A lease that is there, by this call or by an earlier one.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    pub lease: Uuid,
+    /// Of which of several batches.
+    pub chosen: Option<u8>,
+    /// It is there by this call.
+    pub is_new: bool,
+}
+
+/// What is in the way of a batch, by bucket.
+pub type Conflicts<'b> = HashMap<&'b Bucket<'b>, Conflict<'b>>;
 
 /// What is to be done with one bucket.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::service::{durability, feed};
 use crate::store::service::changes::{Change, ChangeSet};
-use crate::store::service::distributed_transfers;
+use crate::store::service::distributed::transfers as distributed_transfers;
 use crate::store::service::transfers::{self, Transfer};
 
 #[pg_extern(schema = "claims", security_definer)]

@@ -6,7 +6,8 @@ use std::ffi::CStr;
 use claims_model::Bucket;
 use claims_model::lookalike::{Look, NewLook};
 
-use super::{distributed_looks, known_or_raised};
+use super::distributed::looks as distributed;
+use super::known_or_raised;
 use crate::distribution;
 use crate::pg::in_flight;
 use crate::pg::index::{KeyPart, KeyValue};
@@ -89,7 +90,7 @@ pub fn take(connection: &Connection, looks: &[NewLook]) -> usize {
 /// Takes those of the looks that no name has.
 pub fn take_free(connection: &Connection, looks: &[(Look, &Bucket)]) {
     if distribution::is_spread() {
-        looks.iter().for_each(|look| distributed_looks::take_free(connection, look));
+        looks.iter().for_each(|look| distributed::take_free(connection, look));
     } else if !looks.is_empty() {
         connection.run(&TAKE_FREE, View::Statement, arrays(looks));
     }
@@ -138,7 +139,7 @@ pub fn stay(connection: &Connection, looks: &[(Look, &Bucket)]) {
 /// Frees the looks of names that are no claims any more.
 pub fn free(connection: &Connection, looks: &[(Look, &Bucket)]) {
     if distribution::is_spread() {
-        looks.iter().for_each(|look| distributed_looks::free(connection, look));
+        looks.iter().for_each(|look| distributed::free(connection, look));
     } else if !looks.is_empty() {
         connection.run(&FREE, View::Statement, arrays(looks));
     }

@@ -4,7 +4,10 @@ use claims_model::lookalike::Look;
 use claims_model::{Bucket, Naming};
 
 use super::changes::actor;
-use super::{distributed_profiles, looks};
+use super::distributed::profiles as distributed;
+use super::looks;
+use super::name_rows::PORTION;
+pub use super::name_rows::{Renaming, Stored};
 use crate::distribution;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::{shared_statement, statement};
@@ -54,35 +57,10 @@ const NAMES: &str = concat!(
     ", c.status <> 1 FROM claims.claims c WHERE c.bucket_type = $1"
 );
 
-/// A name as it is stored.
-pub struct Stored {
-    pub value: String,
-    pub display: Option<String>,
-    pub cell_id: i64,
-    pub is_leased: bool,
-}
-
-impl Stored {
-    /// As it was given.
-    pub fn given(&self) -> &str {
-        self.display.as_deref().unwrap_or(&self.value)
-    }
-}
-
-/// A name that becomes another one, and the form in which it was given where that is a third one.
-pub struct Renaming {
-    pub old: String,
-    pub new: String,
-    pub display: Option<String>,
-}
-
-/// Rows that are written by one statement.
-pub(super) const PORTION: usize = 10_000;
-
 /// From here on nobody writes names whose profile can change; the type is the one that is to be changed.
 pub fn lock(connection: &Connection, bucket_type: i32) {
     if distribution::is_spread() {
-        return distributed_profiles::lock(connection, bucket_type);
+        return distributed::lock(connection, bucket_type);
     }
     connection.run(&LOCK, View::Statement, []);
 }
@@ -90,7 +68,7 @@ pub fn lock(connection: &Connection, bucket_type: i32) {
 /// Hands over all names of a type, as they are right now, in no order.
 pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut(Stored)) {
     if distribution::is_spread() {
-        return distributed_profiles::each_name(connection, bucket_type, each);
+        return distributed::each_name(connection, bucket_type, each);
     }
     connection.stream(NAMES, [bucket_type.into()], false, |row: Row| {
         each(Stored { value: row.must(1), display: row.get(2), cell_id: row.must(3), is_leased: row.must(4) });
@@ -123,7 +101,7 @@ pub fn replace_looks(connection: &Connection, bucket_type: i32, wanted: &[(Look,
     for portion in wanted.chunks(PORTION) {
         let portion: Vec<_> = portion.iter().map(|(look, bucket)| (*look, bucket)).collect();
         match distribution::is_spread() {
-            true => distributed_profiles::take_free(connection, &portion),
+            true => distributed::take_free(connection, &portion),
             false => looks::take_free(connection, &portion),
         }
     }

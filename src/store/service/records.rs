@@ -8,65 +8,19 @@ use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 
 use super::buckets::values_by_type;
+pub use super::claim_rows::StoredClaim;
+use super::claim_rows::{PageEnd, TRANSFERRING, claim, claim_page, columns};
 use super::claims::{BUCKET_INDEX, bucket_key_parts};
-use super::distributed_transfers::Place;
-use super::transfers::{self, TRANSFERRING};
-use super::{distributed_records, distributed_transfers, known_or_raised};
+use super::distributed::records as distributed;
+use super::distributed::transfers::{self as distributed_transfers, Place};
+use super::{known_or_raised, transfers};
 use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, Unusable};
-use crate::pg::spi::{self, Connection, Row, Value, View};
+use crate::pg::spi::{self, Connection, Value, View};
 use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xid8::Xid8;
-
-/// The columns of a claim, with its cell.
-macro_rules! columns {
-    ($cell:literal) => {
-        concat!(
-            " c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
-            $cell,
-            " AS cell_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value "
-        )
-    };
-}
-
-/// A page of the claims that are at cell $1, of source type $2: its own, and those that transfers have brought. Each half is read in
-/// the order of the index, up to the last claim of a source: with the whole order in its place the planner might sort all that is
-/// behind the cursor, where statistics do not know yet how many claims a transfer holds.
-macro_rules! claim_page {
-    (of range) => {
-        claim_page!(of "(length(c.source_id), c.source_id) >= (length($3), $3)
-         AND length(c.source_id) <= $6
-         AND ((length(c.source_id), c.source_id) > (length($3), $3) OR (c.bucket_type, c.bucket_value) > ($4, $5))")
-    };
-    (of last_range) => {
-        claim_page!(of "length(c.source_id) = length($6) AND c.source_id >= $3 AND c.source_id <= $6
-         AND (c.source_id > $3 OR (c.bucket_type, c.bucket_value) > ($4, $5))")
-    };
-    (of $range:literal) => {
-        concat!("c.source_type = $2 AND ($8 IS NULL OR c.bucket_type = ANY ($8)) AND ", $range)
-    };
-    (by_source) => {
-        " ORDER BY length(c.source_id), c.source_id FETCH FIRST ($7) ROWS WITH TIES"
-    };
-    (order) => {
-        " ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT $7"
-    };
-    ($range:ident) => {
-        concat!(
-            "SELECT * FROM (
-                (SELECT ", columns!("$1"), " FROM claims.claims c WHERE c.creator_id = $1 AND ", claim_page!(of $range),
-                 " AND ", at_home!(), claim_page!(by_source), ")
-                UNION ALL
-                (SELECT b.* FROM ", arrived!(), " CROSS JOIN LATERAL (
-                    SELECT ", columns!("$1"), " FROM claims.claims c WHERE ", brought!(), " AND ", claim_page!(of $range),
-                    claim_page!(by_source), ") b)) c", claim_page!(order)
-        )
-    };
-}
-
-pub(super) use {claim_page, columns};
 
 /// The first leases, as many as were asked for and as have so many bytes of payload together; the first one in any case. Until
 /// it is known which they are, payloads stay where they are stored. They are read in the order of the index, see above.
@@ -119,43 +73,6 @@ shared_statement! {
         "(created_at, uuid) > ($1, $2) AND created_at >= $3", "$4", "$5");
 }
 
-/// A claim as it is stored.
-#[derive(Clone)]
-pub struct StoredClaim {
-    pub uuid: PgUuid,
-    pub bucket_type: i32,
-    pub bucket_value: String,
-    pub subject_type: i32,
-    pub subject_id: String,
-    pub source_type: i32,
-    pub source_id: String,
-    pub cell_id: i64,
-    pub status: i16,
-    pub lease_uuid: Option<PgUuid>,
-    pub created_at: Moment,
-    pub updated_at: Moment,
-    /// The name as it was given, where that is not its canonical form.
-    pub display_value: Option<String>,
-}
-
-pub(super) fn claim(row: Row) -> StoredClaim {
-    StoredClaim {
-        uuid: row.must(1),
-        bucket_type: row.must(2),
-        bucket_value: row.must(3),
-        subject_type: row.must(4),
-        subject_id: row.must(5),
-        source_type: row.must(6),
-        source_id: row.must(7),
-        cell_id: row.must(8),
-        status: row.must(9),
-        lease_uuid: row.get(10),
-        created_at: row.must(11),
-        updated_at: row.must(12),
-        display_value: row.get(13),
-    }
-}
-
 /// The claim on a bucket as the calling query sees it.
 pub fn by_bucket(bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
     if distribution::is_spread() {
@@ -201,7 +118,7 @@ fn located(claim: StoredClaim, cell_of: impl FnOnce(PgUuid) -> Option<i64>) -> S
 pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
     let is_spread = distribution::is_spread();
     let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-        let statement = if is_spread { &distributed_records::CLAIMS } else { &CLAIMS };
+        let statement = if is_spread { &distributed::CLAIMS } else { &CLAIMS };
         connection.run(statement, View::Caller, [bucket_type.into(), values.into()]).map(claim)
     };
     let stored = values_by_type(buckets).into_iter().flat_map(of_type).collect::<Vec<_>>();
@@ -223,22 +140,6 @@ pub fn by_buckets(connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClai
     let found: HashMap<Bucket, StoredClaim> =
         stored.into_iter().map(|claim| (bucket_of(&claim), located(claim, &mut cell_of))).collect();
     buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
-}
-
-/// Where a page ends: at source ids that are no longer than this, or at one, among those as long as that.
-#[derive(Clone, Copy)]
-pub enum PageEnd<'e> {
-    Length(i32),
-    SourceId(&'e str),
-}
-
-impl From<PageEnd<'_>> for Value {
-    fn from(end: PageEnd) -> Self {
-        match end {
-            PageEnd::Length(length) => length.into(),
-            PageEnd::SourceId(id) => id.into(),
-        }
-    }
 }
 
 /// A cell's claims of one source type behind a cursor, up to a source id; of some bucket types, or of all.
@@ -270,7 +171,7 @@ pub fn page(
                 (None, PageEnd::SourceId(_)) => {
                     connection.run(&LAST_CLAIM_PAGE, View::Caller, from(cell_id)).map(claim)
                 }
-                (Some(places), end) => distributed_records::part(connection, cell_id, places, end, from, limit),
+                (Some(places), end) => distributed::part(connection, cell_id, places, end, from, limit),
             }
         };
         let no_longer_than = |length: i32, limit| part(PageEnd::Length(length), &after.source_id, limit);
@@ -293,7 +194,7 @@ pub fn page(
 /// The source types of a cell's claims, from one on.
 pub fn source_types_from(connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
     if distribution::is_spread() {
-        return distributed_records::source_types_from(connection, cell_id, first);
+        return distributed::source_types_from(connection, cell_id, first);
     }
     connection.run(&SOURCE_TYPES_FROM, View::Caller, [cell_id.into(), first.into()]).map(|row| row.must(1))
 }

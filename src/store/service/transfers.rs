@@ -9,23 +9,17 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::changes::{actor, tell_all};
+use super::distributed::transfers as distributed;
+use super::known_or_raised;
 use super::lease_details::LeaseDetails;
-use super::{distributed_transfers, known_or_raised};
+use super::transfer_rows::{STEP, locked, locked_columns, step_values};
+pub use super::transfer_rows::{Transfer, TransferStep};
 use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, KeyPart, KeyValue, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
 use crate::pg::statement::{Statement, shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
-
-/// What there is to know of a transfer whose row is locked.
-macro_rules! locked_columns {
-    () => {
-        "t.from_cell, t.to_cell, t.cell_id, t.state, t.held, t.skipped, t.request_digest, t.marking_after, t.releasing_after,
-         t.reversed_at IS NOT NULL"
-    };
-}
-pub(super) use locked_columns;
 
 /// The next claims of cell $2 behind a claim ($3, $4, $5, $6), up to $7, in the order of the index by source. `is_held`: by
 /// transfer $1. Whole sources are read, and then put into the whole order: whatever the statistics say, no more is sorted.
@@ -136,59 +130,15 @@ statement! {
     CELL(UUIDOID) = "SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = $1";
 }
 
-/// The status of a claim that nobody holds.
-pub const ACTIVE: i16 = 1;
-/// The status of a claim that a transfer holds.
-pub const TRANSFERRING: i16 = 4;
-
-/// Claims that one step looks at.
-pub(super) const STEP: i64 = 10_000;
-
 /// The unique index on transfers, as messages call it.
 const INDEX: &str = "claims.cell_transfers (transfer_uuid)";
-
-/// A transfer whose row this transaction has locked.
-pub struct Transfer {
-    pub uuid: Uuid,
-    pub from_cell: i64,
-    pub to_cell: i64,
-    /// Where its claims are: what every read says.
-    pub cell_id: i64,
-    pub state: TransferState,
-    pub held: i64,
-    pub skipped: i64,
-    pub digest: Vec<u8>,
-    /// Where the pass of marking, or of releasing, goes on.
-    pub marking_after: Option<ClaimCursor>,
-    pub releasing_after: Option<ClaimCursor>,
-    pub was_reversed: bool,
-}
 
 /// Locks the row of a transfer until the transaction ends, and does not wait for it. `None`: there is none.
 pub fn lock(connection: &Connection, uuid: Uuid) -> Option<Transfer> {
     if distribution::is_spread() {
-        return distributed_transfers::lock(connection, uuid);
+        return distributed::lock(connection, uuid);
     }
     connection.run(&LOCK, View::Statement, [pg_uuid(uuid).into()]).first(|row| locked(uuid, &row))
-}
-
-/// A row of `locked_columns!()`.
-pub(super) fn locked(uuid: Uuid, row: &Row) -> Transfer {
-    let position = |text: Option<String>| text.and_then(|text| ClaimCursor::decode(&text).ok());
-    Transfer {
-        uuid,
-        from_cell: row.must(1),
-        to_cell: row.must(2),
-        cell_id: row.must(3),
-        // A CHECK keeps others out.
-        state: TransferState::named(&row.must::<String>(4)).unwrap_or(TransferState::Cancelled),
-        held: row.must(5),
-        skipped: row.must(6),
-        digest: row.must(7),
-        marking_after: position(row.get(8)),
-        releasing_after: position(row.get(9)),
-        was_reversed: row.must(10),
-    }
 }
 
 /// A transfer that is about to be.
@@ -205,7 +155,7 @@ pub struct NewTransfer<'t> {
 /// Locks the rows of the cells and returns how many there are; does not wait for them.
 pub fn lock_cells(connection: &Connection, from_cell: i64, to_cell: i64) -> usize {
     if distribution::is_spread() {
-        return distributed_transfers::lock_cells(connection, [from_cell, to_cell]);
+        return distributed::lock_cells(connection, [from_cell, to_cell]);
     }
     connection.run(&LOCK_CELLS, View::Statement, [from_cell.into(), to_cell.into()]).count()
 }
@@ -236,36 +186,7 @@ fn write(
     values: impl IntoIterator<Item = Value>,
 ) -> usize {
     let write = || connection.run(statement, View::Statement, values).count();
-    if distribution::is_spread() { distributed_transfers::writing(write) } else { write() }
-}
-
-/// What a step has come to.
-pub struct TransferStep {
-    /// Claims of the transfer's that it has come upon, and how many of them it has changed.
-    pub wanted: i64,
-    pub changed: i64,
-    /// Where the next one goes on; `None`: the cell has no more claims.
-    pub after: Option<ClaimCursor>,
-}
-
-/// Before every claim.
-fn start() -> ClaimCursor {
-    ClaimCursor { source_type: i32::MIN, source_id: String::new(), bucket_type: i32::MIN, bucket_value: String::new() }
-}
-
-/// Transfer, cell, position and length of a step.
-pub(super) fn step_values(transfer: &Transfer, after: Option<&ClaimCursor>) -> [Value; 7] {
-    let start = start();
-    let after = after.unwrap_or(&start);
-    [
-        pg_uuid(transfer.uuid).into(),
-        transfer.from_cell.into(),
-        after.source_type.into(),
-        after.source_id.as_str().into(),
-        after.bucket_type.into(),
-        after.bucket_value.as_str().into(),
-        STEP.into(),
-    ]
+    if distribution::is_spread() { distributed::writing(write) } else { write() }
 }
 
 fn step(row: Row) -> TransferStep {
@@ -284,7 +205,7 @@ const NOTHING: TransferStep = TransferStep { wanted: 0, changed: 0, after: None 
 /// One step of marking the claims of the transfer's subjects. Waits for no other transaction.
 pub fn mark(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
     if distribution::is_spread() {
-        return distributed_transfers::mark(connection, transfer, after);
+        return distributed::mark(connection, transfer, after);
     }
     let values = step_values(transfer, after).into_iter().chain([Moment::now().into()]);
     connection.run(&MARK, View::Statement, values).first(step).unwrap_or(NOTHING)
@@ -293,7 +214,7 @@ pub fn mark(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCu
 /// One step of making the claims that the transfer holds ACTIVE, where they are.
 pub fn release(connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
     if distribution::is_spread() {
-        return distributed_transfers::release(connection, transfer, after);
+        return distributed::release(connection, transfer, after);
     }
     let values = step_values(transfer, after).into_iter().chain([Moment::now().into(), transfer.cell_id.into()]);
     connection.run(&RELEASE, View::Statement, values).first(step).unwrap_or(NOTHING)

@@ -2,21 +2,22 @@
 
 use std::collections::HashMap;
 
-use claims_model::source_range::{Section, SourceRange};
-use claims_model::verify::ClaimState;
-use claims_model::{Bucket, Claim, NOBODY, Reference};
+use claims_model::source_range::Section;
+use claims_model::{Bucket, Claim};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use super::buckets::{claim_values, values_by_type};
-use super::distributed_verify;
+use super::distributed::verify as distributed;
+use super::verify_rows::actual;
+pub use super::verify_rows::{Actual, Part};
 use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::settings::planning_by_index;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::{shared_statement, statement};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::uuid::pg_uuid;
 
 macro_rules! columns {
     ($recent:literal) => {
@@ -102,54 +103,13 @@ shared_statement! {
             AND c.creator_id IS NOT DISTINCT FROM $4 AND c.status = 1 AND c.lease_uuid IS NULL";
 }
 
-/// A claim that is there.
-#[derive(Clone)]
-pub struct Actual {
-    pub uuid: Uuid,
-    pub claim: Claim<'static>,
-    pub cell_id: i64,
-    pub status: i16,
-    pub leased: bool,
-    pub recent: bool,
-    /// A transfer holds it, from or to its cell and this one.
-    pub other_cell_id: Option<i64>,
-}
-
-impl Actual {
-    /// As a cell sees it.
-    pub fn state_for(&self, cell_id: i64) -> ClaimState {
-        let (own, reserved) = (self.cell_id == cell_id, self.cell_id == NOBODY);
-        let in_transfer = self.other_cell_id == Some(cell_id);
-        ClaimState { own, reserved, leased: self.leased, recent: self.recent, in_transfer }
-    }
-}
-
-pub(super) fn actual(row: Row) -> Actual {
-    let status: i16 = row.must(9);
-    let text = |column| row.must::<String>(column).into();
-    Actual {
-        uuid: from_pg_uuid(row.must(1)),
-        claim: Claim {
-            bucket: Bucket { bucket_type: row.must(2), value: text(3) },
-            subject: Reference { type_id: row.must(4), id: text(5) },
-            source: Reference { type_id: row.must(6), id: text(7) },
-            display: None,
-        },
-        cell_id: row.must(8),
-        status,
-        leased: status != 1 || row.must(10),
-        recent: row.must(11),
-        other_cell_id: row.get(12),
-    }
-}
-
 /// What is committed on these buckets right now.
 pub fn on_buckets(connection: &Connection, buckets: &[&Bucket], recent: Interval) -> HashMap<Bucket<'static>, Actual> {
     let mut found = HashMap::new();
     for (bucket_type, bucket_values) in values_by_type(buckets.iter().copied()) {
         let values = [bucket_type.into(), bucket_values.into(), recent.into()];
         let rows = match distribution::is_spread() {
-            true => distributed_verify::on_buckets(connection, values),
+            true => distributed::on_buckets(connection, values),
             false => connection.run(&ON_BUCKETS, View::Latest, values).map(actual),
         };
         found.extend(rows.into_iter().map(|actual| (actual.claim.bucket.clone(), actual)));
@@ -157,37 +117,10 @@ pub fn on_buckets(connection: &Connection, buckets: &[&Bucket], recent: Interval
     found
 }
 
-/// One source type of one cell, and a range of its source ids.
-pub struct Part<'r> {
-    pub cell_id: i64,
-    pub source_type: i32,
-    pub range: &'r SourceRange,
-}
-
-impl Part<'_> {
-    /// Cell, source type and what bounds the section.
-    fn values(&self, section: &Section) -> Vec<Value> {
-        self.values_of(self.cell_id, section)
-    }
-
-    /// The same of claims that are stored as another cell's.
-    pub(super) fn values_of(&self, cell_id: i64, section: &Section) -> Vec<Value> {
-        let mut values: Vec<Value> = vec![cell_id.into(), self.source_type.into()];
-        match section {
-            Section::Lengths(lengths) => values.extend([(*lengths.start()).into(), (*lengths.end()).into()]),
-            Section::OfLength { length, above, up_to } => {
-                values.extend([(*length).into(), (*above).into()]);
-                values.extend(up_to.map(Value::from));
-            }
-        }
-        values
-    }
-}
-
 /// The claims of a part that are committed right now, at most `limit`.
 pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
     if distribution::is_spread() {
-        return distributed_verify::in_range(connection, part, recent, limit);
+        return distributed::in_range(connection, part, recent, limit);
     }
     let mut found = Vec::new();
     for section in part.range.sections() {
@@ -224,7 +157,7 @@ pub fn each_in_range(connection: &Connection, part: &Part, mut each: impl FnMut(
         });
     };
     if distribution::is_spread() {
-        return distributed_verify::each_in_range(connection, part, &mut each_of);
+        return distributed::each_in_range(connection, part, &mut each_of);
     }
     for section in part.range.sections() {
         let text = match &section {

@@ -9,14 +9,14 @@ use claims_model::feed::{ChangeCursor, Ground, SET_SIZE};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::changes::{BucketChange, ChangeSet, StoredSet, actor, bucket_change, stored_set};
-use super::two_phase;
 use crate::error::{ClaimsError, FeedError, or_raise};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xid8::Xid8;
+use crate::store::service::changes::{BucketChange, ChangeSet, StoredSet, actor, bucket_change, stored_set};
+use crate::store::service::two_phase;
 
 macro_rules! decided {
     () => {

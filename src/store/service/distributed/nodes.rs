@@ -13,15 +13,15 @@ use claims_model::{Bucket, Claim};
 use pgrx::pg_sys;
 use uuid::Uuid;
 
-use super::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
-use super::claims::{self, HeldFor, Settlement};
-use super::distributed;
-use super::leases::NewLease;
+use super::{claims as distributed, leases};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{Statement, shard_statement, shared_statement};
 use crate::pg::uuid::{pg_uuid, pg_uuids};
 use crate::pg::xact::Surroundings;
+use crate::store::service::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
+use crate::store::service::claims::{self, HeldFor, Settlement};
+use crate::store::service::lease_rows::NewLease;
 
 shard_statement! {
     /// The shard of a lease, if one is given, and those of buckets, in the order given, which now stay where they are. 5: as Citus does for
@@ -125,7 +125,7 @@ pub fn take(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> us
     let buckets = creates.iter().map(|claim| &claim.bucket);
     let places = places(connection, Some(lease.uuid), buckets);
     let Some([of_lease, of_claims @ ..]) = places.as_deref() else {
-        distributed::put_lease(connection, lease);
+        leases::put_lease(connection, lease);
         return distributed::put(connection, lease, creates);
     };
     let mut nodes = by_node(of_claims.iter().copied().zip(creates.iter().copied()));
@@ -135,7 +135,7 @@ pub fn take(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> us
 
 fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Claim)]) -> usize {
     if beside.is_empty() {
-        distributed::put_lease(connection, lease);
+        leases::put_lease(connection, lease);
         return 0;
     }
     let (shards, claims): (Vec<i64>, Vec<&Claim>) = beside.iter().copied().unzip();

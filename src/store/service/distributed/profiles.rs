@@ -8,13 +8,13 @@ use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::claims::HeldFor;
-use super::distributed_transfers;
-use super::profiles::{PORTION, Renaming, Stored};
+use super::transfers;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::store::service::claims::HeldFor;
+use crate::store::service::name_rows::{PORTION, Renaming, Stored};
 
 shared_statement! {
     /// Changes nothing: a trigger on each node keeps out whoever writes names whose profile can change, and waits for those who do.
@@ -41,10 +41,8 @@ pub fn lock(connection: &Connection, bucket_type: i32) {
 
 /// Hands over all names of a type, as they are right now, in no order.
 pub fn each_name(connection: &Connection, bucket_type: i32, mut each: impl FnMut(Stored)) {
-    let at: HashMap<Uuid, i64> = distributed_transfers::all_places(connection)
-        .into_iter()
-        .map(|place| (place.transfer, place.cell_id))
-        .collect();
+    let at: HashMap<Uuid, i64> =
+        transfers::all_places(connection).into_iter().map(|place| (place.transfer, place.cell_id)).collect();
     connection.stream(NAMES, [bucket_type.into()], false, |row: Row| {
         let transfer = row.get::<PgUuid>(5).map(from_pg_uuid);
         let cell_id = transfer.and_then(|transfer| at.get(&transfer).copied()).unwrap_or_else(|| row.must(3));

@@ -1,10 +1,10 @@
 //! Statements that read claims which are spread over the nodes of a Citus cluster: where transfers have them is asked apart.
 
-use super::distributed_transfers::{self, Place};
-use super::records::{PageEnd, StoredClaim, claim, claim_page, columns};
+use super::transfers::{self, Place};
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::uuid::pg_uuid;
+use crate::store::service::claim_rows::{PageEnd, StoredClaim, claim, claim_page, columns};
 
 /// Claims with the cells that they are stored as.
 macro_rules! spread_columns {
@@ -58,7 +58,7 @@ pub fn part(
         PageEnd::Length(_) => (&OWN_PAGE, &ARRIVED_PAGE),
         PageEnd::SourceId(_) => (&LAST_OWN_PAGE, &LAST_ARRIVED_PAGE),
     };
-    let values = from(cell_id).into_iter().chain([distributed_transfers::taken_from(cell_id, places)]);
+    let values = from(cell_id).into_iter().chain([transfers::taken_from(cell_id, places)]);
     let mut found = connection.run(own, View::Caller, values).map(claim);
     let brought = places.iter().filter(|place| place.has_brought_to(cell_id));
     let mut is_ordered = true;
@@ -81,7 +81,7 @@ pub fn part(
 
 /// The source types of a cell's claims, from one on; also those of cells from which transfers have brought it claims.
 pub fn source_types_from(connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
-    distributed_transfers::once(connection, cell_id, |places| {
+    transfers::once(connection, cell_id, |places| {
         let brought = places.iter().filter(|place| place.has_brought_to(cell_id)).map(|place| place.from_cell);
         let stored_as: Vec<i64> = [cell_id].into_iter().chain(brought).collect();
         let values = [stored_as.into(), first.into()];

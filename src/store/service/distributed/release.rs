@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use claims_model::Bucket;
 
-use super::buckets::values_by_type;
-use super::distributed::by_shard;
+use super::keys::by_shard;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::shared_statement;
+use crate::store::service::buckets::values_by_type;
 
 shared_statement! {
     FREE(INT8OID, INT8OID) =

@@ -12,10 +12,7 @@ use claims_model::cursor::ClaimCursor;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::buckets::values_by_type;
-use super::distributed::by_shard;
-use super::known_or_raised;
-use super::transfers::{STEP, Transfer, TransferStep, locked, locked_columns, step_values};
+use super::keys::by_shard;
 use crate::distribution;
 use crate::error::{DistributionError, or_raise};
 use crate::pg::clock::Moment;
@@ -26,6 +23,9 @@ use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::table;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use crate::store::service::buckets::values_by_type;
+use crate::store::service::known_or_raised;
+use crate::store::service::transfer_rows::{STEP, Transfer, TransferStep, locked, locked_columns, step_values};
 
 /// Claims of cell $2, stored as its own, behind a claim ($3, $4, $5, $6), up to $7, in the order of the index by source.
 macro_rules! page {

@@ -5,12 +5,12 @@ use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
-use super::distributed_transfers::{self, Place};
-use super::verify::{Actual, Part, actual};
+use super::transfers::{self, Place};
 use crate::pg::settings::planning_by_index;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuids};
+use crate::store::service::verify_rows::{Actual, Part, actual};
 
 /// Sections of a range where the claims are spread over nodes: those of cell $1 that are `$whose`.
 macro_rules! spread_section {
@@ -83,8 +83,7 @@ fn stored(row: Row) -> (Actual, Option<Uuid>) {
 
 /// Claims with the cells that they are at.
 fn located(connection: &Connection, stored: Vec<(Actual, Option<Uuid>)>) -> Vec<Actual> {
-    let places =
-        distributed_transfers::places(connection, stored.iter().filter_map(|(_, transfer)| *transfer).collect());
+    let places = transfers::places(connection, stored.iter().filter_map(|(_, transfer)| *transfer).collect());
     let located = |(actual, transfer): (Actual, Option<Uuid>)| match transfer.and_then(|held| places.get(&held)) {
         Some(place) => Actual { cell_id: place.cell_id, other_cell_id: Some(place.other_cell_id), ..actual },
         None => actual,
@@ -100,7 +99,7 @@ pub fn on_buckets(connection: &Connection, values: [Value; 3]) -> Vec<Actual> {
 /// Whose claims are at this cell where they are spread: its own, but for those that transfers have taken, and of each cell those
 /// that a transfer has brought. Whether they are its own, as which cell's they are stored, and the transfers.
 fn shares(part: &Part, places: &[Place]) -> Vec<(bool, i64, Value)> {
-    let own = (true, part.cell_id, distributed_transfers::taken_from(part.cell_id, places));
+    let own = (true, part.cell_id, transfers::taken_from(part.cell_id, places));
     let brought = places.iter().filter(|place| place.has_brought_to(part.cell_id));
     let brought = brought.map(|place| (false, place.from_cell, pg_uuids([place.transfer])));
     [own].into_iter().chain(brought).collect()
@@ -108,9 +107,7 @@ fn shares(part: &Part, places: &[Place]) -> Vec<(bool, i64, Value)> {
 
 /// The claims of a part that are committed right now, at most `limit`.
 pub fn in_range(connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
-    distributed_transfers::steadily(connection, part.cell_id, |places| {
-        in_range_by(connection, part, recent, limit, places)
-    })
+    transfers::steadily(connection, part.cell_id, |places| in_range_by(connection, part, recent, limit, places))
 }
 
 fn in_range_by(connection: &Connection, part: &Part, recent: Interval, limit: usize, places: &[Place]) -> Vec<Actual> {
@@ -136,7 +133,7 @@ fn in_range_by(connection: &Connection, part: &Part, recent: Interval, limit: us
 /// Hands over the claims of a part, in no order. They cannot be read again: where a transfer has gone on meanwhile digests differ, and
 /// records are compared.
 pub fn each_in_range(connection: &Connection, part: &Part, each: &mut impl FnMut(Row)) {
-    distributed_transfers::once(connection, part.cell_id, |places| each_by(connection, part, places, each));
+    transfers::once(connection, part.cell_id, |places| each_by(connection, part, places, each));
 }
 
 fn each_by(connection: &Connection, part: &Part, places: &[Place], each: &mut impl FnMut(Row)) {

@@ -1,0 +1,34 @@
+//! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
+
+mod access;
+mod act;
+mod admin;
+mod admission;
+mod bad_input;
+mod capture;
+mod cell;
+mod claims_error;
+mod distribution;
+mod feed;
+mod hold;
+mod names;
+mod text;
+mod transfer;
+mod verification;
+mod warnings;
+mod worker;
+pub use access::AccessError;
+pub use act::log_act;
+pub use admin::AdminError;
+pub use admission::AdmissionError;
+pub use capture::{CaptureError, warn_of_mutable_condition, warn_of_no_unique_index};
+pub use cell::CellError;
+pub use claims_error::{ClaimsError, or_raise, raise, raise_altered};
+pub use distribution::DistributionError;
+pub use feed::FeedError;
+pub use hold::HoldError;
+pub use names::NamesError;
+pub use transfer::TransferError;
+pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
+pub use warnings::{notice_of_fence, notice_of_spreading, warn_of_failures, warn_of_open_cell, warn_of_orphans};
+pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_place_for_worker};
