@@ -4,6 +4,7 @@
 \pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN
     EXECUTE format('CREATE SERVER regress_claims_hostile FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());

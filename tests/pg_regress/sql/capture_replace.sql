@@ -9,6 +9,7 @@ SELECT t.clean();
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;
 CREATE TABLE app.routes (id bigint PRIMARY KEY, path text, namespace_id int, UNIQUE (path) DEFERRABLE);
 CREATE TABLE app.redirects (id bigint PRIMARY KEY, path varchar(30), namespace_id int);
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_replace FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
     current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_replace OPTIONS (user 'postgres');

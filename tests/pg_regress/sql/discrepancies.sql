@@ -4,6 +4,7 @@
 \pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.skeletons; DELETE FROM claims.reservations; DELETE FROM claims.claimed_attributes;
 CREATE TABLE t.routes (id bigint PRIMARY KEY, path text, grp int);
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN
     EXECUTE format('CREATE SERVER regress_claims_list FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());

@@ -8,6 +8,7 @@ SELECT t.clean();
 SELECT claims.add_bucket_type(110, 'HANDLES', 'username');
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;
 CREATE TABLE app.users (id bigint PRIMARY KEY, handle text, org int);
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_names FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
     current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_names OPTIONS (user 'postgres');

@@ -7,6 +7,7 @@ CREATE TABLE t.routes (id bigint PRIMARY KEY, path text, grp int);
 SELECT t.call($$SELECT * FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES')$$);
 INSERT INTO claims.claimed_attributes VALUES ('t.routes', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL);
 SELECT t.call($$SELECT * FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES')$$);
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN
     EXECUTE format('CREATE SERVER regress_claims_verify FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());

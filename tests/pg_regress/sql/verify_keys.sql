@@ -6,6 +6,7 @@
 SELECT t.clean();
 CREATE SCHEMA keys;
 SET client_min_messages = warning;
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN
     EXECUTE format('CREATE SERVER regress_claims_keys FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());

@@ -5,6 +5,7 @@
 SELECT t.clean();
 SET client_min_messages = warning;
 CREATE SCHEMA plans;
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN
     EXECUTE format('CREATE SERVER regress_claims_plans FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());

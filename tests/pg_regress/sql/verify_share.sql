@@ -7,6 +7,7 @@ DELETE FROM claims.expiring_claims;
 CREATE TABLE t.routes (id bigint PRIMARY KEY, path text, grp int);
 SELECT t.call($$SELECT claims.begin_verification(1, 'RAILS_TABLE_ROUTES')$$);
 INSERT INTO claims.claimed_attributes VALUES ('t.routes', 'path', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id', NULL);
+SELECT t.keep_caches_of_service();
 DO $$ BEGIN
     EXECUTE format('CREATE SERVER regress_claims_share FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
                    current_setting('unix_socket_directories'), current_setting('port'), current_database());
