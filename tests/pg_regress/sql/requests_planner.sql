@@ -31,23 +31,23 @@ BEGIN
     INSERT INTO t.told (what) SELECT t.requests('q');
 END $$;
 CREATE TABLE t.told (n int GENERATED ALWAYS AS IDENTITY, what text);
-CALL t.story('{}');
+SET debug_discard_caches = 0; CALL t.story('{}'); RESET debug_discard_caches;
 CREATE TABLE t.first_told AS SELECT what FROM t.told ORDER BY n;
 SELECT what FROM t.told ORDER BY n LIMIT 12;
 SELECT count(*), count(*) FILTER (WHERE what LIKE '%complete%'), count(*) FILTER (WHERE what LIKE '% new %') FROM t.told;
 -- told again under other settings, each in a new session, in which nothing is planned yet
 \c
 SET claims.notify_requests = off;
-CALL t.story('{enable_hashjoin,enable_mergejoin,enable_sort,enable_material,enable_hashagg,enable_incremental_sort}');
+SET debug_discard_caches = 0; CALL t.story('{enable_hashjoin,enable_mergejoin,enable_sort,enable_material,enable_hashagg,enable_incremental_sort}'); RESET debug_discard_caches;
 SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
 \c
 SET claims.notify_requests = off;
-CALL t.story('{enable_nestloop,enable_indexscan,enable_indexonlyscan,enable_sort,enable_material}');
+SET debug_discard_caches = 0; CALL t.story('{enable_nestloop,enable_indexscan,enable_indexonlyscan,enable_sort,enable_material}'); RESET debug_discard_caches;
 SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
 \c
 SET claims.notify_requests = off;
 SET plan_cache_mode = force_custom_plan;
-CALL t.story('{enable_seqscan,enable_bitmapscan,enable_material}');
+SET debug_discard_caches = 0; CALL t.story('{enable_seqscan,enable_bitmapscan,enable_material}'); RESET debug_discard_caches;
 SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
 
 -- how many rows and index entries a call reads
