@@ -4,8 +4,8 @@
 \pset fieldsep ' | '
 DELETE FROM claims.expiring_claims;
 ALTER SEQUENCE claims.expiring_tokens RESTART;
--- how long from now on, in seconds, up to the next ten: a slow machine may take its time
-CREATE FUNCTION t.left(expires_at timestamptz) RETURNS numeric LANGUAGE sql AS $$ SELECT ceil(extract(epoch FROM expires_at - clock_timestamp()) / 10) * 10 $$;
+-- how long from now on, in seconds, up to the next twenty: a slow machine may take its time
+CREATE FUNCTION t.left(expires_at timestamptz) RETURNS numeric LANGUAGE sql AS $$ SELECT ceil(extract(epoch FROM expires_at - clock_timestamp()) / 20) * 20 $$;
 -- a claimant's keys
 CREATE FUNCTION t.kept(kind text) RETURNS TABLE (key text, claimant text, token bigint, held boolean, seconds numeric) LANGUAGE sql AS $$
     SELECT key, claimant, token, coalesce(expires_at > clock_timestamp(), false), t.left(expires_at)
