@@ -212,6 +212,8 @@ impl<'a> JsonbTokens<'a> {
         if let Some(token) = self.pending.take() {
             return token;
         }
+        // An argument may have millions of tokens.
+        pg_sys::check_for_interrupts!();
         let mut value = pg_sys::JsonbValue::default();
         let JsonbTokens { iterator, memory, .. } = self;
         // SAFETY: the iterator came from JsonbIteratorInit over a jsonb that outlives 'a, and is NULL behind its end, which

@@ -78,6 +78,7 @@ impl<'t> JsonbWriter<'t> {
     }
 
     fn push(&mut self, step: pg_sys::JsonbIteratorToken::Type, text: Option<&'t str>) -> *mut pg_sys::JsonbValue {
+        pg_sys::check_for_interrupts!();
         let mut value = pg_sys::JsonbValue::default();
         let value = text.map(|text| {
             value.type_ = pg_sys::jbvType::jbvString;
