@@ -36,14 +36,14 @@ test-regress: build ## Run pg_regress tests; T="name…" picks some
 test-isolation: build ## Run isolation specs; T="name…" picks some
 	@scripts/test isolation $(T)
 
-test-script: build ## Run the tests in tests/scripts; T="name…" picks some
+test-script: build ## Run the tests in tests/scripts; T="name… folder/…" picks some
 	@scripts/test script $(T)
 
 test-stress: build ## Run the stress client; STRESS_SECONDS=20
 	@scripts/test stress
 
-chaos: build ## The crash campaigns for longer, without and with the library preloaded; CAMPAIGN_SECONDS=300
-	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker
+chaos: build ## The crash campaigns for longer, without and with the library preloaded, the race of profiles, every function under every role, and a forged service; CAMPAIGN_SECONDS=300
+	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker profile_race every_function forged_service
 
 failover: build ## Failovers of a service with synchronous replication, under Patroni; ROUNDS=200, MODE=asynchronous for the control
 	@scripts/failover

@@ -11,6 +11,8 @@
 TEST_LIMIT_SECONDS=${TEST_LIMIT_SECONDS:-300}
 PROGRAM_LIMIT=$((3 * TEST_LIMIT_SECONDS + ${CAMPAIGN_SECONDS:-0} + ${STRESS_SECONDS:-0}))
 RUST_LIMIT=$((12 * TEST_LIMIT_SECONDS))      # cargo compiles
+# A difference is printed under the label of its statements (`-- what is asserted`), or under its permutation.
+export PG_REGRESS_DIFF_OPTS="-U3 -F '^-- \|^starting permutation'"
 export PGISOLATIONTIMEOUT=$((TEST_LIMIT_SECONDS / 5)) PG_TEST_TIMEOUT_DEFAULT=$((TEST_LIMIT_SECONDS / 10))
 
 now_ms() { date +%s%3N; }
@@ -152,28 +154,26 @@ run_rust() {
   # Of the extension's features the one for this PostgreSQL; cargo pgrx picks it by itself.
   run_step 'rust: cargo clippy' $RUST_LIMIT \
     cargo clippy --workspace --all-targets --no-default-features --features "claims/pg$PG_MAJOR" -- -D warnings
-  run_cargo_tests claims-model
-  run_cargo_tests claims-names
-  run_cargo_tests claims-harness
+  run_cargo_tests
 }
 
-# The tests of one crate; each of them counts.
+# The tests of all crates that need no server; each of them counts.
 run_cargo_tests() {
-  local log=$out/log/cargo-test-$1.log started rc=0 passed line
+  local log=$out/log/cargo-test.log started rc=0 passed line
   started=$(now_ms)
-  limited $RUST_LIMIT "$log" cargo test -p "$1" || rc=$?
+  limited $RUST_LIMIT "$log" cargo test --workspace --exclude claims --exclude claims-pg --no-fail-fast || rc=$?
   passed=$(sed -nE 's/^test result: .* ([0-9]+) passed.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
-  while read -r line; do report FAILED 1 "rust: $1: $line" 0; done < <(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' "$log")
+  while read -r line; do report FAILED 1 "rust: $line" 0; done < <(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' "$log")
   if [ $rc = 0 ]; then
-    report ok "$passed" "rust: cargo test -p $1 ($passed tests)" $(($(now_ms) - started))
+    report ok "$passed" "rust: cargo test ($passed tests)" $(($(now_ms) - started))
   else
     printf 'ok\t%s\t0\t\n' "$passed" >>"$out/results"
-    report FAILED 1 "rust: cargo test -p $1" $(($(now_ms) - started)) <(last_lines "$log")
+    report FAILED 1 "rust: cargo test" $(($(now_ms) - started)) <(last_lines "$log")
   fi
 }
 
 # The programs behind the stress run and the campaign; not a test of their own.
-run_clients() { run_step 'rust: build the clients' $RUST_LIMIT cargo build --quiet --release -p claims-harness; }
+run_clients() { run_step 'rust: build the clients' $RUST_LIMIT scripts/clients; }
 
 # --- pg_regress and pg_isolation_regress ----------------------------------------------------------------------------
 
@@ -284,10 +284,17 @@ run_regress() {
 
 # --- tests that are programs ----------------------------------------------------------------------------------------
 
+# script_file NAME: the program of that name, in one of the folders; there are no two of one name (tests/scripts/repository/structure.sh).
+script_file() {
+  local file
+  for file in tests/scripts/*/"$1".sh; do echo "$file"; return; done
+}
+
 # Each finds a running cluster in its environment, and scripts/lib.sh for more of them. CLAIMS_TMP is a fresh directory,
 # CLAIMS_CLUSTERS the one where its clusters are: a program that is killed cannot stop them.
 run_script() {
-  local name=$1 file=tests/scripts/$1.sh log=$out/log/script-$1.log started mark rc=0 verdict
+  local name=$1 file log=$out/log/script-$1.log started mark rc=0 verdict
+  file=$(script_file "$1")
   need_server
   CLAIMS_TMP=$(mktemp -d /tmp/claims-test.XXXXXX)
   CLAIMS_CLUSTERS=$(cd /tmp && as_server mktemp -d /tmp/claims-clusters.XXXXXX)
@@ -319,8 +326,8 @@ run_stress() {
   local seconds=${STRESS_SECONDS:-20} mark
   need_server
   mark=$(log_mark)
-  run_step 'stress: build the client' $RUST_LIMIT cargo build --quiet --release -p claims-harness --bin stress
-  run_step "stress: $seconds seconds" $PROGRAM_LIMIT "$CLAIMS_TARGET/release/stress" --seconds "$seconds"
+  run_step 'stress: build the client' $RUST_LIMIT scripts/clients
+  run_step "stress: $seconds seconds" $PROGRAM_LIMIT "$CLAIMS_CLIENTS/stress" --seconds "$seconds"
   crashes_since "$mark" >"$out/log/stress-crashes"
   [ ! -s "$out/log/stress-crashes" ] || report FAILED 1 'stress: the server crashed' 0 "$out/log/stress-crashes"
 }

@@ -13,6 +13,7 @@ set -euo pipefail
 
 CLAIMS_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CLAIMS_TARGET=${CARGO_TARGET_DIR:-$CLAIMS_ROOT/target}
+CLAIMS_CLIENTS=$CLAIMS_TARGET/debug     # the programs of tests/harness, see scripts/clients
 export CLAIMS_ROOT
 
 say() { printf '==> %s\n' "$*" >&2; }
@@ -81,6 +82,24 @@ declare -A CLUSTER_DIR=() CLUSTER_PORT=()
 
 port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
+# take_port: prints a port on which nobody listens, below those that the kernel gives to clients. As long as this shell lives no
+# other call gets it, so that a server can be stopped and started again on its port.
+take_port() {
+  local port taken=${TMPDIR:-/tmp}/claims-ports.$(id -u)
+  mkdir -p "$taken"
+  (
+    flock 9
+    while true; do
+      port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
+      # Shells that have ended leave their files behind.
+      ! kill -0 "$(cat "$taken/$port" 2>/dev/null || echo none)" 2>/dev/null || continue
+      ! port_is_free "$port" || break
+    done
+    echo $$ >"$taken/$port"
+    echo "$port"
+  ) 9>"$taken/lock"
+}
+
 # start_cluster NAME [--fast] [-c setting=value]...
 # CLAIMS_SERVER_SETTINGS has settings (name=value, by spaces) for every cluster that is started.
 # --fast leaves out fsync: for tests, never for measuring.
@@ -116,8 +135,7 @@ start_cluster() {
   } | (cd /tmp && as_server sh -c "cat >> '$dir/data/postgresql.conf'")
 
   for attempt in 1 2 3 4 5 6 7 8 9 10; do
-    port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
-    port_is_free "$port" || continue
+    port=$(take_port)
     # Nothing of ours may stay open in the server: a reader at the end of a pipe would wait for it.
     if (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p $port" -w -t 60 start \
         </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); then
@@ -202,6 +220,33 @@ sqlstate() {
   errors=$(psql -XqAt -d "$db" -v VERBOSITY=sqlstate -c "$1" 2>&1 >/dev/null) || true
   state=$(sed -nE 's/^(psql:.*)?(ERROR|FATAL): +([0-9A-Z]{5}).*/\3/p' <<<"$errors" | head -1)
   printf '%s\n' "${state:-00000}"
+}
+
+# How long a test waits for what has to come. A machine under load is slow, and where all is well nobody waits that long.
+WAIT_LIMIT_SECONDS=120
+
+# wait_until COMMAND...: repeats a command until it succeeds.
+wait_until() {
+  local end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || { printf 'FAILED: not within %s seconds: %s\n' "$WAIT_LIMIT_SECONDS" "$*" >&2; return 1; }
+    sleep 0.02
+  done
+}
+
+# wait_for WANTED COMMAND...: repeats a command until it prints WANTED, and prints what it has printed last.
+wait_for() {
+  local wanted=$1 got end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  shift
+  while got=$("$@" 2>/dev/null || true); [ "$got" != "$wanted" ] && [ $SECONDS -lt $end ]; do sleep 0.02; done
+  printf '%s\n' "$got"
+}
+
+# wait_for_any COMMAND...: repeats a command until it prints something, and prints that.
+wait_for_any() {
+  local got end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  while got=$("$@" 2>/dev/null || true); [ -z "$got" ] && [ $SECONDS -lt $end ]; do sleep 0.02; done
+  printf '%s\n' "$got"
 }
 
 # expect WHAT GOT WANTED

@@ -1,19 +1,12 @@
 //! Authorization. Identity is a role, never a setting.
 
-use claims_model::{BadInput, Problem};
-
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::distribution;
 use crate::error::{AccessError, ClaimsError};
-use crate::pg::{gate, roles};
+use crate::pg::{compatibility, roles};
 use crate::store::catalog::{Catalog, Cell};
-
-/// The value of an argument that must not be NULL.
-pub fn given<T>(argument: Option<T>, name: &str) -> Result<T, ClaimsError> {
-    argument.ok_or_else(|| BadInput::new(name, Problem::Null).into())
-}
+use crate::tables::{self, Tables};
 
 /// Allows callers with the privileges of the cell's role, and administrators.
 pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
@@ -26,14 +19,14 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     }
 }
 
-/// As [`act_for`], for functions of a cell's own database: while no cell is registered in it, administrators may
-/// name any cell; the service decides.
+/// Like [`act_for`], for functions of a cell's own database. While no cell is registered in it, administrators may name
+/// any cell, because the service decides.
 pub fn act_here_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     refuse_restricted()?;
     if catalog.cells.is_empty() && roles::caller_is_admin() { Ok(()) } else { act_for(catalog, cell_id) }
 }
 
-/// The cells that the caller may act for; `None`: any, it is an administrator.
+/// Returns the cells that the caller may act for. Returns `None` for an administrator, who may act for any.
 pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsError> {
     refuse_restricted()?;
     let caller = roles::caller();
@@ -41,13 +34,13 @@ pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsErro
     Ok((!roles::caller_is_admin()).then(|| catalog.cells.iter().filter_map(is_his).collect()))
 }
 
-/// Allows administrators only, and where the tables are spread on the coordinator.
-pub fn administer() -> Result<(), ClaimsError> {
+/// Allows administrators only. If the tables are distributed, allows the call only on the coordinator.
+pub fn administer(tables: &dyn Tables) -> Result<(), ClaimsError> {
     read_as_administrator()?;
-    Ok(distribution::require_coordinator()?)
+    Ok(tables.require_coordinator()?)
 }
 
-/// Allows administrators only, who change nothing.
+/// Allows administrators only, for calls that change nothing.
 pub fn read_as_administrator() -> Result<(), ClaimsError> {
     refuse_restricted()?;
     if roles::caller_is_admin() {
@@ -68,35 +61,34 @@ pub fn own_or_administer(owner: pg_sys::Oid) -> Result<(), ClaimsError> {
     }
 }
 
-/// Refuses calls where the tables are not what they are taken for, and from code that Postgres runs on behalf of another role.
+/// Runs the compatibility check, and refuses calls from code that PostgreSQL runs for another role.
 pub fn refuse_restricted() -> Result<(), ClaimsError> {
-    gate::pass();
+    compatibility::require();
     if roles::is_restricted() { Err(AccessError::Restricted.into()) } else { Ok(()) }
 }
 
-/// For SQL functions that read tables: raises unless those are what the library takes them for.
+/// Runs the compatibility check for SQL functions that read tables.
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_own_tables() {
-    gate::pass();
+    compatibility::require();
 }
 
-/// For SQL functions that cannot read spread tables: raises where they are.
+/// Raises an error for SQL functions that cannot read distributed tables, if the tables are.
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_tables_here() -> Result<(), ErrorReport> {
-    gate::pass();
-    Ok(distribution::require_here().map_err(ClaimsError::from)?)
+    Ok(tables::at_entry().require_here().map_err(ClaimsError::from)?)
 }
 
-/// For SQL functions: raises unless the caller is an administrator.
+/// Raises an error for SQL functions unless the caller is an administrator.
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_admin() -> Result<(), ErrorReport> {
-    Ok(administer()?)
+    Ok(administer(tables::at_entry())?)
 }
 
-/// For SQL functions: whether the caller is an administrator.
+/// Returns whether the caller is an administrator, for SQL functions.
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn caller_is_admin() -> Result<bool, ErrorReport> {

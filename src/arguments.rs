@@ -1,4 +1,4 @@
-//! Checks of arguments that several functions share: not NULL and within limits, or an error that names the argument.
+//! Checks of arguments that several functions share: not NULL and within limits. An error names the argument.
 
 use claims_model::limits::{self, KEY_CHARS, MAX_KEYS, PAYLOAD_BYTES, PAYLOAD_DEPTH, is_longer_than};
 use claims_model::source_range::SourceRange;
@@ -6,27 +6,30 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 use pgrx::datum::Interval;
 
-use crate::access::given;
 use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::{Extent, Jsonb};
 
-/// A jsonb of fewer bytes is never too large: at worst every 12 bytes are a number of 147,459 digits.
+/// The size below which no jsonb is too large: at worst every 12 bytes are a number of 147,459 digits.
 const SMALL_PAYLOAD: usize = 4096;
-/// The largest payload of a request.
 const LARGEST_PAYLOAD: Extent = Extent { bytes: PAYLOAD_BYTES, depth: PAYLOAD_DEPTH };
 
-/// Ten years, in microseconds.
+/// The longest hold: ten years, in microseconds.
 const LONGEST_HOLD: i128 = 10 * 366 * 24 * 60 * 60 * 1_000_000;
 
-/// A text of 1 to `limit` characters.
+/// Returns the value of an argument that must not be NULL.
+pub fn given<T>(argument: Option<T>, name: &str) -> Result<T, ClaimsError> {
+    argument.ok_or_else(|| BadInput::new(name, Problem::Null).into())
+}
+
+/// Returns a text of 1 to `limit` characters.
 pub fn text(value: Option<String>, name: &str, limit: usize) -> Result<String, ClaimsError> {
     let value = given(value, name)?;
     check_text(&value, limit).map_err(|problem| BadInput::new(name, problem))?;
     Ok(value)
 }
 
-/// A text of up to `limit` characters.
+/// Returns a text of up to `limit` characters.
 pub fn at_most(value: String, name: &str, limit: usize) -> Result<String, ClaimsError> {
     if is_longer_than(&value, limit) {
         return Err(BadInput::new(name, Problem::TooLong { limit }).into());
@@ -44,7 +47,7 @@ fn check_text(value: &str, limit: usize) -> Result<(), Problem> {
     }
 }
 
-/// A payload within its limits.
+/// Returns a payload within its limits.
 pub fn payload(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Option<Jsonb>, ClaimsError> {
     let is_too_large = |payload: &Jsonb| {
         let Extent { bytes, depth } = payload.extent(SMALL_PAYLOAD, LARGEST_PAYLOAD);
@@ -58,7 +61,7 @@ pub fn payload(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Opti
     }
 }
 
-/// The keys of an array, each not NULL and within its limits.
+/// Returns the keys of an array, each not NULL and within its limits.
 pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, ClaimsError> {
     if list.len() > MAX_KEYS {
         let problem = Problem::OutOfRange { allowed: "up to 100000 keys in one call" };
@@ -68,7 +71,7 @@ pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, Claims
     list.into_iter().enumerate().map(key).collect()
 }
 
-/// The moment a duration after `now`. A month is 30 days and a day 24 hours, whatever the calendar.
+/// Returns the time a duration after `now`. A month is 30 days and a day 24 hours, whatever the calendar.
 pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
     let microseconds = given(duration, name)?.as_micros();
     if !(1..=LONGEST_HOLD).contains(&microseconds) {
@@ -77,12 +80,13 @@ pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<M
     Ok(Moment(now.0 + microseconds as i64))
 }
 
-/// The moment a duration before `now`.
+/// Returns the time a duration before `now`.
 pub fn before(duration: Interval, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
     Ok(Moment(now.0.saturating_sub(span(duration, name)?.as_micros() as i64)))
 }
 
-/// A duration that can be added to every moment of our time, or taken from it: not negative, and a thousand years at most.
+/// Returns a duration that can be added to, or subtracted from, every time of our age: not negative, and at most a
+/// thousand years.
 pub fn span(duration: Interval, name: &str) -> Result<Interval, ClaimsError> {
     if !(0..=100 * LONGEST_HOLD).contains(&duration.as_micros()) {
         return Err(BadInput::new(name, Problem::OutOfRange { allowed: "0 to 366000 days" }).into());
@@ -90,14 +94,14 @@ pub fn span(duration: Interval, name: &str) -> Result<Interval, ClaimsError> {
     Ok(duration)
 }
 
-/// The number of the source type that an argument names, and its first name, under which a cell stores it.
+/// Returns the number of the source type that an argument names, and its first name, under which a cell stores it.
 pub fn source_type(text: &str, types: &Types) -> Result<(i32, String), ClaimsError> {
     let number =
         id::type_from_text(text, Kind::Source, types).map_err(|problem| BadInput::new("source_type", problem))?;
     Ok((number, types.source.first_name(number).unwrap_or(text).to_owned()))
 }
 
-/// The range between two arguments; NULL is no bound.
+/// Returns the range between two arguments, for which NULL means no bound.
 pub fn source_range(above: Option<String>, up_to: Option<String>) -> Result<SourceRange, ClaimsError> {
     for (bound, name) in [(&above, "source_id_gt"), (&up_to, "source_id_lte")] {
         let Some(bound) = bound else { continue };

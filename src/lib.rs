@@ -1,207 +1,39 @@
 //! `claims`: globally unique names for applications split into cells.
 //!
-//! Two databases, two sides: `service` runs in the shared database, `cell` in the database of each cell; `holds` runs in
-//! either. The way of a call: the SQL boundary on its side, the rules in `claims-model`, the statements in `store`,
-//! Postgres behind `pg`. docs/architecture.md has the picture.
+//! The extension has two sides. `service` runs in the shared database, `cell` in the database of each cell; `holds`
+//! runs in either. A call passes through the SQL function of its side, the rules in `claims-model`, the statements in
+//! `store` and `tables`, and PostgreSQL behind `pg`. docs/architecture.md has a diagram.
 #![deny(unsafe_code)]
 
 mod access;
-mod acts;
+mod admin_action;
 mod arguments;
 mod cell;
-mod distribution;
+mod cell_slots;
 mod error;
 mod holds;
-mod moves;
-mod passes;
-mod pg;
+mod install;
 mod service;
 mod settings;
+#[macro_use]
+mod sql_text;
 mod store;
+mod tables;
 mod version;
 mod worker;
 
+use claims_pg as pg;
 use pgrx::prelude::*;
+
+use crate::tables::citus::{layout, on_node, shard_moves};
 
 ::pgrx::pg_module_magic!(name, version);
 
-extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
-extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
-extension_sql_file!("../sql/install/service/type_names.sql", name = "type_names", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/transfers.sql", name = "transfers", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
-extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/hold_naming.sql", name = "hold_naming", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
-extension_sql_file!(
-    "../sql/install/service/lists.sql",
-    name = "lists",
-    requires = ["type_names", access::require_own_tables]
-);
-extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
-extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/replicas.sql", name = "replicas", requires = ["admin"]);
-extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
-extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
-extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
-extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);
-extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
-extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
-extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
-extension_sql_file!(
-    "../sql/install/service/check_distributed.sql",
-    name = "check_distributed",
-    requires = ["tables", "names", "transfers", access::require_tables_here]
-);
-extension_sql_file!(
-    "../sql/install/service/check.sql",
-    name = "check",
-    requires = ["tables", "transfers", "changes", "check_distributed"]
-);
-extension_sql_file!(
-    "../sql/install/cell/cell.sql",
-    name = "cell",
-    requires = [
-        "admin",
-        cell::track::track_lease,
-        cell::track::forget_leases,
-        cell::recovery::judge::judge_leases,
-        cell::recovery::judge::purge_fences,
-        cell::recovery::reconcile::reconcile
-    ]
-);
-extension_sql_file!(
-    "../sql/install/cell/verify.sql",
-    name = "verify",
-    requires = [
-        "admin",
-        "capture",
-        service::verify::digest::digest_records,
-        cell::verify::digest::digest_expected,
-        cell::verify::expected::expected_records,
-        service::verify::records::verify_records,
-        cell::verify::whole::verify
-    ]
-);
-extension_sql_file!(
-    "../sql/install/cell/discrepancies.sql",
-    name = "discrepancies",
-    requires = ["verify", cell::verify::list::list_discrepancies]
-);
-extension_sql_file!(
-    "../sql/install/service/metrics_distributed.sql",
-    name = "metrics_distributed",
-    requires = ["tables", "transfers", "passes"]
-);
-extension_sql_file!(
-    "../sql/install/metrics.sql",
-    name = "metrics",
-    requires = [
-        "metrics_distributed",
-        "check",
-        "passes",
-        "cell",
-        "orphans",
-        "client",
-        "expiring",
-        "requests",
-        "modes",
-        service::admin::version::version,
-        service::metrics::read_counters,
-        service::metrics::note_check
-    ]
-);
-extension_sql_file!(
-    "../sql/install/cell/share.sql",
-    name = "share",
-    requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
-);
-extension_sql_file!(
-    "../sql/install/cell/client.sql",
-    name = "client",
-    requires = ["admin", cell::client::options::service_validator, cell::client::breaker::service_states]
-);
-extension_sql_file!(
-    "../sql/install/holds/expiring.sql",
-    name = "expiring",
-    requires = [
-        "admin",
-        holds::expiring::add_expiring,
-        holds::expiring::remove_expiring,
-        holds::expiring::acquire_expiring,
-        holds::expiring::renew_expiring,
-        holds::expiring::held_expiring,
-        holds::expiring::release_expiring,
-        holds::expiring::assert_held,
-        service::admin::grants::grant_worker
-    ]
-);
-extension_sql_file!(
-    "../sql/install/holds/requests.sql",
-    name = "requests",
-    requires = [
-        "expiring",
-        holds::requests::enqueue::enqueue_request,
-        holds::requests::take::take_requests,
-        holds::requests::settle::settle_requests,
-        holds::requests::settle::extend_requests,
-        holds::requests::enqueue::retry_requests,
-        holds::requests::enqueue::purge_requests,
-        holds::requests::declare::capture_requests,
-        holds::requests::declare::uncapture_requests
-    ]
-);
-extension_sql_file!("../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
-extension_sql_file!(
-    "../sql/install/cell/declare.sql",
-    name = "declare",
-    requires = [
-        "admin",
-        "capture",
-        cell::capture::declare::spell_out_condition,
-        cell::capture::attribute::declare_attribute,
-        cell::capture::attribute::unclaim_attribute,
-        cell::capture::declare::change_capture_triggers,
-        cell::capture::declare::change_request_triggers,
-        cell::capture::automatic::require_service,
-        cell::capture::automatic::require_cell,
-        cell::capture::send::pending_batch,
-        cell::capture::send::begin_pending,
-        cell::capture::send::finish
-    ]
-);
-extension_sql_file!("../sql/install/cell/automatic.sql", name = "automatic", requires = ["declare"]);
-extension_sql_file!(
-    "../sql/install/functions.sql",
-    name = "functions",
-    requires = [
-        "admin",
-        "admin_log",
-        "modes",
-        "records",
-        "changes",
-        "check",
-        "passes",
-        "cell",
-        "worker",
-        "client",
-        "automatic",
-        "verify",
-        "share",
-        "expiring",
-        "requests",
-        "discrepancies",
-        "metrics"
-    ],
-    finalize
-);
-
-/// Names the schema for pgrx; sql/install/schema.sql has created it by then, or refused.
+/// Names the schema for pgrx. sql/install/schema.sql creates it before, or refuses.
 #[pg_schema]
 mod claims {}
 
-/// What lies in shared memory, by side.
+/// The values in shared memory, by side.
 static SHARED: [&[&dyn pg::shared::Area]; 2] = [&cell::AREAS, &service::AREAS];
 
 #[pg_guard]
@@ -215,16 +47,25 @@ pub extern "C-unwind" fn _PG_init() {
     worker::register();
     pg::background::register_errand(cell::epoch::commit_epoch);
     pg::cache::register();
-    pg::gate::register(|| {
+    pg::compatibility::register(|| {
         version::require_same();
-        distribution::require_own_tables()
+        layout::require_own_tables()
     });
-    pg::statement::register(pg::statement::WhileSpread {
-        check: distribution::require_reach,
-        before: moves::before_statement,
-        after: moves::after_statement,
+    pg::statement::register(pg::statement::WhileDistributed {
+        settings: layout::SETTINGS,
+        check: layout::require_reach,
+        before: shard_moves::before_statement,
+        after: shard_moves::after_statement,
     });
     pg::altered::register(error::raise_altered);
+    pg::trigger_function::register(pg::trigger_function::TriggerFunctions {
+        announce_change: store::catalog::announce_change,
+        capture_change: holds::requests::capture::capture_change,
+        capture_row: cell::capture::rows::capture_row,
+        hold_naming: on_node::hold_naming,
+        send_automatically: cell::capture::automatic::send_automatically,
+        refuse_direct_call: error::refuse_direct_call_of_trigger,
+    });
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();
     pg::constraints::register(cell::capture::automatic::before_constraints);
@@ -236,6 +77,6 @@ pub extern "C-unwind" fn _PG_init() {
         cell::wakeup::HOOKS,
         service::durability::HOOKS,
         service::counters::HOOKS,
-        moves::HOOKS,
+        shard_moves::HOOKS,
     ]);
 }

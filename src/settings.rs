@@ -1,4 +1,4 @@
-//! The settings of `claims`. None of them says who the caller is.
+//! The settings of `claims`. None of them decides about the caller's identity.
 
 use std::ffi::{CStr, CString};
 use std::time::Duration;
@@ -16,6 +16,7 @@ static SERVICE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(250);
 static KEEP_SERVICE_CONNECTION: GucSetting<bool> = GucSetting::<bool>::new(true);
 static BREAKER_FAILURES: GucSetting<i32> = GucSetting::<i32>::new(5);
 static BREAKER_PAUSE: GucSetting<i32> = GucSetting::<i32>::new(1000);
+static BREAKER_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(250);
 static DATABASES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static RECONCILE_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(60);
 static VERIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(0);
@@ -35,7 +36,7 @@ struct Integer {
     unit: GucFlags,
 }
 
-const INTEGERS: [Integer; 9] = [
+const INTEGERS: [Integer; 10] = [
     Integer {
         name: c"claims.max_batch_size",
         short: c"Largest number of records, creates and destroys together, that one batch may have.",
@@ -88,8 +89,8 @@ const INTEGERS: [Integer; 9] = [
     },
     Integer {
         name: c"claims.breaker_failures",
-        short: c"Failures in a row to reach the claims service, or to have its answer, after which calls fail at once.",
-        long: c"0 means never. claims.service_state shows what is the case.",
+        short: c"Consecutive failures to reach the claims service, or to get its answer, after which calls fail at once.",
+        long: c"0 means never. claims.service_state shows the current state.",
         setting: &BREAKER_FAILURES,
         min: 0,
         max: 1_000_000,
@@ -107,9 +108,19 @@ const INTEGERS: [Integer; 9] = [
         unit: GucFlags::UNIT_MS,
     },
     Integer {
+        name: c"claims.breaker_timeout",
+        short: c"How long the claims service must have had to answer, for its silence to count as a failure.",
+        long: c"The failure of a call that waited for less does not count. Calls that send much data must have waited longer.",
+        setting: &BREAKER_TIMEOUT,
+        min: 1,
+        max: 60_000,
+        context: GucContext::Suset,
+        unit: GucFlags::UNIT_MS,
+    },
+    Integer {
         name: c"claims.reconcile_interval",
         short: c"How often the background worker recovers the leases of each cell that it attends to.",
-        long: c"What has committed it settles within a second; this is for leases that were left without a trace here.",
+        long: c"It settles leases of committed transactions within a second. This interval is for leases without a record in this database.",
         setting: &RECONCILE_INTERVAL,
         min: 1,
         max: 24 * 60 * 60,
@@ -118,7 +129,7 @@ const INTEGERS: [Integer; 9] = [
     },
     Integer {
         name: c"claims.verify_interval",
-        short: c"How often the background worker verifies each source type of each cell that it attends to.",
+        short: c"How often a second background worker verifies each source type of each cell that is attended to.",
         long: c"0 means never. See claims.verify_correct.",
         setting: &VERIFY_INTERVAL,
         min: 0,
@@ -144,7 +155,7 @@ pub fn define() {
     );
     GucRegistry::define_bool_guc(
         c"claims.change_feed",
-        c"Whether each change of an owner's claim is written down in claims.changes.",
+        c"Whether each change of an owned claim is recorded in claims.changes.",
         c"Set it for the whole database: a session that has it off leaves a gap. On costs a commit about a tenth, off nothing.",
         &CHANGE_FEED,
         GucContext::Suset,
@@ -152,7 +163,7 @@ pub fn define() {
     );
     GucRegistry::define_bool_guc(
         c"claims.notify_changes",
-        c"Whether changes that are written down are announced with NOTIFY on channel claims_changes.",
+        c"Whether recorded changes are announced with NOTIFY on channel claims_changes.",
         c"All commits that notify wait for each other, and a transaction that did cannot be prepared: where readers ask often anyway, leave it off.",
         &NOTIFY_CHANGES,
         GucContext::Suset,
@@ -168,7 +179,7 @@ pub fn define() {
     );
     GucRegistry::define_bool_guc(
         c"claims.verify_correct",
-        c"Whether the background worker puts right what its verifications find.",
+        c"Whether the verifying background worker corrects the discrepancies that it finds.",
         c"Off only counts the discrepancies, in claims.passes.",
         &VERIFY_CORRECT,
         GucContext::Sighup,
@@ -193,7 +204,7 @@ pub fn define() {
     crate::pg::settings::reserve_prefix();
 }
 
-/// The databases that are to have a worker, each once. A list that cannot be read names none.
+/// Returns the databases that have a worker, each once. Returns none if the list cannot be parsed.
 pub fn databases() -> Vec<String> {
     let list = DATABASES.get().unwrap_or_default();
     let mut databases = crate::pg::settings::names(&list).unwrap_or_default();
@@ -206,7 +217,7 @@ pub fn reconcile_interval() -> Duration {
     Duration::from_secs(RECONCILE_INTERVAL.get().unsigned_abs().into())
 }
 
-/// `None`: never.
+/// Returns `None` if the worker does not verify.
 pub fn verify_interval() -> Option<Duration> {
     let seconds = VERIFY_INTERVAL.get().unsigned_abs();
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
@@ -220,17 +231,17 @@ pub fn max_batch_size() -> usize {
     usize::try_from(MAX_BATCH_SIZE.get()).unwrap_or(0)
 }
 
-/// In milliseconds; 0 is not to wait.
+/// Returns milliseconds; 0 means not to wait.
 pub fn wait_timeout() -> i64 {
     WAIT_TIMEOUT.get().into()
 }
 
-/// In seconds.
+/// Returns seconds.
 pub fn outcome_retention() -> i64 {
     OUTCOME_RETENTION.get().into()
 }
 
-/// Whether changes of owners' claims are written down.
+/// Returns whether changes of owners' claims are recorded.
 pub fn change_feed() -> bool {
     CHANGE_FEED.get()
 }
@@ -239,13 +250,13 @@ pub fn notify_changes() -> bool {
     NOTIFY_CHANGES.get()
 }
 
-/// In seconds; `None`: for ever.
+/// Returns seconds, or `None` if changes are kept for ever.
 pub fn change_retention() -> Option<i64> {
     let seconds: i64 = CHANGE_RETENTION.get().into();
     (seconds >= 0).then_some(seconds)
 }
 
-/// In milliseconds.
+/// Returns milliseconds.
 pub fn service_timeout() -> i64 {
     SERVICE_TIMEOUT.get().into()
 }
@@ -254,9 +265,13 @@ pub fn breaker_failures() -> u32 {
     BREAKER_FAILURES.get().unsigned_abs()
 }
 
-/// In milliseconds.
+/// Returns milliseconds.
 pub fn breaker_pause() -> i64 {
     BREAKER_PAUSE.get().into()
+}
+
+pub fn breaker_timeout() -> Duration {
+    Duration::from_millis(BREAKER_TIMEOUT.get().unsigned_abs().into())
 }
 
 pub fn keep_service_connection() -> bool {

@@ -52,11 +52,11 @@ COMMENT ON FUNCTION claims.read_after(uuid, interval) IS
 COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
     'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time, and no more than have 16 MiB of payload. The last row''s cursor given as after goes on; no row: there are no more. created_after leaves out older ones. Locks nothing.';
 COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, text[], boolean) IS
-    'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends behind a source''s last claim, and may be longer. The last row''s cursor given as after goes on. Locks nothing.';
+    'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends behind a source''s last claim, and may be longer. The last row''s cursor given as after goes on. Where set_profile() gives a source''s claims other names between two pages, the next page may repeat or leave out some of them, but not with whole_sources. Locks nothing.';
 COMMENT ON FUNCTION claims.canonical(text, text) IS
     'What a name of a bucket type becomes by the type''s profile, without claiming it; 22023 where the profile does not take it. For readers and cells; in a cell''s database by the cell''s own types. Executes no statement, locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.canonical_form(text, text) IS
-    'What a name becomes by a profile (exact, casefold, username, domain, email, path); NULL where the profile does not take it. For indexes of tables of a cell; who writes such a table needs EXECUTE. IMMUTABLE: a release with a newer version of Unicode asks for a REINDEX. For readers and cells. Reads no table, locks nothing.';
+    'What a name becomes by a profile (exact, casefold, username, domain, email, path); NULL where the profile does not take it. For indexes of tables of a cell. PUBLIC may execute it, so that everybody can write or restore such a table; who names it needs USAGE on schema claims. IMMUTABLE: a release with a newer version of Unicode asks for a REINDEX. Reads no table, locks nothing.';
 -- A scan that calls it for every row takes longer than an index.
 ALTER FUNCTION claims.canonical_form(text, text) COST 20;
 COMMENT ON FUNCTION claims.require_naming(text, text[], text[]) IS
@@ -66,7 +66,7 @@ COMMENT ON FUNCTION claims.reserve_names(text, text[], text) IS
 COMMENT ON FUNCTION claims.unreserve_names(text, text[], text) IS
     'Gives names free that were reserved, and returns how many. Administrators only, with a reason. Locks their rows, in order.';
 COMMENT ON FUNCTION claims.set_profile(text, text, text, text, boolean) IS
-    'Changes what counts as the same name in a bucket type, and all its names with it; administrators only, with a reason. Returns the claims that are in the way: canonical is what all of bucket_values would become, or NULL where the profile does not take a name or names only look alike. With dry_run (the default) that is all; without, 23505 where there are any, and otherwise all names are rewritten in place and the profile is in effect at COMMIT. confusables NULL: as it is. Types below 100 stay exact. Locks claims.type_names SHARE ROW EXCLUSIVE and claims.bucket_types EXCLUSIVE: begins under types of ids from 100 on are 55P03 meanwhile. Leases that hold names which change are waited for claims.wait_timeout, then 55P03.';
+    'Changes what counts as the same name in a bucket type, and all its names with it; administrators only, with a reason. Returns the claims that are in the way: canonical is what all of bucket_values would become, or NULL where the profile does not take a name or names only look alike. With dry_run (the default) that is all; without, 23505 where there are any, and otherwise all names are rewritten in place and the profile is in effect at COMMIT. list_records() continues a source''s claims by name: a page that is asked for after the change may repeat or leave out claims of the source that the page before it ended with, unless both are asked for with whole_sources. confusables NULL: as it is. Types below 100 stay exact. Locks claims.type_names SHARE ROW EXCLUSIVE and claims.bucket_types EXCLUSIVE: begins under types of ids from 100 on are 55P03 meanwhile. Leases that hold names which change are waited for claims.wait_timeout, then 55P03.';
 COMMENT ON FUNCTION claims.add_bucket_type(int, text, text, text) IS
     'Adds a bucket type; administrators only. profile says what counts as the same name (exact, casefold, username, domain, email, path), confusables what becomes of names that look alike (allow, reject). Ids below 100 are reserved. Repeating the same call does nothing; 23505 where id or name is taken, or the type is there with another profile. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_subject_type(int, text) IS
@@ -80,7 +80,7 @@ COMMENT ON FUNCTION claims.register_cell(bigint, name, text, text, jsonb) IS
 COMMENT ON FUNCTION claims.grant_read(name) IS
     'Grants a role what a router needs: get_record, get_records, list_types, list_cells, list_changes, change_cursor and the view records; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.refresh_grants() IS
-    'Gives every role that register_cell(), grant_read(), grant_worker() or grant_monitor() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Administrators follow each other until COMMIT.';
+    'Gives every role that register_cell(), grant_read(), grant_worker() or grant_monitor() named what its kind has today; administrators only. ALTER EXTENSION claims UPDATE does it by itself. Where the tables are distributed, on all nodes; called by a superuser, it first gives the extension''s objects to their owner on nodes that were added. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_monitor(name) IS
     'Grants a role what monitoring needs: check(), which then tells no bucket values and no payloads, and the views leases and passes; administrators only. Administrators follow each other until COMMIT.';
 COMMENT ON FUNCTION claims.revoke_read(name) IS
@@ -132,13 +132,14 @@ COMMENT ON FUNCTION claims.purge_changes(interval) IS
 COMMENT ON FUNCTION claims.caller_is_admin() IS 'Internal: whether the caller is an administrator.';
 COMMENT ON FUNCTION claims.change_grants(name, text[], boolean) IS 'Internal: grants or revokes the functions of some audiences.';
 COMMENT ON FUNCTION claims.distribute(int, text) IS
-    'Spreads the tables of the service over the nodes of a Citus cluster, once, and returns in how many shards: claims by bucket value, leases and their outcomes by uuid; types, cells and what else every call reads goes to every node. shards NULL: 4 for each node. For administrators, on the coordinator, with a reason. Locks the tables against writers until COMMIT.';
+    'Spreads the tables of the service over the nodes of a Citus cluster, once, and returns in how many shards: claims by bucket value, leases and their outcomes by uuid; types, cells and what else every call reads goes to every node. shards NULL: 4 for each node that keeps shards. For administrators, on the coordinator, with a reason. Locks the tables against writers until COMMIT.';
 COMMENT ON FUNCTION claims.keep_pace(bigint, int) IS 'Internal, on the node that counts for all where the tables are distributed: lets one more begin of a cell pass (0), or says from which moment on one may.';
 COMMENT ON FUNCTION claims.take_change_places(int) IS 'Internal, on the node that keeps the change feed: its transaction, and numbers for so many rows of claims.change_sets that the caller is about to write.';
 COMMENT ON FUNCTION claims.change_node() IS 'Internal: which node of a Citus cluster this is, by its group. Locks nothing.';
 COMMENT ON FUNCTION claims.buckets_in_flight(text, text[], int[]) IS 'Internal, on the node of a shard: which of the buckets another open transaction is at, by their places in the arrays. Locks nothing.';
 COMMENT ON FUNCTION claims.is_lease_in_flight(text, uuid) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a lease. Locks nothing.';
-COMMENT ON FUNCTION claims.is_look_in_flight(text, uuid, int) IS 'Internal, on the node of a shard: whether another open transaction is at the row of a look. Locks nothing.';
+COMMENT ON FUNCTION claims.is_look_in_flight(text, uuid, int) IS 'Internal, on the node of a shard: whether another open transaction is at the rows of a look. Locks nothing.';
+COMMENT ON FUNCTION claims.is_look_reserved(text, uuid, int, boolean) IS 'Internal, on the node of a shard: whether a name of a look is reserved. Transactions that reserve one or set one free count, or are waited for. Locks nothing.';
 COMMENT ON FUNCTION claims.create_on_node(text, text[], int[], bigint[], uuid, bigint, timestamptz, uuid[], int[], text[], int[], text[], int[], text[], text[]) IS
     'Internal, on the node of a shard, for the row that a statement returns: creates claims in further shards of the node, those of the part whose anchor the row is, and returns how many. IMMUTABLE because Citus sends no other function along: it writes.';
 COMMENT ON FUNCTION claims.settle_on_node(int, text, int[], text[], int[], bigint[], uuid[], int[], text[], smallint, timestamptz) IS
@@ -186,6 +187,11 @@ BEGIN
         EXECUTE format('REVOKE %s FROM %s', other.what, other.grantee::regrole);
     END LOOP;
 END $$;
+
+-- The one exception. An index calls it with the rights of whoever writes the table, and of the table's owner when it is built; pg_restore
+-- builds indexes before it grants anything. It is a pure function of its arguments, runs with the caller's rights, reads no table, and
+-- takes time in proportion to its argument. Without USAGE on the schema nobody can name it, only write to a table that somebody else indexed by it.
+GRANT EXECUTE ON FUNCTION claims.canonical_form(text, text) TO PUBLIC;
 
 -- Every object explains itself: keys, constraints and the columns of views by what they are.
 DO $$

@@ -2,7 +2,8 @@
 
 CREATE FUNCTION claims.metrics() RETURNS TABLE (name text, labels jsonb, value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    -- What is planned while a table is empty must not read all of it later.
+    -- What is planned while a table is empty must not read all of it later. Where one row leads to another, OFFSET 0 keeps them from being
+    -- joined in another way than by the index.
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET max_parallel_workers_per_gather = 0
 AS $$
 #variable_conflict use_column
@@ -18,6 +19,8 @@ BEGIN
     RETURN QUERY
     SELECT 'claims_info', jsonb_build_object('library', v.library, 'extension', v.extension, 'protocol', v.protocol::text, 'unicode', v.unicode), 1.0::float8
       FROM claims.version() v;
+    -- An exporter that repeats what it was told before repeats this, too.
+    RETURN QUERY SELECT 'claims_time_seconds', '{}'::jsonb, extract(epoch FROM now)::float8;
 
     -- At the service: leases, by cell; also those of cells that are not registered. The age of none is 0.
     RETURN QUERY
@@ -64,7 +67,7 @@ BEGIN
 
     RETURN QUERY
     SELECT 'claims_mode', jsonb_strip_nulls(jsonb_build_object('cell', nullif(m.cell_id, -1)::text, 'mode', m.mode)), 1::float8
-      FROM claims.mode_settings m;
+      FROM claims.mode_settings m WHERE m.mode <> 'open';
 
     -- Transfers that have not ended, by state. The age of none is 0.
     RETURN QUERY
@@ -113,18 +116,18 @@ BEGIN
     -- In a cell.
     RETURN QUERY
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object('cell', t.cell_id::text)), m.value::float8
-      FROM (SELECT l.cell_id, count(*) AS leases, min(l.created_at) AS oldest FROM claims.cells_outstanding_leases l GROUP BY l.cell_id
-            UNION ALL
-            SELECT c.cell_id, 0, NULL FROM claims.cells c WHERE NOT EXISTS (SELECT FROM claims.cells_outstanding_leases l WHERE l.cell_id = c.cell_id)) t
+      FROM (SELECT l.cell_id, count(l.uuid) AS leases, min(l.created_at) AS oldest
+              FROM (SELECT l.cell_id, l.uuid, l.created_at FROM claims.cells_outstanding_leases l
+                    UNION ALL SELECT c.cell_id, NULL, NULL FROM claims.cells c) l GROUP BY l.cell_id) t
      CROSS JOIN LATERAL (VALUES ('claims_tracked_leases', t.leases),
                                 ('claims_oldest_tracked_lease_age_seconds', greatest(extract(epoch FROM now - t.oldest), 0))) AS m (name, value)
      WHERE m.value IS NOT NULL;
 
     RETURN QUERY
     SELECT 'claims_orphans', jsonb_build_object('cell', c.cell_id::text), count(t.uuid)::float8
-      FROM (SELECT c.cell_id FROM claims.cells c UNION SELECT o.cell_id FROM claims.seen_orphans o) c
-      LEFT JOIN claims.seen_orphans o ON o.cell_id = c.cell_id
-      LEFT JOIN claims.cells_outstanding_leases t ON t.uuid = o.lease_uuid
+      FROM (SELECT c.cell_id, NULL::uuid AS lease_uuid FROM claims.cells c
+            UNION ALL SELECT o.cell_id, o.lease_uuid FROM claims.seen_orphans o) c
+      LEFT JOIN LATERAL (SELECT t.uuid FROM claims.cells_outstanding_leases t WHERE t.uuid = c.lease_uuid OFFSET 0) t ON true
      GROUP BY c.cell_id;
     RETURN QUERY SELECT 'claims_lease_fences', '{}'::jsonb, count(*)::float8 FROM (SELECT FROM claims.lease_fences LIMIT 10000) f;
 
@@ -136,7 +139,8 @@ BEGIN
     good AS MATERIALIZED (
         SELECT jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'cell', p.cell_id::text, 'source_type', p.source_type)) AS labels,
                p.last IS DISTINCT FROM p.last_good AS failed, l.ended_at, l.started_at, l.counts
-          FROM pass p LEFT JOIN claims.pass_log l ON l.id = p.last_good::uuid)
+          FROM pass p
+          LEFT JOIN LATERAL (SELECT l.ended_at, l.started_at, l.counts FROM claims.pass_log l WHERE l.id = p.last_good::uuid OFFSET 0) l ON true)
     SELECT 'claims_pass_failed', g.labels, g.failed::int::float8 FROM good g
     UNION ALL
     SELECT 'claims_pass_age_seconds', g.labels, greatest(extract(epoch FROM now - g.ended_at), 0)::float8 FROM good g WHERE g.ended_at IS NOT NULL
@@ -146,9 +150,15 @@ BEGIN
     SELECT 'claims_pass_count', g.labels || jsonb_build_object('count', c.key), c.value::float8
       FROM good g CROSS JOIN LATERAL jsonb_each_text(g.counts) c WHERE jsonb_typeof(g.counts -> c.key) = 'number';
 
+    -- A breaker belongs to the cells that use its service. Where none is attended to, any cell of this database may.
     RETURN QUERY
-    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('service', s.service, 'state', m.state)), m.value
+    WITH used AS MATERIALIZED (
+        SELECT a.cell_id, a.service FROM claims.attended_cells a UNION SELECT a.cell_id, a.service FROM claims.automatic_service a)
+    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('cell', c.cell_id::text, 'service', s.service, 'state', m.state)), m.value
       FROM claims.service_states() s
+      LEFT JOIN LATERAL (SELECT u.cell_id FROM used u WHERE u.service = s.service
+                         UNION ALL
+                         SELECT c.cell_id FROM claims.cells c WHERE NOT EXISTS (SELECT FROM used u WHERE u.service = s.service)) c ON true
      CROSS JOIN LATERAL (VALUES ('claims_service_breaker', 'closed', (s.breaker = 'closed')::int::float8), ('claims_service_breaker', 'open', (s.breaker = 'open')::int::float8),
                                 ('claims_service_breaker', 'trying', (s.breaker = 'trying')::int::float8), ('claims_service_failures', NULL, s.failures::float8)) AS m (name, state, value);
 
@@ -184,15 +194,14 @@ BEGIN
 
     -- Verifications that workers share have a kind each.
     RETURN QUERY
-    SELECT 'claims_expiring_keys', jsonb_build_object('kind', k.kind, 'state', s.state), coalesce(n.keys, 0)::float8
-      FROM (SELECT DISTINCT CASE WHEN e.kind LIKE 'claims.verify %' THEN 'claims.verify' ELSE e.kind END AS kind FROM claims.expiring_claims e) k
-     CROSS JOIN (VALUES ('held'), ('free')) AS s (state)
-      LEFT JOIN (SELECT CASE WHEN e.kind LIKE 'claims.verify %' THEN 'claims.verify' ELSE e.kind END AS kind,
-                        CASE WHEN e.expires_at > now THEN 'held' ELSE 'free' END AS state, count(*) AS keys
-                   FROM claims.expiring_claims e GROUP BY 1, 2) n ON n.kind = k.kind AND n.state = s.state;
+    SELECT 'claims_expiring_keys', jsonb_build_object('kind', k.kind, 'state', s.state), s.keys::float8
+      FROM (SELECT CASE WHEN e.kind LIKE 'claims.verify %' THEN 'claims.verify' ELSE e.kind END AS kind,
+                   count(*) FILTER (WHERE e.expires_at > now) AS held, count(*) AS keys
+              FROM claims.expiring_claims e GROUP BY 1) k
+     CROSS JOIN LATERAL (VALUES ('held', k.held), ('free', k.keys - k.held)) AS s (state, keys);
 END $$;
 COMMENT ON FUNCTION claims.metrics() IS
     'What is to be watched of this database, in either: names and units as OpenMetrics has them, one row for each value. Claims are estimated from statistics, leases and requests counted up to 10,000 a cell or queue. What is counted (begins, commits, rollbacks, conflicts, durations, the last check()) is there where the library is preloaded, since the server started. No bucket values, no payloads. Where the tables are distributed, of all nodes. For administrators and monitoring roles. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.counters() IS 'Internal: the part of claims.metrics() that is kept in shared memory. Locks nothing.';
-COMMENT ON FUNCTION claims.note_check(bigint) IS 'Internal: remembers in shared memory that claims.check() has ended, and how much it found.';
+COMMENT ON FUNCTION claims.note_check(bigint, bigint) IS 'Internal: remembers in shared memory that claims.check() has ended, how many violations it found, and how many rows that are dated in the future.';
 INSERT INTO claims.audiences (function_name, audience) VALUES ('metrics', 'monitor');

@@ -1,14 +1,17 @@
-//! What runs in a cell's own database: tracked leases and their recovery, capture of claimed columns, verification, and
-//! the way to the service.
+//! The extension in a cell's own database: tracked leases and their recovery, capture of claimed columns, verification, and the
+//! client of the service.
 
 pub mod attend;
 pub mod capture;
 pub mod client;
 pub mod epoch;
 pub mod recovery;
+mod services;
 pub mod track;
+pub mod transactions;
 pub mod verify;
 pub mod wakeup;
+pub mod workers;
 
 use claims_model::{BadInput, Problem};
 use pgrx::Uuid as PgUuid;
@@ -18,13 +21,13 @@ use crate::error::ClaimsError;
 use crate::pg::shared::Area;
 use crate::pg::uuid::from_pg_uuid;
 
-/// What lies in shared memory.
-pub static AREAS: [&dyn Area; 2] = [&wakeup::POSTS, &client::states::SHARED];
+/// The cell's areas of shared memory.
+pub static AREAS: [&dyn Area; 4] = [&wakeup::POSTS, &workers::SLOTS, &workers::LAUNCHER, &client::states::SHARED];
 
-/// Leases that one call may name.
+/// Maximum number of leases in the arguments of one call.
 const MAX_LEASES: usize = 100_000;
 
-/// The uuids of an argument, which must not hold NULLs. NULL is what array_agg makes of nothing: no uuids.
+/// Returns the uuids of an argument, which must not contain NULLs. A NULL argument is an empty list, which array_agg returns as NULL.
 fn uuids(list: Option<Vec<Option<PgUuid>>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
     let list = list.unwrap_or_default();
     at_most(list.len(), MAX_LEASES, name)?;
@@ -34,10 +37,10 @@ fn uuids(list: Option<Vec<Option<PgUuid>>>, name: &str) -> Result<Vec<Uuid>, Cla
     list.into_iter().enumerate().map(uuid).collect()
 }
 
-fn at_most(got: usize, limit: usize, place: &str) -> Result<(), ClaimsError> {
+fn at_most(got: usize, limit: usize, argument: &str) -> Result<(), ClaimsError> {
     if got <= limit {
         Ok(())
     } else {
-        Err(BadInput::new(place, Problem::TooMany { what: "leases", got, limit }).into())
+        Err(BadInput::new(argument, Problem::TooMany { what: "leases", got, limit }).into())
     }
 }

@@ -1,4 +1,4 @@
-//! `track_lease` and `forget_leases`: records a lease whose local transaction commits, until the service has confirmed it.
+//! `track_lease` and `forget_leases`: record a lease with its local transaction, until the service has confirmed it.
 
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 
 use super::uuids;
 use crate::access;
+use crate::arguments;
 use crate::cell::wakeup;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::settings::LockWaits;
@@ -19,17 +20,17 @@ use crate::store::catalog;
 use crate::store::cell::tracked;
 use uuid::Uuid;
 
-/// Milliseconds that tracking always waits for a lock: long enough for relation extension, which would
-/// otherwise make the caller's transaction fail.
-const PATIENCE: i64 = 5;
+/// Minimum lock timeout of tracking: long enough for the relation extension lock, which would otherwise make the caller's transaction
+/// fail.
+const LOCK_TIMEOUT_MS: i64 = 5;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
-        let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
+        let lease = from_pg_uuid(arguments::given(lease_uuid, "lease_uuid")?);
         let cell_id = only(access::cells_of_caller(&catalog::current(connection))?);
-        let _waits = LockWaits::limit(settings::wait_timeout().max(PATIENCE));
+        let _waits = LockWaits::limit(settings::wait_timeout().max(LOCK_TIMEOUT_MS));
         translate_error(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             || CellError::LeaseInRecovery.into(),
@@ -45,7 +46,7 @@ fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
     .map_err(ErrorReport::from)
 }
 
-/// The cell, if the caller's role has exactly one.
+/// Returns the cell if the caller's role has exactly one.
 fn only(cells: Option<Vec<i64>>) -> Option<i64> {
     match cells.as_deref() {
         Some([cell_id]) => Some(*cell_id),
@@ -53,15 +54,14 @@ fn only(cells: Option<Vec<i64>>) -> Option<i64> {
     }
 }
 
-/// Inserts the lease's key, and only then looks for a committed fence: an earlier fence is
-/// seen here, and a later one meets the key. Recovery acts on tracked leases at the
-/// service: so a crash must not undo the commit here.
+/// Inserts the lease's key, and then looks for a committed fence: an earlier fence is visible here, and a later one conflicts with the
+/// key. Recovery acts on tracked leases at the service, so the local commit must survive a crash.
 fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(), ClaimsError> {
     tracked::track(connection, lease, cell_id);
     as_tracked(connection, lease)
 }
 
-/// The same for a lease that this transaction has begun under a new uuid.
+/// Tracks a lease that this transaction has begun under a new uuid.
 pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64) -> Result<(), ClaimsError> {
     translate_error(
         Code::ERRCODE_UNIQUE_VIOLATION,

@@ -1,35 +1,38 @@
-//! Waking the background worker of a database when a transaction has tracked a lease.
+//! Wakes the background worker of a database when a transaction has tracked a lease.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zerocopy::FromBytes;
 
 use crate::pg::background::{self, Sleeper};
-use crate::pg::shared::{Shared, shareable};
+use crate::pg::shared::Shared;
 use crate::pg::transaction_end::Hooks;
 
-/// Databases that can have a worker.
+/// Number of databases that can have workers.
 pub const MAX_DATABASES: usize = 64;
 
-shareable! {
-    /// The slot in which sessions find the worker of their database.
-    pub struct Post {
-        /// Its oid; 0: the slot is free.
-        database: AtomicU32,
-        /// The worker has found nothing to do: sessions with work for it must wake it.
-        pub is_idle: AtomicBool,
-        sleeper: Sleeper,
-    }
+/// The slot in which sessions find the worker of their database.
+#[derive(FromBytes)]
+pub struct Post {
+    /// Oid of the database; 0 for a free slot.
+    database: AtomicU32,
+    /// 1 if the worker has found nothing to do, so that sessions with work must wake it.
+    pub is_idle: AtomicU32,
+    sleeper: Sleeper,
 }
 
-/// In shared memory.
+/// The slots, in shared memory.
 pub static POSTS: Shared<[Post; MAX_DATABASES]> = Shared::new(c"claims workers");
 
 thread_local! {
     /// Whether this transaction has work for the worker.
     static HAS_WORK: Cell<bool> = const { Cell::new(false) };
+    /// The slot of this process if it is a worker.
+    static OWN: Cell<Option<&'static Post>> = const { Cell::new(None) };
 }
 
-/// A transaction with work for the worker wakes it when it has ended.
+/// Wakes the worker at the end of a transaction that has work for it.
 pub const HOOKS: Hooks = Hooks { end: transaction_ended, ..Hooks::NONE };
 
 /// Marks the current transaction as having work for the worker: a tracked lease, or a cell to attend to.
@@ -37,7 +40,7 @@ pub fn has_work() {
     HAS_WORK.set(true);
 }
 
-/// Called at the end of every transaction: allocates nothing, raises no error, and returns at once if there is no worker.
+/// Wakes the worker at the end of a transaction. It allocates nothing, raises no error, and returns at once if there is no worker.
 fn transaction_ended() {
     if !HAS_WORK.replace(false) {
         return;
@@ -45,23 +48,28 @@ fn transaction_ended() {
     let Some(posts) = POSTS.get() else { return };
     let database = background::own_database();
     if let Some(post) = posts.iter().find(|post| post.database.load(Ordering::Acquire) == database) {
-        // Of several transactions that commit at the same time only the first wakes it.
-        if post.is_idle.swap(false, Ordering::AcqRel) {
+        // If several transactions end at the same time, only the first one wakes it.
+        if post.is_idle.swap(0, Ordering::AcqRel) == 1 {
             post.sleeper.wake();
         }
     }
 }
 
-/// Takes the slot for this process, the worker of its database. `None`: all are taken.
+/// Takes a slot for this process, the only worker of its database that sessions wake. Returns `None` if all slots are taken.
 pub fn take_post() -> Option<&'static Post> {
     let database = background::own_database();
-    let is_mine = |post: &&Post| {
-        let owner = post.database.load(Ordering::Acquire);
-        // After a crash the slot of an earlier worker of this database still exists.
-        owner == database
-            || owner == 0 && post.database.compare_exchange(0, database, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    };
-    let post = POSTS.get()?.iter().find(is_mine)?;
-    post.sleeper.become_it();
+    let is_free =
+        |post: &&Post| post.database.compare_exchange(0, database, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    let post = POSTS.get()?.iter().find(is_free)?;
+    post.sleeper.become_this_process();
+    OWN.set(Some(post));
     Some(post)
+}
+
+/// Releases the slot of this process.
+pub fn leave_post() {
+    if let Some(post) = OWN.take() {
+        post.is_idle.store(0, Ordering::Release);
+        post.database.store(0, Ordering::Release);
+    }
 }

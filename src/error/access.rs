@@ -1,10 +1,10 @@
-//! Errors of authorization.
+//! Authorization errors.
 
 use pgrx::PgSqlErrorCode as Code;
 
 use super::text::Text;
 
-/// Why a caller lacks a right.
+/// The reason why a caller lacks a privilege.
 #[derive(Debug)]
 pub enum AccessError {
     /// The caller may not act for the cell.
@@ -15,7 +15,7 @@ pub enum AccessError {
     NotAdmin { caller: String },
     /// The caller neither owns the table nor is an administrator.
     NotTheOwner { caller: String },
-    /// Called from code that Postgres runs on behalf of another role.
+    /// The caller is code that PostgreSQL runs for another role.
     Restricted,
 }
 
@@ -50,7 +50,7 @@ impl AccessError {
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 "permission denied within a security-restricted operation".into(),
                 Some(
-                    "Index expressions, materialized views and the like run for whoever causes them, who did not write them."
+                    "PostgreSQL runs index expressions, materialized views and the like for a role that did not write them."
                         .into(),
                 ),
                 Some("Call the function directly."),

@@ -1,4 +1,4 @@
-//! The errors of what administrators do: types, cells, grants.
+//! Errors of administration: types, cells, grants.
 
 use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, TYPE_NAME_CHARS};
 use claims_model::{Kind, Naming};
@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use super::text::Text;
 
-/// What an administrator cannot do.
+/// The reason why an administrator's call fails.
 #[derive(Debug)]
 pub enum AdminError {
-    /// Id or name of a type is NULL.
+    /// The id or the name of a type is NULL.
     TypeIncomplete {
         kind: Kind,
     },
-    /// An id that is reserved, or a name that is none.
+    /// A reserved id, or an invalid name.
     InvalidType {
         kind: Kind,
         id: i32,
@@ -23,31 +23,31 @@ pub enum AdminError {
     TypeNameTooLong {
         kind: Kind,
     },
-    /// `other`, shown as `known`, has the id or the name.
+    /// `other`, whose shown name is `existing`, has the id or the name.
     TypeTaken {
         kind: Kind,
         id: i32,
         name: String,
         other: i32,
-        known: String,
+        existing: String,
     },
-    /// The bucket type is there, and its names are compared in another way.
+    /// The bucket type exists with another profile or another treatment of confusables.
     OtherNaming {
         id: i32,
-        known: Naming,
+        existing: Naming,
     },
-    /// Id or role of a cell is NULL.
+    /// The id or the role of a cell is NULL.
     CellIncomplete,
     AttributesTooLarge,
     NoRoleNamed,
-    /// A rate was to be set where there is no shared memory to keep it in.
+    /// A rate limit needs shared memory, and the library is not preloaded.
     NotPreloaded,
-    /// The lease is not outstanding; it has ended so, or is not known.
+    /// The lease is not outstanding. `outcome` is how it ended, or `None` if it is unknown.
     NotOutstanding {
         lease: Uuid,
         outcome: Option<&'static str>,
     },
-    /// The cell still has something.
+    /// The cell still has claims, leases or transfers.
     CellInUse {
         cell_id: i64,
         claims: bool,
@@ -80,19 +80,23 @@ impl AdminError {
                 Some(format!("At most {TYPE_NAME_CHARS} characters are allowed.")),
                 Some("Shorten it."),
             ),
-            AdminError::TypeTaken { kind, id, name, other, known } => Text(
+            AdminError::TypeTaken { kind, id, name, other, existing } => Text(
                 Code::ERRCODE_UNIQUE_VIOLATION,
                 format!("{} type {id} \"{}\" is taken", kind.name(), start(&name)),
-                Some(match known == name || id == other {
-                    true => format!("There is {} type {other} \"{known}\".", kind.name()),
-                    false => format!("There is {} type {other} \"{known}\", which has this name, too.", kind.name()),
+                Some(match existing == name || id == other {
+                    true => format!("There is {} type {other} \"{existing}\".", kind.name()),
+                    false => format!("There is {} type {other} \"{existing}\", which has this name, too.", kind.name()),
                 }),
                 Some("Choose an id and a name that are both free."),
             ),
-            AdminError::OtherNaming { id, known } => Text(
+            AdminError::OtherNaming { id, existing } => Text(
                 Code::ERRCODE_UNIQUE_VIOLATION,
                 format!("bucket type {id} is there with another profile"),
-                Some(format!("Its profile is {}, its confusables are {}.", known.profile, known.confusables.name())),
+                Some(format!(
+                    "Its profile is {}, its confusables are {}.",
+                    existing.profile,
+                    existing.confusables.name()
+                )),
                 Some("Change it with claims.set_profile()."),
             ),
             AdminError::CellIncomplete => Text(
@@ -157,7 +161,7 @@ impl AdminError {
     }
 }
 
-/// As much of a name as a message needs.
+/// Returns as much of a name as a message needs.
 fn start(name: &str) -> String {
     name.chars().take(64).collect()
 }

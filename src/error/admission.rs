@@ -1,4 +1,4 @@
-//! The errors of what the service does not do for a cell at the moment.
+//! Errors of calls that the service currently refuses.
 
 use claims_model::mode::Mode;
 use pgrx::PgSqlErrorCode as Code;
@@ -6,10 +6,10 @@ use pgrx::PgSqlErrorCode as Code;
 use super::text::Text;
 use crate::pg::clock::Moment;
 
-/// Why a call is not admitted.
+/// The reason why a call is not admitted.
 #[derive(Debug)]
 pub enum AdmissionError {
-    /// An administrator has set a mode. `of_cell`: of this cell; `None`: of everybody.
+    /// An administrator has set a mode: for the cell `of_cell`, or for all cells if it is `None`.
     Mode {
         mode: Mode,
         of_cell: Option<i64>,
@@ -24,7 +24,7 @@ pub enum AdmissionError {
     },
     /// `claims.require_synchronous` is on, and there is no synchronous standby.
     NotReplicated,
-    /// The same, and the transaction is to be prepared.
+    /// PREPARE TRANSACTION while `claims.require_synchronous` is on.
     PreparedNotReplicated,
     TooFast {
         cell_id: i64,
@@ -35,6 +35,11 @@ pub enum AdmissionError {
         cell_id: i64,
         limit: i32,
     },
+    /// The cell's role has adopted databases too often.
+    TooManyAdoptions {
+        cell_id: i64,
+        limit: i64,
+    },
     BatchTooLarge {
         cell_id: i64,
         records: usize,
@@ -43,7 +48,7 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// A HINT that is not the same each time.
+    /// Returns a HINT that contains values.
     pub(super) fn hint(&self) -> Option<String> {
         let AdmissionError::TooFast { again, .. } = self else { return None };
         Some(format!(
@@ -97,6 +102,14 @@ impl AdmissionError {
                 Some(format!("It may have {limit}.")),
                 Some(
                     "Repeat the call when some of them are settled: the cell's recovery settles what nobody else does.",
+                ),
+            ),
+            AdmissionError::TooManyAdoptions { cell_id, limit } => Text(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("cell {cell_id} is adopted too often"),
+                Some(format!("A database was adopted for it {limit} times within an hour.")),
+                Some(
+                    "Find out which databases act as the cell. Repeat the call later, or have an administrator of the service call claims.present_epoch() with adopt_because.",
                 ),
             ),
             AdmissionError::BatchTooLarge { cell_id, records, limit } => Text(

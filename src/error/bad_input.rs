@@ -1,4 +1,4 @@
-//! Input that is not of the form or size that it must have: one text for each problem.
+//! Errors of input with a wrong form or size: one text for each problem.
 
 use claims_model::limits::PAGE_BYTES;
 use claims_model::{BadInput, NameProblem, Problem};
@@ -6,14 +6,14 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::text::Text;
 
-/// The text of what is wrong with a value, and where.
+/// Returns the text of a problem.
 pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
     use Problem::*;
     let form = if place.starts_with("subjects") { SUBJECTS_FORM } else { FORM };
     let (message, detail, hint): (String, Option<String>, Option<&'static str>) = match &problem {
         NotJson { line, column } => (
             format!("{place} is not JSON"),
-            Some(format!("It could be, as far as column {column} of line {line}.")),
+            Some(format!("The error is at line {line}, column {column}.")),
             Some("Send a text that is one JSON array, without \\u0000."),
         ),
         WrongType { wanted, got } => (format!("{place} must be {wanted}"), Some(format!("It is {got}.")), Some(form)),
@@ -22,7 +22,7 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
             (format!("unknown key {place}"), Some(format!("Allowed are: {allowed}.")), Some(form))
         }
         TwoSpellings { first } => (
-            format!("{place} says again what \"{first}\" says"),
+            format!("{place} repeats \"{first}\""),
             Some("They are two spellings of one key.".into()),
             Some("Send only rails_primary_key_id."),
         ),
@@ -77,12 +77,12 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
             Some("Name fewer in one call."),
         ),
         AnswerTooLarge => (
-            format!("{place} ask for more than one answer may hold"),
+            format!("{place} ask for more than fits into one answer"),
             Some(format!("The answer would have more than {PAGE_BYTES} bytes.")),
             Some("Ask for fewer in one call."),
         ),
         NoName { problem } => (
-            format!("{place} is no name that its type takes"),
+            format!("{place} is not a valid name for its type"),
             Some(sentence(problem)),
             Some(
                 "Choose another name; the type's profile says what is taken, and claims.canonical() what a name becomes.",
@@ -108,12 +108,12 @@ pub(super) fn bad_input(BadInput { place, problem }: BadInput) -> Text {
     Text(bad_input_code(&problem), message, detail, hint)
 }
 
-/// What is wrong with a name, as a sentence.
-fn sentence(problem: &NameProblem) -> String {
+/// Formats the problem of a name as a sentence.
+pub(super) fn sentence(problem: &NameProblem) -> String {
     let text = problem.to_string();
     let mut rest = text.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    // A problem may end with the dots of a path.
+    // The problem may end with the dots of a path.
     let end = if text.ends_with('.') { "" } else { "." };
     format!("{first}{}{end}", rest.as_str())
 }

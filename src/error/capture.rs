@@ -1,75 +1,113 @@
-//! The errors of claimed attributes: their declaration, their capture, the sending of what was captured.
+//! Errors of claimed columns: their declaration, their capture, and the sending of captured changes.
 
-use claims_model::Kind;
+use claims_model::capture::{Capacity, TooMany};
 use claims_model::problem::shortened;
+use claims_model::{Kind, Problem, limits};
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
+use super::bad_input::sentence;
 use super::text::Text;
 
-/// What goes wrong with claimed attributes.
+/// The reason why a call on claimed columns, or capture itself, fails.
 #[derive(Debug)]
 pub enum CaptureError {
-    /// A condition that is more than an expression, or over what has no rows.
+    /// The condition is not one expression, or the relation has no rows.
     NotACondition,
-    /// A condition over a column that has no value in the rows that triggers see.
+    /// The condition reads a virtual generated column, which has no value in the rows of triggers.
     VirtualInCondition,
     /// The caller is not the owner of the table.
     NotTheOwner { table: String, caller: String },
-    /// A claimed column, or one of its keys, has gone since.
+    /// A claimed column, or one of its keys, was dropped or renamed.
     NoAttribute { table: String, attribute: String },
-    /// A claimed column has got a type whose values look as the session's settings say.
+    /// A claimed column was changed to a type whose text depends on the session's settings.
     NoFixedText { table: String, attribute: String, type_name: String },
-    /// A condition names what has gone since.
+    /// A condition uses something that was dropped or renamed.
     ConditionLost { table: String, code: Code, message: String },
-    /// The column by which a table's changes are recorded as requests has gone since.
+    /// The entity column of a captured table was dropped or renamed.
     NoEntity { table: String, column: String, queue: String },
-    /// Nobody has made that table, or it is gone.
+    /// The table does not exist.
     NoTable { table: Oid },
-    /// What is no table, or not one whose changes can become requests.
+    /// The relation is not a table whose changes can become requests.
     NotCapturable { table: String },
-    /// There is no such column by which a table could be captured.
+    /// The entity column does not exist.
     NoColumn { table: String, column: String },
-    /// Triggers do not see the column by which a table was to be captured.
+    /// The entity column is a virtual generated column, whose values triggers do not see.
     VirtualColumn { table: String, column: String },
-    /// What is no table, or not one whose columns can be claimed.
+    /// The relation is not a table whose columns can be claimed.
     NotClaimable { table: String },
-    /// The table has no primary key of one column to take for the sources.
+    /// The table has no single-column primary key to use as source_key.
     NoKeyColumn { table: String },
-    /// There is no such column, which was given for an argument.
+    /// A column that an argument names does not exist.
     NoArgumentColumn { table: String, column: String, argument: &'static str },
-    /// Triggers do not see such a column.
+    /// A column that an argument names is virtual, so triggers do not see its values.
     VirtualArgument { table: String, column: String, argument: &'static str },
-    /// How the values of a key look depends on settings.
+    /// The text of a key's type depends on settings.
     UnfitKey { column: String, type_name: String, argument: &'static str },
-    /// How the values of the column that is to be claimed look depends on settings.
+    /// The text of the claimed column's type depends on settings.
     UnfitColumn { column: String, type_name: String },
-    /// A claim can have no such type.
+    /// No claim can have this type.
     NoSuchType { kind: Kind, name: String },
     /// The column is not claimed.
     NotClaimed { table: String, attribute: String },
-    /// A partition of a table that is captured for the same was to be captured by itself.
+    /// The table is a partition of a table that is captured for the same purpose.
     CapturedAsPartition { table: String, root: String },
-    /// A partition of the table is captured for the same by itself.
+    /// A partition of the table is captured for the same purpose on its own.
     PartitionCaptured { table: String, partition: String, is_claimed: bool },
-    /// The capture of a partition was to end that is captured with its table.
+    /// uncapture_requests() named a partition that is captured through its parent.
     CapturedWithItsTable { table: String, root: String },
-    /// The transaction has changed more than is kept.
-    TooManyChanges,
-    /// Several rows have the same value, and a new one among them.
+    /// The transaction has changed more rows than capture stores.
+    TooManyChanges { excess: TooMany },
+    /// A row calls for a claim, and the text of a column is too long for it.
+    TooLong { table: String, column: String, excess: Excess },
+    /// Code that ran while changes were sent has changed rows.
+    ChangedMeanwhile,
+    /// Code has changed rows in each of the rounds in which automatic mode sent changes.
+    ChangesWithoutEnd { rounds: usize },
+    /// Several rows have one value, and one of them is new.
     ClaimedTwice { bucket_type: String, value: String },
-    /// A row that is to be claimed has no subject or no source.
+    /// A row to be claimed has no subject or no source.
     NoKey { key: &'static str, type_name: String, bucket_type: String, value: String },
-    /// A function that event triggers are to call is not the extension's.
+    /// A function of the event triggers is not the extension's.
     ForeignEventTrigger,
-    /// In automatic mode something was changed after the last deferred trigger.
+    /// In automatic mode a row was changed after the last deferred trigger.
     NotSent,
-    /// The lease was tracked by this very transaction.
+    /// The current transaction has tracked the lease, and has not committed.
     NotCommittedHere { lease: Uuid },
-    /// The lease is outstanding, but no local transaction that committed has tracked it.
+    /// The lease is outstanding, but no committed local transaction has tracked it.
     NotTracked { lease: Uuid },
+}
+
+/// A text that is too long for a claim.
+#[derive(Debug, Clone)]
+pub enum Excess {
+    /// A name that was read, and the limit that it exceeds.
+    Name(Problem),
+    /// A name that was not read.
+    UnreadName { bytes: usize },
+    /// An id of a subject or a source.
+    Id,
+}
+
+impl Excess {
+    fn sentence(&self) -> String {
+        match self {
+            Excess::Name(Problem::TooManyBytes { got, limit }) => {
+                format!("It has {got} bytes in UTF-8, at most {limit} are allowed.")
+            }
+            Excess::Name(Problem::NameTooLong { problem }) => sentence(problem),
+            Excess::Name(_) => format!("At most {} characters are allowed.", limits::BUCKET_VALUE_CHARS),
+            Excess::UnreadName { bytes } => {
+                format!(
+                    "It has {bytes} bytes, and so more than the {} characters that are allowed.",
+                    limits::BUCKET_VALUE_CHARS
+                )
+            }
+            Excess::Id => format!("It is an id, which has at most {} characters.", limits::ID_CHARS),
+        }
+    }
 }
 
 impl CaptureError {
@@ -85,13 +123,13 @@ impl CaptureError {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the event triggers of claims cannot be made".into(),
                 Some("The functions claims.complete_triggers() and claims.forget_dropped_tables() are not those of the extension.".into()),
-                Some("Have a superuser look at what was done to schema claims."),
+                Some("Let a superuser inspect schema claims."),
             ),
             CaptureError::VirtualInCondition => Text(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 "condition reads a virtual generated column".into(),
                 Some("Triggers are not given the values of such columns.".into()),
-                Some("Have the column STORED, or write out in the condition what it is generated from."),
+                Some("Make the column STORED, or use its generation expression in the condition."),
             ),
             CaptureError::NotTheOwner { table, caller } => Text(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
@@ -145,7 +183,7 @@ impl CaptureError {
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column \"{column}\" of table \"{table}\" is a virtual generated column"),
                 Some("Triggers are not given the values of such columns.".into()),
-                Some("Have it STORED."),
+                Some("Make it STORED."),
             ),
             CaptureError::NotClaimable { table } => Text(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
@@ -169,7 +207,7 @@ impl CaptureError {
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column \"{column}\" of table \"{table}\" is a virtual generated column"),
                 Some(format!("It was given as {argument}. Triggers are not given the values of such columns.")),
-                Some("Have it STORED."),
+                Some("Make it STORED."),
             ),
             CaptureError::UnfitKey { column, type_name, argument } => Text(
                 Code::ERRCODE_DATATYPE_MISMATCH,
@@ -221,11 +259,34 @@ impl CaptureError {
                 Some(format!("It is a partition of table {root}, which is captured.")),
                 Some("End the capture of that table, or detach the partition first."),
             ),
-            CaptureError::TooManyChanges => Text(
+            CaptureError::TooManyChanges { excess } => Text(
                 Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 "transaction changed too many claimed values".into(),
-                Some(format!("More than {} are not kept.", claims_model::capture::MAX_BUCKETS)),
+                Some(match excess {
+                    TooMany::Buckets => format!("More than {} are not kept.", Capacity::OF_TRANSACTION.buckets),
+                    TooMany::Bytes => {
+                        format!("Values of more than {} MiB in all are not kept.", Capacity::OF_TRANSACTION.bytes >> 20)
+                    }
+                }),
                 Some("Change fewer rows in one transaction."),
+            ),
+            CaptureError::TooLong { table, column, excess } => Text(
+                Code::ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+                format!("value of column \"{column}\" of table \"{table}\" is too long to be claimed"),
+                Some(excess.sentence()),
+                Some("Shorten it, or have a condition that leaves such rows out."),
+            ),
+            CaptureError::ChangedMeanwhile => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "claimed columns were changed while their changes were sent".into(),
+                Some("The condition of a claimed column has written rows when it was evaluated.".into()),
+                Some("Have conditions that write nothing."),
+            ),
+            CaptureError::ChangesWithoutEnd { rounds } => Text(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "claimed columns are changed again whenever their changes are sent".into(),
+                Some(format!("Changes were sent {rounds} times. The condition of a claimed column writes rows when it is evaluated.")),
+                Some("Have conditions that write nothing."),
             ),
             CaptureError::ClaimedTwice { bucket_type, value } => Text(
                 Code::ERRCODE_UNIQUE_VIOLATION,
@@ -264,19 +325,48 @@ impl CaptureError {
     }
 }
 
-/// Tells the declarer that capture may be wrong for a condition.
+/// Warns that capture may miss changes because a condition is not immutable.
 pub fn warn_of_mutable_condition() {
     ErrorReport::new(Code::ERRCODE_WARNING, "condition is not immutable".to_owned(), function_name!())
         .set_detail("When its value changes without a change of the row, nothing is captured.")
-        .set_hint("Let it depend on the row alone.")
+        .set_hint("Use only columns of the row and immutable functions.")
         .report(PgLogLevel::WARNING);
 }
 
-/// Tells the declarer that Postgres lets several rows have one value of a claimed column.
-pub fn warn_of_no_unique_index(table: &str, attribute: &str) {
+/// Warns that several rows can have one name in a claimed column. `expression` is the one that a unique index needs.
+pub fn warn_of_no_unique_index(table: &str, attribute: &str, expression: &str, is_partitioned: bool) {
     let message = format!("column \"{attribute}\" of table \"{table}\" has no unique index");
+    let hint = match is_partitioned {
+        false => {
+            format!("Have Postgres keep the names unique here, too: CREATE UNIQUE INDEX ON {table} ({expression});")
+        }
+        true => format!("Have Postgres keep the names unique in each partition, by a unique index on ({expression})."),
+    };
     ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!())
-        .set_detail("Where two rows of this database have one value, the claim goes with the first of them that goes.")
-        .set_hint("Have Postgres keep the values unique in this database; claims keeps them unique between databases.")
+        .set_detail("Where two rows of this database have one name, the claim goes with the first of them that goes.")
+        .set_hint(hint)
         .report(PgLogLevel::WARNING);
+}
+
+/// Warns that a search for a name has read every row of a table. `statement` makes the missing index.
+pub fn warn_of_slow_search(table: &str, column: &str, statement: &str) {
+    let message = format!("searching table \"{table}\" for a name took more than a second");
+    ErrorReport::new(Code::ERRCODE_WARNING, message, function_name!())
+        .set_detail(format!("Every row was read, because no index leads to the names in column \"{column}\"."))
+        .set_hint(format!("Have them found by an index: {statement};"))
+        .report(PgLogLevel::WARNING);
+}
+
+/// Notifies that a column was claimed with other arguments before. `changes` has each argument's old and new value.
+pub fn notice_of_changed_declaration(table: &str, attribute: &str, changes: &[(&str, [Option<&str>; 2])]) {
+    let message = format!("column \"{attribute}\" of table \"{table}\" was claimed with other arguments before");
+    let value = |value: Option<&str>| value.map_or("none".to_owned(), |value| format!("\"{value}\""));
+    let change = |(argument, [before, now]): &(&str, [Option<&str>; 2])| {
+        format!("{argument} was {} and is {}", value(*before), value(*now))
+    };
+    let changes: Vec<_> = changes.iter().map(change).collect();
+    ErrorReport::new(Code::ERRCODE_SUCCESSFUL_COMPLETION, message, function_name!())
+        .set_detail(format!("{}.", changes.join("; ")))
+        .set_hint("Claims that were made before stay as they are: have claims.verify() compare them with the rows.")
+        .report(PgLogLevel::NOTICE);
 }

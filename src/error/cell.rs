@@ -1,4 +1,4 @@
-//! The errors of a cell's half: tracked leases, and calls to the service.
+//! Errors of a cell: tracked leases, and calls to the service.
 
 use std::time::Duration;
 
@@ -9,37 +9,63 @@ use uuid::Uuid;
 
 use super::text::Text;
 use crate::pg::clock::Moment;
-use crate::pg::libpq::RemoteError;
+use crate::pg::error_context;
+use crate::pg::libpq::{Mismatch, RemoteError};
 
-/// What goes wrong in a cell's own database, or on the way to the service.
+/// The reason why a call in a cell's database, or to the service, fails.
 #[derive(Debug)]
 pub enum CellError {
-    /// Recovery has fenced the lease: its local transaction must not commit any more.
+    /// Recovery has fenced the lease, so its local transaction must not commit.
     GivenUp {
         lease: Uuid,
     },
     /// Another open transaction is tracking or fencing the lease.
     LeaseInRecovery,
-    /// No foreign server that leads to a Postgres database has this name.
+    /// No foreign server of this name leads to a PostgreSQL database.
     NotAService {
         server: String,
     },
-    /// The foreign server belongs to somebody who is no administrator.
+    /// The owner of the foreign server is not an administrator.
     ServerOfOther {
         server: String,
         owner: String,
+    },
+    /// The foreign server uses another wrapper, and was not added as a service.
+    NotNamed {
+        server: String,
+        wrapper: String,
+    },
+    /// The caller does not own the foreign server to be added.
+    NotOwnServer {
+        server: String,
+        owner: String,
+        caller: String,
+    },
+    /// The service to be removed was never added.
+    NotNamedYet {
+        server: String,
+    },
+    /// The service to be removed is in use.
+    ServiceInUse {
+        server: String,
+        users: String,
     },
     /// The extension's owner has no USAGE on the foreign server.
     MayNotUse {
         server: String,
         user: String,
     },
-    /// An owner who is no superuser would connect as the server's operating system user. `given`: there was a password,
-    /// and the service did not ask for it.
+    /// The extension's owner has no user mapping for the foreign server.
+    NoUserMapping {
+        server: String,
+        user: String,
+    },
+    /// An owner who is not a superuser would connect as the server's operating system user. `given` says whether a
+    /// password was sent, for which the service did not ask.
     PasswordRequired {
         given: bool,
     },
-    /// A process that helps with a query is not to call the service.
+    /// A parallel worker must not call the service.
     InParallelWorker,
     /// An option that servers, or user mappings, of the wrapper do not have.
     UnknownOption {
@@ -53,20 +79,20 @@ pub enum CellError {
         option: String,
         value: String,
     },
-    /// After failures in a row the service is not called for a while.
+    /// After consecutive failures the service is not called during a pause.
     BreakerOpen {
         server: String,
         failures: u32,
         last_error: String,
         next_try: Moment,
     },
-    /// What the service has answered instead of a result.
+    /// The service returned an error.
     Refused(RemoteError),
-    /// The service has no function that this version calls.
+    /// The service does not have a function that this version calls.
     OlderService {
         answer: String,
     },
-    /// The service cannot be reached, or went away.
+    /// The service cannot be reached, or the connection was lost.
     ServiceUnreachable {
         server: String,
         detail: String,
@@ -77,14 +103,29 @@ pub enum CellError {
         timeout: Duration,
     },
     /// A new epoch could not be committed.
-    EpochNotKept {
+    EpochNotCommitted {
         cell_id: i64,
     },
-    /// The server has no place for the process that commits it.
+    /// The server has no free slot for the background worker that commits it.
     NoProcess,
-    /// The service says something that this version does not know.
-    StrangeAnswer {
-        what: String,
+    /// The answer of the service does not have the expected form.
+    WrongAnswer {
+        server: String,
+        mismatch: Mismatch,
+    },
+    /// The service has no slot for another connection.
+    ServiceFull {
+        server: String,
+        detail: String,
+    },
+    /// This process has too many open files to connect.
+    NoFiles {
+        server: String,
+    },
+    /// A call would send more bytes than a server accepts.
+    RequestTooLarge {
+        bytes: usize,
+        most: usize,
     },
 }
 
@@ -117,11 +158,51 @@ impl CellError {
                 Some(format!("Server \"{server}\" belongs to role \"{owner}\".")),
                 Some("Have an administrator own the server that leads to the shared database."),
             ),
+            CellError::NotNamed { server, wrapper } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied: foreign server is not named as a service of claims".into(),
+                Some(format!(
+                    "Server \"{server}\" is of the foreign-data wrapper {wrapper}, whose servers exist for other purposes, too."
+                )),
+                Some(
+                    "Have the server's owner, as an administrator of claims, or a superuser call claims.add_service(), or make a server of the wrapper claims_service.",
+                ),
+            ),
+            CellError::NotOwnServer { server, owner, caller } => Text(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied: only the owner of a foreign server may name it as a service of claims".into(),
+                Some(format!("Server \"{server}\" belongs to role \"{owner}\", whose privileges role \"{caller}\" does not have.")),
+                Some("Have the server's owner, as an administrator of claims, or a superuser call claims.add_service()."),
+            ),
+            CellError::NotNamedYet { server } => Text(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                format!("foreign server \"{}\" is not named as a service of claims", shortened(&server)),
+                None,
+                Some(
+                    "Servers of the wrapper claims_service need no name: take the user mapping away, or drop the server.",
+                ),
+            ),
+            CellError::ServiceInUse { server, users } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("foreign server \"{}\" is in use as a service", shortened(&server)),
+                Some(format!("It is called by {users}.")),
+                Some(
+                    "End that first, by claims.automatic(NULL, NULL) and claims.attend() with the cell and NULL, or have them call another service.",
+                ),
+            ),
             CellError::MayNotUse { server, user } => Text(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("permission denied for foreign server {server}"),
                 Some(format!("Role \"{user}\", the owner of claims, may not use it.")),
                 Some("Have an administrator run GRANT USAGE ON FOREIGN SERVER ... TO the owner of claims."),
+            ),
+            CellError::NoUserMapping { server, user } => Text(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                format!("user mapping not found for \"{user}\""),
+                Some(format!("Role \"{user}\" owns extension claims in this database, and connects to server \"{server}\".")),
+                Some(
+                    "Have a superuser make one with CREATE USER MAPPING. After a restore the extension belongs to the role that has restored it.",
+                ),
             ),
             CellError::PasswordRequired { given } => Text(
                 Code::ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED,
@@ -131,7 +212,7 @@ impl CellError {
                     true => "The owner of claims is no superuser, and the service did not ask for the password.".into(),
                 }),
                 Some(
-                    "Have the service ask for a password and give it in the user mapping, or have a superuser set its option password_required to false.",
+                    "Have the service ask for a password and give it in the user mapping, or have a superuser own the server and set the mapping's option password_required to false.",
                 ),
             ),
             CellError::InParallelWorker => Text(
@@ -168,6 +249,7 @@ impl CellError {
                 Some(format!("{failures} calls in a row have failed, the last one with: {last_error}")),
                 None,
             ),
+            // `refusal` raises it.
             CellError::Refused(RemoteError { message, detail, .. }) => {
                 Text(Code::ERRCODE_FDW_ERROR, message, detail, None)
             }
@@ -183,7 +265,7 @@ impl CellError {
                 Some(detail),
                 Some("Nothing was changed here. Repeat the call when the service is back."),
             ),
-            CellError::EpochNotKept { cell_id } => Text(
+            CellError::EpochNotCommitted { cell_id } => Text(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("a new epoch of cell {cell_id} could not be committed"),
                 Some("The process \"claims epoch\" has told the server's log why, or other passes were faster each time.".into()),
@@ -195,11 +277,31 @@ impl CellError {
                 Some("One commits, for a moment, that this database acts as the cell; the server has as many as it may.".into()),
                 Some("Raise max_worker_processes, or repeat the call later. Nothing was decided."),
             ),
-            CellError::StrangeAnswer { what } => Text(
-                Code::ERRCODE_DATA_EXCEPTION,
-                "answer of the claims service cannot be read".into(),
-                Some(format!("It says {what}.")),
-                Some("Install the same version of the extension in the cell and at the service."),
+            CellError::WrongAnswer { server, mismatch } => Text(
+                Code::ERRCODE_PROTOCOL_VIOLATION,
+                format!("answer of claims service \"{server}\" is not what was asked for"),
+                Some(described(mismatch)),
+                Some(
+                    "The connection is closed, and nothing counts as done. Check that the server leads to a database with extension claims, of the same version as here or a newer one.",
+                ),
+            ),
+            CellError::ServiceFull { server, detail } => Text(
+                Code::ERRCODE_TOO_MANY_CONNECTIONS,
+                format!("claims service \"{server}\" has too many connections"),
+                Some(detail),
+                Some("Repeat the call. Raise max_connections of the service, or have a pooler in between."),
+            ),
+            CellError::NoFiles { server } => Text(
+                Code::ERRCODE_INSUFFICIENT_RESOURCES,
+                format!("cannot connect to claims service \"{server}\""),
+                Some("There are too many open files on the local server.".into()),
+                Some("Close other connections of this session, or raise max_files_per_process."),
+            ),
+            CellError::RequestTooLarge { bytes, most } => Text(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                "request to the claims service is too large".into(),
+                Some(format!("It has {bytes} bytes; at most {most} are sent.")),
+                Some("Change fewer rows in one transaction."),
             ),
             CellError::ServiceSilent { server, timeout } => Text(
                 Code::ERRCODE_QUERY_CANCELED,
@@ -211,15 +313,34 @@ impl CellError {
     }
 }
 
-/// An error of the service, as it is there.
-pub(super) fn refusal(RemoteError { sqlstate, message, detail, hint }: RemoteError) -> ErrorReport {
-    // Postgres' own encoding: five groups of six bits.
-    let number = sqlstate.iter().rev().fold(0, |number, c| number << 6 | (i32::from(*c) - i32::from(b'0')) & 0x3F);
-    let code = match Code::from(number) {
-        // A code that this library does not know.
-        Code::ERRCODE_INTERNAL_ERROR if &sqlstate != b"XX000" => Code::ERRCODE_FDW_ERROR,
-        code => code,
-    };
+/// Describes a mismatch as a sentence.
+fn described(mismatch: Mismatch) -> String {
+    let counted = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let rows = |number| counted(number, "row");
+    match mismatch {
+        Mismatch::Columns { got, wanted } => format!("Its rows have {} instead of {wanted}.", counted(got, "column")),
+        Mismatch::Rows { got, wanted } if wanted.start() == wanted.end() => {
+            format!("It has {} instead of {}.", rows(got), wanted.end())
+        }
+        Mismatch::Rows { got, wanted } => {
+            format!("It has {} instead of {} to {}.", rows(got), wanted.start(), wanted.end())
+        }
+        Mismatch::MoreRows { most } => format!("It has more than {}.", rows(most)),
+        Mismatch::TooLarge { most } => format!("It takes more than {} KiB.", most / 1024),
+        Mismatch::Early => "The call ended without it.".to_owned(),
+        Mismatch::Surplus => "More came behind it.".to_owned(),
+        Mismatch::Kind(kind) => format!("It is {kind}."),
+        Mismatch::Transaction(says) => format!("The service says behind it that {says}."),
+        Mismatch::NoText => "It has a value that is not valid UTF-8, or has a zero byte.".to_owned(),
+        Mismatch::Value(value) => format!("It says \"{}\".", shortened(&value)),
+        Mismatch::Unreadable(complaint) => format!("It cannot be read: {}.", complaint.trim_end_matches('.')),
+    }
+}
+
+/// Builds the error that the service raised. CONTEXT names the service.
+pub(super) fn refusal(RemoteError { sqlstate, message, detail, hint, server }: RemoteError) -> ErrorReport {
+    let code = error_context::known_code(sqlstate).unwrap_or(Code::ERRCODE_FDW_ERROR);
+    error_context::complete_next(code, sqlstate, format!("error of claims service \"{server}\""));
     let report = ErrorReport::new(code, message, function_name!());
     let report = match detail {
         Some(detail) => report.set_detail(detail),

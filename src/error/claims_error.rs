@@ -1,4 +1,4 @@
-//! Everything that a call can answer instead of a result, and how it is raised.
+//! All errors that a call can raise.
 
 use claims_model::{BadInput, Reason};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -20,70 +20,92 @@ use super::transfer::TransferError;
 use super::verification::VerificationError;
 use crate::pg::altered::Altered;
 
-/// Everything that a call can answer instead of a result.
+/// An error of a call.
 #[derive(Debug)]
 pub enum ClaimsError {
-    /// Input that is not of the form or size that it must have.
+    /// Input with a wrong form or size.
     BadInput(BadInput),
     /// The batch cannot have all its claims. `detail` is the JSON of the conflicts.
-    Conflicts { weightiest: Reason, count: usize, detail: String },
+    Conflicts {
+        weightiest: Reason,
+        count: usize,
+        detail: String,
+    },
     /// Another open transaction is beginning, fencing or settling the lease.
     LeaseBusy,
     /// Another transaction has locked a whole table.
     TableLocked,
     /// The lease was rolled back.
-    RolledBack { lease: Uuid },
+    RolledBack {
+        lease: Uuid,
+    },
     /// The lease was committed.
-    Committed { lease: Uuid },
+    Committed {
+        lease: Uuid,
+    },
     /// No lease of the calling cell has this uuid.
-    UnknownLease { lease: Uuid },
+    UnknownLease {
+        lease: Uuid,
+    },
     /// A lease of another cell has this uuid.
-    ForeignLease { lease: Uuid },
+    ForeignLease {
+        lease: Uuid,
+    },
     /// The lease was begun with another request.
-    OtherRequest { lease: Uuid },
-    /// A lease was named twice where only one outcome can be.
-    ContradictoryOutcomes { lease: Uuid },
-    /// What the transaction's snapshot shows of the lease is out of date.
-    StaleLease { lease: Uuid },
+    OtherRequest {
+        lease: Uuid,
+    },
+    /// One call names a lease for both outcomes.
+    ContradictoryOutcomes {
+        lease: Uuid,
+    },
+    /// The transaction's snapshot shows an older state of the lease.
+    StaleLease {
+        lease: Uuid,
+    },
     /// The transaction's snapshot does not show how the lease ended, and never will.
-    NotInSnapshot { lease: Uuid },
-    /// What the transaction's snapshot shows of a claim of the batch is out of date.
+    NotInSnapshot {
+        lease: Uuid,
+    },
+    /// The transaction's snapshot shows an older state of a claim of the batch.
     StaleClaim,
-    /// A lease does not hold what its payload names: somebody wrote into the tables.
-    Damaged { lease: Uuid, expected: usize, found: usize },
-    /// The index that is to be looked into is not there, or not valid.
-    NoUniqueIndex { index: &'static str },
-    /// The tables are not as the extension has made them, or hold what it never writes.
+    /// A lease does not hold the claims of its payload: somebody wrote into the tables.
+    Damaged {
+        lease: Uuid,
+        expected: usize,
+        found: usize,
+    },
+    /// The index that is probed does not exist or is not valid.
+    NoUniqueIndex {
+        index: &'static str,
+    },
+    /// The tables differ from those that the extension created, or hold values that it never writes.
     Altered(Altered),
-    /// A payload or type table that can no longer be read.
-    Unreadable { what: String },
-    /// The library and the extension in this database are of two versions.
-    OtherVersion { installed: String, library: &'static str, is_older: bool },
-    /// The tables are not all in this database.
+    /// A payload or type table cannot be read any more.
+    Unreadable {
+        what: String,
+    },
+    /// The library and the extension in this database have different versions.
+    OtherVersion {
+        installed: String,
+        library: &'static str,
+        is_older: bool,
+    },
+    /// The tables are distributed, or at least not all in this database.
     Distribution(DistributionError),
-    /// What a caller may not do.
     Access(AccessError),
-    /// What an administrator cannot do.
     Admin(AdminError),
-    /// What the service does not do for a cell at the moment.
     Admission(AdmissionError),
-    /// What is in the way of a transfer.
     Transfer(TransferError),
-    /// What goes wrong with how names are compared.
     Names(NamesError),
-    /// Why a reader of the change feed cannot go on.
     Feed(FeedError),
-    /// What goes wrong with expiring claims and requests.
     Hold(HoldError),
-    /// What goes wrong between a cell and the service.
     Cell(CellError),
-    /// What goes wrong in verification.
     Verification(VerificationError),
-    /// What goes wrong with claimed attributes.
     Capture(CaptureError),
 }
 
-/// The kinds of errors that have enums of their own.
+/// Implements the conversions of errors that have enums of their own.
 macro_rules! kinds {
     ($($kind:ident($error:ident)),* $(,)?) => {
         $(
@@ -128,19 +150,19 @@ impl From<ClaimsError> for ErrorReport {
     }
 }
 
-/// Raises what `pg` has found when it read the tables.
+/// Raises a difference that `pg` found while it read the tables.
 pub fn raise_altered(altered: Altered) {
     raise::<()>(Err(ClaimsError::Altered(altered)));
 }
 
-/// Raises an error where there is one. For triggers, whose errors pgrx would otherwise make XX000.
+/// Raises the error of a result, if it is one. Triggers need it, because pgrx would turn their errors into XX000.
 pub fn raise<T>(result: Result<T, ClaimsError>) {
     if let Err(error) = result {
         error.report().report(PgLogLevel::ERROR);
     }
 }
 
-/// The value, or the error raised. For where nobody could do anything else with it.
+/// Returns the value, or raises the error. It is for callers that cannot return an error.
 pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
     result.unwrap_or_else(|error| {
         error.report().report(PgLogLevel::ERROR);
@@ -149,7 +171,7 @@ pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
 }
 
 impl ClaimsError {
-    /// The SQLSTATE-carrying report that Postgres raises.
+    /// Returns the report that PostgreSQL raises.
     pub fn report(self) -> ErrorReport {
         if let ClaimsError::Cell(CellError::Refused(error)) = self {
             return cell::refusal(error);

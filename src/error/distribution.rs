@@ -1,37 +1,41 @@
-//! Tables that are spread over several nodes.
+//! Errors of tables that are distributed over several nodes.
 
 use pgrx::PgSqlErrorCode as Code;
 
 use super::text::Text;
 
-/// Why the tables of this database are not to be read.
+/// The reason why tables or functions cannot be used with distributed tables.
 #[derive(Debug)]
 pub enum DistributionError {
-    /// Citus manages tables of the extension.
+    /// Citus manages tables of the extension, and claims.distribute() did not distribute them.
     ByOtherMeans { tables: Vec<String> },
     /// Citus is not installed in this database.
     NoCitus,
-    /// `claims.distribute()` has been called before.
+    /// `claims.distribute()` was called before.
     Already,
-    /// The other nodes are entered as the owner of the extension.
+    /// The owner of the extension, as whom the other nodes are connected to, cannot log in.
     OwnerCannotLogIn { owner: String },
     /// A node cannot be reached as the owner.
     Unreachable { node: String, message: String },
-    /// What needs one snapshot of all nodes.
+    /// The call needs one snapshot of all nodes.
     Isolation,
-    /// Nobody has made it work there.
+    /// A parallel worker has other connections to the nodes than its transaction.
+    InParallelWorker,
+    /// The function does not support distributed tables.
     Unsupported,
-    /// What administrators do on one node.
+    /// Administrators must call the function on the coordinator.
     OnTheCoordinator,
-    /// What cannot be spread is in use.
+    /// A feature is in use that distributed tables do not support.
     InUse { what: &'static str },
-    /// A statement for the other nodes has failed on one of them.
+    /// A statement has failed on another node.
     NodeFailed { node: String, message: String },
-    /// A transfer's row is being written, and the coordinator does not say where its claims are.
+    /// On a node, another role owns the extension.
+    NodeOfAnother { node: String, its_owner: String, owner: String },
+    /// The row of a transfer is being written, and the coordinator does not answer where its claims are.
     CoordinatorSilent { message: String },
-    /// Citus goes on where shards were when the transaction first used them.
+    /// A shard was moved after the transaction first used it, and Citus would continue on the old node.
     Moved,
-    /// This is a worker of a Citus cluster, and the tables are on its coordinator.
+    /// This node is a worker of a Citus cluster, and the tables are on its coordinator.
     NotTheCoordinator,
 }
 
@@ -77,6 +81,14 @@ impl DistributionError {
                 Some("The nodes have no common snapshot.".into()),
                 Some("Begin a READ COMMITTED transaction."),
             ),
+            DistributionError::InParallelWorker => Text(
+                Code::ERRCODE_INVALID_TRANSACTION_STATE,
+                "distributed claims cannot be read by a parallel worker".into(),
+                Some("Functions of claims are PARALLEL SAFE on this node, as CREATE EXTENSION makes them.".into()),
+                Some(
+                    "Call claims.refresh_grants() on the coordinator: then the leader of a parallel query calls the functions on every node.",
+                ),
+            ),
             DistributionError::Unsupported => Text(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "distributed claims do not have this function".into(),
@@ -101,7 +113,15 @@ impl DistributionError {
                 Some(format!("Node {node}: {message}")),
                 Some("Roles must exist on every node. Call the function again when it can be done there: it is safe to repeat."),
             ),
-            // Without DETAIL: that of a conflict is JSON.
+            DistributionError::NodeOfAnother { node, its_owner, owner } => Text(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "claims belongs to another role on a node".into(),
+                Some(format!("On node {node} its objects belong to \"{its_owner}\", here to \"{owner}\".")),
+                Some(
+                    "As a superuser call claims.refresh_grants(), or claims.distribute() where that was not called yet: it gives the objects to their owner.",
+                ),
+            ),
+            // Without DETAIL, because the DETAIL of a conflict is JSON.
             DistributionError::CoordinatorSilent { message } => Text(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("the coordinator does not say where the claims of a transfer are: {message}"),

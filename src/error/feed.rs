@@ -1,21 +1,21 @@
-//! The errors of the change feed.
+//! Errors of the change feed.
 
 use pgrx::PgSqlErrorCode as Code;
 
 use super::text::Text;
 
-/// Why a reader cannot go on.
+/// The reason why a reader cannot continue.
 #[derive(Debug)]
 pub enum FeedError {
-    /// What comes after the cursor is not there any more.
+    /// The changes after the cursor were purged.
     Purged,
     /// The cursor names a change that this feed does not have.
     Foreign,
     /// Somebody has emptied claims.change_horizon.
     NoHorizon,
-    /// A transaction that has told changes is committed on one node, and not on another one.
+    /// A transaction with changes is committed on one node, and not yet on another.
     BetweenPhases { transaction: String },
-    /// Nobody knows what is committed on a node.
+    /// A node does not answer which transactions are committed.
     SilentNode { node: String, message: String },
 }
 

@@ -7,20 +7,20 @@ use uuid::Uuid;
 use super::text::{Text, stale};
 use claims_model::limits::{PAYLOAD_BYTES, PAYLOAD_DEPTH};
 
-/// Errors of the shorter holds.
+/// The reason why a call on expiring claims or requests fails.
 #[derive(Debug)]
 pub enum HoldError {
-    /// The token is not the key's current one, or its claim has expired.
+    /// The token is not the current one of the key, or its claim has expired.
     NotHeld { kind: String, key: String, token: i64 },
-    /// What the transaction's snapshot shows of an expiring claim is out of date.
+    /// The transaction's snapshot shows an older state of an expiring claim.
     StaleHold,
-    /// The entity has a create request already.
+    /// The entity already has a create request.
     CreateExists { queue: String, entity: String },
-    /// The payload of a request is larger or deeper than a back end can be expected to read.
+    /// The payload of a request is too large or too deep for some backends.
     PayloadTooLarge { queue: String, entity: String },
-    /// The process has no requests.
+    /// The process has not taken any requests.
     NothingInHand { process: Uuid },
-    /// Another session is extending or settling what the process holds.
+    /// Another session is extending or settling the requests of the process.
     HoldBusy,
     /// A hold of the process has expired.
     HoldExpired { process: Uuid, expired: i64, lost: i64 },

@@ -1,13 +1,14 @@
-//! The errors of `claims`: the only place that knows SQLSTATEs, messages, DETAIL and HINT.
+//! The errors of `claims`. Only this module contains SQLSTATEs, messages, DETAIL and HINT.
 
 mod access;
-mod act;
 mod admin;
+mod admin_action;
 mod admission;
 mod bad_input;
 mod capture;
 mod cell;
 mod claims_error;
+mod direct_call;
 mod distribution;
 mod feed;
 mod hold;
@@ -18,17 +19,24 @@ mod verification;
 mod warnings;
 mod worker;
 pub use access::AccessError;
-pub use act::log_act;
 pub use admin::AdminError;
+pub use admin_action::log_admin_action;
 pub use admission::AdmissionError;
-pub use capture::{CaptureError, warn_of_mutable_condition, warn_of_no_unique_index};
+pub use capture::{
+    CaptureError, Excess, notice_of_changed_declaration, warn_of_mutable_condition, warn_of_no_unique_index,
+    warn_of_slow_search,
+};
 pub use cell::CellError;
 pub use claims_error::{ClaimsError, or_raise, raise, raise_altered};
+pub use direct_call::{refuse_direct_call_of_event_trigger, refuse_direct_call_of_trigger};
 pub use distribution::DistributionError;
 pub use feed::FeedError;
 pub use hold::HoldError;
 pub use names::NamesError;
 pub use transfer::TransferError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
-pub use warnings::{notice_of_fence, notice_of_spreading, warn_of_failures, warn_of_open_cell, warn_of_orphans};
-pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_place_for_worker};
+pub use warnings::{
+    notice_of_distributing, notice_of_fence, notice_of_look_alikes, notice_of_own_wrapper, warn_of_failures,
+    warn_of_open_cell, warn_of_orphans,
+};
+pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_slot_for_worker};

@@ -1,4 +1,4 @@
-//! The errors of how names are compared.
+//! Errors of profiles and names.
 
 use claims_model::problem::shortened;
 use claims_model::renaming::Collision;
@@ -7,29 +7,29 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::text::Text;
 
-/// What goes wrong with profiles.
+/// The reason why a call on profiles or reserved names fails.
 #[derive(Debug)]
 pub enum NamesError {
-    /// Cell and service compare names of a type by different profiles.
+    /// Cell and service have different profiles for a type.
     OtherProfile { bucket_type: String, here: Profile, there: String },
-    /// Somebody is changing the profile of a type.
+    /// Another transaction is changing the profile of a type.
     ProfileChanging,
-    /// The type came with the extension, and its names go by bytes for ever.
+    /// The type is built in, and its profile cannot be changed.
     ProfileFixed { bucket_type: String },
-    /// Names would become one, or could be none.
+    /// Several names would become one, or the profile would refuse a name.
     Collisions { collisions: Vec<Collision> },
     /// Outstanding leases hold names that would change.
     HeldByLeases { held: usize },
-    /// A transaction with one snapshot does not see what others write meanwhile.
+    /// The isolation level hides concurrent changes of other transactions.
     OldSnapshot,
-    /// Names that are to be reserved are claimed. `detail` is the JSON of the conflicts.
+    /// Names to be reserved are claimed. `detail` is the JSON of the conflicts.
     CannotReserve { weightiest: Reason, count: usize, detail: String },
-    /// Cell and service have tables of different versions of Unicode.
+    /// Cell and service have different versions of Unicode.
     OtherUnicode { there: String },
 }
 
-/// How many, and the first.
-fn told(collisions: &[Collision]) -> String {
+/// Formats the number of collisions, and the first one.
+fn summary(collisions: &[Collision]) -> String {
     let quoted = |name: &str| format!("\"{}\"", shortened(name));
     let first = collisions.first().map_or(String::new(), |first| {
         let names: Vec<_> =
@@ -43,7 +43,8 @@ fn told(collisions: &[Collision]) -> String {
     format!("There are {} collisions.{first}", collisions.len())
 }
 
-/// Whether a version of Unicode is older than the one here. What is no version comes from what was written later.
+/// Returns whether a version of Unicode is older than the one here. A text that is not a version number comes from a
+/// newer release.
 fn is_older(there: &str) -> bool {
     let numbers = |version: &str| version.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>();
     numbers(there) < numbers(UNICODE_VERSION) && numbers(there).is_some()
@@ -71,7 +72,7 @@ impl NamesError {
             NamesError::Collisions { collisions } => Text(
                 Code::ERRCODE_UNIQUE_VIOLATION,
                 "names of the bucket type would collide under the profile".into(),
-                Some(told(&collisions)),
+                Some(summary(&collisions)),
                 Some(
                     "Nothing has been changed. With dry_run all of them are listed: have cells give up or rename those that cannot stay.",
                 ),

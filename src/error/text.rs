@@ -1,8 +1,8 @@
-//! What Postgres is told of an error, and texts that several kinds have in common.
+//! The parts of an error for PostgreSQL, and texts that several kinds of errors share.
 
 use pgrx::PgSqlErrorCode as Code;
 
-/// SQLSTATE, message, DETAIL, HINT.
+/// The SQLSTATE, message, DETAIL and HINT of an error.
 pub(super) struct Text(pub Code, pub String, pub Option<String>, pub Option<&'static str>);
 
 pub(super) fn stale(what: String, subject: &str) -> Text {

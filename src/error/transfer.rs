@@ -1,36 +1,36 @@
-//! The errors of transfers from one cell to another.
+//! Errors of transfers from one cell to another.
 
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::text::Text;
 
-/// What is in the way of a transfer.
+/// The reason why a call on a transfer fails.
 #[derive(Debug)]
 pub enum TransferError {
-    /// From and to are the same cell.
+    /// The old and the new cell are the same.
     OneCell { cell_id: i64 },
-    /// There is none of this uuid.
+    /// There is no transfer with this uuid.
     Unknown { transfer: Uuid },
-    /// Another open transaction is at it, or has locked a table.
+    /// Another open transaction has locked the transfer or a table.
     Busy,
-    /// It was prepared with other cells or subjects.
+    /// The transfer was prepared with other cells or subjects.
     OtherRequest { transfer: Uuid },
     /// A lease has the uuid.
     LeaseUuid { transfer: Uuid },
-    /// A lease was asked for, and the uuid is a transfer's.
+    /// The uuid belongs to a transfer, and the call needs a lease.
     NotALease { transfer: Uuid },
-    /// It does not have all claims of its subjects yet.
+    /// The transfer does not hold all claims of its subjects yet.
     NotPrepared { transfer: Uuid, skipped: i64 },
-    /// Its claims are where they were.
+    /// The transfer was not switched, so its claims are at the old cell.
     NotSwitched { transfer: Uuid, state: &'static str },
-    /// Its claims are at the new cell, and some of them may be ACTIVE there.
+    /// The transfer was switched, so its claims are at the new cell, and some may be ACTIVE there.
     Switched { transfer: Uuid, state: &'static str },
-    /// Its claims become ACTIVE at the cell where they are.
+    /// The transfer is being finished: its claims become ACTIVE at cell `cell_id`.
     Finishing { transfer: Uuid, cell_id: i64 },
-    /// It is finished or cancelled.
+    /// The transfer is finished or canceled.
     Ended { transfer: Uuid, state: &'static str, cell_id: i64 },
-    /// It counts more claims than there are: somebody wrote to the tables.
+    /// The transfer counts more claims than exist: somebody wrote to the tables.
     Damaged { transfer: Uuid, held: i64 },
 }
 

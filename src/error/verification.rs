@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::text::Text;
 
-/// Errors of verification.
+/// The reason why verification fails.
 #[derive(Debug)]
 pub enum VerificationError {
     /// A range has more claims than one comparison may have.
@@ -59,7 +59,7 @@ impl VerificationError {
     }
 }
 
-/// Warns the client, and the log, of rows that cannot have claims.
+/// Warns the client and the log about rows that cannot have claims.
 pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
     let rows = if unclaimable + doubles == 1 { "1 row".to_owned() } else { format!("{} rows", unclaimable + doubles) };
     ErrorReport::new(
@@ -74,7 +74,7 @@ pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
     .report(PgLogLevel::WARNING);
 }
 
-/// Warns the client, and the log, that a worker has lost its range.
+/// Warns the client and the log that a worker has lost its range.
 pub fn warn_of_lost_range(worker: &str) {
     ErrorReport::new(
         Code::ERRCODE_WARNING,

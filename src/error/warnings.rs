@@ -1,13 +1,15 @@
 //! Notices and warnings.
 
+use claims_model::lookalike::BesideReserved;
+use claims_model::problem::shortened;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 use uuid::Uuid;
 
-/// Leases that one warning names.
+/// The largest number of leases, or names, in one warning.
 const NAMED: usize = 100;
 
-/// Warns the client, and the log, of orphans.
+/// Warns the client and the log about orphans.
 pub fn warn_of_orphans(cell_id: i64, orphans: &[Uuid]) {
     let leases = if orphans.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", orphans.len()) };
     let message = format!("{leases} of cell {cell_id} committed here without claims at the service");
@@ -19,7 +21,7 @@ pub fn warn_of_orphans(cell_id: i64, orphans: &[Uuid]) {
         .report(PgLogLevel::WARNING);
 }
 
-/// Warns the client, and the log, of leases that the service could not settle.
+/// Warns the client and the log about leases that the service could not settle.
 pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
     let Some((_, first)) = failures.first() else { return };
     let leases = if failures.len() == 1 { "1 lease".to_owned() } else { format!("{} leases", failures.len()) };
@@ -34,7 +36,7 @@ pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
     .report(PgLogLevel::WARNING);
 }
 
-/// Tells the client, and the log, that the names of a cell are set free which may still work with them.
+/// Warns the client and the log that a cell may still begin leases while its claims are released.
 pub fn warn_of_open_cell(cell_id: i64) {
     ErrorReport::new(
         Code::ERRCODE_WARNING,
@@ -46,7 +48,6 @@ pub fn warn_of_open_cell(cell_id: i64) {
     .report(PgLogLevel::WARNING);
 }
 
-/// Notifies the client that an unknown lease was fenced.
 pub fn notice_of_fence(lease: Uuid) {
     ErrorReport::new(
         Code::ERRCODE_SUCCESSFUL_COMPLETION,
@@ -58,8 +59,43 @@ pub fn notice_of_fence(lease: Uuid) {
     .report(PgLogLevel::NOTICE);
 }
 
-/// Tells the client how far `distribute` is, before each table.
-pub fn notice_of_spreading(table: &str, number: usize, of: usize, size: &str) {
+/// Notifies the client that a server is already a service without being added.
+pub fn notice_of_own_wrapper(server: &str) {
+    ErrorReport::new(
+        Code::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("foreign server \"{server}\" is a service of claims already"),
+        function_name!(),
+    )
+    .set_detail("Its foreign-data wrapper is claims_service.")
+    .report(PgLogLevel::NOTICE);
+}
+
+/// Notifies the client of reserved names that look like existing claims.
+pub fn notice_of_look_alikes(beside: &[BesideReserved]) {
+    let Some(first) = beside.first() else { return };
+    let message = match beside.len() {
+        1 => "1 reserved name looks like a name that is claimed".to_owned(),
+        count => format!("{count} reserved names look like names that are claimed"),
+    };
+    let line = |BesideReserved { reserved, claim, cell_id }: &BesideReserved| {
+        format!("\"{}\" looks like \"{}\" of cell {cell_id}.", shortened(reserved), shortened(claim))
+    };
+    let detail = match beside.len() {
+        1 => line(first),
+        count if count <= NAMED => beside.iter().map(line).collect::<Vec<_>>().join(" "),
+        count => format!(
+            "The first {NAMED} of {count}: {}",
+            beside.iter().take(NAMED).map(line).collect::<Vec<_>>().join(" ")
+        ),
+    };
+    ErrorReport::new(Code::ERRCODE_SUCCESSFUL_COMPLETION, message, function_name!())
+        .set_detail(detail)
+        .set_hint("The cells keep what they have claimed. Nobody can claim another name that looks like these.")
+        .report(PgLogLevel::NOTICE);
+}
+
+/// Notifies the client of the progress of `distribute`, before each table.
+pub fn notice_of_distributing(table: &str, number: usize, of: usize, size: &str) {
     ErrorReport::new(
         Code::ERRCODE_SUCCESSFUL_COMPLETION,
         format!("spreading table claims.{table} ({number} of {of}, {size})"),

@@ -1,6 +1,6 @@
-//! Expiring claims: instances that share keys, each key held by one of them until a deadline. The database's
-//! rows and clock decide; an instance is only a name. Each function reads the clock before its statement takes a
-//! snapshot: so a key that it finds expired cannot have been renewed before that time.
+//! Expiring claims: instances share keys, and each key is held by one of them until a deadline. The rows and the clock
+//! of the database decide; an instance is only a name. Each function reads the clock before its statement takes a
+//! snapshot. So a key that it finds expired cannot have been renewed before that time.
 
 use claims_model::limits::{CLAIMANT_CHARS, KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
@@ -16,6 +16,7 @@ use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::without_waiting;
 use crate::pg::xact;
 use crate::store::holds::expiring;
+use crate::tables;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -38,8 +39,8 @@ fn change_keys(
     change: fn(&Connection, &str, Vec<String>) -> usize,
 ) -> Result<i64, ClaimsError> {
     spi::connect(|connection| {
-        let kind = access::given(kind, "kind")?;
-        access::administer()?;
+        let kind = arguments::given(kind, "kind")?;
+        access::administer(tables::at_entry())?;
         let kind = arguments::text(Some(kind), "kind", KIND_CHARS)?;
         let keys = arguments::keys(keys.unwrap_or_default(), "keys")?;
         Ok(change(connection, &kind, keys) as i64)
@@ -125,16 +126,16 @@ fn release_expiring(
 fn assert_held(kind: Option<String>, key: Option<String>, token: Option<i64>) -> Result<(), ErrorReport> {
     let kind = arguments::text(kind, "kind", KIND_CHARS)?;
     let key = arguments::text(key, "key", KEY_CHARS)?;
-    let token = access::given(token, "token")?;
+    let token = arguments::given(token, "token")?;
     Ok(spi::connect(|connection| require_held(connection, &kind, &key, token))?)
 }
 
-/// Raises unless the token is current and unexpired; if it is, no other claimant can take the key over before the
-/// (sub)transaction ends.
+/// Raises an error unless the token is current and not expired. Otherwise no other claimant can take the key over until
+/// the (sub)transaction ends.
 pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) -> Result<(), ClaimsError> {
     let now = Moment::now();
     let not_held = || Err(HoldError::NotHeld { kind: kind.to_owned(), key: key.to_owned(), token }.into());
-    // An old snapshot shows neither releases nor renewals: first read what is committed now.
+    // An old snapshot shows neither releases nor renewals, so first read the committed state.
     let is_stale = xact::keeps_one_snapshot();
     if is_stale && !expiring::is_held(connection, kind, key, token, now) {
         not_held()

@@ -1,22 +1,24 @@
-//! Admission: what the service does for a cell at the moment. Everything that is asked here lies in the session's copy of
-//! the catalog, which is out of date no longer than until the COMMIT that changed it.
+//! Admission: decides whether the service does what a cell asks for. It reads only the session's cached catalog, which is current
+//! up to the last COMMIT that changed it.
 
 use claims_model::mode::Need;
 use uuid::Uuid;
 
 use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::spi::{Connection, View};
-use crate::service::{durability, floor, throttle};
+use crate::service::{durability, low_water};
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::{leases, limits};
+use crate::tables::Tables;
+use crate::tables::shared::{leases, limits};
 
-/// Raises where the mode of the cell, or of everybody, does not allow what a call needs, or where it could not be replicated.
-pub fn admit(catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
-    durability::require_standby()?;
+/// Raises an error if the mode of the cell, or of all cells, does not allow what a call needs, or if the call could not be
+/// replicated.
+pub fn admit(tables: &dyn Tables, catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
+    durability::require_standby(tables)?;
     mode_allows(catalog, cell_id, need)
 }
 
-/// Raises where the mode of the cell, or of everybody, does not allow what a call needs.
+/// Raises an error if the mode of the cell, or of all cells, does not allow what a call needs.
 pub fn mode_allows(catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
     let strictest = catalog
         .modes
@@ -36,35 +38,42 @@ pub fn mode_allows(catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), Cl
     }
 }
 
-/// What a begin must pass before it is read: the mode, the cell's rate, and how many leases it has outstanding. The one that it
-/// may repeat it has already.
+/// Raises an error unless mode, rate and number of outstanding leases allow a begin. Called before the batch is read. A repeat of
+/// an outstanding lease does not count against the number.
 pub fn admit_begin(
+    tables: &dyn Tables,
     connection: &Connection,
     catalog: &Catalog,
     cell_id: i64,
     given: Option<Uuid>,
 ) -> Result<(), ClaimsError> {
-    admit(catalog, cell_id, Need::Begin)?;
-    admit_fence(connection, catalog, cell_id)?;
+    admit(tables, catalog, cell_id, Need::Begin)?;
+    admit_fence(tables, connection, catalog, cell_id)?;
     let Some(limit) = catalog.limits.get(&cell_id).and_then(|limits| limits.max_outstanding) else { return Ok(()) };
-    let is_repeat = || given.is_some_and(|lease| !leases::known(connection, &[lease], View::Latest).is_empty());
-    let outstanding = limits::outstanding(connection, cell_id, floor::of_caller(cell_id), limit.into());
+    let is_repeat = || given.is_some_and(|lease| !leases::existing(connection, &[lease], View::Latest).is_empty());
+    let outstanding = limits::outstanding(connection, cell_id, low_water::of_caller(tables, cell_id), limit.into());
     if outstanding >= limit.into() && !is_repeat() {
         return Err(AdmissionError::TooManyLeases { cell_id, limit }.into());
     }
     Ok(())
 }
 
-/// Raises where a cell begins, or fences, faster than it may.
-pub fn admit_fence(connection: &Connection, catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
+/// Raises an error if a cell begins, or fences, faster than its rate allows.
+pub fn admit_fence(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+) -> Result<(), ClaimsError> {
     let rate = catalog.limits.get(&cell_id).and_then(|limits| limits.begins_per_second);
     rate.map_or(Ok(()), |per_second| {
-        throttle::pass(connection, cell_id, per_second)
+        tables
+            .pass_pace(connection, cell_id, per_second)
             .map_err(|again| AdmissionError::TooFast { cell_id, per_second, again }.into())
     })
 }
 
-/// Raises where a batch has more records than the cell's may have.
+/// Raises an error if a batch has more records than the cell's limit allows.
 pub fn admit_batch(catalog: &Catalog, cell_id: i64, records: usize) -> Result<(), ClaimsError> {
     match catalog.limits.get(&cell_id).and_then(|limits| limits.max_batch_size) {
         Some(limit) if usize::try_from(limit).is_ok_and(|limit| records > limit) => {
@@ -74,12 +83,12 @@ pub fn admit_batch(catalog: &Catalog, cell_id: i64, records: usize) -> Result<()
     }
 }
 
-/// The mode once more, for a call that may have waited since: what was set meanwhile counts.
-pub fn admit_still(connection: &Connection, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
-    admit(&catalog::current(connection), cell_id, need)
+/// Checks the mode again for a call that may have waited: the mode may have changed meanwhile.
+pub fn admit_still(tables: &dyn Tables, connection: &Connection, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
+    admit(tables, &catalog::current(connection), cell_id, need)
 }
 
-/// For calls that are no cell's: only what is set for everybody counts.
+/// Checks only the mode of all cells, for calls that belong to no cell.
 pub fn admit_everybody(catalog: &Catalog, need: Need) -> Result<(), ClaimsError> {
     // No cell has this number.
     mode_allows(catalog, i64::MIN, need)

@@ -1,22 +1,23 @@
-//! What is counted for each cell, in shared memory: from the start of the server on, and only where the library is preloaded.
+//! Counters for each cell, in shared memory. They count from the start of the server, and exist only if the library is preloaded.
 //!
-//! How leases began and ended counts when the transaction commits that did it, so that begins less commits less rollbacks are
-//! the leases that are outstanding; what a savepoint takes back is not counted. A prepared transaction counts when it is prepared.
-//! Conflicts and durations are answers, and count when they are given. No lock is taken, and nothing here can fail.
+//! Begins and ends of leases count when their transaction commits, so that begins minus commits minus rollbacks are the
+//! outstanding leases. Work that a savepoint undoes is not counted. A prepared transaction counts when it is prepared. Conflicts
+//! and durations count when the call answers. Counting takes no lock and cannot fail.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use claims_model::Reason;
+use zerocopy::FromBytes;
 
-use super::places::{self, CellPlace, MAX_CELLS};
+use crate::cell_slots::{self, CellSlot, MAX_CELLS};
 use crate::pg::background::own_database;
 use crate::pg::clock::Moment;
-use crate::pg::shared::{Shared, shareable};
+use crate::pg::shared::Shared;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
-/// The upper bounds of a histogram's buckets, in nanoseconds, and in seconds as they are shown. One more has no bound.
+/// The upper bounds of a histogram's buckets, in nanoseconds, and as text in seconds. One more bucket has no bound.
 pub const BOUNDS: [(u64, &str); 15] = [
     (50_000, "0.00005"),
     (100_000, "0.0001"),
@@ -36,30 +37,28 @@ pub const BOUNDS: [(u64, &str); 15] = [
 ];
 const BUCKETS: usize = BOUNDS.len() + 1;
 
-shareable! {
-    /// How long calls took.
-    pub struct Durations {
-        buckets: [AtomicU64; BUCKETS],
-        nanoseconds: AtomicU64,
-    }
+/// A histogram of the durations of calls.
+#[derive(FromBytes)]
+pub struct Durations {
+    buckets: [AtomicU64; BUCKETS],
+    nanoseconds: AtomicU64,
 }
 
-shareable! {
-    /// The counters of one cell.
-    pub struct CellCounters {
-        owner: AtomicU64,
-        begins: AtomicU64,
-        commits: AtomicU64,
-        rollbacks: AtomicU64,
-        fences: AtomicU64,
-        /// By reason, in the order of `Reason::ALL`.
-        conflicts: [AtomicU64; Reason::ALL.len()],
-        begin_durations: Durations,
-        settle_durations: Durations,
-    }
+/// The counters of one cell.
+#[derive(FromBytes)]
+pub struct CellCounters {
+    owner: AtomicU64,
+    begins: AtomicU64,
+    commits: AtomicU64,
+    rollbacks: AtomicU64,
+    fences: AtomicU64,
+    /// Conflicts by reason, in the order of `Reason::ALL`.
+    conflicts: [AtomicU64; Reason::ALL.len()],
+    begin_durations: Durations,
+    settle_durations: Durations,
 }
 
-impl CellPlace for CellCounters {
+impl CellSlot for CellCounters {
     fn owner(&self) -> &AtomicU64 {
         &self.owner
     }
@@ -74,7 +73,7 @@ fn add(counter: &AtomicU64, by: u64) {
 }
 
 fn of_cell(cell_id: i64) -> Option<&'static CellCounters> {
-    CELLS.get().and_then(|cells| places::own(cells, cell_id))
+    CELLS.get().and_then(|cells| cell_slots::own(cells, cell_id))
 }
 
 // --- answers ---------------------------------------------------------------------------------------------------------
@@ -88,21 +87,21 @@ impl Durations {
     }
 }
 
-/// A begin was answered, with a lease or with conflicts.
+/// Counts the duration of a begin that was answered with a lease or with conflicts.
 pub fn begin_took(cell_id: i64, took: Duration) {
     if let Some(counters) = of_cell(cell_id) {
         counters.begin_durations.add(took);
     }
 }
 
-/// A lease was settled by itself.
+/// Counts the duration of a call that settled a single lease.
 pub fn settle_took(cell_id: i64, took: Duration) {
     if let Some(counters) = of_cell(cell_id) {
         counters.settle_durations.add(took);
     }
 }
 
-/// A begin was refused; the reason is the weightiest of its conflicts.
+/// Counts a begin that was refused, by the weightiest reason of its conflicts.
 pub fn refused(cell_id: i64, reason: Option<Reason>) {
     let place = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
     if let Some((counters, place)) = of_cell(cell_id).zip(place) {
@@ -112,7 +111,7 @@ pub fn refused(cell_id: i64, reason: Option<Reason>) {
 
 // --- what a transaction does -------------------------------------------------------------------------------------------
 
-/// What one (sub)transaction did for a cell.
+/// The counts of one (sub)transaction for a cell.
 #[derive(Debug, Clone, Copy, Default)]
 struct CellCounts {
     begins: u64,
@@ -137,7 +136,7 @@ struct UncountedChanges {
 }
 
 thread_local! {
-    /// What this transaction has done so far.
+    /// The counts of this transaction, by subtransaction.
     static PENDING: RefCell<Vec<UncountedChanges>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -156,7 +155,7 @@ fn put(all: &mut Vec<UncountedChanges>, cell_id: i64, subtransaction: u32, done:
     }
 }
 
-/// A lease has begun; a repeat of one that had does not count.
+/// Counts a lease that has begun. A repeat does not count.
 pub fn begun(cell_id: i64) {
     count(cell_id, CellCounts { begins: 1, ..CellCounts::default() });
 }
@@ -173,10 +172,10 @@ pub fn fenced(cell_id: i64, leases: usize) {
     count(cell_id, CellCounts { fences: leases as u64, ..CellCounts::default() });
 }
 
-/// Takes what is pending into account.
+/// Adds the pending counts to the shared counters.
 fn flush() {
     PENDING.with_borrow_mut(|all| {
-        // The memory stays for the next transaction.
+        // drain() keeps the allocation for the next transaction.
         for UncountedChanges { cell_id, done, .. } in all.drain(..) {
             let Some(counters) = of_cell(cell_id) else { continue };
             add(&counters.begins, done.begins);
@@ -190,7 +189,7 @@ fn flush() {
 pub const HOOKS: Hooks = Hooks {
     committed: flush,
     aborted: || PENDING.with_borrow_mut(Vec::clear),
-    // What is left here belongs to a transaction that was prepared.
+    // Counts that are left here belong to a transaction that was prepared.
     end: flush,
     released: |own, parent| {
         PENDING.with_borrow_mut(|all| {
@@ -208,16 +207,27 @@ pub const HOOKS: Hooks = Hooks {
 
 // --- check() -----------------------------------------------------------------------------------------------------------
 
-/// Databases whose last check() is remembered.
+/// Maximum number of databases whose last check() is remembered.
 const MAX_DATABASES: usize = 64;
 
-shareable! {
-    pub struct Check {
-        owner: AtomicU64,
-        /// When it ended.
-        at: AtomicI64,
-        problems: AtomicI64,
-    }
+#[derive(FromBytes)]
+pub struct Check {
+    owner: AtomicU64,
+    /// The time at which it ended.
+    at: AtomicI64,
+    problems: AtomicI64,
+    future: AtomicI64,
+}
+
+/// The result of a `check()`, which `metrics()` shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Checked {
+    /// The time at which it ended.
+    pub at: Moment,
+    /// Number of violations, without rows dated in the future.
+    pub problems: i64,
+    /// Number of rows dated in the future, because a clock was wrong.
+    pub future: i64,
 }
 
 pub static CHECKS: Shared<[Check; MAX_DATABASES]> = Shared::new(c"claims checks");
@@ -231,24 +241,29 @@ fn check_here() -> Option<&'static Check> {
     CHECKS.get().and_then(|checks| checks.iter().find(is_here))
 }
 
-/// `check()` has ended.
-pub fn checked(problems: i64) {
+/// Remembers the result of a `check()` of this database.
+pub fn checked(result: Checked) {
     if let Some(check) = check_here() {
-        check.problems.store(problems, Ordering::Relaxed);
-        check.at.store(Moment::now().0, Ordering::Relaxed);
+        check.problems.store(result.problems, Ordering::Relaxed);
+        check.future.store(result.future, Ordering::Relaxed);
+        check.at.store(result.at.0, Ordering::Relaxed);
     }
 }
 
-/// When `check()` ended the last time, and how much it found. `None`: not since the server started.
-pub fn last_check() -> Option<(Moment, i64)> {
+/// Returns the result of this database's last `check()`, or `None` if there was none since the server started.
+pub fn last_check() -> Option<Checked> {
     let check = check_here()?;
     let at = check.at.load(Ordering::Relaxed);
-    (at != 0).then(|| (Moment(at), check.problems.load(Ordering::Relaxed)))
+    (at != 0).then(|| Checked {
+        at: Moment(at),
+        problems: check.problems.load(Ordering::Relaxed),
+        future: check.future.load(Ordering::Relaxed),
+    })
 }
 
 // --- reading -----------------------------------------------------------------------------------------------------------
 
-/// What was counted of durations: how many up to each bound, all of them, and their sum in seconds.
+/// A histogram that was read: the number of calls up to each bound, the total number, and their sum in seconds.
 pub struct SeenDurations {
     pub up_to: Vec<(&'static str, u64)>,
     pub count: u64,
@@ -269,7 +284,7 @@ impl Durations {
     }
 }
 
-/// What was counted for a cell.
+/// The counters of a cell that were read.
 pub struct Seen {
     pub begins: u64,
     pub commits: u64,
@@ -280,9 +295,9 @@ pub struct Seen {
     pub settle_durations: SeenDurations,
 }
 
-/// The counters of a cell; `None`: nothing was counted, or nothing can be.
+/// Returns the counters of a cell, or `None` if nothing was counted for it or the library is not preloaded.
 pub fn seen(cell_id: i64) -> Option<Seen> {
-    let cell = CELLS.get().and_then(|cells| places::known(cells, cell_id))?;
+    let cell = CELLS.get().and_then(|cells| cell_slots::existing(cells, cell_id))?;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     Some(Seen {
         begins: read(&cell.begins),

@@ -1,22 +1,26 @@
-//! `present_epoch`: one database acts as a cell, and its copies do not.
+//! `present_epoch`: makes sure that only one database acts as a cell.
 
-use claims_model::epoch::KeptEpoch;
+use claims_model::epoch::StoredEpoch;
 use claims_model::limits::REASON_CHARS;
 use claims_model::mode::Need;
+use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::{admission, durability};
-use crate::access::{self, given};
-use crate::acts::Act;
-use crate::arguments;
+use crate::access;
+use crate::admin_action::AdminAction;
+use crate::arguments::{self, given};
 use crate::error::{AdmissionError, ClaimsError};
-use crate::pg::spi;
-use crate::store::catalog;
-use crate::store::service::epochs;
+use crate::pg::{roles, spi};
+use crate::store::{admin_log, catalog};
+use crate::tables;
+use crate::tables::shared::epochs;
 
-/// For `reconcile`, `verify` and `adopt_cell`, in the cell. With `adopt_because` the database becomes the cell whatever
-/// another one has presented.
+/// Takes the epoch that a cell's database presents. `reconcile`, `verify` and `adopt_cell` call it from the cell. With
+/// `adopt_because` the database becomes the acting one whatever another database has presented. The cell's role asks for that on
+/// behalf of an administrator of the cell's database, because the service cannot tell the cell's databases apart. A change of the
+/// epoch is logged, a repeat is not. The number of changes in an hour is limited.
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn present_epoch(
@@ -28,17 +32,17 @@ fn present_epoch(
     let cell_id = given(cell_id, "cell_id")?;
     let epoch = given(epoch, "epoch")?;
     Ok(match adopt_because {
-        None => present(cell_id, KeptEpoch { epoch, predecessor }),
+        None => present(cell_id, StoredEpoch { epoch, predecessor }),
         Some(reason) => adopt(cell_id, epoch, reason),
     }?)
 }
 
-fn present(cell_id: i64, presented: KeptEpoch) -> Result<(), ClaimsError> {
-    spi::connect(|connection| {
+fn present(cell_id: i64, presented: StoredEpoch) -> Result<(), ClaimsError> {
+    tables::connect(|tables, connection| {
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
-        admission::admit(&catalog, cell_id, Need::Settle)?;
-        // The cell goes on from it: a crash must not take it back.
+        admission::admit(tables, &catalog, cell_id, Need::Settle)?;
+        // The cell continues from this epoch: a crash must not undo it.
         durability::promise();
         if epochs::take(connection, cell_id, presented) {
             return Ok(());
@@ -47,14 +51,34 @@ fn present(cell_id: i64, presented: KeptEpoch) -> Result<(), ClaimsError> {
     })
 }
 
+/// Maximum number of adoptions of a cell in an hour. Each leaves a row in a log that nothing purges.
+const ADOPTIONS_PER_HOUR: i64 = 10;
+
 fn adopt(cell_id: i64, epoch: i64, reason: String) -> Result<(), ClaimsError> {
     let reason = arguments::text(Some(reason), "adopt_because", REASON_CHARS)?;
+    if reason.trim().is_empty() {
+        return Err(BadInput::new("adopt_because", Problem::Empty).into());
+    }
+    let tables = tables::at_entry();
     let catalog = spi::connect(catalog::current);
     access::act_for(&catalog, cell_id)?;
-    admission::admit(&catalog, cell_id, Need::Settle)?;
-    Act::of_cell("adopt_cell", reason).with("cell_id", cell_id).perform(|connection| {
+    admission::admit(tables, &catalog, cell_id, Need::Settle)?;
+    // The service already has this epoch: a repeat, which is not logged.
+    if spi::connect(|connection| epochs::has(connection, cell_id, epoch)) {
+        return Ok(());
+    }
+    let action = AdminAction::of_cell(tables, ADOPTION, reason).with("cell_id", cell_id);
+    action.perform(|_, connection| {
         durability::promise();
+        // This locks the cell's row, so that concurrent adoptions count each other.
         epochs::adopt(connection, cell_id, epoch);
+        let is_limited = !roles::caller_is_admin();
+        if is_limited && admin_log::actions_of_last_hour(connection, ADOPTION, cell_id) >= ADOPTIONS_PER_HOUR {
+            return Err(AdmissionError::TooManyAdoptions { cell_id, limit: ADOPTIONS_PER_HOUR }.into());
+        }
         Ok(())
     })
 }
+
+/// The action's name in the log.
+const ADOPTION: &str = "adopt_cell";

@@ -1,47 +1,49 @@
-//! The part of `metrics()` that shared memory keeps. The rest is SQL: sql/install/metrics.sql.
+//! The part of `metrics()` that reads shared memory. sql/install/metrics.sql has the rest.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-use super::counters::{self, Seen, SeenDurations};
-use super::floor;
+use super::counters::{self, Checked, Seen, SeenDurations};
+use super::low_water;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi;
 use crate::store::catalog;
+use crate::tables;
 
 type Sample = (String, JsonText, f64);
 
-/// What was counted, of the cells that are registered. Empty where the library is not preloaded.
+/// Returns the counters of the registered cells. Empty if the library is not preloaded.
 #[pg_extern(name = "counters", schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn read_counters()
 -> Result<TableIterator<'static, (name!(name, String), name!(labels, JsonText), name!(value, f64))>, ErrorReport> {
     let mut cells: Vec<_> = spi::connect(|connection| catalog::current(connection).cells.keys().copied().collect());
+    let tables = tables::at_entry();
     cells.sort_unstable();
     let mut samples = Vec::new();
     for cell_id in cells {
         if let Some(seen) = counters::seen(cell_id) {
             of_cell(cell_id, &seen, &mut samples);
         }
-        if let Some(from) = floor::known(cell_id) {
+        if let Some(from) = low_water::published(tables, cell_id) {
             let labels = json!({ "cell": cell_id.to_string() });
             samples.push(sample("claims_lease_floor_age_seconds", labels, from.seconds_until(Moment::now()).max(0.0)));
         }
     }
-    if let Some((at, problems)) = counters::last_check() {
-        samples.push(sample("claims_check_age_seconds", json!({}), at.seconds_until(Moment::now())));
-        samples.push(sample("claims_check_problems", json!({}), problems as f64));
+    if let Some(last) = counters::last_check() {
+        samples.push(sample("claims_check_age_seconds", json!({}), last.at.seconds_until(Moment::now())));
+        samples.push(sample("claims_check_problems", json!({}), last.problems as f64));
+        samples.push(sample("claims_check_future", json!({}), last.future as f64));
     }
     Ok(TableIterator::new(samples))
 }
 
-/// For `check()`: how much it found.
+/// Stores the result of `check()`.
 #[pg_extern(schema = "claims", stable)]
-fn note_check(problems: i64) {
-    counters::checked(problems);
+fn note_check(problems: i64, future: i64) {
+    counters::checked(Checked { at: Moment::now(), problems, future });
 }
 
 fn sample(name: &str, labels: Value, value: f64) -> Sample {
@@ -65,7 +67,7 @@ fn of_cell(cell_id: i64, seen: &Seen, samples: &mut Vec<Sample>) {
     durations("claims_settle_duration_seconds", &cell, &seen.settle_durations, samples);
 }
 
-/// A histogram, as OpenMetrics has them.
+/// Adds a histogram in the format of OpenMetrics.
 fn durations(name: &str, cell: &str, seen: &SeenDurations, samples: &mut Vec<Sample>) {
     for (bound, count) in &seen.up_to {
         let labels = json!({ "cell": cell, "le": bound });

@@ -1,26 +1,34 @@
-//! What runs in the shared database: leases over the seam of their storage, reading, administration, and the service's half
-//! of verification.
+//! The extension in the shared database: leases, reading, administration, and the service's half of verification.
 
 mod admin;
 pub mod admission;
 pub mod counters;
 pub mod durability;
-pub mod engine;
 mod epoch;
 pub mod feed;
-pub mod floor;
-mod grants;
 pub mod lease;
+pub mod low_water;
 pub mod metrics;
 pub mod naming;
-mod places;
 pub mod read;
-pub mod throttle;
 mod transfer;
 pub mod verify;
 
-use crate::pg::shared::Area;
+use std::time::Duration;
 
-/// What lies in shared memory.
+use crate::pg::shared::Area;
+use crate::tables::shared::pace;
+
+/// The service's areas of shared memory.
 pub static AREAS: [&dyn Area; 5] =
-    [&throttle::PACES, &counters::CELLS, &counters::CHECKS, &floor::FLOORS, &floor::PHASES];
+    [&pace::PACES, &counters::CELLS, &counters::CHECKS, &low_water::MARKS, &low_water::PHASES];
+
+/// Number of attempts that a call makes, each after a probe, before it reports a conflict that it cannot see.
+const ATTEMPTS: u32 = 4;
+
+/// Returns the lock timeout of an attempt that follows a probe without conflicts: 1, 8, 64 and 512 ms. Such an attempt waits for
+/// relation extension, which takes longer under load, or for a transaction that came after the probe. The next probe sees that
+/// transaction.
+fn lock_timeout(attempt: u32) -> Duration {
+    Duration::from_millis(1 << (3 * attempt))
+}

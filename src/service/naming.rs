@@ -1,43 +1,48 @@
-//! Profiles that stay what they are until a transaction ends.
+//! Chooses the profiles by which names are written and read.
 //!
-//! What is written by canonical forms must be written by the profile that is in force when it commits. Types that come with the
-//! extension never change theirs. Whoever writes names of other types locks claims.bucket_types ROW SHARE, which costs
-//! next to nothing and keeps out nobody but claims.set_profile(): that locks it EXCLUSIVE.
+//! Names must be written in the canonical form of the profile that is in force at COMMIT. The profile of a type that comes with
+//! the extension never changes. A transaction that writes names of other types locks claims.bucket_types ROW SHARE. The lock costs
+//! next to nothing, and conflicts only with claims.set_profile(), which locks it EXCLUSIVE.
+//!
+//! A transaction that only reads takes no lock. It uses the profile in the snapshot of the names ([in_snapshot]), or reads again
+//! if the profile has changed meanwhile ([steadily]).
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use claims_model::Types;
 use claims_model::limits::FIRST_FREE_TYPE;
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::error::{ClaimsError, NamesError};
 use crate::pg::lock;
 use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
+use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
+use crate::store::namings::{self, Namings};
+use crate::tables::Tables;
 
-/// Whether the profile of a type can change.
+/// Returns whether the profile of a type can change.
 pub fn can_change(bucket_type: i32) -> bool {
     bucket_type >= FIRST_FREE_TYPE
 }
 
-/// How often to read again what was changed while it was read.
-const READINGS: usize = 5;
+/// Maximum number of reads of data that changes while it is read.
+const MAX_READS: usize = 5;
 
-/// What `read` reads by the catalog as of now. Where it has names of types whose profile can change, none does any more until
-/// the transaction ends.
-pub fn settled<T>(
+/// Returns the result of `read` with the current catalog. If it has names of types whose profile can change, no profile changes
+/// until the transaction ends.
+pub fn with_locked_profiles<T>(
     connection: &Connection,
     mut catalog: Rc<Catalog>,
     read: impl Fn(&Catalog) -> Result<T, ClaimsError>,
     can_change: impl Fn(&T) -> bool,
 ) -> Result<(Rc<Catalog>, T), ClaimsError> {
-    for _ in 0..READINGS {
+    for _ in 0..MAX_READS {
         let value = read(&catalog)?;
         if !can_change(&value) {
             return Ok((catalog, value));
@@ -52,18 +57,58 @@ pub fn settled<T>(
     Err(NamesError::ProfileChanging.into())
 }
 
-/// What is locked.
-const TABLE: &CStr = c"bucket_types";
-
-/// Statement trigger on claims.bucket_types, before a profile changes; declared in sql/install/service/hold_naming.sql. Where the tables
-/// are spread, it is fired on each node.
-#[pg_trigger(sql = false)]
-fn hold_naming<'a>(_trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
-    lock::exclusively(TABLE);
-    Ok(None)
+/// Returns the result of `read` with the profiles in the snapshot of the calling query, for one bucket type or all.
+///
+/// The nodes of a cluster have no common snapshot. There it reads again if it has not found everything and a profile has changed.
+pub fn in_snapshot<T>(
+    tables: &dyn Tables,
+    catalog: &Catalog,
+    only: Option<i32>,
+    read: impl Fn(&Types) -> Result<T, ClaimsError>,
+    has_found_all: impl FnOnce(&T) -> bool,
+) -> Result<T, ClaimsError> {
+    let value = read(&catalog.types_in_snapshot(tables, only))?;
+    if tables.have_snapshot() || has_found_all(&value) {
+        return Ok(value);
+    }
+    let latest = spi::connect(namings::latest);
+    if latest.match_catalog(&catalog.types, &catalog.naming_rows) {
+        Ok(value)
+    } else {
+        read(&latest.types(&catalog.types))
+    }
 }
 
-/// Waits `claims.wait_timeout` for a change that is under way.
+/// Returns the result of `read`, which runs several statements, with profiles that were the same before and after. `read` also
+/// returns whether it has read names of types whose profile can change.
+pub fn with_unchanged_profiles<T>(
+    connection: &Connection,
+    catalog: &Catalog,
+    read: impl Fn(&Types) -> Result<(T, bool), ClaimsError>,
+) -> Result<T, ClaimsError> {
+    let (mut types, mut known) = (Cow::Borrowed(&catalog.types), None::<Namings>);
+    for _ in 0..MAX_READS {
+        let (value, can_change) = read(&types)?;
+        if !can_change {
+            return Ok(value);
+        }
+        let latest = namings::latest(connection);
+        let is_same = match &known {
+            Some(known) => latest.equals(known),
+            None => latest.match_catalog(&catalog.types, &catalog.naming_rows),
+        };
+        if is_same {
+            return Ok(value);
+        }
+        (types, known) = (Cow::Owned(latest.types(&catalog.types)), Some(latest));
+    }
+    Err(NamesError::ProfileChanging.into())
+}
+
+/// The table that is locked.
+const TABLE: &CStr = c"bucket_types";
+
+/// Locks the profiles. Waits up to `claims.wait_timeout` for a change in progress.
 fn hold() -> Result<(), ClaimsError> {
     if lock::conditionally_shared(TABLE) {
         return Ok(());

@@ -1,5 +1,6 @@
-//! Statements on the log of administrative acts.
+//! Statements on `claims.admin_log`, the log of administrative actions.
 
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::pg::jsonb::JsonText;
@@ -11,23 +12,37 @@ shared_statement! {
     RECORD(UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, JSONBOID) =
         "INSERT INTO claims.admin_log (id, session_role, role, action, arguments, reason, counts)
          VALUES ($1, $2::name, $3::name, $4, $5, $6, $7)";
+    /// Counts the actions named $2 since id $1 whose arguments contain $3. Ids are ordered by time.
+    SINCE(UUIDOID, TEXTOID, JSONBOID) =
+        "SELECT count(*) FROM claims.admin_log l WHERE l.id >= $1 AND l.action = $2 AND l.arguments @> $3";
 }
 
-/// An act that was done.
-pub struct ActEntry {
+const HOUR_MS: u128 = 60 * 60 * 1000;
+
+/// An entry of the log: one administrative action that was carried out.
+pub struct AdminLogEntry {
     pub session_role: String,
     pub role: String,
     pub action: &'static str,
     /// A JSON object.
     pub arguments: String,
     pub reason: Option<String>,
-    /// A JSON object; `None`: nothing that is counted.
+    /// A JSON object; `None` for an action that counts nothing.
     pub counts: Option<String>,
 }
 
-/// Adds an entry. Waits for nobody.
-pub fn record(connection: &Connection, entry: &ActEntry) {
-    let ActEntry { session_role, role, action, arguments, reason, counts } = entry;
+/// Returns how many entries of the last hour have this action and this cell as argument.
+pub fn actions_of_last_hour(connection: &Connection, action: &'static str, cell_id: i64) -> i64 {
+    // The first 48 bits of a UUIDv7 are its creation time in milliseconds.
+    let since = ((Uuid::now_v7().as_u128() >> 80) - HOUR_MS) << 80;
+    let arguments = JsonText(json!({ "cell_id": cell_id }).to_string());
+    let values = [pg_uuid(Uuid::from_u128(since)).into(), action.into(), arguments.into()];
+    connection.run(&SINCE, View::Latest, values).first(|row| row.must(1)).unwrap_or_default()
+}
+
+/// Inserts an entry. Does not wait for other transactions.
+pub fn record(connection: &Connection, entry: &AdminLogEntry) {
+    let AdminLogEntry { session_role, role, action, arguments, reason, counts } = entry;
     connection.run(
         &RECORD,
         View::Statement,

@@ -1,26 +1,29 @@
-//! Type tables, cells with their modes and limits, cached in the session until one of them changes anywhere.
+//! A cache of the type tables, the cells, their modes and their limits. Each session keeps it until one of these tables changes.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::rc::Rc;
 
-use claims_model::{Confusables, Kind, Naming, Profile, TypeTable, Types};
+use claims_model::{Kind, Naming, TypeTable, Types};
+use pgrx::PgTrigger;
 use pgrx::pg_sys::Oid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::distribution;
 use crate::pg::spi::{self, Connection, Row, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::table::TableRow;
-use crate::pg::{cache, citus, gate, roles, table};
-use crate::store::service::limits::{self, CellLimits};
-use crate::store::service::modes::{self, ModeSetting};
+use crate::pg::statement::{self, Reach, shared_statement};
+use crate::pg::table::{RowVersion, TableRow};
+use crate::pg::{cache, compatibility, table};
+use crate::store::namings::{self, NamingRows};
+use crate::tables::citus::catalog as citus;
+use crate::tables::shared::limits::{self, CellLimits};
+use crate::tables::shared::modes::{self, ModeSetting};
+use crate::tables::{self, Tables};
 
 shared_statement! {
-    /// Types, their names, and cells, for where their tables are not to be looked into: by part 1 bucket types with profile and
-    /// confusables (all others compare bytes), 2 subject types, 3 source types, 4 names with their kind, 5 cells.
+    /// Reads the type tables and the cells, for databases with Citus, where a scan of the table itself finds no rows.
+    /// `part` is 1 for bucket types with profile and confusables (all other types compare bytes), 2 for subject types,
+    /// 3 for source types, 4 for names with their kind, and 5 for cells.
     ALL() =
         "SELECT 1 AS part, b.id::bigint, b.name, b.profile, b.confusables, NULL::boolean AS first, NULL::oid AS role, NULL::text AS role_name
            FROM claims.bucket_types b
@@ -37,20 +40,28 @@ pub struct Cell {
     pub address: Option<String>,
 }
 
-/// What every call looks up.
+/// The data that every call looks up.
 pub struct Catalog {
     pub types: Types,
-    /// The types by the names that they had first, where that makes a difference.
+    /// The types under their first names; `None` if no type has been renamed.
     renamed: Option<Types>,
     pub cells: HashMap<i64, Cell>,
     pub modes: Vec<ModeSetting>,
     pub limits: HashMap<i64, CellLimits>,
+    /// The versions of the rows of `bucket_types` from which `types.naming` was read.
+    pub naming_rows: NamingRows,
 }
 
 impl Catalog {
-    /// The types by names that never change: for digests, which are compared with those of another time or place.
+    /// Returns the types under their first names, which never change. Digests use them: two digests may be computed at
+    /// different times or in different databases.
     pub fn lasting_types(&self) -> &Types {
         self.renamed.as_ref().unwrap_or(&self.types)
+    }
+
+    /// Returns the types with the comparison rules that the snapshot of the calling query shows, for type `only` or for all.
+    pub fn types_in_snapshot(&self, tables: &dyn Tables, only: Option<i32>) -> Cow<'_, Types> {
+        namings::types_in_snapshot(tables, &self.types, &self.naming_rows, only)
     }
 }
 
@@ -58,69 +69,71 @@ thread_local! {
     static CACHED: RefCell<Option<(u64, Rc<Catalog>)>> = const { RefCell::new(None) };
 }
 
-/// How often to read a catalog that is to be kept.
-const READINGS: usize = 3;
+/// Maximum number of reads by which [load] tries to get a result that it may cache.
+const MAX_READS: usize = 3;
 
-/// The catalog as of now: what is committed, and what this transaction changed itself. Never older than the last
-/// change that this session was told of, whatever the transaction's own snapshot.
+/// Returns the catalog: what is committed now, and what this transaction has changed. It is never older than the last
+/// invalidation that this session has received, even if the transaction's snapshot is older.
 pub fn current(connection: &Connection) -> Rc<Catalog> {
     let catalog = cached().unwrap_or_else(|| load(connection));
-    distribution::require_read_committed();
+    statement::require(Reach::Anywhere);
     catalog
 }
 
-/// The same, for calls that have no use for SPI themselves.
+/// Like [current], for callers that do not need SPI otherwise.
 pub fn current_without_spi() -> Rc<Catalog> {
     let catalog = cached().unwrap_or_else(|| spi::connect(load));
-    distribution::require_read_committed();
+    statement::require(Reach::Anywhere);
     catalog
 }
 
-/// The same, if this session has read it already.
-pub fn current_as_known() -> Option<Rc<Catalog>> {
+/// Returns the catalog if this session has cached it.
+pub fn current_if_cached() -> Option<Rc<Catalog>> {
     cached()
 }
 
 fn cached() -> Option<Rc<Catalog>> {
     let version = cache::version();
-    if !gate::is_open() {
+    if !compatibility::is_checked() {
         return None;
     }
     CACHED.with_borrow(|cached| cached.as_ref().filter(|(of, _)| *of == version).map(|(_, c)| c.clone()))
 }
 
 fn load(connection: &Connection) -> Rc<Catalog> {
-    let mut readings = 0;
+    let tables = tables::at_entry();
+    let mut reads = 0;
     cache::watch(TABLES.iter().copied().filter_map(table::number).collect());
     loop {
-        // A change that is announced while the tables are read may be missed by the reading: then read again.
+        // An invalidation that arrives during the read may be of a change that the read has missed: read again.
         let version = cache::version();
-        let catalog = Rc::new(read(connection));
+        let catalog = Rc::new(read(tables, connection, version));
         if cache::version() == version {
             CACHED.replace(Some((version, catalog.clone())));
             return catalog;
         }
-        // Something is announced at every look (always, under `debug_discard_caches`): what was committed when each table was
-        // read is good for this call, and is not kept.
-        readings += 1;
-        if readings == READINGS {
+        // Invalidations keep arriving (always, under `debug_discard_caches`). Each table was read as committed at that moment,
+        // so the result is good for this call. It is not cached.
+        reads += 1;
+        if reads == MAX_READS {
             return catalog;
         }
     }
 }
 
-/// What the catalog is read from.
+/// The tables that the catalog is read from.
 const TABLES: [&CStr; 7] =
     [c"bucket_types", c"subject_types", c"source_types", c"type_names", c"cells", c"mode_settings", c"limit_settings"];
 
-/// A row of one of these tables.
+/// A row of one of [TABLES].
 enum CatalogRow {
-    /// With how its names are compared, where it is a bucket type and that is not byte by byte.
+    /// A type. `naming` is set for a bucket type that does not compare byte by byte.
     Type {
         kind: Kind,
         id: i32,
         name: String,
         naming: Option<Naming>,
+        version: Option<RowVersion>,
     },
     Name {
         kind: Kind,
@@ -134,15 +147,18 @@ enum CatalogRow {
     },
 }
 
-fn read(connection: &Connection) -> Catalog {
+fn read(tables: &dyn Tables, connection: &Connection, read_at: u64) -> Catalog {
     let mut shown: [Vec<(i32, String)>; 3] = Default::default();
     let mut names: [Vec<(i32, String, bool)>; 3] = Default::default();
-    let (mut naming, mut cells) = (HashMap::new(), HashMap::new());
-    for row in looked_up().unwrap_or_else(|| queried(connection)) {
+    let (mut naming, mut cells, mut versions) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let rows = scanned();
+    let has_versions = rows.is_some();
+    for row in rows.unwrap_or_else(|| queried(tables, connection)) {
         match row {
-            CatalogRow::Type { kind, id, name, naming: other } => {
+            CatalogRow::Type { kind, id, name, naming: other, version } => {
                 shown[kind as usize].push((id, name));
                 naming.extend(other.map(|other| (id, other)));
+                versions.extend(version.map(|version| (id, version)));
             }
             CatalogRow::Name { kind, id, name, is_first } => names[kind as usize].push((id, name, is_first)),
             CatalogRow::Cell { id, cell } => cells.extend([(id, cell)]),
@@ -151,7 +167,7 @@ fn read(connection: &Connection) -> Catalog {
     let mut tables = shown.into_iter().zip(names).map(|(shown, names)| TypeTable::new(shown).with_names(names));
     let mut table = || tables.next().unwrap_or_default();
     let types = Types { bucket: table(), subject: table(), source: table(), naming };
-    // Of most installations nothing is in these two.
+    // In most installations these two tables are empty.
     let has_rows = |table| citus::is_installed() || table::rows(table, |_| ()).is_none_or(|rows| !rows.is_empty());
     Catalog {
         renamed: types.by_first_names(),
@@ -159,21 +175,26 @@ fn read(connection: &Connection) -> Catalog {
         cells,
         modes: if has_rows(c"mode_settings") { modes::all(connection) } else { Vec::new() },
         limits: if has_rows(c"limit_settings") { limits::all(connection) } else { Vec::new() }.into_iter().collect(),
+        naming_rows: NamingRows { read_at, versions: has_versions.then_some(versions) },
     }
 }
 
-/// The rows, from the tables themselves. `None`: one of them is not there, or perhaps elsewhere: where Citus is installed, it may
-/// have the rows of a table in others.
-fn looked_up() -> Option<Vec<CatalogRow>> {
+/// Reads the rows by scanning the tables. Returns `None` if a table is missing or Citus is installed: the rows of a
+/// distributed table are in its shards.
+fn scanned() -> Option<Vec<CatalogRow>> {
     if citus::is_installed() {
         return None;
     }
     let bucket_type = |row: &TableRow| {
-        let naming = naming_of(&row.must::<String>(c"profile"), &row.must::<String>(c"confusables"));
-        CatalogRow::Type { kind: Kind::Bucket, id: row.must(c"id"), name: row.must(c"name"), naming }
+        let (id, name) = (row.must(c"id"), row.must(c"name"));
+        let (naming, version) = namings::of_row(id, row);
+        CatalogRow::Type { kind: Kind::Bucket, id, name, naming, version }
     };
     let type_of = |kind| {
-        move |row: &TableRow| CatalogRow::Type { kind, id: row.must(c"id"), name: row.must(c"name"), naming: None }
+        move |row: &TableRow| {
+            let (id, name) = (row.must(c"id"), row.must(c"name"));
+            CatalogRow::Type { kind, id, name, naming: None, version: None }
+        }
     };
     let mut rows = table::rows(c"bucket_types", bucket_type)?;
     rows.extend(table::rows(c"subject_types", type_of(Kind::Subject))?);
@@ -192,15 +213,15 @@ fn looked_up() -> Option<Vec<CatalogRow>> {
     Some(rows)
 }
 
-/// The same, by a statement.
-fn queried(connection: &Connection) -> Vec<CatalogRow> {
+/// Reads the rows by [ALL].
+fn queried(tables: &dyn Tables, connection: &Connection) -> Vec<CatalogRow> {
     let each = |row: Row| {
-        // Ids of types are numbers of four bytes.
+        // Ids of types are int4.
         let (part, number) = (row.must::<i32>(1), row.must::<i64>(2));
         let id = i32::try_from(number).unwrap_or_default();
-        let shown = |kind, naming| Some(CatalogRow::Type { kind, id, name: row.must(3), naming });
+        let shown = |kind, naming| Some(CatalogRow::Type { kind, id, name: row.must(3), naming, version: None });
         match part {
-            1 => shown(Kind::Bucket, naming_of(&row.must::<String>(4), &row.must::<String>(5))),
+            1 => shown(Kind::Bucket, namings::naming(&row.must::<String>(4), &row.must::<String>(5))),
             2 => shown(Kind::Subject, None),
             3 => shown(Kind::Source, None),
             4 => {
@@ -208,11 +229,8 @@ fn queried(connection: &Connection) -> Vec<CatalogRow> {
                 Some(CatalogRow::Name { kind, id, name: row.must(3), is_first: row.must(6) })
             }
             _ => {
-                // Where the tables are spread, the numbers of roles are those of whichever node has written them.
-                let role = match distribution::is_spread() {
-                    true => row.get::<String>(8).and_then(|name| roles::called(&name)).unwrap_or(Oid::INVALID),
-                    false => row.must(7),
-                };
+                // In distributed tables the oid of a role is that of the node which wrote the row.
+                let role = tables.role(row.must(7), row.get(8));
                 Some(CatalogRow::Cell { id: number, cell: Cell { role, name: row.get(3), address: row.get(4) } })
             }
         }
@@ -220,26 +238,14 @@ fn queried(connection: &Connection) -> Vec<CatalogRow> {
     connection.run(&ALL, View::Latest, []).map(each).into_iter().flatten().collect()
 }
 
-/// How the names of a bucket type are compared, where that is not byte by byte and nothing else. The table takes no other words.
-fn naming_of(profile: &str, confusables: &str) -> Option<Naming> {
-    let profile = Profile::parse(profile).unwrap_or_default();
-    let confusables = Confusables::parse(confusables).unwrap_or_default();
-    let naming = Naming { profile, confusables };
-    (naming != Naming::default()).then_some(naming)
-}
-
-/// Statement trigger on the cached tables; declared in sql/install/service/admin.sql.
-#[pg_trigger(sql = false)]
-fn announce_change<'a>(
-    trigger: &'a PgTrigger<'a>,
-) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
+/// Handles the statement trigger on the cached tables; sql/install/service/admin.sql declares it.
+pub fn announce_change(trigger: &PgTrigger) {
     if let (Ok(relation), Ok(name)) = (trigger.relid(), trigger.table_name()) {
         cache::announce_change(relation);
-        // On the nodes of a cluster the rows are in a shard: sessions watch the table that it is of.
+        // On the nodes of a Citus cluster the row is in a shard, but sessions watch the distributed table.
         let table = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
         if let Some(table) = table.filter(|table| *table != name).and_then(table::called) {
             cache::announce_change(table);
         }
     }
-    Ok(None)
 }

@@ -1,16 +1,16 @@
-//! Statements on the log of passes, which `claims.passes` shows.
+//! Statements on claims.pass_log, which the view `claims.passes` shows.
 
 use uuid::Uuid;
 
+use crate::error::Failure;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
-use crate::pg::spi::{Connection, View};
+use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::uuid::pg_uuid;
 
 shared_statement! {
-    /// Inserts a row, and deletes those of its kind that are older than the newest $9, skipping rows that another session is
-    /// deleting.
+    /// Inserts a row, and deletes all but the newest $9 rows of its kind. Skips rows that another session is deleting.
     RECORD(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, JSONBOID, TEXTOID, TEXTOID, INT8OID, UUIDOID) =
         "WITH oldest AS MATERIALIZED (
              SELECT coalesce((SELECT p.id FROM claims.pass_log p WHERE p.kind = $1 ORDER BY p.id DESC OFFSET $9 - 1 LIMIT 1), '00000000-0000-0000-0000-000000000000') AS id),
@@ -22,37 +22,49 @@ shared_statement! {
          VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8)";
 }
 
-/// Rows that are kept of each kind.
-const KEPT: i64 = 1000;
+/// Number of rows that the log keeps for each kind.
+const MAX_ROWS_PER_KIND: i64 = 1000;
 
-/// A pass and its result.
-pub struct PassEntry<'a> {
+/// A pass in progress: recovery, verification and purging leave a row each.
+pub struct Pass<'a> {
     pub kind: &'static str,
     pub cell_id: Option<i64>,
     pub source_type: Option<&'a str>,
-    pub started_at: Moment,
-    pub counts: Option<String>,
-    /// SQLSTATE and message of the error that ended it.
-    pub error: Option<(String, String)>,
+    started_at: Moment,
 }
 
-/// Adds an entry. Does not wait.
-pub fn record(connection: &Connection, entry: PassEntry) {
-    let (sqlstate, message) = entry.error.unzip();
-    connection.run(
-        &RECORD,
-        View::Statement,
-        [
-            entry.kind.into(),
-            entry.cell_id.into(),
-            entry.source_type.into(),
-            entry.started_at.into(),
+impl<'a> Pass<'a> {
+    pub fn begin(kind: &'static str, cell_id: Option<i64>, source_type: Option<&'a str>) -> Self {
+        Pass { kind, cell_id, source_type, started_at: Moment::now() }
+    }
+
+    /// It succeeded, with these counts.
+    pub fn succeeded(self, connection: &Connection, counts: &[(&str, i64)]) {
+        let counts: serde_json::Map<_, _> =
+            counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
+        self.record(connection, Some(serde_json::Value::Object(counts).to_string()), None);
+    }
+
+    /// An error ended it, and what it had written is rolled back.
+    pub fn failed(self, connection: &Connection, failure: &Failure) {
+        self.record(connection, None, Some((failure.sqlstate.clone(), failure.message.clone())));
+    }
+
+    /// Inserts its row. Does not wait for other transactions.
+    fn record(self, connection: &Connection, counts: Option<String>, error: Option<(String, String)>) {
+        let (sqlstate, message) = error.unzip();
+        let values: [Value; 10] = [
+            self.kind.into(),
+            self.cell_id.into(),
+            self.source_type.into(),
+            self.started_at.into(),
             Moment::now().into(),
-            entry.counts.map(JsonText).into(),
+            counts.map(JsonText).into(),
             sqlstate.into(),
             message.into(),
-            KEPT.into(),
+            MAX_ROWS_PER_KIND.into(),
             pg_uuid(Uuid::now_v7()).into(),
-        ],
-    );
+        ];
+        connection.run(&RECORD, View::Statement, values);
+    }
 }

@@ -1,7 +1,8 @@
-//! The worker of one database: what it does, and when.
+//! The worker of one database: its jobs and their times.
 //!
-//! It works in short transactions, as the extension's owner, and has none open while it sleeps or waits for the service, but where a
-//! verification compares what differs ([`slice`]). What fails is rolled back, left in `claims.passes`, and tried again later.
+//! It works in short transactions, as the extension's owner. It has none open while it sleeps or waits for the service,
+//! except while a verification compares a range that differs ([`slice`]). A failed job is rolled back, recorded in
+//! `claims.passes`, and repeated later.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,15 +10,15 @@ use std::time::Duration;
 use claims_model::mode::Need;
 use pgrx::pg_sys::Oid;
 
-use super::ground::OwnTransactions;
+use super::own_transactions::OwnTransactions;
 use super::schedule::{Job, Schedule};
-use crate::cell::recovery::ground::Ground;
-use crate::cell::recovery::left;
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
+use crate::cell::recovery::remaining;
+use crate::cell::transactions::Transactions;
 use crate::cell::verify::slice;
 use crate::cell::wakeup::take_post;
+use crate::cell::workers::{self, Duty};
 use crate::error::{self, Failure, Hindrance};
-use crate::passes::Pass;
 use crate::pg::activity;
 use crate::pg::background::{self, transaction};
 use crate::pg::extension;
@@ -26,56 +27,68 @@ use crate::service::{admission, feed};
 use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::tracked;
-use crate::store::service::leases;
+use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
-use crate::{distribution, version};
+use crate::tables::citus::layout;
+use crate::tables::{self, Tables};
+use crate::version;
 
-/// How often to look whether the extension is there.
-const UNTIL_INSTALLED: Duration = Duration::from_secs(5);
-/// How often to look for committed leases, while there are some.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
-/// How often to purge.
-const BETWEEN_PURGES: Duration = Duration::from_secs(600);
-/// Rows that one transaction purges, of each kind.
+/// How often the worker checks whether the extension is installed.
+const INSTALL_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the worker searches for committed leases while there are some.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(300);
+const PURGE_INTERVAL: Duration = Duration::from_secs(600);
+/// The number of rows of each kind that one transaction purges.
 const PURGED_AT_ONCE: i64 = 10_000;
-/// How often to look if nothing wakes the worker, because all posts are taken.
-const WITHOUT_POST: Duration = Duration::from_secs(1);
+/// How often the worker searches if no slot for wake-ups is free, so that no commit wakes it.
+const UNWOKEN_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the verifying worker checks for other cells, since no commit wakes it.
+const CELLS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Main function of a worker. Ends with its process.
-pub fn run(_database: &str) {
-    let post = take_post();
+/// Runs a worker until its process ends. Returns at once if another process has this duty in this database.
+pub fn run(duty: Duty, database: &str) {
+    if !workers::take_slot(duty, database) {
+        return;
+    }
+    let (post, unwoken_interval) = match duty {
+        Duty::Recovery => (take_post(), UNWOKEN_INTERVAL),
+        Duty::Verification => (None, CELLS_INTERVAL),
+    };
     let mut schedule = Schedule::default();
-    let mut told = None;
+    let mut logged = None;
     loop {
-        // From here on a commit wakes it: so commits during this round are not missed.
-        post.inspect(|post| post.is_idle.store(true, Ordering::Release));
-        let pause = match transaction(found) {
+        // From here on a commit wakes the worker, so commits during this round are not missed.
+        post.inspect(|post| post.is_idle.store(1, Ordering::Release));
+        let pause = match transaction(readiness) {
             Readiness::Ready { owner, cells } => {
-                round(owner, &cells, &mut schedule);
-                schedule.next()
+                round(duty, owner, &cells, &mut schedule);
+                // attend() wakes the worker. A restore that writes the same rows does not.
+                let until_recovery = settings::reconcile_interval();
+                Some(schedule.next().map_or(until_recovery, |pause| pause.min(until_recovery)))
             }
             Readiness::Hindered(hindrance) => {
-                if told.as_ref() != Some(&hindrance) {
+                if logged.as_ref() != Some(&hindrance) {
                     error::log_waiting(&hindrance);
-                    told = Some(hindrance);
+                    logged = Some(hindrance);
                 }
-                Some(UNTIL_INSTALLED)
+                Some(INSTALL_CHECK_INTERVAL)
             }
-            Readiness::Nothing => Some(UNTIL_INSTALLED),
+            Readiness::Nothing => Some(INSTALL_CHECK_INTERVAL),
         };
         activity::show(None);
-        // A commit during the round has set the latch, and what waits for the service may have taken that away: the post tells, too.
-        let is_called = || post.is_some_and(|post| !post.is_idle.load(Ordering::Acquire));
+        // A commit during the round has set the latch, and waiting for the service may have reset it. The slot shows
+        // the commit, too.
+        let is_called = || post.is_some_and(|post| post.is_idle.load(Ordering::Acquire) == 0);
         if !is_called() {
             background::sleep(if post.is_none() {
-                Some(pause.map_or(WITHOUT_POST, |pause| pause.min(WITHOUT_POST)))
+                Some(pause.map_or(unwoken_interval, |pause| pause.min(unwoken_interval)))
             } else {
                 pause
             });
         }
-        // Called by a commit: the session that committed has a moment to settle its lease itself.
+        // A commit woke the worker. The session that committed gets a moment to settle its lease itself.
         if is_called() {
-            background::sleep(Some(BETWEEN_LOOKS));
+            background::sleep(Some(SETTLE_INTERVAL));
             schedule.something_committed();
         }
     }
@@ -87,12 +100,10 @@ enum Readiness {
     Nothing,
 }
 
-fn found() -> Readiness {
+fn readiness() -> Readiness {
     match extension::installed_version(c"claims") {
         None => Readiness::Nothing,
-        Some(_) if version::is_same() && !distribution::has_own_tables() => {
-            Readiness::Hindered(Hindrance::DistributedTables)
-        }
+        Some(_) if version::is_same() && !layout::has_own_tables() => Readiness::Hindered(Hindrance::DistributedTables),
         Some(_) if version::is_same() => spi::connect(|connection| match store::owner(connection) {
             Some(owner) => Readiness::Ready { owner, cells: store::attended(connection) },
             None => Readiness::Nothing,
@@ -101,13 +112,13 @@ fn found() -> Readiness {
     }
 }
 
-/// Does what is due, each job in a transaction of its own.
-fn round(owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
-    let source_types = match settings::verify_interval() {
-        Some(_) if !cells.is_empty() => transaction(|| spi::connect(store::source_types)),
-        _ => Vec::new(),
+/// Does the jobs that are due, each in a transaction of its own.
+fn round(duty: Duty, owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
+    let jobs = match duty {
+        Duty::Recovery => recovery_jobs(cells),
+        Duty::Verification if cells.is_empty() || settings::verify_interval().is_none() => Vec::new(),
+        Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(store::source_types))),
     };
-    let jobs = jobs(cells, &source_types);
     schedule.retain(|job| jobs.iter().any(|(wanted, _)| wanted == job));
     for (job, service) in jobs {
         if schedule.is_due(&job) {
@@ -116,34 +127,39 @@ fn round(owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
     }
 }
 
-/// What is to be done in this database, and through which service.
-fn jobs<'a>(cells: &'a [Attended], source_types: &[String]) -> Vec<(Job, &'a str)> {
-    let mut jobs = Vec::new();
-    for Attended { cell_id, service } in cells {
-        jobs.push((Job::Settle(*cell_id), service.as_str()));
-        jobs.push((Job::Reconcile(*cell_id), service.as_str()));
-        jobs.extend(source_types.iter().map(|name| (Job::Verify(*cell_id, name.clone()), service.as_str())));
-    }
-    jobs.push((Job::Purge, ""));
-    jobs
+/// Returns the recovery jobs in this database, and their services. None of them runs code of table owners, which could
+/// delay the settling of committed leases for any time.
+fn recovery_jobs(cells: &[Attended]) -> Vec<(Job, &str)> {
+    let of_cell = |cell: &Attended| [Job::Settle(cell.cell_id), Job::Reconcile(cell.cell_id)];
+    let jobs = cells.iter().flat_map(|cell| of_cell(cell).map(|job| (job, cell.service.as_str())));
+    jobs.chain([(Job::Purge, "")]).collect()
+}
+
+/// Returns the verification jobs in this database, and their services.
+fn verification_jobs<'a>(cells: &'a [Attended], source_types: &[String]) -> Vec<(Job, &'a str)> {
+    let of_cell = |cell: &'a Attended| {
+        let job = |name: &String| (Job::Verify(cell.cell_id, name.clone()), cell.service.as_str());
+        source_types.iter().map(job)
+    };
+    cells.iter().flat_map(of_cell).collect()
 }
 
 fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
     activity::show(Some(&job.to_string()));
-    let ground = OwnTransactions { owner };
+    let transactions = OwnTransactions { owner };
     let interval = interval(&job);
     let (cell_id, source_type) = job.of();
     let pass = Pass::begin(job.kind(), cell_id, source_type);
     // Log only after the transaction has ended.
-    match run_job(&ground, &job, service) {
+    match run_job(&transactions, &job, service) {
         Ok(done) => {
             if let (Some(tally), Job::Reconcile(cell_id)) = (done.recovery, &job) {
                 tally.warn(*cell_id);
             }
-            schedule.done(job, if done.wholly { interval } else { BETWEEN_LOOKS });
+            schedule.done(job, if done.is_complete { interval } else { SETTLE_INTERVAL });
         }
         Err(failure) => {
-            let recorded = ground.here(|connection| {
+            let recorded = transactions.in_database(|connection| {
                 pass.failed(connection, &failure);
                 Ok(())
             });
@@ -156,73 +172,74 @@ fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
     }
 }
 
-/// The interval after a successful job. Commits wake the worker earlier.
+/// Returns the interval after a successful job. Commits wake the worker earlier.
 fn interval(job: &Job) -> Duration {
     match job {
         Job::Settle(_) | Job::Reconcile(_) => settings::reconcile_interval(),
-        Job::Verify(..) => settings::verify_interval().unwrap_or(BETWEEN_PURGES),
-        Job::Purge => BETWEEN_PURGES,
+        Job::Verify(..) => settings::verify_interval().unwrap_or(PURGE_INTERVAL),
+        Job::Purge => PURGE_INTERVAL,
     }
 }
 
 struct RoundEnd {
-    /// Otherwise there is more to do, or will be in a moment.
-    wholly: bool,
+    /// False if there is more to do now or in a moment.
+    is_complete: bool,
     recovery: Option<RecoveryTally>,
 }
 
 impl RoundEnd {
-    fn of(wholly: bool) -> Self {
-        RoundEnd { wholly, recovery: None }
+    fn of(is_complete: bool) -> Self {
+        RoundEnd { is_complete, recovery: None }
     }
 }
 
-fn run_job(ground: &OwnTransactions, job: &Job, service: &str) -> Result<RoundEnd, Failure> {
+fn run_job(transactions: &OwnTransactions, job: &Job, service: &str) -> Result<RoundEnd, Failure> {
     match job {
-        Job::Settle(cell_id) => Ok(RoundEnd::of(left::settle(ground, *cell_id, service)?)),
+        Job::Settle(cell_id) => Ok(RoundEnd::of(remaining::settle(transactions, *cell_id, service)?)),
         Job::Reconcile(cell_id) => {
-            let tally = reconcile::pass(ground, *cell_id, service)?;
-            Ok(RoundEnd { wholly: true, recovery: Some(tally) })
+            let tally = reconcile::pass(transactions, *cell_id, service)?;
+            Ok(RoundEnd { is_complete: true, recovery: Some(tally) })
         }
         Job::Verify(cell_id, source_type) => {
             let correct = settings::verify_correct();
             let task = slice::SliceTask { cell_id: *cell_id, server: service, source_type, correct };
-            Ok(RoundEnd::of(task.slice(ground)?))
+            Ok(RoundEnd::of(task.slice(transactions)?))
         }
-        Job::Purge => ground.here(|connection| Ok(RoundEnd::of(purge(connection)))),
+        Job::Purge => transactions.in_database(|connection| Ok(RoundEnd::of(purge(connection)))),
     }
 }
 
-/// Drops at most `limit` rows of a kind that are older than its retention; returns how many.
-type Purger = fn(&Connection, limit: i64) -> usize;
+/// A function that deletes at most `limit` rows of a kind that are older than its retention, and returns their number.
+type Purger = fn(&dyn Tables, &Connection, limit: i64) -> usize;
 
-/// What is dropped when it is old, on either side, by the names that `claims.passes` counts it under. The log of passes drops its own.
+/// The purged kinds of rows, by the names of their counts in `claims.passes`. The log of passes purges itself.
 const PURGED: [(&str, Purger); 3] =
     [("outcomes", purge_outcomes), ("changes", purge_changes), ("fences", purge_fences)];
 
-/// Not where everybody may only read: what is dropped then might be missed when that is over.
-fn may_drop(connection: &Connection) -> bool {
+/// Returns whether rows may be purged. In read-only mode they may not, because they might be missed when that mode
+/// ends.
+fn may_purge(connection: &Connection) -> bool {
     admission::admit_everybody(&catalog::current(connection), Need::Settle).is_ok()
 }
 
-fn purge_outcomes(connection: &Connection, limit: i64) -> usize {
-    if may_drop(connection) { leases::purge_outcomes(connection, settings::outcome_retention(), limit) } else { 0 }
+fn purge_outcomes(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
+    if may_purge(connection) { tables.purge_outcomes(connection, settings::outcome_retention(), limit) } else { 0 }
 }
 
-fn purge_changes(connection: &Connection, limit: i64) -> usize {
-    let retention = settings::change_retention().filter(|_| may_drop(connection));
-    retention.map_or(0, |retention| feed::drop_old(connection, retention, limit))
+fn purge_changes(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
+    let retention = settings::change_retention().filter(|_| may_purge(connection));
+    retention.map_or(0, |retention| feed::drop_old(tables, connection, retention, limit))
 }
 
-fn purge_fences(connection: &Connection, limit: i64) -> usize {
-    // Cells have databases of their own where the tables of the service are spread.
-    if distribution::is_spread() { 0 } else { tracked::purge_fences(connection, settings::outcome_retention(), limit) }
+fn purge_fences(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
+    tracked::purge_fences(connection, settings::outcome_retention(), limit)
 }
 
-/// Drops a portion of what is old; returns whether that was all.
+/// Purges a portion of the old rows. Returns whether it was everything.
 fn purge(connection: &Connection) -> bool {
+    let tables = tables::at_entry();
     let pass = Pass::begin("purge", None, None);
-    let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(connection, PURGED_AT_ONCE) as i64);
+    let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(tables, connection, PURGED_AT_ONCE) as i64);
     let counts: Vec<_> = PURGED.iter().map(drop).collect();
     let all = counts.iter().all(|(_, count)| *count < PURGED_AT_ONCE);
     pass.succeeded(connection, &counts);

@@ -1,49 +1,85 @@
-//! The launcher: runs one worker for each database that `claims.databases` names.
+//! The launcher: runs the workers of each database that `claims.databases` names.
+//!
+//! A launcher may end; another one begins five seconds later. Workers that the first one started continue to run, and
+//! the second one finds them in shared memory ([`workers`]).
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::WORKER;
+use claims_model::backoff::Backoff;
+
+use super::{LONGEST_PAUSE, PAUSES, WORKERS};
 use crate::cell::wakeup::MAX_DATABASES;
+use crate::cell::workers::{self, Duty, Occupant};
 use crate::error;
 use crate::pg::background::{self, Worker};
 use crate::settings;
 
-/// How long to wait before a worker that has ended is restarted: at first, and at most. A worker ends if its database does
-/// not exist, or with an unexpected error.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A worker that ran for this long starts again with the first pause.
+/// A worker that ran for this long is restarted after the first pause.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 
-/// The worker of a database.
-struct Charge {
+/// A worker that should run.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Position {
+    /// Its name in `pg_stat_activity`.
+    worker: &'static str,
+    duty: Duty,
+    database: String,
+}
+
+impl Position {
+    fn is_of(&self, occupant: &Occupant) -> bool {
+        self.duty == occupant.duty && self.database == occupant.database
+    }
+}
+
+/// Returns the workers that should run. If the server has too few slots, the first ones get them.
+fn positions() -> Vec<Position> {
+    let mut databases = settings::databases();
+    databases.truncate(MAX_DATABASES);
+    let is_wanted = |duty: &Duty| *duty == Duty::Recovery || settings::verify_interval().is_some();
+    let of_duty = |(duty, worker)| {
+        let position = move |database: &String| Position { worker, duty, database: database.clone() };
+        databases.iter().map(position)
+    };
+    WORKERS.into_iter().filter(|(duty, _)| is_wanted(duty)).flat_map(of_duty).collect()
+}
+
+/// The worker of a position, if this launcher has started it.
+struct Supervision {
     worker: Option<Worker>,
     started: Instant,
-    pause: Duration,
-    /// When to restart it, if it has ended.
+    /// The pauses before restarts. A worker ends if its database does not exist, or with an unexpected error.
+    pauses: Backoff,
+    /// When to restart it after it has ended.
     due: Instant,
 }
 
-impl Charge {
+impl Supervision {
     fn new() -> Self {
         let now = Instant::now();
-        Charge { worker: None, started: now, pause: FIRST_PAUSE, due: now }
+        Supervision { worker: None, started: now, pauses: PAUSES, due: now }
     }
 
-    /// Starts the worker if it does not run and is due; returns how long to wait before the next check, if one is needed.
-    fn attend_to(&mut self, database: &str) -> Option<Duration> {
+    /// Starts the worker if none is running and it is due. Returns how long to wait before the next check, if one is
+    /// needed.
+    fn attend_to(&mut self, position: &Position, is_occupied: bool) -> Option<Duration> {
         if self.worker.as_ref().is_some_and(Worker::has_ended) {
             self.worker = None;
-            self.pause = if self.started.elapsed() >= LONG_LIFE { FIRST_PAUSE } else { self.pause };
-            self.due = Instant::now() + self.pause;
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            if self.started.elapsed() >= LONG_LIFE {
+                self.pauses = PAUSES;
+            }
+            self.due = Instant::now() + self.pauses.pause();
+        }
+        // An earlier launcher may have started the worker. This launcher is woken when it ends.
+        if is_occupied {
+            return None;
         }
         if self.worker.is_none() && self.due <= Instant::now() {
             self.started = Instant::now();
-            self.worker = Worker::start(WORKER, database);
+            self.worker = Worker::start(position.worker, &position.database);
             if self.worker.is_none() {
-                error::warn_of_no_place_for_worker(database);
+                error::warn_of_no_slot_for_worker(position.worker, &position.database);
                 self.due = Instant::now() + LONGEST_PAUSE;
             }
         }
@@ -51,22 +87,31 @@ impl Charge {
     }
 }
 
-/// Main function of the launcher. Ends with its process.
+/// Runs the launcher until its process ends.
 pub fn run() {
-    let mut charges: HashMap<String, Charge> = HashMap::new();
+    workers::become_launcher();
+    let mut supervised: HashMap<Position, Supervision> = HashMap::new();
     loop {
-        let mut databases = settings::databases();
-        databases.truncate(MAX_DATABASES);
-        let dismissed: Vec<_> = charges.keys().filter(|known| !databases.contains(known)).cloned().collect();
-        for database in dismissed {
-            if let Some(worker) = charges.remove(&database).and_then(|charge| charge.worker) {
-                worker.stop();
-            }
-        }
-        let attend =
-            |database: &String| charges.entry(database.clone()).or_insert_with(Charge::new).attend_to(database);
-        let next_look = databases.iter().filter_map(attend).min();
-        // The latch is set when a worker ends and when settings are reloaded.
-        background::sleep(next_look.map(|pause| pause.max(Duration::from_millis(10))));
+        let (positions, occupants) = (positions(), workers::occupants());
+        dismiss(&positions, &mut supervised, &occupants);
+        let attend = |position: &Position| {
+            let is_occupied = occupants.iter().any(|occupant| position.is_of(occupant));
+            supervised.entry(position.clone()).or_insert_with(Supervision::new).attend_to(position, is_occupied)
+        };
+        let next_check = positions.iter().filter_map(attend).min();
+        // The latch is set when a worker begins or ends, and when settings are reloaded.
+        background::sleep(next_check.map(|pause| pause.max(Duration::from_millis(10))));
+    }
+}
+
+/// Ends the workers that should not run, also those that an earlier launcher has started, and those that have not begun
+/// yet.
+fn dismiss(positions: &[Position], supervised: &mut HashMap<Position, Supervision>, occupants: &[Occupant]) {
+    let dismissed: Vec<_> = supervised.keys().filter(|position| !positions.contains(position)).cloned().collect();
+    for worker in dismissed.into_iter().filter_map(|position| supervised.remove(&position)?.worker) {
+        worker.stop();
+    }
+    for occupant in occupants.iter().filter(|occupant| !positions.iter().any(|position| position.is_of(occupant))) {
+        background::terminate(occupant.pid);
     }
 }

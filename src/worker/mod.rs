@@ -1,23 +1,43 @@
-//! Background workers, if the library is preloaded: each database of `claims.databases` has a worker that settles committed
-//! leases, recovers, verifies and purges. A launcher starts and restarts the workers.
+//! Background workers, if the library is preloaded. Each database of `claims.databases` has a worker that settles
+//! committed leases, recovers and purges. If `claims.verify_interval` is set, it has another one that verifies. A
+//! launcher starts and restarts them.
 //!
-//! They are optional: `claims.reconcile()` and the purging functions do the same when they are
-//! called. docs/cell/worker.md says what a worker does when.
+//! They are optional: `claims.reconcile()` and the purging functions do the same when they are called.
+//! docs/cell/worker.md describes the jobs and their times.
 
 mod attendance;
-mod ground;
 mod launcher;
+mod own_transactions;
 mod schedule;
 
+use std::time::Duration;
+
+use claims_model::backoff::Backoff;
+
+use crate::cell::workers::Duty;
 use crate::pg::background::{self, Mains};
 use crate::pg::shared;
 
 const LAUNCHER: &str = "claims launcher";
-const WORKER: &str = "claims worker";
 
-/// Called while the library is loaded.
+/// The names of the workers in `pg_stat_activity`.
+const WORKERS: [(Duty, &str); 2] = [(Duty::Recovery, "claims worker"), (Duty::Verification, "claims verifier")];
+
+/// The pauses after failures of a job, and before a worker that has ended is restarted.
+const PAUSES: Backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Registers the launcher. Called while the library is loaded.
 pub fn register() {
     if shared::is_being_preloaded() {
-        background::register(Mains { launcher: launcher::run, worker: attendance::run }, LAUNCHER);
+        background::register(Mains { launcher: launcher::run, worker: run_worker }, LAUNCHER);
+    }
+}
+
+/// Runs the worker of this name.
+fn run_worker(name: &str, database: &str) {
+    if let Some((duty, _)) = WORKERS.into_iter().find(|(_, of)| *of == name) {
+        attendance::run(duty, database);
     }
 }

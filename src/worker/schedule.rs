@@ -1,26 +1,26 @@
-//! The schedule of a worker's jobs. Kept in memory: after a restart everything is due at once.
+//! The schedule of a worker's jobs. It is in memory only, so after a restart every job is due at once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The pause after a failure: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+use claims_model::backoff::Backoff;
 
-/// A job that is done repeatedly.
+use super::{FIRST_PAUSE, PAUSES};
+
+/// A job that is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Settle leases of committed transactions; for a cell.
+    /// Settles the leases of committed transactions of a cell.
     Settle(i64),
-    /// A pass of recovery; for a cell.
+    /// Runs a recovery pass of a cell.
     Reconcile(i64),
-    /// For a cell and a source type.
+    /// Verifies a source type of a cell.
     Verify(i64, String),
     Purge,
 }
 
 impl Job {
-    /// Its kind in `claims.passes`.
+    /// Returns its kind in `claims.passes`.
     pub fn kind(&self) -> &'static str {
         match self {
             Job::Settle(_) => "settle",
@@ -30,7 +30,7 @@ impl Job {
         }
     }
 
-    /// Its cell and source type.
+    /// Returns its cell and source type.
     pub fn of(&self) -> (Option<i64>, Option<&str>) {
         match self {
             Job::Settle(cell_id) | Job::Reconcile(cell_id) => (Some(*cell_id), None),
@@ -53,46 +53,46 @@ impl std::fmt::Display for Job {
 
 struct NextTime {
     due: Instant,
-    /// After the next failure.
-    pause: Duration,
+    /// The pauses after further failures.
+    pauses: Backoff,
 }
 
 #[derive(Default)]
 pub struct Schedule(HashMap<Job, NextTime>);
 
 impl Schedule {
-    /// Whether a job is due. An unknown job is.
+    /// Returns whether a job is due. A new job is.
     pub fn is_due(&self, job: &Job) -> bool {
         self.0.get(job).is_none_or(|entry| entry.due <= Instant::now())
     }
 
-    /// The job was done; it is due again after `interval`.
+    /// Records that the job succeeded. It is due again after `interval`.
     pub fn done(&mut self, job: Job, interval: Duration) {
-        self.0.insert(job, NextTime { due: Instant::now() + interval, pause: FIRST_PAUSE });
+        self.0.insert(job, NextTime { due: Instant::now() + interval, pauses: PAUSES });
     }
 
-    /// The job failed: it is repeated soon, then with growing pauses, of at most `interval`.
+    /// Records that the job failed. It is repeated soon, then with growing pauses of at most `interval`.
     pub fn failed(&mut self, job: Job, interval: Duration) {
-        let pause = self.0.get(&job).map_or(FIRST_PAUSE, |entry| entry.pause);
-        let due = Instant::now() + pause.min(interval.max(FIRST_PAUSE));
-        self.0.insert(job, NextTime { due, pause: (pause * 2).min(LONGEST_PAUSE) });
+        let mut pauses = self.0.get(&job).map_or(PAUSES, |entry| entry.pauses);
+        let due = Instant::now() + pauses.pause().min(interval.max(FIRST_PAUSE));
+        self.0.insert(job, NextTime { due, pauses });
     }
 
-    /// A transaction has committed: settling is due, unless it has failed.
+    /// Records that a transaction has committed. Settling is due, unless it is pausing after a failure.
     pub fn something_committed(&mut self) {
         for (job, entry) in &mut self.0 {
-            if matches!(job, Job::Settle(_)) && entry.pause == FIRST_PAUSE {
+            if matches!(job, Job::Settle(_)) && entry.pauses.is_unused() {
                 entry.due = Instant::now();
             }
         }
     }
 
-    /// Keeps only these jobs.
+    /// Removes all jobs except the wanted ones.
     pub fn retain(&mut self, is_wanted: impl Fn(&Job) -> bool) {
         self.0.retain(|job, _| is_wanted(job));
     }
 
-    /// How long until the next job; `None`: there is none.
+    /// Returns the time until the next job, or `None` if there is none.
     pub fn next(&self) -> Option<Duration> {
         self.0.values().map(|entry| entry.due.saturating_duration_since(Instant::now())).min()
     }

@@ -4,10 +4,12 @@
 #   at shared 'SELECT …'              as the superuser;  as_cell 1 '…' at the service as that cell
 #   open NAME cell1; tell NAME '…'    a session of the cell's application that stays open, and what it answers
 #   crash cell1; resume cell1         kill -9 of every process, and the start after it
+#   copy_of cell1 NAME; start_copy NAME   a clone of its files, beside it
 #   reconcile 1 [STALE_AFTER]         one pass of recovery, as the application's role
 #   agree WHAT                        claims and saved rows are the same, nothing is left over
 
-# start_cells [-c setting=value]...: what is committed survives a crash of the processes, but not of the machine.
+# start_cells [-c setting=value]...: what is committed survives a crash of the processes, but not of the machine. The cells give the service
+# a long time to answer: tests of how long set it themselves.
 start_cells() {
   local number
   CELLS_PASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
@@ -25,7 +27,8 @@ start_cells() {
       ALTER ROLE claims_owner NOSUPERUSER;
       SELECT claims.register_cell($number, 'app');
       CREATE SERVER service FOREIGN DATA WRAPPER claims_service
-        OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[shared]}', dbname 'postgres', connect_timeout '5');
+        OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[shared]}', dbname 'postgres', connect_timeout '20');
+      ALTER DATABASE postgres SET claims.service_timeout = '20s';
       GRANT USAGE ON FOREIGN SERVER service TO claims_owner;
       CREATE USER MAPPING FOR $([ $number = 1 ] && echo postgres || echo claims_owner)
         SERVER service OPTIONS (user 'cell$number', password '$CELLS_PASSWORD');
@@ -68,8 +71,8 @@ send() {
   printf '%s\n;\\echo done\n' "$2" >&"${SESSION_IN[$1]}"
 }
 answer() {
-  local text _
-  for _ in $(seq 1 1000); do
+  local text end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  while [ $SECONDS -lt $end ]; do
     text=$(tail -n +$((SESSION_MARK + 1)) "${SESSION_OUT[$1]}")
     case $text in *done) sed '/^$/d' <<<"${text%done}" | tr '\n' ' ' | sed 's/ *$//'; return ;; esac
     sleep 0.01
@@ -90,21 +93,23 @@ close() {
 # halt NAME [MODE]: an orderly stop. The directory and the port stay.
 halt() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/data" -m "${2:-fast}" -w stop >/dev/null 2>&1); }
 
+# Whether a process is stopped, or there is none; whether it is dead, perhaps not yet buried.
+is_stopped() { [ ! -e "/proc/$1/status" ] || grep -q '^State:[[:space:]]*T' "/proc/$1/status"; }
+is_dead() { ! readlink "/proc/$1/exe"; }
+
 # crash NAME: SIGKILL for the postmaster and all that it started.
 crash() {
-  local postmaster pids pid _
+  local postmaster pids pid
   postmaster=$(head -1 "${CLUSTER_DIR[$1]}/data/postmaster.pid")
   # It starts nothing any more: a process that it had started meanwhile would outlive the others, wait for ever for a lock in shared memory that one of
   # them had, and keep the server from being started again.
   kill -STOP "$postmaster" 2>/dev/null || true
-  for _ in $(seq 1 100); do grep -q '^State:[[:space:]]*T' "/proc/$postmaster/status" 2>/dev/null && break; sleep 0.01; done
+  wait_until is_stopped "$postmaster"
   # Processes that end meanwhile make grep complain.
   pids="$postmaster $( (grep -lE "^PPid:[[:space:]]+$postmaster\$" /proc/[0-9]*/status 2>/dev/null || true) | tr -dc '0-9\n' | tr '\n' ' ')"
   # shellcheck disable=SC2086
   kill -9 $pids 2>/dev/null || true
-  for pid in $pids; do
-    for _ in $(seq 1 500); do readlink "/proc/$pid/exe" >/dev/null || break; sleep 0.01; done
-  done
+  for pid in $pids; do wait_until is_dead "$pid"; done
   # They name a process that is dead, but perhaps not yet buried: the next one would wait for that.
   rm -f "${CLUSTER_DIR[$1]}/data/postmaster.pid" "${CLUSTER_DIR[$1]}/.s.PGSQL.${CLUSTER_PORT[$1]}"*
 }
@@ -119,6 +124,31 @@ resume() {
   as_server tail -20 "$dir/log" >&2
   die "cluster $1 does not start again"
 }
+
+# copy_of CLUSTER NAME: a copy of its files, of this moment, that is not started yet.
+copy_of() {
+  halt "$1"
+  CLUSTER_DIR[$2]=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$2.XXXXXX")
+  (cd /tmp && as_server cp -a "${CLUSTER_DIR[$1]}/data" "${CLUSTER_DIR[$2]}/data" && as_server rm -f "${CLUSTER_DIR[$2]}/data/postmaster.pid")
+  (cd /tmp && as_server sed -i "s|${CLUSTER_DIR[$1]}|${CLUSTER_DIR[$2]}|" "${CLUSTER_DIR[$2]}/data/postgresql.conf")
+  resume "$1"
+}
+start_copy() {
+  CLUSTER_PORT[$1]=$(take_port)
+  resume "$1"
+}
+
+# --- a service that does not answer -----------------------------------------------------------------------------------
+
+# hold_up EVENT: what the service does with leases, INSERT or DELETE, does not end before let_go.
+hold_up() {
+  open holder shared postgres
+  tell holder 'SELECT pg_advisory_lock(77)' >/dev/null
+  at shared "CREATE FUNCTION held_up() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
+      WHILE EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND granted) LOOP PERFORM pg_sleep(0.02); END LOOP; RETURN NULL; END \$\$;
+    CREATE TRIGGER held_up BEFORE $1 ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION held_up()"
+}
+let_go() { tell holder 'SELECT pg_advisory_unlock(77)' >/dev/null; close holder; at shared 'DROP FUNCTION held_up CASCADE' 2>/dev/null; }
 
 # --- the protocol ---------------------------------------------------------------------------------------------------
 
@@ -142,6 +172,9 @@ saved() { at "cell$1" "SELECT coalesce(string_agg(name, ' ' ORDER BY name COLLAT
 claimed() { at shared "SELECT coalesce(string_agg(bucket_value || CASE status WHEN 1 THEN '' ELSE '*' END, ' ' ORDER BY bucket_value), '-') FROM claims.claims WHERE creator_id = $1"; }
 tracked() { at "cell$1" "SELECT coalesce(string_agg(ltrim(right(uuid::text, 12), '0'), ' ' ORDER BY uuid), '-') FROM claims.cells_outstanding_leases"; }
 fences() { at "cell$1" "SELECT count(*) FROM claims.lease_fences"; }
+
+# settled: soon, when nothing is outstanding at the service any more; or never.
+settled() { if [ "$(wait_for 0 at shared 'SELECT count(*) FROM claims.claim_leases')" = 0 ]; then echo soon; else echo never; fi; }
 
 agree() {
   local number

@@ -113,7 +113,8 @@ clients() {
 client() {
   local round=0 save names
   on_node "$3"
-  while [ ! -e "$CLAIMS_TMP/stop" ]; do
+  # Without the directory the test has failed, and ended.
+  while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do
     round=$((round + 1))
     # Twenty saves in one session.
     for save in $(seq 1 20); do

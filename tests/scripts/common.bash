@@ -19,6 +19,13 @@ fresh_roles() {
          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r) THEN EXECUTE format('CREATE ROLE %I LOGIN', r); END IF; END LOOP; END \$\$"
 }
 
+# make_cpu_ms: the function cpu_ms(), which returns how many milliseconds of CPU its session has used: other load does not change that, as it
+# changes times. The kernel adds them up when a process sleeps.
+make_cpu_ms() {
+  sql "CREATE FUNCTION public.cpu_ms() RETURNS numeric LANGUAGE sql SECURITY DEFINER AS
+         \$\$ SELECT pg_sleep(0.001); SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::numeric / 1000000 \$\$"
+}
+
 # claim VALUE [ID]: one claim to create, as JSON. bucket VALUE: one to destroy.
 claim() { printf '{"bucket": {"type": "ROUTES", "value": "%s"}, "subject": {"type": "GROUP", "id": %s}, "source": {"type": "RAILS_TABLE_ROUTES", "id": %s}}' "$1" "${2:-1}" "${2:-1}"; }
 bucket() { printf '{"bucket": {"type": "ROUTES", "value": "%s"}}' "$1"; }
@@ -39,8 +46,7 @@ make_standby() {
   standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
   trap 'stop_standby immediate; rm -rf "$standby"; cleanup' EXIT
   (cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast)
-  standby_port=$((PGPORT + 1))
-  until port_is_free "$standby_port"; do standby_port=$((standby_port + 1)); done
+  standby_port=$(take_port)
   printf '%s\n' "unix_socket_directories = '$standby'" "$@" | (cd /tmp && as_server sh -c "cat >> '$standby/data/postgresql.conf'")
   start_standby
 }
@@ -52,11 +58,7 @@ promote_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/d
 on_standby() { (export PGHOST=$standby PGPORT=$standby_port; "$@"); }
 # Waits until the standby has all that is flushed on the primary.
 caught_up() {
-  local target _
+  local target
   target=$(sql 'SELECT pg_current_wal_flush_lsn()')
-  for _ in $(seq 1 300); do
-    [ "$(on_standby sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] && return 0
-    sleep 0.1
-  done
-  echo 'FAILED: the standby does not catch up' >&2; exit 1
+  [ "$(wait_for t on_standby sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] || die 'the standby does not catch up'
 }

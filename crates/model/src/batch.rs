@@ -3,26 +3,26 @@
 use std::collections::HashSet;
 
 use crate::claim::{Bucket, Claim, Destroy, Op};
-use crate::lookalike::{self, NewLook};
+use crate::lookalike::{self, NewSkeleton};
 use crate::problem::{BadInput, Place, Problem};
 use crate::reader;
-use crate::token::Tokens;
 use crate::types::Types;
+use claims_json::Tokens;
 
-/// Batches that one call may offer to choose from. Which one was chosen is kept in a byte.
+/// The largest number of alternatives in one call of `begin_first`. The index of the chosen one is stored in a byte.
 pub const MAX_ALTERNATIVES: usize = 100;
 
-/// A checked batch, in the order of the request. A bucket that stands in both lists is replaced.
+/// A checked batch, in the order of the request. A bucket in both lists is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<'a> {
     pub creates: Vec<Claim<'a>>,
     pub destroys: Vec<Destroy<'a>>,
-    /// For each create: the bucket stands among the destroys, too.
+    /// For each create, whether its bucket is also among the destroys.
     replaces: Vec<bool>,
 }
 
 impl<'a> Batch<'a> {
-    /// Reads and checks both lists: form, then limits, then that no bucket comes twice in one of them.
+    /// Reads both lists. It checks the form first, then the limits, then that no list names a bucket twice.
     pub fn read(
         creates: &mut dyn Tokens<'a>,
         destroys: &mut dyn Tokens<'a>,
@@ -36,7 +36,8 @@ impl<'a> Batch<'a> {
         Batch::of(creates, destroys, ["create_records", "destroy_records"])
     }
 
-    /// Reads batches of which one is to be had: 1 to [`MAX_ALTERNATIVES`], each of the form and within the limits of a batch.
+    /// Reads the alternatives of `begin_first`: 1 to [`MAX_ALTERNATIVES`] batches, each with the form and limits of a
+    /// batch.
     pub fn read_alternatives(
         tokens: &mut impl Tokens<'a>,
         types: &Types,
@@ -47,17 +48,17 @@ impl<'a> Batch<'a> {
             let problem = Problem::OutOfRange { allowed: "an array of 1 to 100 batches" };
             if (1..=MAX_ALTERNATIVES).contains(&count) { Ok(()) } else { Err(BadInput::new(argument, problem)) }
         };
-        reader::list(tokens, &argument, within, |tokens, place| {
-            let (creates, destroys) = reader::batch(tokens, place, types, max_records)?;
+        reader::list(tokens, &argument, within, |tokens, path| {
+            let (creates, destroys) = reader::batch(tokens, path, types, max_records)?;
             if creates.is_empty() && destroys.is_empty() {
-                return Err(BadInput::new(place, Problem::EmptyBatch));
+                return Err(BadInput::new(path, Problem::EmptyBatch));
             }
-            let lists = ["create_records", "destroy_records"].map(|list| Place::Key(place, list).to_string());
+            let lists = ["create_records", "destroy_records"].map(|list| Place::Key(path, list).to_string());
             Batch::of(creates, destroys, [&lists[0], &lists[1]])
         })
     }
 
-    /// Lists that are each in order by themselves, and their names.
+    /// Builds a batch of two lists that passed their own checks. `lists` has their names for messages.
     fn of(creates: Vec<Claim<'a>>, destroys: Vec<Destroy<'a>>, lists: [&str; 2]) -> Result<Self, BadInput> {
         refuse_duplicates(lists[0], creates.iter().map(|claim| &claim.bucket))?;
         refuse_duplicates(lists[1], destroys.iter().map(|destroy| &destroy.bucket))?;
@@ -66,46 +67,46 @@ impl<'a> Batch<'a> {
         Ok(Batch { creates, destroys, replaces })
     }
 
-    /// How many records both lists have.
+    /// Returns the number of records in both lists.
     pub fn records(&self) -> usize {
         self.creates.len() + self.destroys.len()
     }
 
-    /// The looks that the batch needs for its new names.
-    pub fn new_looks<'b>(&'b self, types: &Types) -> Vec<NewLook<'b>> {
-        lookalike::new_looks(
+    /// Returns the skeletons that the new names of the batch need.
+    pub fn new_skeletons<'b>(&'b self, types: &Types) -> Vec<NewSkeleton<'b>> {
+        lookalike::new_skeletons(
             self.new_claims().map(|claim| &claim.bucket),
             self.destroys.iter().map(|destroy| &destroy.bucket),
             types,
         )
     }
 
-    /// How many claims the batch takes: a replaced one is one.
+    /// Returns the number of claims that the batch takes. A replaced claim counts once.
     pub fn claims(&self) -> usize {
         self.creates.len() + self.destroys.len() - self.replaces.iter().filter(|replaces| **replaces).count()
     }
 
-    /// The claims that are not there yet, in the order in which they are taken: by bucket.
+    /// Returns the new claims in lock order, which is the order of the buckets.
     pub fn creates_in_lock_order(&self) -> Vec<&Claim<'a>> {
         let mut creates: Vec<_> = self.new_claims().collect();
         creates.sort_unstable_by(|a, b| a.bucket.cmp(&b.bucket));
         creates
     }
 
-    /// The claims that are there, to be destroyed or replaced, in the order in which they are taken: by bucket.
+    /// Returns the claims to destroy or to replace, in lock order, which is the order of the buckets.
     pub fn destroys_in_lock_order(&self) -> Vec<&Destroy<'a>> {
         let mut destroys: Vec<_> = self.destroys.iter().collect();
         destroys.sort_unstable_by(|a, b| a.bucket.cmp(&b.bucket));
         destroys
     }
 
-    /// The buckets of the batch in the order of the request; a replaced one stands where it is destroyed.
+    /// Returns the buckets of the batch in the order of the request. A replaced bucket stands among the destroys.
     pub fn buckets(&self) -> impl Iterator<Item = &Bucket<'a>> {
         self.new_claims().map(|claim| &claim.bucket).chain(self.destroys.iter().map(|destroy| &destroy.bucket))
     }
 
-    /// What it would do with each bucket, the new claims first.
-    pub fn wishes(&self) -> impl Iterator<Item = (Op, &Bucket<'a>)> {
+    /// Returns the operation of the batch on each bucket, the new claims first.
+    pub fn operations(&self) -> impl Iterator<Item = (Op, &Bucket<'a>)> {
         let creates = self.new_claims().map(|claim| (Op::Create, &claim.bucket));
         creates.chain(self.destroys.iter().map(|destroy| (Op::Destroy, &destroy.bucket)))
     }
@@ -129,13 +130,13 @@ fn read_lists<'a>(
         creates,
         &Place::Argument("create_records"),
         |count| within("create_records", count),
-        |tokens, place| reader::claim(tokens, place, types),
+        |tokens, path| reader::claim(tokens, path, types),
     )?;
     let destroys = reader::list(
         destroys,
         &Place::Argument("destroy_records"),
         |count| within("destroy_records", creates.len() + count),
-        |tokens, place| reader::destroy(tokens, place, types),
+        |tokens, path| reader::destroy(tokens, path, types),
     )?;
     Ok((creates, destroys))
 }
@@ -144,7 +145,7 @@ fn destroyed_buckets<'d, 'a>(destroys: &'d [Destroy<'a>]) -> HashSet<&'d Bucket<
     destroys.iter().map(|destroy| &destroy.bucket).collect()
 }
 
-/// What an outstanding lease holds, by its payload: claims that it creates, replaces and destroys, each in one list.
+/// The batch of an outstanding lease, as its payload has it. Each claim is in one of the three lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBatch<'a> {
     pub creates: Vec<Bucket<'a>>,
@@ -153,7 +154,8 @@ pub struct StoredBatch<'a> {
 }
 
 impl<'a> StoredBatch<'a> {
-    /// The payload was checked when it was written; what an administrator broke since is an error again.
+    /// Reads a payload. The payload was checked when it was written, so an error means that somebody changed it by
+    /// hand.
     pub fn read(
         creates: &mut impl Tokens<'a>,
         destroys: &mut impl Tokens<'a>,
@@ -162,16 +164,15 @@ impl<'a> StoredBatch<'a> {
         let (create_place, destroy_place) =
             (Place::Argument("payload.create_records"), Place::Argument("payload.destroy_records"));
         let unlimited = |_| Ok(());
-        let bucket = |tokens: &mut dyn Tokens<'a>, place: &Place| reader::bucket_of_record(tokens, place, types);
+        let bucket = |tokens: &mut dyn Tokens<'a>, path: &Place| reader::bucket_of_record(tokens, path, types);
         let destroys = reader::list(destroys, &destroy_place, unlimited, bucket)?;
         if destroys.is_empty() {
-            // Nothing can be replaced: the buckets say it all.
+            // Without destroys no claim is replaced, so the buckets are enough.
             let creates = reader::list(creates, &create_place, unlimited, bucket)?;
             return Ok(StoredBatch { creates, replaces: Vec::new(), destroys });
         }
-        let created = reader::list(creates, &create_place, unlimited, |tokens, place| {
-            reader::stored_claim(tokens, place, types)
-        })?;
+        let created =
+            reader::list(creates, &create_place, unlimited, |tokens, path| reader::stored_claim(tokens, path, types))?;
         let destroyed: HashSet<_> = destroys.iter().collect();
         let (replaces, creates): (Vec<_>, Vec<_>) =
             created.into_iter().partition(|claim| destroyed.contains(&claim.bucket));
@@ -183,13 +184,13 @@ impl<'a> StoredBatch<'a> {
         })
     }
 
-    /// How many claims it holds.
+    /// Returns the number of claims that the lease holds.
     pub fn claims(&self) -> usize {
         self.creates.len() + self.replaces.len() + self.destroys.len()
     }
 }
 
-/// Reads an array of buckets, as `get_records` takes it.
+/// Reads an array of buckets, the argument of `get_records`.
 pub fn bucket_list<'a>(
     tokens: &mut impl Tokens<'a>,
     argument: &'static str,
@@ -200,10 +201,12 @@ pub fn bucket_list<'a>(
         let problem = Problem::TooMany { what: "buckets", got: count, limit: max_buckets };
         if count > max_buckets { Err(BadInput::new(argument, problem)) } else { Ok(()) }
     };
-    reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::asked_bucket(tokens, place, types))
+    reader::list(tokens, &Place::Argument(argument), within, |tokens, path| {
+        reader::looked_up_bucket(tokens, path, types)
+    })
 }
 
-/// Reads the claims that a range should have, for verification: records as in a batch, no bucket twice.
+/// Reads the claims that verification expects in a range: records like those of a batch, no bucket twice.
 pub fn expected_records<'a>(
     tokens: &mut impl Tokens<'a>,
     argument: &'static str,
@@ -215,19 +218,19 @@ pub fn expected_records<'a>(
         if count > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
     };
     let claims =
-        reader::list(tokens, &Place::Argument(argument), within, |tokens, place| reader::claim(tokens, place, types))?;
+        reader::list(tokens, &Place::Argument(argument), within, |tokens, path| reader::claim(tokens, path, types))?;
     refuse_duplicates(argument, claims.iter().map(|claim| &claim.bucket))?;
     Ok(claims)
 }
 
-/// The buckets of one list, in its order.
+/// Refuses a list that names a bucket twice.
 fn refuse_duplicates<'b, 'a: 'b>(list: &str, buckets: impl Iterator<Item = &'b Bucket<'a>>) -> Result<(), BadInput> {
-    let mut places: Vec<_> = buckets.enumerate().map(|(at, bucket)| (bucket, at)).collect();
-    // Of two equal buckets the one that came first in the request stays first.
-    places.sort_unstable();
-    let place = |at: usize| format!("{list}[{at}].bucket");
-    match places.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+    let mut positions: Vec<_> = buckets.enumerate().map(|(at, bucket)| (bucket, at)).collect();
+    // Among equal buckets the sort preserves the order of the request.
+    positions.sort_unstable();
+    let path = |at: usize| format!("{list}[{at}].bucket");
+    match positions.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         None => Ok(()),
-        Some(pair) => Err(BadInput::new(place(pair[1].1), Problem::Duplicate { first: place(pair[0].1) })),
+        Some(pair) => Err(BadInput::new(path(pair[1].1), Problem::Duplicate { first: path(pair[0].1) })),
     }
 }

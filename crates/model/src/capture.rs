@@ -1,5 +1,5 @@
-//! What a transaction has changed of the values that are claimed: added and removed claims, netted by bucket, with the
-//! subtransactions that they belong to.
+//! The changes of one transaction to claimed values: added and removed claims, netted by bucket, with their
+//! subtransactions.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,37 +9,54 @@ use claims_names::Profile;
 use serde::{Serialize, Serializer};
 
 use crate::payload::{BucketForm, SourceForm, SubjectForm};
-use crate::{limits, source_key};
+use crate::{Problem, limits, source_key};
 
-/// Buckets that one transaction's changes may touch before they are only counted as too many. No batch is larger, and
-/// what is changed back on the way is forgotten.
-pub const MAX_BUCKETS: usize = 200_000;
+/// The limits of the changes that the log stores for a transaction. Changes that cancel each other out are not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    pub buckets: usize,
+    /// The bytes of all texts: names, their spellings in rows, and ids.
+    pub bytes: usize,
+}
 
-/// A bucket by the name of its type.
+impl Capacity {
+    /// The capacity of every transaction's log. No batch has more buckets, and sending takes several times as many
+    /// bytes.
+    pub const OF_TRANSACTION: Capacity = Capacity { buckets: 200_000, bytes: 256 * 1024 * 1024 };
+}
+
+/// The longest text of a captured column that is read, in bytes. A longer one has more than
+/// [`limits::BUCKET_VALUE_CHARS`] characters.
+pub const READ_BYTES: usize = 4 * limits::BUCKET_VALUE_CHARS;
+
+/// A bucket with the name of its type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedBucket {
     pub bucket_type: Rc<str>,
     /// The canonical form of the name.
     pub value: String,
-    /// The type's profile does not take the name, which is as the row has it: there can be no such claim.
+    /// Whether the type's profile refuses the name. Then `value` is the name in the row, and no claim can exist.
     pub is_forbidden: bool,
 }
 
 impl NamedBucket {
-    /// The bucket of a name as a row has it, and that form where it is not the canonical one.
-    pub fn named(bucket_type: Rc<str>, profile: Profile, given: String) -> (Self, Option<String>) {
+    /// Returns the bucket of a name in a row, and the name itself if it is not the canonical form. The error says why
+    /// the name is too long for any bucket.
+    pub fn named(bucket_type: Rc<str>, profile: Profile, given: String) -> Result<(Self, Option<String>), Problem> {
         if profile == Profile::Exact {
-            return (NamedBucket { bucket_type, value: given, is_forbidden: false }, None);
+            let excess = limits::bucket_value_excess(&given);
+            return excess.map_or(Ok((NamedBucket { bucket_type, value: given, is_forbidden: false }, None)), Err);
         }
         match profile.canonical(&given).map(|canonical| (*canonical != *given).then(|| canonical.into_owned())) {
-            Ok(None) => (NamedBucket { bucket_type, value: given, is_forbidden: false }, None),
-            Ok(Some(value)) => (NamedBucket { bucket_type, value, is_forbidden: false }, Some(given)),
-            Err(_) => (NamedBucket { bucket_type, value: given, is_forbidden: true }, None),
+            Ok(None) => Ok((NamedBucket { bucket_type, value: given, is_forbidden: false }, None)),
+            Ok(Some(value)) => Ok((NamedBucket { bucket_type, value, is_forbidden: false }, Some(given))),
+            Err(problem) if problem.is_length() => Err(Problem::name(problem)),
+            Err(_) => Ok((NamedBucket { bucket_type, value: given, is_forbidden: true }, None)),
         }
     }
 }
 
-/// The id of a subject or a source: numbers are sent as numbers.
+/// The id of a subject or a source. Numbers are sent as numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum Id {
@@ -47,85 +64,138 @@ pub enum Id {
     Text(String),
 }
 
-/// What a claim belongs to and where it comes from. A key that is NULL stays one until the batch is made.
+/// The subject and the source of a claim. A NULL key remains until the batch is built.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ends {
     pub subject_type: Rc<str>,
     pub subject_id: Option<Id>,
     pub source_type: Rc<str>,
     pub source_id: Option<Id>,
-    /// The name as the row has it, where its canonical form is another one.
+    /// The name in the row, if it is not the canonical form.
     pub display: Option<String>,
 }
 
-/// By bucket: how often each claim on it was added, minus how often it was removed; never zero. Sums do not depend on
-/// the order in which rows changed, so a swap within one statement is as good as one in two.
-type Net = BTreeMap<NamedBucket, Vec<(Ends, i64)>>;
+/// The net changes: for each bucket, how often each claim on it was added minus how often it was removed; never zero.
+/// Sums do not depend on the order of row changes, so a swap in one statement equals a swap in two.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Net {
+    claims: BTreeMap<NamedBucket, Vec<(Ends, i64)>>,
+    /// The bytes of the texts of all buckets and ends.
+    bytes: usize,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 enum LogEntry {
     Changes(Net),
-    /// More buckets than [`MAX_BUCKETS`].
-    TooMany,
-    /// What came before is sent.
+    /// The changes exceed the log's [`Capacity`].
+    TooMany(TooMany),
+    /// The call with this number is sending the changes before this entry.
+    Sending(u64),
+    /// The changes before this entry are sent.
     Sent,
 }
 
-/// The changes of a transaction in order, each entry with the subtransaction that it ends with.
-#[derive(Debug, Default)]
+/// The changes of a transaction in order. Each entry has the subtransaction with which it ends.
+#[derive(Debug)]
 pub struct Log {
     entries: Vec<(u32, LogEntry)>,
-    limit: Option<usize>,
+    capacity: Capacity,
+    /// The number of the last [`Sending`].
+    sendings: u64,
 }
 
-/// The changes are more than can be kept.
+/// The limit of a [`Capacity`] that the changes exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooMany {
+    Buckets,
+    Bytes,
+}
+
+/// A call that sends the changes that were pending when it began, and none that are captured later.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TooMany;
+pub struct Sending {
+    number: u64,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log::with_capacity(Capacity::OF_TRANSACTION)
+    }
+}
 
 impl Log {
-    /// A log with another limit than [`MAX_BUCKETS`].
-    pub fn with_limit(limit: usize) -> Self {
-        Log { entries: Vec::new(), limit: Some(limit) }
+    /// Returns a log with another capacity than [`Capacity::OF_TRANSACTION`].
+    pub fn with_capacity(capacity: Capacity) -> Self {
+        Log { entries: Vec::new(), capacity, sendings: 0 }
     }
 
-    /// Nothing was recorded, or everything was rolled back.
+    /// Returns whether nothing was recorded, or everything was rolled back.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Nothing has changed since everything was sent.
+    /// Returns whether no change is unsent.
     pub fn is_all_sent(&self) -> bool {
         let unsent = self.entries.iter().rev().take_while(|(_, entry)| *entry != LogEntry::Sent);
-        unsent.map(|(_, entry)| entry).all(|entry| matches!(entry, LogEntry::Changes(net) if net.is_empty()))
+        unsent.map(|(_, entry)| entry).all(|entry| matches!(entry, LogEntry::Changes(net) if net.claims.is_empty()))
     }
 
     /// Records, in a subtransaction, that a claim was added (`by` 1) or removed (-1).
     pub fn record(&mut self, subtransaction: u32, bucket: NamedBucket, ends: Ends, by: i64) {
-        let limit = self.limit.unwrap_or(MAX_BUCKETS);
         match self.entries.last_mut() {
-            Some((owner, LogEntry::Changes(net))) if *owner == subtransaction => add(net, bucket, ends, by),
-            Some((owner, LogEntry::TooMany)) if *owner == subtransaction => return,
+            Some((owner, LogEntry::Changes(net))) if *owner == subtransaction => net.add(bucket, ends, by),
+            Some((owner, LogEntry::TooMany(_))) if *owner == subtransaction => return,
             _ => {
-                let mut net = Net::new();
-                add(&mut net, bucket, ends, by);
+                let mut net = Net::default();
+                net.add(bucket, ends, by);
                 self.entries.push((subtransaction, LogEntry::Changes(net)));
             }
         }
-        let kept: usize = self.entries.iter().map(|(_, entry)| entry.len()).sum();
-        if kept > limit
-            && let Some((_, entry)) = self.entries.last_mut()
-        {
-            *entry = LogEntry::TooMany;
+        if let (Some(excess), Some((_, entry))) = (self.excess(), self.entries.last_mut()) {
+            *entry = LogEntry::TooMany(excess);
         }
     }
 
-    /// Records that everything so far was sent. It is undone with its subtransaction.
-    pub fn mark_sent(&mut self, subtransaction: u32) {
-        self.entries.push((subtransaction, LogEntry::Sent));
+    /// Returns the limit that the entries exceed.
+    fn excess(&self) -> Option<TooMany> {
+        let size = |entry: &LogEntry| match entry {
+            LogEntry::Changes(net) => (net.claims.len(), net.bytes),
+            _ => (0, 0),
+        };
+        let sizes = self.entries.iter().map(|(_, entry)| size(entry));
+        let (buckets, bytes) = sizes.fold((0, 0), |sum, entry| (sum.0 + entry.0, sum.1 + entry.1));
+        if buckets > self.capacity.buckets {
+            Some(TooMany::Buckets)
+        } else {
+            (bytes > self.capacity.bytes).then_some(TooMany::Bytes)
+        }
+    }
+
+    /// Returns all pending changes for the caller to send. Changes that are recorded later stay pending when the sending is marked
+    /// as sent.
+    pub fn begin_sending(&mut self, subtransaction: u32) -> Result<(Sending, Pending), TooMany> {
+        let pending = self.pending()?;
+        self.sendings += 1;
+        self.entries.push((subtransaction, LogEntry::Sending(self.sendings)));
+        Ok((Sending { number: self.sendings }, pending))
+    }
+
+    /// Returns whether a sending has begun that has neither ended nor been rolled back.
+    pub fn is_sending(&self) -> bool {
+        self.entries.iter().any(|(_, entry)| matches!(entry, LogEntry::Sending(_)))
+    }
+
+    /// Records that the changes of a sending were sent. The rollback of the subtransaction in which it began undoes that.
+    pub fn mark_sent(&mut self, sending: Sending) {
+        for (_, entry) in &mut self.entries {
+            if *entry == LogEntry::Sending(sending.number) {
+                *entry = LogEntry::Sent;
+            }
+        }
         self.compact();
     }
 
-    /// A subtransaction has committed into its parent.
+    /// Records that a subtransaction has committed into its parent.
     pub fn release(&mut self, subtransaction: u32, parent: u32) {
         for (owner, _) in &mut self.entries {
             if *owner == subtransaction {
@@ -135,22 +205,24 @@ impl Log {
         self.compact();
     }
 
-    /// A subtransaction was rolled back.
+    /// Records that a subtransaction was rolled back.
     pub fn roll_back(&mut self, subtransaction: u32) {
         self.entries.retain(|(owner, _)| *owner != subtransaction);
         self.compact();
     }
 
-    /// Joins neighbours that end together.
+    /// Joins adjacent entries of one subtransaction.
     fn compact(&mut self) {
         let mut compacted: Vec<(u32, LogEntry)> = Vec::with_capacity(self.entries.len());
         for (owner, entry) in self.entries.drain(..) {
             match compacted.last_mut() {
                 Some((last_owner, last)) if *last_owner == owner => match (&mut *last, entry) {
-                    (LogEntry::Changes(net), LogEntry::Changes(more)) => merge(net, more),
-                    (LogEntry::TooMany, LogEntry::Changes(_)) => {}
-                    (LogEntry::Changes(_), LogEntry::TooMany) => *last = LogEntry::TooMany,
-                    (_, LogEntry::Sent) => *last = LogEntry::Sent,
+                    (LogEntry::Changes(net), LogEntry::Changes(more)) => net.merge(more),
+                    (LogEntry::TooMany(_), LogEntry::Changes(_)) => {}
+                    (LogEntry::Changes(_), LogEntry::TooMany(excess)) => *last = LogEntry::TooMany(excess),
+                    (LogEntry::Changes(_) | LogEntry::TooMany(_) | LogEntry::Sent, LogEntry::Sent) => {
+                        *last = LogEntry::Sent;
+                    }
                     (_, entry) => compacted.push((owner, entry)),
                 },
                 _ => compacted.push((owner, entry)),
@@ -159,94 +231,98 @@ impl Log {
         self.entries = compacted;
     }
 
-    /// What has changed since the last time that it was sent.
+    /// Returns the changes since the last sending.
     pub fn pending(&self) -> Result<Pending, TooMany> {
         let sent = self.entries.iter().rposition(|(_, entry)| *entry == LogEntry::Sent).map_or(0, |at| at + 1);
         let mut nets: Vec<&Net> = Vec::new();
         for (_, entry) in &self.entries[sent..] {
             match entry {
                 LogEntry::Changes(changes) => nets.push(changes),
-                LogEntry::TooMany => return Err(TooMany),
-                LogEntry::Sent => {}
+                LogEntry::TooMany(excess) => return Err(*excess),
+                LogEntry::Sending(_) | LogEntry::Sent => {}
             }
         }
         if let [only] = nets.as_slice() {
             return Ok(Pending::new(only));
         }
-        let mut net = Net::new();
-        nets.into_iter().for_each(|more| merge(&mut net, more.clone()));
+        let mut net = Net::default();
+        nets.into_iter().for_each(|more| net.merge(more.clone()));
         Ok(Pending::new(&net))
     }
 }
 
-impl LogEntry {
-    fn len(&self) -> usize {
-        if let LogEntry::Changes(net) = self { net.len() } else { 0 }
-    }
-}
-
-fn add(net: &mut Net, bucket: NamedBucket, ends: Ends, by: i64) {
-    let mut place = match net.entry(bucket) {
-        Entry::Occupied(place) => place,
-        Entry::Vacant(place) => {
-            place.insert(vec![(ends, by)]);
-            return;
-        }
-    };
-    let claims = place.get_mut();
-    match claims.iter().position(|(known, _)| *known == ends) {
-        Some(at) => {
-            claims[at].1 += by;
-            if claims[at].1 == 0 {
-                claims.remove(at);
+impl Net {
+    fn add(&mut self, bucket: NamedBucket, ends: Ends, by: i64) {
+        let (of_bucket, of_ends) = (bucket.value.len(), ends.bytes());
+        let mut place = match self.claims.entry(bucket) {
+            Entry::Occupied(place) => place,
+            Entry::Vacant(place) => {
+                place.insert(vec![(ends, by)]);
+                self.bytes += of_bucket + of_ends;
+                return;
+            }
+        };
+        let claims = place.get_mut();
+        match claims.iter().position(|(known, _)| *known == ends) {
+            Some(at) => {
+                claims[at].1 += by;
+                if claims[at].1 == 0 {
+                    claims.remove(at);
+                    self.bytes -= of_ends;
+                }
+            }
+            None => {
+                claims.push((ends, by));
+                self.bytes += of_ends;
             }
         }
-        None => claims.push((ends, by)),
+        if claims.is_empty() {
+            place.remove();
+            self.bytes -= of_bucket;
+        }
     }
-    if claims.is_empty() {
-        place.remove();
-    }
-}
 
-fn merge(net: &mut Net, more: Net) {
-    for (bucket, claims) in more {
-        for (ends, by) in claims {
-            add(net, bucket.clone(), ends, by);
+    fn merge(&mut self, more: Net) {
+        for (bucket, claims) in more.claims {
+            for (ends, by) in claims {
+                self.add(bucket.clone(), ends, by);
+            }
         }
     }
 }
 
-/// A claim to make: a bucket that was not there before, or that was another claim's.
+/// A claim to create: a bucket that no row had before, or that another claim had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create {
     pub bucket: NamedBucket,
     pub ends: Ends,
-    /// Rows that call for it.
+    /// The number of rows that call for it.
     pub rows: i64,
 }
 
-/// A bucket that rows have given up. Only one of them can have had the claim; which one, the service knows.
+/// A bucket that rows have given up. Only one of them can have had the claim, and only the service knows which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDestroy {
     pub bucket: NamedBucket,
     pub ends: Vec<Ends>,
 }
 
-/// What is to be sent, in the order of the buckets. A bucket in both lists goes from one claim to another: it is replaced.
+/// The changes to send, in the order of the buckets. A bucket in both lists passes from one claim to another: it is
+/// replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pending {
     pub creates: Vec<Create>,
     pub destroys: Vec<PendingDestroy>,
-    /// Buckets that were there before, and that more rows have now. They cannot be claimed once more.
+    /// Buckets that rows had before, and that more rows have now. They cannot be claimed a second time.
     pub doubled: Vec<NamedBucket>,
 }
 
 impl Pending {
     fn new(net: &Net) -> Self {
         let mut pending = Pending::default();
-        for (bucket, claims) in net {
+        for (bucket, claims) in &net.claims {
             let bucket = bucket.clone();
-            // Mostly a row that is new.
+            // In most cases one new row.
             if let [(ends, rows @ 1..)] = claims.as_slice() {
                 pending.creates.push(Create { bucket, ends: ends.clone(), rows: *rows });
                 continue;
@@ -255,12 +331,12 @@ impl Pending {
             claims.sort_unstable();
             let rows = claims.iter().map(|(_, by)| by).sum();
             let (added, removed): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(_, by)| *by > 0);
-            // More rows came than went, and so more than one has it now.
+            // More rows were added than removed, so more than one has the bucket now.
             if !added.is_empty() && !removed.is_empty() && rows > 0 {
                 pending.doubled.push(bucket);
                 continue;
             }
-            // A row that could have no claim has none to give up.
+            // A row that could not have a claim has none to give up.
             let ends: Vec<_> = removed.into_iter().map(|(ends, _)| ends).filter(|ends| ends.fit(&bucket)).collect();
             if !ends.is_empty() {
                 pending.destroys.push(PendingDestroy { bucket: bucket.clone(), ends });
@@ -272,14 +348,14 @@ impl Pending {
         pending
     }
 
-    /// There is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.creates.is_empty() && self.destroys.is_empty() && self.doubled.is_empty()
     }
 }
 
 impl Ends {
-    /// Whether a claim on the bucket can have these ends: all that the service refuses by its form can not.
+    /// Returns whether a claim on the bucket can have these ends. The service refuses all others for their form.
     fn fit(&self, bucket: &NamedBucket) -> bool {
         let is_id = |id: &Option<Id>| match id {
             Some(Id::Number(_)) => true,
@@ -293,7 +369,16 @@ impl Ends {
             && limits::bucket_value_excess(&bucket.value).is_none()
     }
 
-    /// Of the same row.
+    /// Returns the bytes of its texts, without the names of types, which all entries share.
+    fn bytes(&self) -> usize {
+        let text = |id: &Option<Id>| match id {
+            Some(Id::Text(text)) => text.len(),
+            _ => 0,
+        };
+        text(&self.subject_id) + text(&self.source_id) + self.display.as_ref().map_or(0, String::len)
+    }
+
+    /// Returns whether both have one source, and so one row.
     pub fn has_source_of(&self, other: &Ends) -> bool {
         (&self.source_type, &self.source_id) == (&other.source_type, &other.source_id)
     }
@@ -308,10 +393,11 @@ struct RecordForm<'a> {
     source: Option<SourceForm<'a, Option<&'a Id>>>,
 }
 
-/// Of a record as JSON.
+/// The estimated bytes of a record as JSON.
 const LIKELY_BYTES: usize = 160;
 
-/// Records as the JSON that `begin_update` takes, names as the rows have them. A record without ends, a destroy, is of whatever claim is there.
+/// Formats records as the JSON that `begin_update` takes, with the names in the rows. A record without ends destroys
+/// whatever claim exists.
 pub fn records_json<'a>(
     records: impl IntoIterator<Item = (&'a NamedBucket, Option<&'a Ends>)>,
 ) -> Result<String, serde_json::Error> {

@@ -1,10 +1,11 @@
-//! What a batch is made of: buckets, claims to create, claims to destroy.
+//! The parts of a batch: buckets, claims to create, claims to destroy.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// The thing that must be unique everywhere. Ordered by type, then bytewise by value: the order of all locks.
+/// A type and a value that must be unique across all cells. Locks are taken in its order: by type, then bytewise by
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket<'a> {
     pub bucket_type: i32,
@@ -12,17 +13,17 @@ pub struct Bucket<'a> {
     pub value: Cow<'a, str>,
 }
 
-/// A subject or a source: a type and an id, kept as text.
+/// A subject or a source: a type, and an id as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference<'a> {
     pub type_id: i32,
     pub id: Cow<'a, str>,
 }
 
-/// Holds what is reserved: no cell has this number.
+/// The number of no cell, which is the holder of reserved names.
 pub const NOBODY: i64 = -1;
 
-/// What a batch wants to do with a bucket.
+/// The operation of a batch on a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
@@ -36,12 +37,12 @@ pub struct Claim<'a> {
     pub bucket: Bucket<'a>,
     pub subject: Reference<'a>,
     pub source: Reference<'a>,
-    /// The name as it was given, where its canonical form is another one.
+    /// The name as the caller wrote it, if that is not its canonical form.
     pub display: Option<Cow<'a, str>>,
 }
 
-/// A claim to destroy. What it names beside the bucket must be the claim's: a stale row must not give up the name of
-/// another one.
+/// A claim to destroy. The subject and the source, if present, must be those of the claim. So a cell with a stale row
+/// cannot destroy a claim that belongs to another row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destroy<'a> {
     pub bucket: Bucket<'a>,
@@ -50,12 +51,12 @@ pub struct Destroy<'a> {
 }
 
 impl Destroy<'_> {
-    /// Whether it asks for more than the bucket.
+    /// Returns whether it names a subject or a source.
     pub fn names_more(&self) -> bool {
         self.subject.is_some() || self.source.is_some()
     }
 
-    /// Whether a claim with this subject and source is the one that it means.
+    /// Returns whether a claim with this subject and source is the one to destroy.
     pub fn means(&self, subject: &Reference, source: &Reference) -> bool {
         self.subject.as_ref().is_none_or(|named| named == subject)
             && self.source.as_ref().is_none_or(|named| named == source)

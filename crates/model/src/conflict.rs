@@ -1,4 +1,4 @@
-//! Conflicts: why a batch cannot have its claims, and which reason weighs most.
+//! Conflicts: the reasons why a batch cannot have its claims, and their precedence.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::claim::{Bucket, NOBODY, Op};
 use crate::payload::BucketForm;
 use crate::types::Types;
 
-/// Why it could not, the weightiest first: that one decides the SQLSTATE of several.
+/// A reason of a conflict, in order of precedence. The first one decides the SQLSTATE of several conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     NotOwner,
@@ -20,7 +20,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them, in their order.
+    /// All reasons, in order of precedence.
     pub const ALL: [Reason; 8] = [
         Reason::NotOwner,
         Reason::Missing,
@@ -32,7 +32,7 @@ impl Reason {
         Reason::InFlight,
     ];
 
-    /// As conflicts and metrics tell it.
+    /// Returns the name in conflicts and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NotOwner => "not_owner",
@@ -46,23 +46,23 @@ impl Reason {
         }
     }
 
-    /// Whether the same batch may succeed later without anybody changing it.
+    /// Returns whether the conflict is temporary: a repeated batch may succeed although nobody changes it.
     pub fn retryable(self) -> bool {
         matches!(self, Reason::Leased | Reason::InFlight)
     }
 }
 
-/// One bucket of a batch that could not be had.
+/// A bucket that a batch could not get.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict<'a> {
     pub op: Op,
     pub bucket: Bucket<'a>,
     pub reason: Reason,
-    /// The cell that holds the claim, where it can be seen.
+    /// The cell that holds the claim, if the claim is visible.
     pub holder_cell_id: Option<i64>,
-    /// How old the lease is that holds the claim, in seconds.
+    /// The age of the lease that holds the claim, in seconds.
     pub lease_age_seconds: Option<f64>,
-    /// The other name that looks like this one, where that is what is in the way.
+    /// The other name that looks like this one, for the reason `confusable`.
     pub similar_to: Option<String>,
 }
 
@@ -78,12 +78,12 @@ struct ConflictForm<'a> {
     similar_to: Option<&'a str>,
 }
 
-/// The reason that decides the SQLSTATE, or `None` of no conflicts.
+/// Returns the reason that decides the SQLSTATE, or `None` if there are no conflicts.
 pub fn weightiest(conflicts: &[Conflict]) -> Option<Reason> {
     conflicts.iter().map(|conflict| conflict.reason).min()
 }
 
-/// The conflicts as the JSON of DETAIL.
+/// Formats the conflicts as the JSON of DETAIL.
 pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_json::Error> {
     let forms: Vec<_> = conflicts
         .iter()
@@ -100,30 +100,31 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
     serde_json::to_string(&forms)
 }
 
-/// What is known of the claim that stands on a bucket a batch wants.
+/// The existing claim on a bucket of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StandingClaim {
+pub struct ExistingClaim {
     pub holder_cell_id: i64,
     pub active: bool,
-    /// It has the subject and the source that the batch names, as far as it names them.
+    /// Whether it has the subject and the source that the batch names, if it names any.
     pub is_meant: bool,
-    /// A transfer from or to the calling cell holds it: whose it will be is not known yet.
+    /// Whether a transfer from or to the calling cell holds it. Its owner is not decided yet.
     pub in_transfer: bool,
 }
 
-/// Why `op` by `cell_id` cannot have a bucket on which `standing` is all there is, and nobody is at it; `None`: it can.
-/// What a lease holds may have another source when the lease has ended: so it is `leased`, whatever it has now.
-pub fn reason_for(op: Op, cell_id: i64, standing: Option<StandingClaim>) -> Option<Reason> {
-    match (op, standing) {
+/// Returns why `op` by `cell_id` conflicts with the existing claim, or `None`. No other open transaction may be at the
+/// bucket. A claim that a lease holds may have another source when the lease has ended, so the reason is `leased`
+/// whatever its source is now.
+pub fn reason_for(op: Op, cell_id: i64, existing: Option<ExistingClaim>) -> Option<Reason> {
+    match (op, existing) {
         (Op::Create, None) => None,
         (Op::Destroy, None) => Some(Reason::Missing),
-        // Reserved: nobody has it, so nobody can give it up.
+        // A reserved name has no owner, so no cell can destroy it.
         (Op::Create, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Reserved),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Missing),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id != cell_id && !claim.in_transfer => Some(Reason::NotOwner),
-        (_, Some(StandingClaim { active: false, .. })) => Some(Reason::Leased),
+        (_, Some(ExistingClaim { active: false, .. })) => Some(Reason::Leased),
         (Op::Create, Some(_)) => Some(Reason::Taken),
-        (Op::Destroy, Some(StandingClaim { is_meant: false, .. })) => Some(Reason::OtherSource),
+        (Op::Destroy, Some(ExistingClaim { is_meant: false, .. })) => Some(Reason::OtherSource),
         (Op::Destroy, Some(_)) => None,
     }
 }
@@ -132,35 +133,35 @@ pub fn reason_for(op: Op, cell_id: i64, standing: Option<StandingClaim>) -> Opti
 mod tests {
     use super::*;
 
-    fn standing(holder_cell_id: i64, active: bool) -> Option<StandingClaim> {
-        Some(StandingClaim { holder_cell_id, active, is_meant: true, in_transfer: false })
+    fn existing(holder_cell_id: i64, active: bool) -> Option<ExistingClaim> {
+        Some(ExistingClaim { holder_cell_id, active, is_meant: true, in_transfer: false })
     }
 
-    fn other(holder_cell_id: i64, active: bool) -> Option<StandingClaim> {
-        Some(StandingClaim { holder_cell_id, active, is_meant: false, in_transfer: false })
+    fn other(holder_cell_id: i64, active: bool) -> Option<ExistingClaim> {
+        Some(ExistingClaim { holder_cell_id, active, is_meant: false, in_transfer: false })
     }
 
-    fn in_transfer(holder_cell_id: i64) -> Option<StandingClaim> {
-        Some(StandingClaim { holder_cell_id, active: false, is_meant: true, in_transfer: true })
+    fn in_transfer(holder_cell_id: i64) -> Option<ExistingClaim> {
+        Some(ExistingClaim { holder_cell_id, active: false, is_meant: true, in_transfer: true })
     }
 
     #[test]
     fn every_case_has_its_reason() {
         let cases = [
             (Op::Create, None, None),
-            (Op::Create, standing(1, true), Some(Reason::Taken)),
-            (Op::Create, standing(2, true), Some(Reason::Taken)),
-            (Op::Create, standing(2, false), Some(Reason::Leased)),
+            (Op::Create, existing(1, true), Some(Reason::Taken)),
+            (Op::Create, existing(2, true), Some(Reason::Taken)),
+            (Op::Create, existing(2, false), Some(Reason::Leased)),
             (Op::Destroy, None, Some(Reason::Missing)),
-            (Op::Destroy, standing(1, true), None),
-            (Op::Destroy, standing(1, false), Some(Reason::Leased)),
-            (Op::Destroy, standing(2, true), Some(Reason::NotOwner)),
-            (Op::Destroy, standing(2, false), Some(Reason::NotOwner)),
+            (Op::Destroy, existing(1, true), None),
+            (Op::Destroy, existing(1, false), Some(Reason::Leased)),
+            (Op::Destroy, existing(2, true), Some(Reason::NotOwner)),
+            (Op::Destroy, existing(2, false), Some(Reason::NotOwner)),
             (Op::Destroy, other(1, true), Some(Reason::OtherSource)),
             (Op::Destroy, other(1, false), Some(Reason::Leased)),
             (Op::Destroy, other(2, true), Some(Reason::NotOwner)),
-            (Op::Create, standing(NOBODY, true), Some(Reason::Reserved)),
-            (Op::Destroy, standing(NOBODY, true), Some(Reason::Missing)),
+            (Op::Create, existing(NOBODY, true), Some(Reason::Reserved)),
+            (Op::Destroy, existing(NOBODY, true), Some(Reason::Missing)),
             (Op::Create, in_transfer(2), Some(Reason::Leased)),
             (Op::Destroy, in_transfer(1), Some(Reason::Leased)),
             (Op::Destroy, in_transfer(2), Some(Reason::Leased)),

@@ -1,4 +1,5 @@
-//! Cursors: where a list continues. Opaque to callers, and checked when they are passed back.
+//! Cursors: positions at which a list continues. Callers treat them as opaque; the functions check those that come
+//! back.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,15 +10,15 @@ use uuid::Uuid;
 use crate::limits;
 use crate::problem::Problem;
 
-/// `list_leases` continues after this lease.
+/// A cursor of `list_leases`, which continues after this lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseCursor {
-    /// Microseconds of Postgres' own epoch.
+    /// Microseconds of PostgreSQL's epoch.
     pub created_at: i64,
     pub lease_uuid: Uuid,
 }
 
-/// `list_records` continues after this claim.
+/// A cursor of `list_records`, which continues after this claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimCursor {
     pub source_type: i32,
@@ -26,29 +27,30 @@ pub struct ClaimCursor {
     pub bucket_value: String,
 }
 
-/// `list_discrepancies` continues behind this one, in the range of source ids that begins above an id.
+/// A cursor of `list_discrepancies`, which continues after this discrepancy. `above` is the start of the range of
+/// source ids.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscrepancyCursor {
     pub above: Option<String>,
     pub place: DiscrepancyPlace,
 }
 
-/// Where a discrepancy stands in their order: by source id, as ranges are, then by what it is.
+/// The sort key of a discrepancy: by source id, in the order of ranges, then by its contents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DiscrepancyPlace {
-    /// Rows without a key come first.
+    /// `None` for rows without a key, which come first.
     pub source_length: Option<u64>,
     pub source_id: String,
     pub bucket_type: String,
     pub bucket_value: String,
     pub discrepancy: String,
-    /// Of several that are the same, which one.
+    /// The number of the discrepancy among those with equal keys.
     pub nth: u32,
 }
 
-/// A cursor that can be written as text and read back.
+/// A cursor that can be written as text and parsed.
 pub trait Cursor: Serialize + DeserializeOwned {
-    /// Distinguishes the cursors of different lists.
+    /// The letter that distinguishes the cursors of different lists.
     const TAG: char;
 
     fn encode(&self) -> String {
@@ -68,7 +70,7 @@ pub trait Cursor: Serialize + DeserializeOwned {
         serde_json::from_slice::<Self>(&json).ok().filter(Self::is_sound)
     }
 
-    /// Whether every value could have come from a list.
+    /// Returns whether a list can have produced every value.
     fn is_sound(&self) -> bool;
 }
 
@@ -108,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_back(source_type: i32, source_id in "[^\\x00]{0,128}", bucket_type: i32, bucket_value in "[^\\x00]{0,1024}") {
+        fn cursors_round_trip(source_type: i32, source_id in "[^\\x00]{0,128}", bucket_type: i32, bucket_value in "[^\\x00]{0,1024}") {
             let cursor = ClaimCursor { source_type, source_id, bucket_type, bucket_value };
             prop_assert_eq!(ClaimCursor::decode(&cursor.encode()), Ok(cursor));
         }

@@ -1,19 +1,21 @@
-//! The digest of a set of claims: equal exactly when the claims are, whatever the order in which they were read.
+//! The digest of a set of claims. Two sets have equal digests exactly if their claims are equal, in whatever order they
+//! were added.
 //!
 //! It is the sum, modulo 2^256, of the SHA-256 of each claim, together with their number: the additive multiset hash of
-//! Bellare and Micciancio ("A new paradigm for collision-free hashing: incrementality at reduced cost", 1997) and Clarke
-//! and others ("Incremental multiset hash functions", 2003). A sum and not an exclusive or, so that two equal claims do
-//! not cancel each other. It protects against errors, not against forgery: with hundreds of thousands of chosen claims on both
-//! sides two unequal sets could be made to agree, but both sides belong to one cell.
+//! Bellare and Micciancio ("A new paradigm for collision-free hashing: incrementality at reduced cost", 1997) and
+//! Clarke and others ("Incremental multiset hash functions", 2003). It is a sum and not an exclusive or, so that two
+//! equal claims do not cancel each other. It protects against errors, not against forgery: somebody who can choose
+//! hundreds of thousands of claims on both sides could make two unequal sets agree. Both sides belong to one cell, so
+//! nobody gains by that.
 //!
-//! Because it is a sum, the digest of half a range and that of the whole give the digest of the other half.
+//! Because it is a sum, the digests of a range and of its first half give the digest of the second half.
 
 use sha2::{Digest as _, Sha256};
 
 /// Bytes of a digest.
 pub const BYTES: usize = 32;
 
-/// One claim, as input of a digest. Types are names: their numbers may differ between databases.
+/// A claim as input of a digest. Types are names, because their numbers may differ between databases.
 pub struct Entry<'a> {
     pub bucket_type: &'a str,
     pub bucket_value: &'a str,
@@ -23,7 +25,7 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// SHA-256 of the five texts, each prefixed with its length, so that the boundaries are unambiguous.
+    /// Returns the SHA-256 of the five texts. The length before each text makes the boundaries unambiguous.
     fn hash(&self) -> [u8; BYTES] {
         let mut hash = Sha256::new();
         for text in [self.bucket_type, self.bucket_value, self.subject_type, self.subject_id, self.source_id] {
@@ -37,9 +39,9 @@ impl Entry<'_> {
 /// The digest of a multiset of claims.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// How many claims there are.
+    /// The number of claims.
     pub records: i64,
-    /// Least significant first.
+    /// The limbs of the sum, least significant first.
     sum: [u64; 4],
 }
 
@@ -50,12 +52,12 @@ impl Digest {
         self.sum = sum(self.sum, limbs(entry.hash()));
     }
 
-    /// The digest of the claims in `self` without those in `part`, a subset of it.
+    /// Returns the digest of the claims in `self` that are not in `part`, which must be a subset.
     pub fn without(&self, part: &Digest) -> Digest {
         Digest { records: self.records - part.records, sum: sum(self.sum, negative(part.sum)) }
     }
 
-    /// The sum, most significant byte first.
+    /// Returns the sum, most significant byte first.
     pub fn to_bytes(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         for (place, limb) in bytes.chunks_exact_mut(8).zip(self.sum.iter().rev()) {
@@ -64,7 +66,7 @@ impl Digest {
         bytes
     }
 
-    /// A digest from its bytes; `None`: their number is wrong.
+    /// Builds a digest from its bytes. Returns `None` if their number is wrong.
     pub fn from_parts(records: i64, bytes: &[u8]) -> Option<Digest> {
         Some(Digest { records, sum: limbs(bytes.try_into().ok()?) })
     }
@@ -87,7 +89,7 @@ fn sum(a: [u64; 4], b: [u64; 4]) -> [u64; 4] {
     })
 }
 
-/// The additive inverse.
+/// Returns the additive inverse.
 fn negative(a: [u64; 4]) -> [u64; 4] {
     sum(a.map(|limb| !limb), [1, 0, 0, 0])
 }
@@ -121,7 +123,7 @@ mod tests {
         assert_ne!(twice.to_bytes(), Digest::default().to_bytes());
     }
 
-    /// What is stored and sent must stay the same from version to version: service and cell may differ in theirs.
+    /// The digest is stored and sent, so it must not change between versions: service and cell may have different ones.
     #[test]
     fn one_known_digest() {
         let mut known = Digest::default();

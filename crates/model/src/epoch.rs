@@ -1,27 +1,29 @@
-//! One database acts as a cell: the epochs by which the service tells it from its clones and from restored backups.
+//! The epochs by which the service tells a cell's database from its clones and from restored backups.
 //!
-//! A database keeps an epoch and its predecessor. Before it decides anything it presents both, which settles what an earlier
-//! pass may have left open; makes a new epoch and *commits* it, with the one just confirmed as its predecessor; and presents
-//! those. The service takes the new one if it has either. So whatever a crash leaves, the service has one of the two that the
-//! database has committed; and a copy of the database, once the other one has done a pass, has neither.
+//! A database stores an epoch and its predecessor. A pass of recovery presents both to the service first, which
+//! resolves an earlier pass that died. Then it makes a new epoch, with the confirmed one as its predecessor, *commits*
+//! it, and presents the new pair. The service accepts a pair if it knows either epoch. So after any crash the service
+//! has one of the two epochs that the database has committed. A copy of the database has neither, once the other
+//! database has done a pass.
 
 /// A random token.
 pub type Epoch = i64;
 
-/// What a database has committed.
+/// The epochs that a database has committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeptEpoch {
+pub struct StoredEpoch {
     pub epoch: Epoch,
     pub predecessor: Option<Epoch>,
 }
 
-impl KeptEpoch {
-    /// What is to be committed in its place, for a new epoch.
-    pub fn followed_by(before: Option<KeptEpoch>, epoch: Epoch) -> KeptEpoch {
-        KeptEpoch { epoch, predecessor: before.map(|kept| kept.epoch) }
+impl StoredEpoch {
+    /// Returns what a database commits for a new epoch, in place of `before`.
+    pub fn followed_by(before: Option<StoredEpoch>, epoch: Epoch) -> StoredEpoch {
+        StoredEpoch { epoch, predecessor: before.map(|stored| stored.epoch) }
     }
 
-    /// Whether a service that has this epoch (`None`: it has never heard of one) takes what is presented.
+    /// Returns whether the service accepts this pair. `service` is the epoch that the service has, or `None` if it has
+    /// none.
     pub fn is_taken_by(self, service: Option<Epoch>) -> bool {
         service.is_none_or(|has| has == self.epoch || Some(has) == self.predecessor)
     }
@@ -33,10 +35,10 @@ mod tests {
 
     #[test]
     fn the_service_takes_what_follows_or_repeats_what_it_has() {
-        let kept = KeptEpoch::followed_by(Some(KeptEpoch { epoch: 1, predecessor: None }), 2);
-        assert_eq!(kept, KeptEpoch { epoch: 2, predecessor: Some(1) });
-        assert!(kept.is_taken_by(None) && kept.is_taken_by(Some(1)) && kept.is_taken_by(Some(2)));
-        assert!(!kept.is_taken_by(Some(3)));
-        assert!(!KeptEpoch::followed_by(None, 2).is_taken_by(Some(1)));
+        let stored = StoredEpoch::followed_by(Some(StoredEpoch { epoch: 1, predecessor: None }), 2);
+        assert_eq!(stored, StoredEpoch { epoch: 2, predecessor: Some(1) });
+        assert!(stored.is_taken_by(None) && stored.is_taken_by(Some(1)) && stored.is_taken_by(Some(2)));
+        assert!(!stored.is_taken_by(Some(3)));
+        assert!(!StoredEpoch::followed_by(None, 2).is_taken_by(Some(1)));
     }
 }

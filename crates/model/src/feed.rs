@@ -1,54 +1,54 @@
-//! The change feed: places in it, and whether a reader can go on from the one that it brings.
+//! The change feed: positions in it, and whether a reader can continue at its position.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::cursor::Cursor;
 
-/// The most changes of one stored row.
+/// The largest number of changes in one stored row.
 pub const SET_SIZE: usize = 1000;
-/// How far the ids of two stored rows are apart.
+/// The distance between the ids of two stored rows.
 const STRIDE: i64 = 1024;
 
-/// `list_changes` continues after this change. (0, 0) is before every change.
+/// A position in the feed: `list_changes` continues after this change. (0, 0) is before every change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCursor {
-    /// Which feed it is a place of.
+    /// The feed of the position.
     pub feed: Uuid,
     pub xid: u64,
     pub id: i64,
-    /// When the change was made, in microseconds of Postgres' own epoch: tells it from another one that got the same numbers after
-    /// a cluster was set back.
+    /// The time of the change, in microseconds of PostgreSQL's epoch. It tells the change from another one with equal
+    /// numbers, which exists if a cluster was set back.
     pub at: i64,
 }
 
 impl ChangeCursor {
-    /// The id of the stored row that has the change.
+    /// Returns the id of the stored row that has the change.
     pub fn set_id(&self) -> i64 {
         self.id - self.id.rem_euclid(STRIDE)
     }
 
-    fn place(&self) -> (u64, i64) {
+    fn position(&self) -> (u64, i64) {
         (self.xid, self.id)
     }
 
-    /// Whether a reader can go on from here.
-    pub fn standing(&self, ground: &Ground) -> Standing {
-        let horizon = &ground.horizon;
+    /// Returns whether a reader can continue here.
+    pub fn status(&self, snapshot: &FeedSnapshot) -> CursorStatus {
+        let horizon = &snapshot.horizon;
         if self.feed != horizon.feed {
-            return Standing::Foreign;
+            return CursorStatus::Foreign;
         }
-        match self.place().cmp(&horizon.place()) {
-            std::cmp::Ordering::Less => Standing::Purged,
-            std::cmp::Ordering::Equal if self.at == horizon.at => Standing::Good,
-            std::cmp::Ordering::Equal => Standing::Foreign,
-            // Neither is a gap: the snapshot is older than the cursor, or the standby has not come so far.
-            std::cmp::Ordering::Greater if self.xid >= ground.decided => {
-                let was_never_here = !ground.is_standby && self.xid >= ground.next;
-                if was_never_here { Standing::Foreign } else { Standing::Ahead }
+        match self.position().cmp(&horizon.position()) {
+            std::cmp::Ordering::Less => CursorStatus::Purged,
+            std::cmp::Ordering::Equal if self.at == horizon.at => CursorStatus::Good,
+            std::cmp::Ordering::Equal => CursorStatus::Foreign,
+            // The change is not missing: the snapshot is older than the cursor, or the standby has not replayed it yet.
+            std::cmp::Ordering::Greater if self.xid >= snapshot.decided => {
+                let was_never_here = !snapshot.is_standby && self.xid >= snapshot.next;
+                if was_never_here { CursorStatus::Foreign } else { CursorStatus::Ahead }
             }
-            std::cmp::Ordering::Greater if ground.found_at == Some(self.at) => Standing::Good,
-            std::cmp::Ordering::Greater => Standing::Foreign,
+            std::cmp::Ordering::Greater if snapshot.found_at == Some(self.at) => CursorStatus::Good,
+            std::cmp::Ordering::Greater => CursorStatus::Foreign,
         }
     }
 }
@@ -61,30 +61,30 @@ impl Cursor for ChangeCursor {
     }
 }
 
-/// What a snapshot shows of the feed around a cursor.
+/// The part of the feed around a cursor, as one snapshot shows it.
 #[derive(Debug, Clone)]
-pub struct Ground {
-    /// The last change that was purged.
+pub struct FeedSnapshot {
+    /// The last purged change.
     pub horizon: ChangeCursor,
-    /// Every transaction below has ended, and what it committed is visible.
+    /// Every transaction below this id has ended, and its changes are visible.
     pub decided: u64,
-    /// The id that the next transaction gets, by now.
+    /// The id that the next transaction gets, at this moment.
     pub next: u64,
     pub is_standby: bool,
-    /// When the change at the cursor was made, if it is there.
+    /// The time of the change at the cursor, if the change exists.
     pub found_at: Option<i64>,
 }
 
-/// What a cursor is worth.
+/// The validity of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// Nothing between it and what comes next is missing.
+pub enum CursorStatus {
+    /// No change is missing between the cursor and the next one.
     Good,
-    /// There is nothing to be told yet.
+    /// The snapshot does not reach the cursor yet, so there are no changes to return.
     Ahead,
-    /// Changes after it were purged.
+    /// Changes after the cursor were purged.
     Purged,
-    /// It names a change that this feed does not have.
+    /// The cursor names a change that this feed does not have.
     Foreign,
 }
 
@@ -96,9 +96,9 @@ mod tests {
         ChangeCursor { feed: Uuid::from_u128(1), xid, id, at }
     }
 
-    /// Purged up to (10, 1030); transactions below 100 are decided, and 120 is the next one.
-    fn ground(found_at: Option<i64>) -> Ground {
-        Ground { horizon: cursor(10, 1030, 5), decided: 100, next: 120, is_standby: false, found_at }
+    /// Returns a feed that is purged up to (10, 1030). Transactions below 100 have ended, and 120 is the next one.
+    fn snapshot(found_at: Option<i64>) -> FeedSnapshot {
+        FeedSnapshot { horizon: cursor(10, 1030, 5), decided: 100, next: 120, is_standby: false, found_at }
     }
 
     #[test]
@@ -118,37 +118,40 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_there_is_a_place_to_go_on_from() {
-        assert_eq!(cursor(50, 4096, 9).standing(&ground(Some(9))), Standing::Good);
+    fn a_reader_continues_after_an_existing_change() {
+        assert_eq!(cursor(50, 4096, 9).status(&snapshot(Some(9))), CursorStatus::Good);
     }
 
     #[test]
     fn a_change_that_is_not_there_is_of_another_history() {
-        assert_eq!(cursor(50, 4096, 9).standing(&ground(None)), Standing::Foreign);
-        assert_eq!(cursor(50, 4096, 9).standing(&ground(Some(8))), Standing::Foreign);
-        assert_eq!(cursor(10, 1030, 6).standing(&ground(None)), Standing::Foreign);
+        assert_eq!(cursor(50, 4096, 9).status(&snapshot(None)), CursorStatus::Foreign);
+        assert_eq!(cursor(50, 4096, 9).status(&snapshot(Some(8))), CursorStatus::Foreign);
+        assert_eq!(cursor(10, 1030, 6).status(&snapshot(None)), CursorStatus::Foreign);
         let other = ChangeCursor { feed: Uuid::from_u128(2), ..cursor(50, 4096, 9) };
-        assert_eq!(other.standing(&ground(Some(9))), Standing::Foreign);
+        assert_eq!(other.status(&snapshot(Some(9))), CursorStatus::Foreign);
     }
 
     #[test]
-    fn what_was_purged_after_the_cursor_is_missed() {
-        assert_eq!(cursor(10, 1029, 5).standing(&ground(None)), Standing::Purged);
-        assert_eq!(cursor(0, 0, 0).standing(&ground(None)), Standing::Purged);
-        assert_eq!(cursor(10, 1030, 5).standing(&ground(None)), Standing::Good);
+    fn changes_purged_after_the_cursor_are_missed() {
+        assert_eq!(cursor(10, 1029, 5).status(&snapshot(None)), CursorStatus::Purged);
+        assert_eq!(cursor(0, 0, 0).status(&snapshot(None)), CursorStatus::Purged);
+        assert_eq!(cursor(10, 1030, 5).status(&snapshot(None)), CursorStatus::Good);
     }
 
     #[test]
     fn a_cursor_ahead_of_the_snapshot_waits_unless_its_transaction_never_was() {
-        assert_eq!(cursor(100, 4096, 9).standing(&ground(None)), Standing::Ahead);
-        assert_eq!(cursor(119, 4096, 9).standing(&ground(None)), Standing::Ahead);
-        assert_eq!(cursor(120, 4096, 9).standing(&ground(None)), Standing::Foreign);
-        assert_eq!(cursor(120, 4096, 9).standing(&Ground { is_standby: true, ..ground(None) }), Standing::Ahead);
+        assert_eq!(cursor(100, 4096, 9).status(&snapshot(None)), CursorStatus::Ahead);
+        assert_eq!(cursor(119, 4096, 9).status(&snapshot(None)), CursorStatus::Ahead);
+        assert_eq!(cursor(120, 4096, 9).status(&snapshot(None)), CursorStatus::Foreign);
+        assert_eq!(
+            cursor(120, 4096, 9).status(&FeedSnapshot { is_standby: true, ..snapshot(None) }),
+            CursorStatus::Ahead
+        );
     }
 
     #[test]
     fn a_feed_that_was_never_purged_begins_before_everything() {
-        let fresh = Ground { horizon: cursor(0, 0, 0), ..ground(None) };
-        assert_eq!(cursor(0, 0, 0).standing(&fresh), Standing::Good);
+        let fresh = FeedSnapshot { horizon: cursor(0, 0, 0), ..snapshot(None) };
+        assert_eq!(cursor(0, 0, 0).status(&fresh), CursorStatus::Good);
     }
 }

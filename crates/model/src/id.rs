@@ -1,19 +1,19 @@
-//! Ids and types as callers write them: JSON numbers or strings, kept as text or looked up.
+//! Parses ids and types as callers write them: JSON numbers or strings.
 
 use std::borrow::Cow;
 
 use crate::limits;
 use crate::problem::{BadInput, Place, Problem, shortened};
-use crate::token::Token;
 use crate::types::{Kind, Types, UNSPECIFIED};
+use claims_json::Token;
 
-/// The text of an integer of 64 bits, or what is wrong with it.
+/// Parses an integer of 64 bits.
 fn integer(number: &str) -> Result<i64, Problem> {
-    // jsonb prints numbers without exponent; a fraction, even .0, is no integer.
+    // jsonb prints numbers without exponent. A fraction is no integer, even .0.
     number.parse::<i64>().map_err(|_| Problem::NotAnInteger { got: shortened(number) })
 }
 
-/// A text of 1 to `limit` characters.
+/// Checks that a text has 1 to `limit` characters.
 pub fn bounded_text(text: &str, limit: usize) -> Result<&str, Problem> {
     if text.is_empty() {
         return Err(Problem::Empty);
@@ -24,8 +24,8 @@ pub fn bounded_text(text: &str, limit: usize) -> Result<&str, Problem> {
     Ok(text)
 }
 
-/// A bucket value, which is a string and nothing else: a number has more than one spelling. How many bytes it may have is said
-/// of its canonical form.
+/// Reads a bucket value, which must be a string, because a number has more than one spelling. The limit in bytes
+/// applies to the canonical form, and is checked there.
 pub fn bucket_value<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput> {
     match token {
         Token::Text(text) => bounded_text(text, limits::BUCKET_VALUE_CHARS),
@@ -34,7 +34,7 @@ pub fn bucket_value<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadI
     .map_err(|problem| BadInput::new(place, problem))
 }
 
-/// Any string.
+/// Reads any string.
 pub fn any_text<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput> {
     match token {
         Token::Text(text) => Ok(text),
@@ -42,7 +42,7 @@ pub fn any_text<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput
     }
 }
 
-/// A subject id or source id, kept as text.
+/// Reads a subject id or source id, as text.
 pub fn record_id<'a>(token: Token<'a>, place: &Place) -> Result<Cow<'a, str>, BadInput> {
     match token {
         Token::Text(text) => bounded_text(text, limits::ID_CHARS).map(Cow::Borrowed),
@@ -52,7 +52,7 @@ pub fn record_id<'a>(token: Token<'a>, place: &Place) -> Result<Cow<'a, str>, Ba
     .map_err(|problem| BadInput::new(place, problem))
 }
 
-/// A type by name or number.
+/// Reads a type by name or number.
 pub fn type_id(token: Token, kind: Kind, types: &Types, place: &Place) -> Result<i32, BadInput> {
     match token {
         Token::Text(name) => named_type(name, kind, types),
@@ -62,13 +62,13 @@ pub fn type_id(token: Token, kind: Kind, types: &Types, place: &Place) -> Result
     .map_err(|problem| BadInput::new(place, problem))
 }
 
-/// A type by name.
+/// Returns the id of a type by name.
 pub fn named_type(name: &str, kind: Kind, types: &Types) -> Result<i32, Problem> {
     let id = types.of(kind).id(name);
     id.ok_or_else(|| unknown_type(kind, name)).and_then(|id| specified(id, kind))
 }
 
-/// A type by name, or by its number written as text.
+/// Returns the id of a type by name, or by its number written as text.
 pub fn type_from_text(text: &str, kind: Kind, types: &Types) -> Result<i32, Problem> {
     match text.parse::<i32>() {
         Ok(id) if types.of(kind).id(text).is_none() => numbered_type(id.into(), kind, types),
@@ -77,8 +77,8 @@ pub fn type_from_text(text: &str, kind: Kind, types: &Types) -> Result<i32, Prob
 }
 
 fn numbered_type(id: i64, kind: Kind, types: &Types) -> Result<i32, Problem> {
-    let known = i32::try_from(id).ok().filter(|id| types.of(kind).name(*id).is_some());
-    known.ok_or_else(|| unknown_type(kind, &id.to_string())).and_then(|id| specified(id, kind))
+    let found = i32::try_from(id).ok().filter(|id| types.of(kind).name(*id).is_some());
+    found.ok_or_else(|| unknown_type(kind, &id.to_string())).and_then(|id| specified(id, kind))
 }
 
 fn unknown_type(kind: Kind, got: &str) -> Problem {

@@ -1,14 +1,14 @@
-//! JSON text as tokens: read once by serde_json, from its first byte to its last, instead of being made a jsonb that is read in turn.
-//! For records that a cell sends by the thousand.
+//! Reads JSON text as tokens. serde_json reads it once, and no jsonb is built from it. A cell sends records by the
+//! thousand, where that matters.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::token::{Token, Tokens};
+use claims_json::{Token, Tokens};
 
-/// JSON text that was read.
+/// A parsed JSON text.
 pub struct Document {
     /// The keys, strings and numbers, one after the other.
     text: String,
@@ -19,10 +19,10 @@ pub struct Document {
 enum Piece {
     BeginObject,
     EndObject,
-    /// With the number of elements.
+    /// The begin of an array, with its number of elements.
     BeginArray(usize),
     EndArray,
-    /// These end, in the text, where they say, and begin where the last one ends.
+    /// The end of the key, string or number in `text`. It begins where the previous one ends.
     Key(usize),
     Text(usize),
     Number(usize),
@@ -30,7 +30,7 @@ enum Piece {
     Null,
 }
 
-/// The text is not JSON, or nothing that Postgres could store: where this was seen, both counted from 1.
+/// The text is not JSON, or PostgreSQL could not store it. `line` and `column` say where, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotJson {
     pub line: usize,
@@ -38,7 +38,7 @@ pub struct NotJson {
 }
 
 impl Document {
-    /// Arrays and objects can be in one another 127 deep.
+    /// Parses a text. Arrays and objects can be nested 127 deep.
     pub fn read(json: &str) -> Result<Document, NotJson> {
         let mut document = Document { text: String::with_capacity(json.len()), pieces: Vec::new() };
         let mut reader = serde_json::Deserializer::from_str(json);
@@ -46,7 +46,6 @@ impl Document {
         read.map(|()| document).map_err(|error| NotJson { line: error.line(), column: error.column() })
     }
 
-    /// Its tokens, from the first one.
     pub fn tokens(&self) -> DocumentTokens<'_> {
         DocumentTokens { document: self, next: 0, end: 0 }
     }
@@ -56,7 +55,7 @@ impl Document {
 pub struct DocumentTokens<'a> {
     document: &'a Document,
     next: usize,
-    /// Where the last key, string or number ends.
+    /// The end of the last key, string or number.
     end: usize,
 }
 
@@ -100,7 +99,7 @@ impl<'a> Tokens<'a> for DocumentTokens<'a> {
     }
 }
 
-/// Takes one value into the document.
+/// A serde seed that appends one value to the document.
 struct Taken<'d>(&'d mut Document);
 
 impl Taken<'_> {
@@ -109,10 +108,10 @@ impl Taken<'_> {
         Ok(())
     }
 
-    /// A key, a string or a number: its text, and the piece that says where it ends.
+    /// Appends a key, a string or a number, and the piece with its end.
     fn text<E: Error>(self, text: &str, piece: fn(usize) -> Piece) -> Result<(), E> {
         if text.contains('\0') {
-            return Err(E::custom("Postgres stores no zero"));
+            return Err(E::custom("PostgreSQL does not store NUL"));
         }
         self.0.text.push_str(text);
         let end = self.0.text.len();
@@ -151,7 +150,8 @@ impl<'de> Visitor<'de> for Taken<'_> {
         self.text(&number.to_string(), Piece::Number)
     }
 
-    /// With a point or an exponent, also where it has no fraction: it was not written as an integer, or is too large for one.
+    /// Writes a point or an exponent also if there is no fraction, because the number was not written as an integer or
+    /// is too large for one.
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
         self.text(&format!("{number:?}"), Piece::Number)
     }
@@ -184,7 +184,7 @@ impl<'de> Visitor<'de> for Taken<'_> {
     }
 }
 
-/// Takes the key of a field into the document.
+/// A serde seed that appends the key of a field.
 struct TakenKey<'d>(&'d mut Document);
 
 impl<'de> DeserializeSeed<'de> for TakenKey<'_> {

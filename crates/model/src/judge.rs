@@ -1,43 +1,53 @@
-//! Recovery's verdict on a lease that is outstanding at the service, by what its cell knows about it.
-//! `tests/protocol` checks it in every interleaving with the application, the service and another recovery.
+//! Recovery's verdict on a lease that is outstanding at the service, from the facts that its cell has. `tests/protocol`
+//! checks it in every interleaving with the application, the service and another recovery.
 
-/// The state of the local transaction that began the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LocalTransaction {
-    /// Still open, prepared included.
+    /// Still open, or prepared.
     Running,
     /// Committed or rolled back.
     Ended,
-    /// Not given, too old to tell, or never assigned in this cluster.
+    /// Not recorded, too old for `pg_xact_status`, or never assigned in this cluster.
     Unknown,
 }
 
-/// What the cell knows about a lease. The order of reading is part of the rule: `fenced` and `transaction` are read first,
-/// `tracked` and `end_is_visible` after that, from one newer snapshot.
+impl LocalTransaction {
+    /// Converts a result of `pg_xact_status`.
+    pub fn of_status(status: Option<&str>) -> Self {
+        match status {
+            None => LocalTransaction::Unknown,
+            Some("in progress") => LocalTransaction::Running,
+            Some(_) => LocalTransaction::Ended,
+        }
+    }
+}
+
+/// The facts that the cell has about a lease. The rule depends on the order of reading: `fenced` and `transaction` are
+/// read first, then `tracked` and `end_is_visible`, from one newer snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// The lease's tracked row is committed.
+    /// The tracked row of the lease is committed.
     pub tracked: bool,
-    /// The transaction that judges has tracked the lease itself.
+    /// The transaction that judges has itself tracked the lease.
     pub tracked_here: bool,
-    /// A fence for it was committed before this call began.
+    /// A fence for the lease was committed before this call began.
     pub fenced: bool,
     pub transaction: LocalTransaction,
-    /// The snapshot in which the tracked row was looked for is newer than the end of the transaction.
+    /// The snapshot that was searched for the tracked row is newer than the end of the transaction.
     pub end_is_visible: bool,
-    /// Older than stale_after.
+    /// The lease is older than stale_after.
     pub stale: bool,
 }
 
-/// What to do about a lease.
+/// The action that recovery takes for a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Commit,
     Rollback,
     Wait,
-    /// Fence it; if that succeeds roll it back at once, otherwise wait.
+    /// Fence the lease. If that succeeds, roll it back at once, otherwise wait.
     FenceAndRollback,
-    /// Fence it; the next call that finds the fence committed rolls back.
+    /// Fence the lease. The next call, which finds the fence committed, rolls it back.
     FenceAndWait,
 }
 
@@ -59,23 +69,23 @@ impl Verdict {
     }
 }
 
-/// The rule.
+/// Decides about a lease.
 pub fn judge(facts: Facts) -> Step {
     match facts {
-        // What this transaction itself tracked is not saved before it commits.
+        // A row that this transaction itself tracked is not saved before it commits.
         Facts { tracked_here: true, .. } => Step::Wait,
         Facts { tracked: true, .. } => Step::Commit,
         Facts { transaction: LocalTransaction::Running, .. } => Step::Wait,
         Facts { fenced: true, .. } => Step::Rollback,
         Facts { transaction: LocalTransaction::Ended, end_is_visible: true, .. } => Step::FenceAndRollback,
-        // It ended between the two queries: the tracked row may exist by now.
+        // The transaction ended between the two queries, so the tracked row may exist by now.
         Facts { transaction: LocalTransaction::Ended, .. } => Step::Wait,
         Facts { stale: true, .. } => Step::FenceAndWait,
         _ => Step::Wait,
     }
 }
 
-/// The verdict on a lease after the fence that `judge` asked for was written, or could not be.
+/// Returns the verdict on a lease. `fence_written` says whether the fence that `judge` asked for was written.
 pub fn after_fencing(step: Step, fence_written: bool) -> Verdict {
     match step {
         Step::Commit => Verdict::Commit,

@@ -1,7 +1,8 @@
-//! The rules of `claims` that need no Postgres: what a batch may look like, how it is normalized, which conflict
-//! weighs most, what a cursor holds. Data in, data out; the extension brings the tokens and the tables.
+//! The rules of `claims` that do not use PostgreSQL: the form of a batch, its normalized form, the precedence of
+//! conflicts, cursors. The extension supplies the tokens and reads the tables.
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 pub mod batch;
 pub mod breaker;
 pub mod capture;
@@ -11,12 +12,13 @@ pub mod cursor;
 pub mod digest;
 pub mod epoch;
 pub mod feed;
-pub mod floor;
+pub mod hash;
 pub mod id;
 pub mod json;
 pub mod judge;
 pub mod limits;
 pub mod lookalike;
+pub mod low_water;
 pub mod mode;
 pub mod outgoing;
 pub mod payload;
@@ -26,12 +28,11 @@ pub mod reader;
 pub mod renaming;
 pub mod source_key;
 pub mod source_range;
-pub mod token;
 pub mod transfer;
 pub mod types;
 pub mod verify;
 
-/// What cells and service say to each other: a number that grows when one of them would not understand the other.
+/// The version of the protocol between cells and service. It grows when one of them would not understand the other.
 pub const PROTOCOL: i32 = 1;
 
 pub use batch::{Batch, StoredBatch};

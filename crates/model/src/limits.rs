@@ -2,46 +2,44 @@
 
 use crate::problem::Problem;
 
-/// Longest bucket value.
 pub const BUCKET_VALUE_CHARS: usize = 1024;
-/// And in bytes: an entry of the unique index holds at most 2,704, with what stands beside the value.
+/// The limit in bytes. An entry of the unique index holds at most 2,704 bytes, which include the other columns of the
+/// key.
 pub const BUCKET_VALUE_BYTES: usize = 2600;
-/// Longest subject id or source id.
+/// The limit of a subject id or source id.
 pub const ID_CHARS: usize = 128;
-/// Longest name of a bucket, subject or source type.
+/// The limit of the name of a bucket, subject or source type.
 pub const TYPE_NAME_CHARS: usize = 63;
-/// Ids of types below this one are reserved.
+/// Types with ids below this one are reserved.
 pub const FIRST_FREE_TYPE: i32 = 100;
-/// Longest name or address of a cell.
+/// The limit of the name or address of a cell.
 pub const CELL_TEXT_CHARS: usize = 1024;
-/// Largest attributes of a cell, in bytes of text, and the deepest.
+/// The largest attributes of a cell: their bytes as text, and their nesting.
 pub const ATTRIBUTES_BYTES: usize = 64 * 1024;
 pub const ATTRIBUTES_DEPTH: usize = 100;
-/// The most claims of one comparison, on either side.
+/// The largest number of claims on either side of one comparison.
 pub const MAX_COMPARED: usize = 100_000;
-/// Longest reason of an administrative act.
+/// The limit of the reason of an admin action.
 pub const REASON_CHARS: usize = 1000;
-/// Longest kind of expiring claims, or queue of requests.
+/// The limit of a kind of expiring claims, and of a queue of requests.
 pub const KIND_CHARS: usize = 63;
-/// Longest key of an expiring claim, or entity of a request: with four bytes a character, and together with a kind or queue,
-/// they fit into an index entry.
+/// The limit of a key of an expiring claim, and of the entity of a request. With four bytes per character, and together
+/// with a kind or queue, they fit into an index entry.
 pub const KEY_CHARS: usize = 512;
-/// Longest claimant.
 pub const CLAIMANT_CHARS: usize = 128;
-/// Longest error of a request.
 pub const ERROR_CHARS: usize = 65_536;
-/// Largest payload of a request, in bytes of text, and its greatest depth: every back end must be able to read it, under any
-/// settings, and together with others.
+/// The largest payload of a request: its bytes as text, and its nesting. Every backend must be able to read it, under
+/// any settings, and together with other payloads.
 pub const PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
 pub const PAYLOAD_DEPTH: usize = 1000;
-/// Bytes of claims, leases or requests that one answer holds; one row is always told.
+/// The largest number of bytes of claims, leases or requests in one answer. An answer always has at least one row.
 pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
-/// Most keys of expiring claims in one call.
+/// The largest number of keys of expiring claims in one call.
 pub const MAX_KEYS: usize = 100_000;
-/// Longest cursor that is decoded; longer ones are invalid.
+/// The longest cursor that is decoded. Longer ones are invalid.
 pub const CURSOR_BYTES: usize = 16 * 1024;
 
-/// Why a text is too long for a bucket value; `None`: it is not.
+/// Returns why a text is too long for a bucket value, or `None` if it is not.
 pub fn bucket_value_excess(text: &str) -> Option<Problem> {
     if is_longer_than(text, BUCKET_VALUE_CHARS) {
         Some(Problem::TooLong { limit: BUCKET_VALUE_CHARS })
@@ -52,9 +50,9 @@ pub fn bucket_value_excess(text: &str) -> Option<Problem> {
     }
 }
 
-/// Whether `text` is longer than `limit` characters, without counting more than necessary.
+/// Returns whether `text` is longer than `limit` characters. It counts no more characters than necessary.
 pub fn is_longer_than(text: &str, limit: usize) -> bool {
-    // A character has at most four bytes and at least one: most texts are decided by their byte length.
+    // A character has one to four bytes, so the byte length decides for most texts.
     text.len() > limit && (text.len() > 4 * limit || text.chars().nth(limit).is_some())
 }
 

@@ -1,4 +1,4 @@
-//! Names that look alike, where their type refuses that: each has a skeleton, and a skeleton has one claim at a time.
+//! Names that look alike. In a bucket type that refuses them, at most one claim at a time has a skeleton (UTS #39).
 
 use std::collections::HashMap;
 
@@ -9,16 +9,17 @@ use uuid::Uuid;
 use crate::claim::Bucket;
 use crate::types::Types;
 
-/// The place that a look of a name takes in its type.
+/// The skeleton of a name within its bucket type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Look {
+pub struct Skeleton {
     pub bucket_type: i32,
-    /// The first 128 bits of SHA-256 over the skeleton: an entry of an index has a limit, a skeleton has none.
-    pub skeleton: Uuid,
+    /// The first 128 bits of the SHA-256 of the skeleton. The length of a skeleton is unlimited, that of an index entry
+    /// is not.
+    pub hash: Uuid,
 }
 
-/// The look of a bucket; `None`: its type minds none.
-pub fn look_of(bucket: &Bucket, types: &Types) -> Option<Look> {
+/// Returns the skeleton of a bucket, or `None` if its type allows names that look alike.
+pub fn skeleton_of(bucket: &Bucket, types: &Types) -> Option<Skeleton> {
     let naming = types.naming(bucket.bucket_type);
     if naming.confusables == Confusables::Allow {
         return None;
@@ -26,47 +27,56 @@ pub fn look_of(bucket: &Bucket, types: &Types) -> Option<Look> {
     let hash = Sha256::digest(naming.profile.skeleton(&bucket.value));
     let mut first = [0; 16];
     first.copy_from_slice(&hash[..16]);
-    Some(Look { bucket_type: bucket.bucket_type, skeleton: Uuid::from_bytes(first) })
+    Some(Skeleton { bucket_type: bucket.bucket_type, hash: Uuid::from_bytes(first) })
 }
 
-/// A name that needs its look for itself.
+/// A new name, whose skeleton must be free.
 #[derive(Debug, Clone, Copy)]
-pub struct NewLook<'b> {
-    pub look: Look,
+pub struct NewSkeleton<'b> {
+    pub skeleton: Skeleton,
     pub bucket: &'b Bucket<'b>,
-    /// The name of the same look that the batch gives up: the look goes from one to the other.
+    /// The name with this skeleton that the batch destroys. The skeleton passes from one to the other.
     pub predecessor: Option<&'b Bucket<'b>>,
 }
 
-/// The looks of new names, in the order of the looks; `given_up` are the names that the batch destroys.
-pub fn new_looks<'b>(
+/// Returns the skeletons of the new names, sorted. `destroyed` has the names that the batch destroys.
+pub fn new_skeletons<'b>(
     new: impl Iterator<Item = &'b Bucket<'b>>,
-    given_up: impl Iterator<Item = &'b Bucket<'b>>,
+    destroyed: impl Iterator<Item = &'b Bucket<'b>>,
     types: &Types,
-) -> Vec<NewLook<'b>> {
+) -> Vec<NewSkeleton<'b>> {
     if types.naming.is_empty() {
         return Vec::new();
     }
-    let looks = new.filter_map(|bucket| Some((look_of(bucket, types)?, bucket)));
-    let mut looks: Vec<_> = looks.map(|(look, bucket)| NewLook { look, bucket, predecessor: None }).collect();
-    if looks.is_empty() {
-        return looks;
+    let skeletons = new.filter_map(|bucket| Some((skeleton_of(bucket, types)?, bucket)));
+    let mut skeletons: Vec<_> =
+        skeletons.map(|(skeleton, bucket)| NewSkeleton { skeleton, bucket, predecessor: None }).collect();
+    if skeletons.is_empty() {
+        return skeletons;
     }
-    let given_up: HashMap<_, _> = given_up.filter_map(|bucket| Some((look_of(bucket, types)?, bucket))).collect();
-    for new in &mut looks {
-        new.predecessor = given_up.get(&new.look).copied();
+    let destroyed: HashMap<_, _> = destroyed.filter_map(|bucket| Some((skeleton_of(bucket, types)?, bucket))).collect();
+    for new in &mut skeletons {
+        new.predecessor = destroyed.get(&new.skeleton).copied();
     }
-    // Of two that look alike the one that came first in the request stays first.
-    looks.sort_by_key(|new| new.look);
-    looks
+    // The sort is stable, so among equal skeletons the order of the request is preserved.
+    skeletons.sort_by_key(|new| new.skeleton);
+    skeletons
 }
 
-/// The looks of buckets, of those whose types mind them.
-pub fn looks<'b>(buckets: impl Iterator<Item = &'b Bucket<'b>>, types: &Types) -> Vec<(Look, &'b Bucket<'b>)> {
+/// Returns the skeletons of those buckets whose types refuse names that look alike.
+pub fn skeletons<'b>(buckets: impl Iterator<Item = &'b Bucket<'b>>, types: &Types) -> Vec<(Skeleton, &'b Bucket<'b>)> {
     if types.naming.is_empty() {
         return Vec::new();
     }
-    buckets.filter_map(|bucket| Some((look_of(bucket, types)?, bucket))).collect()
+    buckets.filter_map(|bucket| Some((skeleton_of(bucket, types)?, bucket))).collect()
+}
+
+/// A reserved name, and an existing claim that looks like it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BesideReserved {
+    pub reserved: String,
+    pub claim: String,
+    pub cell_id: i64,
 }
 
 #[cfg(test)]
@@ -85,17 +95,20 @@ mod tests {
     }
 
     #[test]
-    fn only_types_that_mind_have_looks() {
-        assert_eq!(look_of(&bucket(2, "paypal"), &types()), None);
-        assert_eq!(look_of(&bucket(1, "paypal"), &types()), look_of(&bucket(1, "p\u{430}ypal"), &types()));
-        assert_ne!(look_of(&bucket(1, "paypal"), &types()), look_of(&bucket(1, "paypa1"), &types()).filter(|_| false));
+    fn only_types_that_refuse_confusables_have_skeletons() {
+        assert_eq!(skeleton_of(&bucket(2, "paypal"), &types()), None);
+        assert_eq!(skeleton_of(&bucket(1, "paypal"), &types()), skeleton_of(&bucket(1, "p\u{430}ypal"), &types()));
+        assert_ne!(
+            skeleton_of(&bucket(1, "paypal"), &types()),
+            skeleton_of(&bucket(1, "paypa1"), &types()).filter(|_| false)
+        );
     }
 
     #[test]
-    fn a_look_goes_from_a_name_that_is_given_up() {
+    fn a_skeleton_passes_from_a_destroyed_name() {
         let (new, old) = (bucket(1, "p\u{430}ypal"), bucket(1, "paypal"));
-        let looks = new_looks([&new].into_iter(), [&old].into_iter(), &types());
-        assert_eq!(looks[0].predecessor, Some(&old));
-        assert!(new_looks([&new].into_iter(), std::iter::empty(), &types())[0].predecessor.is_none());
+        let skeletons = new_skeletons([&new].into_iter(), [&old].into_iter(), &types());
+        assert_eq!(skeletons[0].predecessor, Some(&old));
+        assert!(new_skeletons([&new].into_iter(), std::iter::empty(), &types())[0].predecessor.is_none());
     }
 }

@@ -1,6 +1,6 @@
-//! What the service does for cells at the moment: everything, no begins, or only reading.
+//! The mode of the service: open, settle only, or read only.
 
-/// From the least strict to the strictest.
+/// A mode. The modes are ordered from the least strict to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mode {
     #[default]
@@ -9,19 +9,19 @@ pub enum Mode {
     ReadOnly,
 }
 
-/// What a call needs.
+/// The permission that a call needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// To begin a lease.
+    /// Begins a lease.
     Begin,
-    /// To settle, or to correct what is claimed.
+    /// Settles a lease, or corrects claims.
     Settle,
 }
 
 impl Mode {
     pub const ALL: [Mode; 3] = [Mode::Open, Mode::SettleOnly, Mode::ReadOnly];
 
-    /// As callers write it.
+    /// Returns the name that callers write.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Open => "open",

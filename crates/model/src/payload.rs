@@ -1,5 +1,5 @@
-//! The normalized request: types by name, ids as text, keys in one order. Two requests are the same exactly when
-//! their normalized forms (and the local transaction they name) are.
+//! The normalized request: types by name, ids as text, keys in one order. Two requests are equal exactly if their
+//! normalized forms and their local transactions are.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -14,7 +14,6 @@ struct RequestForm<'a> {
     destroy_records: Vec<DestroyForm<'a>>,
 }
 
-/// A record as JSON: bucket, subject, source.
 #[derive(Serialize)]
 pub struct ClaimForm<'a> {
     bucket: BucketForm<'a>,
@@ -54,7 +53,7 @@ pub(crate) struct SourceForm<'a, I> {
 }
 
 fn name(table: &TypeTable, id: i32) -> &str {
-    // Every id in a batch was looked up in these tables.
+    // The reader found every id of a batch in these tables.
     table.name(id).unwrap_or("UNSPECIFIED")
 }
 
@@ -72,7 +71,7 @@ fn source_form<'a>(source: &'a Reference, types: &'a Types) -> SourceForm<'a, &'
     SourceForm { type_name: name(&types.source, source.type_id), rails_primary_key_id: &source.id }
 }
 
-/// A record on its way into JSON.
+/// Returns a record for serialization.
 pub fn claim_form<'a>(claim: &'a Claim, types: &'a Types) -> ClaimForm<'a> {
     ClaimForm {
         bucket: BucketForm::new(&claim.bucket, types),
@@ -89,7 +88,7 @@ fn destroy_form<'a>(destroy: &'a Destroy, types: &'a Types) -> DestroyForm<'a> {
     }
 }
 
-/// What makes two requests the same: the normalized request by the names that types had first, and by canonical forms only.
+/// Returns the text by which requests are compared. It has the names that types had first, and canonical forms only.
 pub fn compared_text(batch: &Batch, lasting_types: &Types) -> Result<String, serde_json::Error> {
     let form = RequestForm {
         create_records: batch.creates.iter().map(|claim| claim_form(claim, lasting_types)).collect(),
@@ -98,7 +97,7 @@ pub fn compared_text(batch: &Batch, lasting_types: &Types) -> Result<String, ser
     serde_json::to_string(&form)
 }
 
-/// SHA-256 over what makes two requests the same, and the local transaction.
+/// Returns the SHA-256 of the compared text and the local transaction.
 pub fn request_digest(compared: &str, cell_xid: Option<u64>) -> [u8; 32] {
     let mut hash = Sha256::new();
     match cell_xid {

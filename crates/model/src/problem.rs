@@ -1,65 +1,94 @@
-//! What can be wrong with input, as data. The extension turns it into SQLSTATE, message, DETAIL and HINT.
+//! Problems of input, as data. The extension turns them into SQLSTATE, message, DETAIL and HINT.
 
 use std::fmt;
 
 use claims_names::NameProblem;
 
-/// A problem and the place in the input where it was found, e.g. `create_records[3].bucket.value`.
+/// A problem and its path in the input, for example `create_records[3].bucket.value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInput {
     pub place: String,
     pub problem: Problem,
 }
 
-/// Every way in which input can be wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// A text that is no JSON: where this was seen.
-    NotJson { line: usize, column: usize },
-    /// A value of another JSON type than wanted.
-    WrongType { wanted: &'static str, got: &'static str },
-    /// A key that must be there is not.
+    /// A text that is not JSON, and where.
+    NotJson {
+        line: usize,
+        column: usize,
+    },
+    /// A value of the wrong JSON type.
+    WrongType {
+        wanted: &'static str,
+        got: &'static str,
+    },
+    /// A required key is missing.
     Missing,
-    /// A key that nothing reads.
-    UnknownKey { allowed: &'static str },
+    UnknownKey {
+        allowed: &'static str,
+    },
     /// Two spellings of one key in one object.
-    TwoSpellings { first: String },
-    /// A number that is no integer of 64 bits.
-    NotAnInteger { got: String },
-    /// No type of that name or number.
-    UnknownType { kind: &'static str, got: String },
-    /// UNSPECIFIED where a type is needed.
-    Unspecified { kind: &'static str },
-    /// A text of no characters.
+    TwoSpellings {
+        first: String,
+    },
+    /// A number that is no 64-bit integer.
+    NotAnInteger {
+        got: String,
+    },
+    /// A type with this name or number does not exist.
+    UnknownType {
+        kind: &'static str,
+        got: String,
+    },
+    /// UNSPECIFIED where a type is required.
+    Unspecified {
+        kind: &'static str,
+    },
     Empty,
-    /// More characters than allowed.
-    TooLong { limit: usize },
-    /// More bytes than allowed.
-    TooManyBytes { got: usize, limit: usize },
-    /// The same bucket earlier in the batch.
-    Duplicate { first: String },
-    /// A batch without records.
+    TooLong {
+        limit: usize,
+    },
+    TooManyBytes {
+        got: usize,
+        limit: usize,
+    },
+    /// A bucket that the list names twice.
+    Duplicate {
+        first: String,
+    },
     EmptyBatch,
-    /// More records than a batch may have.
-    TooManyRecords { got: usize, limit: usize },
+    TooManyRecords {
+        got: usize,
+        limit: usize,
+    },
     /// More leases, or buckets, than one call may name.
-    TooMany { what: &'static str, got: usize, limit: usize },
-    /// The type's profile does not take the name.
-    NoName { problem: NameProblem },
-    /// The name, or what it becomes, is longer than names may be.
-    NameTooLong { problem: NameProblem },
-    /// What is asked for does not fit into one answer.
+    TooMany {
+        what: &'static str,
+        got: usize,
+        limit: usize,
+    },
+    /// A name that the profile of its type refuses.
+    NoName {
+        problem: NameProblem,
+    },
+    /// A name that is too long, or whose canonical form is.
+    NameTooLong {
+        problem: NameProblem,
+    },
+    /// A result that does not fit into one answer.
     AnswerTooLarge,
-    /// A cursor that no list function made.
+    /// A text that no list function returned as a cursor.
     BadCursor,
-    /// SQL NULL where a value is needed.
+    /// SQL NULL where a value is required.
     Null,
-    /// A number outside of its range.
-    OutOfRange { allowed: &'static str },
+    OutOfRange {
+        allowed: &'static str,
+    },
 }
 
 impl Problem {
-    /// What is wrong with a name.
+    /// Returns the problem of a name.
     pub fn name(problem: NameProblem) -> Self {
         if problem.is_length() { Problem::NameTooLong { problem } } else { Problem::NoName { problem } }
     }
@@ -71,7 +100,7 @@ impl BadInput {
     }
 }
 
-/// The path to a value inside the arguments, built only when something is wrong.
+/// The path to a value in the arguments. It is formatted only for an error.
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'p> {
     Argument(&'p str),
@@ -90,12 +119,12 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Whether a key can stand in a message as it is. Any other one is quoted as in JSON.
+/// Returns whether a key can stand in a message unquoted. Other keys are quoted as in JSON.
 fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Input in a message is cut: a caller who sends a megabyte does not get it back.
+/// Cuts input for a message, so that a caller who sends a megabyte does not get it back.
 pub fn shortened(text: &str) -> String {
     const KEPT: usize = 64;
     match text.char_indices().nth(KEPT) {

@@ -1,23 +1,23 @@
-//! A rate that holds over any stretch of time, in one number that processes can share: the moment at which, at an even pace,
-//! the next one would be due. Whoever comes finds it at most a second ahead, or is told when to come back.
+//! A rate limit over any period, in one number that processes can share. The number is the time at which the next event
+//! would be due at an even pace. An event is allowed if that is at most a second ahead.
 
-/// How much may come at once: what a second allows. In microseconds.
-const BURST: i64 = 1_000_000;
+/// The largest burst, as the time in which it would come at an even pace, in microseconds.
+const BURST_US: i64 = 1_000_000;
 
-/// The moment to keep in place of `due`, when one more comes at `now` and `per_second` may; or the moment from which on it may.
+/// Returns the new value of `due` if another event at `now` is allowed, and otherwise the time from which it is.
 pub fn next(due: i64, now: i64, per_second: i32) -> Result<i64, i64> {
-    let pace = BURST / i64::from(per_second.max(1));
-    // A clock that was put back must not keep anybody out for longer than the burst.
-    let due = due.clamp(now, now.saturating_add(BURST));
+    let pace = BURST_US / i64::from(per_second.max(1));
+    // After the clock was set back, nobody waits for longer than the burst.
+    let due = due.clamp(now, now.saturating_add(BURST_US));
     let after = due.saturating_add(pace.max(1));
-    if after <= now.saturating_add(BURST) { Ok(after) } else { Err(after.saturating_sub(BURST)) }
+    if after <= now.saturating_add(BURST_US) { Ok(after) } else { Err(after.saturating_sub(BURST_US)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How many of those that come every `step` microseconds, for so long, may.
+    /// Returns the number of allowed events, when one comes every `step` microseconds for `micros` microseconds.
     fn admitted(per_second: i32, step: i64, micros: i64) -> usize {
         let mut due = 0;
         (0..micros / step)
@@ -39,13 +39,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slower_than_the_rate_is_never_refused() {
+    fn a_slower_rate_is_never_refused() {
         assert_eq!(admitted(10, 100_000, 10_000_000), 100);
         assert_eq!(admitted(1, 1_000_000, 10_000_000), 10);
     }
 
     #[test]
-    fn whoever_is_refused_hears_when_to_come_back() {
+    fn a_refusal_says_when_to_repeat() {
         let now = 5_000_000;
         let full = (0..10).fold(0, |due, _| next(due, now, 10).unwrap_or(due));
         let again = next(full, now, 10).expect_err("full");
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_keeps_nobody_out() {
+    fn a_clock_that_goes_back_blocks_nobody() {
         assert!(next(i64::MAX, 5_000_000 + 1_000_001, 10).is_err());
         let again = next(i64::MAX, 5_000_000, 10).expect_err("full");
         assert!(again <= 5_000_000 + 100_000);

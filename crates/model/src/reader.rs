@@ -1,4 +1,4 @@
-//! Reads records off a token stream: a straight walk, one object at a time.
+//! Reads records from a token stream, in one pass.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use crate::claim::{Bucket, Claim, Destroy, Reference};
 use crate::id;
 use crate::limits;
 use crate::problem::{BadInput, Place, Problem};
-use crate::token::{Token, Tokens};
 use crate::types::{Kind, Types};
+use claims_json::{Token, Tokens};
 
 const BATCH_KEYS: &str = "create_records, destroy_records";
 const RECORD_KEYS: &str = "bucket, subject, source";
@@ -19,28 +19,28 @@ const SUBJECT_KEYS: &str = "type, id";
 const SUBJECTS_KEYS: &str = "type, ids";
 const SOURCE_KEYS: &str = "type, rails_primary_key_id";
 
-/// The spellings of a source's id.
+/// The spellings of the key of a source id.
 const SOURCE_ID_KEYS: [&str; 3] = ["rails_primary_key_id", "railsPrimaryKeyId", "id"];
 
-/// Reads the elements of an array argument. `room` says how many records there may still be.
+/// Reads the elements of an array argument. `check_count` refuses too many elements before any is read.
 pub fn list<'a, T>(
     tokens: &mut dyn Tokens<'a>,
     argument: &Place,
-    room: impl FnOnce(usize) -> Result<(), BadInput>,
+    check_count: impl FnOnce(usize) -> Result<(), BadInput>,
     mut element: impl FnMut(&mut dyn Tokens<'a>, &Place) -> Result<T, BadInput>,
 ) -> Result<Vec<T>, BadInput> {
     let count = match tokens.next() {
         Token::BeginArray(count) => count,
         other => return Err(wrong_type(argument, "an array", &other)),
     };
-    room(count)?;
+    check_count(count)?;
     let items =
         (0..count).map(|index| element(tokens, &Place::Index(argument, index))).collect::<Result<Vec<T>, _>>()?;
-    tokens.next(); // the end of the array
+    tokens.next();
     Ok(items)
 }
 
-/// `{"create_records": […], "destroy_records": […]}`; a list that is left out is empty.
+/// Reads `{"create_records": […], "destroy_records": […]}`. A missing list is empty.
 pub fn batch<'a>(
     tokens: &mut dyn Tokens<'a>,
     place: &Place,
@@ -69,12 +69,12 @@ pub fn batch<'a>(
     Ok((creates, destroys))
 }
 
-/// A record of `create_records`: bucket, subject and source, all of them.
+/// Reads a record of `create_records`, which must have bucket, subject and source.
 pub fn claim<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Claim<'a>, BadInput> {
-    claim_with(tokens, place, types, Form::Given)
+    claim_with(tokens, place, types, Form::Claimed)
 }
 
-/// A record of a payload, which was checked before and has canonical forms.
+/// Reads a record of a payload, which was checked when it was stored, and has canonical forms.
 pub fn stored_claim<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Claim<'a>, BadInput> {
     claim_with(tokens, place, types, Form::Stored)
 }
@@ -104,7 +104,7 @@ fn claim_with<'a>(
     })
 }
 
-/// A record of `destroy_records`: the bucket, and what it names of subject and source.
+/// Reads a record of `destroy_records`, which must have a bucket, and may have a subject and a source.
 pub fn destroy<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Destroy<'a>, BadInput> {
     let (mut bucket_part, mut subject, mut source) = (None, None, None);
     object(tokens, place, |tokens, key, at| {
@@ -119,7 +119,7 @@ pub fn destroy<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) ->
     Ok(Destroy { bucket: present(bucket_part, place, "bucket")?, subject, source })
 }
 
-/// The bucket of a record that was checked before; subject and source may hold anything.
+/// Reads the bucket of a stored record, and skips subject and source.
 pub fn bucket_of_record<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
     let mut bucket_part = None;
     object(tokens, place, |tokens, key, at| {
@@ -133,28 +133,28 @@ pub fn bucket_of_record<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &
     present(bucket_part, place, "bucket")
 }
 
-/// `{"type": …, "value": …}`.
+/// Reads `{"type": …, "value": …}`.
 pub fn bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
-    named_bucket(tokens, place, types, Form::Given).map(|(bucket, _)| bucket)
+    named_bucket(tokens, place, types, Form::Claimed).map(|(bucket, _)| bucket)
 }
 
-/// A bucket that is only asked for: whatever its value, also one that is too long for a claim, the answer is what stands there.
-pub fn asked_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
-    named_bucket(tokens, place, types, Form::Asked).map(|(bucket, _)| bucket)
+/// Reads a bucket of a look-up. Its value may be too long for a claim: then no claim has it.
+pub fn looked_up_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
+    named_bucket(tokens, place, types, Form::LookedUp).map(|(bucket, _)| bucket)
 }
 
-/// How a name is written.
+/// The form in which a name is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// In any spelling, to be claimed or given up.
-    Given,
-    /// In any spelling, to be looked up.
-    Asked,
-    /// Canonical, perhaps with the form as it was given beside it.
+    /// Any spelling, in a claim to create or destroy.
+    Claimed,
+    /// Any spelling, in a look-up.
+    LookedUp,
+    /// Canonical, perhaps with the name as the caller wrote it in `display_value`.
     Stored,
 }
 
-/// A bucket by its canonical form, and the form that was given where that is another one.
+/// Reads a bucket. Returns its canonical form, and the name as the caller wrote it if that is different.
 fn named_bucket<'a>(
     tokens: &mut dyn Tokens<'a>,
     place: &Place,
@@ -165,7 +165,7 @@ fn named_bucket<'a>(
     object(tokens, place, |tokens, key, at| {
         match key {
             "type" => bucket_type = Some(id::type_id(tokens.next(), Kind::Bucket, types, at)?),
-            "value" if form == Form::Given => value = Some(id::bucket_value(tokens.next(), at)?),
+            "value" if form == Form::Claimed => value = Some(id::bucket_value(tokens.next(), at)?),
             "value" => value = Some(id::any_text(tokens.next(), at)?),
             "display_value" if form == Form::Stored => {
                 display = Some(Cow::Borrowed(id::any_text(tokens.next(), at)?));
@@ -181,9 +181,9 @@ fn named_bucket<'a>(
     let value = present(value, place, "value")?;
     let canonical = match form {
         Form::Stored => return Ok((Bucket { bucket_type, value: Cow::Borrowed(value) }, display)),
-        Form::Asked => types.canonical_of_asked(bucket_type, value),
-        Form::Given => match types.naming(bucket_type).profile {
-            // The name stays what it is; it was looked at where it was read, but for its bytes.
+        Form::LookedUp => types.canonical_for_lookup(bucket_type, value),
+        Form::Claimed => match types.naming(bucket_type).profile {
+            // The name is its own canonical form. Its characters were counted where it was read, its bytes are not.
             Profile::Exact => {
                 let excess = limits::bucket_value_excess(value);
                 excess.map_or(Ok(()), |problem| Err(BadInput::new(Place::Key(place, "value"), problem)))?;
@@ -193,12 +193,11 @@ fn named_bucket<'a>(
         },
     };
     let canonical = canonical.map_err(|problem| BadInput::new(Place::Key(place, "value"), Problem::name(problem)))?;
-    // What a step leaves as it is is not copied: but for a copy that says the same there is nothing to compare.
     let display = (*canonical != *value).then_some(Cow::Borrowed(value));
     Ok((Bucket { bucket_type, value: canonical }, display))
 }
 
-/// A subject or a source: a type and an id, which may have several spellings.
+/// Reads a subject or a source. Its id may have several keys, one of which must be there.
 fn reference<'a>(
     tokens: &mut dyn Tokens<'a>,
     place: &Place,
@@ -228,7 +227,7 @@ fn reference<'a>(
     })
 }
 
-/// `{"type": …, "ids": […]}`: subjects of one type.
+/// Reads `{"type": …, "ids": […]}`: subjects of one type.
 pub fn subjects<'a>(
     tokens: &mut dyn Tokens<'a>,
     place: &Place,
@@ -246,7 +245,7 @@ pub fn subjects<'a>(
     Ok((present(type_id, place, "type")?, present(ids, place, "ids")?))
 }
 
-/// Walks the fields of one object.
+/// Calls `field` for each field of an object.
 fn object<'a>(
     tokens: &mut dyn Tokens<'a>,
     place: &Place,

@@ -1,42 +1,41 @@
-//! Ranges of source ids, as the service orders them (by length, then bytewise), and the integers and uuids that lie in
-//! them.
+//! Ranges of source ids in the service's order (by length, then bytewise), and the integers and uuids in them.
 //!
-//! Both sides must put the same keys into a range. Non-negative integers come in the service's order as they are; -7 is a
-//! text of two characters that begins with a minus, and so lies between 9 and 10. Uuids have texts of one length, and come
-//! in the service's order, too.
+//! Both sides must put equal keys into a range. Non-negative integers have the service's order. -7 is a text of two
+//! characters that begins with a minus, so it lies between 9 and 10. The texts of uuids have equal lengths, so uuids
+//! have the service's order, too.
 
 use std::ops::RangeInclusive;
 
 pub use crate::source_key::compare;
 use crate::source_key::last_uuid_within;
 
-/// Source ids above `above` and up to `up_to`; `None` is no bound.
+/// The source ids above `above` and up to `up_to`. `None` means no bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceRange {
     pub above: Option<String>,
     pub up_to: Option<String>,
 }
 
-/// The integers of a range: at most one stretch on either side of zero.
+/// The integers of a range: at most one interval on either side of zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Integers {
     pub negative: RangeInclusive<i64>,
     pub natural: RangeInclusive<i64>,
 }
 
-/// Neighbouring ids of a range that conditions on length and text find, such that an index on both begins and ends
-/// where they do. A comparison of rows, `(length, text) <= (…)`, is something Postgres begins at, but does not end at as
-/// long as the length is the same.
+/// Neighboring ids of a range, as conditions on length and text such that an index scan on both columns begins and ends
+/// with them. PostgreSQL begins an index scan at a row comparison like `(length, text) <= (…)`, but does not end it
+/// there as long as the length is equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Section<'r> {
-    /// All ids of these lengths.
+    /// All ids with these lengths.
     Lengths(RangeInclusive<i32>),
-    /// Ids of one length above a text, and up to one.
+    /// The ids of one length above a text and up to another one.
     OfLength { length: i32, above: &'r str, up_to: Option<&'r str> },
 }
 
 impl SourceRange {
-    /// The range in sections, in the order of the ids.
+    /// Returns the range in sections, in the order of the ids.
     pub fn sections(&self) -> Vec<Section<'_>> {
         let length = |id: &str| i32::try_from(id.chars().count()).unwrap_or(i32::MAX);
         let above = self.above.as_deref().map(|above| (length(above), above));
@@ -54,24 +53,24 @@ impl SourceRange {
         if self.is_void() { Vec::new() } else { [first, middle, last].into_iter().flatten().collect() }
     }
 
-    /// Whether a source id lies in the range.
+    /// Returns whether a source id lies in the range.
     pub fn contains(&self, id: &str) -> bool {
         self.above.as_deref().is_none_or(|above| compare(id, above).is_gt())
             && self.up_to.as_deref().is_none_or(|up_to| compare(id, up_to).is_le())
     }
 
-    /// Whether no source id can lie in the range.
+    /// Returns whether no source id can lie in the range.
     pub fn is_void(&self) -> bool {
         let (above, up_to) = (self.above.as_deref().unwrap_or_default(), self.up_to.as_deref());
         up_to.is_some_and(|up_to| compare(above, up_to).is_ge())
     }
 
-    /// The integers whose texts lie in the range. Empty stretches begin behind their end.
+    /// Returns the integers whose texts lie in the range. An empty interval begins behind its end.
     pub fn integers(&self) -> Integers {
         let (above, up_to) =
             (Reach::of(self.above.as_deref(), Reach::NOTHING), Reach::of(self.up_to.as_deref(), Reach::ALL));
         Integers {
-            // Up to here the numbers are below the range, from there on (towards minus infinity) above it.
+            // Down to this number the texts are not above the lower bound of the range; below it they are.
             negative: match above.lowest_negative {
                 i64::MIN => EMPTY,
                 lowest => bounded(up_to.lowest_negative..=lowest - 1),
@@ -83,7 +82,7 @@ impl SourceRange {
         }
     }
 
-    /// The uuids whose texts lie in the range, as numbers.
+    /// Returns the uuids whose texts lie in the range, as numbers.
     pub fn uuids(&self) -> RangeInclusive<u128> {
         let last = self.up_to.as_deref().map_or(Some(u128::MAX), last_uuid_within);
         let first = match self.above.as_deref().map(last_uuid_within) {
@@ -102,12 +101,12 @@ fn bounded(range: RangeInclusive<i64>) -> RangeInclusive<i64> {
     if range.is_empty() { EMPTY } else { range }
 }
 
-/// How far the integers go whose texts are not above a bound.
+/// The integers whose texts are not above a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
-    /// -1: none.
+    /// -1 if there is none.
     highest_natural: i64,
-    /// 0: none.
+    /// 0 if there is none.
     lowest_negative: i64,
 }
 
@@ -118,7 +117,7 @@ impl Reach {
     fn of(bound: Option<&str>, unbounded: Reach) -> Reach {
         let Some(bound) = bound else { return unbounded };
         let within = |number: i64| compare(&number.to_string(), bound).is_le();
-        // Texts grow with the number on one side of zero and against it on the other.
+        // Texts grow with the number on one side of zero, and against it on the other.
         Reach {
             highest_natural: last_where(u64::MAX >> 1, |number| within(number as i64)).map_or(-1, |n| n as i64),
             lowest_negative: last_where(u64::MAX >> 1, |number| within((-(number as i64)).saturating_sub(1)))
@@ -127,7 +126,8 @@ impl Reach {
     }
 }
 
-/// The largest number up to `max` for which `holds`, which holds up to some number and for none above.
+/// Returns the largest number up to `max` for which `holds` is true. It must be true up to some number, and false
+/// above.
 fn last_where(max: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut low, mut high) = (0, max);
     if !holds(low) {

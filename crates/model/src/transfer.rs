@@ -1,4 +1,4 @@
-//! Transfers: claims of some subjects that go from one cell to another.
+//! Transfers of the claims of some subjects from one cell to another.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -6,29 +6,29 @@ use std::fmt::Write;
 use crate::payload::request_digest;
 use crate::problem::{BadInput, Place, Problem};
 use crate::reader;
-use crate::token::Tokens;
 use crate::types::Types;
+use claims_json::Tokens;
 
-/// Subjects that one transfer may name.
+/// The largest number of subjects of one transfer.
 pub const MAX_SUBJECTS: usize = 1_000_000;
 
-/// Where a transfer stands.
+/// The state of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferState {
     /// Claims are being marked.
     Preparing,
-    /// All of them are.
+    /// All claims are marked.
     Prepared,
-    /// Every read says the new cell.
+    /// Every read returns the new cell.
     Switched,
-    /// Claims become ACTIVE again, at the cell that reads say.
+    /// Claims become ACTIVE again, at the cell that reads return.
     Finishing,
     Finished,
     Cancelled,
 }
 
 impl TransferState {
-    /// As it is stored and shown.
+    /// Returns the name that is stored and shown.
     pub fn name(self) -> &'static str {
         match self {
             TransferState::Preparing => "preparing",
@@ -85,11 +85,12 @@ impl Subjects {
         self.0.iter().map(|(type_id, id)| (*type_id, id.as_str()))
     }
 
-    /// Tells a repeated request from another one: cells and subjects, these in whatever order and spelling.
+    /// Returns the digest that tells a repeated request from another one. It covers the cells and the subjects, in any
+    /// order and spelling.
     pub fn digest(&self, from_cell: i64, to_cell: i64) -> [u8; 32] {
         let mut text = format!("{from_cell} {to_cell}");
         for (type_id, id) in self.iter() {
-            // An id may hold anything: its length says where it ends.
+            // An id may hold any character, so its length precedes it.
             let _ = write!(text, " {type_id} {} {id}", id.len());
         }
         request_digest(&text, None)

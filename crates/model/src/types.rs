@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use claims_names::{Confusables, NameProblem, Profile};
 
-/// Which of the three type tables.
+/// A kind of types, each with a table of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Bucket,
@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of this name.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Kind::Bucket, Kind::Subject, Kind::Source].into_iter().find(|kind| kind.name() == name)
     }
@@ -29,11 +29,11 @@ impl Kind {
     }
 }
 
-/// The number that no claim may have.
+/// The type number that no claim may have.
 pub const UNSPECIFIED: i32 = 0;
 
-/// One type table. A type has one name that is shown, and any number of others that are accepted. The name that it had
-/// first stays one of them, whatever it is called later: what must not change with the shown name goes by that one.
+/// One type table. A type has one shown name and any number of other accepted names. The name that it had first stays
+/// accepted for ever. Everything that must not change with the shown name uses the first name.
 #[derive(Debug, Default, Clone)]
 pub struct TypeTable {
     ids: HashMap<Arc<str>, i32>,
@@ -42,7 +42,7 @@ pub struct TypeTable {
 }
 
 impl TypeTable {
-    /// The shown names.
+    /// Builds a table of the shown names.
     pub fn new(rows: impl IntoIterator<Item = (i32, String)>) -> Self {
         let mut table = TypeTable::default();
         for (id, name) in rows {
@@ -53,10 +53,10 @@ impl TypeTable {
         table
     }
 
-    /// All other names, and whether each was the type's first one.
+    /// Adds all other names, and whether each was the type's first one.
     pub fn with_names(mut self, names: impl IntoIterator<Item = (i32, String, bool)>) -> Self {
         for (id, name, is_first) in names {
-            // Of a type that somebody deleted by hand.
+            // Somebody deleted the type by hand.
             if !self.shown.contains_key(&id) {
                 continue;
             }
@@ -64,28 +64,28 @@ impl TypeTable {
             if is_first {
                 self.first.insert(id, name.clone());
             }
-            // A shown name is its own type's, whoever wrote that into the tables.
+            // A shown name belongs to its own type, also if somebody wrote it into the tables for another one.
             self.ids.entry(name).or_insert(id);
         }
         self
     }
 
-    /// The number of a name, shown or not; names are compared byte by byte.
+    /// Returns the number of any name of a type. Names are compared byte by byte.
     pub fn id(&self, name: &str) -> Option<i32> {
         self.ids.get(name).copied()
     }
 
-    /// The shown name of a number.
+    /// Returns the shown name of a number.
     pub fn name(&self, id: i32) -> Option<&str> {
         self.shown.get(&id).map(|name| &**name)
     }
 
-    /// The name that a number had first.
+    /// Returns the name that a number had first.
     pub fn first_name(&self, id: i32) -> Option<&str> {
         self.first.get(&id).or_else(|| self.shown.get(&id)).map(|name| &**name)
     }
 
-    /// The name that a type had first, by any of its names.
+    /// Returns the name that a type had first, by any of its names.
     pub fn first_name_of(&self, name: &str) -> Option<&str> {
         self.first_name(self.id(name)?)
     }
@@ -100,55 +100,17 @@ impl TypeTable {
     }
 }
 
-/// How the names of a bucket type are compared.
+/// The rules by which the names of a bucket type are compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Naming {
     pub profile: Profile,
     pub confusables: Confusables,
 }
 
-/// The three type tables.
-#[derive(Debug, Default)]
-pub struct Types {
-    pub bucket: TypeTable,
-    pub subject: TypeTable,
-    pub source: TypeTable,
-    /// Of the bucket types whose names are not just compared byte by byte.
-    pub naming: HashMap<i32, Naming>,
-}
-
-impl Types {
-    /// How names of a bucket type are compared.
-    pub fn naming(&self, bucket_type: i32) -> Naming {
-        // Most installations have no such type.
-        if self.naming.is_empty() {
-            return Naming::default();
-        }
-        self.naming.get(&bucket_type).copied().unwrap_or_default()
-    }
-
-    /// Whether a bucket type refuses names that look alike.
-    pub fn mind_looks(&self) -> bool {
-        self.naming.values().any(|naming| naming.confusables == Confusables::Reject)
-    }
-
-    /// The profile of a bucket type, by any of its names.
-    pub fn profile_of(&self, bucket_type: &str) -> Profile {
-        if self.naming.is_empty() {
-            return Profile::Exact;
-        }
-        self.bucket.id(bucket_type).map_or(Profile::Exact, |id| self.naming(id).profile)
-    }
-
-    /// The canonical form of a name.
-    pub fn canonical<'n>(&self, bucket_type: i32, name: &'n str) -> Result<Cow<'n, str>, NameProblem> {
-        self.naming(bucket_type).profile.canonical(name)
-    }
-
-    /// The canonical form of a name that is only asked for. What no claim can have by its length stands nowhere, and needs
-    /// no other form.
-    pub fn canonical_of_asked<'n>(&self, bucket_type: i32, name: &'n str) -> Result<Cow<'n, str>, NameProblem> {
-        match self.naming(bucket_type).profile {
+impl Naming {
+    /// Returns the canonical form for a look-up. No claim has a name that is too long, so such a name is its own form.
+    pub fn canonical_for_lookup<'n>(&self, name: &'n str) -> Result<Cow<'n, str>, NameProblem> {
+        match self.profile {
             Profile::Exact => Ok(Cow::Borrowed(name)),
             _ if name.is_empty() => Ok(Cow::Borrowed(name)),
             profile => match profile.canonical(name) {
@@ -157,8 +119,50 @@ impl Types {
             },
         }
     }
+}
 
-    /// The same types, shown by the names that they had first; `None`: they are.
+#[derive(Debug, Default, Clone)]
+pub struct Types {
+    pub bucket: TypeTable,
+    pub subject: TypeTable,
+    pub source: TypeTable,
+    /// The naming of those bucket types whose names are not just compared byte by byte.
+    pub naming: HashMap<i32, Naming>,
+}
+
+impl Types {
+    /// Returns how names of a bucket type are compared.
+    pub fn naming(&self, bucket_type: i32) -> Naming {
+        if self.naming.is_empty() {
+            return Naming::default();
+        }
+        self.naming.get(&bucket_type).copied().unwrap_or_default()
+    }
+
+    /// Returns whether a bucket type refuses names that look alike.
+    pub fn refuse_confusables(&self) -> bool {
+        self.naming.values().any(|naming| naming.confusables == Confusables::Reject)
+    }
+
+    /// Returns the profile of a bucket type, by any of its names.
+    pub fn profile_of(&self, bucket_type: &str) -> Profile {
+        if self.naming.is_empty() {
+            return Profile::Exact;
+        }
+        self.bucket.id(bucket_type).map_or(Profile::Exact, |id| self.naming(id).profile)
+    }
+
+    /// Returns the canonical form of a name.
+    pub fn canonical<'n>(&self, bucket_type: i32, name: &'n str) -> Result<Cow<'n, str>, NameProblem> {
+        self.naming(bucket_type).profile.canonical(name)
+    }
+
+    /// Returns the canonical form for a look-up.
+    pub fn canonical_for_lookup<'n>(&self, bucket_type: i32, name: &'n str) -> Result<Cow<'n, str>, NameProblem> {
+        self.naming(bucket_type).canonical_for_lookup(name)
+    }
+
+    /// Returns the types shown by the names that they had first, or `None` if they already are.
     pub fn by_first_names(&self) -> Option<Types> {
         let tables = [&self.bucket, &self.subject, &self.source];
         tables.iter().any(|table| table.is_renamed()).then(|| Types {

@@ -1,4 +1,4 @@
-//! What is wrong with a claim that verification compared, and what becomes of it.
+//! The discrepancies of claims that verification compared, and their outcomes.
 
 use serde::Serialize;
 
@@ -6,14 +6,14 @@ use crate::claim::{Claim, Reference};
 use crate::payload::{ClaimForm, claim_form};
 use crate::types::Types;
 
-/// How what is claimed differs from what should be.
+/// A difference between a claim and what the cell's rows call for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discrepancy {
-    /// Expected, and the cell has no such claim.
+    /// A row calls for the claim, and the cell does not have it.
     Missing,
-    /// The cell has the claim, with another subject or source.
+    /// The cell has the claim with another subject or source.
     Different,
-    /// The cell has the claim, and nothing calls for it.
+    /// The cell has the claim, and no row calls for it.
     Extra,
 }
 
@@ -28,33 +28,33 @@ impl Discrepancy {
 }
 
 impl Discrepancy {
-    /// By its name, as the service told it.
+    /// Returns the discrepancy with this name, which the service sends.
     pub fn named(name: &str) -> Option<Self> {
         [Discrepancy::Missing, Discrepancy::Different, Discrepancy::Extra].into_iter().find(|one| one.name() == name)
     }
 }
 
-/// Why a discrepancy is left alone, or that it was corrected.
+/// The reason why a discrepancy was not corrected, or that it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Corrected,
     /// An outstanding lease holds the claim.
     Leased,
-    /// The claim is younger than was asked for.
+    /// The claim is younger than the caller asked for.
     Recent,
     /// Another cell has the bucket.
     HeldByOther,
-    /// The bucket is free, and a claim of a name that looks like it stands; its type refuses that.
+    /// The bucket is free, and a claim of a name that looks like it exists; the type refuses that.
     Confusable,
-    /// The name is reserved: nobody can have it.
+    /// The name is reserved, so no cell can have it.
     Reserved,
     /// Another open transaction is at the claim.
     Busy,
-    /// Only the cell finds these. The row calls for what can be no claim.
+    /// The row calls for an invalid claim. Only the cell finds this outcome and the following ones.
     Impossible,
     /// Another row calls for the same bucket.
     Doubled,
-    /// No row of the cell's can have made the claim.
+    /// No row of the cell can have made the claim.
     Foreign,
 }
 
@@ -76,41 +76,42 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// By its name, as the service told it.
+    /// Returns the outcome with this name, which the service sends.
     pub fn named(name: &str) -> Option<Self> {
         use Outcome::*;
-        // Of those that a service finds.
+        // The outcomes that a service finds.
         [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Busy].into_iter().find(|one| one.name() == name)
     }
 }
 
-/// What verification needs to know of a claim that is there.
+/// The state of an existing claim, for verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimState {
     pub own: bool,
-    /// It keeps a reserved name from everybody.
+    /// Whether it is a reserved name, which no cell can claim.
     pub reserved: bool,
     pub leased: bool,
     pub recent: bool,
-    /// It is another cell's, and a transfer from or to this one holds it.
+    /// Whether it belongs to another cell, and a transfer from or to this one holds it.
     pub in_transfer: bool,
 }
 
-/// Judges what stands on an expected bucket: `None` where all is well; the outcome is `None` where it may be corrected.
+/// Judges the existing claim on an expected bucket. Returns `None` if it is as expected. The outcome is `None` if the
+/// discrepancy may be corrected.
 pub fn judge(expected: &Claim, actual: Option<(&Claim, ClaimState)>) -> Option<(Discrepancy, Option<Outcome>)> {
     match actual {
         None => Some((Discrepancy::Missing, None)),
         Some((_, state)) if state.reserved => Some((Discrepancy::Missing, Some(Outcome::Reserved))),
-        // Whose it is when the transfer has ended is not known yet.
+        // The transfer has not ended, so the owner is not decided yet.
         Some((_, state)) if !state.own && state.in_transfer => Some((Discrepancy::Missing, Some(Outcome::Leased))),
         Some((_, state)) if !state.own => Some((Discrepancy::Missing, Some(Outcome::HeldByOther))),
         Some((claim, _)) if same(&claim.subject, &expected.subject) && same(&claim.source, &expected.source) => None,
-        Some((_, state)) => Some((Discrepancy::Different, alone(state))),
+        Some((_, state)) => Some((Discrepancy::Different, reason_to_skip(state))),
     }
 }
 
-/// Why a claim must be left alone, if it must.
-pub fn alone(state: ClaimState) -> Option<Outcome> {
+/// Returns why a claim must not be corrected, if so.
+pub fn reason_to_skip(state: ClaimState) -> Option<Outcome> {
     if state.leased {
         Some(Outcome::Leased)
     } else if state.recent {
@@ -124,7 +125,7 @@ fn same(a: &Reference, b: &Reference) -> bool {
     a == b
 }
 
-/// A claim that is there, as JSON: a record, and what else there is to know.
+/// An existing claim as JSON: the record and further columns.
 #[derive(Serialize)]
 struct ActualForm<'a> {
     #[serde(flatten)]
@@ -134,12 +135,12 @@ struct ActualForm<'a> {
     status: &'static str,
 }
 
-/// A record as JSON, as `begin_update` takes it.
+/// Formats a record as JSON, in the form that `begin_update` takes.
 pub fn record_json(claim: &Claim, types: &Types) -> Result<String, serde_json::Error> {
     serde_json::to_string(&claim_form(claim, types))
 }
 
-/// A list of records as JSON.
+/// Formats a list of records as JSON.
 pub fn records_json<'a>(
     claims: impl IntoIterator<Item = &'a Claim<'a>>,
     types: &'a Types,
@@ -148,7 +149,7 @@ pub fn records_json<'a>(
     serde_json::to_string(&forms)
 }
 
-/// A claim that is there as JSON: the record, with its uuid, its cell and its status.
+/// Formats an existing claim as JSON: the record, with its uuid, its cell and its status.
 pub fn actual_json(
     claim: &Claim,
     uuid: uuid::Uuid,
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(judge(&expected, Some((&claim("1", "2"), OLD))), Some((Discrepancy::Different, None)));
     }
 
-    /// A lease that is to destroy the claim, or has just created it: its local transaction decides.
+    /// A lease holds the claim, to destroy it or because it has just created it. Its local transaction decides.
     #[test]
     fn a_leased_claim_that_is_as_expected_is_in_order() {
         let leased = ClaimState { leased: true, recent: true, ..OLD };
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_alone() {
+    fn claims_that_are_not_corrected() {
         let (expected, other) = (claim("1", "1"), claim("2", "2"));
         let judged = |state| judge(&expected, Some((&other, state))).and_then(|(_, outcome)| outcome);
         assert_eq!(judged(ClaimState { leased: true, ..OLD }), Some(Outcome::Leased));
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_understood() {
+    fn every_outcome_of_a_service_has_its_name() {
         use Outcome::*;
         for outcome in [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Busy] {
             assert_eq!(Outcome::named(outcome.name()), Some(outcome));

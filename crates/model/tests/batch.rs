@@ -1,7 +1,7 @@
-//! What a batch may look like, and that its normal form is one.
+//! Tests the form of a batch, and its normalized form.
 
+use claims_json::testing::Flat;
 use claims_model::payload::{compared_text, request_digest};
-use claims_model::token::testing::Flat;
 use claims_model::{BadInput, Batch, Bucket, Problem, StoredBatch, TypeTable, Types};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn record(value: &str) -> Value {
     })
 }
 
-/// The place and problem of a batch of one record, changed by `change`.
+/// Returns the place and the problem of a batch whose one record `change` has changed.
 fn problem_of(change: impl FnOnce(&mut Value)) -> (String, Problem) {
     let mut bad = record("x");
     change(&mut bad);
@@ -39,11 +39,11 @@ fn problem_of(change: impl FnOnce(&mut Value)) -> (String, Problem) {
     (error.place, error.problem)
 }
 
-/// Where the problem is reported, which one it is, and how a good record gets it.
+/// A path, the problem that is reported there, and the function that gives a valid record this problem.
 type Damage = (&'static str, Problem, fn(&mut Value));
 
 #[test]
-fn each_malformed_form_is_named_with_its_place() {
+fn each_malformed_form_has_its_path() {
     let wrong = |wanted, got| Problem::WrongType { wanted, got };
     let cases: Vec<Damage> = vec![
         ("create_records[1]", wrong("an object", "a string"), |r| *r = json!("x")),
@@ -100,7 +100,7 @@ fn each_malformed_form_is_named_with_its_place() {
     ];
     for (place, problem, change) in cases {
         let found = problem_of(change);
-        // Which of two spellings is the second depends on the order of the keys in the object.
+        // The order of the keys in the object decides which of two spellings is the second.
         if let (Problem::TwoSpellings { .. }, (at, Problem::TwoSpellings { .. })) = (&problem, &found) {
             assert!(at.starts_with("create_records[1].source."), "{at}");
             continue;
@@ -180,7 +180,7 @@ fn a_destroy_means_the_claim_that_has_what_it_names() {
     assert!(batch.destroys[0].means(&other, &other) && !batch.destroys[0].names_more());
 }
 
-/// The same record in another form: numbers for names, strings for numbers, another spelling.
+/// Returns the record in another form: numbers for names, strings for numbers, another spelling.
 fn respelled(value: &str) -> Value {
     json!({
         "source": {"railsPrimaryKeyId": "1", "type": 3},
@@ -217,7 +217,7 @@ proptest! {
         let stored = StoredBatch::read(&mut made, &mut gone, &types).expect("can be read back");
         prop_assert!(stored.creates.iter().eq(batch.creates.iter().map(|claim| &claim.bucket)));
         prop_assert!(stored.destroys.iter().eq(batch.destroys.iter().map(|destroy| &destroy.bucket)));
-        // Reading the normal form as a request gives the same normal form.
+        // Reading the normalized form as a request gives an equal normalized form.
         let again = normal_form(&payload["create_records"], &payload["destroy_records"], &types);
         prop_assert_eq!(serde_json::from_str::<Value>(&again).expect("is JSON"), payload);
     }
@@ -260,7 +260,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same types, where organizations' paths are compared without regard to case.
+/// Returns types in which the paths of organizations are compared without regard to case.
 fn folding_types() -> Types {
     let naming = claims_model::Naming { profile: claims_model::Profile::Path, ..Default::default() };
     Types { naming: [(2, naming)].into(), ..types() }
@@ -279,7 +279,7 @@ fn a_batch_has_canonical_forms() {
     let batch = read(&creates, &destroys, &types).expect("no bucket comes twice");
     let names: Vec<_> = batch.creates.iter().map(|claim| (&*claim.bucket.value, claim.display.as_deref())).collect();
     assert_eq!(names, [("acme", Some("Acme")), ("Acme", None), ("same", None)]);
-    // One spelling is created, another one destroyed: replaced.
+    // The batch creates one spelling and destroys another, so the claim is replaced.
     assert_eq!((batch.claims(), batch.creates.iter().any(|claim| claim.display.is_some())), (3, true));
 }
 
@@ -293,7 +293,7 @@ fn two_spellings_in_one_list_are_one_bucket() {
 }
 
 #[test]
-fn what_a_profile_does_not_take_has_its_place() {
+fn a_refused_name_has_its_path() {
     let creates = json!([path("ok"), path("a//b")]);
     let error = read(&creates, &json!([]), &folding_types()).expect_err("no path");
     assert_eq!(error.place, "create_records[1].bucket.value");
@@ -301,7 +301,7 @@ fn what_a_profile_does_not_take_has_its_place() {
 }
 
 #[test]
-fn requests_do_not_depend_on_how_names_were_given() {
+fn requests_do_not_depend_on_spellings() {
     let types = folding_types();
     let (one, other, none) = (json!([path("Acme")]), json!([path("ACME")]), json!([]));
     let (one, other) = (read(&one, &none, &types).unwrap(), read(&other, &none, &types).unwrap());
@@ -310,7 +310,7 @@ fn requests_do_not_depend_on_how_names_were_given() {
 }
 
 #[test]
-fn what_was_stored_is_read_by_what_it_says_whatever_the_profile_is() {
+fn stored_payloads_do_not_depend_on_the_profile() {
     let mut create = path("acme");
     create["bucket"]["display_value"] = "Acme".into();
     let (creates, destroys) = (json!([create]), json!([path("acme")]));

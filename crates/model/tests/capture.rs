@@ -1,9 +1,10 @@
-//! What a transaction's changes come to, also across savepoints.
+//! Tests the net changes of a transaction, also across savepoints.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use claims_model::capture::{Create, Ends, Id, Log, NamedBucket, TooMany, records_json};
+use claims_model::capture::{Capacity, Create, Ends, Id, Log, NamedBucket, Sending, TooMany, records_json};
+use claims_model::{Problem, Profile};
 use proptest::prelude::*;
 
 fn bucket(value: &str) -> NamedBucket {
@@ -33,7 +34,12 @@ fn renamed(log: &mut Log, level: u32, id: i64, from: &str, to: &str) {
     added(log, level, to, id);
 }
 
-/// `+created -destroyed`, in the order of the batch.
+fn send(log: &mut Log, level: u32) {
+    let (sending, _) = log.begin_sending(level).unwrap();
+    log.mark_sent(sending);
+}
+
+/// Formats the batch as `+created -destroyed`, in its order.
 fn net(log: &Log) -> String {
     let pending = log.pending().unwrap();
     let creates = pending.creates.iter().map(|create| format!("+{}", create.bucket.value));
@@ -51,7 +57,7 @@ fn changes_of_one_row_are_netted() {
     assert_eq!(net(&log), "");
 }
 
-/// The same with the ids of subject and source, `+a2 -a1`.
+/// Like [`net`], with the ids of subject and source: `+a2 -a1`.
 fn net_with_ids(log: &Log) -> String {
     let id = |ends: &Ends| match (&ends.subject_id, &ends.source_id) {
         (Some(Id::Number(subject)), Some(Id::Number(source))) if subject == source => subject.to_string(),
@@ -127,7 +133,7 @@ fn what_can_have_had_no_claim_is_not_given_up() {
     assert!(gone("", ends(1)).is_empty());
     assert!(gone(&"x".repeat(1025), ends(1)).is_empty());
     assert!(!gone(&"x".repeat(1024), Ends { source_id: id(&"x".repeat(128)), ..ends(1) }).is_empty());
-    // A row that gets its subject only now.
+    // The row gets its subject only now.
     let mut log = Log::default();
     log.record(1, bucket("a"), Ends { subject_id: None, ..ends(1) }, -1);
     added(&mut log, 1, "a", 1);
@@ -182,7 +188,7 @@ fn a_released_savepoint_is_part_of_its_parent() {
 fn what_was_sent_is_not_sent_again() {
     let mut log = Log::default();
     added(&mut log, 1, "a", 1);
-    log.mark_sent(1);
+    send(&mut log, 1);
     assert_eq!(net(&log), "");
     renamed(&mut log, 1, 1, "a", "b");
     assert_eq!(net(&log), "+b -a");
@@ -193,34 +199,119 @@ fn rolling_back_over_the_sending_makes_it_pending_again() {
     let mut log = Log::default();
     added(&mut log, 1, "a", 1);
     added(&mut log, 2, "b", 2);
-    log.mark_sent(2);
+    send(&mut log, 2);
     added(&mut log, 2, "c", 3);
     assert_eq!(net(&log), "+c");
     log.roll_back(2);
     assert_eq!(net(&log), "+a");
     added(&mut log, 4, "d", 4);
-    log.mark_sent(4);
+    send(&mut log, 4);
     log.release(4, 1);
     assert_eq!(net(&log), "");
 }
 
 #[test]
 fn too_many_are_an_answer_of_their_own() {
-    let mut log = Log::with_limit(2);
+    let mut log = Log::with_capacity(Capacity { buckets: 2, bytes: 1000 });
     added(&mut log, 1, "a", 1);
     added(&mut log, 2, "b", 2);
     added(&mut log, 2, "c", 3);
-    assert_eq!(log.pending(), Err(TooMany));
+    assert_eq!(log.pending(), Err(TooMany::Buckets));
     removed(&mut log, 2, "c", 3);
-    assert_eq!(log.pending(), Err(TooMany));
+    assert_eq!(log.pending(), Err(TooMany::Buckets));
     log.roll_back(2);
     assert_eq!(net(&log), "+a");
     added(&mut log, 5, "b", 2);
     added(&mut log, 5, "c", 3);
     log.release(5, 1);
-    assert_eq!(log.pending(), Err(TooMany));
-    log.mark_sent(1);
-    assert_eq!(net(&log), "");
+    assert_eq!(log.pending(), Err(TooMany::Buckets));
+    assert_eq!(log.begin_sending(1), Err(TooMany::Buckets));
+    assert!(!log.is_sending() && !log.is_all_sent());
+}
+
+#[test]
+fn the_bytes_of_all_texts_are_bounded() {
+    let mut log = Log::with_capacity(Capacity { buckets: 100, bytes: 10 });
+    let texts = |id: &str, display: Option<&str>| Ends {
+        subject_id: Some(Id::Text(id.to_owned())),
+        display: display.map(str::to_owned),
+        ..ends(1)
+    };
+    log.record(1, bucket("four"), texts("two", Some("one")), 1);
+    assert_eq!(net(&log), "+four");
+    log.record(2, bucket("x"), ends(2), 1);
+    assert_eq!(log.pending(), Err(TooMany::Bytes));
+    log.roll_back(2);
+    // Changes that cancel each other out do not count.
+    log.record(1, bucket("four"), texts("two", Some("one")), -1);
+    log.record(1, bucket("0123456789"), ends(3), 1);
+    assert_eq!(net(&log), "+0123456789");
+    // Changes that were sent do not count either.
+    send(&mut log, 1);
+    log.record(1, bucket("abcdefghij"), ends(4), 1);
+    assert_eq!(net(&log), "+abcdefghij");
+    log.record(1, bucket("k"), ends(5), 1);
+    assert_eq!(log.pending(), Err(TooMany::Bytes));
+    // A name that returns in another subtransaction counts there, too, until both are joined.
+    log.roll_back(1);
+    log.record(1, bucket("abcdef"), ends(4), 1);
+    log.record(2, bucket("abcd"), ends(5), 1);
+    log.release(2, 1);
+    log.record(1, bucket("abcdef"), ends(4), -1);
+    log.record(1, bucket("ghijkl"), ends(4), 1);
+    assert_eq!(net(&log), "+abcd +ghijkl");
+}
+
+#[test]
+fn what_is_captured_while_it_is_sent_stays_pending() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    let (sending, pending) = log.begin_sending(1).unwrap();
+    assert_eq!(pending.creates.len(), 1);
+    assert!(log.is_sending());
+    added(&mut log, 1, "b", 2);
+    removed(&mut log, 1, "a", 1);
+    log.mark_sent(sending);
+    assert!(!log.is_sending() && !log.is_all_sent());
+    assert_eq!(net(&log), "+b -a");
+    send(&mut log, 1);
+    assert!(log.is_all_sent());
+}
+
+#[test]
+fn what_a_savepoint_captures_while_it_is_sent_goes_with_it() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    let (sending, _) = log.begin_sending(1).unwrap();
+    added(&mut log, 2, "b", 2);
+    log.release(2, 1);
+    added(&mut log, 3, "c", 3);
+    log.roll_back(3);
+    log.mark_sent(sending);
+    assert_eq!(net(&log), "+b");
+}
+
+#[test]
+fn a_sending_that_is_rolled_back_has_sent_nothing() {
+    let mut log = Log::default();
+    added(&mut log, 1, "a", 1);
+    let (sending, _) = log.begin_sending(2).unwrap();
+    log.roll_back(2);
+    assert!(!log.is_sending());
+    log.mark_sent(sending);
+    assert_eq!(net(&log), "+a");
+    assert!(!log.is_all_sent());
+}
+
+#[test]
+fn a_name_that_is_too_long_is_no_bucket() {
+    let named = |profile, name: &str| NamedBucket::named(Rc::from("ROUTES"), profile, name.to_owned());
+    assert_eq!(named(Profile::Exact, &"a".repeat(1025)), Err(Problem::TooLong { limit: 1024 }));
+    assert_eq!(named(Profile::Exact, &"😀".repeat(651)), Err(Problem::TooManyBytes { got: 2604, limit: 2600 }));
+    assert!(named(Profile::Exact, &"a".repeat(1024)).is_ok());
+    assert!(matches!(named(Profile::Casefold, &"A".repeat(1025)), Err(Problem::NameTooLong { .. })));
+    // The service refuses a name that its profile forbids.
+    assert!(named(Profile::Username, "a b").is_ok_and(|(bucket, _)| bucket.is_forbidden));
 }
 
 fn creates_json(creates: &[Create]) -> String {
@@ -251,11 +342,13 @@ fn ids_that_are_texts_are_sent_as_texts() {
     );
 }
 
-/// What a program of savepoints does.
+/// A step of a program with savepoints.
 #[derive(Debug, Clone)]
 enum Deed {
     Rename(usize, u8),
     Send,
+    BeginSending,
+    EndSending,
     Savepoint,
     Release,
     RollBack,
@@ -265,46 +358,66 @@ fn action() -> impl Strategy<Value = Deed> {
     prop_oneof![
         8 => (0..4usize, 0..6u8).prop_map(|(row, name)| Deed::Rename(row, name)),
         1 => Just(Deed::Send),
+        1 => Just(Deed::BeginSending),
+        2 => Just(Deed::EndSending),
         2 => Just(Deed::Savepoint),
         1 => Just(Deed::Release),
         1 => Just(Deed::RollBack),
     ]
 }
 
-/// Rows by number, and the names as they were sent last.
+/// The names of rows by number: the current ones, and those that were sent last.
 type Sums = (Vec<u8>, Vec<u8>);
 
 proptest! {
-    /// Against the definition: the names with their rows now, without those of the last sending, and the other way round.
+    /// Compares the batch with its definition: the current names with their rows, without those of the last sending,
+    /// and vice versa.
     #[test]
     fn the_batch_is_the_difference_of_two_sets(actions in prop::collection::vec(action(), 0..60)) {
         let mut log = Log::default();
         let start: Sums = (vec![0, 1, 2, 3], vec![0, 1, 2, 3]);
         let mut stack: Vec<(u32, Sums)> = vec![(1, start)];
         let mut next_level = 2;
+        // The savepoints at the start of the unfinished sending, and the names that it sends.
+        let mut open: Option<(usize, Sending, Vec<u8>)> = None;
         for action in actions {
+            let depth = stack.len();
             let (level, state) = stack.last_mut().unwrap();
             match action {
                 Deed::Rename(row, name) => {
                     renamed(&mut log, *level, row as i64, &state.0[row].to_string(), &name.to_string());
                     state.0[row] = name;
                 }
-                Deed::Send => {
-                    log.mark_sent(*level);
+                Deed::Send if open.is_none() => {
+                    send(&mut log, *level);
                     state.1 = state.0.clone();
+                }
+                Deed::BeginSending if open.is_none() => {
+                    let (sending, _) = log.begin_sending(*level).unwrap();
+                    open = Some((depth, sending, state.0.clone()));
+                }
+                Deed::EndSending if open.as_ref().is_some_and(|(begun, ..)| *begun == depth) => {
+                    if let Some((_, sending, names)) = open.take() {
+                        log.mark_sent(sending);
+                        state.1 = names;
+                    }
                 }
                 Deed::Savepoint => {
                     let copy = state.clone();
                     stack.push((next_level, copy));
                     next_level += 1;
                 }
-                Deed::Release if stack.len() > 1 => {
+                // A sending ends in the savepoint in which it began.
+                Deed::Release if depth > 1 && open.as_ref().is_none_or(|(begun, ..)| *begun < depth) => {
                     let (level, state) = stack.pop().unwrap();
                     let (parent, of_parent) = stack.last_mut().unwrap();
                     *of_parent = state;
                     log.release(level, *parent);
                 }
-                Deed::RollBack if stack.len() > 1 => log.roll_back(stack.pop().unwrap().0),
+                Deed::RollBack if depth > 1 => {
+                    log.roll_back(stack.pop().unwrap().0);
+                    open = open.filter(|(begun, ..)| *begun < depth);
+                }
                 _ => {}
             }
             let (_, (now, sent)) = stack.last().unwrap();
@@ -312,7 +425,7 @@ proptest! {
                 rows.entry(name.to_string()).or_insert_with(Vec::new).push(row);
                 rows
             });
-            // Names that several rows have are only known by the table: this is about names that one row has at most.
+            // Only the table knows names that several rows have, so the test is about names that at most one row has.
             let (now, sent): (BTreeMap<_, Vec<i64>>, BTreeMap<_, _>) = (rows(now), rows(sent));
             if now.values().chain(sent.values()).all(|rows| rows.len() == 1) {
                 let without = |some: &BTreeMap<String, Vec<i64>>, others: &BTreeMap<String, Vec<i64>>, sign: &str| {

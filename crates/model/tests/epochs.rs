@@ -1,40 +1,41 @@
-//! Two databases that act as one cell, one a copy of the other: every interleaving of their passes, crashes and the copy.
+//! Two databases that act as one cell, one of them a copy of the other. The model checks every interleaving of their
+//! passes, crashes and the copy.
 
-use claims_model::epoch::{Epoch, KeptEpoch};
+use claims_model::epoch::{Epoch, StoredEpoch};
 use stateright::{Checker, Model, Property};
 
-/// How to break the protocol on purpose.
+/// A fault that the model puts into the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BrokenEpochs {
     /// The new epoch is presented before it is committed.
     PresentedFirst,
-    /// What an earlier pass may have left open is not presented before a new epoch is made.
+    /// Epochs that an earlier pass may have left open are not presented before a new epoch is made.
     NotResolved,
-    /// A pass that is refused does not look whether its own database has moved on.
+    /// A refused pass does not check whether its own database has a newer epoch.
     NotTriedAgain,
-    /// The service takes whatever comes.
+    /// The service accepts every epoch.
     EverythingTaken,
 }
 
-/// Where a pass is.
+/// The step of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum EpochStep {
-    /// Has read this, and presents it to settle what may be open.
-    Resolves(Option<KeptEpoch>),
-    /// Commits a new epoch behind this one.
-    Commits(Option<KeptEpoch>),
-    /// Presents what is committed.
-    Presents(KeptEpoch),
+    /// Has read this pair, and presents it to resolve an earlier pass.
+    Resolves(Option<StoredEpoch>),
+    /// Commits a new epoch after this one.
+    Commits(Option<StoredEpoch>),
+    /// Presents the committed pair.
+    Presents(StoredEpoch),
     /// Decides about leases.
     Decides,
 }
 
-/// One database, and passes that run in it.
+/// A database, and the passes that run in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Database {
-    kept: Option<KeptEpoch>,
+    stored: Option<StoredEpoch>,
     passes: Vec<Option<EpochStep>>,
-    /// Passes that have come to decide since the copy was made.
+    /// The number of passes that decided after the copy was made.
     decided_since_copy: bool,
 }
 
@@ -43,11 +44,11 @@ struct State {
     service: Option<Epoch>,
     databases: Vec<Database>,
     next: Epoch,
-    /// Passes that may still begin.
-    left: u8,
-    /// A pass was refused in the only database that there is.
+    /// The number of passes that may still begin.
+    passes_left: u8,
+    /// A pass was refused although there is only one database.
     locked_out: bool,
-    /// Both have decided since the copy was made.
+    /// Both databases have decided since the copy was made.
     both_decided: bool,
 }
 
@@ -55,9 +56,9 @@ struct State {
 enum EpochAction {
     Begin(usize, usize),
     Advance(usize, usize),
-    /// The process of a pass dies. What was committed stays.
+    /// The process of a pass dies. Committed epochs stay.
     Crash(usize, usize),
-    /// A copy is made, of what is committed at this moment.
+    /// A copy of the committed state is made.
     Copy,
 }
 
@@ -68,19 +69,19 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn refused(&self, state: &mut State, database: usize, pass: usize, presented: Option<KeptEpoch>) {
-        let kept = state.databases[database].kept;
-        // Who has committed nothing has nothing to see.
-        let looks = !matches!(self.broken, Some(BrokenEpochs::NotTriedAgain | BrokenEpochs::PresentedFirst));
-        let moved_on = looks && kept != presented;
-        state.databases[database].passes[pass] = if moved_on { Some(EpochStep::Resolves(kept)) } else { None };
+    fn refused(&self, state: &mut State, database: usize, pass: usize, presented: Option<StoredEpoch>) {
+        let stored = state.databases[database].stored;
+        // A pass that presented an uncommitted epoch has no committed one to compare.
+        let checks_again = !matches!(self.broken, Some(BrokenEpochs::NotTriedAgain | BrokenEpochs::PresentedFirst));
+        let moved_on = checks_again && stored != presented;
+        state.databases[database].passes[pass] = if moved_on { Some(EpochStep::Resolves(stored)) } else { None };
         state.locked_out |= !moved_on && state.databases.len() == 1;
     }
 
-    fn present(&self, state: &mut State, kept: KeptEpoch) -> bool {
-        let taken = kept.is_taken_by(state.service) || self.broken == Some(BrokenEpochs::EverythingTaken);
+    fn present(&self, state: &mut State, stored: StoredEpoch) -> bool {
+        let taken = stored.is_taken_by(state.service) || self.broken == Some(BrokenEpochs::EverythingTaken);
         if taken {
-            state.service = Some(kept.epoch);
+            state.service = Some(stored.epoch);
         }
         taken
     }
@@ -88,30 +89,30 @@ impl Epochs {
     fn advance(&self, state: &mut State, database: usize, pass: usize, step: EpochStep) {
         let next = match step {
             EpochStep::Resolves(None) => EpochStep::Commits(None),
-            EpochStep::Resolves(Some(kept)) if self.broken == Some(BrokenEpochs::NotResolved) => {
-                EpochStep::Commits(Some(kept))
+            EpochStep::Resolves(Some(stored)) if self.broken == Some(BrokenEpochs::NotResolved) => {
+                EpochStep::Commits(Some(stored))
             }
-            EpochStep::Resolves(Some(kept)) => match self.present(state, kept) {
-                true => EpochStep::Commits(Some(kept)),
-                false => return self.refused(state, database, pass, Some(kept)),
+            EpochStep::Resolves(Some(stored)) => match self.present(state, stored) {
+                true => EpochStep::Commits(Some(stored)),
+                false => return self.refused(state, database, pass, Some(stored)),
             },
             EpochStep::Commits(before) => {
                 let epoch = state.next;
                 state.next += 1;
-                let new = KeptEpoch::followed_by(before, epoch);
+                let new = StoredEpoch::followed_by(before, epoch);
                 if self.broken == Some(BrokenEpochs::PresentedFirst) {
                     EpochStep::Presents(new)
                 } else {
-                    // Another pass may have been faster: then its epoch is presented.
-                    if state.databases[database].kept == before {
-                        state.databases[database].kept = Some(new);
+                    // If another pass committed first, its epoch is presented.
+                    if state.databases[database].stored == before {
+                        state.databases[database].stored = Some(new);
                     }
-                    EpochStep::Presents(state.databases[database].kept.unwrap_or(new))
+                    EpochStep::Presents(state.databases[database].stored.unwrap_or(new))
                 }
             }
-            EpochStep::Presents(kept) => match self.present(state, kept) {
+            EpochStep::Presents(stored) => match self.present(state, stored) {
                 true => EpochStep::Decides,
-                false => return self.refused(state, database, pass, Some(kept)),
+                false => return self.refused(state, database, pass, Some(stored)),
             },
             EpochStep::Decides => {
                 if state.databases.len() > 1 {
@@ -119,7 +120,8 @@ impl Epochs {
                     state.both_decided |= state.databases.iter().all(|database| database.decided_since_copy);
                 }
                 if self.broken == Some(BrokenEpochs::PresentedFirst) {
-                    state.databases[database].kept = state.service.map(|epoch| KeptEpoch { epoch, predecessor: None });
+                    state.databases[database].stored =
+                        state.service.map(|epoch| StoredEpoch { epoch, predecessor: None });
                 }
                 state.databases[database].passes[pass] = None;
                 return;
@@ -135,15 +137,22 @@ impl Model for Epochs {
 
     fn init_states(&self) -> Vec<State> {
         let database = Database { passes: vec![None; self.passes_at_once], ..Database::default() };
-        let left = if self.copies { 5 } else { 4 };
-        vec![State { service: None, databases: vec![database], next: 1, left, locked_out: false, both_decided: false }]
+        let passes_left = if self.copies { 5 } else { 4 };
+        vec![State {
+            service: None,
+            databases: vec![database],
+            next: 1,
+            passes_left,
+            locked_out: false,
+            both_decided: false,
+        }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<EpochAction>) {
         for (database, of) in state.databases.iter().enumerate() {
             for (pass, step) in of.passes.iter().enumerate() {
                 match step {
-                    None if state.left > 0 => actions.push(EpochAction::Begin(database, pass)),
+                    None if state.passes_left > 0 => actions.push(EpochAction::Begin(database, pass)),
                     None => {}
                     Some(_) => {
                         actions.extend([EpochAction::Advance(database, pass), EpochAction::Crash(database, pass)])
@@ -151,7 +160,7 @@ impl Model for Epochs {
                 }
             }
         }
-        // A pass that has committed its epoch by then belongs to the time before: the copy has that epoch, too.
+        // A pass that has already committed its epoch is from before the copy, so the copy has that epoch, too.
         let has_committed =
             |step: &Option<EpochStep>| matches!(step, Some(EpochStep::Presents(_) | EpochStep::Decides));
         if self.copies && state.databases.len() == 1 && !state.databases[0].passes.iter().any(has_committed) {
@@ -163,8 +172,8 @@ impl Model for Epochs {
         let mut state = last.clone();
         match action {
             EpochAction::Begin(database, pass) => {
-                state.left -= 1;
-                state.databases[database].passes[pass] = Some(EpochStep::Resolves(state.databases[database].kept));
+                state.passes_left -= 1;
+                state.databases[database].passes[pass] = Some(EpochStep::Resolves(state.databases[database].stored));
             }
             EpochAction::Advance(database, pass) => {
                 let step = state.databases[database].passes[pass]?;
@@ -172,9 +181,9 @@ impl Model for Epochs {
             }
             EpochAction::Crash(database, pass) => state.databases[database].passes[pass] = None,
             EpochAction::Copy => {
-                let kept = state.databases[0].kept;
+                let stored = state.databases[0].stored;
                 let passes = vec![None; self.passes_at_once];
-                state.databases.push(Database { kept, passes, decided_since_copy: false });
+                state.databases.push(Database { stored, passes, decided_since_copy: false });
             }
         }
         Some(state)

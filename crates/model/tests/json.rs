@@ -1,12 +1,13 @@
-//! JSON text as tokens: the same as of a document that serde_json has parsed, and nothing from what is no JSON.
+//! Compares the tokens of a JSON text with those of a document that serde_json has parsed. Text that is not JSON gives
+//! no tokens.
 
+use claims_json::testing::Flat;
+use claims_json::{Token, Tokens};
 use claims_model::json::{Document, NotJson};
-use claims_model::token::testing::Flat;
-use claims_model::token::{Token, Tokens};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// All tokens of a document: as many as it has brackets, keys and scalars.
+/// Returns all tokens of a document: one for each bracket, key and scalar.
 fn tokens_of(value: &Value, tokens: &mut dyn Tokens<'_>) -> Vec<String> {
     fn count(value: &Value) -> usize {
         match value {
@@ -53,7 +54,7 @@ proptest! {
         text.splice(place..(place + 1).min(text.len()), other.chars());
         let text: String = text.into_iter().collect();
         let parsed = serde_json::from_str::<Value>(&text);
-        // Postgres stores no zero.
+        // PostgreSQL does not store the NUL character.
         if !text.contains("\\u0000") {
             prop_assert_eq!(Document::read(&text).is_ok(), parsed.is_ok(), "{}", text);
         }

@@ -1,10 +1,10 @@
-//! What capture leaves out of its batch, and what it adopts, by what the service answers.
+//! Tests the records that capture skips and the claims that it adopts, by the service's conflicts.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use claims_model::capture::{Ends, Id, Log, NamedBucket};
-use claims_model::outgoing::{Concessions, Outgoing, Refusal, refusals};
+use claims_model::outgoing::{Outgoing, Refusal, SkippedDestroys, refusals};
 use serde_json::Value;
 
 fn bucket(value: &str) -> NamedBucket {
@@ -21,7 +21,7 @@ fn ends(row: i64, subject: i64) -> Ends {
     }
 }
 
-/// Of `+a1 -b2`, claims that rows have added and removed.
+/// Builds a batch of changes like `+a1 -b2`: claims that rows have added and removed.
 fn outgoing(changes: &str) -> Outgoing {
     let mut log = Log::default();
     for change in changes.split(' ') {
@@ -32,7 +32,7 @@ fn outgoing(changes: &str) -> Outgoing {
     Outgoing::new(log.pending().unwrap())
 }
 
-/// `+a1 -b2` again, `*` where a destroy names no source.
+/// Formats the batch like `+a1 -b2`, with `*` for a destroy without source.
 fn sent(outgoing: &Outgoing) -> String {
     let (creates, destroys) = outgoing.json().unwrap();
     let each = |list: &str, sign: &str| -> Vec<String> {
@@ -46,7 +46,7 @@ fn sent(outgoing: &Outgoing) -> String {
     [each(&creates, "+"), each(&destroys, "-")].concat().join(" ")
 }
 
-/// Of `a missing, b taken 1`: the reason and perhaps the cell that has the claim.
+/// Parses conflicts like `a missing, b taken 1`: the reason, and for some the cell that holds the claim.
 fn answer(text: &str) -> Vec<Refusal> {
     let conflict = |text: &str| {
         let words: Vec<_> = text.split(' ').collect();
@@ -64,32 +64,32 @@ fn free(values: &str) -> BTreeSet<NamedBucket> {
     values.chars().map(|value| bucket(&value.to_string())).collect()
 }
 
-/// What is sent after an answer; "stands" where that is the end of it. The cell is number 1.
+/// Returns the batch after the conflicts, or "stands" if they are final. The cell is number 1.
 fn after(outgoing: &mut Outgoing, text: &str, adoptable: &str) -> String {
-    if outgoing.give_way(&answer(text), 1, &free(adoptable)) { sent(outgoing) } else { "stands".to_owned() }
+    if outgoing.apply_refusals(&answer(text), 1, &free(adoptable)) { sent(outgoing) } else { "stands".to_owned() }
 }
 
 #[test]
-fn destroys_of_what_is_not_the_rows_are_left_out() {
+fn destroys_of_claims_of_other_rows_are_skipped() {
     let mut batch = outgoing("+d1 -a1 -b2 -c3 -e4");
     assert_eq!(sent(&batch), "+d1 -a1 -b2 -c3 -e4");
     assert_eq!(after(&mut batch, "a missing, b not_owner 2, c other_source 1", ""), "+d1 -e4");
-    assert_eq!(batch.concessions(), Concessions { missing: 1, not_owner: 1, other_source: 1, adopted: 0 });
+    assert_eq!(batch.skipped_destroys(), SkippedDestroys { missing: 1, not_owner: 1, other_source: 1, adopted: 0 });
 }
 
 #[test]
-fn nothing_may_be_left() {
+fn the_batch_may_become_empty() {
     let mut batch = outgoing("-a1");
     assert_eq!(after(&mut batch, "a missing", ""), "");
     assert!(batch.is_empty());
 }
 
 #[test]
-fn what_else_is_in_the_way_stands() {
+fn other_conflicts_are_final() {
     for reason in ["a leased 1", "a leased 2", "a in_flight", "b taken 2", "b taken 1", "b leased 2"] {
         assert_eq!(after(&mut outgoing("+b1 -a1"), reason, "a"), "stands", "{reason}");
     }
-    // It is left to the next answer where something else was given up.
+    // The conflict stays for the next answer, because another record was skipped.
     assert_eq!(after(&mut outgoing("+b1 -a1"), "b taken 2, a missing", ""), "+b1");
 }
 
@@ -99,9 +99,9 @@ fn the_claim_may_be_that_of_any_row_that_had_the_bucket() {
     assert_eq!(sent(&batch), "-a1");
     assert_eq!(after(&mut batch, "a other_source 1", ""), "-a2");
     assert_eq!(after(&mut batch, "a other_source 1", ""), "-a3");
-    assert_eq!(batch.concessions(), Concessions::default());
+    assert_eq!(batch.skipped_destroys(), SkippedDestroys::default());
     assert_eq!(after(&mut batch, "a other_source 1", ""), "");
-    assert_eq!(batch.concessions(), Concessions { other_source: 1, ..Concessions::default() });
+    assert_eq!(batch.skipped_destroys(), SkippedDestroys { other_source: 1, ..SkippedDestroys::default() });
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_replace_of_what_is_not_there_is_a_create() {
     let mut batch = outgoing("-a1 +a2");
     assert_eq!(sent(&batch), "+a2 -a1");
     assert_eq!(after(&mut batch, "a missing", ""), "+a2");
-    // Somebody else has taken it in between.
+    // Another cell has claimed it meanwhile.
     assert_eq!(after(&mut batch, "a taken 2", ""), "stands");
 }
 
@@ -121,8 +121,8 @@ fn a_name_of_another_cell_does_not_go_to_another_row() {
 }
 
 #[test]
-fn a_row_keeps_the_name_that_it_had() {
-    // Row 1 goes from subject 1 to subject 11.
+fn a_row_that_had_the_name_keeps_it() {
+    // Row 1 changes from subject 1 to subject 11.
     let mut batch = outgoing("-a1 +a11");
     assert_eq!(after(&mut batch, "a not_owner 2", ""), "");
     let mut batch = outgoing("-a1 +a11");
@@ -142,14 +142,14 @@ fn an_own_claim_is_adopted_once_and_where_it_is_free() {
     let refused = answer("a taken 1, b taken 1, c taken 2");
     let adoptable: Vec<_> = batch.adoptable(&refused, 1).into_iter().map(|create| create.bucket.clone()).collect();
     assert_eq!(adoptable, [bucket("a"), bucket("b")]);
-    assert!(batch.give_way(&refused, 1, &free("a")));
+    assert!(batch.apply_refusals(&refused, 1, &free("a")));
     assert_eq!(sent(&batch), "+a1 +b2 +c3 -a* -d1");
-    assert_eq!(batch.concessions(), Concessions { adopted: 1, ..Concessions::default() });
-    // It goes, and comes back, in between.
+    assert_eq!(batch.skipped_destroys(), SkippedDestroys { adopted: 1, ..SkippedDestroys::default() });
+    // The claim disappears after it was adopted.
     assert_eq!(after(&mut batch, "a missing", "a"), "+a1 +b2 +c3 -d1");
     assert!(batch.adoptable(&answer("a taken 1"), 1).is_empty());
     assert_eq!(after(&mut batch, "a taken 1", "a"), "stands");
-    assert_eq!(batch.concessions(), Concessions::default());
+    assert_eq!(batch.skipped_destroys(), SkippedDestroys::default());
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn a_type_that_the_service_calls_otherwise_is_known_by_its_value() {
     let text = r#"[{"op":"destroy","bucket":{"type":"PATHS","value":"a"},"reason":"missing"}]"#;
     let refused = refusals(text).unwrap();
     let mut batch = outgoing("-a1 -b2");
-    assert!(batch.give_way(&refused, 1, &BTreeSet::new()));
+    assert!(batch.apply_refusals(&refused, 1, &BTreeSet::new()));
     assert_eq!(sent(&batch), "-b2");
-    // Not where two have it.
+    // It does not identify the bucket if two have this value.
     let mut log = Log::default();
     for bucket_type in ["ROUTES", "EMAILS"] {
         log.record(
@@ -170,9 +170,9 @@ fn a_type_that_the_service_calls_otherwise_is_known_by_its_value() {
         );
     }
     let mut batch = Outgoing::new(log.pending().unwrap());
-    assert!(!batch.give_way(&refused, 1, &BTreeSet::new()));
+    assert!(!batch.apply_refusals(&refused, 1, &BTreeSet::new()));
     let text = text.replace("PATHS", "EMAILS");
-    assert!(batch.give_way(&refusals(&text).unwrap(), 1, &BTreeSet::new()));
+    assert!(batch.apply_refusals(&refusals(&text).unwrap(), 1, &BTreeSet::new()));
     assert_eq!(batch.json().unwrap().1.matches("ROUTES").count(), 2);
 }
 

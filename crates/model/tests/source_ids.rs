@@ -1,4 +1,4 @@
-//! Source ids, their order, and the uuids of a range.
+//! Tests source ids, their order, and the uuids of a range.
 
 use claims_model::source_key::{compare, integer, is_id, last_uuid_within, uuid};
 use claims_model::source_range::SourceRange;
@@ -9,7 +9,7 @@ fn text(number: u128) -> String {
     Uuid::from_u128(number).to_string()
 }
 
-/// The same, found by comparing texts.
+/// Like `last_uuid_within`, by comparing texts.
 fn last_by_comparison(bound: &str) -> Option<u128> {
     let within = |number: u128| compare(&text(number), bound).is_le();
     if !within(0) {
@@ -55,12 +55,12 @@ fn bounds_at_the_edges() {
 }
 
 #[test]
-fn what_can_be_an_id() {
+fn ids_are_neither_empty_nor_too_long() {
     assert!(is_id("é") && is_id(&"😀".repeat(128)));
     assert!(!is_id("") && !is_id(&"x".repeat(129)));
 }
 
-/// Texts that begin like a uuid and go on like one, but for a few characters.
+/// Generates texts that are uuids but for a few characters.
 fn near_uuids() -> impl Strategy<Value = String> {
     let damaged = (any::<u128>(), 0_u32..129, proptest::collection::vec((0_usize..36, any::<char>()), 0..3));
     let damaged = damaged.prop_map(|(number, zeros, damages)| {

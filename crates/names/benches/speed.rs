@@ -1,4 +1,4 @@
-//! How long a canonical form takes: `cargo bench -p claims-names`. Fails beyond the limits that are promised.
+//! Measures the time for one canonical form: `cargo bench -p claims-names`. Fails if it exceeds the promised limits.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     if slow { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The best of ten rounds: what the machine does besides is no matter of ours.
+/// Returns the time of the fastest of ten rounds. Slower rounds were disturbed by other processes.
 fn measure(call: impl Fn()) -> Duration {
     let round = || {
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! The Bidi rule for a name with text from right to left (RFC 5893, 2).
+//! Checks the Bidi rule for a name with text from right to left (RFC 5893, 2).
 
 use icu_properties::props::BidiClass as Class;
 
@@ -9,7 +9,8 @@ const LAST: &str = "it cannot be the last character";
 const MIXED: &str = "both directions in one name";
 const DIGITS: &str = "both European and Arabic digits in one name";
 
-/// The first character that breaks the rule, and how. A name from left to right alone is not looked at.
+/// Returns the index of the first character that breaks the rule, and how it breaks it. The rule applies only to text
+/// that contains a character from right to left.
 pub fn first_offender<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     // The lowest code point that is written from right to left is U+0590.
     if !text.chars().any(|c| c >= '\u{0590}' && is_right_to_left(T::bidi_class(c))) {
@@ -39,7 +40,7 @@ fn is_neutral(class: Class) -> bool {
     )
 }
 
-/// Conditions 2 to 4.
+/// Checks conditions 2 to 4.
 fn right_to_left<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     let mut digits = None;
     for (index, c) in text.chars().enumerate() {
@@ -54,7 +55,7 @@ fn right_to_left<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     last::<T>(text, |class| is_right_to_left(class) || class == Class::EuropeanNumber)
 }
 
-/// Conditions 5 and 6.
+/// Checks conditions 5 and 6.
 fn left_to_right<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     for (index, c) in text.chars().enumerate() {
         let class = T::bidi_class(c);
@@ -65,7 +66,7 @@ fn left_to_right<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     last::<T>(text, |class| matches!(class, Class::LeftToRight | Class::EuropeanNumber))
 }
 
-/// The last character that is no mark must be one that `may_end` a name.
+/// Refuses the last character that is no nonspacing mark if `may_end` is false for its class.
 fn last<T: Tables>(text: &str, may_end: impl Fn(Class) -> bool) -> Option<(usize, &'static str)> {
     let mut end = None;
     for (index, c) in text.chars().enumerate() {

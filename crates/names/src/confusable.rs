@@ -1,19 +1,19 @@
 //! Names that look alike (UTS #39).
 
-/// What happens to a name that looks like another one of its type.
+/// The choice of a bucket type for names that look like another name of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Confusables {
-    /// Nothing.
+    /// Accepts such a name.
     #[default]
     Allow,
-    /// It is refused.
+    /// Refuses such a name.
     Reject,
 }
 
 impl Confusables {
     pub const ALL: [Confusables; 2] = [Confusables::Allow, Confusables::Reject];
 
-    /// The choice of that name, as SQL spells it.
+    /// Returns the choice with this SQL name.
     pub fn parse(name: &str) -> Option<Self> {
         Confusables::ALL.into_iter().find(|choice| choice.name() == name)
     }
@@ -26,7 +26,8 @@ impl Confusables {
     }
 }
 
-/// UTS #39's skeleton: the same for texts that look alike. Not fit to be shown, and up to eighteen times as long.
+/// Returns the skeleton of UTS #39, which texts that look alike have in common. It is not fit for display. It can be
+/// eighteen times as long as the text.
 pub fn skeleton(text: &str) -> String {
     unicode_security::skeleton(text).collect()
 }

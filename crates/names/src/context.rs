@@ -1,17 +1,18 @@
-//! The contextual rules: characters that a user name can have in some surroundings only (RFC 5892, appendix A).
+//! The contextual rules: characters that a user name can have only beside certain others (RFC 5892, appendix A).
 
 use icu_properties::props::{JoiningType, Script};
 
 use crate::tables::Tables;
 
-/// The first character in the wrong surroundings, and the right ones. The text is composed and in lower case.
+/// Returns the index of the first character that breaks its contextual rule, and the rule. The text must be composed
+/// and in lower case.
 pub fn first_offender<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     text.char_indices()
         .enumerate()
         .find_map(|(index, (start, c))| broken_rule::<T>(text, start, c).map(|rule| (index, rule)))
 }
 
-/// The rule that the character at byte `start` breaks.
+/// Returns the rule that the character at byte `start` breaks.
 fn broken_rule<T: Tables>(text: &str, start: usize, c: char) -> Option<&'static str> {
     if c < '\u{00B7}' {
         return None;
@@ -41,8 +42,8 @@ fn is_japanese<T: Tables>(c: char) -> bool {
     matches!(T::script(c), Script::Hiragana | Script::Katakana | Script::Han)
 }
 
-/// RFC 5892, A.1: a letter that joins to the left of the one at `start`, one that joins to its right, and between them only
-/// what is transparent.
+/// Applies RFC 5892, A.1. A letter that joins to the left must stand before the character at `start`, and a letter that
+/// joins to the right behind it. Only transparent characters may stand between.
 fn joins_over<T: Tables>(text: &str, start: usize, c: char) -> bool {
     let opaque = |c: &char| T::joining_type(*c) != JoiningType::Transparent;
     let before = text[..start].chars().rev().find(opaque).map(T::joining_type);

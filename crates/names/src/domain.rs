@@ -1,5 +1,5 @@
-//! `domain`: UTS #46 to A-labels in lower case, nontransitional, with STD3's characters and DNS' lengths. The dot of the
-//! root goes: with and without it is the same domain.
+//! `domain`: UTS #46 to A-labels in lower case, nontransitional, with the characters of STD3 and the lengths of DNS. It
+//! removes the dot of the root: a domain with it and one without it are the same domain.
 
 use std::borrow::Cow;
 
@@ -10,31 +10,33 @@ use crate::locate::refuse_unassigned;
 use crate::problem::{NameFault, NamePart, NameProblem};
 use crate::tables::Tables;
 
-/// Most octets of a domain and of a label (RFC 1035, without the root's dot).
+/// The largest number of octets of a domain and of a label (RFC 1035, without the root's dot).
 const DOMAIN_OCTETS: usize = 253;
 const LABEL_OCTETS: usize = 63;
 
 const NO_A_LABEL: &str = "is no A-label: what stands behind xn-- does not decode to a valid label";
 
-pub fn domain<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    // Composed first: UTS #46 maps before it composes, and U+0345 becomes a letter, behind which no mark finds its place.
-    let ascii = match T::nfc(given) {
-        Cow::Borrowed(given) => to_ascii::<T>(given),
+pub fn domain<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    // Compose first. UTS #46 maps before it composes, and it maps U+0345 to a letter. A combining mark behind that
+    // letter would no longer reach its base character.
+    let ascii = match T::nfc(input) {
+        Cow::Borrowed(input) => to_ascii::<T>(input),
         Cow::Owned(composed) => to_ascii::<T>(&composed).map(|ascii| Cow::Owned(ascii.into_owned())),
     };
     match ascii {
         Some(ascii) if !ascii.is_empty() && !hides_a_label(&ascii) => Ok(ascii),
-        _ => Err(diagnose::<T>(given)),
+        _ => Err(diagnose::<T>(input)),
     }
 }
 
-/// UTS #46, 4.1, V4, which idna leaves out: no label that decodes to one that starts with `xn--` again.
+/// Returns whether a label decodes to one that starts with `xn--` again. UTS #46, 4.1, V4 forbids that, and idna does
+/// not check it.
 fn hides_a_label(ascii: &str) -> bool {
     ascii.split('.').any(|label| label.starts_with("xn--xn--"))
         && shown(ascii).split('.').any(|label| label.starts_with("xn--"))
 }
 
-/// A domain with its A-labels decoded.
+/// Returns a domain with its A-labels decoded.
 pub fn shown(ascii: &str) -> Cow<'_, str> {
     Uts46::new().to_unicode(ascii.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast).0
 }
@@ -55,17 +57,17 @@ fn without_root(ascii: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// What separates labels, before and after UTS #46's mapping.
+/// Returns whether a character separates labels, before or after the mapping of UTS #46.
 fn is_dot(c: char) -> bool {
     matches!(c, '.' | '\u{3002}' | '\u{FF0E}' | '\u{FF61}')
 }
 
-/// Why UTS #46 refuses a domain: it does not say itself.
-fn diagnose<T: Tables>(given: &str) -> NameProblem {
-    if let Err(problem) = refuse_unassigned::<T>(given) {
+/// Finds out why UTS #46 refuses a domain. idna does not report the reason.
+fn diagnose<T: Tables>(input: &str) -> NameProblem {
+    if let Err(problem) = refuse_unassigned::<T>(input) {
         return problem;
     }
-    let without_root = given.strip_suffix(is_dot).unwrap_or(given);
+    let without_root = input.strip_suffix(is_dot).unwrap_or(input);
     if without_root.is_empty() {
         return NameProblem::of_name(NameFault::Empty);
     }
@@ -76,20 +78,20 @@ fn diagnose<T: Tables>(given: &str) -> NameProblem {
         }
         position += label.chars().count() + 1;
     }
-    if T::domain_to_ascii(given, DnsLength::Ignore).is_some() {
+    if T::domain_to_ascii(input, DnsLength::Ignore).is_some() {
         return NameProblem::of_name(NameFault::TooManyOctets { limit: DOMAIN_OCTETS });
     }
     NameProblem { place: NamePart::Domain, reason: NameFault::Direction("labels that do not go together") }
 }
 
-/// What is wrong with the label that starts at character `position`.
+/// Returns the problem of the label that starts at character `position`.
 fn wrong_label<T: Tables>(label: &str, number: usize, position: usize) -> Option<NameProblem> {
     let problem = |reason| Some(NameProblem { place: NamePart::Label(number), reason });
     if label.is_empty() {
         return problem(NameFault::Empty);
     }
     for (index, c) in label.chars().enumerate() {
-        if !has_a_place::<T>(c) {
+        if !is_allowed_somewhere::<T>(c) {
             return Some(NameProblem::at(c, position + index, NameFault::Forbidden("nothing that a domain can have")));
         }
     }
@@ -102,9 +104,9 @@ fn wrong_label<T: Tables>(label: &str, number: usize, position: usize) -> Option
     }
 }
 
-/// Whether any domain can have the character: alone, inside text from left to right, or from right to left; for a joiner,
-/// in words of scripts that use it.
-fn has_a_place<T: Tables>(c: char) -> bool {
+/// Returns whether any domain can have the character. It tries the character alone, between letters from left to right,
+/// and between letters from right to left. It accepts joiners, which words of some scripts need.
+fn is_allowed_somewhere<T: Tables>(c: char) -> bool {
     matches!(c, '\u{200C}' | '\u{200D}')
         || T::domain_to_ascii(c.encode_utf8(&mut [0; 4]), DnsLength::Ignore).is_some()
         || ["a", "\u{05D0}"].iter().any(|end| {
@@ -113,7 +115,7 @@ fn has_a_place<T: Tables>(c: char) -> bool {
         })
 }
 
-/// Which rule the label breaks, as far as can be told from outside.
+/// Returns the rule that the label breaks, as far as the label itself shows it.
 fn broken_rule(label: &str) -> &'static str {
     if label.starts_with('-') || label.ends_with('-') {
         "starts or ends with a hyphen"

@@ -1,5 +1,5 @@
-//! `email`: the domain by `domain`, what stands before the `@` composed and folded. No dots or tags are stripped: which
-//! addresses reach one mailbox only its own server knows.
+//! `email`: the domain by the profile `domain`, and the local part composed and folded. The profile strips no dots or
+//! tags: only the mail server knows which addresses reach the same mailbox.
 
 use std::borrow::Cow;
 
@@ -11,39 +11,41 @@ use crate::locate::problem_at;
 use crate::problem::{NameFault, NamePart, NameProblem};
 use crate::tables::Tables;
 
-pub fn email<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    // The last one: a domain has none.
-    let Some((given_local, given_domain)) = given.rsplit_once('@') else {
+pub fn email<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    // The address is split at its last @, because a domain has none.
+    let Some((input_local, input_domain)) = input.rsplit_once('@') else {
         return Err(NameProblem::of_name(NameFault::NoAt));
     };
-    let local = local_part::<T>(given_local)?;
-    let host = host::<T>(given_domain).map_err(|problem| problem.moved_by(given_local.chars().count() + 1))?;
-    if local == given_local && host == given_domain {
-        return Ok(Cow::Borrowed(given));
+    let local = local_part::<T>(input_local)?;
+    let host = host::<T>(input_domain).map_err(|problem| problem.moved_by(input_local.chars().count() + 1))?;
+    if local == input_local && host == input_domain {
+        return Ok(Cow::Borrowed(input));
     }
     Ok(Cow::Owned(format!("{local}@{host}")))
 }
 
-fn host<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    if given.is_empty() { Err(NameProblem::of_name(NameFault::Empty)) } else { domain::<T>(given) }
+fn host<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    if input.is_empty() { Err(NameProblem::of_name(NameFault::Empty)) } else { domain::<T>(input) }
 }
 
-/// As RFC 5321 and RFC 6531 have it without quotes; dots may stand anywhere, since there are such mailboxes.
-fn local_part<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    if given.is_empty() {
+/// Checks the local part by RFC 5321 and RFC 6531, without quoted strings. Dots may stand anywhere, because such
+/// mailboxes exist.
+fn local_part<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    if input.is_empty() {
         return Err(NameProblem { place: NamePart::LocalPart, reason: NameFault::Empty });
     }
-    let local = casefold::<T>(given)?;
-    // Looked at afterwards: composing makes a semicolon of U+037E.
+    let local = casefold::<T>(input)?;
+    // Checked after composing, because composing turns U+037E into a semicolon.
     for (index, c) in local.chars().enumerate() {
         if let Some(kind) = special::<T>(c) {
-            return Err(problem_at(given, &local, index, NameFault::Forbidden(kind), fold::<T>));
+            return Err(problem_at(input, &local, index, NameFault::Forbidden(kind), fold::<T>));
         }
     }
     Ok(local)
 }
 
-/// What stands in no unquoted local part. A quoted one would be a second spelling of the same mailbox.
+/// Returns how a character that an unquoted local part cannot have is described. A quoted local part would be a second
+/// spelling of one mailbox.
 fn special<T: Tables>(c: char) -> Option<&'static str> {
     match c {
         '@' => Some("a second @"),

@@ -1,4 +1,4 @@
-//! `casefold`: NFC, full case folding, NFC. The same letters in any case and any composition are one name.
+//! `casefold`: NFC, full case folding, NFC. Names with equal letters, in any case and any composition, are one name.
 
 use std::borrow::Cow;
 
@@ -6,24 +6,24 @@ use crate::locate::refuse_unassigned;
 use crate::problem::NameProblem;
 use crate::tables::{Tables, then};
 
-pub fn casefold<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    if given.is_ascii() {
-        return Ok(ascii_lower(given));
+pub fn casefold<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    if input.is_ascii() {
+        return Ok(ascii_lower(input));
     }
-    refuse_unassigned::<T>(given)?;
-    Ok(fold::<T>(given))
+    refuse_unassigned::<T>(input)?;
+    Ok(fold::<T>(input))
 }
 
-/// The steps alone.
-pub fn fold<T: Tables>(given: &str) -> Cow<'_, str> {
-    then(then(T::nfc(given), T::fold_case), T::nfc)
+/// Applies NFC, full case folding and NFC, without checks.
+pub fn fold<T: Tables>(input: &str) -> Cow<'_, str> {
+    then(then(T::nfc(input), T::fold_case), T::nfc)
 }
 
-/// What folding and lower case both are for ASCII: a test asks for each of the two.
-pub fn ascii_lower(given: &str) -> Cow<'_, str> {
-    if given.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        Cow::Owned(given.to_ascii_lowercase())
+/// Lower-cases ASCII, which for ASCII is both case folding and lower case. A test compares it with each of them.
+pub fn ascii_lower(input: &str) -> Cow<'_, str> {
+    if input.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(input.to_ascii_lowercase())
     } else {
-        Cow::Borrowed(given)
+        Cow::Borrowed(input)
     }
 }

@@ -1,7 +1,8 @@
-//! What counts as the same name. A profile turns every spelling of a name into its one canonical form, or says what is
-//! wrong with it; a skeleton is the same for names that look alike.
+//! Profiles and skeletons of names. A profile turns every spelling of a name into its canonical form, or reports why it
+//! refuses the name. Names that look alike have one skeleton.
 //!
-//! Needs no Postgres. All tables are const data of one Unicode version: nothing is built at the first use.
+//! The crate does not use PostgreSQL. All tables are const data of one Unicode version, so the first use builds
+//! nothing.
 #![forbid(unsafe_code)]
 
 mod bidi;

@@ -1,24 +1,25 @@
-//! How long a name may be, before and after.
+//! Limits on the length of a name and of its canonical form.
 
 use crate::problem::{NameFault, NameProblem};
 
-/// Most characters of a name, as given and in its canonical form.
+/// The largest number of characters of a name, and of its canonical form.
 pub const NAME_CHARS: usize = 1024;
-/// Most bytes of a canonical form: what an entry of Postgres' btree holds, with room for what else is in it.
+/// The largest number of bytes of a canonical form. An entry of a PostgreSQL btree holds it together with the other
+/// columns of the key.
 pub const CANONICAL_BYTES: usize = 2600;
 
-/// Refuses what no profile has to look at.
-pub fn check_given(given: &str) -> Result<(), NameProblem> {
-    if given.is_empty() {
+/// Refuses a name that is empty or too long, before any profile reads it.
+pub fn check_input(input: &str) -> Result<(), NameProblem> {
+    if input.is_empty() {
         return Err(NameProblem::of_name(NameFault::Empty));
     }
-    match chars_beyond(given, NAME_CHARS) {
+    match chars_beyond(input, NAME_CHARS) {
         Some(got) => Err(NameProblem::of_name(NameFault::TooManyChars { got, limit: NAME_CHARS })),
         None => Ok(()),
     }
 }
 
-/// Folding makes names longer: what was within the limits need not be afterwards.
+/// Refuses a canonical form that is too long. Folding can make a name longer.
 pub fn check_canonical(canonical: &str) -> Result<(), NameProblem> {
     if let Some(got) = chars_beyond(canonical, NAME_CHARS) {
         return Err(NameProblem::of_name(NameFault::CanonicalTooManyChars { got, limit: NAME_CHARS }));
@@ -32,7 +33,7 @@ pub fn check_canonical(canonical: &str) -> Result<(), NameProblem> {
     Ok(())
 }
 
-/// The number of characters where it is beyond the limit. Most texts are decided by their bytes.
+/// Returns the number of characters if it is above the limit. The byte length decides for most texts.
 fn chars_beyond(text: &str, limit: usize) -> Option<usize> {
     if text.len() <= limit {
         return None;

@@ -1,13 +1,14 @@
-//! Where in the name as it was given a character of its canonical form comes from. Only for names that are refused.
+//! Finds the character of the input that became a character of the canonical form. Only refused names need it.
 
 use std::borrow::Cow;
 
 use crate::problem::{NameFault, NameProblem};
 use crate::tables::Tables;
 
-/// The problem of the `index`-th character of `mapped`, with its position in `given`, which `map` made it from.
+/// Returns the problem of the `index`-th character of `mapped`, with its position in `input`. `map` turned `input` into
+/// `mapped`.
 pub fn problem_at(
-    given: &str,
+    input: &str,
     mapped: &str,
     index: usize,
     reason: NameFault,
@@ -15,40 +16,41 @@ pub fn problem_at(
 ) -> NameProblem {
     let Some(wanted) = mapped.chars().nth(index) else { return NameProblem::of_name(reason) };
     let before = mapped.chars().take(index).filter(|c| *c == wanted).count();
-    match origin(given, wanted, before, map) {
-        // As given, so that the caller finds it there: U+FF20, not the U+0040 that it was taken for.
+    match origin(input, wanted, before, map) {
+        // Report the character of the input, so that the caller finds it there: U+FF20, and not the U+0040 that it was
+        // mapped to.
         Some((code_point, position)) => NameProblem::at(code_point, position, reason),
         None => NameProblem::at(wanted, index + 1, reason),
     }
 }
 
-/// The character of `given` that became the one with `before` others like it in front.
+/// Returns the character of `input` that became the occurrence of `wanted` with `before` others in front of it.
 fn origin(
-    given: &str,
+    input: &str,
     wanted: char,
     before: usize,
     map: impl for<'x> Fn(&'x str) -> Cow<'x, str>,
 ) -> Option<(char, usize)> {
     let count = |text: &str| map(text).chars().filter(|c| *c == wanted).count();
-    // Character by character, which is nearly always the answer; then what several of them made together.
+    // Map character by character, which nearly always finds it. Otherwise several characters together made it.
     let mut seen = 0;
-    for (index, c) in given.chars().enumerate() {
+    for (index, c) in input.chars().enumerate() {
         seen += count(c.encode_utf8(&mut [0; 4]));
         if seen > before {
             return Some((c, index + 1));
         }
     }
-    for (index, (start, c)) in given.char_indices().enumerate() {
-        if count(&given[..start + c.len_utf8()]) > before {
+    for (index, (start, c)) in input.char_indices().enumerate() {
+        if count(&input[..start + c.len_utf8()]) > before {
             return Some((c, index + 1));
         }
     }
     None
 }
 
-/// Refuses the first code point that this version of Unicode does not know.
-pub fn refuse_unassigned<T: Tables>(given: &str) -> Result<(), NameProblem> {
-    match given.chars().enumerate().find(|(_, c)| !T::is_assigned(*c)) {
+/// Refuses the first code point that this version of Unicode has not assigned.
+pub fn refuse_unassigned<T: Tables>(input: &str) -> Result<(), NameProblem> {
+    match input.chars().enumerate().find(|(_, c)| !T::is_assigned(*c)) {
         Some((index, c)) => Err(NameProblem::at(c, index + 1, NameFault::Unassigned)),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! `path`: `casefold`, and no segment that leads nowhere or elsewhere.
+//! `path`: like `casefold`, and refuses empty segments and the segments `.` and `..`.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use crate::fold::casefold;
 use crate::problem::{NameFault, NamePart, NameProblem};
 use crate::tables::Tables;
 
-pub fn path<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    let canonical = casefold::<T>(given)?;
+pub fn path<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    let canonical = casefold::<T>(input)?;
     for (index, segment) in canonical.split('/').enumerate() {
         let reason = match segment {
             "" => NameFault::Empty,

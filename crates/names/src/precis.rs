@@ -1,23 +1,23 @@
-//! PRECIS IdentifierClass: which code points a user name can have (RFC 8264, 8 and 9).
+//! PRECIS IdentifierClass: the code points that a user name can have (RFC 8264, 8 and 9).
 
 use icu_properties::props::{GeneralCategory, HangulSyllableType};
 
 use crate::tables::Tables;
 
-/// The derived property of a code point, RFC 8264, 8.
+/// The derived property of a code point (RFC 8264, 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Derived {
     Valid,
-    /// CONTEXTJ and CONTEXTO: by the rules of `context`.
+    /// CONTEXTJ or CONTEXTO: the rules of `context` decide.
     Contextual,
-    /// ID_DIS: in free text only. What it is.
+    /// ID_DIS, allowed in free text only, with a description of the character.
     FreeText(&'static str),
-    /// DISALLOWED everywhere. What it is.
+    /// DISALLOWED everywhere, with a description of the character.
     Disallowed(&'static str),
     Unassigned,
 }
 
-/// The first character of the text that no user name can have, and what it is.
+/// Returns the index of the first character that no user name can have, and its description.
 pub fn first_forbidden<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     text.chars().enumerate().find_map(|(index, c)| match derived::<T>(c) {
         Derived::Valid | Derived::Contextual => None,
@@ -26,7 +26,7 @@ pub fn first_forbidden<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// In the order of RFC 8264, 8, which gives the first category that fits.
+/// Returns the derived property. It tests the categories in the order of RFC 8264, 8, where the first match wins.
 pub fn derived<T: Tables>(c: char) -> Derived {
     if c.is_ascii_graphic() {
         return Derived::Valid;
@@ -36,7 +36,7 @@ pub fn derived<T: Tables>(c: char) -> Derived {
     }
     let category = T::category(c);
     if category == GeneralCategory::Unassigned {
-        // Unassigned to Unicode; to RFC 8264, 9.10, noncharacters are not.
+        // Unicode calls noncharacters unassigned; RFC 8264, 9.10, does not.
         return if is_noncharacter(c) { Derived::Disallowed("a noncharacter") } else { Derived::Unassigned };
     }
     if matches!(c, '\u{200C}' | '\u{200D}') {
@@ -75,7 +75,7 @@ fn by_category(category: GeneralCategory) -> Derived {
     }
 }
 
-/// RFC 8264, 9.6: what RFC 5892, 2.6, says whatever the categories say.
+/// Returns the exceptions of RFC 8264, 9.6 (RFC 5892, 2.6), which override the categories.
 fn exception(c: char) -> Option<Derived> {
     match c {
         '\u{00DF}' | '\u{03C2}' | '\u{06FD}' | '\u{06FE}' | '\u{0F0B}' | '\u{3007}' => Some(Derived::Valid),

@@ -1,4 +1,4 @@
-//! The derived property against IANA's registry of Unicode 6.3.0, the last one that was published.
+//! Compares the derived property with IANA's registry of Unicode 6.3.0, the last published one.
 
 use super::{Derived, derived};
 use crate::tables::Pinned;
@@ -17,7 +17,7 @@ fn name(c: char) -> &'static str {
     }
 }
 
-/// What Unicode has changed since in code points that it had in 6.3: all became stricter or looser by a new category.
+/// The code points of Unicode 6.3 whose derived property has changed since. There are none.
 const CHANGED: [(u32, &str); 0] = [];
 
 #[test]

@@ -1,19 +1,19 @@
-//! What can be wrong with a name, as data. The extension turns it into SQLSTATE, message and DETAIL.
+//! Problems of names, as data. The extension turns them into SQLSTATE, message and DETAIL.
 
 use std::fmt;
 
 use crate::tables::UNICODE_VERSION;
 
-/// Why a profile refuses a name, and where in the name as it was given.
+/// The reason why a profile refuses a name, and its place in the input.
 ///
-/// As text it is one clause, subject first: `character 5 (U+0020) is a space`.
+/// Displayed, it is one clause, subject first: `character 5 (U+0020) is a space`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameProblem {
     pub place: NamePart,
     pub reason: NameFault,
 }
 
-/// The part of a name that is wrong. All numbers count from 1, in the name as it was given.
+/// The part of a name that is wrong. All numbers count from 1, in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamePart {
     Name,
@@ -21,17 +21,17 @@ pub enum NamePart {
         code_point: char,
         position: usize,
     },
-    /// The domain's n-th label.
+    /// The n-th label of the domain.
     Label(usize),
-    /// All of a domain, or of the part of an e-mail address behind its `@`.
+    /// The whole domain, also that of an e-mail address.
     Domain,
-    /// What stands before the `@`.
+    /// The part of an e-mail address before its `@`.
     LocalPart,
-    /// The path's n-th segment.
+    /// The n-th segment of the path.
     Segment(usize),
 }
 
-/// What is wrong with it.
+/// The rule that a name breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameFault {
     Empty,
@@ -40,7 +40,7 @@ pub enum NameFault {
         got: usize,
         limit: usize,
     },
-    /// More characters than a name may have, in its canonical form only.
+    /// More characters than a name may have, in the canonical form only.
     CanonicalTooManyChars {
         got: usize,
         limit: usize,
@@ -50,15 +50,15 @@ pub enum NameFault {
         got: usize,
         limit: usize,
     },
-    /// A code point that means nothing in this version of Unicode, and may mean anything in a later one.
+    /// A code point that this version of Unicode has not assigned. A later version may give it any meaning.
     Unassigned,
-    /// A character that the profile never takes: what kind of character it is.
+    /// A character that the profile never accepts, with its description.
     Forbidden(&'static str),
-    /// A character that the profile takes in other surroundings only: which.
+    /// A character that the profile accepts only in certain contexts, with the context.
     Context(&'static str),
-    /// Text in two directions that RFC 5893 refuses: what it asks.
+    /// Text in two directions that RFC 5893 refuses, with the rule.
     Direction(&'static str),
-    /// A label of a domain that no domain can have: why.
+    /// An invalid label of a domain, with the reason.
     Label(&'static str),
     /// More octets than a domain, or one of its labels, may have.
     TooManyOctets {
@@ -79,13 +79,13 @@ impl NameProblem {
         NameProblem { place: NamePart::Character { code_point, position }, reason }
     }
 
-    /// Whether the name is too long, rather than of a wrong form.
+    /// Returns whether the problem is the length of the name, and not its form.
     pub fn is_length(&self) -> bool {
         use NameFault::*;
         matches!(self.reason, TooManyChars { .. } | CanonicalTooManyChars { .. } | CanonicalTooManyBytes { .. })
     }
 
-    /// The same problem, of a text that stands behind `chars` characters of the name.
+    /// Moves the problem behind `chars` more characters of the name.
     pub(crate) fn moved_by(mut self, chars: usize) -> Self {
         match &mut self.place {
             NamePart::Character { position, .. } => *position += chars,
@@ -108,7 +108,7 @@ impl fmt::Display for NamePart {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NamePart::Name => out.write_str("the name"),
-            // The number only: the character itself may be invisible, or turn the line around.
+            // Only the number. The character itself may be invisible, or reverse the direction of the line.
             NamePart::Character { code_point, position } => {
                 write!(out, "character {position} (U+{:04X})", u32::from(*code_point))
             }

@@ -1,4 +1,4 @@
-//! The profiles by name: what is asked of a name, and what it becomes.
+//! The profiles, by name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,21 +9,21 @@ use crate::problem::NameProblem;
 use crate::tables::{Pinned, Tables};
 use crate::{domain, email, fold, limits, path, username};
 
-/// How the names of a type are compared.
+/// A rule by which the names of a bucket type are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Profile {
-    /// Byte by byte.
+    /// Compares byte by byte.
     #[default]
     Exact,
     /// NFC, full case folding, NFC.
     Casefold,
     /// PRECIS UsernameCaseMapped, RFC 8265.
     Username,
-    /// UTS #46 to A-labels, in lower case.
+    /// UTS #46 to A-labels in lower case.
     Domain,
     /// The domain by `Domain`, the local part by `Casefold`.
     Email,
-    /// `Casefold`, without empty and dot segments.
+    /// `Casefold`, without empty segments and dot segments.
     Path,
 }
 
@@ -31,7 +31,7 @@ impl Profile {
     pub const ALL: [Profile; 6] =
         [Profile::Exact, Profile::Casefold, Profile::Username, Profile::Domain, Profile::Email, Profile::Path];
 
-    /// The profile of that name, as SQL spells it.
+    /// Returns the profile with this SQL name.
     pub fn parse(name: &str) -> Option<Self> {
         Profile::ALL.into_iter().find(|profile| profile.name() == name)
     }
@@ -47,27 +47,29 @@ impl Profile {
         }
     }
 
-    /// The one form that all spellings of a name have in common. It is its own canonical form.
-    pub fn canonical(self, given: &str) -> Result<Cow<'_, str>, NameProblem> {
-        self.canonical_with::<Pinned>(given)
+    /// Returns the canonical form, which all spellings of a name have in common. A canonical form is its own canonical
+    /// form.
+    pub fn canonical(self, input: &str) -> Result<Cow<'_, str>, NameProblem> {
+        self.canonical_with::<Pinned>(input)
     }
 
-    pub(crate) fn canonical_with<T: Tables>(self, given: &str) -> Result<Cow<'_, str>, NameProblem> {
-        limits::check_given(given)?;
+    pub(crate) fn canonical_with<T: Tables>(self, input: &str) -> Result<Cow<'_, str>, NameProblem> {
+        limits::check_input(input)?;
         let canonical = match self {
-            Profile::Exact => Cow::Borrowed(given),
-            Profile::Casefold => fold::casefold::<T>(given)?,
-            Profile::Username => username::username::<T>(given)?,
-            Profile::Domain => domain::domain::<T>(given)?,
-            Profile::Email => email::email::<T>(given)?,
-            Profile::Path => path::path::<T>(given)?,
+            Profile::Exact => Cow::Borrowed(input),
+            Profile::Casefold => fold::casefold::<T>(input)?,
+            Profile::Username => username::username::<T>(input)?,
+            Profile::Domain => domain::domain::<T>(input)?,
+            Profile::Email => email::email::<T>(input)?,
+            Profile::Path => path::path::<T>(input)?,
         };
         limits::check_canonical(&canonical)?;
         Ok(canonical)
     }
 
-    /// What a canonical form has in common with all that look like it: UTS #39's skeleton of what a person sees, which
-    /// for a domain is not its A-labels. Not a name, and of any length.
+    /// Returns the skeleton of a canonical form (UTS #39), which all names that look like it have in common. The
+    /// skeleton of a domain is made of its decoded labels, because people see these and not the A-labels. A skeleton is
+    /// not a name, and it can have any length.
     pub fn skeleton(self, canonical: &str) -> String {
         match self {
             Profile::Domain => skeleton(&shown(canonical)),

@@ -1,5 +1,5 @@
-//! Where Unicode data comes from: the only file that does. One seam, so that the test of an upgrade can run the profiles
-//! with the tables of two versions.
+//! The Unicode data. No other file reads it. The trait lets the upgrade test run the profiles with the tables of two
+//! Unicode versions.
 
 use std::borrow::Cow;
 
@@ -28,9 +28,9 @@ pub trait Tables {
     fn is_default_ignorable(c: char) -> bool;
     fn nfc(text: &str) -> Cow<'_, str>;
     fn is_nfkc(text: &str) -> bool;
-    /// Unicode's toLowerCase(), in no particular language.
+    /// Unicode's toLowerCase(), independent of language.
     fn lower_case(text: &str) -> Cow<'_, str>;
-    /// Unicode's toCasefold(): full folding, in no particular language.
+    /// Unicode's toCasefold(): full folding, independent of language.
     fn fold_case(text: &str) -> Cow<'_, str>;
     /// UTS #46's ToASCII.
     fn domain_to_ascii(domain: &str, length: DnsLength) -> Option<Cow<'_, str>>;
@@ -89,12 +89,13 @@ impl Tables for Pinned {
     }
 
     fn domain_to_ascii(domain: &str, length: DnsLength) -> Option<Cow<'_, str>> {
-        // Hyphens in the third and fourth place are kept: there are such domains. STD3: letters, digits, hyphens.
+        // Accepts hyphens in the third and fourth position, because such domains exist. STD3 allows letters, digits and
+        // hyphens.
         Uts46::new().to_ascii(domain.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, length).ok()
     }
 }
 
-/// A text after one more step. What the step leaves as it is is not copied.
+/// Applies one more step to a text. It does not copy a text that the step leaves unchanged.
 pub fn then<'a>(text: Cow<'a, str>, step: impl for<'x> Fn(&'x str) -> Cow<'x, str>) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(text) => step(text),
@@ -108,7 +109,8 @@ pub fn then<'a>(text: Cow<'a, str>, step: impl for<'x> Fn(&'x str) -> Cow<'x, st
     }
 }
 
-// All data comes from one Unicode version, or nothing is built. The crates without such a tag: tests/one_version.rs.
+// The build fails unless all data has one Unicode version. tests/one_version.rs checks the crates without a version
+// tag.
 const _: () = {
     assert!(same(UNICODE_VERSION, icu_normalizer_data::unicode_tag!()));
     assert!(same(UNICODE_VERSION, icu_casemap_data::unicode_tag!()));
@@ -126,7 +128,7 @@ const fn same(a: &str, b: &str) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// Whether `text` is `18.0.0` for (18, 0, 0).
+/// Returns whether `text` is the dotted form of the numbers: `18.0.0` of (18, 0, 0).
 const fn same_number(text: &str, number: (u64, u64, u64)) -> bool {
     let (text, wanted) = (text.as_bytes(), [number.0, number.1, number.2]);
     let (mut at, mut part, mut value) = (0, 0, 0);

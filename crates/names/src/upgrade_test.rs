@@ -1,5 +1,6 @@
-//! An upgrade of Unicode, tried with two real versions: the profiles run with the tables of 15.1 and with those in use.
-//! Because the older one refuses what it does not know, what it accepted keeps its canonical form.
+//! Tests an upgrade of Unicode with two real versions: the profiles run with the tables of 15.1 and with the current
+//! ones. The older version refuses code points that it does not know, so every name that it accepted keeps its
+//! canonical form.
 
 #![expect(deprecated, reason = "the numbers are all that two major versions of ICU4X have in common")]
 
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 use crate::tables::{Pinned, Tables};
 use crate::{NameFault, Profile};
 
-/// Unicode 15.1, of ICU4X 1.5; UTS #46 by idna 0.5.
+/// Unicode 15.1 of ICU4X 1.5, and UTS #46 of idna 0.5.
 struct Older;
 
 impl Tables for Older {
@@ -63,7 +64,7 @@ impl Tables for Older {
     }
 
     fn domain_to_ascii(domain: &str, length: DnsLength) -> Option<Cow<'_, str>> {
-        // The root's dot and hyphens are no matter of Unicode: asked of the newer one.
+        // The root's dot and hyphens do not depend on the Unicode version, so the current idna checks them.
         let config = idna_old::Config::default().use_std3_ascii_rules(true).verify_dns_length(false);
         let ascii = config.to_ascii(domain).ok()?;
         Pinned::domain_to_ascii(&ascii, length).map(|ascii| Cow::Owned(ascii.into_owned()))
@@ -72,7 +73,7 @@ impl Tables for Older {
 
 const FOLDING: [Profile; 5] = [Profile::Casefold, Profile::Username, Profile::Domain, Profile::Email, Profile::Path];
 
-/// The name around a character, such as profiles look at it.
+/// Names that contain a character, in the contexts that profiles check.
 fn frames(profile: Profile, c: char) -> Vec<String> {
     let texts = [format!("{c}"), format!("a{c}\u{301}b"), format!("\u{5D0}{c}\u{5D0}"), format!("Σ{c}Σ")];
     match profile {
@@ -93,7 +94,7 @@ fn the_older_tables_are_older() {
 }
 
 #[test]
-fn what_the_older_version_does_not_know_it_refuses() {
+fn the_older_version_refuses_unknown_code_points() {
     for c in changed_code_points() {
         for profile in FOLDING {
             for text in frames(profile, c) {
@@ -107,7 +108,7 @@ fn what_the_older_version_does_not_know_it_refuses() {
 }
 
 #[test]
-fn and_the_newer_one_takes_it() {
+fn the_newer_version_accepts_them() {
     let taken = |profile: Profile| {
         changed_code_points().iter().filter(|c| profile.canonical(c.encode_utf8(&mut [0; 4])).is_ok()).count()
     };
@@ -116,11 +117,12 @@ fn and_the_newer_one_takes_it() {
     assert!(taken(Profile::Domain) > 5_000);
 }
 
-/// Marks of Balinese and Ahom whose direction Unicode has corrected: only in a name from right to left, where nobody writes them.
+/// Marks of Balinese and Ahom whose direction Unicode has corrected. They are refused only in a name from right to
+/// left, where nobody writes them.
 const LOST: [char; 4] = ['\u{1B3A}', '\u{1B3C}', '\u{1B42}', '\u{1171E}'];
 
-/// Those, and two spellings that lead to another name: U+0295 is no cased letter any more, so that `ΣʕΣ` ends in another sigma, and
-/// UTS #46 maps a capital sharp s to a small one, no more to `ss`.
+/// The marks of `LOST`, and two spellings that lead to another name. U+0295 is no longer a cased letter, so `ΣʕΣ` ends
+/// in another sigma. UTS #46 maps a capital sharp s to a small one, and no longer to `ss`.
 const SPELLED: [(Profile, char); 7] = [
     (Profile::Username, '\u{295}'),
     (Profile::Username, LOST[0]),
@@ -131,8 +133,8 @@ const SPELLED: [(Profile, char); 7] = [
     (Profile::Username, LOST[3]),
 ];
 
-/// Code points of which the newer version makes something else, in some surroundings: `lost` if what the older one made is no
-/// canonical form any more.
+/// The code points with another result in the newer version, in some context. `lost` has those whose canonical form
+/// from the older version is no longer canonical.
 struct Changes {
     spelled: Vec<(Profile, char)>,
     lost: Vec<(Profile, char)>,
@@ -140,7 +142,7 @@ struct Changes {
 
 fn changes() -> Changes {
     let mut changes = Changes { spelled: Vec::new(), lost: Vec::new() };
-    // All planes but those for private use.
+    // All planes except those for private use.
     for c in ('\0'..'\u{F0000}').filter(|c| Older::is_assigned(*c)) {
         for profile in FOLDING {
             let older = frames(profile, c).into_iter().filter_map(|text| {

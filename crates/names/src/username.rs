@@ -1,8 +1,8 @@
 //! `username`: PRECIS UsernameCaseMapped (RFC 8265, 3.3).
 //!
-//! In two things it takes more spellings than the RFC's order of steps, and gives each the same canonical form: a name is
-//! composed (NFC) before its code points are looked at, so that `가` in two code points is as good as in one; and context
-//! is looked at in lower case, so that `L·L` is as good as `l·l`.
+//! The profile accepts more spellings than the RFC's order of steps, in two cases, and gives them the RFC's canonical
+//! form. It composes a name (NFC) before it checks the code points, so it accepts `가` as two code points, too. It
+//! checks contexts in lower case, so it accepts `L·L` like `l·l`.
 
 use std::borrow::Cow;
 
@@ -12,48 +12,48 @@ use crate::problem::{NameFault, NameProblem};
 use crate::tables::{Tables, then};
 use crate::{bidi, context, precis};
 
-pub fn username<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    if is_plain(given) {
-        return Ok(ascii_lower(given));
+pub fn username<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    if is_plain(input) {
+        return Ok(ascii_lower(input));
     }
-    enforce::<T>(given)
+    enforce::<T>(input)
 }
 
-/// Printable ASCII: always allowed, without context or direction.
-fn is_plain(given: &str) -> bool {
-    given.bytes().all(|byte| byte.is_ascii_graphic())
+/// Returns whether the text is printable ASCII, which is always allowed and needs no check of context or direction.
+fn is_plain(input: &str) -> bool {
+    input.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The steps for all of Unicode.
-pub fn enforce<T: Tables>(given: &str) -> Result<Cow<'_, str>, NameProblem> {
-    refuse_unassigned::<T>(given)?;
-    let prepared = prepare::<T>(given);
+/// Applies all steps, for any text of Unicode.
+pub fn enforce<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    refuse_unassigned::<T>(input)?;
+    let prepared = prepare::<T>(input);
     if let Some((index, kind)) = precis::first_forbidden::<T>(&prepared) {
-        return Err(problem_at(given, &prepared, index, NameFault::Forbidden(kind), prepare::<T>));
+        return Err(problem_at(input, &prepared, index, NameFault::Forbidden(kind), prepare::<T>));
     }
     let mapped = map_case::<T>(prepared);
     if let Some((index, rule)) = bidi::first_offender::<T>(&mapped) {
-        return Err(problem_at(given, &mapped, index, NameFault::Direction(rule), map_all::<T>));
+        return Err(problem_at(input, &mapped, index, NameFault::Direction(rule), map_all::<T>));
     }
     if let Some((index, rule)) = context::first_offender::<T>(&mapped) {
-        return Err(problem_at(given, &mapped, index, NameFault::Context(rule), map_all::<T>));
+        return Err(problem_at(input, &mapped, index, NameFault::Context(rule), map_all::<T>));
     }
     Ok(mapped)
 }
 
-fn prepare<T: Tables>(given: &str) -> Cow<'_, str> {
-    then(map_width(given), T::nfc)
+fn prepare<T: Tables>(input: &str) -> Cow<'_, str> {
+    then(map_width(input), T::nfc)
 }
 
 fn map_case<T: Tables>(prepared: Cow<'_, str>) -> Cow<'_, str> {
     then(then(prepared, T::lower_case), T::nfc)
 }
 
-fn map_all<T: Tables>(given: &str) -> Cow<'_, str> {
-    map_case::<T>(prepare::<T>(given))
+fn map_all<T: Tables>(input: &str) -> Cow<'_, str> {
+    map_case::<T>(prepare::<T>(input))
 }
 
-/// Halfwidth Katakana from U+FF65 on, as their decomposition says. Unicode never changes it.
+/// The decompositions of the halfwidth Katakana from U+FF65 on. Unicode never changes them.
 const KATAKANA: [char; 59] = [
     '・', 'ヲ', 'ァ', 'ィ', 'ゥ', 'ェ', 'ォ', 'ャ', 'ュ', 'ョ', 'ッ', 'ー', 'ア', 'イ', 'ウ', 'エ', 'オ', 'カ', 'キ',
     'ク', 'ケ', 'コ', 'サ', 'シ', 'ス', 'セ', 'ソ', 'タ', 'チ', 'ツ', 'テ', 'ト', 'ナ', 'ニ', 'ヌ', 'ネ', 'ノ', 'ハ',
@@ -61,8 +61,8 @@ const KATAKANA: [char; 59] = [
     '\u{3099}', '\u{309A}',
 ];
 
-/// The width-mapping rule. Of the fullwidth and halfwidth characters those whose counterpart a user name can have; the rest
-/// are refused with and without mapping.
+/// Applies the width-mapping rule to a character. It maps only characters whose counterpart a user name can have. All
+/// others are refused with or without mapping.
 fn wide_or_narrow(c: char) -> Option<char> {
     let code = u32::from(c);
     match code {
@@ -72,11 +72,11 @@ fn wide_or_narrow(c: char) -> Option<char> {
     }
 }
 
-pub fn map_width(given: &str) -> Cow<'_, str> {
-    if given.chars().any(|c| wide_or_narrow(c).is_some()) {
-        Cow::Owned(given.chars().map(|c| wide_or_narrow(c).unwrap_or(c)).collect())
+pub fn map_width(input: &str) -> Cow<'_, str> {
+    if input.chars().any(|c| wide_or_narrow(c).is_some()) {
+        Cow::Owned(input.chars().map(|c| wide_or_narrow(c).unwrap_or(c)).collect())
     } else {
-        Cow::Borrowed(given)
+        Cow::Borrowed(input)
     }
 }
 

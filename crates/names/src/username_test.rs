@@ -1,4 +1,4 @@
-//! The short ways against the long ones, and the profile against another implementation.
+//! Compares the ASCII shortcuts with the full steps, and the profile with another implementation.
 
 use icu_properties::props::BidiClass;
 use precis_profiles::UsernameCaseMapped;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::tables::Pinned;
 
-/// Every ASCII text of up to three characters: the short way is taken or not, and says the same.
+/// Compares shortcut and full steps for every ASCII text of one or two characters, and for a third of those of three.
 #[test]
 fn ascii_is_as_if_it_were_not() {
     let chars: Vec<char> = ('\0'..='\x7F').collect();
@@ -33,8 +33,8 @@ proptest! {
     }
 }
 
-/// Every fullwidth and halfwidth character, by Unicode's East_Asian_Width and decompositions: mapped as they say, or
-/// refused whether mapped or not.
+/// Tests every fullwidth and halfwidth character by Unicode's East_Asian_Width and decompositions. It is mapped as they
+/// say, or refused with and without mapping.
 #[test]
 fn width_mapping_is_unicodes() {
     use icu_normalizer::DecomposingNormalizerBorrowed;
@@ -54,7 +54,7 @@ fn width_mapping_is_unicodes() {
             }
             None if is_wide => {
                 assert!(username::<Pinned>(&text).is_err(), "{c:?}");
-                // One step of its decomposition is a compatibility character again, or nothing for a user name.
+                // Its decomposition is a compatibility character again, or a character that no user name can have.
                 let target = nfkd.normalize(&text);
                 let hangul = ('\u{FFA0}'..='\u{FFDC}').contains(&c);
                 assert!(hangul || username::<Pinned>(&target).is_err(), "{c:?} {target:?}");
@@ -65,15 +65,15 @@ fn width_mapping_is_unicodes() {
     assert_eq!(mapped, 94 + 59);
 }
 
-/// Whether the other implementation, whose tables are of Unicode 6.3, can be asked.
+/// Returns whether the other implementation knows the character. Its tables are of Unicode 6.3.
 fn is_old(c: char) -> bool {
     use precis_profiles::precis_core::{DerivedPropertyValue, IdentifierClass, StringClass};
     IdentifierClass::default().get_value_from_char(c) != DerivedPropertyValue::Unassigned
 }
 
-/// Every code point of Unicode 6.3 in surroundings, against precis-profiles. Only composed texts: the RFC looks at code points
-/// before it composes, this profile after. And no marks in text from right to left, which RFC 5893, 2, condition 2, allows, and
-/// precis-profiles does not.
+/// Compares the profile with precis-profiles, for every code point of Unicode 6.3 in several contexts. The texts are
+/// composed, because the RFC checks code points before it composes, and this profile after it. They have no marks in
+/// text from right to left, because RFC 5893, 2, condition 2, allows these and precis-profiles does not.
 #[test]
 fn is_what_another_implementation_says() {
     let other = UsernameCaseMapped::new();

@@ -1,4 +1,4 @@
-//! The profiles against data that others made: Unicode's own test files, and the tables of Debian's packages.
+//! Compares the profiles with independent data: Unicode's own test files, and tables of Debian's packages.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn casefold(text: &str) -> String {
     Profile::Casefold.canonical(text).unwrap_or_else(|problem| panic!("{text:?}: {problem}")).into_owned()
 }
 
-/// NormalizationTest.txt of Unicode 18.0, which ICU4X ships.
+/// Runs NormalizationTest.txt of Unicode 18.0, which ICU4X ships.
 #[test]
 fn normalization_test() {
     let (nfc, nfd) = (ComposingNormalizerBorrowed::new_nfc(), DecomposingNormalizerBorrowed::new_nfd());
@@ -32,7 +32,7 @@ fn normalization_test() {
         for text in [c4, c5] {
             assert_eq!(nfc.normalize(text), *c4, "NFC of {columns:?}");
         }
-        // A user name takes all canonical spellings, or none.
+        // The profile `username` accepts all canonical spellings of a text, or none.
         let usernames: BTreeSet<_> = [c1, c2, c3].map(|text| Profile::Username.canonical(text).ok()).into();
         assert_eq!(usernames.len(), 1, "{columns:?}");
         cases += 1;
@@ -40,18 +40,19 @@ fn normalization_test() {
     assert!(cases > 19_000, "{cases}");
 }
 
-/// Another implementation of Unicode 18.0's full case folding.
+/// Compares `casefold` with another implementation of Unicode 18.0's full case folding.
 #[test]
 fn case_folding_of_every_code_point() {
     let nfc = ComposingNormalizerBorrowed::new_nfc();
     for c in every_char().filter(|c| is_assigned(*c)) {
-        // NFC comes first.
+        // The profile applies NFC first.
         let text = nfc.normalize(c.encode_utf8(&mut [0; 4])).into_owned();
         assert!(focaccia::CaseFold::Full.case_eq(&casefold(&text), &text), "{c:?}");
     }
 }
 
-/// CaseFolding.txt as Debian has it, 15.0 in Debian 12. The folding of a code point never changes.
+/// Compares `casefold` with CaseFolding.txt of Debian (15.0 in Debian 12). Unicode never changes the folding of a code
+/// point.
 #[test]
 fn case_folding_file() {
     let nfc = ComposingNormalizerBorrowed::new_nfc();
@@ -61,7 +62,7 @@ fn case_folding_file() {
         let [code, status, mapping, ..] = columns.as_slice() else { panic!("{columns:?}") };
         if matches!(*status, "C" | "F") {
             let (code, mapping) = (from_hex(code).expect("a code"), from_hex(mapping).expect("codes"));
-            // NFC comes first, and makes another character of some.
+            // The profile applies NFC first, which turns some code points into others.
             if nfc.is_normalized(&code) {
                 assert_eq!(casefold(&code), nfc.normalize(&mapping), "{columns:?}");
             }
@@ -69,7 +70,7 @@ fn case_folding_file() {
         }
     }
     assert!(folded.len() > 1_400);
-    // And nothing that this version has, and does not fold, is folded.
+    // Nothing else of that Unicode version is folded.
     let age = debian_file("unicode-data", "/usr/share/unicode/DerivedAge.txt");
     for c in age.lines().filter_map(fields).flat_map(|columns| range(columns[0])) {
         let text = c.to_string();
@@ -79,7 +80,7 @@ fn case_folding_file() {
     }
 }
 
-/// `0041..005A`, without surrogates.
+/// Parses `0041..005A`, and leaves out surrogates.
 fn range(codes: &str) -> impl Iterator<Item = char> + use<> {
     let (first, last) = codes.split_once("..").unwrap_or((codes, codes));
     let parse = |code: &str| u32::from_str_radix(code, 16).expect("a code point");
@@ -90,9 +91,9 @@ fn is_assigned(c: char) -> bool {
     Profile::Casefold.canonical(c.encode_utf8(&mut [0; 4])).is_ok()
 }
 
-/// IdnaTestV2.txt of Unicode 16.0, which idna ships. With CheckHyphens the file also refuses hyphens in the third and fourth
-/// place (V2), and it refuses the root's dot (A4_2): what the profile takes on purpose is looked at by itself. So are code
-/// points that Unicode has assigned since (V7).
+/// Runs IdnaTestV2.txt of Unicode 16.0, which idna ships. With CheckHyphens the file also refuses hyphens in the third
+/// and fourth position (V2), and it refuses the root's dot (A4_2). The profile accepts both on purpose, so these cases
+/// are counted separately, like code points that Unicode has assigned since (V7).
 #[test]
 fn idna_test() {
     let file = crate_file("idna", "1.1.0", "tests/IdnaTestV2.txt");
@@ -119,7 +120,7 @@ fn idna_test() {
             .iter()
             .all(|code| matches!(*code, "V2" | "A4_2") || *code == "V7" && expected_unicode.chars().any(is_new))
         {
-            // Taken, or refused for another reason; but never as another name.
+            // The profile accepts it or refuses it for another reason, but never maps it to another name.
             ours += 1;
             if let Ok(found) = found {
                 assert_eq!(found.trim_end_matches('.'), expected.trim_end_matches('.'), "{source:?}");
@@ -135,13 +136,13 @@ fn idna_test() {
     assert!(good > 500 && bad > 5_500 && ours > 100, "{good} {bad} {ours}");
 }
 
-/// Whether a character came with Unicode 16.0 or later.
+/// Returns whether a character is new in Unicode 16.0 or later.
 fn is_new(c: char) -> bool {
     use icu_properties_old::{GeneralCategory, maps};
     maps::general_category().get(c) == GeneralCategory::Unassigned && is_assigned(c)
 }
 
-/// `\u0061` and `\x{61}` as the file has them. None for lone surrogates.
+/// Decodes `\u0061` and `\x{61}`; returns None for lone surrogates.
 fn unescape(text: &str) -> Option<String> {
     if text == "\"\"" {
         return Some(String::new());
@@ -161,8 +162,8 @@ fn unescape(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The pairs of Debian's confusable-homoglyphs, of Unicode's confusables.txt of 2022. Prototypes do change with
-/// versions: of 12,614 pairs 218 are none any more.
+/// Checks the pairs of Debian's confusable-homoglyphs, which has Unicode's confusables.txt of 2022. Prototypes change
+/// with versions: 218 of 12,614 pairs are no longer confusable.
 #[test]
 fn confusables() {
     let path = "/usr/lib/python3/dist-packages/confusable_homoglyphs/confusables.json";

@@ -1,4 +1,5 @@
-//! The table of spellings in docs/names.md is what the code does. `UPDATE_DOCS=1 cargo test -p claims-names --test docs` writes it.
+//! Compares the table of spellings in docs/names.md with the code. `UPDATE_DOCS=1 cargo test -p claims-names --test
+//! docs` writes it.
 
 use std::{env, fs};
 
@@ -70,7 +71,7 @@ const SPELLINGS: [(Profile, &[&str]); 6] = [
     ),
 ];
 
-/// As code; with its code points where a reader could not tell them.
+/// Formats a text as code, with its code points where a reader could not recognize them.
 fn shown(text: &str) -> String {
     if text.chars().all(|c| matches!(c, ' '..='~' | 'À'..='ÿ' | 'ř')) {
         return format!("`{text}`");
@@ -91,8 +92,8 @@ fn outcome(canonical: Result<std::borrow::Cow<'_, str>, NameProblem>) -> String 
 fn table() -> String {
     let mut out = String::from("| profile | given | becomes |\n|---|---|---|\n");
     for (profile, spellings) in SPELLINGS {
-        for given in spellings {
-            out += &format!("| `{profile}` | {} | {} |\n", shown(given), outcome(profile.canonical(given)));
+        for input in spellings {
+            out += &format!("| `{profile}` | {} | {} |\n", shown(input), outcome(profile.canonical(input)));
         }
     }
     out

@@ -1,5 +1,6 @@
-//! One Unicode version for everything that decides what a name is. That the crates say so is asserted where they are used;
-//! here that their tables agree, code point by code point, and that those who do not say so have the same.
+//! Checks that everything that decides about names has one Unicode version. The crates that name their version are
+//! checked where they are used. This file compares the tables code point by code point, and so checks the other crates,
+//! too.
 
 mod common;
 
@@ -55,7 +56,7 @@ fn scripts_are_those_of_another_crate() {
 fn both_normalizers_agree() {
     let (nfc, nfd) = (ComposingNormalizerBorrowed::new_nfc(), DecomposingNormalizerBorrowed::new_nfd());
     for c in every_char() {
-        // Alone, and with a mark that composes with much.
+        // The character alone, and with a mark that composes with many letters.
         for text in [c.to_string(), format!("{c}\u{301}"), format!("a{c}\u{323}")] {
             assert_eq!(nfc.normalize(&text), text.nfc().collect::<String>(), "{text:?}");
             assert_eq!(nfd.normalize(&text), text.nfd().collect::<String>(), "{text:?}");
@@ -63,7 +64,8 @@ fn both_normalizers_agree() {
     }
 }
 
-/// idna says no version. It takes its tables from ICU4X, so it knows the letters that ICU4X knows, the newest too.
+/// Checks idna, which does not name its version. It reads the tables of ICU4X, so it must know the newest letters of
+/// ICU4X.
 #[test]
 fn idna_has_the_same_tables() {
     let categories = CodePointMapData::<GeneralCategory>::new();
@@ -84,7 +86,7 @@ fn idna_has_the_same_tables() {
     assert!(newer > 5_000, "{newer}");
 }
 
-/// No second version of a crate that has tables, other than the old ones of the test of an upgrade.
+/// Checks that no other version of a crate with tables is linked, except those for the upgrade test.
 #[test]
 fn nothing_else_is_linked() {
     let lock = include_str!("../../../Cargo.lock");
@@ -106,7 +108,7 @@ fn nothing_else_is_linked() {
     assert_eq!(versions("unicode-normalization"), ["\"0.1.26\""]);
 }
 
-/// A new version of what has tables is a release of its own, and comes with no `cargo update`.
+/// Checks that `cargo update` changes no crate with tables: a new Unicode version is a release of its own.
 #[test]
 fn every_dependency_is_pinned_exactly() {
     let manifest = include_str!("../Cargo.toml");
@@ -119,7 +121,7 @@ fn every_dependency_is_pinned_exactly() {
     for (name, version) in named(dependencies) {
         assert!(version.contains("\"="), "{name} {version}");
     }
-    // Neither are they who compare those with others, or older ones.
+    // The crates that serve as a comparison are pinned, too.
     for (name, version) in
         named(dev).filter(|(name, _)| !matches!(*name, "proptest" | "serde_json" | "name" | "harness"))
     {

@@ -1,18 +1,18 @@
-//! What each profile makes of a name, or why it refuses it.
+//! Tests the canonical form of each profile, and the reasons for which it refuses names.
 
 use claims_names::{Confusables, Profile, skeleton};
 
-/// The canonical form, or the problem in words.
-fn outcome(profile: Profile, given: &str) -> String {
-    match profile.canonical(given) {
+/// Returns the canonical form, or the problem as text.
+fn outcome(profile: Profile, input: &str) -> String {
+    match profile.canonical(input) {
         Ok(canonical) => canonical.into_owned(),
         Err(problem) => format!("! {problem}"),
     }
 }
 
 fn expect(profile: Profile, cases: &[(&str, &str)]) {
-    for (given, expected) in cases {
-        assert_eq!(outcome(profile, given), *expected, "{profile}: {given:?}");
+    for (input, expected) in cases {
+        assert_eq!(outcome(profile, input), *expected, "{profile}: {input:?}");
     }
 }
 
@@ -194,10 +194,10 @@ fn look_alikes_have_one_skeleton() {
     assert_ne!(skeleton("ada"), skeleton("eve"));
 }
 
-/// A person sees a domain's letters, not its A-labels.
+/// People see the letters of a domain, not its A-labels.
 #[test]
 fn domains_are_compared_as_they_are_shown() {
-    let canonical = |given| Profile::Domain.canonical(given).expect("a domain").into_owned();
+    let canonical = |input| Profile::Domain.canonical(input).expect("a domain").into_owned();
     let (latin, cyrillic) = (canonical("scope.example"), canonical("ѕсоре.example"));
     assert!(cyrillic.starts_with("xn--"));
     assert_eq!(Profile::Domain.skeleton(&latin), Profile::Domain.skeleton(&cyrillic));

@@ -1,16 +1,16 @@
-//! The examples of RFC 8265, 3.5, and what the RFC says about them.
+//! Tests the examples of RFC 8265, 3.5, and the RFC's remarks on them.
 
 use std::borrow::Cow;
 
 use claims_names::{NameFault, NamePart, Profile};
 
-fn username(given: &str) -> Result<Cow<'_, str>, claims_names::NameProblem> {
-    Profile::Username.canonical(given)
+fn username(input: &str) -> Result<Cow<'_, str>, claims_names::NameProblem> {
+    Profile::Username.canonical(input)
 }
 
 #[test]
 fn table_1_legal_user_names() {
-    for (given, canonical) in [
+    for (input, canonical) in [
         ("juliet@example.com", "juliet@example.com"),
         ("fussball", "fussball"),
         ("fu\u{DF}ball", "fu\u{DF}ball"),
@@ -19,7 +19,7 @@ fn table_1_legal_user_names() {
         ("\u{3C3}", "\u{3C3}"),
         ("\u{3C2}", "\u{3C2}"),
     ] {
-        assert_eq!(username(given).as_deref(), Ok(canonical));
+        assert_eq!(username(input).as_deref(), Ok(canonical));
     }
     // "The usernames in examples 2 and 3 are different"; 5 and 6 match, 7 matches neither.
     assert_ne!(username("fussball"), username("fu\u{DF}ball"));
@@ -29,37 +29,37 @@ fn table_1_legal_user_names() {
 
 #[test]
 fn table_2_what_is_no_user_name() {
-    for (given, code_point, position, kind) in [
+    for (input, code_point, position, kind) in [
         ("foo bar", ' ', 4, "a space"),
         ("henry\u{2163}", '\u{2163}', 6, "a compatibility form of other characters"),
         ("\u{265A}", '\u{265A}', 1, "a symbol"),
     ] {
-        let problem = username(given).expect_err(given);
+        let problem = username(input).expect_err(input);
         assert_eq!(problem.place, NamePart::Character { code_point, position });
         assert_eq!(problem.reason, NameFault::Forbidden(kind));
     }
     assert_eq!(username("").expect_err("empty").reason, NameFault::Empty);
 }
 
-/// RFC 8265, 3.3.1, in words.
+/// Tests the rules of RFC 8265, 3.3.1.
 #[test]
 fn width_case_and_composition() {
     assert_eq!(username("ＡＤＡ").as_deref(), Ok("ada"));
     assert_eq!(username("ｶﾞ").as_deref(), Ok("ガ"));
     assert_eq!(username("E\u{301}").as_deref(), Ok("é"));
     assert_eq!(username("ОДИН").as_deref(), Ok("один"));
-    // Unicode's toLowerCase() knows the sigma at the end of a word.
+    // Unicode's toLowerCase() maps a sigma at the end of a word to the final sigma.
     assert_eq!(username("ΟΔΟΣ").as_deref(), Ok("οδος"));
     assert_eq!(username("\u{1112}\u{1161}\u{11AB}").as_deref(), Ok("한"));
 }
 
-/// RFC 5893, 2: a name from right to left.
+/// Tests the Bidi rule of RFC 5893, 2.
 #[test]
 fn the_bidi_rule() {
-    let direction = |given: &str| match username(given) {
+    let direction = |input: &str| match username(input) {
         Err(problem) => match (problem.reason, problem.place) {
             (NameFault::Direction(rule), NamePart::Character { position, .. }) => (position, rule),
-            other => panic!("{given:?}: {other:?}"),
+            other => panic!("{input:?}: {other:?}"),
         },
         Ok(_) => (0, ""),
     };
@@ -80,7 +80,7 @@ fn the_bidi_rule() {
     assert_eq!(direction("a\u{661}"), (2, mixed), "Arabic digits are text from right to left");
 }
 
-/// RFC 5892, A.1 to A.9.
+/// Tests RFC 5892, A.1 to A.9.
 #[test]
 fn the_contextual_rules() {
     let cases = [
@@ -108,7 +108,7 @@ fn the_contextual_rules() {
         ("\u{628}\u{6F0}\u{660}", false, "A.9"),
         ("\u{628}\u{6F0}", true, "A.9"),
     ];
-    for (given, taken, rule) in cases {
-        assert_eq!(username(given).is_ok(), taken, "{rule}: {given:?}");
+    for (input, taken, rule) in cases {
+        assert_eq!(username(input).is_ok(), taken, "{rule}: {input:?}");
     }
 }

@@ -19,11 +19,10 @@ BEGIN
         DELETE FROM claims.automatic_service;
         RETURN;
     END IF;
-    PERFORM claims.require_cell(cell_id);
-    PERFORM claims.require_service(service);
+    -- Raises unless the caller may act for the cell, and may have this server called.
+    PERFORM claims.attend(cell_id, service);
     INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES (cell_id, service)
         ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service;
-    PERFORM claims.attend(cell_id, service);
 END $$;
 COMMENT ON FUNCTION claims.automatic(bigint, text) IS
     'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. The background worker attends to the cell from now on, also when automatic mode is turned off again: claims.attend(cell_id, NULL) ends that. For who may act for the cell. Locks the one row that says so.';

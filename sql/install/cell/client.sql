@@ -13,10 +13,10 @@ END $$;
 
 CREATE VIEW claims.service_state AS
     SELECT s.service, s.breaker, s.failures, s.last_error, s.since, s.next_try FROM claims.service_states() s;
-COMMENT ON VIEW claims.service_state IS 'In a cell: the services that were called, and whether calls are made or fail at once. What this session knows of them, or, where the library is preloaded, all sessions.';
+COMMENT ON VIEW claims.service_state IS 'In a cell: the services that were called, and whether calls of the session that asks are made or fail at once. Where the library is preloaded, all sessions of the server share one breaker for each service; where it is not, each session knows only of its own calls.';
 COMMENT ON COLUMN claims.service_state.service IS 'The foreign server.';
-COMMENT ON COLUMN claims.service_state.breaker IS 'closed: calls are made; open: they fail at once; trying: one call is let through, the others fail at once.';
-COMMENT ON COLUMN claims.service_state.failures IS 'Consecutive failures to reach the service or to get its answer.';
+COMMENT ON COLUMN claims.service_state.breaker IS 'closed: calls of the session that asks are made; open: they fail at once; trying: one call is let through, the others fail at once. Where the library is not preloaded, the state is that of the session that asks, and other sessions have other ones. Where it is preloaded, the state is in shared memory and all sessions of the server have it, with one exception: while all failures are of one session, the breaker is open for that session and closed for all others.';
+COMMENT ON COLUMN claims.service_state.failures IS 'Consecutive failures to reach the service or to get its answer: of all sessions of the server where the library is preloaded, otherwise of the session that asks.';
 COMMENT ON COLUMN claims.service_state.last_error IS 'The last of them.';
 COMMENT ON COLUMN claims.service_state.since IS 'When the breaker changed to this state (clock time).';
 COMMENT ON COLUMN claims.service_state.next_try IS 'When the next call is let through (clock time); NULL if closed.';

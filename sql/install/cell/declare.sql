@@ -36,7 +36,6 @@ COMMENT ON FUNCTION claims.forget_dropped_tables() IS 'Internal: event trigger t
 COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';
 COMMENT ON FUNCTION claims.send_automatically() IS 'Internal: deferred trigger that sends the pending batch in automatic mode.';
 COMMENT ON FUNCTION claims.require_cell(bigint) IS 'Internal: raises 42501 unless the caller may act for a cell.';
-COMMENT ON FUNCTION claims.require_service(text) IS 'Internal: raises 42704 unless a foreign server is one that leads to a Postgres database.';
 COMMENT ON TRIGGER announce_change ON claims.claimed_attributes IS 'Sessions cache this table.';
 COMMENT ON TRIGGER announce_change ON claims.automatic_service IS 'Sessions cache this table.';
 COMMENT ON TRIGGER automatic ON claims.automatic_queue IS 'Sends the pending batch at the end of the transaction.';

@@ -14,6 +14,8 @@ COMMENT ON COLUMN claims.seen_orphans.seen_at IS 'When the pass found it (clock 
 
 CREATE FUNCTION claims.orphans(cell_id bigint) RETURNS TABLE (lease_uuid uuid, tracked_at timestamptz, outcome text, seen_at timestamptz)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    -- Right for any number of both, whatever the statistics say.
+    SET enable_nestloop = off SET enable_hashjoin = on
 AS $$
 BEGIN
     PERFORM claims.require_cell(orphans.cell_id);

@@ -1,7 +1,43 @@
 -- What must always be true, and the proof that it is.
 
+-- The three look-ups below read by an index and never join. They are functions of their own because claims.find_problems() plans everything
+-- else without nested loops.
+CREATE FUNCTION claims.find_claims_on(bucket_type int, bucket_value text) RETURNS TABLE (status smallint, lease_uuid uuid)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_indexscan = on SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+    SELECT c.status, c.lease_uuid FROM claims.claims c
+     WHERE c.bucket_type = find_claims_on.bucket_type AND c.bucket_value = find_claims_on.bucket_value
+$$;
+COMMENT ON FUNCTION claims.find_claims_on(int, text) IS 'Internal: the claims on a bucket, for claims.find_problems(): one, unless the unique index is gone. Locks nothing.';
+
+CREATE FUNCTION claims.find_settled_leases() RETURNS TABLE (lease_uuid uuid, outcome text)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_indexscan = on SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+    SELECT l.uuid, o.outcome FROM claims.claim_leases l
+     CROSS JOIN LATERAL (SELECT o.outcome FROM claims.lease_outcomes o WHERE o.lease_uuid = l.uuid OFFSET 0) o
+$$;
+COMMENT ON FUNCTION claims.find_settled_leases() IS 'Internal: leases that are outstanding and have an outcome, for claims.find_problems(). Locks nothing.';
+
+CREATE FUNCTION claims.find_unknown_owners() RETURNS TABLE (cell_id bigint, claims bigint)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_indexscan = on SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+    -- There may be millions of claims of each cell: one step through the index leads to the next cell.
+    WITH RECURSIVE hop AS (
+        (SELECT c.creator_id FROM claims.claims c ORDER BY c.creator_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT c.creator_id FROM claims.claims c WHERE c.creator_id > hop.creator_id ORDER BY c.creator_id LIMIT 1)
+          FROM hop WHERE hop.creator_id IS NOT NULL)
+    SELECT h.creator_id, (SELECT count(*) FROM claims.claims c WHERE c.creator_id = h.creator_id)
+      FROM hop h
+     WHERE h.creator_id <> -1 AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = h.creator_id OFFSET 0)
+$$;
+COMMENT ON FUNCTION claims.find_unknown_owners() IS 'Internal: the cells that own claims and are not registered, for claims.find_problems(). Locks nothing.';
+
 CREATE FUNCTION claims.find_problems() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
+    -- claim_leases is empty whenever it is analyzed, and may have 100,000 rows a moment later. A nested loop that is planned for none is
+    -- quadratic then. A hash join is right for any number, and spills to disk.
+    SET enable_nestloop = off SET enable_mergejoin = off SET enable_hashjoin = on SET enable_seqscan = on
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -23,16 +59,18 @@ BEGIN
           LEFT JOIN claims.source_types o ON n.kind = 'source' AND o.id = n.id
     ), named AS MATERIALIZED (
         -- What the outstanding leases' payloads name. A bucket may stand once in each list: then it is replaced.
-        SELECT l.uuid AS lease_uuid, part.status, t.id AS bucket_type,
+        SELECT r.uuid AS lease_uuid, r.status, t.id AS bucket_type,
                coalesce(t.shown, r.record #>> '{bucket,type}') AS type_name, r.record #>> '{bucket,value}' AS bucket_value,
                coalesce(s.shown, r.record #>> '{subject,type}') || ' ' || (r.record #>> '{subject,id}') AS subject,
                coalesce(o.shown, r.record #>> '{source,type}') || ' ' || (r.record #>> '{source,rails_primary_key_id}') AS source,
-               row_number() OVER (PARTITION BY l.uuid, part.status, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth,
-               max(part.status) OVER (PARTITION BY l.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS last_status
-          FROM claims.claim_leases l
-         CROSS JOIN (VALUES ('create_records', 2::smallint), ('destroy_records', 3::smallint)) AS part (list, status)
-         CROSS JOIN LATERAL jsonb_array_elements(
-                        CASE jsonb_typeof(l.payload -> part.list) WHEN 'array' THEN l.payload -> part.list ELSE '[]' END) AS r (record)
+               row_number() OVER (PARTITION BY r.uuid, r.status, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth,
+               max(r.status) OVER (PARTITION BY r.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS last_status
+          FROM (SELECT l.uuid, part.status, r.record
+                  FROM claims.claim_leases l
+                 CROSS JOIN (VALUES ('create_records', 2::smallint), ('destroy_records', 3::smallint)) AS part (list, status)
+                 CROSS JOIN LATERAL jsonb_array_elements(
+                                CASE jsonb_typeof(l.payload -> part.list) WHEN 'array' THEN l.payload -> part.list ELSE '[]' END) AS r (record)
+                OFFSET 0) AS r
           LEFT JOIN types t ON t.kind = 'bucket' AND t.name = r.record #>> '{bucket,type}'
           LEFT JOIN types s ON s.kind = 'subject' AND s.name = r.record #>> '{subject,type}'
           LEFT JOIN types o ON o.kind = 'source' AND o.name = r.record #>> '{source,type}'
@@ -42,13 +80,14 @@ BEGIN
     ), leased AS MATERIALIZED (
         SELECT c.*, coalesce(t.name, c.bucket_type::text) AS type_name,
                coalesce(s.name, c.subject_type::text) || ' ' || c.subject_id AS subject,
-               coalesce(o.name, c.source_type::text) || ' ' || c.source_id AS source
+               coalesce(o.name, c.source_type::text) || ' ' || c.source_id AS source,
+               x.transfer_uuid IS NOT NULL AS has_transfer
           FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
           LEFT JOIN claims.subject_types s ON s.id = c.subject_type LEFT JOIN claims.source_types o ON o.id = c.source_type
+          LEFT JOIN claims.cell_transfers x ON x.transfer_uuid = c.lease_uuid AND x.from_cell = c.creator_id AND x.ended_at IS NULL
          WHERE (c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > future OR c.updated_at > future)
            -- A transfer may hold a million claims: those that are in order are only counted, below.
-           AND NOT coalesce(c.status = 4 AND c.created_at <= future AND c.updated_at <= future
-                            AND (c.lease_uuid, c.creator_id) IN (SELECT t.transfer_uuid, t.from_cell FROM claims.cell_transfers t WHERE t.ended_at IS NULL), false)
+           AND NOT (c.status = 4 AND c.created_at <= future AND c.updated_at <= future AND x.transfer_uuid IS NOT NULL)
     )
     -- One row for each claim: the first of what is wrong with it.
     SELECT p.problem, c.lease_uuid, c.type_name, c.bucket_value, p.detail
@@ -65,9 +104,7 @@ BEGIN
           WHERE c.lease_uuid IS NOT NULL AND c.status <> 4 AND l.creator_id IS DISTINCT FROM c.creator_id
          UNION ALL
          SELECT 'claim is held by no open transfer from its cell', format('The claim is cell %s''s.', c.creator_id)
-          WHERE c.status = 4 AND c.lease_uuid IS NOT NULL
-            AND NOT EXISTS (SELECT FROM claims.cell_transfers t
-                             WHERE t.transfer_uuid = c.lease_uuid AND t.from_cell = c.creator_id AND t.ended_at IS NULL)
+          WHERE c.status = 4 AND c.lease_uuid IS NOT NULL AND NOT c.has_transfer
          UNION ALL
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
           WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM c.status
@@ -79,17 +116,17 @@ BEGIN
           WHERE c.created_at > future OR c.updated_at > future
          LIMIT 1) AS p (problem, detail)
     UNION ALL
-    -- Of the claims that are there only those that have not been reported as such. One look into the index for each.
+    -- Of the claims that are there only those that have not been reported as such. One look into the index for each that its lease does not hold.
     SELECT 'lease does not hold a claim of its payload', h.lease_uuid, h.type_name, h.bucket_value,
-           CASE WHEN c.uuid IS NULL THEN 'There is no such claim.'
+           CASE WHEN c.status IS NULL THEN 'There is no such claim.'
                 ELSE format('The claim''s status is %s, its lease %s.', c.status, coalesce(c.lease_uuid::text, 'null')) END
-      FROM held h
-      LEFT JOIN LATERAL (
-          SELECT c.uuid, c.status, c.lease_uuid FROM claims.claims c
-           WHERE c.bucket_type = h.bucket_type AND c.bucket_value = h.bucket_value
-          OFFSET 0) AS c ON true
-     WHERE h.nth = 1 AND c.lease_uuid IS DISTINCT FROM h.lease_uuid
-       AND (c.uuid IS NULL OR (c.lease_uuid IS NULL) = (c.status = 1))
+      FROM (SELECT h.lease_uuid, h.bucket_type, h.type_name, h.bucket_value FROM held h
+             WHERE h.nth = 1
+               AND NOT EXISTS (SELECT FROM leased c WHERE c.bucket_type = h.bucket_type AND c.bucket_value = h.bucket_value AND c.lease_uuid = h.lease_uuid)
+            OFFSET 0) AS h
+      LEFT JOIN LATERAL claims.find_claims_on(h.bucket_type, h.bucket_value) AS c ON true
+     WHERE c.lease_uuid IS DISTINCT FROM h.lease_uuid
+       AND (c.status IS NULL OR (c.lease_uuid IS NULL) = (c.status = 1))
     UNION ALL
     SELECT 'payload of a lease names a bucket twice', h.lease_uuid, h.type_name, h.bucket_value, 'It may stand once in each list.'
       FROM named h WHERE h.nth = 2
@@ -97,8 +134,8 @@ BEGIN
     SELECT 'payload of a lease names no claims', l.uuid, NULL, NULL, left(l.payload::text, 200)
       FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM held h WHERE h.lease_uuid = l.uuid)
     UNION ALL
-    SELECT 'lease is outstanding and settled', l.uuid, NULL, NULL, format('Its outcome is %s.', o.outcome)
-      FROM claims.claim_leases l JOIN claims.lease_outcomes o ON o.lease_uuid = l.uuid
+    SELECT 'lease is outstanding and settled', s.lease_uuid, NULL, NULL, format('Its outcome is %s.', s.outcome)
+      FROM claims.find_settled_leases() s
     UNION ALL
     SELECT 'lease is dated in the future', l.uuid, NULL, NULL, format('Created at %s, updated at %s.', l.created_at, l.updated_at)
       FROM claims.claim_leases l WHERE l.created_at > future OR l.updated_at > future
@@ -106,11 +143,12 @@ BEGIN
     SELECT 'outcome is dated in the future', o.lease_uuid, NULL, NULL, format('Settled at %s.', o.settled_at)
       FROM claims.lease_outcomes o WHERE o.settled_at > future
     UNION ALL
-    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL, format('It counts %s, there are %s.', t.held, n.found)
+    -- One more pass through the claims, while a transfer is open.
+    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL, format('It counts %s, there are %s.', t.held, coalesce(n.found, 0))
       FROM claims.cell_transfers t
-     CROSS JOIN LATERAL (SELECT count(*) AS found FROM claims.claims c
-                          WHERE c.creator_id = t.from_cell AND c.status = 4 AND c.lease_uuid = t.transfer_uuid) AS n
-     WHERE t.ended_at IS NULL AND n.found <> t.held
+      LEFT JOIN (SELECT c.creator_id, c.lease_uuid, count(*) AS found FROM claims.claims c WHERE c.status = 4 GROUP BY c.creator_id, c.lease_uuid) AS n
+        ON n.creator_id = t.from_cell AND n.lease_uuid = t.transfer_uuid
+     WHERE t.ended_at IS NULL AND coalesce(n.found, 0) <> t.held
     UNION ALL
     SELECT 'transfer and its state do not agree', t.transfer_uuid, NULL, NULL, format('It is %s, at cell %s, and counts %s claims.', t.state, t.cell_id, t.held)
       FROM claims.cell_transfers t
@@ -130,16 +168,9 @@ BEGIN
     SELECT 'lease of a cell that is not registered', l.uuid, NULL, NULL, format('It is cell %s''s.', l.creator_id)
       FROM claims.claim_leases l WHERE NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = l.creator_id)
     UNION ALL
-    -- One row for all of a cell's claims: there may be millions. The cells are found by hops through the index.
-    SELECT 'claims of a cell that is not registered', NULL, NULL, NULL,
-           format('Cell %s has %s claims.', owner.creator_id, (SELECT count(*) FROM claims.claims c WHERE c.creator_id = owner.creator_id))
-      FROM (WITH RECURSIVE hop AS (
-                (SELECT c.creator_id FROM claims.claims c ORDER BY c.creator_id LIMIT 1)
-                UNION ALL
-                SELECT (SELECT c.creator_id FROM claims.claims c WHERE c.creator_id > hop.creator_id ORDER BY c.creator_id LIMIT 1)
-                  FROM hop WHERE hop.creator_id IS NOT NULL)
-            SELECT hop.creator_id FROM hop WHERE hop.creator_id IS NOT NULL) AS owner
-     WHERE owner.creator_id <> -1 AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = owner.creator_id)
+    -- One row for all of a cell's claims: there may be millions.
+    SELECT 'claims of a cell that is not registered', NULL, NULL, NULL, format('Cell %s has %s claims.', o.cell_id, o.claims)
+      FROM claims.find_unknown_owners() o
     UNION ALL
     -- What is reserved stands among the claims, as nobody's: there the promise's own index keeps everybody else out.
     SELECT 'reserved name is not held', NULL, coalesce(t.name, r.bucket_type::text), r.bucket_value, 'There is no such claim of nobody.'
@@ -155,8 +186,18 @@ BEGIN
     SELECT 'claim has no look', NULL, t.name, c.bucket_value, 'A name that looks like it could be claimed.'
       FROM claims.bucket_types t JOIN claims.claims c ON c.bucket_type = t.id
      WHERE t.confusables = 'reject' AND c.creator_id <> -1
-       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.bucket_value = c.bucket_value)
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.bucket_value = c.bucket_value AND s.reserved = '')
        AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.successor = c.bucket_value)
+    UNION ALL
+    SELECT 'reserved name has no look', NULL, t.name, r.bucket_value, 'A name that looks like it could be claimed.'
+      FROM claims.bucket_types t JOIN claims.reservations r ON r.bucket_type = t.id
+     WHERE t.confusables = 'reject'
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = r.bucket_type AND s.reserved = r.bucket_value)
+    UNION ALL
+    SELECT 'look is of a name that is not reserved', NULL, coalesce(t.name, s.bucket_type::text), s.reserved, 'No name that looks like it can be claimed.'
+      FROM claims.skeletons s LEFT JOIN claims.bucket_types t ON t.id = s.bucket_type
+     WHERE s.reserved <> ''
+       AND NOT EXISTS (SELECT FROM claims.reservations r WHERE r.bucket_type = s.bucket_type AND r.bucket_value = s.reserved)
     UNION ALL
     -- Readers would not get them before such a transaction has been. Looked up in the index, like the next one.
     SELECT 'changes are of a transaction that has not been', NULL, NULL, NULL, format('The transaction is %s.', s.xid)
@@ -168,7 +209,11 @@ BEGIN
      CROSS JOIN LATERAL (SELECT s.xid FROM claims.change_sets s WHERE (s.xid, s.id) <= (h.xid, h.id) ORDER BY s.xid, s.id LIMIT 1) s
     UNION ALL
     SELECT 'role of a cell does not exist', NULL, NULL, NULL, format('Cell %s belongs to role number %s.', c.cell_id, c.role::oid)
-      FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid);
+      FROM claims.cells c WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = c.role::oid)
+    UNION ALL
+    -- A later server of that name would be a service at once.
+    SELECT 'named service does not exist', NULL, NULL, NULL, format('There is no foreign server "%s".', n.server_name)
+      FROM claims.named_services n WHERE NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = n.server_name);
     -- While there is an index that promises it, whatever its name, no bucket can occur twice; without one, count.
     IF NOT EXISTS (SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
                     WHERE i.indrelid = 'claims.claims'::regclass AND m.amname = 'btree'
@@ -194,30 +239,34 @@ CREATE OR REPLACE FUNCTION claims.check() RETURNS TABLE (problem text, lease_uui
 AS $$
 DECLARE
     tells_names boolean := claims.caller_is_admin();
-    problems bigint;
+    distributed boolean := (SELECT v.distributed FROM claims.version() v);
+    problems bigint := 0;
+    future bigint := 0;
     seen jsonb[];
 BEGIN
-    IF (SELECT v.distributed FROM claims.version() v) THEN
+    IF distributed THEN
         -- What is there at two looks, and not only while a transaction commits on one node after the other.
         seen := ARRAY(SELECT to_jsonb(p) FROM claims.find_distributed_problems() p);
         IF cardinality(seen) > 0 THEN
             PERFORM pg_sleep(0.2);
         END IF;
-        RETURN QUERY
+    END IF;
+    FOR problem, lease_uuid, bucket_type, bucket_value, detail IN
         SELECT p.problem, p.lease_uuid, p.bucket_type, CASE WHEN tells_names THEN p.bucket_value END,
                CASE WHEN tells_names OR p.problem NOT IN ('claim is not what the payload of its lease says', 'payload of a lease names no claims')
                     THEN p.detail END
-          FROM claims.find_distributed_problems() p WHERE cardinality(seen) > 0 AND to_jsonb(p) = ANY (seen);
-        GET DIAGNOSTICS problems = ROW_COUNT;
-        PERFORM claims.note_check(problems);
-        RETURN;
-    END IF;
-    RETURN QUERY
-    SELECT p.problem, p.lease_uuid, p.bucket_type, CASE WHEN tells_names THEN p.bucket_value END,
-           CASE WHEN tells_names OR p.problem NOT IN ('claim is not what the payload of its lease says', 'payload of a lease names no claims')
-                THEN p.detail END
-      FROM claims.find_problems() p;
-    GET DIAGNOSTICS problems = ROW_COUNT;
-    PERFORM claims.note_check(problems);
+          FROM (SELECT * FROM claims.find_problems() l WHERE NOT distributed
+                UNION ALL
+                SELECT * FROM claims.find_distributed_problems() d WHERE cardinality(seen) > 0 AND to_jsonb(d) = ANY (seen)) p
+    LOOP
+        RETURN NEXT;
+        -- Rows of a clock that was wrong break no promise: they are counted by themselves.
+        IF problem LIKE '% is dated in the future' THEN
+            future := future + 1;
+        ELSE
+            problems := problems + 1;
+        END IF;
+    END LOOP;
+    PERFORM claims.note_check(problems, future);
 END $$;
-COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads once through claims.claims and all leases, with a look into the index for each claim that they name; locks nothing. For administrators, and for monitoring roles, which are not told bucket values and payloads.';
+COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads once through claims.claims and all leases, and once more through claims.claims while a transfer is open; locks nothing. For administrators, and for monitoring roles, which are not told bucket values and payloads.';

@@ -4,6 +4,8 @@
 -- were fetched first: so each statement on spread tables is a part of its own.
 CREATE FUNCTION claims.find_distributed_problems() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off
+    -- As in claims.find_problems(): right for any number of leases, whatever the statistics say.
+    SET enable_nestloop = off SET enable_mergejoin = off SET enable_hashjoin = on SET enable_seqscan = on
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -79,8 +81,12 @@ BEGIN
         SELECT t.name AS type_name, c.bucket_type, c.bucket_value
           FROM claims.claims c JOIN claims.bucket_types t ON c.bucket_type = t.id
          WHERE t.confusables = 'reject' AND c.creator_id <> -1
+    ), alike_reserved AS MATERIALIZED (
+        SELECT t.name AS type_name, r.bucket_type, r.bucket_value
+          FROM claims.reservations r JOIN claims.bucket_types t ON r.bucket_type = t.id
+         WHERE t.confusables = 'reject'
     ), looks AS MATERIALIZED (
-        SELECT s.bucket_type, s.bucket_value, s.successor FROM claims.skeletons s
+        SELECT s.bucket_type, s.bucket_value, s.successor, s.reserved FROM claims.skeletons s
     )
     SELECT p.problem, c.lease_uuid, c.type_name, c.bucket_value, p.detail
       FROM leased c
@@ -122,7 +128,7 @@ BEGIN
       FROM named h WHERE h.nth = 2
     UNION ALL
     SELECT 'payload of a lease names no claims', l.uuid, NULL, NULL, left(l.payload::text, 200)
-      FROM leases l WHERE l.uuid NOT IN (SELECT h.lease_uuid FROM held h)
+      FROM leases l WHERE NOT EXISTS (SELECT FROM held h WHERE h.lease_uuid = l.uuid)
     UNION ALL
     SELECT 'lease is outstanding and settled', l.uuid, NULL, NULL, format('Its outcome is %s.', l.outcome)
       FROM leases l WHERE l.outcome IS NOT NULL
@@ -169,12 +175,35 @@ BEGIN
     UNION ALL
     SELECT 'claim has no look', NULL, a.type_name, a.bucket_value, 'A name that looks like it could be claimed.'
       FROM alike a
-     WHERE NOT EXISTS (SELECT FROM looks s WHERE s.bucket_type = a.bucket_type AND s.bucket_value = a.bucket_value)
+     WHERE NOT EXISTS (SELECT FROM looks s WHERE s.bucket_type = a.bucket_type AND s.bucket_value = a.bucket_value AND s.reserved = '')
        AND NOT EXISTS (SELECT FROM looks s WHERE s.bucket_type = a.bucket_type AND s.successor = a.bucket_value)
+    UNION ALL
+    SELECT 'reserved name has no look', NULL, a.type_name, a.bucket_value, 'A name that looks like it could be claimed.'
+      FROM alike_reserved a
+     WHERE NOT EXISTS (SELECT FROM looks s WHERE s.bucket_type = a.bucket_type AND s.reserved = a.bucket_value)
+    UNION ALL
+    SELECT 'look is of a name that is not reserved', NULL,
+           coalesce((SELECT t.shown FROM types t WHERE t.kind = 'bucket' AND t.id = s.bucket_type LIMIT 1), s.bucket_type::text),
+           s.reserved, 'No name that looks like it can be claimed.'
+      FROM looks s
+     WHERE s.reserved <> '' AND NOT EXISTS (SELECT FROM reserved r WHERE r.bucket_type = s.bucket_type AND r.bucket_value = s.reserved)
     $query$ USING clock_timestamp() + interval '1 minute';
     EXECUTE 'SELECT array_agg(c.cell_id ORDER BY c.cell_id), array_agg(c.role_name::text ORDER BY c.cell_id) FROM claims.cells c' INTO cell_ids, roles;
     RETURN QUERY
     SELECT 'role of a cell does not exist', NULL::uuid, NULL::text, NULL::text, format('Cell %s belongs to role %s.', c.cell_id, coalesce(c.role, 'null'))
       FROM unnest(cell_ids, roles) AS c (cell_id, role) WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = c.role);
+    -- Citus creates the extension on a node that is added, as its own superuser. Nodes that do not answer are passed over.
+    RETURN QUERY EXECUTE $query$
+    WITH owners AS MATERIALIZED (
+        SELECT n.groupid, n.nodename, n.nodeport, r.result AS owner
+          FROM run_command_on_all_nodes($command$SELECT r.rolname FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner
+                                           WHERE n.nspname = 'claims'$command$) r
+          JOIN pg_dist_node n USING (nodeid)
+         WHERE r.success AND r.result <> ''
+    )
+    SELECT 'objects on a node belong to another role', NULL::uuid, NULL::text, NULL::text,
+           format('On node %s:%s they belong to %s, on the coordinator to %s.', o.nodename, o.nodeport, o.owner, c.owner)
+      FROM owners o JOIN owners c ON c.groupid = 0 AND c.owner <> o.owner
+    $query$;
 END $$;
 COMMENT ON FUNCTION claims.find_distributed_problems() IS 'Internal: what claims.check() tells where the tables are distributed, with all names. The nodes have no common snapshot: what is being committed may look like a problem. Locks nothing.';

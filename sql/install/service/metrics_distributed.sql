@@ -94,7 +94,7 @@ BEGIN
                                        'counts', l.counts), NULL::float8
       FROM (SELECT p.kind, p.cell_id, p.source_type, max(p.id::text) AS last, max(p.id::text) FILTER (WHERE p.sqlstate IS NULL) AS last_good
               FROM claims.pass_log p GROUP BY p.kind, p.cell_id, p.source_type) p
-      LEFT JOIN claims.pass_log l ON l.id = p.last_good::uuid;
+      LEFT JOIN LATERAL (SELECT l.ended_at, l.started_at, l.counts FROM claims.pass_log l WHERE l.id = p.last_good::uuid OFFSET 0) l ON true;
 END $$;
 COMMENT ON FUNCTION claims.node_metrics(int, int) IS 'Internal: what one node of a Citus cluster has to tell for claims.metrics(), which a session of another node asks. Locks nothing.';
 
@@ -121,9 +121,10 @@ BEGIN
     RETURN QUERY
     SELECT 'claims_info', jsonb_build_object('library', v.library, 'extension', v.extension, 'protocol', v.protocol::text, 'unicode', v.unicode), 1.0::float8
       FROM claims.version() v;
+    RETURN QUERY SELECT 'claims_time_seconds', '{}'::jsonb, extract(epoch FROM clock_timestamp())::float8;
     RETURN QUERY
     SELECT 'claims_mode', jsonb_strip_nulls(jsonb_build_object('cell', nullif(m.cell_id, -1)::text, 'mode', m.mode)), 1::float8
-      FROM claims.mode_settings m;
+      FROM claims.mode_settings m WHERE m.mode <> 'open';
     RETURN QUERY
     SELECT m.name, jsonb_build_object('state', s.state), coalesce((transfers -> s.state ->> m.field)::float8, 0)
       FROM (VALUES ('preparing'), ('prepared'), ('switched'), ('finishing')) AS s (state)
@@ -155,13 +156,14 @@ BEGIN
     good AS MATERIALIZED (SELECT p.labels, p.last, p.last_of_all IS DISTINCT FROM p.last ->> 'last_good' AS failed FROM pass p WHERE p.nth = 1)
     SELECT g.name, g.labels, CASE g.name WHEN 'claims_oldest_lease_age_seconds' THEN max(g.value) WHEN 'claims_claims' THEN round(sum(g.value)) ELSE sum(g.value) END
       FROM given g
-     WHERE g.name NOT LIKE '-%' AND g.name NOT IN ('claims_check_age_seconds', 'claims_check_problems')
+     WHERE g.name NOT LIKE '-%' AND g.name NOT LIKE 'claims_check_%'
      GROUP BY g.name, g.labels
     UNION ALL
     -- The last check() of all nodes.
-    (SELECT unnest('{claims_check_age_seconds,claims_check_problems}'::text[]), '{}', unnest(ARRAY[a.value, p.value])
-       FROM sample a JOIN sample p ON p.node = a.node AND p.name = 'claims_check_problems'
-      WHERE a.name = 'claims_check_age_seconds' ORDER BY a.value LIMIT 2)
+    SELECT c.name, c.labels, c.value
+      FROM sample c
+     WHERE c.name LIKE 'claims_check_%'
+       AND c.node = (SELECT a.node FROM sample a WHERE a.name = 'claims_check_age_seconds' ORDER BY a.value LIMIT 1)
     UNION ALL
     SELECT 'claims_oldest_snapshot_transactions', s.labels, s.transactions FROM snapshot s
     UNION ALL

@@ -1,19 +1,22 @@
 -- Names that look alike, and names that nobody can have.
 
--- Of the types that refuse names that look alike: which look has which claim. A table of its own, so that it costs the other types
--- nothing: not even the look at an index's condition.
+-- Of the types that refuse names that look alike: which look has which claim, and which names are reserved that have it. A table of its own,
+-- so that it costs the other types nothing: not even the look at an index's condition. Of a look there is one row for a claim, and
+-- one for each reserved name, which stays whatever becomes of the claim.
 CREATE TABLE claims.skeletons (
     skeleton     uuid NOT NULL,
     bucket_type  int  NOT NULL,
     bucket_value text COLLATE "C" NOT NULL,
     successor    text COLLATE "C",
-    PRIMARY KEY (skeleton, bucket_type)
+    reserved     text COLLATE "C" NOT NULL DEFAULT '',
+    PRIMARY KEY (skeleton, bucket_type, reserved)
 ) WITH (vacuum_truncate = off);
-COMMENT ON TABLE claims.skeletons IS 'Of bucket types with confusables reject: the claim that has a look. Its key is why two names that look alike are never both claimed. Written only by the functions of this extension.';
+COMMENT ON TABLE claims.skeletons IS 'Of bucket types with confusables reject: the claim that has a look, and the reserved names that have it. Its key is why two names that look alike are never both claimed. Written only by the functions of this extension.';
 COMMENT ON COLUMN claims.skeletons.skeleton IS 'The look: the first 128 bits of the SHA-256 of the name''s UTS #39 skeleton.';
 COMMENT ON COLUMN claims.skeletons.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
 COMMENT ON COLUMN claims.skeletons.bucket_value IS 'The name that has it.';
 COMMENT ON COLUMN claims.skeletons.successor IS 'The name that gets it when the lease that gives up bucket_value commits; NULL: none.';
+COMMENT ON COLUMN claims.skeletons.reserved IS 'bucket_value where that is a reserved name; empty where it is a claim.';
 
 -- What nobody can have: beside each row stands a claim of nobody (creator_id -1), by which every begin finds it, at no cost.
 CREATE TABLE claims.reservations (

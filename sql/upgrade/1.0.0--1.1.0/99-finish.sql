@@ -54,6 +54,8 @@ BEGIN
     END LOOP;
 END $$;
 DROP TABLE claims.known_before;
+-- The one exception, for indexes (sql/install/functions.sql).
+GRANT EXECUTE ON FUNCTION claims.canonical_form(text, text) TO PUBLIC;
 
 -- Every object explains itself: keys, constraints and the columns of views by what they are.
 DO $$

@@ -1,20 +1,22 @@
-//! Claims of the cell itself that no row of its own calls for: those of rows that went past the triggers, and those of a
-//! customer who has moved here. A row that has the name now may have the claim.
+//! Finds claims of this cell that no row of it needs: claims of rows that were written past the triggers, and those of a customer
+//! who was transferred to this cell. A row that has the name now may adopt the claim.
 //!
-//! Two sessions may find the same name free, each without the other's row. The service lets one of them have the lease. The
-//! other one can have it no sooner than that is settled, and so the first one's row, if it was saved, is committed by then:
-//! whoever adopts looks once more when the lease is there.
+//! Two sessions may find the same name free, because neither sees the other's row. The service gives the lease to one of them.
+//! The other one can get it only after the first lease is settled. By then the first row is committed, if it was saved. So a
+//! session that adopts a claim checks once more after it got the lease.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use claims_model::capture::{Create, Id, NamedBucket};
 use claims_model::source_key::is_id;
 
+use super::slow_search;
 use crate::pg::spi::Connection;
-use crate::store::cell::expected::{self, Calling};
+use crate::store::cell::expected::{self, ClaimedRow};
 
-/// The buckets of creates that nothing else in the cell's tables calls for: what is committed right now, and what this
-/// transaction did. Locks nothing.
+/// Returns the buckets of creates that no other row of the cell's tables needs: neither committed rows nor those of this
+/// transaction. Takes no locks.
 pub fn free(connection: &Connection, creates: &[&Create]) -> BTreeSet<NamedBucket> {
     let mut by_type: BTreeMap<&str, BTreeMap<&str, Callers>> = BTreeMap::new();
     for create in creates {
@@ -24,7 +26,10 @@ pub fn free(connection: &Connection, creates: &[&Create]) -> BTreeSet<NamedBucke
     for (bucket_type, rows) in &mut by_type {
         let values: Vec<&str> = rows.keys().copied().collect();
         for attribute in expected::of_bucket(connection, bucket_type) {
-            for calling in attribute.with_values_now(connection, &values) {
+            let started = Instant::now();
+            let found = attribute.with_values_now(connection, &values);
+            slow_search::note(connection, &attribute, started.elapsed());
+            for calling in found {
                 let name = attribute.canonical(&calling.value);
                 if let Some(rows) = name.and_then(|name| rows.get_mut(name.as_str())) {
                     rows.add(&attribute.source_type, &calling);
@@ -36,16 +41,16 @@ pub fn free(connection: &Connection, creates: &[&Create]) -> BTreeSet<NamedBucke
     free.map(|rows| rows.create.bucket.clone()).collect()
 }
 
-/// What calls for the bucket of a create.
+/// The rows that need the bucket of a create.
 struct Callers<'c> {
     create: &'c Create,
-    /// Columns of the row that it comes from.
+    /// Number of columns of the row that the create comes from.
     own: usize,
     others: usize,
 }
 
 impl Callers<'_> {
-    fn add(&mut self, source_type: &str, calling: &Calling) {
+    fn add(&mut self, source_type: &str, calling: &ClaimedRow) {
         let (Some(source), Some(_)) = (id(&calling.source_id), id(&calling.subject_id)) else { return };
         let ends = &self.create.ends;
         let is_own = *ends.source_type == *source_type
@@ -58,7 +63,7 @@ impl Callers<'_> {
     }
 }
 
-/// A row without a subject or a source calls for no claim.
+/// Returns an id if it is one. A row without subject or source needs no claim.
 fn id(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| is_id(text))
 }

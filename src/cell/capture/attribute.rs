@@ -1,4 +1,4 @@
-//! `claim_attribute` and `unclaim_attribute`: which columns are claimed.
+//! `claim_attribute` and `unclaim_attribute`: choose the claimed columns.
 
 use claims_model::Kind;
 use claims_model::types::Types;
@@ -7,18 +7,18 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::declare::{must_own, spelled_out};
-use crate::access;
-use crate::error::{CaptureError, ClaimsError, warn_of_no_unique_index};
+use crate::arguments;
+use crate::error::{CaptureError, ClaimsError, notice_of_changed_declaration, warn_of_no_unique_index};
 use crate::pg::name::{Name, Relation};
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
-use crate::store::cell::declared::{self, ClaimableTable, Declaration};
+use crate::store::cell::declared::{self, ClaimableTable, Declaration, Uniqueness};
 use crate::store::cell::triggers::{self, Purpose};
 
-/// What claim_attribute does once the condition is spelled out. The caller may call it, too: it trusts nothing.
+/// Declares a column for claim_attribute, which has spelled out the condition. A user may call it directly, so it checks
+/// everything.
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::too_many_arguments)]
 fn declare_attribute(
     table_name: Option<Relation>,
     attribute: Option<Name>,
@@ -29,29 +29,36 @@ fn declare_attribute(
     source_key: Option<Name>,
     condition: Option<String>,
 ) -> Result<(), ErrorReport> {
-    let Relation(table) = access::given(table_name, "table_name")?;
-    let Name(attribute) = access::given(attribute, "attribute")?;
-    let bucket_type = access::given(bucket_type, "bucket_type")?;
-    let subject_type = access::given(subject_type, "subject_type")?;
-    let Name(subject_key) = access::given(subject_key, "subject_key")?;
-    let source_type = access::given(source_type, "source_type")?;
+    let Relation(table) = arguments::given(table_name, "table_name")?;
+    let Name(attribute) = arguments::given(attribute, "attribute")?;
+    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
+    let subject_type = arguments::given(subject_type, "subject_type")?;
+    let Name(subject_key) = arguments::given(subject_key, "subject_key")?;
+    let source_type = arguments::given(source_type, "source_type")?;
     let source_key = source_key.map(|Name(key)| key);
     let mut declaration =
         Declaration { attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition: None };
     let name = spi::connect(|connection| fit(connection, table, &mut declaration))?;
-    // The owner's code is read, and a warning may jump out of here: nothing may be open.
+    // This reads the owner's code and can raise a WARNING, which can leave this function by an error: no resource may be open.
     declaration.condition = condition.map(|condition| spelled_out(table, &condition, true)).transpose()?;
-    let is_unique = spi::connect(|connection| {
+    let (before, uniqueness) = spi::connect(|connection| {
+        let before = declared::declaration(connection, table, &declaration.attribute);
         declared::record(connection, table, &declaration);
-        declared::column(connection, table, &declaration.attribute).is_some_and(|column| column.is_unique)
+        let profile = catalog::current(connection).types.profile_of(&declaration.bucket_type);
+        (before, declared::uniqueness(connection, table, &declaration.attribute, profile))
     });
-    if !is_unique {
-        warn_of_no_unique_index(&name, &declaration.attribute);
+    let changes = before.as_ref().map_or(Vec::new(), |before| before.differences(&declaration));
+    if !changes.is_empty() {
+        notice_of_changed_declaration(&name, &declaration.attribute, &changes);
+    }
+    if let Some(Uniqueness { expression, has_unique_index: false, is_partitioned }) = uniqueness {
+        warn_of_no_unique_index(&name, &declaration.attribute, &expression, is_partitioned);
     }
     Ok(())
 }
 
-/// Raises unless what is declared fits the table, and completes it. From here on the table is locked: no column changes.
+/// Raises an error unless the declaration fits the table, and completes it. Locks the table, so that no column changes
+/// afterwards.
 fn fit(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Result<String, ClaimsError> {
     let ClaimableTable { name, can_be_claimed, .. } = owned(connection, table)?;
     if !can_be_claimed {
@@ -81,14 +88,14 @@ fn fit(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Re
     }
 }
 
-/// A table that the caller has the rights of.
+/// Returns a table if the caller has the privileges of its owner.
 fn owned(connection: &Connection, table: Oid) -> Result<ClaimableTable, ClaimsError> {
     let found = declared::table(connection, table).ok_or(CaptureError::NoTable { table })?;
     must_own(&found.name, found.owner)?;
     Ok(found)
 }
 
-/// Raises unless the table has a column that triggers see. Returns its type, if that has no fixed text.
+/// Raises an error unless the table has a column that triggers see. Returns the column's type if that has no fixed text.
 fn column(
     connection: &Connection,
     table: Oid,
@@ -106,7 +113,7 @@ fn column(
     }
 }
 
-/// By this name a type is found again, whatever it is called later.
+/// Returns the first name of a type, by which it is found again after it was renamed.
 fn lasting(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError> {
     match types.of(kind).first_name_of(name) {
         Some(first) if first != "UNSPECIFIED" => Ok(first.to_owned()),
@@ -118,8 +125,8 @@ fn lasting(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError>
 #[search_path(pg_catalog, pg_temp)]
 fn unclaim_attribute(table_name: Option<Relation>, attribute: Option<Name>) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
-        let Relation(table) = access::given(table_name, "table_name")?;
-        let Name(attribute) = access::given(attribute, "attribute")?;
+        let Relation(table) = arguments::given(table_name, "table_name")?;
+        let Name(attribute) = arguments::given(attribute, "attribute")?;
         let ClaimableTable { name, .. } = owned(connection, table)?;
         if !declared::forget(connection, table, &attribute) {
             return Err(CaptureError::NotClaimed { table: name, attribute }.into());

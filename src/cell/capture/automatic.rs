@@ -1,18 +1,20 @@
 //! Automatic mode: sends the batch of each transaction that changed claimed columns at its end.
 //!
-//! That is done by a callback before the COMMIT, which Postgres calls when every deferred trigger has run: their changes belong to
-//! the batch, and what they refuse should not be leased.
+//! A callback before the COMMIT does that. PostgreSQL calls it when every deferred trigger has run: their changes belong to the
+//! batch, and a transaction that one of them refuses needs no lease.
 //!
-//! SET CONSTRAINTS … IMMEDIATE runs deferred triggers earlier, and sends what was changed by then. Only for that there is a deferred trigger:
-//! from then on the first change of a transaction inserts a row into `claims.automatic_queue`, for which Postgres calls it. It lets
-//! all other deferred triggers run first, by queueing itself again until nothing changes any more.
+//! SET CONSTRAINTS … IMMEDIATE runs deferred triggers earlier, and has to send the changes made so far. Only for this command
+//! there is a deferred trigger: after it, the first change of a transaction inserts a row into `claims.automatic_queue`, for
+//! which PostgreSQL calls the trigger. The trigger lets all other deferred triggers run first, by queueing itself again until
+//! nothing changes any more.
 
+use pgrx::PgTrigger;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::{log, send};
+use super::{log, send, slow_search};
 use crate::access;
-use crate::cell::client;
+use crate::arguments;
 use crate::error::{ClaimsError, raise};
 use crate::pg::owner::as_owner_of;
 use crate::pg::spi::{self, Connection};
@@ -22,25 +24,25 @@ use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::attributes;
 
-/// To be called before those of the log, which looks whether everything was sent.
+/// The hooks. They must run before those of the log, which check that everything was sent.
 pub const HOOKS: Hooks = Hooks { before_commit: send_at_end, ..Hooks::NONE };
 
-/// Called after a captured change.
+/// Makes sure that a captured change will be sent in automatic mode.
 pub fn see_to_sending(change: &RowChange) {
     let function = change.function();
-    let is_automatic = attributes::is_automatic_as_known()
+    let is_automatic = attributes::is_automatic_if_cached()
         .or_else(|| as_owner_of(function, || spi::connect(|connection| attributes::automatic(connection).is_some())));
     log::must_be_sent(is_automatic == Some(true), function);
     queue();
 }
 
-/// SET CONSTRAINTS is about to be executed.
+/// Switches to the deferred trigger, because SET CONSTRAINTS is about to run.
 pub fn before_constraints() {
     log::use_queue();
     queue();
 }
 
-/// Has the deferred trigger called, where that is to send.
+/// Queues the deferred trigger if it has to send.
 fn queue() {
     if let Some(function) = log::to_be_queued() {
         as_owner_of(function, || spi::connect(attributes::enqueue));
@@ -50,57 +52,47 @@ fn queue() {
 fn send_at_end() -> Result<(), ErrorReport> {
     let Some(function) = log::unsent() else { return Ok(()) };
     let send = || as_owner_of(function, || spi::connect(send_all));
-    // Where the function is gone, the log says what was not sent.
-    xact::with_snapshot(send).unwrap_or(Ok(())).map_err(ErrorReport::from)
+    // If the function is gone, the log reports what was not sent.
+    let sent = xact::with_snapshot(send).unwrap_or(Ok(()));
+    slow_search::warn();
+    sent.map_err(ErrorReport::from)
 }
 
-/// For SQL functions: raises unless a foreign server leads to a Postgres database.
-#[pg_extern(schema = "claims", security_definer, stable)]
-#[search_path(pg_catalog, pg_temp)]
-fn require_service(service: Option<String>) -> Result<(), ErrorReport> {
-    spi::connect(|connection| {
-        let service = access::given(service, "service")?;
-        client::must_be_one(connection, &service).map(|_| ())
-    })
-    .map_err(ErrorReport::from)
-}
-
-/// For SQL functions: raises unless the caller may act for a cell.
+/// Raises an error unless the caller may act for a cell. For SQL functions.
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_cell(cell_id: Option<i64>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
+        let cell_id = arguments::given(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)
     })
     .map_err(ErrorReport::from)
 }
 
-/// Deferred trigger of claims.automatic_queue; declared in sql/install/cell/capture.sql.
-#[pg_trigger(sql = false)]
-fn send_automatically<'a>(
-    trigger: &'a PgTrigger<'a>,
-) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
+/// Handles the deferred trigger of claims.automatic_queue, which sql/install/cell/capture.sql declares.
+pub fn send_automatically(trigger: &PgTrigger) {
     if let Some(row) = RowChange::of(trigger).and_then(|change| change.after()) {
-        raise(spi::connect(|connection| {
+        let sent = spi::connect(|connection| {
             let changes = log::changes();
-            if row.held(attributes::CHANGES) != PlainValue::Number(changes)
-                && attributes::requeue(connection, row.place(), changes)
+            if row.plain_value(attributes::CHANGES, 0) != PlainValue::Number(changes)
+                && attributes::requeue(connection, row.ctid(), changes)
             {
                 return Ok(());
             }
-            attributes::dequeue(connection, row.place());
+            attributes::dequeue(connection, row.ctid());
             log::mark_dequeued();
-            send_all(connection)
-        }));
+            // A condition wrote this row while changes were sent. The sender repeats until nothing is pending.
+            if log::is_sending() { Ok(()) } else { send_all(connection) }
+        });
+        slow_search::warn();
+        raise(sent);
     }
-    Ok(None)
 }
 
 fn send_all(connection: &Connection) -> Result<(), ClaimsError> {
     match attributes::automatic(connection) {
-        Some(automatic) => send::send_pending(connection, automatic.cell_id, &automatic.service, true).map(|_| ()),
-        // Automatic mode was turned off meanwhile.
+        Some(automatic) => send::send_all_pending(connection, automatic.cell_id, &automatic.service),
+        // Automatic mode has been turned off meanwhile.
         None => {
             log::need_not_be_sent();
             Ok(())

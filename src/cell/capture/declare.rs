@@ -1,17 +1,20 @@
-//! What declaring takes: conditions, the right to do it, and the triggers.
+//! Conditions, rights and triggers for declaring a claimed column.
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::error::{CaptureError, ClaimsError};
+use crate::arguments;
+use crate::error::{CaptureError, ClaimsError, refuse_direct_call_of_event_trigger};
 use crate::pg::event_trigger::EventTriggers;
 use crate::pg::{expression, roles, spi};
 use crate::store::cell::triggers::{self, Purpose};
-use crate::{access, distribution, version};
+use crate::tables::citus::layout;
+use crate::{access, version};
 
-/// A condition with all its names spelled out, as the caller's search_path has them: so it means the same to everybody
-/// later on. For the table's owner, with whose rights it is read. `warn`: of one that is not immutable.
+/// Returns a condition with all its names spelled out, as the caller's search_path resolves them, so that it means the same for
+/// everybody later. The condition is read with the rights of the table's owner. With `warn`, raises a WARNING if it is not
+/// immutable.
 #[pg_extern(schema = "claims", stable)]
 fn spell_out_condition(
     table_name: Option<Oid>,
@@ -22,7 +25,7 @@ fn spell_out_condition(
     Ok(Some(spelled_out(table, &condition, warn == Some(true))?))
 }
 
-/// The same, of what is given.
+/// Like [spell_out_condition], with all arguments present.
 pub fn spelled_out(table: Oid, condition: &str, warn: bool) -> Result<String, ClaimsError> {
     access::refuse_restricted()?;
     let read = expression::read_condition(table, condition, |owner| match roles::caller() {
@@ -39,7 +42,7 @@ pub fn spelled_out(table: Oid, condition: &str, warn: bool) -> Result<String, Cl
     Ok(read.text)
 }
 
-/// Raises unless the caller has the privileges of a table's owner.
+/// Raises an error unless the caller has the privileges of a table's owner.
 pub fn must_own(table: &str, owner: Oid) -> Result<(), ClaimsError> {
     access::refuse_restricted()?;
     let caller = roles::caller();
@@ -49,15 +52,15 @@ pub fn must_own(table: &str, owner: Oid) -> Result<(), ClaimsError> {
     Err(CaptureError::NotTheOwner { table: table.to_owned(), caller: roles::name(caller) }.into())
 }
 
-/// For SQL functions that have made sure of the caller's rights: puts the triggers of claimed tables on a table, or takes
-/// them off. Executable by the extension's owner only.
+/// Creates or drops the triggers of claimed tables, for SQL functions that have checked the caller's rights. Only the extension's
+/// owner may execute it.
 #[pg_extern(schema = "claims")]
 #[search_path(pg_catalog, pg_temp)]
 fn change_capture_triggers(table_name: Option<Oid>, add: Option<bool>) -> Result<(), ErrorReport> {
     change(table_name, add, &Purpose::Claims)
 }
 
-/// As `change_capture_triggers`, of tables whose changes become requests: for upgrades.
+/// Creates or drops the triggers of tables whose changes become requests, for upgrades.
 #[pg_extern(schema = "claims")]
 #[search_path(pg_catalog, pg_temp)]
 fn change_request_triggers(
@@ -66,22 +69,25 @@ fn change_request_triggers(
     entity_column: Option<String>,
     add: Option<bool>,
 ) -> Result<(), ErrorReport> {
-    let queue = access::given(queue, "queue")?;
+    let queue = arguments::given(queue, "queue")?;
     change(table_name, add, &Purpose::Requests { queue, column: entity_column.unwrap_or_default() })
 }
 
 fn change(table: Option<Oid>, add: Option<bool>, purpose: &Purpose) -> Result<(), ErrorReport> {
-    let table = access::given(table, "table_name")?;
-    let change = if access::given(add, "add")? { triggers::add } else { triggers::drop };
+    let table = arguments::given(table, "table_name")?;
+    let change = if arguments::given(add, "add")? { triggers::add } else { triggers::drop };
     Ok(spi::connect(|connection| change(connection, table, purpose)).map_err(ClaimsError::from)?)
 }
 
-/// What happens to tables that may be claimed or captured. Where library and tables are of two versions, or the tables are not in
-/// this database, nothing is done, and no command is stopped: ALTER EXTENSION makes up for it.
-pub const EVENT_TRIGGERS: EventTriggers =
-    EventTriggers { table_changed: complete_triggers, tables_dropped: forget_dropped_tables };
+/// Event triggers of tables that may be claimed or captured. They do nothing, and stop no command, if library and tables are of
+/// different versions or the tables are not in this database. ALTER EXTENSION catches up later.
+pub const EVENT_TRIGGERS: EventTriggers = EventTriggers {
+    table_changed: complete_triggers,
+    tables_dropped: forget_dropped_tables,
+    refuse_direct_call: refuse_direct_call_of_event_trigger,
+};
 
-/// Event trigger: partitions that come later refuse TRUNCATE, too.
+/// Creates the triggers that refuse TRUNCATE on new partitions.
 fn complete_triggers(has_attached: bool) {
     if !is_usable() {
         return;
@@ -90,10 +96,10 @@ fn complete_triggers(has_attached: bool) {
 }
 
 fn is_usable() -> bool {
-    version::is_same() && distribution::has_own_tables()
+    version::is_same() && layout::has_own_tables()
 }
 
-/// Event trigger: a table that is dropped is claimed and captured no more.
+/// Deletes the declarations of dropped tables.
 fn forget_dropped_tables() {
     if !is_usable() {
         return;

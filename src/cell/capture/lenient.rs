@@ -1,16 +1,16 @@
-//! A batch on its way to the service, and the answers that no save need fail for.
+//! A batch that is being sent to the service, and the refusals for which no save has to fail.
 //!
-//! A row may give up a name that was never claimed for it: it is older than the claims, or another row or another cell has
-//! the name. That destroy is left out. And a row may get a name that its own cell has claimed for no row: it adopts the claim.
-//! The service is asked first and says all of it at once; only then, and only for what it said, it is asked again. In
-//! between somebody else may change what it said. Then the second answer decides: a claim is never destroyed that its row does
-//! not have, and at worst one is left that no row calls for, until verification finds it or a row adopts it.
+//! A row may give up a name that was never claimed for it, because it is older than the claims, or because another row or another
+//! cell has the name. Such a destroy is skipped. A row may get a name that its own cell has claimed for no row: then it adopts
+//! the claim. The session calls the service first. The error lists all such conflicts, and only these are skipped or adopted in
+//! the next call. The conflicts may change between the two calls. Then the second answer decides: no claim is ever destroyed that
+//! the row does not have. At worst a claim is left that no row needs, until verification finds it or a row adopts it.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use claims_model::capture::{Create, Pending};
-use claims_model::outgoing::{Concessions, Outgoing, refusals};
+use claims_model::outgoing::{Outgoing, SkippedDestroys, refusals};
 use uuid::Uuid;
 
 use super::adopt;
@@ -22,7 +22,7 @@ use crate::pg::spi::Connection;
 use crate::pg::xact;
 use crate::store::catalog;
 
-/// What a transaction sends, under one lease.
+/// The batch of a transaction, sent under one lease.
 pub struct LenientBatch {
     pub cell_id: i64,
     pub lease: Uuid,
@@ -34,33 +34,33 @@ impl LenientBatch {
         LenientBatch { cell_id, lease: Uuid::now_v7(), outgoing: Outgoing::new(pending) }
     }
 
-    /// All of it was left out: there is no lease.
+    /// Returns whether everything was skipped, so that there is no lease.
     pub fn is_empty(&self) -> bool {
         self.outgoing.is_empty()
     }
 
-    pub fn concessions(&self) -> Concessions {
-        self.outgoing.concessions()
+    pub fn skipped_destroys(&self) -> SkippedDestroys {
+        self.outgoing.skipped_destroys()
     }
 
-    /// Begins the lease, without what cannot be given up. What else is in the way is an error.
-    pub fn begin(&mut self, connection: &Connection, service: &Service, timeout: Duration) -> Result<(), ClaimsError> {
-        let (started, mut left) = (Instant::now(), timeout);
+    /// Begins the lease without the destroys that cannot be made. Raises an error for all other conflicts. `limit` is the time
+    /// that the service may take for all its answers.
+    pub fn begin(&mut self, connection: &Connection, service: &Service, limit: Duration) -> Result<(), ClaimsError> {
         while !self.is_empty() {
             let (creates, destroys) = self.outgoing.json()?;
             let LenientBatch { cell_id, lease, .. } = *self;
             let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
             let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming };
-            match service.begin(&request, left) {
+            match service.begin(&request, service.time_left(limit)) {
                 Ok(()) => return Ok(()),
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
-                Err(_) => left = timeout.saturating_sub(started.elapsed()),
+                Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Whether something of the batch could be left out or adopted for an error.
+    /// Skips or adopts what an error lists. Returns whether the batch has changed.
     fn gives_way(&mut self, connection: &Connection, error: &ClaimsError) -> bool {
         let ClaimsError::Cell(CellError::Refused(refused)) = error else { return false };
         let Some(refusals) = refused.detail.as_deref().and_then(refusals) else { return false };
@@ -68,11 +68,11 @@ impl LenientBatch {
             creates if creates.is_empty() => BTreeSet::new(),
             creates => adopt::free(connection, &creates),
         };
-        self.outgoing.give_way(&refusals, self.cell_id, &free)
+        self.outgoing.apply_refusals(&refusals, self.cell_id, &free)
     }
 
-    /// Raises where another row of the cell has got an adopted name in the meantime. For when the lease is there, which
-    /// keeps others from it now.
+    /// Raises an error if another row of the cell has got an adopted name meanwhile. Call it when the lease is held, which from
+    /// then on keeps other sessions from getting the name.
     pub fn confirm(&self, connection: &Connection) -> Result<(), ClaimsError> {
         let adopted: Vec<&Create> = self.outgoing.adopted().collect();
         if adopted.is_empty() {

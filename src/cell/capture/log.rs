@@ -1,11 +1,11 @@
-//! The captured changes of the current transaction, in the memory of its session.
+//! The captured changes of the current transaction, in the session's memory.
 //!
-//! They need not survive it: what is not sent before a transaction is prepared or commits can no longer be sent. A
-//! row in a table for each change would cost more than the change itself, and be dead at once.
+//! They need not survive the transaction: after PREPARE or COMMIT they cannot be sent any more. A table row for each change would
+//! cost more than the change itself, and would be dead at once.
 
 use std::cell::{Cell, RefCell};
 
-use claims_model::capture::{Ends, Log, NamedBucket, Pending};
+use claims_model::capture::{Ends, Log, NamedBucket, Pending, Sending};
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 
@@ -14,20 +14,21 @@ use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
 thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
-    /// Counts recorded changes.
+    /// Number of changes that were recorded.
     static CHANGES: Cell<i64> = const { Cell::new(0) };
-    /// Changes were captured in automatic mode, by this trigger's function: all must be sent before the end.
-    static MUST_BE_SENT: Cell<Option<Oid>> = const { Cell::new(None) };
-    /// SET CONSTRAINTS was called, or may have been before the library was loaded: a deferred trigger sends, if need be before the
+    /// Function of the trigger that has captured changes in automatic mode. If it is set, all changes must be sent before the
     /// end.
+    static MUST_BE_SENT: Cell<Option<Oid>> = const { Cell::new(None) };
+    /// Whether the deferred trigger sends the changes: SET CONSTRAINTS was called, or may have been before the library was
+    /// loaded.
     static USES_QUEUE: Cell<bool> = const { Cell::new(true) };
-    /// The subtransaction from which on nothing is recorded.
+    /// The subtransaction since which nothing is recorded.
     static SKIPPED_BY: Cell<Option<u32>> = const { Cell::new(None) };
     /// The subtransaction that has queued the deferred trigger.
     static QUEUED_BY: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Keeps the log in step with savepoints and transactions, and checks before COMMIT that everything was sent.
+/// The hooks, which follow savepoints and transactions, and check before COMMIT that everything was sent.
 pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back, ..Hooks::NONE };
 
 /// Records that a row adds (`by` 1) or removes (-1) a claim.
@@ -39,67 +40,90 @@ pub fn record(bucket: NamedBucket, ends: Ends, by: i64) {
     CHANGES.set(CHANGES.get() + 1);
 }
 
-/// From here on nothing is recorded, as far as the subtransaction that says so lasts.
+/// Stops recording, until the current subtransaction is rolled back or the transaction ends.
 pub fn skip() {
     if SKIPPED_BY.get().is_none() {
         SKIPPED_BY.set(Some(current_subtransaction()));
     }
 }
 
-/// A number that differs after each change, and is never zero after the first.
+/// Returns a number that differs after each change, and is positive after the first.
 pub fn changes() -> i64 {
     CHANGES.get()
 }
 
-/// The changes since they were last sent.
+/// Returns whether `skip` was called: nothing is recorded in this transaction any more.
+pub fn is_skipped() -> bool {
+    SKIPPED_BY.get().is_some()
+}
+
+/// Returns the changes since the last send.
 pub fn pending() -> Result<Pending, ClaimsError> {
-    LOG.with_borrow(Log::pending).map_err(|_| CaptureError::TooManyChanges.into())
+    LOG.with_borrow(Log::pending).map_err(|excess| CaptureError::TooManyChanges { excess }.into())
 }
 
-/// Marks all pending changes as sent, unless the current subtransaction is rolled back.
-pub fn mark_sent() {
-    LOG.with_borrow_mut(|log| log.mark_sent(current_subtransaction()));
+/// Returns the pending changes for the caller to send, without changes that are captured later: the condition of an attribute may
+/// write rows while the caller evaluates it.
+pub fn begin_sending() -> Result<(Sending, Pending), ClaimsError> {
+    let begun = LOG.with_borrow_mut(|log| log.begin_sending(current_subtransaction()));
+    begun.map_err(|excess| CaptureError::TooManyChanges { excess }.into())
 }
 
-/// The deferred trigger's row was deleted: the next change queues the trigger again.
+/// Returns whether a caller further up the stack is sending changes.
+pub fn is_sending() -> bool {
+    LOG.with_borrow(Log::is_sending)
+}
+
+/// Marks the changes of a sending as sent, unless the current subtransaction is rolled back.
+pub fn mark_sent(sending: Sending) {
+    LOG.with_borrow_mut(|log| log.mark_sent(sending));
+}
+
+/// Returns whether nothing has changed since everything was sent.
+pub fn is_all_sent() -> bool {
+    LOG.with_borrow(Log::is_all_sent)
+}
+
+/// Notes that the deferred trigger's row was deleted, so that the next change queues the trigger again.
 pub fn mark_dequeued() {
     QUEUED_BY.set(None);
 }
 
-/// Whether this transaction must send its changes, which the trigger `function` has captured. With its owner's rights they are sent.
+/// Sets whether this transaction must send its changes, which the trigger `function` has captured. The rights of the function's
+/// owner are used to send them.
 pub fn must_be_sent(must: bool, function: Oid) {
     MUST_BE_SENT.set(must.then_some(function));
 }
 
-/// This transaction need not send its changes.
+/// Notes that this transaction need not send its changes.
 pub fn need_not_be_sent() {
     MUST_BE_SENT.set(None);
 }
 
-/// From here on the deferred trigger sends what this transaction changes.
+/// Has the deferred trigger send this transaction's changes from now on.
 pub fn use_queue() {
     USES_QUEUE.set(true);
 }
 
-/// There was no transaction when the library was loaded.
+/// Notes that the library was loaded outside of transactions.
 pub fn is_preloaded() {
     USES_QUEUE.set(false);
 }
 
-/// By which trigger function there are changes that the deferred trigger is to send and was not queued for. It counts as queued from
-/// now on.
+/// Returns the trigger function for which the deferred trigger must be queued, and counts it as queued. `None` if there is
+/// nothing to send or the trigger is queued already.
 pub fn to_be_queued() -> Option<Oid> {
     let function = MUST_BE_SENT.get().filter(|_| USES_QUEUE.get() && QUEUED_BY.get().is_none())?;
     QUEUED_BY.set(Some(current_subtransaction()));
     Some(function)
 }
 
-/// By which trigger function there are changes that must be sent and were not.
+/// Returns the trigger function of changes that must be sent and were not.
 pub fn unsent() -> Option<Oid> {
     MUST_BE_SENT.get().filter(|_| !LOG.with_borrow(Log::is_all_sent))
 }
 
-/// Everything should have been sent by now.
+/// Raises an error if changes must be sent and were not.
 fn before_commit() -> Result<(), ErrorReport> {
     if unsent().is_some_and(|_| !matches!(pending(), Ok(pending) if pending.is_empty())) {
         return Err(ClaimsError::from(CaptureError::NotSent).into());

@@ -1,4 +1,4 @@
-//! Capture: what a transaction changes of the values that are claimed, and its way to the service.
+//! Capture: records what a transaction changes in claimed columns, and sends it to the service.
 
 mod adopt;
 pub mod attribute;
@@ -10,3 +10,4 @@ mod own_leases;
 pub mod rows;
 pub mod send;
 mod skip;
+mod slow_search;

@@ -1,10 +1,12 @@
-//! Leases of this cell that conflict with its own next batch.
+//! Settles leases of this cell that conflict with its own next batch.
 //!
-//! A lease whose local transaction has ended is settled by `finish` or by the next pass of recovery. Until then its names
-//! cannot be changed again, even by the same cell. An application that knows nothing of leases should not notice that:
-//! so after such a conflict the leases that are known to be committed here are settled at once. If that does not help, the
-//! lease may belong to a transaction that was rolled back after the begin, by a failure at its COMMIT for
-//! example, and that the application repeats: the conflicting leases are judged as recovery would.
+//! `finish` or the next pass of recovery settles a lease whose local transaction has ended. Until then its names cannot be
+//! changed again, even by the same cell. An application that knows nothing of leases should not notice that. So after such a
+//! conflict the session settles the leases that are committed here. If that does not help, the lease may belong to a transaction
+//! that was rolled back after its begin, for example by a failure at COMMIT, and that the application repeats. Then the
+//! conflicting leases are judged as recovery would judge them.
+//!
+//! `limit` is the time that the service may take for all its answers to one batch.
 
 use std::time::Duration;
 
@@ -20,26 +22,26 @@ use crate::pg::spi::Connection;
 use crate::store::cell::attributes;
 use crate::store::cell::tracked;
 
-/// The number of leases that are settled at once, the newest ones.
+/// Maximum number of leases that are settled at once, the newest ones.
 const AT_ONCE: i64 = 1000;
 
 /// A conflict with leases of the same cell.
 pub struct OwnConflict {
     error: RemoteError,
-    /// The buckets that they hold.
+    /// The buckets that these leases hold.
     buckets: Vec<Value>,
-    /// How old the oldest of them is, in seconds.
+    /// Age of the oldest of these leases, in seconds.
     age: f64,
 }
 
 impl OwnConflict {
-    /// The service's error.
+    /// Returns the service's error.
     pub fn into_error(self) -> ClaimsError {
         CellError::Refused(self.error).into()
     }
 }
 
-/// The conflict with leases of the same cell, if that is why a begin failed.
+/// Returns the conflict if a begin failed because of leases of the same cell.
 pub fn in_the_way(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option<OwnConflict>, ClaimsError> {
     let Err(ClaimsError::Cell(CellError::Refused(error))) = begun else { return begun.map(|()| None) };
     let own = own_conflicts(&error, cell_id);
@@ -51,7 +53,7 @@ pub fn in_the_way(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option
     Ok(Some(OwnConflict { error, buckets, age }))
 }
 
-/// The conflicts in DETAIL with leases of the cell itself, if there are only temporary ones.
+/// Returns the conflicts in DETAIL with leases of the cell itself, if all conflicts are temporary.
 fn own_conflicts(error: &RemoteError, cell_id: i64) -> Vec<Value> {
     let conflicts = || serde_json::from_str::<Vec<Value>>(error.detail.as_deref()?).ok();
     let is_own = |conflict: &Value| conflict["reason"] == "leased" && conflict["holder_cell_id"] == cell_id;
@@ -59,35 +61,34 @@ fn own_conflicts(error: &RemoteError, cell_id: i64) -> Vec<Value> {
     all.unwrap_or_default().into_iter().filter(is_own).collect()
 }
 
-/// Has the service commit leases whose local transactions have committed, and forgets them here. `false`: there are none.
+/// Has the service commit leases whose local transactions have committed, and forgets them here. Returns whether there are any.
 pub fn settle_committed(
     connection: &Connection,
     service: &Service,
     cell_id: i64,
-    timeout: Duration,
+    limit: Duration,
 ) -> Result<bool, ClaimsError> {
     let leases = attributes::newest_tracked(connection, cell_id, AT_ONCE);
-    let sights = tracked::sight(connection, leases.into_iter().map(|lease| (lease, None)));
-    // Not those of this very transaction, which may still be rolled back.
-    let committed: Vec<_> = sights.iter().filter(|sight| sight.tracked).map(|sight| sight.lease).collect();
+    let states = tracked::states(connection, leases.into_iter().map(|lease| (lease, None)));
+    // Leases that this transaction has tracked are left out: it may still roll back.
+    let committed: Vec<_> = states.iter().filter(|state| state.tracked).map(|state| state.lease).collect();
     if committed.is_empty() {
         return Ok(false);
     }
-    settle(connection, service, cell_id, &committed, &[], timeout)?;
+    settle(connection, service, cell_id, &committed, &[], limit)?;
     Ok(true)
 }
 
-/// Has the service settle the conflicting leases that recovery would settle. `false`: none of them.
-///
-/// Earlier leases of this transaction, and those of other open transactions, are not settled.
+/// Has the service settle those conflicting leases that recovery would settle. Returns whether there are any. Earlier leases of
+/// this transaction, and those of other open transactions, are not settled.
 pub fn settle_ended(
     connection: &Connection,
     service: &Service,
     cell_id: i64,
     conflict: &OwnConflict,
-    timeout: Duration,
+    limit: Duration,
 ) -> Result<bool, ClaimsError> {
-    let in_the_way = candidates(service, cell_id, conflict, timeout)?;
+    let in_the_way = candidates(service, cell_id, conflict, limit)?;
     let judged = judge::judge(connection, &in_the_way);
     let with = |wanted: Verdict| -> Vec<Uuid> {
         judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
@@ -96,20 +97,20 @@ pub fn settle_ended(
     if committed.is_empty() && ended.is_empty() {
         return Ok(false);
     }
-    settle(connection, service, cell_id, &committed, &ended, timeout)?;
+    settle(connection, service, cell_id, &committed, &ended, limit)?;
     Ok(true)
 }
 
-/// Has the service end leases, and forgets those that it has committed.
+/// Has the service settle leases, and forgets those that it has committed.
 fn settle(
     connection: &Connection,
     service: &Service,
     cell_id: i64,
     commits: &[Uuid],
     rollbacks: &[Uuid],
-    timeout: Duration,
+    limit: Duration,
 ) -> Result<(), ClaimsError> {
-    let settled = service.settle_leases(cell_id, commits, rollbacks, timeout)?.into_iter();
+    let settled = service.settle_leases(cell_id, commits, rollbacks, service.time_left(limit))?.into_iter();
     let committed: Vec<_> = settled
         .filter(|settled| settled.outcome.as_deref() == Some("committed"))
         .map(|settled| settled.lease)
@@ -118,14 +119,13 @@ fn settle(
     Ok(())
 }
 
-/// The leases that hold the buckets.
+/// Returns the leases that hold the buckets.
 fn candidates(
     service: &Service,
     cell_id: i64,
     conflict: &OwnConflict,
-    timeout: Duration,
+    limit: Duration,
 ) -> Result<Vec<JudgedLease>, ClaimsError> {
-    let buckets = Value::Array(conflict.buckets.clone()).to_string();
-    let holders = service.holders(cell_id, &buckets, conflict.age + 1.0, timeout)?;
+    let holders = service.holders(cell_id, &conflict.buckets, conflict.age + 1.0, service.time_left(limit))?;
     Ok(holders.into_iter().map(JudgedLease::from).collect())
 }

@@ -1,4 +1,4 @@
-//! `pending_batch`, `begin_pending` and `finish`: the batch of the current transaction, and its lease.
+//! `pending_batch`, `begin_pending` and `finish`: show, begin and commit the batch of the current transaction.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,9 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::lenient::LenientBatch;
-use super::{log, own_leases};
+use super::{log, own_leases, slow_search};
 use crate::access;
+use crate::arguments;
 use crate::cell::client::{Service, afterwards, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
@@ -22,11 +23,10 @@ use crate::pg::wait;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
-use crate::store::cell::{concessions, tracked};
+use crate::store::cell::{skipped_destroys, tracked};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn pending_batch()
 -> Result<TableIterator<'static, (name!(create_records, JsonText), name!(destroy_records, JsonText))>, ErrorReport> {
     access::refuse_restricted()?;
@@ -39,32 +39,66 @@ fn pending_batch()
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option<PgUuid>, ErrorReport> {
-    spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
+    let lease = spi::connect(|connection| {
+        let cell_id = arguments::given(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
-        let service = access::given(service, "service")?;
-        Ok::<_, ClaimsError>(send_pending(connection, cell_id, &service, false)?.map(pg_uuid))
-    })
-    .map_err(ErrorReport::from)
+        let service = arguments::given(service, "service")?;
+        slow_search::forget();
+        let lease = send_pending(connection, cell_id, &service, false)?;
+        // The caller expects one lease for all of its changes, and commits next.
+        if !is_all_sent()? {
+            return Err(CaptureError::ChangedMeanwhile.into());
+        }
+        Ok::<_, ClaimsError>(lease.map(pg_uuid))
+    });
+    slow_search::warn();
+    lease.map_err(ErrorReport::from)
+}
+
+/// Most batches that automatic mode sends at one point of a transaction. A condition that writes rows at each evaluation
+/// would have it send for ever.
+const SENDING_ROUNDS: usize = 10;
+
+/// Sends pending changes, and those that are captured meanwhile, until nothing is pending. For automatic mode.
+pub fn send_all_pending(connection: &Connection, cell_id: i64, service: &str) -> Result<(), ClaimsError> {
+    slow_search::forget();
+    for _ in 0..SENDING_ROUNDS {
+        send_pending(connection, cell_id, service, true)?;
+        if is_all_sent()? {
+            return Ok(());
+        }
+    }
+    Err(CaptureError::ChangesWithoutEnd { rounds: SENDING_ROUNDS }.into())
+}
+
+/// Returns whether nothing is left to send. Changes that cancel each other out need not be sent.
+fn is_all_sent() -> Result<bool, ClaimsError> {
+    Ok(log::is_all_sent() || log::pending()?.is_empty())
 }
 
 /// Sends the pending batch, and tracks its lease; `None`: nothing to send.
 ///
+/// Changes that a condition makes while this runs stay pending.
+///
 /// Any failure after the batch was sent makes the local transaction (or its savepoint) fail. Then the lease is not tracked,
 /// and is rolled back: at once if the connection works, otherwise by recovery when this transaction has ended.
 ///
-/// `automatic`: the session commits the lease after the COMMIT.
-pub fn send_pending(
+/// `automatic`: the session commits the lease after the COMMIT. Who calls this calls [`slow_search::warn`] afterwards.
+fn send_pending(
     connection: &Connection,
     cell_id: i64,
     service: &str,
     automatic: bool,
 ) -> Result<Option<Uuid>, ClaimsError> {
-    let pending = log::pending()?;
-    if pending.is_empty() {
+    if log::is_all_sent() {
         return Ok(None);
     }
-    // A bucket that more rows have than before has several owners, possibly in different tables.
+    let (sending, pending) = log::begin_sending()?;
+    if pending.is_empty() {
+        log::mark_sent(sending);
+        return Ok(None);
+    }
+    // A bucket that more rows need than before has several owners, perhaps in different tables.
     let created_twice = pending.creates.iter().find(|create| create.rows > 1).map(|create| &create.bucket);
     if let Some(bucket) = created_twice.or(pending.doubled.first()) {
         let (bucket_type, value) = (bucket.bucket_type.to_string(), bucket.value.clone());
@@ -73,10 +107,10 @@ pub fn send_pending(
     must_have_keys(&pending)?;
     let mut batch = LenientBatch::new(cell_id, pending);
     begin(connection, &Service::new(connection, service, cell_id)?, &mut batch)?;
-    concessions::count(connection, batch.concessions());
-    // None of the destroys was a claim of this cell.
+    skipped_destroys::count(connection, batch.skipped_destroys());
+    // All destroys were skipped.
     if batch.is_empty() {
-        log::mark_sent();
+        log::mark_sent(sending);
         return Ok(None);
     }
     let lease = batch.lease;
@@ -86,12 +120,12 @@ pub fn send_pending(
         forget_settled(connection, cell_id);
     }
     track::track_new(connection, lease, cell_id)?;
-    log::mark_sent();
+    log::mark_sent(sending);
     Ok(Some(lease))
 }
 
-/// Forgets settled leases of earlier transactions of this session, if there are enough for a statement. Not with an old
-/// snapshot, which could conflict with recovery forgetting them too.
+/// Forgets settled leases of earlier transactions of this session, if there are enough for a statement. It does nothing with an
+/// old snapshot, in which forgetting could conflict with recovery.
 fn forget_settled(connection: &Connection, cell_id: i64) {
     if xact::keeps_one_snapshot() {
         return;
@@ -102,30 +136,29 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
     }
 }
 
-/// Begins a lease at the service; settles conflicting leases of the same cell first.
+/// Begins a lease at the service. After a conflict with leases of the same cell it settles those first. All answers together may
+/// take `claims.service_timeout`.
 fn begin(connection: &Connection, service: &Service, batch: &mut LenientBatch) -> Result<(), ClaimsError> {
-    let started = Instant::now();
-    let left = || timeout().saturating_sub(started.elapsed());
-    let cell_id = batch.cell_id;
-    let mut begin = |timeout| own_leases::in_the_way(cell_id, batch.begin(connection, service, timeout));
-    let Some(mut conflict) = begin(timeout())? else { return Ok(()) };
-    if own_leases::settle_committed(connection, service, cell_id, left())? {
-        match begin(left())? {
+    let (limit, cell_id) = (timeout(), batch.cell_id);
+    let mut begin = || own_leases::in_the_way(cell_id, batch.begin(connection, service, limit));
+    let Some(mut conflict) = begin()? else { return Ok(()) };
+    if own_leases::settle_committed(connection, service, cell_id, limit)? {
+        match begin()? {
             None => return Ok(()),
             Some(again) => conflict = again,
         }
     }
-    if !own_leases::settle_ended(connection, service, cell_id, &conflict, left())? {
+    if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? {
         return Err(conflict.into_error());
     }
-    batch.begin(connection, service, left())
+    batch.begin(connection, service, limit)
 }
 
 fn timeout() -> Duration {
     Duration::from_millis(settings::service_timeout().unsigned_abs())
 }
 
-/// A claim without a subject or a source cannot be made.
+/// Raises an error if a create has no subject or no source.
 fn must_have_keys(pending: &Pending) -> Result<(), ClaimsError> {
     for Create { bucket, ends, .. } in &pending.creates {
         let (key, type_name) = match (&ends.subject_id, &ends.source_id) {
@@ -149,15 +182,15 @@ fn must_have_keys(pending: &Pending) -> Result<(), ClaimsError> {
 fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
     xact::must_be_writable(c"claims.finish()");
     spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
+        let cell_id = arguments::given(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
-        let server = access::given(service, "service")?;
-        let lease = from_pg_uuid(access::given(lease_uuid, "lease_uuid")?);
-        let sight = tracked::sight(connection, std::iter::once((lease, None))).pop();
-        if sight.as_ref().is_some_and(|sight| sight.tracked_here) {
+        let server = arguments::given(service, "service")?;
+        let lease = from_pg_uuid(arguments::given(lease_uuid, "lease_uuid")?);
+        let state = tracked::states(connection, std::iter::once((lease, None))).pop();
+        if state.as_ref().is_some_and(|state| state.tracked_here) {
             return Err(CaptureError::NotCommittedHere { lease }.into());
         }
-        let is_tracked = sight.is_some_and(|sight| sight.tracked);
+        let is_tracked = state.is_some_and(|state| state.tracked);
         let service = Service::new(connection, &server, cell_id)?;
         let by_this_call = match is_tracked {
             true => commit_patiently(&service, cell_id, lease),
@@ -169,12 +202,12 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
     .map_err(ErrorReport::from)
 }
 
-/// How long to wait for whoever else is settling the lease: at first, and at most.
+/// Pauses between attempts to commit a lease that another session is settling.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Recovery, the background worker or another call may be settling the lease at this moment, and means to do the same: that is over
-/// soon, and then the lease was committed before. As long as the service may take to answer; after that it is the caller's.
+/// Commits a lease. If recovery, the background worker or another call is settling it at this moment, that commits it, too, and
+/// ends soon: this call waits for it, up to the service timeout, and then raises the error.
 fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
     let deadline = Instant::now() + timeout();
     let mut pause = FIRST_PAUSE;
@@ -190,8 +223,8 @@ fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool
     }
 }
 
-/// A lease that is not tracked here may have been finished before, by recovery for example. Otherwise its local
-/// transaction has not committed: committing it would claim names that no row has.
+/// Returns `false` for a lease that is not tracked here and was committed before, for example by recovery. Otherwise its local
+/// transaction has not committed, and committing the lease would claim names that no row has: that is an error.
 fn was_committed(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
     let outcome = service.lease_outcomes(cell_id, &[lease], timeout())?.into_iter().find_map(|(_, outcome)| outcome);
     match outcome.as_deref() {

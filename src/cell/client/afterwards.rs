@@ -1,9 +1,9 @@
-//! Settling leases at the end of the local transaction that has begun them.
+//! Settles leases at the end of the local transaction that has begun them.
 //!
-//! In automatic mode the session sends the commit of leases after the local COMMIT; in every mode it sends
-//! their rollback after an abort, also of a savepoint. It does not wait for the answer, but reads it before its
-//! next call. Nothing may fail, wait or allocate much at that moment: what cannot be written to the socket at once is left to
-//! recovery, and so is everything on a broken connection. Commands for the commit are prepared before it.
+//! In automatic mode the session sends the commit of leases after the local COMMIT. In every mode it sends their rollback after an
+//! abort, also of a savepoint. It does not wait for the answer, but reads it before its next call. At that moment code must not
+//! fail, wait, or allocate much. Recovery settles the leases whose settlement cannot be written to the socket at once, and all leases
+//! of a broken connection. The commands that follow a COMMIT are prepared before it.
 
 use std::cell::RefCell;
 
@@ -11,14 +11,14 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
-use super::confirmed::{self, Settlement};
-use super::kept;
-use super::leases;
+use super::confirmed;
+use super::connection_cache;
+use super::settlement::Settlement;
 use crate::pg::libpq::Command;
 use crate::pg::roles;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
-/// Leases settled at the end of one transaction; more are left to recovery.
+/// Maximum number of leases settled at the end of one transaction. Recovery settles the others.
 const AT_ONCE: usize = 100;
 
 pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back, ..Hooks::NONE };
@@ -30,15 +30,15 @@ struct OwnLease {
     user: Oid,
     cell_id: i64,
     lease: Uuid,
-    /// The subtransaction that it belongs to.
+    /// The subtransaction that owns it.
     owner: u32,
-    /// It is committed after the local COMMIT.
+    /// Whether it is committed after the local COMMIT.
     automatic: bool,
-    /// Its subtransaction was rolled back.
+    /// Whether its subtransaction was rolled back.
     undone: bool,
 }
 
-/// A settlement ready to be sent.
+/// A settlement that is ready to be sent.
 struct Ready {
     server: String,
     user: Oid,
@@ -47,7 +47,7 @@ struct Ready {
     command: Command,
 }
 
-/// Settlements whose answers may be unread.
+/// Maximum number of settlements with unread answers on a connection.
 const UNREAD: usize = 100;
 
 thread_local! {
@@ -55,7 +55,7 @@ thread_local! {
     static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Registers a lease of the current transaction. `automatic`: it is committed after the local COMMIT.
+/// Registers a lease of the current transaction. With `automatic`, it is committed after the local COMMIT.
 pub fn begun(server: &str, cell_id: i64, lease: Uuid, automatic: bool) {
     let (user, owner) = (roles::current(), current_subtransaction());
     let begun = OwnLease { server: server.to_owned(), user, cell_id, lease, owner, automatic, undone: false };
@@ -82,7 +82,7 @@ fn end() {
     BEGUN.with_borrow_mut(Vec::clear);
     READY.with_borrow_mut(Vec::clear);
     confirmed::end();
-    kept::end();
+    connection_cache::end();
 }
 
 fn released(own: u32, parent: u32) {
@@ -100,18 +100,18 @@ fn rolled_back(own: u32) {
     });
 }
 
-/// The settlements to be sent for leases. `all_undone`: roll back all of them.
+/// Builds the settlements for leases, one for each service, user and cell. With `all_undone`, it rolls back all of them.
 fn settlements<'b>(leases: impl Iterator<Item = &'b OwnLease>, all_undone: bool) -> Vec<Ready> {
     let mut all: Vec<(&OwnLease, Settlement)> = Vec::new();
     for begun in leases.take(AT_ONCE) {
         let is_same = |other: &OwnLease| {
             other.server == begun.server && other.user == begun.user && other.cell_id == begun.cell_id
         };
-        let place = all.iter().position(|(other, _)| is_same(other)).unwrap_or_else(|| {
+        let index = all.iter().position(|(other, _)| is_same(other)).unwrap_or_else(|| {
             all.push((begun, Settlement::default()));
             all.len() - 1
         });
-        let settlement = &mut all[place].1;
+        let settlement = &mut all[index].1;
         let list = if all_undone || begun.undone { &mut settlement.rollbacks } else { &mut settlement.commits };
         list.push(begun.lease);
     }
@@ -120,21 +120,21 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b OwnLease>, all_undone: bool)
             ([lease], []) => confirmed::to_commit(server, *cell_id, *lease),
             _ => settlement,
         };
-        let command = leases::settlement(*cell_id, &settlement);
+        let command = settlement.command(*cell_id);
         Ready { server: server.clone(), user: *user, cell_id: *cell_id, settlement, command }
     };
     all.into_iter().map(ready).collect()
 }
 
-/// Sends a settlement; returns it if that succeeded.
+/// Sends a settlement. Returns it if that succeeded.
 fn send(Ready { server, user, cell_id, settlement, command }: Ready) -> Option<Settlement> {
-    let mut kept = kept::take_of(&server, user)?;
-    // With more unread answers the service does not respond.
-    let is_sent = kept.sent.len() < UNREAD && kept.link.send(&[command]);
+    let mut cached = connection_cache::take_of(&server, user)?;
+    // With too many unread answers the service's send buffer fills, and it stops responding.
+    let is_sent = cached.sent.len() < UNREAD && cached.link.send(&[command]);
     if is_sent {
         confirmed::sent(&server, cell_id, &settlement);
-        kept.sent.push_back((cell_id, settlement.clone()));
+        cached.sent.push_back((cell_id, settlement.clone()));
     }
-    kept::put_back(kept);
+    connection_cache::put_back(cached);
     is_sent.then_some(settlement)
 }

@@ -1,68 +1,99 @@
-//! Answers of the service: rows of texts.
+//! Answers of the service: rows of texts. A malformed answer is a [`Mismatch`].
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
 use uuid::Uuid;
 
-use crate::error::{CellError, ClaimsError};
+use crate::pg::libpq::{Mismatch, Row};
 use crate::pg::xid8::Xid8;
 
-/// The rows of an answer.
-pub struct Answer(pub(super) Vec<Vec<Option<String>>>);
+/// The rows of an answer. Their number and their columns are as the call expects.
+pub struct Answer(pub(super) Vec<Row>);
 
 impl Answer {
-    /// All rows, converted.
-    pub fn map<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, ClaimsError>) -> Result<Vec<T>, ClaimsError> {
+    /// Converts all rows.
+    pub fn map<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<Vec<T>, Mismatch> {
         self.0.into_iter().map(|columns| convert(&AnswerRow(columns))).collect()
     }
 
-    /// The first row, converted.
-    pub fn first<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, ClaimsError>) -> Result<Option<T>, ClaimsError> {
+    /// Converts the first row.
+    pub fn first<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<Option<T>, Mismatch> {
         self.0.into_iter().next().map(|columns| convert(&AnswerRow(columns))).transpose()
+    }
+
+    /// Converts the only row.
+    pub fn only<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<T, Mismatch> {
+        self.first(convert)?.ok_or(Mismatch::Rows { got: 0, wanted: 1..=1 })
     }
 }
 
 /// A row of an answer; columns count from 1.
-pub struct AnswerRow(Vec<Option<String>>);
+pub struct AnswerRow(Row);
 
 impl AnswerRow {
-    /// `None` is NULL.
+    /// Returns the text of a column; `None` is NULL.
     pub fn text(&self, column: usize) -> Option<&str> {
         self.0.get(column - 1)?.as_deref()
     }
 
-    /// A column that is never NULL.
-    pub fn must(&self, column: usize) -> Result<&str, ClaimsError> {
-        self.text(column).ok_or_else(|| strange("null"))
+    /// Returns the text of a column that is never NULL.
+    pub fn must(&self, column: usize) -> Result<&str, Mismatch> {
+        self.text(column).ok_or_else(|| Mismatch::Value("null".into()))
     }
 
-    pub fn number(&self, column: usize) -> Result<i64, ClaimsError> {
+    pub fn number(&self, column: usize) -> Result<i64, Mismatch> {
         parsed(self.must(column)?)
     }
 
-    pub fn uuid(&self, column: usize) -> Result<Uuid, ClaimsError> {
+    pub fn uuid(&self, column: usize) -> Result<Uuid, Mismatch> {
         parsed(self.must(column)?)
     }
 
-    pub fn uuid_or_null(&self, column: usize) -> Result<Option<Uuid>, ClaimsError> {
+    pub fn uuid_or_null(&self, column: usize) -> Result<Option<Uuid>, Mismatch> {
         self.text(column).map(parsed).transpose()
     }
 
-    pub fn xid8_or_null(&self, column: usize) -> Result<Option<Xid8>, ClaimsError> {
+    /// One of some words, or NULL.
+    pub fn word_or_null(&self, column: usize, words: &[&str]) -> Result<Option<&str>, Mismatch> {
+        match self.text(column) {
+            Some(word) if !words.contains(&word) => Err(Mismatch::Value(word.to_owned())),
+            word => Ok(word),
+        }
+    }
+
+    pub fn xid8_or_null(&self, column: usize) -> Result<Option<Xid8>, Mismatch> {
         Ok(self.text(column).map(parsed).transpose()?.map(Xid8))
     }
 
-    /// NULL is false.
-    pub fn is_true(&self, column: usize) -> bool {
-        self.text(column) == Some("t")
+    pub fn boolean(&self, column: usize) -> Result<bool, Mismatch> {
+        match self.must(column)? {
+            "t" => Ok(true),
+            "f" => Ok(false),
+            other => Err(Mismatch::Value(other.to_owned())),
+        }
     }
 }
 
-fn parsed<T: FromStr>(text: &str) -> Result<T, ClaimsError> {
-    text.parse().map_err(|_| strange(text))
+/// Returns the rows of an answer, if each lease occurs once.
+pub fn each_once<T>(rows: Vec<T>, lease: impl Fn(&T) -> Uuid) -> Result<Vec<T>, Mismatch> {
+    let mut seen = HashSet::with_capacity(rows.len());
+    match rows.iter().map(lease).find(|lease| !seen.insert(*lease)) {
+        Some(lease) => Err(Mismatch::Value(lease.to_string())),
+        None => Ok(rows),
+    }
 }
 
-/// The error for an answer that this version does not understand.
-pub fn strange(what: &str) -> ClaimsError {
-    CellError::StrangeAnswer { what: format!("\"{what}\"") }.into()
+/// Returns the rows of an answer, if each lease that was asked for occurs once, and no other.
+pub fn each_asked<T>(asked: &[Uuid], rows: Vec<T>, lease: impl Fn(&T) -> Uuid) -> Result<Vec<T>, Mismatch> {
+    let mut missing: HashSet<_> = asked.iter().copied().collect();
+    match rows.iter().map(lease).find(|lease| !missing.remove(lease)) {
+        Some(lease) => Err(Mismatch::Value(lease.to_string())),
+        None if !missing.is_empty() => Err(Mismatch::Rows { got: rows.len(), wanted: asked.len()..=asked.len() }),
+        None => Ok(rows),
+    }
+}
+
+fn parsed<T: FromStr>(text: &str) -> Result<T, Mismatch> {
+    text.parse().map_err(|_| Mismatch::Value(text.to_owned()))
 }

@@ -1,8 +1,9 @@
-//! The breaker of each service: while a service is down, calls fail at once. [`states`] keeps its state.
+//! The circuit breaker of each service: while a service is down, calls fail at once. [`states`] stores its state.
 
 use std::cell::Cell;
+use std::time::Duration;
 
-use claims_model::breaker::{Admission, Breaker, Limits};
+use claims_model::breaker::{Admission, Breaker, Caller, Limits};
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -10,31 +11,51 @@ use pgrx::prelude::*;
 
 use super::states;
 use crate::error::{CellError, ClaimsError};
+use crate::pg::background;
 use crate::pg::clock::Moment;
 use crate::pg::foreign;
 use crate::settings;
+
+/// Size of a request that the service must answer within `claims.breaker_timeout`. A larger request gets that time once more for each
+/// further such size.
+const BYTES_PER_TIMEOUT: usize = 64 * 1024;
 
 fn limits() -> Limits {
     Limits { failures: settings::breaker_failures(), pause: settings::breaker_pause() * 1000 }
 }
 
-/// A call that was let through. Its result must be reported; otherwise it counts as canceled.
+/// Returns this process as a caller. `is_own_call` says that no user's code can have made the call. The background worker makes such
+/// calls; but when it verifies, it runs code of table owners.
+fn caller(is_own_call: bool) -> Caller {
+    Caller { session: background::own_process(), is_trusted: is_own_call && background::is_worker() }
+}
+
+/// Returns whether a service had enough time to answer a request, so that its silence is evidence of a failure.
+fn is_enough(timeout: Duration, request_bytes: usize) -> bool {
+    /// Time that may have passed between the start of the timeout and the call.
+    const SLACK: Duration = Duration::from_millis(10);
+    let times = u32::try_from(1 + request_bytes / BYTES_PER_TIMEOUT).unwrap_or(u32::MAX);
+    timeout + SLACK >= settings::breaker_timeout().saturating_mul(times)
+}
+
+/// A call that the breaker has admitted. Its result must be reported; otherwise it counts as canceled.
 pub struct Call {
     service: Oid,
+    caller: Caller,
     trial: bool,
-    is_over: Cell<bool>,
+    is_reported: Cell<bool>,
 }
 
-/// Raises while the breaker of a server is open.
+/// Raises an error while the breaker of a server is open.
 pub fn admit(server: &str) -> Result<Call, ClaimsError> {
     // If the server was dropped meanwhile, connecting reports that.
-    admit_to(server, foreign::server(server).unwrap_or(Oid::INVALID))
+    admit_to(server, foreign::server(server).unwrap_or(Oid::INVALID), false)
 }
 
-/// Raises while the breaker of a server is open, and changes nothing: for callers who would only prepare a call in vain.
+/// Raises an error while the breaker of a server is open, and changes no state. Callers use it before they prepare a call.
 pub fn refuse_if_open(server: &str) -> Result<(), ClaimsError> {
     let Some(service) = foreign::server(server) else { return Ok(()) };
-    match states::peek(service, |mut breaker, now| (breaker.admit(now, limits()), breaker)) {
+    match states::peek(service, |mut breaker, now| (breaker.admit(now, limits(), caller(false)), breaker)) {
         Some((Admission::Refuse { next_try }, breaker)) => Err(refusal(server, &breaker, next_try)),
         _ => Ok(()),
     }
@@ -45,14 +66,15 @@ fn refusal(server: &str, breaker: &Breaker, next_try: i64) -> ClaimsError {
     CellError::BreakerOpen { server, failures: breaker.failures(), last_error, next_try: Moment(next_try) }.into()
 }
 
-/// The same, if the server's oid is known.
-pub fn admit_to(server: &str, service: Oid) -> Result<Call, ClaimsError> {
-    let call = |trial| Call { service, trial, is_over: Cell::new(false) };
-    if service == Oid::INVALID || states::is_untroubled(service) {
+/// Like [`admit`], for a known oid of the server. `is_own_call` says that no user's code can have made the call.
+pub fn admit_to(server: &str, service: Oid, is_own_call: bool) -> Result<Call, ClaimsError> {
+    let caller = caller(is_own_call);
+    let call = |trial| Call { service, caller, trial, is_reported: Cell::new(false) };
+    if service == Oid::INVALID || states::has_no_failures(service) {
         return Ok(call(false));
     }
     let limits = limits();
-    let (admission, breaker) = states::with(service, |breaker, now| (breaker.admit(now, limits), *breaker));
+    let (admission, breaker) = states::with(service, |breaker, now| (breaker.admit(now, limits, caller), *breaker));
     match admission {
         Admission::Call { trial } => Ok(call(trial)),
         Admission::Refuse { next_try } => Err(refusal(server, &breaker, next_try)),
@@ -60,32 +82,28 @@ pub fn admit_to(server: &str, service: Oid) -> Result<Call, ClaimsError> {
 }
 
 impl Call {
-    /// The service has answered.
+    /// Reports that the service has answered.
     pub fn succeeded(&self) {
-        self.is_over.set(true);
-        if !states::is_untroubled(self.service) {
+        self.is_reported.set(true);
+        if !states::has_no_failures(self.service) {
             self.change(|breaker, now| breaker.succeeded(now));
         }
     }
 
-    /// Only errors that mean that the service cannot be reached, or does not answer, count.
-    pub fn failed(&self, error: &ClaimsError) {
+    /// Reports an error. It counts as a failure if the service cannot be reached, or did not answer in a time that is enough. Any other
+    /// error counts like a canceled call. A wrong answer is no failure: the service has answered, so not calling it would spare nothing,
+    /// and a user who can provoke such an answer must not stop the calls of all others.
+    pub fn failed(&self, error: &ClaimsError, request_bytes: usize) {
         let text = match error {
             ClaimsError::Cell(CellError::ServiceUnreachable { detail, .. }) => detail.clone(),
-            ClaimsError::Cell(CellError::ServiceSilent { timeout, .. }) => {
+            ClaimsError::Cell(CellError::ServiceSilent { timeout, .. }) if is_enough(*timeout, request_bytes) => {
                 format!("It did not answer within {} ms.", timeout.as_millis())
             }
             _ => return,
         };
-        self.is_over.set(true);
+        self.is_reported.set(true);
         let limits = limits();
-        self.change(|breaker, now| breaker.failed(self.trial, now, limits, &text));
-    }
-
-    pub fn fail(&self, error: CellError) -> ClaimsError {
-        let error = error.into();
-        self.failed(&error);
-        error
+        self.change(|breaker, now| breaker.failed(self.trial, now, limits, self.caller, &text));
     }
 
     fn change(&self, change: impl Fn(&mut Breaker, i64)) {
@@ -97,16 +115,15 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if self.trial && !self.is_over.get() {
-            self.change(|breaker, now| breaker.abandoned(now));
+        if self.trial && !self.is_reported.get() {
+            self.change(|breaker, now| breaker.abandoned(now, self.caller));
         }
     }
 }
 
-/// The rows of the view claims.service_state.
+/// Returns the rows of the view claims.service_state.
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn service_states() -> Result<
     TableIterator<
         'static,
@@ -121,15 +138,16 @@ fn service_states() -> Result<
     >,
     ErrorReport,
 > {
-    // Dropped servers are not shown.
+    let caller = caller(false);
+    // Servers that were dropped have no name, and are left out.
     let row = |(server, breaker): (Oid, Breaker)| {
         let row = (
             foreign::server_name(server)?,
-            breaker.state().name().to_owned(),
+            breaker.state_for(caller).name().to_owned(),
             i32::try_from(breaker.failures()).unwrap_or(i32::MAX),
             breaker.last_error().map(str::to_owned),
             Moment(breaker.since()).into(),
-            breaker.next_try().map(|moment| Moment(moment).into()),
+            breaker.next_try_for(caller).map(|moment| Moment(moment).into()),
         );
         Some(row)
     };

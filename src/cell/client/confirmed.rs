@@ -1,33 +1,22 @@
-//! What was sent to the service after transactions, and which leases it has confirmed to be settled by it: those are forgotten
-//! in one go.
+//! Remembers which leases the service has confirmed as committed, so that a later transaction forgets many of them at once.
 //!
-//! The service does not flush the commit of a lease that a session sends after its transaction: for a moment a crash there
-//! can undo it. So its answer does not confirm anything, and the lease stays tracked. Once there are enough of them, they are
-//! settled once more, all in one call. That one the service answers only when everything it tells of is flushed.
+//! The service does not flush the commit of a lease that a session sends after its transaction: for a moment, a crash there can
+//! undo it. So that answer confirms nothing, and the lease stays tracked. Once there are enough of them, the session settles them once
+//! more, all in one call. The service answers that call only after it has flushed all of their commits.
 
 use std::cell::{Cell, RefCell};
 
 use uuid::Uuid;
 
-use crate::pg::libpq::Reply;
+use super::settlement::Settlement;
 
-/// Settled leases that a session remembers, until it forgets them in one go; those of a session that ends before are
-/// recovery's.
-const REMEMBERED: usize = 1000;
+/// Maximum number of settled leases that a session remembers. Recovery forgets the others, and those of a session that ends.
+const MAX_REMEMBERED: usize = 1000;
 
-/// So many leases are settled once more, or forgotten, in one statement.
-const ENOUGH: usize = 50;
+/// Number of leases that one statement settles once more or forgets.
+const BATCH: usize = 50;
 
-/// Leases of one cell at one service, and how they end.
-#[derive(Debug, Default, Clone)]
-pub struct Settlement {
-    pub commits: Vec<Uuid>,
-    pub rollbacks: Vec<Uuid>,
-    /// The service need not flush it: its answer confirms nothing.
-    pub is_unflushed: bool,
-}
-
-/// A lease whose commit the service need not have flushed.
+/// A lease whose commit the service may not have flushed.
 struct Unflushed {
     server: String,
     cell_id: i64,
@@ -35,18 +24,19 @@ struct Unflushed {
 }
 
 thread_local! {
-    /// Leases that the service has confirmed to be committed, of cells.
+    /// Leases that the service has confirmed as committed, with their cells.
     static CONFIRMED: RefCell<Vec<(i64, Uuid)>> = const { RefCell::new(Vec::new()) };
     static UNFLUSHED: RefCell<Vec<Unflushed>> = const { RefCell::new(Vec::new()) };
-    /// So many of CONFIRMED, from the first, are being forgotten by the running transaction.
+    /// Number of leases, from the front of CONFIRMED, that the current transaction is forgetting.
     static FORGOTTEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What is to be sent for a lease that commits: it alone, or with it all that were not flushed, once there are enough of them.
+/// Returns the settlement to send for a lease that commits: of this lease alone, or also of those that were not flushed once there
+/// are enough of them.
 pub fn to_commit(server: &str, cell_id: i64, lease: Uuid) -> Settlement {
     UNFLUSHED.with_borrow_mut(|all| {
         let is_of = |other: &Unflushed| other.server == server && other.cell_id == cell_id;
-        let is_unflushed = all.iter().filter(|other| is_of(other)).count() < ENOUGH;
+        let is_unflushed = all.iter().filter(|other| is_of(other)).count() < BATCH;
         let mut commits = vec![lease];
         if !is_unflushed {
             commits.extend(all.extract_if(.., |other| is_of(other)).map(|other| other.lease));
@@ -55,42 +45,33 @@ pub fn to_commit(server: &str, cell_id: i64, lease: Uuid) -> Settlement {
     })
 }
 
-/// What was made by [`to_commit`] was sent. If not, the leases are recovery's.
+/// Remembers a settlement of [`to_commit`] that was sent. Recovery settles the leases of a settlement that was not sent.
 pub fn sent(server: &str, cell_id: i64, settlement: &Settlement) {
     if !settlement.is_unflushed {
         return;
     }
     UNFLUSHED.with_borrow_mut(|all| {
-        let room = REMEMBERED.saturating_sub(all.len());
+        let room = MAX_REMEMBERED.saturating_sub(all.len());
         let leases = settlement.commits.iter().take(room);
         all.extend(leases.map(|lease| Unflushed { server: server.to_owned(), cell_id, lease: *lease }));
     });
 }
 
-/// The service has answered what was sent after a transaction.
-pub fn answered(cell_id: i64, settlement: Settlement, reply: &Reply) {
-    let Reply::Rows(rows) = reply else { return };
+/// Records the answer to a settlement that was sent after a transaction. `committed` are the leases that are committed.
+pub fn answered(cell_id: i64, settlement: &Settlement, committed: Vec<Uuid>) {
     if settlement.is_unflushed {
         return;
     }
-    let committed = |row: &Vec<Option<String>>| match row.as_slice() {
-        [Some(lease), Some(outcome), ..] if outcome == "committed" => lease.parse().ok(),
-        _ => None,
-    };
-    let committed: Vec<Uuid> = match rows.first().map(Vec::len) {
-        Some(1) => settlement.commits,
-        _ => rows.iter().filter_map(committed).collect(),
-    };
     CONFIRMED.with_borrow_mut(|all| {
-        let room = REMEMBERED.saturating_sub(all.len());
+        let room = MAX_REMEMBERED.saturating_sub(all.len());
         all.extend(committed.into_iter().take(room).map(|lease| (cell_id, lease)));
     });
 }
 
-/// The settled leases of a cell that the running transaction is to forget, once there are enough of them.
+/// Returns the settled leases of a cell that the current transaction should forget, once there are enough of them.
 pub fn to_forget(cell_id: i64) -> Vec<Uuid> {
     CONFIRMED.with_borrow(|all| {
-        if all.len() < ENOUGH || FORGOTTEN.get() > 0 {
+        if all.len() < BATCH || FORGOTTEN.get() > 0 {
             return Vec::new();
         }
         FORGOTTEN.set(all.len());
@@ -98,13 +79,13 @@ pub fn to_forget(cell_id: i64) -> Vec<Uuid> {
     })
 }
 
-/// The running transaction has committed, and with it what it has forgotten.
+/// Drops the leases that the current transaction has forgotten, because it has committed.
 pub fn committed() {
     let forgotten = FORGOTTEN.take();
     CONFIRMED.with_borrow_mut(|all| all.drain(..forgotten.min(all.len())).for_each(drop));
 }
 
-/// The running transaction is over.
+/// Ends the current transaction's forgetting.
 pub fn end() {
     FORGOTTEN.set(0);
 }

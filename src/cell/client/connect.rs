@@ -1,4 +1,4 @@
-//! Connecting to a service: the foreign server and the user mapping.
+//! Connects to a service: by the foreign server and the user mapping.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -6,23 +6,45 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::Oid;
 
-use super::kept::Kept;
+use super::connection_cache::CachedConnection;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::{self, Link, Trouble};
 use crate::pg::spi::Connection;
 use crate::pg::{foreign, roles};
 use crate::store::cell::servers::{self, Server};
 
-/// The wrapper of this extension, and others whose servers name a PostgreSQL database that libpq can reach.
-const WRAPPERS: [&str; 3] = ["claims_service", "dblink_fdw", "postgres_fdw"];
+/// The foreign-data wrapper of this extension.
+const OWN_WRAPPER: &str = "claims_service";
+/// The wrappers whose servers name a PostgreSQL database that libpq can reach.
+const WRAPPERS: [&str; 3] = [OWN_WRAPPER, "dblink_fdw", "postgres_fdw"];
 
 /// The default of the server's option connect_timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Raises unless `server` is an administrator's foreign server that leads to a Postgres database. The answers of a service
-/// decide about claims, and the connection uses the rights of the extension's owner: so servers of other roles are
-/// refused.
+/// Returns the server, or raises an error unless it is a service: an administrator's foreign server for a PostgreSQL database, of this
+/// extension's wrapper or named by an administrator. Servers of other wrappers have other purposes. Whoever may call a service has
+/// statements run there as the remote role of the extension's owner, so unnamed servers are refused.
 pub fn must_be_one(connection: &Connection, server: &str) -> Result<Server, ClaimsError> {
+    let found = can_be_one(connection, server)?;
+    if !is_one(&found) {
+        return Err(CellError::NotNamed { server: server.to_owned(), wrapper: found.wrapper }.into());
+    }
+    Ok(found)
+}
+
+/// Returns whether a server of [`can_be_one`] is a service.
+pub fn is_one(server: &Server) -> bool {
+    is_of_own_wrapper(server) || server.is_named
+}
+
+/// Returns whether a server is of this extension's own wrapper.
+pub fn is_of_own_wrapper(server: &Server) -> bool {
+    server.wrapper == OWN_WRAPPER
+}
+
+/// Returns the server, or raises an error unless it is an administrator's foreign server for a PostgreSQL database. The answers of a
+/// service decide about claims, and the connection uses the rights of the extension's owner, so servers of other roles are refused.
+pub fn can_be_one(connection: &Connection, server: &str) -> Result<Server, ClaimsError> {
     match servers::server(connection, server) {
         Some(found) if WRAPPERS.contains(&found.wrapper.as_str()) => {
             if !roles::is_admin(found.owner) {
@@ -40,57 +62,75 @@ pub fn must_be_one(connection: &Connection, server: &str) -> Result<Server, Clai
     }
 }
 
-/// Where a server leads, from the catalog.
+/// The address of a server, from the catalog.
 pub struct Address {
     server: String,
     pub oid: Oid,
     /// The user of the user mapping.
     pub user: Oid,
-    /// The version of the catalog when it was read.
+    /// The version of the foreign catalog when it was read.
     version: u64,
     conninfo: Vec<(CString, CString)>,
     timeout: Duration,
-    /// The service must ask for the password.
+    /// Whether the service must ask for the password.
     password_required: bool,
 }
 
-/// Looks up where a server leads. Raises unless it may be used.
+/// Looks up the address of a server. Raises an error unless the server may be used.
 pub fn address(connection: &Connection, server: &str, cell_id: i64) -> Result<Address, ClaimsError> {
-    // Before the catalog is read: a change in between is noticed at the next use.
+    // Read before the catalog, so that the next use notices a change that happens meanwhile.
     let version = foreign::version();
     let user = roles::current();
-    let oid = must_be_one(connection, server)?.oid;
-    let given = foreign::options(oid, user);
-    let password_required = !roles::is_superuser(user) && !is_off(&given, "password_required");
-    if password_required && !given.iter().any(|(name, value)| name == "password" && !value.is_empty()) {
+    let Server { oid, owner, .. } = must_be_one(connection, server)?;
+    if !foreign::has_mapping(oid, user) {
+        return Err(CellError::NoUserMapping { server: server.to_owned(), user: roles::name(user) }.into());
+    }
+    let options = foreign::options(oid, user);
+    // A superuser who set the option trusted the address that the server had. An owner who is no superuser can change that address.
+    let is_waived = is_off(&options, "password_required") && roles::is_superuser(owner);
+    let password_required = !roles::is_superuser(user) && !is_waived;
+    if password_required && !options.iter().any(|(name, value)| name == "password" && !value.is_empty()) {
         return Err(CellError::PasswordRequired { given: false }.into());
     }
-    let (server, timeout) = (server.to_owned(), connect_timeout(&given));
-    Ok(Address { server, oid, user, version, conninfo: conninfo(given, cell_id), timeout, password_required })
+    let (server, timeout) = (server.to_owned(), connect_timeout(&options));
+    Ok(Address { server, oid, user, version, conninfo: conninfo(options, cell_id), timeout, password_required })
 }
 
-/// Connects. The time that it takes is limited by the server's `connect_timeout`.
-pub fn open(address: &Address) -> Result<Kept, ClaimsError> {
+/// Connects. The server's `connect_timeout` limits the time that it takes.
+pub fn open(address: &Address) -> Result<CachedConnection, ClaimsError> {
     let Address { server, user, version, conninfo, timeout, password_required, .. } = address;
-    let unreachable = |detail: String| CellError::ServiceUnreachable { server: server.clone(), detail };
     let link = Link::open(conninfo, Instant::now() + *timeout).map_err(|trouble| match trouble {
-        Trouble::OutOfTime => unreachable(format!("Connecting took longer than {} seconds.", timeout.as_secs())),
-        Trouble::Failed(detail) => unreachable(detail),
+        Trouble::OutOfTime => {
+            let detail = format!("Connecting took longer than {} seconds.", timeout.as_secs());
+            CellError::ServiceUnreachable { server: server.clone(), detail }
+        }
+        other => failure(server.clone(), other),
     })?;
     if *password_required && !link.has_used_password() {
         return Err(CellError::PasswordRequired { given: true }.into());
     }
-    Ok(Kept { server: server.clone(), user: *user, version: *version, link, sent: VecDeque::new() })
+    Ok(CachedConnection { server: server.clone(), user: *user, version: *version, link, sent: VecDeque::new() })
 }
 
-fn is_off(given: &[(String, String)], option: &str) -> bool {
-    let value = given.iter().rev().find(|(name, _)| name == option).map(|(_, value)| value.to_ascii_lowercase());
+/// Returns the error for a connection that cannot be made or used any more.
+pub fn failure(server: String, trouble: Trouble) -> CellError {
+    match trouble {
+        Trouble::Lost(detail) => CellError::ServiceUnreachable { server, detail },
+        Trouble::NoPlace(detail) => CellError::ServiceFull { server, detail },
+        Trouble::NoFiles => CellError::NoFiles { server },
+        Trouble::Wrong(mismatch) => CellError::WrongAnswer { server, mismatch },
+        Trouble::OutOfTime => CellError::ServiceUnreachable { server, detail: "It did not answer in time.".into() },
+    }
+}
+
+fn is_off(options: &[(String, String)], option: &str) -> bool {
+    let value = options.iter().rev().find(|(name, _)| name == option).map(|(_, value)| value.to_ascii_lowercase());
     matches!(value.as_deref(), Some("false" | "off" | "no" | "0" | "f" | "n"))
 }
 
-/// The limit for all of the server's hosts together; 0, which means no limit to libpq, is a day here.
-fn connect_timeout(given: &[(String, String)]) -> Duration {
-    let option = |wanted: &str| given.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+/// Returns the limit for all hosts of the server together. 0, by which libpq means no limit, is a day here.
+fn connect_timeout(options: &[(String, String)]) -> Duration {
+    let option = |wanted: &str| options.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let each = match option("connect_timeout").and_then(|seconds| seconds.trim().parse::<i64>().ok()) {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs().min(86_400)),
         Some(_) => Duration::from_secs(86_400),
@@ -100,14 +140,14 @@ fn connect_timeout(given: &[(String, String)]) -> Duration {
     each * u32::try_from(hosts).unwrap_or(1)
 }
 
-/// The options for libpq: those that it knows, and the cell's number as application_name.
-fn conninfo(given: Vec<(String, String)>, cell_id: i64) -> Vec<(CString, CString)> {
+/// Returns the options for libpq: those that it knows, and the cell's number as application_name.
+fn conninfo(options: Vec<(String, String)>, cell_id: i64) -> Vec<(CString, CString)> {
     let known = libpq::known_options();
     let is_known = |name: &str| known.iter().any(|option| option.name == name && !option.is_debug);
     let own = |name: &str, value: String| (name.to_owned(), value);
-    // If an option is given twice, libpq takes the last one.
+    // If an option occurs twice, libpq takes the last one.
     let all = [own("application_name", format!("claims cell {cell_id}"))]
         .into_iter()
-        .chain(given.into_iter().filter(|(name, _)| is_known(name)));
+        .chain(options.into_iter().filter(|(name, _)| is_known(name)));
     all.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect()
 }

@@ -5,23 +5,25 @@ use std::time::Duration;
 
 use pgrx::datum::Interval;
 use pgrx::pg_sys::{self, Oid};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::answer::AnswerRow;
-use super::confirmed::Settlement;
+use super::Service;
+use super::answer::{AnswerRow, each_asked, each_once};
 use super::naming::RequiredNaming;
-use super::parameters::{interval, number, text, uuid, uuids};
-use super::{Service, command, frequent_command};
+use super::parameters::{interval, number, text, texts, uuid, uuids};
+use super::question::Question;
+use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
-use crate::pg::libpq::Command;
+use crate::pg::libpq::{Expected, Mismatch};
 use crate::pg::xid8::Xid8;
 
-/// What is required is looked at before what is asked for. And which process has answered, for the connection to know whether it is
-/// always the same one.
+/// Begins a lease. WHERE checks the required naming before the lease begins. The second column is the process that has answered, by
+/// which the connection knows whether it is always the same one.
 const BEGIN: &str = "SELECT claims.begin_update_text($1, $2, $3, $4, $5), pg_catalog.pg_backend_pid()
             WHERE (claims.require_naming($6, $7, $8) IS NULL) IS NOT NULL";
-/// The call whose answer ends with the process that has given it.
-pub(super) const TELLS_PROCESS: &CStr = c"claims_begin";
+/// The name of the call whose answer ends with the answering process.
+pub(super) const RETURNS_PROCESS: &CStr = c"claims_begin";
 const BEGIN_TYPES: [Oid; 8] = [
     pg_sys::INT8OID,
     pg_sys::TEXTOID,
@@ -32,102 +34,85 @@ const BEGIN_TYPES: [Oid; 8] = [
     pg_sys::TEXTARRAYOID,
     pg_sys::TEXTARRAYOID,
 ];
-const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
-const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed($1, $2)";
-const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
-const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
-/// One lease, and whether it is older than recovery lets leases be of which it knows nothing. One that is dated in the future is of an
-/// unknown age: its clock has jumped.
+/// Reads one lease, and whether recovery may treat it as stale. A lease dated in the future is stale: the clock has jumped, so its age
+/// is unknown.
 const ONE: &str = "SELECT d.lease_uuid, d.cell_xid, d.created_at OPERATOR(pg_catalog.<=)
                   (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '10 minutes'::pg_catalog.interval)
                   OR d.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '11 minutes'::pg_catalog.interval)
              FROM claims.lease_details($1::pg_catalog.uuid) AS d";
 const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
              FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease";
-const SETTLE: &str = "SELECT lease_uuid, outcome, settled
-             FROM claims.settle_leases($1::pg_catalog.int8, $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])";
-/// How old leases are is said by the clock that made them, the service's. Whoever is dated as far ahead, and a minute more, counts as
-/// old: nobody knows how old it is, and to fence it first is safe.
+/// Lists leases. The service's clock, which dated the leases, says how old they are. A lease dated as far in the future, and one
+/// minute more, counts as stale: its age is unknown, and fencing it first is safe.
 const LIST: &str = "SELECT lease_uuid, cell_xid, \"cursor\",
                   created_at OPERATOR(pg_catalog.<=) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
                       pg_catalog.make_interval(months => $4::pg_catalog.int4, days => $5::pg_catalog.int4, secs => $6::pg_catalog.float8))
                   OR created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval OPERATOR(pg_catalog.+)
                       pg_catalog.make_interval(months => $4::pg_catalog.int4, days => $5::pg_catalog.int4, secs => $6::pg_catalog.float8))
              FROM claims.list_leases($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int4)";
-/// The leases that hold buckets. They are asked for by age: the list is long where recovery has not run for a while.
+/// Returns the leases that hold buckets. It reads only leases up to an age: the list is long if recovery has not run for a while.
 const HOLDERS: &str = "SELECT l.lease_uuid, l.cell_xid
              FROM claims.list_leases($1::pg_catalog.int8, NULL, $2::pg_catalog.int4, pg_catalog.clock_timestamp()
                       OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => $3::pg_catalog.float8)) AS l
-            WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid FROM claims.get_records($4::pg_catalog.jsonb) AS r)";
+            WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid
+                      FROM pg_catalog.unnest($4::pg_catalog.text[]) AS portion
+                     CROSS JOIN LATERAL claims.get_records(portion::pg_catalog.jsonb) AS r)";
 
-/// Leases that are looked through for those that hold a bucket; the service lists no more in one call.
+/// Maximum number of leases that are searched for those that hold a bucket. The service lists no more in one call.
 const MAX_LISTED: i64 = 10_000;
+/// Number of buckets of one get_records(). The service takes 10,000 in a call and answers with at most 16 MiB: 500 of the largest
+/// records fit.
+const PORTION: usize = 500;
 
-/// What a begin asks for.
+/// The arguments of a begin.
 pub struct BeginRequest {
     pub cell_id: i64,
     pub lease: Uuid,
-    /// Lists of records, as JSON.
+    /// A JSON list of records.
     pub creates: String,
     pub destroys: String,
-    /// The local transaction.
+    /// The id of the local transaction.
     pub cell_xid: Xid8,
     pub naming: RequiredNaming,
 }
 
-/// A lease that is outstanding.
+/// An outstanding lease.
 pub struct OutstandingLease {
     pub lease: Uuid,
     pub cell_xid: Option<Xid8>,
-    /// Older than was asked.
+    /// Whether it is older than the requested age.
     pub stale: bool,
 }
 
 /// A page of outstanding leases.
 pub struct LeasePage {
     pub leases: Vec<OutstandingLease>,
-    /// Where the next page begins.
+    /// The cursor at which the next page begins.
     pub last_cursor: Option<String>,
 }
 
-/// What the service says of a lease that it was asked to settle.
-pub struct Settled {
-    pub lease: Uuid,
-    pub outcome: Option<String>,
-    pub by_this_call: bool,
-}
-
-/// The call that ends leases, for those who send it without waiting for its answer.
-pub(super) fn settlement(cell_id: i64, Settlement { commits, rollbacks, is_unflushed }: &Settlement) -> Command {
-    match (commits.as_slice(), rollbacks.as_slice()) {
-        ([lease], []) if *is_unflushed => {
-            let values = [number(cell_id), uuid(*lease)];
-            frequent_command(c"claims_commit_unflushed", COMMIT_UNFLUSHED, &LEASE_TYPES, &values)
-        }
-        ([lease], []) => frequent_command(c"claims_commit", COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
-        ([], [lease]) => frequent_command(c"claims_rollback", ROLLBACK, &LEASE_TYPES, &[number(cell_id), uuid(*lease)]),
-        _ => command(SETTLE, &[number(cell_id), uuids(commits), uuids(rollbacks)]),
-    }
-}
-
 impl Service<'_> {
+    /// Begins a lease. The service must answer with its uuid and the number of a process; otherwise the lease does not count as begun.
     pub fn begin(&self, request: &BeginRequest, timeout: Duration) -> Result<(), ClaimsError> {
         let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming } = request;
         let [unicode, bucket_types, profiles] = naming.values();
         let cell_xid = Some(cell_xid.0.to_string());
         let (cell_id, creates, destroys) = (number(*cell_id), text(creates), text(destroys));
         let values = [cell_id, creates, destroys, uuid(*lease), cell_xid, unicode, bucket_types, profiles];
-        self.run(&[frequent_command(TELLS_PROCESS, BEGIN, &BEGIN_TYPES, &values)], timeout).map(|_| ())
+        let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
+        self.run(&[question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES)], timeout, |answer| {
+            let (begun, _process) = answer.only(|row| Ok((row.uuid(1)?, row.number(2)?)))?;
+            if begun == *lease { Ok(()) } else { Err(Mismatch::Value(begun.to_string())) }
+        })
     }
 
-    /// `true`: this call has committed it; `false`: it had been committed before.
+    /// Commits a lease. Returns `false` if it had been committed before.
     pub fn commit(&self, cell_id: i64, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
-        let command = frequent_command(c"claims_commit", COMMIT, &LEASE_TYPES, &[number(cell_id), uuid(lease)]);
-        let by_this_call = self.run(&[command], timeout)?.first(|row| Ok(row.is_true(1)))?;
-        Ok(by_this_call == Some(true))
+        let settlement = Settlement { commits: vec![lease], ..Settlement::default() };
+        self.run(&[settlement.command(cell_id)], timeout, |answer| answer.only(|row| row.boolean(1)))
     }
 
-    /// How leases ended; `None`: unknown.
+    /// Returns the outcomes of leases; `None` for an unknown lease.
     pub fn lease_outcomes(
         &self,
         cell_id: i64,
@@ -137,14 +122,21 @@ impl Service<'_> {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        let outcome = |row: &AnswerRow| Ok((row.uuid(1)?, row.text(2).map(str::to_owned)));
-        self.call(OUTCOMES, &[number(cell_id), uuids(leases)], timeout)?.map(outcome)
+        let outcome = |row: &AnswerRow| Ok((row.uuid(1)?, row.word_or_null(2, &OUTCOME_NAMES)?.map(str::to_owned)));
+        let expected = Expected::rows(leases.len()..=leases.len(), 2);
+        let question = Question { text: OUTCOMES, values: &[number(cell_id), uuids(leases)], expected };
+        self.ask(question, timeout, |answer| each_asked(leases, answer.map(outcome)?, |(lease, _)| *lease))
     }
 
-    /// A lease, while it is outstanding.
+    /// Returns a lease if it is outstanding.
     pub fn outstanding(&self, lease: Uuid, timeout: Duration) -> Result<Option<OutstandingLease>, ClaimsError> {
-        self.call(ONE, &[uuid(lease)], timeout)?.first(|row| {
-            Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.is_true(3) })
+        let question = Question { text: ONE, values: &[uuid(lease)], expected: Expected::rows(0..=1, 3) };
+        let outstanding = |row: &AnswerRow| {
+            Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.boolean(3)? })
+        };
+        self.ask(question, timeout, |answer| match answer.first(outstanding)? {
+            Some(other) if other.lease != lease => Err(Mismatch::Value(other.lease.to_string())),
+            found => Ok(found),
         })
     }
 
@@ -155,12 +147,12 @@ impl Service<'_> {
         rollbacks: &[Uuid],
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
-        self.call(SETTLE, &[number(cell_id), uuids(commits), uuids(rollbacks)], timeout)?.map(|row| {
-            Ok(Settled { lease: row.uuid(1)?, outcome: row.text(2).map(str::to_owned), by_this_call: row.is_true(3) })
-        })
+        let (commits, rollbacks) = (commits.to_vec(), rollbacks.to_vec());
+        let settlement = Settlement { commits, rollbacks, is_unflushed: false };
+        self.run(&[settlement.listed(cell_id)], timeout, |answer| settlement.each_settled(answer))
     }
 
-    /// A page of a cell's outstanding leases.
+    /// Returns a page of a cell's outstanding leases.
     pub fn list_leases(
         &self,
         cell_id: i64,
@@ -171,26 +163,34 @@ impl Service<'_> {
     ) -> Result<LeasePage, ClaimsError> {
         let [months, days, seconds] = interval(stale_after);
         let values = [number(cell_id), after, number(max_results), months, days, seconds];
-        let rows = self.call(LIST, &values, timeout)?.map(|row| {
-            let lease = OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.is_true(4) };
-            Ok((lease, row.text(3).map(str::to_owned)))
-        })?;
-        let last_cursor = rows.last().and_then(|(_, cursor)| cursor.clone());
-        Ok(LeasePage { leases: rows.into_iter().map(|(lease, _)| lease).collect(), last_cursor })
+        let expected = Expected::rows(0..=usize::try_from(max_results).unwrap_or(0), 4);
+        let listed = |row: &AnswerRow| {
+            let (cell_xid, stale) = (row.xid8_or_null(2)?, row.boolean(4)?);
+            Ok((OutstandingLease { lease: row.uuid(1)?, cell_xid, stale }, row.must(3)?.to_owned()))
+        };
+        self.ask(Question { text: LIST, values: &values, expected }, timeout, |answer| {
+            let rows = each_once(answer.map(listed)?, |(listed, _)| listed.lease)?;
+            let last_cursor = rows.last().map(|(_, cursor)| cursor.clone());
+            Ok(LeasePage { leases: rows.into_iter().map(|(lease, _)| lease).collect(), last_cursor })
+        })
     }
 
-    /// The leases of a cell that hold some of the buckets, a JSON list, as far as they are no older than so many seconds.
+    /// Returns the leases of a cell that hold some of the buckets and are at most `max_age` seconds old. There may be any number of buckets.
     pub fn holders(
         &self,
         cell_id: i64,
-        buckets: &str,
+        buckets: &[Value],
         max_age: f64,
         timeout: Duration,
     ) -> Result<Vec<OutstandingLease>, ClaimsError> {
-        let values = [number(cell_id), number(MAX_LISTED), Some(format!("{max_age:.3}")), text(buckets)];
+        let portions: Vec<_> = buckets.chunks(PORTION).map(|portion| json!(portion).to_string()).collect();
+        let values = [number(cell_id), number(MAX_LISTED), Some(format!("{max_age:.3}")), texts(&portions)];
         let lease = |row: &AnswerRow| {
             Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: false })
         };
-        self.call(HOLDERS, &values, timeout)?.map(lease)
+        let expected = Expected::rows(0..=MAX_LISTED.unsigned_abs() as usize, 2);
+        self.ask(Question { text: HOLDERS, values: &values, expected }, timeout, |answer| {
+            each_once(answer.map(lease)?, |listed| listed.lease)
+        })
     }
 }

@@ -1,187 +1,229 @@
-//! The client of the claims service: the only way from a cell to the shared database.
+//! The client of the claims service. A cell reaches the shared database only through it.
 //!
-//! [`leases`] and [`records`] have the calls, and the only SQL text that goes to the service: one statement each, with
-//! parameters, in a transaction of its own there. No setting outlives a call, and only the calls of every save are prepared, where it
-//! is known that no pooler in transaction mode stands in between. Every call is safe to repeat: one that finds its kept connection dead is sent once
-//! more over a new one.
+//! [`leases`], [`settlement`], [`records`] and [`epochs`] have the calls, and all SQL text that is sent to the service: one statement
+//! each, with parameters, in a transaction of its own there. Each states the rows and columns of its answer. Any other answer is an
+//! error, and closes the connection. No setting outlives a call. Only the calls of every save are prepared, if no pooler in transaction
+//! mode is between cell and service. Every call is safe to repeat: if its cached connection is dead, it is sent once more over a new
+//! one.
 
 pub mod afterwards;
 mod answer;
 pub mod breaker;
 pub mod confirmed;
 mod connect;
+mod connection_cache;
 mod epochs;
-mod kept;
 pub mod leases;
 pub mod naming;
 pub mod options;
 mod parameters;
+mod question;
 pub mod records;
+pub mod settlement;
 pub mod states;
 
-use std::ffi::{CStr, CString};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use pgrx::pg_sys::Oid;
-
-pub use self::connect::must_be_one;
+pub use self::connect::{can_be_one, is_of_own_wrapper, is_one};
 
 use self::answer::Answer;
-use self::connect::Address;
-use self::kept::Kept;
-use self::parameters::Parameter;
+use self::connect::{Address, must_be_one};
+use self::connection_cache::CachedConnection;
+use self::question::Question;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::{Command, RemoteError, Reply, Trouble};
+use crate::pg::libpq::{Command, Expected, Mismatch, RemoteError, Reply, Trouble};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
 
-/// Has the service give up the statement after it by itself.
+/// Sets statement_timeout, by which the service cancels the next statement by itself.
 const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";
 
-/// The service that a foreign server leads to, for one cell.
+/// The service of a foreign server, for one cell.
 pub struct Service<'c> {
     server: &'c str,
     way: Way<'c>,
+    /// How long calls have waited for answers.
+    waited: Cell<Duration>,
 }
 
-/// How a connection is made, where none is kept.
+/// The way to make a connection if none is connection.
 enum Way<'c> {
-    /// What the catalog says by then, in the transaction that is running.
-    LookedUp(&'c Connection, i64),
-    /// What it has said. For calls outside of transactions.
-    Known(Address),
+    /// Looks the address up in the catalog at that moment, in the current transaction.
+    Catalog(&'c Connection, i64),
+    /// Uses an address that was looked up before, for calls outside of transactions.
+    Address(Address),
 }
 
 impl<'c> Service<'c> {
-    /// Raises unless `server` is a foreign server that may be used.
+    /// Returns the service, or raises an error unless `server` is a foreign server that may be used.
     pub fn new(connection: &'c Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
         must_be_leader()?;
-        if !kept::is_there(server) {
+        if !connection_cache::is_there(server) {
             breaker::refuse_if_open(server)?;
             must_be_one(connection, server)?;
         }
-        Ok(Service { server, way: Way::LookedUp(connection, cell_id) })
+        Ok(Service { server, way: Way::Catalog(connection, cell_id), waited: Cell::default() })
     }
 
-    /// The same, looked up now: it can be called when the transaction that is running is over.
-    pub fn ahead(connection: &Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
+    /// Like [`Service::new`], and looks the address up now, so that it can be called after the current transaction.
+    pub fn resolved(connection: &Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
         must_be_leader()?;
-        kept::close_outdated();
-        Ok(Service { server, way: Way::Known(connect::address(connection, server, cell_id)?) })
+        connection_cache::close_outdated();
+        let way = Way::Address(connect::address(connection, server, cell_id)?);
+        Ok(Service { server, way, waited: Cell::default() })
     }
 
-    /// Runs a statement at the service and returns its rows. What the service refuses is `Refused`; after `timeout`, which
-    /// begins when there is a connection, it is `ServiceSilent`.
-    fn call(&self, text: &str, values: &[Parameter], timeout: Duration) -> Result<Answer, ClaimsError> {
-        self.run(&[command(text, values)], timeout)
+    /// Returns what is left of a time limit that holds for all calls of this `Service` together. Only waiting for answers uses it up:
+    /// connecting has a limit of its own, and the cell's own statements between two calls are not the service's fault.
+    pub fn time_left(&self, limit: Duration) -> Duration {
+        limit.saturating_sub(self.waited.get())
     }
 
-    /// The same; after `limit` the service gives up by itself.
-    fn call_within(
+    /// Calls the service, and reads its answer. An error of the service is `Refused`. If there is no answer within `timeout`, which begins
+    /// when there is a connection, the error is `ServiceSilent`. An unexpected answer is `WrongAnswer`.
+    fn ask<T>(
+        &self,
+        question: Question,
+        timeout: Duration,
+        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+    ) -> Result<T, ClaimsError> {
+        self.run(&[question.command()], timeout, read)
+    }
+
+    /// Like [`Service::ask`]; the service cancels the statement by itself after `limit`.
+    fn ask_within<T>(
         &self,
         limit: Duration,
-        text: &str,
-        values: &[Parameter],
+        question: Question,
         timeout: Duration,
-    ) -> Result<Answer, ClaimsError> {
-        let limit = command(LIMIT, &[Some(limit.as_millis().to_string())]);
-        self.run(&[limit, command(text, values)], timeout)
+        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+    ) -> Result<T, ClaimsError> {
+        let values = [Some(limit.as_millis().to_string())];
+        let limit = Question { text: LIMIT, values: &values, expected: Expected::one_row(1) };
+        self.run(&[limit.command(), question.command()], timeout, read)
     }
 
-    fn run(&self, commands: &[Command], timeout: Duration) -> Result<Answer, ClaimsError> {
-        let (call, mut known) = match &self.way {
-            Way::LookedUp(..) => (breaker::admit(self.server)?, kept::take(self.server)),
-            Way::Known(address) => {
-                (breaker::admit_to(self.server, address.oid)?, kept::take_of(self.server, address.user))
-            }
+    /// Runs commands at the service in one transaction, and reads the answer to the last one before the connection is cached. If a cached
+    /// connection is dead, or leads to a server that has become read-only, the call is repeated once over a new one.
+    fn run<T>(
+        &self,
+        commands: &[Command],
+        timeout: Duration,
+        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+    ) -> Result<T, ClaimsError> {
+        let request_bytes = request_bytes(commands)?;
+        let (call, mut reused) = match &self.way {
+            Way::Catalog(..) => (breaker::admit(self.server)?, connection_cache::take(self.server)),
+            Way::Address(address) => (
+                breaker::admit_to(self.server, address.oid, true)?,
+                connection_cache::take_of(self.server, address.user),
+            ),
         };
         loop {
-            let is_kept = known.is_some();
-            let connected = known.take().map_or_else(|| self.connect(), Ok);
-            let mut kept = connected.inspect_err(|error| call.failed(error))?;
-            match exchange(&mut kept, commands, Instant::now() + timeout) {
+            let is_reused = reused.is_some();
+            let connected = reused.take().map_or_else(|| self.connect(), Ok);
+            let mut connection = connected.inspect_err(|error| call.failed(error, request_bytes))?;
+            // A connection that is not put back is closed.
+            let sent_at = Instant::now();
+            let reply = exchange(&mut connection, commands, sent_at + timeout);
+            self.waited.set(self.waited.get() + sent_at.elapsed());
+            match reply {
                 Ok(Reply::Rows(rows)) => {
+                    let read =
+                        read(Answer(rows)).map_err(|mismatch| self.failure(Trouble::Wrong(mismatch), timeout))?;
                     call.succeeded();
-                    kept::put_back(kept);
-                    return Ok(Answer(rows));
+                    connection_cache::put_back(connection);
+                    return Ok(read);
                 }
-                // A pooler that looks like the server itself.
-                Ok(Reply::Refused(error)) if error.is_of_prepared() && kept.link.stop_preparing() => {
-                    known = Some(kept);
+                // A pooler is between cell and service, although it looked like the server itself.
+                Ok(Reply::Refused(error)) if error.is_of_prepared() && connection.link.stop_preparing() => {
+                    reused = Some(connection);
                 }
+                // The server is a standby after a switch-over: a new connection may lead to the new primary.
+                Ok(Reply::Refused(error)) if error.is_read_only() && is_reused => {}
                 Ok(Reply::Refused(error)) => {
                     call.succeeded();
-                    kept::put_back(kept);
-                    return Err(refused(error).into());
+                    if !error.is_read_only() {
+                        connection_cache::put_back(connection);
+                    }
+                    return Err(self.refusal(error).into());
                 }
-                Ok(Reply::Lost(_)) | Err(Trouble::Failed(_)) if is_kept => {}
-                Ok(Reply::Lost(detail)) | Err(Trouble::Failed(detail)) => {
-                    let server = self.server.to_owned();
-                    return Err(call.fail(CellError::ServiceUnreachable { server, detail }));
-                }
-                Err(Trouble::OutOfTime) => {
-                    let server = self.server.to_owned();
-                    return Err(call.fail(CellError::ServiceSilent { server, timeout }));
+                Err(Trouble::Lost(_)) if is_reused => {}
+                Err(trouble) => {
+                    let error = self.failure(trouble, timeout).into();
+                    call.failed(&error, request_bytes);
+                    return Err(error);
                 }
             }
         }
     }
-}
 
-impl Service<'_> {
-    fn connect(&self) -> Result<Kept, ClaimsError> {
+    fn connect(&self) -> Result<CachedConnection, ClaimsError> {
         match &self.way {
-            Way::LookedUp(connection, cell_id) => connect::open(&connect::address(connection, self.server, *cell_id)?),
-            Way::Known(address) => connect::open(address),
+            Way::Catalog(connection, cell_id) => connect::open(&connect::address(connection, self.server, *cell_id)?),
+            Way::Address(address) => connect::open(address),
+        }
+    }
+
+    /// Returns the error for a call without an answer.
+    fn failure(&self, trouble: Trouble, timeout: Duration) -> CellError {
+        let server = self.server.to_owned();
+        match trouble {
+            Trouble::OutOfTime => CellError::ServiceSilent { server, timeout },
+            other => connect::failure(server, other),
+        }
+    }
+
+    /// Converts the service's error. If the service lacks the function, it is of an older version.
+    fn refusal(&self, error: RemoteError) -> CellError {
+        const UNDEFINED_FUNCTION: &[u8; 5] = b"42883";
+        // The rest of the message may be in any language.
+        match &error.sqlstate == UNDEFINED_FUNCTION && error.message.contains("claims.") {
+            true => CellError::OlderService { answer: error.message },
+            false => CellError::Refused(RemoteError { server: self.server.to_owned(), ..error }),
         }
     }
 }
 
-/// What the service has answered instead of a result. Where it has no such function, it is of a version before it.
-fn refused(error: RemoteError) -> CellError {
-    const UNDEFINED_FUNCTION: &[u8; 5] = b"42883";
-    // Whatever language the rest of the message is in.
-    match &error.sqlstate == UNDEFINED_FUNCTION && error.message.contains("claims.") {
-        true => CellError::OlderService { answer: error.message },
-        false => CellError::Refused(error),
+/// Returns the number of bytes that a call sends, or an error above a limit. A server accepts no message above a gigabyte, and closes the
+/// connection.
+fn request_bytes(commands: &[Command]) -> Result<usize, ClaimsError> {
+    const MOST: usize = 512 * 1024 * 1024;
+    match commands.iter().map(Question::bytes).sum() {
+        bytes if bytes > MOST => Err(CellError::RequestTooLarge { bytes, most: MOST }.into()),
+        bytes => Ok(bytes),
     }
 }
 
-/// A process that helps with a query would begin what nobody ends.
+/// Raises an error in a parallel worker: nobody would end a lease that it began.
 fn must_be_leader() -> Result<(), ClaimsError> {
     if xact::is_parallel_worker() { Err(CellError::InParallelWorker.into()) } else { Ok(()) }
 }
 
-fn exchange(kept: &mut Kept, commands: &[Command], deadline: Instant) -> Result<Reply, Trouble> {
-    if !kept.link.send(commands) {
-        return Err(Trouble::Failed("The connection was lost.".into()));
+fn exchange(connection: &mut CachedConnection, commands: &[Command], deadline: Instant) -> Result<Reply, Trouble> {
+    if !connection.link.send(commands) {
+        return Err(Trouble::Lost("The connection was lost.".into()));
     }
-    kept.catch_up(deadline)?;
-    let reply = kept.link.answer(deadline)?;
+    connection.catch_up(deadline)?;
+    let reply = connection.link.answer(deadline)?;
     if let Reply::Rows(rows) = &reply
-        && commands.last().is_some_and(|command| command.name == Some(leases::TELLS_PROCESS))
+        && commands.last().is_some_and(|command| command.name == Some(leases::RETURNS_PROCESS))
     {
         let process = rows.first().and_then(|row| row.last()?.as_deref()?.parse().ok());
-        kept.link.answered_by(process.unwrap_or_default());
+        connection.link.answered_by(process.unwrap_or_default());
     }
     Ok(reply)
 }
 
-fn command(text: &str, values: &[Parameter]) -> Command {
-    Command { name: None, text: c_string(text), types: &[], values: c_strings(values) }
-}
-
-/// For calls of which there are many: where no pooler is in between they are prepared under a name. Parameters whose types are said
-/// beside the statement need no casts in it.
-fn frequent_command(name: &'static CStr, text: &str, types: &'static [Oid], values: &[Parameter]) -> Command {
-    Command { name: Some(name), text: c_string(text), types, values: c_strings(values) }
-}
-
-/// Neither statements nor values of Postgres have a zero byte in them.
-fn c_string(text: &str) -> CString {
-    CString::new(text).unwrap_or_default()
-}
-
-fn c_strings(values: &[Parameter]) -> Vec<Option<CString>> {
-    values.iter().map(|value| value.as_deref().map(c_string)).collect()
+/// Converts the error of a service that does not answer into that of one that cannot be reached. Recovery and verification do not
+/// distinguish them.
+pub fn unreachable(error: ClaimsError) -> ClaimsError {
+    match error {
+        ClaimsError::Cell(CellError::ServiceSilent { server, timeout }) => {
+            let detail = format!("It did not answer for {} seconds.", timeout.as_secs());
+            CellError::ServiceUnreachable { server, detail }.into()
+        }
+        other => other,
+    }
 }

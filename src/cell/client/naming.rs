@@ -1,5 +1,5 @@
-//! How this database compares names, for the service to say whether it does the same. It goes with every call that depends on
-//! it: what cell and service take for the same name can be changed on either side at any time.
+//! The profiles of this database, which the service checks against its own. They are sent with every call that depends on them,
+//! because either side can change its profiles at any time.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub struct RequiredNaming {
 }
 
 impl RequiredNaming {
-    /// Of bucket types by name, each once.
+    /// Returns the profiles of bucket types, each type once.
     pub fn of<'t>(types: &Types, bucket_types: impl Iterator<Item = &'t str>) -> Self {
         let names: BTreeSet<&str> = bucket_types.collect();
         RequiredNaming {
@@ -23,7 +23,7 @@ impl RequiredNaming {
         }
     }
 
-    /// As claims.require_naming() takes it.
+    /// Returns the arguments of claims.require_naming().
     pub(super) fn values(&self) -> [Parameter; 3] {
         [text(UNICODE_VERSION), texts(&self.bucket_types), texts(&self.profiles)]
     }

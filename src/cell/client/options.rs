@@ -1,20 +1,25 @@
-//! The options of servers and user mappings of the wrapper `claims_service`: those of libpq.
+//! The options of servers and user mappings of the wrapper `claims_service`, which are libpq's options.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 
-use crate::error::{CellError, ClaimsError};
+use crate::error::{AccessError, CellError, ClaimsError};
 use crate::pg::libpq;
 use crate::pg::roles;
 
-/// Options that only superusers may set: that no password is required, and files of the server.
+/// Options that only superusers may set: the waiver of the password, and files of the database server.
 const OF_SUPERUSERS: [&str; 5] = ["password_required", "passfile", "sslcert", "sslkey", "sslkeylogfile"];
 
-/// Validator of the wrapper; options come as `name=value`.
+/// Validates the options of the wrapper, given as `name=value`. PostgreSQL calls it as the role that sets them. Within a SECURITY DEFINER
+/// function that is the function's owner, and in an index expression the table's. The outer role does not tell who wrote the command: in
+/// autovacuum it is the bootstrap superuser.
 #[pg_extern(schema = "claims")]
 #[search_path(pg_catalog, pg_temp)]
 fn service_validator(options: Option<Vec<Option<String>>>, catalog: Option<Oid>) -> Result<(), ErrorReport> {
+    if roles::is_restricted() {
+        return Err(ClaimsError::from(AccessError::Restricted).into());
+    }
     let catalog = catalog.unwrap_or(Oid::INVALID);
     let allowed = allowed(catalog);
     for option in options.into_iter().flatten().flatten() {
@@ -28,7 +33,7 @@ fn validate(name: &str, value: &str, allowed: &[String]) -> Result<(), ClaimsErr
     if !allowed.iter().any(|allowed| allowed == name) {
         return Err(CellError::UnknownOption { option: name.to_owned(), allowed: allowed.join(", ") }.into());
     }
-    if OF_SUPERUSERS.contains(&name) && !roles::is_superuser(roles::caller()) {
+    if OF_SUPERUSERS.contains(&name) && !roles::is_superuser(roles::current()) {
         return Err(CellError::OptionOfSuperusers { option: name.to_owned() }.into());
     }
     let is_boolean = || matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "on" | "off");
@@ -42,7 +47,7 @@ fn validate(name: &str, value: &str, allowed: &[String]) -> Result<(), ClaimsErr
     if is_fit { Ok(()) } else { Err(CellError::BadOption { option: name.to_owned(), value: value.to_owned() }.into()) }
 }
 
-/// The options of servers or of user mappings. A mapping has the user and the secrets, which only its user can see.
+/// Returns the options of servers or of user mappings. The user and the secrets are options of mappings, which only their users can see.
 fn allowed(catalog: Oid) -> Vec<String> {
     const OURS: [&str; 3] = ["client_encoding", "fallback_application_name", "replication"];
     let of_mapping =

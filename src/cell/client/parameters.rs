@@ -1,4 +1,4 @@
-//! Values on their way to the service, as texts.
+//! Parameters of calls, as texts.
 
 use pgrx::datum::Interval;
 use uuid::Uuid;
@@ -23,14 +23,13 @@ pub fn uuids(uuids: &[Uuid]) -> Parameter {
     Some(format!("{{{}}}", list.join(",")))
 }
 
-/// An array of texts.
 pub fn texts(list: &[impl AsRef<str>]) -> Parameter {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let list: Vec<_> = list.iter().map(|text| quoted(text.as_ref())).collect();
     Some(format!("{{{}}}", list.join(",")))
 }
 
-/// Months, days and seconds: as text every server would read it by settings of its own.
+/// Returns months, days and seconds. As one text, each server would read it by its own settings.
 pub fn interval(interval: Interval) -> [Parameter; 3] {
     let seconds = interval.micros() as f64 / 1e6;
     [Some(interval.months().to_string()), Some(interval.days().to_string()), Some(format!("{seconds:.6}"))]

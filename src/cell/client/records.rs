@@ -1,24 +1,27 @@
-//! Calls about the claims of a source type, for verification.
+//! Calls for verification about the claims of a source type.
 
 use std::time::Duration;
 
 use claims_model::Kind;
 use claims_model::digest::Digest;
+use claims_model::limits::MAX_COMPARED;
 use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use super::Service;
-use super::answer::{AnswerRow, strange};
+use super::answer::AnswerRow;
 use super::naming::RequiredNaming;
 use super::parameters::{Parameter, interval, number, text, uuids};
+use super::question::Question;
 use crate::error::ClaimsError;
+use crate::pg::libpq::{Expected, Mismatch};
 use crate::store::catalog;
 
-/// The service gives up so much earlier than the cell does, so that nothing is corrected there after the cell has let go
-/// of its rows.
-const EARLIER: Duration = Duration::from_millis(500);
+/// The service cancels its statement this much earlier than the cell gives up, so that it corrects nothing after the cell has released
+/// its row locks.
+const CANCEL_MARGIN: Duration = Duration::from_millis(500);
 
 const DIGEST: &str = "SELECT records, pg_catalog.encode(digest, 'hex')
              FROM claims.require_naming($5::pg_catalog.text, $6::pg_catalog.text[], $7::pg_catalog.text[]),
@@ -52,16 +55,17 @@ impl Span<'_> {
     }
 }
 
-/// A discrepancy, as the service tells it.
+/// A discrepancy that the service reports.
 pub struct Report {
     pub discrepancy: Discrepancy,
     pub bucket_type: String,
     pub bucket_value: String,
-    /// The claim that is there, and its source's type and id.
+    /// The uuid of the existing claim.
     pub uuid: Option<Uuid>,
+    /// The type and the id of its source.
     pub source: Option<(String, String)>,
     pub outcome: Option<Outcome>,
-    /// The cell that has it; where a name is in the way that looks like this one, the cell that has that.
+    /// The cell that owns the claim, or the claim on a confusable name.
     pub holder: Option<i64>,
 }
 
@@ -78,20 +82,24 @@ impl Service<'_> {
                 .map(|at| hex.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok()));
             let bytes: Option<Vec<u8>> = bytes.collect();
             let records = row.number(1)?;
-            bytes.and_then(|bytes| Digest::from_parts(records, &bytes)).ok_or_else(|| strange(hex))
+            bytes.and_then(|bytes| Digest::from_parts(records, &bytes)).ok_or_else(|| Mismatch::Value(hex.to_owned()))
         };
         let values: Vec<_> = span.values().into_iter().chain(naming.values()).collect();
-        self.call_within(timeout - EARLIER, DIGEST, &values, timeout)?.first(digest)?.ok_or_else(|| strange("no row"))
+        let question = Question { text: DIGEST, values: &values, expected: Expected::one_row(2) };
+        self.ask_within(timeout - CANCEL_MARGIN, question, timeout, |answer| answer.only(digest))
     }
 
-    /// The source id of the `records`-th claim of a range; `None`: there are not so many.
+    /// Returns the source id of the `records`-th claim of a range, or `None` if there are fewer.
     pub fn nth_source(&self, span: &Span, records: i64, timeout: Duration) -> Result<Option<String>, ClaimsError> {
         let [cell_id, source_type, above, up_to] = span.values();
         let values = [cell_id, source_type, above, up_to, number(records)];
-        self.call_within(timeout - EARLIER, NTH, &values, timeout)?.first(|row| Ok(row.must(1)?.to_owned()))
+        let question = Question { text: NTH, values: &values, expected: Expected::rows(0..=1, 1) };
+        self.ask_within(timeout - CANCEL_MARGIN, question, timeout, |answer| {
+            answer.first(|row| Ok(row.must(1)?.to_owned()))
+        })
     }
 
-    /// Compares a range with a JSON list of what is expected there.
+    /// Compares a range with a JSON list of the expected claims.
     pub fn verify_records(
         &self,
         (span, naming): (&Span, &RequiredNaming),
@@ -102,7 +110,7 @@ impl Service<'_> {
         self.verify((span, naming), expected, recent, [text("false"), None], timeout)
     }
 
-    /// The same, and puts right what is expected, and destroys the extra claims that are named.
+    /// Like [`Service::verify_records`], and corrects the expected claims and destroys the claims in `extra`.
     pub fn correct_records(
         &self,
         (span, naming): (&Span, &RequiredNaming),
@@ -128,22 +136,25 @@ impl Service<'_> {
         let range = [cell_id, source_type, above, up_to];
         let rest = [text(expected), months, days, seconds, correct, extra, unicode, types, profiles];
         let values: Vec<_> = range.into_iter().chain(rest).collect();
-        self.call_within(timeout - EARLIER, VERIFY, &values, timeout)?.map(report)
+        // The service compares at most this many claims on each side.
+        let question = Question { text: VERIFY, values: &values, expected: Expected::rows(0..=2 * MAX_COMPARED, 8) };
+        self.ask_within(timeout - CANCEL_MARGIN, question, timeout, |answer| answer.map(report))
     }
 }
 
-/// What the service says of a claim. It shows types by names of its own; this database keeps them by their first ones.
-fn report(row: &AnswerRow) -> Result<Report, ClaimsError> {
+/// Converts a row of the service. The service has its own names of types; this database stores their first names.
+fn report(row: &AnswerRow) -> Result<Report, Mismatch> {
     let discrepancy = row.must(1)?;
+    let unknown = |name: &str| Mismatch::Value(name.to_owned());
     let catalog = catalog::current_without_spi();
     let own = |kind, name: &str| catalog.types.of(kind).first_name_of(name).unwrap_or(name).to_owned();
     Ok(Report {
-        discrepancy: Discrepancy::named(discrepancy).ok_or_else(|| strange(discrepancy))?,
+        discrepancy: Discrepancy::named(discrepancy).ok_or_else(|| unknown(discrepancy))?,
         bucket_type: own(Kind::Bucket, row.text(2).unwrap_or_default()),
         bucket_value: row.must(3)?.to_owned(),
         uuid: row.uuid_or_null(4)?,
         source: row.text(5).map(|name| own(Kind::Source, name)).zip(row.text(6).map(str::to_owned)),
-        outcome: row.text(7).map(|name| Outcome::named(name).ok_or_else(|| strange(name))).transpose()?,
+        outcome: row.text(7).map(|name| Outcome::named(name).ok_or_else(|| unknown(name))).transpose()?,
         holder: row.text(8).map(|_| row.number(8)).transpose()?,
     })
 }

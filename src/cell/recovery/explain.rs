@@ -1,4 +1,4 @@
-//! `explain_lease`: what recovery would decide about a lease now, and why. Changes and fences nothing.
+//! `explain_lease`: shows what recovery would decide about a lease now, and why. It settles and fences nothing.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::judge::{self, JudgedLease};
-use super::unreachable;
-use crate::access::{self, given};
+use crate::access;
+use crate::arguments::given;
 use crate::cell::client::Service;
+use crate::cell::client::unreachable;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::name::Name;
@@ -22,12 +23,11 @@ use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::explain::{self, LocalTraces};
 
-/// How long the service may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of a call to the service.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn explain_lease(
     cell_id: Option<i64>,
     service: Option<String>,
@@ -93,14 +93,14 @@ fn explain_one(
     cell_id: i64,
     lease: Uuid,
 ) -> Result<Explained, ClaimsError> {
-    let outcome = service.lease_outcomes(cell_id, &[lease], PATIENCE)?.pop().and_then(|(_, outcome)| outcome);
+    let outcome = service.lease_outcomes(cell_id, &[lease], ANSWER_TIMEOUT)?.pop().and_then(|(_, outcome)| outcome);
     let outstanding = match outcome.as_deref() {
-        Some("outstanding") => service.outstanding(lease, PATIENCE)?,
+        Some("outstanding") => service.outstanding(lease, ANSWER_TIMEOUT)?,
         _ => None,
     };
     let cell_xid = outstanding.as_ref().and_then(|outstanding| outstanding.cell_xid);
     let xact_status = cell_xid.and_then(xact::status);
-    // In the order of the judgement: what became of the transaction is read before what is tracked.
+    // As judge_leases does: read the state of the transaction before the tracked leases.
     let step = outstanding.map(|outstanding| judge::step(connection, &JudgedLease::from(outstanding)));
     let local = explain::local(connection, lease, cell_xid);
     let (verdict, advice) = match (step, outcome.as_deref()) {
@@ -111,42 +111,42 @@ fn explain_one(
     Ok(Explained { lease, at_service, local, xact_status, verdict, advice })
 }
 
-/// Of an outstanding lease.
+/// Returns the advice for an outstanding lease.
 fn advice(step: Step, local: &LocalTraces) -> &'static str {
     match step {
-        Step::Commit => "Its transaction committed here: the next pass of claims.reconcile() commits it.",
+        Step::Commit => "Its transaction committed here: the next pass of claims.reconcile() commits the lease.",
         Step::Rollback | Step::FenceAndRollback => {
-            "It can never be tracked here any more: the next pass of claims.reconcile() rolls it back."
+            "No transaction can track it here any more: the next pass of claims.reconcile() rolls it back."
         }
         Step::FenceAndWait => {
-            "It is old, and its transaction is not known: the next pass of claims.reconcile() fences it, the one after that rolls it back."
+            "It is old, and its transaction is unknown: the next pass of claims.reconcile() fences it, and the one after that rolls it back."
         }
         Step::Wait if local.prepared_gid.is_some() => {
-            "Its transaction is prepared: decide it with COMMIT PREPARED or ROLLBACK PREPARED and the gid."
+            "Its transaction is prepared: end it with COMMIT PREPARED or ROLLBACK PREPARED and the gid."
         }
         Step::Wait if local.pid.is_some() => {
             "Its transaction is open: wait, or end the session with pg_terminate_backend() and the pid."
         }
-        Step::Wait => {
-            "It is young, or its transaction has just ended: the next pass of claims.reconcile() looks again."
-        }
+        Step::Wait => "It is young, or its transaction has just ended: the next pass of claims.reconcile() decides.",
     }
 }
 
-/// Of a lease that the service has settled, or does not know.
+/// Returns verdict and advice for a lease that the service has settled or does not know.
 fn settled(outcome: Option<&str>, local: &LocalTraces) -> (&'static str, &'static str) {
     match (outcome, local.tracked_at.is_some()) {
-        (Some("outstanding"), _) => ("wait", "It was settled at this moment: ask again."),
+        (Some("outstanding"), _) => ("wait", "It was settled at this moment: call this function again."),
         (Some("committed"), true) => {
-            ("forget", "It is committed there: the next pass of claims.reconcile() forgets it here.")
+            ("forget", "The service has committed it: the next pass of claims.reconcile() forgets it here.")
         }
-        (Some("committed"), false) => ("none", "It is committed there, and forgotten here: nothing is to be done."),
+        (Some("committed"), false) => {
+            ("none", "The service has committed it, and this database has forgotten it. No action is needed.")
+        }
         (_, true) => (
             "orphan",
-            "What was saved under it has no claims: claim it again with claims.verify(), then drop it with claims.forget_leases().",
+            "The rows saved under it have no claims: claim them again with claims.verify(), then drop the lease with claims.forget_leases().",
         ),
         (Some(_), false) => {
-            ("none", "It was rolled back there, and nothing was saved under it here: nothing is to be done.")
+            ("none", "The service has rolled it back, and nothing was saved under it here. No action is needed.")
         }
         (None, false) => ("none", "Neither side knows it: it never began, or its outcome was purged."),
     }

@@ -1,8 +1,8 @@
 //! `reconcile`: one pass of recovery.
 //!
-//! The order of the writes is what makes a crash at any point harmless: the service settles first, then the tracked row
-//! goes. A fence is committed by the end of the pass that wrote it, and only the next pass rolls back because of it, whether the
-//! pass is one transaction or each of its steps ([`Ground`]).
+//! The order of the writes makes a crash at any point harmless: the service settles a lease first, then the tracked row is
+//! deleted. A fence is committed by the end of the pass that wrote it, and only the next pass rolls a lease back because of it.
+//! Both rules hold whether the pass is one transaction or each of its steps is one ([`Transactions`]).
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,33 +14,36 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::ground::Ground;
 use super::judge::{JudgedLease, judge};
-use super::unreachable;
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
-use crate::cell::client::leases::Settled;
+use crate::cell::client::settlement::Settled;
+use crate::cell::client::unreachable;
 use crate::cell::epoch;
+use crate::cell::transactions::Transactions;
 use crate::error::{self, CellError, ClaimsError};
-use crate::passes;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::{orphans, tracked};
+use crate::store::pass_log::Pass;
 
-/// Leases in one page; the service settles no more in one call.
+/// Maximum number of leases in a page, which is also the service's limit for one call that settles.
 const MAX_PAGE: i32 = 10_000;
 
-/// The background worker's stale_after and max_results.
+/// The stale_after and the page size of the background worker.
 const STALE_AFTER: Duration = Duration::from_secs(600);
 const WORKERS_PAGE: i64 = 1000;
 
-/// How long one call to the service may take before the pass gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of a call to the service, after which the pass fails.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Fences that one pass deletes.
+/// Maximum number of leases that one pass lists. The next pass lists only what this one has not settled, so it makes progress.
+const MAX_LISTED: i64 = 1_000_000;
+
+/// Maximum number of fences that one pass deletes.
 const PURGE_BATCH: i64 = 1000;
 
 /// The counts of a pass.
@@ -51,15 +54,14 @@ pub struct RecoveryTally {
     rolled_back: i64,
     pending: i64,
     orphans: Vec<Uuid>,
-    /// Those of them that the service does not know.
+    /// The orphans that the service does not know.
     unknown: Vec<Uuid>,
-    /// Leases that the service could not settle, and why.
+    /// Leases that the service could not settle, with its messages.
     failures: Vec<(Uuid, String)>,
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn reconcile(
     cell_id: Option<i64>,
     service: Option<String>,
@@ -80,31 +82,31 @@ fn reconcile(
 > {
     xact::must_be_writable(c"claims.reconcile()");
     let (cell_id, tally) = spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
+        let cell_id = arguments::given(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
-        let server = access::given(service, "service")?;
+        let server = arguments::given(service, "service")?;
         let pass = Recovery {
-            ground: connection,
+            transactions: connection,
             cell_id,
-            stale_after: arguments::span(access::given(stale_after, "stale_after")?, "stale_after")?,
-            page: page_size(access::given(max_results, "max_results")?)?,
+            stale_after: arguments::span(arguments::given(stale_after, "stale_after")?, "stale_after")?,
+            page: page_size(arguments::given(max_results, "max_results")?)?,
         };
-        Ok::<_, ClaimsError>((cell_id, pass.over(&server)?))
+        Ok::<_, ClaimsError>((cell_id, pass.run_and_log(&server)?))
     })?;
-    // Raising a warning checks for interrupts: SPI must be closed by now.
+    // Raising a WARNING checks for interrupts, which can leave this function by an error: SPI must be closed before.
     tally.warn(cell_id);
     let RecoveryTally { processed, committed, rolled_back, pending, orphans, .. } = tally;
     Ok(TableIterator::once((processed, committed, rolled_back, pending, orphans.len() as i64)))
 }
 
-/// One pass of the background worker, for a cell that the caller may act for.
-pub fn pass<G: Ground>(ground: &G, cell_id: i64, server: &str) -> Result<RecoveryTally, G::Error> {
+/// Runs one pass of the background worker. The caller must have checked that it may act for the cell.
+pub fn pass<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> Result<RecoveryTally, G::Error> {
     let stale_after = Interval::from_seconds(STALE_AFTER.as_secs_f64());
-    Recovery { ground, cell_id, stale_after, page: WORKERS_PAGE }.over(server)
+    Recovery { transactions, cell_id, stale_after, page: WORKERS_PAGE }.run_and_log(server)
 }
 
 impl RecoveryTally {
-    /// Warns the client, and the log, of failures and orphans.
+    /// Raises WARNINGs for failures and orphans.
     pub fn warn(&self, cell_id: i64) {
         if !self.orphans.is_empty() {
             error::warn_of_orphans(cell_id, &self.orphans);
@@ -131,22 +133,23 @@ fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
 }
 
 struct Recovery<'g, G> {
-    ground: &'g G,
+    transactions: &'g G,
     cell_id: i64,
     stale_after: Interval,
     page: i64,
 }
 
-impl<G: Ground> Recovery<'_, G> {
-    /// The pass through a foreign server, and its row in claims.passes.
-    fn over(&self, server: &str) -> Result<RecoveryTally, G::Error> {
-        let log = passes::Pass::begin("reconcile", Some(self.cell_id), None);
-        let service = self.ground.here(|connection| Service::ahead(connection, server, self.cell_id))?;
-        epoch::act_as(self.ground, &service, self.cell_id)?;
+impl<G: Transactions> Recovery<'_, G> {
+    /// Runs the pass through a foreign server, and records it in claims.passes.
+    fn run_and_log(&self, server: &str) -> Result<RecoveryTally, G::Error> {
+        let log = Pass::begin("reconcile", Some(self.cell_id), None);
+        let service =
+            self.transactions.in_database(|connection| Service::resolved(connection, server, self.cell_id))?;
+        epoch::act_as(self.transactions, &service, self.cell_id)?;
         let tally = self.run(&service)?;
-        self.ground.here(|connection| {
+        self.transactions.in_database(|connection| {
             tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
-            orphans::keep(connection, self.cell_id, &tally.orphans, &tally.unknown);
+            orphans::replace(connection, self.cell_id, &tally.orphans, &tally.unknown);
             log.succeeded(connection, &tally.counts());
             Ok(())
         })?;
@@ -155,15 +158,17 @@ impl<G: Ground> Recovery<'_, G> {
 
     fn run(&self, service: &Service) -> Result<RecoveryTally, G::Error> {
         let mut tally = RecoveryTally::default();
-        // Leases that are still outstanding as far as this pass knows.
+        // Leases that this pass has listed and not seen settled.
         let mut open = HashSet::new();
         let mut cursor = None;
         loop {
             let after = cursor.take();
-            let page = self.ask(|| service.list_leases(self.cell_id, after, self.page, self.stale_after, PATIENCE))?;
+            let page =
+                self.ask(|| service.list_leases(self.cell_id, after, self.page, self.stale_after, ANSWER_TIMEOUT))?;
             let candidates: Vec<_> = page.leases.into_iter().map(JudgedLease::from).collect();
-            // A page may be shorter than requested, if payloads are long.
-            if candidates.is_empty() {
+            // A page may be shorter than requested if payloads are long, so only an empty one is the end. MAX_LISTED stops a service
+            // that lists without end.
+            if candidates.is_empty() || tally.processed >= MAX_LISTED {
                 break;
             }
             self.recover(service, &candidates, &mut tally, &mut open)?;
@@ -175,20 +180,20 @@ impl<G: Ground> Recovery<'_, G> {
     }
 
     fn ask<T>(&self, call: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, G::Error> {
-        self.ground.there(|| call().map_err(unreachable))
+        self.transactions.at_service(|| call().map_err(unreachable))
     }
 
     fn forget(&self, leases: &[Uuid]) -> Result<(), G::Error> {
         if leases.is_empty() {
             return Ok(());
         }
-        self.ground.here(|connection| {
+        self.transactions.in_database(|connection| {
             tracked::forget(connection, leases, Some(&[self.cell_id]));
             Ok(())
         })
     }
 
-    /// Judges a page, has the service settle leases accordingly, and forgets those that it has committed.
+    /// Judges a page of leases, has the service settle them accordingly, and forgets those that the service has committed.
     fn recover(
         &self,
         service: &Service,
@@ -196,7 +201,7 @@ impl<G: Ground> Recovery<'_, G> {
         tally: &mut RecoveryTally,
         open: &mut HashSet<Uuid>,
     ) -> Result<(), G::Error> {
-        let judged = self.ground.here(|connection| Ok(judge(connection, page)))?;
+        let judged = self.transactions.in_database(|connection| Ok(judge(connection, page)))?;
         let with = |wanted: Verdict| -> Vec<Uuid> {
             judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
         };
@@ -211,17 +216,18 @@ impl<G: Ground> Recovery<'_, G> {
                     committed.push(lease);
                 }
                 Some("rolled_back" | "fenced") => tally.rolled_back += i64::from(by_this_call),
-                // Busy or damaged: the next pass tries again. Not outstanding any more: find_orphans asks for its outcome.
+                // Busy or damaged: the lease stays in `open`, and the next pass tries it again.
+                // A lease without outcome is not outstanding any more: find_orphans asks for its outcome.
                 Some(_) => continue,
                 None => {}
             }
             open.remove(&lease);
         }
-        // Only now that the service has confirmed it.
+        // Only now has the service confirmed the commits.
         self.forget(&committed)
     }
 
-    /// Has the service settle leases: all in one call, or, if that fails, each in a call of its own.
+    /// Has the service settle leases: all in one call, or each in a call of its own if that call fails.
     fn settle(
         &self,
         service: &Service,
@@ -248,29 +254,29 @@ impl<G: Ground> Recovery<'_, G> {
         Ok(settled)
     }
 
-    /// One call; the inner error is the service's.
+    /// Calls the service once. The inner error is the service's message.
     fn try_settle(
         &self,
         service: &Service,
         commits: &[Uuid],
         rollbacks: &[Uuid],
     ) -> Result<Result<Vec<Settled>, String>, G::Error> {
-        self.ask(|| match service.settle_leases(self.cell_id, commits, rollbacks, PATIENCE) {
+        self.ask(|| match service.settle_leases(self.cell_id, commits, rollbacks, ANSWER_TIMEOUT) {
             Ok(settled) => Ok(Ok(settled)),
             Err(ClaimsError::Cell(CellError::Refused(error))) => Ok(Err(error.message)),
             Err(error) => Err(error),
         })
     }
 
-    /// Asks for the outcome of what is tracked here and not outstanding there: committed leases are forgotten, those that
-    /// were rolled back or are unknown are orphans and stay.
+    /// Asks for the outcomes of leases that are tracked here and not outstanding at the service. Forgets those that are committed.
+    /// Those that were rolled back or are unknown are orphans, and stay tracked.
     fn find_orphans(&self, service: &Service, tally: &mut RecoveryTally, open: &HashSet<Uuid>) -> Result<(), G::Error> {
         let mut after = Uuid::nil();
         loop {
             let page = |connection: &Connection| Ok(tracked::tracked_after(connection, self.cell_id, after, self.page));
-            let tracked = self.ground.here(page)?;
+            let tracked = self.transactions.in_database(page)?;
             let closed: Vec<_> = tracked.iter().copied().filter(|lease| !open.contains(lease)).collect();
-            let outcomes = self.ask(|| service.lease_outcomes(self.cell_id, &closed, PATIENCE))?;
+            let outcomes = self.ask(|| service.lease_outcomes(self.cell_id, &closed, ANSWER_TIMEOUT))?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
                 wanted.map(|(lease, _)| *lease).collect()

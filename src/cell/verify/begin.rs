@@ -1,4 +1,4 @@
-//! `begin_verification`: a verification for workers that share it.
+//! `begin_verification`: begins a verification that several workers share.
 
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::Uuid as PgUuid;
@@ -27,9 +27,9 @@ fn begin_verification(
 ) -> Result<PgUuid, ErrorReport> {
     xact::must_be_writable(c"claims.begin_verification()");
     Ok(spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
-        let source_type = access::given(source_type, "source_type")?;
-        let correct = access::given(correct, "correct")?;
+        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let source_type = arguments::given(source_type, "source_type")?;
+        let correct = arguments::given(correct, "correct")?;
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
@@ -40,7 +40,7 @@ fn begin_verification(
     })?)
 }
 
-/// Raises if verification would take every claim as extra.
+/// Raises an error if no column is claimed for the source type: verification would report every claim as extra.
 pub fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), ClaimsError> {
     if expected.attributes().is_empty() {
         return Err(VerificationError::NothingClaimed { source_type: source_type.to_owned() }.into());
@@ -48,25 +48,25 @@ pub fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), Cla
     Ok(())
 }
 
-/// The open pass, or a new one.
+/// Returns the open pass, or begins one.
 fn join(connection: &Connection, pass: VerificationPass) -> Result<Uuid, ClaimsError> {
     let under_way = || passes::open(connection, pass.cell_id, &pass.source_type, pass.correct);
     if let Some(uuid) = under_way() {
         return Ok(uuid);
     }
-    match patiently(|| passes::begin(connection, &pass)) {
+    match with_lock_timeout(|| passes::begin(connection, &pass)) {
         Some(true) => Ok(pass.uuid),
-        // Another session has begun one, which may have ended already.
+        // Another session has begun a pass. It may have finished already.
         Some(false) => under_way().ok_or(VerificationError::BeingBegun.into()),
         None => Err(VerificationError::BeingBegun.into()),
     }
 }
 
-/// Milliseconds to wait for another call that is recording its position, or dividing a pass.
-const PATIENCE: i64 = 1000;
+/// Limit for waiting for another call that stores its position or divides a pass.
+const LOCK_TIMEOUT_MS: i64 = 1000;
 
-/// Waits a limited time for locks of other sessions. `None`: in vain.
-pub fn patiently<T>(body: impl FnOnce() -> T) -> Option<T> {
-    let _waits = LockWaits::limit(PATIENCE);
+/// Runs `body` with a lock timeout of [LOCK_TIMEOUT_MS]. Returns `None` if it had to wait longer.
+pub fn with_lock_timeout<T>(body: impl FnOnce() -> T) -> Option<T> {
+    let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
     subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || Ok::<_, ()>(body())).ok()
 }

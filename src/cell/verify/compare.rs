@@ -1,9 +1,9 @@
-//! Comparing a small range record by record, and correcting it.
+//! Compares a small range record by record, and corrects it.
 //!
-//! The first comparison locks nothing, here or at the service. What it finds is only a suspicion: a local transaction may
-//! have ended in between. Each suspect is checked again, now that the claim was seen as ACTIVE or missing:
-//! since a claim becomes ACTIVE, or is deleted, only after its local transaction has ended, the rows that call for the
-//! claim must be visible by now. While claims are corrected, the rows that call for them are locked.
+//! The first comparison locks nothing, neither here nor at the service. Its results are only suspects: a local transaction may have
+//! ended between the reads of the two sides. So each suspect is checked again, after its claim was seen as ACTIVE or missing. A claim
+//! becomes ACTIVE, or is deleted, only after its local transaction has ended, so by now the rows that need the claim are visible. A
+//! correction locks these rows.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -13,50 +13,50 @@ use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 use uuid::Uuid;
 
-use super::expected::{Called, Expected, Unclaimable, list_json};
+use super::expected::{Expected, ExpectedClaim, Unclaimable, list_json};
 use super::remote::Remote;
 use super::rows::SeenRows;
 use crate::cell::client::records::Report;
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Stopped, attempt};
-use crate::store::cell::expected::Hold;
+use crate::store::cell::expected::RowLock;
 
-/// The two sides, and the options of the comparison.
+/// A comparison of the two sides, with its options.
 pub struct Comparison<'a> {
     pub connection: &'a Connection,
     pub expected: &'a Expected<'a>,
     pub remote: &'a Remote<'a, 'a>,
     pub source_type: &'a str,
     pub correct: bool,
-    /// Raises if another worker has taken the range over. Otherwise none can until the subtransaction ends.
-    pub in_charge: &'a dyn Fn() -> Result<(), ClaimsError>,
+    /// Raises an error if another worker has taken the range. Otherwise none can take it until the subtransaction ends.
+    pub require_range: &'a dyn Fn() -> Result<(), ClaimsError>,
 }
 
-/// A type of bucket, and a value.
+/// A bucket: its type and its value.
 type BucketName = (String, String);
 
-/// What came of comparing a range.
+/// The result of comparing a range.
 #[derive(Default)]
 pub struct ComparedRange {
-    /// Claims that rows call for, and extra ones.
+    /// Number of rows that need a claim, and of extra claims.
     pub checked: i64,
     pub found: Vec<FoundDiscrepancy>,
 }
 
-/// A discrepancy, and what becomes of it.
+/// A discrepancy, and its outcome.
 pub struct FoundDiscrepancy {
     pub discrepancy: Discrepancy,
     pub bucket_type: String,
     pub bucket_value: String,
-    /// Of the row that calls for the claim; where none does, of the claim.
+    /// Source id of the row that needs the claim, or of the claim if no row needs it.
     pub source_id: Option<String>,
     pub holder: Option<i64>,
     pub outcome: Option<Outcome>,
 }
 
 impl FoundDiscrepancy {
-    /// As the service says it; `source_id` is that of the row, if there is one.
+    /// Converts the service's report. `source_id` is that of the row, if there is one.
     fn of(report: &Report, source_id: Option<&String>) -> FoundDiscrepancy {
         FoundDiscrepancy {
             discrepancy: report.discrepancy,
@@ -74,12 +74,12 @@ impl FoundDiscrepancy {
         FoundDiscrepancy { discrepancy, bucket_type, bucket_value, source_id, holder: None, outcome }
     }
 
-    fn doubled(called: Called) -> FoundDiscrepancy {
+    fn doubled(expected_claim: ExpectedClaim) -> FoundDiscrepancy {
         FoundDiscrepancy {
             discrepancy: Discrepancy::Missing,
-            bucket_type: called.bucket_type().to_owned(),
-            bucket_value: called.value,
-            source_id: Some(called.source_id),
+            bucket_type: expected_claim.bucket_type().to_owned(),
+            bucket_value: expected_claim.value,
+            source_id: Some(expected_claim.source_id),
             holder: None,
             outcome: Some(Outcome::Doubled),
         }
@@ -90,44 +90,44 @@ impl FoundDiscrepancy {
     }
 }
 
-/// A discrepancy that was found once, and the row that calls for the bucket, if any.
+/// A discrepancy that the first comparison found, and the claim that a row needs, if any.
 struct Suspect {
     report: Report,
-    called: Option<Called>,
+    expected_claim: Option<ExpectedClaim>,
 }
 
 impl Suspect {
     fn found(&self) -> FoundDiscrepancy {
-        FoundDiscrepancy::of(&self.report, self.called.as_ref().map(|called| &called.source_id))
+        FoundDiscrepancy::of(&self.report, self.expected_claim.as_ref().map(|expected_claim| &expected_claim.source_id))
     }
 }
 
-/// What is to be done about a suspect.
+/// The decision about a suspect.
 enum Decision {
-    /// It is no discrepancy (any more).
+    /// It is no discrepancy, or no longer one.
     Dismissed,
-    /// It is skipped.
-    Left(Outcome),
+    /// It is reported and not corrected.
+    Skip(Outcome),
     /// No column that is claimed here can have made this claim.
     Foreign,
-    /// The claim is to be as this row calls for it.
-    Claim(Called),
-    /// The claim is to be destroyed.
+    /// The claim must become the one that this row needs.
+    Claim(ExpectedClaim),
+    /// The claim must be destroyed.
     Destroy(Uuid),
 }
 
 impl Comparison<'_> {
-    /// Compares a range.
+    /// Compares a range, and corrects it if requested.
     pub fn compare(&self, range: &SourceRange) -> Result<ComparedRange, ClaimsError> {
         let records = self.expected.records(range)?;
         let rows = records.claims.len() + records.unclaimable.len();
         let mut found: Vec<_> = records.unclaimable.into_iter().map(FoundDiscrepancy::impossible).collect();
-        let mut by_bucket: HashMap<BucketName, Called> = HashMap::new();
-        for called in records.claims {
-            match by_bucket.entry((called.bucket_type().to_owned(), called.value.clone())) {
-                Entry::Occupied(_) => found.push(FoundDiscrepancy::doubled(called)),
+        let mut by_bucket: HashMap<BucketName, ExpectedClaim> = HashMap::new();
+        for expected_claim in records.claims {
+            match by_bucket.entry((expected_claim.bucket_type().to_owned(), expected_claim.value.clone())) {
+                Entry::Occupied(_) => found.push(FoundDiscrepancy::doubled(expected_claim)),
                 Entry::Vacant(entry) => {
-                    entry.insert(called);
+                    entry.insert(expected_claim);
                 }
             }
         }
@@ -135,32 +135,32 @@ impl Comparison<'_> {
         let extra = reports.iter().filter(|report| report.discrepancy == Discrepancy::Extra).count();
         let mut suspects = Vec::new();
         for report in reports {
-            let called = by_bucket.remove(&(report.bucket_type.clone(), report.bucket_value.clone()));
-            let suspect = Suspect { report, called };
+            let expected_claim = by_bucket.remove(&(report.bucket_type.clone(), report.bucket_value.clone()));
+            let suspect = Suspect { report, expected_claim };
             match suspect.report.outcome {
-                // Left alone, whatever a second look says.
+                // These are reported whatever a second check would find.
                 Some(Outcome::Leased | Outcome::Recent | Outcome::Busy) => found.push(suspect.found()),
                 _ => suspects.push(suspect),
             }
         }
         if !suspects.is_empty() {
-            found.extend(if self.correct { self.put_right(range, suspects)? } else { self.still_wrong(suspects) });
+            found.extend(if self.correct { self.correct_suspects(range, suspects)? } else { self.confirm(suspects) });
         }
         Ok(ComparedRange { checked: (rows + extra) as i64, found })
     }
 
-    /// What is still wrong in the second check.
-    fn still_wrong(&self, suspects: Vec<Suspect>) -> Vec<FoundDiscrepancy> {
-        let rows = self.rows(&suspects, Hold::No);
-        let still_wrong = |suspect: Suspect| {
+    /// Returns the discrepancies that the second check confirms.
+    fn confirm(&self, suspects: Vec<Suspect>) -> Vec<FoundDiscrepancy> {
+        let rows = self.rows(&suspects, RowLock::None);
+        let confirm = |suspect: Suspect| {
             let found = suspect.found();
             match self.judge(suspect, &rows) {
                 Decision::Dismissed => None,
-                Decision::Left(outcome) => Some(found.with(outcome)),
+                Decision::Skip(outcome) => Some(found.with(outcome)),
                 Decision::Foreign => Some(found.with(Outcome::Foreign)),
-                // It is reported by the range of the row, if that is of this source type.
-                Decision::Claim(called) if found.discrepancy == Discrepancy::Extra => {
-                    let is_elsewhere = called.attribute().source_type != self.source_type;
+                // The range that contains the row reports it, unless the row has another source type.
+                Decision::Claim(expected_claim) if found.discrepancy == Discrepancy::Extra => {
+                    let is_elsewhere = expected_claim.attribute().source_type != self.source_type;
                     is_elsewhere.then_some(FoundDiscrepancy {
                         discrepancy: Discrepancy::Different,
                         outcome: None,
@@ -170,13 +170,17 @@ impl Comparison<'_> {
                 Decision::Claim(_) | Decision::Destroy(_) => Some(found),
             }
         };
-        suspects.into_iter().filter_map(still_wrong).collect()
+        suspects.into_iter().filter_map(confirm).collect()
     }
 
-    /// Locks the rows, has the service correct, and unlocks the rows: in a subtransaction that is rolled back, since
+    /// Locks the rows and has the service correct their claims. It runs in a subtransaction that is rolled back to release the locks:
     /// nothing is written here.
-    fn put_right(&self, range: &SourceRange, suspects: Vec<Suspect>) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
-        let held = attempt(|| Err::<Infallible, _>(self.hold_and_correct(range, suspects)));
+    fn correct_suspects(
+        &self,
+        range: &SourceRange,
+        suspects: Vec<Suspect>,
+    ) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
+        let held = attempt(|| Err::<Infallible, _>(self.lock_and_correct(range, suspects)));
         match held {
             Ok(never) => match never {},
             Err(Stopped::ByBody(result)) => result,
@@ -184,33 +188,37 @@ impl Comparison<'_> {
         }
     }
 
-    fn hold_and_correct(
+    fn lock_and_correct(
         &self,
         range: &SourceRange,
         suspects: Vec<Suspect>,
     ) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
-        let rows = self.rows(&suspects, Hold::Unchanged);
+        let rows = self.rows(&suspects, RowLock::Share);
         let (mut all, mut claim, mut destroy) = (Vec::new(), Vec::new(), Vec::new());
         for suspect in suspects {
             let found = suspect.found();
             match self.judge(suspect, &rows) {
                 Decision::Dismissed => {}
-                Decision::Left(outcome) => all.push(found.with(outcome)),
+                Decision::Skip(outcome) => all.push(found.with(outcome)),
                 Decision::Foreign => all.push(found.with(Outcome::Foreign)),
-                // A name that looks like it may be given up by the same correction.
+                // A confusable claim may be one that the same correction destroys, so the service has to decide.
                 Decision::Claim(_) if found.outcome.is_some_and(|outcome| outcome != Outcome::Confusable) => {
                     all.push(found);
                 }
-                Decision::Claim(called) => claim.push(called),
+                Decision::Claim(expected_claim) => claim.push(expected_claim),
                 Decision::Destroy(uuid) => destroy.push(uuid),
             }
         }
         if claim.is_empty() && destroy.is_empty() {
             return Ok(all);
         }
-        (self.in_charge)()?;
-        let source_ids: HashMap<_, _> =
-            claim.iter().map(|called| ((called.bucket_type(), called.value.as_str()), &called.source_id)).collect();
+        (self.require_range)()?;
+        let source_ids: HashMap<_, _> = claim
+            .iter()
+            .map(|expected_claim| {
+                ((expected_claim.bucket_type(), expected_claim.value.as_str()), &expected_claim.source_id)
+            })
+            .collect();
         for report in self.remote.correct(range, &list_json(&claim), &destroy)? {
             let source_id = source_ids.get(&(report.bucket_type.as_str(), report.bucket_value.as_str())).copied();
             all.push(FoundDiscrepancy::of(&report, source_id));
@@ -218,29 +226,37 @@ impl Comparison<'_> {
         Ok(all)
     }
 
-    /// Reads the rows concerned again, as committed now.
-    fn rows(&self, suspects: &[Suspect], hold: Hold) -> SeenRows {
+    /// Reads the rows of the suspects again, as committed now.
+    fn rows(&self, suspects: &[Suspect], row_lock: RowLock) -> SeenRows {
         let mut rows = SeenRows::default();
-        let is_extra = |suspect: &&Suspect| suspect.called.is_none();
+        let is_extra = |suspect: &&Suspect| suspect.expected_claim.is_none();
         let bucket = |suspect: &Suspect| (suspect.report.bucket_type.clone(), suspect.report.bucket_value.clone());
-        rows.find_callers(self.connection, suspects.iter().filter(is_extra).map(bucket));
-        let callers = rows.callers();
-        rows.look(self.connection, suspects.iter().filter_map(|suspect| suspect.called.clone()).chain(callers), hold);
+        rows.read_claiming_rows(self.connection, suspects.iter().filter(is_extra).map(bucket));
+        let claiming_rows = rows.claiming_rows();
+        rows.read_again(
+            self.connection,
+            suspects.iter().filter_map(|suspect| suspect.expected_claim.clone()).chain(claiming_rows),
+            row_lock,
+        );
         let sources: HashSet<_> = suspects.iter().filter_map(|suspect| suspect.report.source.clone()).collect();
-        rows.look_at_sources(self.connection, sources);
+        rows.read_sources(self.connection, sources);
         rows
     }
 
     fn judge(&self, suspect: Suspect, rows: &SeenRows) -> Decision {
-        let Suspect { report, called } = suspect;
-        let called = called.or_else(|| rows.caller(&report.bucket_type, &report.bucket_value));
-        match (called, report.uuid) {
-            // Another row has the claim and calls for it, too: it keeps it.
-            (Some(called), _) if report.discrepancy == Discrepancy::Different && rows.has_rival(&report, &called) => {
-                Decision::Left(Outcome::Busy)
+        let Suspect { report, expected_claim } = suspect;
+        let expected_claim = expected_claim.or_else(|| rows.claiming_row(&report.bucket_type, &report.bucket_value));
+        match (expected_claim, report.uuid) {
+            // The claim belongs to another row that also needs it, and stays there.
+            (Some(expected_claim), _)
+                if report.discrepancy == Discrepancy::Different && rows.has_rival(&report, &expected_claim) =>
+            {
+                Decision::Skip(Outcome::Busy)
             }
-            (Some(called), _) if rows.is_seen(&called) => Decision::Claim(called),
-            (Some(called), _) if rows.is_there(self.connection, &called) => Decision::Left(Outcome::Busy),
+            (Some(expected_claim), _) if rows.is_seen(&expected_claim) => Decision::Claim(expected_claim),
+            (Some(expected_claim), _) if rows.is_there(self.connection, &expected_claim) => {
+                Decision::Skip(Outcome::Busy)
+            }
             (Some(_), _) => Decision::Dismissed,
             (None, Some(_)) if !report.source.is_some_and(|(_, id)| self.expected.can_have(&id)) => Decision::Foreign,
             (None, Some(uuid)) => Decision::Destroy(uuid),

@@ -1,10 +1,9 @@
-//! `digest_expected`: the digest of the claims that a range of the cell's own tables calls for.
+//! `digest_expected`: returns the digest of the claims that a range of the cell's own tables needs.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::expected::Expected;
-use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::ClaimsError;
 use crate::pg::spi;
@@ -12,14 +11,13 @@ use crate::store::catalog;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn digest_expected(
     source_type: Option<String>,
     source_id_gt: default!(Option<String>, "NULL"),
     source_id_lte: default!(Option<String>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(records, i64), name!(digest, Vec<u8>))>, ErrorReport> {
     let digest = spi::connect(|connection| {
-        let source_type = access::given(source_type, "source_type")?;
+        let source_type = arguments::given(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;

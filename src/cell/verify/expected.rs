@@ -1,4 +1,4 @@
-//! `expected_records`: the claims that the cell's own tables call for.
+//! `expected_records`: returns the claims that the cell's own tables need.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -10,14 +10,13 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-use crate::access;
 use crate::arguments::{self, source_range};
 use crate::cell::client::naming::RequiredNaming;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
-use crate::store::cell::expected::{self, Attribute, Calling};
+use crate::store::cell::expected::{self, Attribute, ClaimedRow};
 use claims_model::limits::{BUCKET_VALUE_CHARS, ID_CHARS, MAX_COMPARED};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -28,7 +27,7 @@ fn expected_records(
     source_id_lte: default!(Option<String>, "NULL"),
 ) -> Result<JsonText, ErrorReport> {
     let records = spi::connect(|connection| {
-        let source_type = access::given(source_type, "source_type")?;
+        let source_type = arguments::given(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
@@ -42,33 +41,34 @@ fn expected_records(
     Ok(JsonText(records))
 }
 
-/// A claim that a row calls for.
+/// A claim that a row needs.
 #[derive(Clone)]
-pub struct Called {
+pub struct ExpectedClaim {
     attribute: Rc<Attribute>,
-    /// The canonical form of the name, and the form that the row has where that is another one.
+    /// The name in canonical form.
     pub value: String,
+    /// The row's spelling of the name, if that differs.
     display: Option<String>,
     pub subject_id: String,
     pub source_id: String,
 }
 
-impl Called {
+impl ExpectedClaim {
     pub fn bucket_type(&self) -> &str {
         &self.attribute.bucket_type
     }
 
-    /// The column that calls for it.
+    /// Returns the column that needs the claim.
     pub fn attribute(&self) -> &Rc<Attribute> {
         &self.attribute
     }
 
-    pub fn is_as(&self, other: &Called) -> bool {
+    pub fn is_as(&self, other: &ExpectedClaim) -> bool {
         self.bucket_type() == other.bucket_type()
             && (&self.value, &self.subject_id, &self.source_id) == (&other.value, &other.subject_id, &other.source_id)
     }
 
-    /// As `begin_update` takes it.
+    /// Returns the claim as a record of `begin_update`.
     fn json(&self) -> Value {
         json!({
             "bucket": {"type": self.attribute.bucket_type, "value": self.display.as_ref().unwrap_or(&self.value)},
@@ -78,42 +78,46 @@ impl Called {
     }
 }
 
-/// Claims as a JSON list.
-pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c Called>) -> String {
-    Value::Array(claims.into_iter().map(Called::json).collect()).to_string()
+/// Returns claims as a JSON list.
+pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c ExpectedClaim>) -> String {
+    Value::Array(claims.into_iter().map(ExpectedClaim::json).collect()).to_string()
 }
 
-/// The claim that a row calls for; `None` where there can be no such claim: the value is empty, too long, or none that the
-/// type's profile takes, or there is no subject or source, or none that has an id.
-pub fn called(attribute: &Rc<Attribute>, row: Calling) -> Option<Called> {
+/// Returns the claim that a row needs, or `None` if such a claim is impossible: the value is empty, too long, or refused by the type's
+/// profile, or the row has no valid subject id or source id.
+pub fn expected_claim(attribute: &Rc<Attribute>, row: ClaimedRow) -> Option<ExpectedClaim> {
     claim_of(attribute, row).ok()
 }
 
-/// The same; the row as it is where there can be no such claim.
-fn claim_of(attribute: &Rc<Attribute>, row: Calling) -> Result<Called, Calling> {
+/// Like [expected_claim], and returns the unchanged row if the claim is impossible.
+fn claim_of(attribute: &Rc<Attribute>, row: ClaimedRow) -> Result<ExpectedClaim, ClaimedRow> {
     match row {
-        Calling { source_id: Some(source_id), value: given, subject_id: Some(subject_id) }
+        ClaimedRow { source_id: Some(source_id), value: spelling, subject_id: Some(subject_id) }
             if is_id(&source_id) && is_id(&subject_id) =>
         {
-            let (value, display) = match attribute.profile.canonical(&given) {
+            let (value, display) = match attribute.profile.canonical(&spelling) {
                 Err(_) => {
-                    return Err(Calling { source_id: Some(source_id), value: given, subject_id: Some(subject_id) });
+                    return Err(ClaimedRow {
+                        source_id: Some(source_id),
+                        value: spelling,
+                        subject_id: Some(subject_id),
+                    });
                 }
-                Ok(Cow::Borrowed(_)) => (given, None),
-                Ok(Cow::Owned(same)) if same == given => (same, None),
-                Ok(Cow::Owned(value)) => (value, Some(given)),
+                Ok(Cow::Borrowed(_)) => (spelling, None),
+                Ok(Cow::Owned(same)) if same == spelling => (same, None),
+                Ok(Cow::Owned(value)) => (value, Some(spelling)),
             };
-            Ok(Called { attribute: attribute.clone(), value, display, subject_id, source_id })
+            Ok(ExpectedClaim { attribute: attribute.clone(), value, display, subject_id, source_id })
         }
         row => Err(row),
     }
 }
 
-/// What a range calls for, in short.
+/// The digest of the claims that a range needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Summary {
     pub claims: Digest,
-    /// Rows that call for what can be no claim.
+    /// Number of rows that need an impossible claim.
     pub unclaimable: i64,
 }
 
@@ -123,14 +127,14 @@ impl Summary {
     }
 }
 
-/// What a range calls for, claim by claim.
+/// The claims that a range needs.
 #[derive(Default)]
 pub struct Records {
-    pub claims: Vec<Called>,
+    pub claims: Vec<ExpectedClaim>,
     pub unclaimable: Vec<Unclaimable>,
 }
 
-/// A row that calls for what can be no claim. Its texts may have any length: what is longer than a name, or an id, is cut.
+/// A row that needs an impossible claim. Texts longer than a name or an id are cut.
 pub struct Unclaimable {
     pub bucket_type: String,
     pub value: String,
@@ -144,7 +148,7 @@ fn cut(mut text: String, chars: usize) -> String {
     text
 }
 
-/// The rows behind one source type.
+/// The tables and columns whose claims have one source type.
 pub struct Expected<'c> {
     connection: &'c Connection,
     attributes: Vec<Rc<Attribute>>,
@@ -152,7 +156,8 @@ pub struct Expected<'c> {
 }
 
 impl<'c> Expected<'c> {
-    /// `as_caller`: all of it as the calling query sees it. Otherwise each look has a snapshot of its own.
+    /// Finds the columns of a source type. With `as_caller` all reads use the snapshot of the calling query; otherwise each has a
+    /// snapshot of its own.
     pub fn of(connection: &'c Connection, source_type: &str, as_caller: bool) -> Self {
         let attributes = expected::of_source(connection, source_type).into_iter().map(Rc::new).collect();
         Expected { connection, attributes, as_caller }
@@ -162,13 +167,13 @@ impl<'c> Expected<'c> {
         &self.attributes
     }
 
-    /// How their names are compared here.
+    /// Returns the rules by which this database compares the names of these columns.
     pub fn naming(&self) -> RequiredNaming {
         let bucket_types = self.attributes.iter().map(|attribute| attribute.bucket_type.as_str());
         RequiredNaming::of(&catalog::current(self.connection).types, bucket_types)
     }
 
-    fn each(&self, range: &SourceRange, mut each: impl FnMut(&Rc<Attribute>, Calling)) {
+    fn each(&self, range: &SourceRange, mut each: impl FnMut(&Rc<Attribute>, ClaimedRow)) {
         for attribute in &self.attributes {
             attribute.each(self.connection, range, self.as_caller, |row| each(attribute, row));
         }
@@ -176,20 +181,20 @@ impl<'c> Expected<'c> {
 
     pub fn digest(&self, range: &SourceRange) -> Summary {
         let mut summary = Summary::default();
-        self.each(range, |attribute, row| match called(attribute, row) {
+        self.each(range, |attribute, row| match expected_claim(attribute, row) {
             None => summary.unclaimable += 1,
-            Some(called) => summary.claims.add(&Entry {
+            Some(expected_claim) => summary.claims.add(&Entry {
                 bucket_type: &attribute.bucket_type,
-                bucket_value: &called.value,
+                bucket_value: &expected_claim.value,
                 subject_type: &attribute.subject_type,
-                subject_id: &called.subject_id,
-                source_id: &called.source_id,
+                subject_id: &expected_claim.subject_id,
+                source_id: &expected_claim.source_id,
             }),
         });
         summary
     }
 
-    /// All claims of a range. An error where there are more than a comparison may have.
+    /// Returns all claims of a range, or an error if there are more than a comparison may have.
     pub fn records(&self, range: &SourceRange) -> Result<Records, ClaimsError> {
         let mut records = Records::default();
         let mut count = 0;
@@ -197,7 +202,7 @@ impl<'c> Expected<'c> {
             count += 1;
             match claim_of(attribute, row) {
                 _ if count > MAX_COMPARED => {}
-                Ok(called) => records.claims.push(called),
+                Ok(expected_claim) => records.claims.push(expected_claim),
                 Err(row) => records.unclaimable.push(Unclaimable {
                     bucket_type: attribute.bucket_type.clone(),
                     value: cut(row.value, BUCKET_VALUE_CHARS),
@@ -212,14 +217,14 @@ impl<'c> Expected<'c> {
         }
     }
 
-    /// The tables behind the source type, each once.
+    /// Returns one attribute of each table of the source type.
     fn tables(&self) -> impl Iterator<Item = &Rc<Attribute>> {
         let is_first = |at: usize| !self.attributes[..at].iter().any(|before| before.has_rows_of(&self.attributes[at]));
         self.attributes.iter().enumerate().filter(move |(at, _)| is_first(*at)).map(|(_, attribute)| attribute)
     }
 
-    /// The source id up to which there are `rows` rows in the range, in the table where that is soonest. `None`: no table
-    /// has so many. Rows with negative keys come along; they do not count.
+    /// Returns the smallest source id up to which one of the tables has `rows` rows in the range. `None` if no table has so many.
+    /// Rows with negative keys belong to the range, but are not counted.
     pub fn end_of(&self, range: &SourceRange, rows: i64) -> Option<String> {
         let id = |table: &Rc<Attribute>| {
             table.stretches(range).first().and_then(|keys| table.id_at(self.connection, keys, Some(rows - 1)))
@@ -227,7 +232,7 @@ impl<'c> Expected<'c> {
         self.tables().filter_map(id).min_by(|a, b| source_range::compare(a, b))
     }
 
-    /// A source id in the middle of the range, by which it can be halved. `None`: it has too few different ones.
+    /// Returns a source id that divides the range in about equal halves. `None` if the range has too few different ids.
     pub fn middle_of(&self, range: &SourceRange) -> Option<String> {
         let stretches =
             self.tables().flat_map(|table| table.stretches(range).into_iter().map(move |keys| (table, keys)));
@@ -238,8 +243,8 @@ impl<'c> Expected<'c> {
         stretches.filter_map(|(table, keys)| table.id_at(self.connection, &keys, None)).find(divides)
     }
 
-    /// Whether a row of one of the tables can have this source id. A claim from a source that cannot be here was made by
-    /// somebody who does not claim columns, and is his.
+    /// Returns whether a row of one of the tables can have this source id. A claim from another source was made by an application that
+    /// does not claim columns, and belongs to it.
     pub fn can_have(&self, id: &str) -> bool {
         self.tables().any(|table| table.can_have(self.connection, id))
     }

@@ -1,7 +1,7 @@
-//! `list_discrepancies`: what `verify` counts, by name. Changes nothing.
+//! `list_discrepancies`: lists the discrepancies that `verify` counts. Changes nothing.
 //!
-//! A page ends in the middle of a range. The next one begins at that range again, and leaves out what comes up to the place
-//! that its cursor names.
+//! A page can end in the middle of a range. The next page compares that range again, and skips the discrepancies up to the position
+//! in its cursor.
 
 use std::collections::HashMap;
 
@@ -18,24 +18,23 @@ use super::begin::must_be_claimed;
 use super::compare::{ComparedRange, Comparison, FoundDiscrepancy};
 use super::expected::{Expected, Summary};
 use super::remote::Remote;
-use super::walk::{Findings, InOrder, Walk};
+use super::walk::{Findings, RangesInOrder, Walk};
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
-use crate::cell::recovery::unreachable;
+use crate::cell::client::unreachable;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::store::catalog;
 
-/// Rows that are compared at once.
+/// Number of rows that one comparison reads.
 const BATCH: i64 = 1000;
 
 const MAX_RESULTS: i32 = 10_000;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn list_discrepancies(
     cell_id: Option<i64>,
     service: Option<String>,
@@ -58,14 +57,14 @@ fn list_discrepancies(
     >,
     ErrorReport,
 > {
-    // What a standby has not replayed yet would look as if it were wrong.
+    // On a standby, changes that are not replayed yet would look like discrepancies.
     xact::must_not_be_standby(c"claims.list_discrepancies()");
     let rows = spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
-        let server = access::given(service, "service")?;
-        let source_type = access::given(source_type, "source_type")?;
-        let max_results = access::given(max_results, "max_results")?;
-        let recent = arguments::span(access::given(recent, "recent")?, "recent")?;
+        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let server = arguments::given(service, "service")?;
+        let source_type = arguments::given(source_type, "source_type")?;
+        let max_results = arguments::given(max_results, "max_results")?;
+        let recent = arguments::span(arguments::given(recent, "recent")?, "recent")?;
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
@@ -109,22 +108,22 @@ fn list(
         remote: &remote,
         source_type,
         correct: false,
-        in_charge: &|| Ok(()),
+        require_range: &|| Ok(()),
     };
     let above = listing.after.as_ref().and_then(|after| after.above.clone());
-    let mut ranges = InOrder::new(&expected, BATCH, above.clone());
+    let mut ranges = RangesInOrder::new(&expected, BATCH, above.clone());
     let mut walk = Walk { comparison, batch: BATCH, deadline: None, findings: listing, position: above };
     walk.run(&mut ranges)?;
     Ok(walk.findings.rows)
 }
 
-/// A discrepancy, and where the next page begins if this one is the last.
+/// A discrepancy, and the cursor at which the next page begins if this is the page's last row.
 struct Listed {
     found: FoundDiscrepancy,
     cursor: DiscrepancyCursor,
 }
 
-/// A page, as it is filled.
+/// A page that is being filled.
 struct Listing {
     after: Option<DiscrepancyCursor>,
     size: usize,
@@ -139,7 +138,7 @@ impl Listing {
 }
 
 impl Findings for Listing {
-    /// Rows that can have no claim are in no digest.
+    /// Returns `false` for a range with rows that can have no claim: digests do not contain them.
     fn are_in_order(&mut self, expected: &Summary) -> bool {
         expected.unclaimable == 0
     }
@@ -150,7 +149,7 @@ impl Findings for Listing {
                 return;
             }
             if self.after.as_ref().is_none_or(|after| place > after.place) {
-                // The cursor has the name once more, as base64.
+                // The cursor contains the name again, in base64.
                 self.bytes += 3 * found.bucket_value.len() + 1000;
                 self.rows.push(Listed { found, cursor: DiscrepancyCursor { above: range.above.clone(), place } });
             }
@@ -164,7 +163,7 @@ impl Findings for Listing {
     }
 }
 
-/// Discrepancies by their places.
+/// Sorts discrepancies, and numbers those that have the same position.
 fn in_order(found: Vec<FoundDiscrepancy>) -> Vec<(DiscrepancyPlace, FoundDiscrepancy)> {
     let place = |found: FoundDiscrepancy| (place_of(&found), found);
     let mut all: Vec<_> = found.into_iter().map(place).collect();

@@ -1,6 +1,8 @@
-//! Verification, in the cell: compares what its own tables call for with its claims at the service.
+//! The cell's half of verification: compares the claims that its own tables need with its claims at the service.
 //!
-//! `digest_expected` and `expected_records` return what the tables call for; `verify` walks over everything and asks the
+//! `digest_expected` and `expected_records` return the claims that the tables need. `verify` walks over all of them and asks the
+//! service. `list_discrepancies` lists by name what `verify` counts. `begin_verification` and `verify_share` divide the work among
+//! workers. See docs/cell/verification.md.
 //! service; `list_discrepancies` says by name what that counts; `begin_verification` and `verify_share` divide that among workers. See docs/cell/verification.md.
 
 pub mod begin;

@@ -8,8 +8,8 @@ use super::expected::Summary;
 use super::walk::Findings;
 use crate::pg::activity::Activity;
 
-/// The counts. Every discrepancy counts once by its kind, and once more if it was corrected, is another cell's, or
-/// was skipped.
+/// The counts of a verification. A discrepancy counts once by its kind, and again if it was corrected, belongs to another cell, or was
+/// skipped.
 #[derive(Default)]
 pub struct Tally {
     pub checked: i64,
@@ -21,12 +21,12 @@ pub struct Tally {
     pub skipped: i64,
     /// Rows that cannot have a claim.
     pub unclaimable: i64,
-    /// Rows whose value another row has, too.
+    /// Rows whose value another row has as well.
     pub doubles: i64,
 }
 
 impl Tally {
-    /// By name, for claims.passes.
+    /// Returns the counts by name, for claims.passes.
     pub fn counts(&self, finished: bool) -> [(&'static str, i64); 8] {
         [
             ("checked", self.checked),
@@ -40,7 +40,7 @@ impl Tally {
         ]
     }
 
-    /// Counts what a comparison found.
+    /// Adds the results of a comparison.
     pub fn add(&mut self, compared: &ComparedRange) {
         self.checked += compared.checked;
         for found in &compared.found {
@@ -65,7 +65,7 @@ impl Tally {
         self.doubles += i64::from(outcome == Some(Doubled));
     }
 
-    /// Counts a range that is in order, but for rows that have no claim and cannot have one.
+    /// Adds a range whose digests agree. Its rows that cannot have a claim count as missing and skipped.
     pub fn add_in_order(&mut self, expected: &Summary) {
         let rows = expected.unclaimable;
         self.checked += expected.claims.records + rows;
@@ -79,7 +79,7 @@ impl Tally {
     }
 }
 
-/// Counts, and shows the counts.
+/// Counts the findings of a walk, and shows the counts.
 pub struct Counting<'a> {
     pub tally: Tally,
     pub progress: Progress<'a>,
@@ -104,7 +104,7 @@ impl Findings for Counting<'_> {
     }
 }
 
-/// Shows the counts to other sessions; claims.verification_progress parses the text.
+/// Shows the counts in pg_stat_activity. claims.verification_progress parses the text.
 pub struct Progress<'a> {
     activity: Activity,
     cell_id: i64,
@@ -113,12 +113,12 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// `rows`: their estimated number.
+    /// Begins showing the progress. `rows` is the estimated number of rows.
     pub fn begin(cell_id: i64, source_type: &'a str, rows: i64) -> Self {
         Progress { activity: Activity::begin(), cell_id, source_type, rows }
     }
 
-    /// `position`: the source id up to which everything is verified.
+    /// Shows the counts. Everything up to source id `position` is verified.
     pub fn show(&self, tally: &Tally, position: Option<&str>) {
         let Progress { activity, cell_id, source_type, rows } = self;
         activity.tell(&format!(

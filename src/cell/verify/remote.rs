@@ -1,4 +1,4 @@
-//! The questions that a verifying cell asks the service.
+//! The calls of a verifying cell to the service.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::records::{Report, Span};
 use crate::error::ClaimsError;
 
-/// How long one question may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_FOR_CORRECTIONS: Duration = Duration::from_secs(5);
+/// Timeout of a call to the service.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const CORRECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The claims of one cell and source type, at the service.
 pub struct Remote<'s, 'c> {
@@ -23,7 +23,7 @@ pub struct Remote<'s, 'c> {
     source_type: &'s str,
     recent: Interval,
     naming: RequiredNaming,
-    patience: Duration,
+    answer_timeout: Duration,
 }
 
 impl<'s, 'c> Remote<'s, 'c> {
@@ -34,36 +34,36 @@ impl<'s, 'c> Remote<'s, 'c> {
         recent: Interval,
         naming: RequiredNaming,
     ) -> Self {
-        Remote { service, cell_id, source_type, recent, naming, patience: PATIENCE }
+        Remote { service, cell_id, source_type, recent, naming, answer_timeout: ANSWER_TIMEOUT }
     }
 
-    /// With another limit for one question, for where a transaction should not be open for as long.
-    pub fn within(self, patience: Duration) -> Self {
-        Remote { patience, ..self }
+    /// Sets another timeout for calls, where a transaction should not stay open for so long.
+    pub fn with_answer_timeout(self, answer_timeout: Duration) -> Self {
+        Remote { answer_timeout, ..self }
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {
-        self.service.digest_records(&self.span(range), &self.naming, self.patience)
+        self.service.digest_records(&self.span(range), &self.naming, self.answer_timeout)
     }
 
-    /// The source id up to which there are `records` claims in the range; `None`: there are not so many.
+    /// Returns the source id up to which the range has `records` claims, or `None` if there are fewer.
     pub fn end_of(&self, range: &SourceRange, records: i64) -> Result<Option<String>, ClaimsError> {
-        self.service.nth_source(&self.span(range), records, self.patience)
+        self.service.nth_source(&self.span(range), records, self.answer_timeout)
     }
 
-    /// Compares a range with a JSON list of what is expected there.
+    /// Compares a range with a JSON list of the expected claims.
     pub fn compare(&self, range: &SourceRange, expected: &str) -> Result<Vec<Report>, ClaimsError> {
-        self.service.verify_records((&self.span(range), &self.naming), expected, self.recent, self.patience)
+        self.service.verify_records((&self.span(range), &self.naming), expected, self.recent, self.answer_timeout)
     }
 
-    /// Puts right what is expected, and destroys the extra claims that are named.
+    /// Has the service make the expected claims, and destroy the extra ones.
     pub fn correct(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
         self.service.correct_records(
             (&self.span(range), &self.naming),
             expected,
             self.recent,
             extra,
-            PATIENCE_FOR_CORRECTIONS,
+            CORRECTION_TIMEOUT,
         )
     }
 

@@ -1,107 +1,115 @@
-//! SeenRows of the cell's tables, looked at one by one: what they call for right now.
+//! Rows of the cell's tables that a comparison reads again one by one, with the claims that they need now.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use claims_model::source_key;
 
-use super::expected::{Called, called};
+use super::expected::{ExpectedClaim, expected_claim};
 use crate::cell::client::records::Report;
 use crate::pg::spi::Connection;
-use crate::store::cell::expected::{self, Attribute, Hold};
+use crate::store::cell::expected::{self, Attribute, RowLock};
 
-/// The result of the second check.
+/// The rows of the second check.
 #[derive(Default)]
 pub struct SeenRows {
-    /// SeenRows that call for a bucket, found by the bucket.
-    callers: HashMap<(String, String), Called>,
-    /// The claims of rows that were looked up by their key, by source id.
-    seen: HashMap<String, Vec<Called>>,
-    /// The claims of rows that claims name as their sources, by source id.
-    sources: HashMap<String, Vec<Called>>,
+    /// Rows that need a bucket, by bucket.
+    claiming_rows: HashMap<(String, String), ExpectedClaim>,
+    /// The claims that rows need which were read by their keys, by source id.
+    seen: HashMap<String, Vec<ExpectedClaim>>,
+    /// The claims that the rows need which claims name as their sources, by source id.
+    sources: HashMap<String, Vec<ExpectedClaim>>,
 }
 
 impl SeenRows {
-    /// Looks for rows that call for buckets, whatever source type they have.
-    pub fn find_callers(&mut self, connection: &Connection, buckets: impl Iterator<Item = (String, String)>) {
+    /// Reads the rows that need buckets, of any source type.
+    pub fn read_claiming_rows(&mut self, connection: &Connection, buckets: impl Iterator<Item = (String, String)>) {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         buckets.for_each(|(bucket_type, value)| values.entry(bucket_type).or_default().push(value));
         for (bucket_type, values) in values {
             let values: Vec<_> = values.iter().map(String::as_str).collect();
             for attribute in expected::of_bucket(connection, &bucket_type).into_iter().map(Rc::new) {
                 let rows = attribute.with_values(connection, &values);
-                for called in rows.into_iter().filter_map(|row| called(&attribute, row)) {
-                    self.callers.insert((bucket_type.clone(), called.value.clone()), called);
+                for expected_claim in rows.into_iter().filter_map(|row| expected_claim(&attribute, row)) {
+                    self.claiming_rows.insert((bucket_type.clone(), expected_claim.value.clone()), expected_claim);
                 }
             }
         }
     }
 
-    pub fn callers(&self) -> Vec<Called> {
-        self.callers.values().cloned().collect()
+    pub fn claiming_rows(&self) -> Vec<ExpectedClaim> {
+        self.claiming_rows.values().cloned().collect()
     }
 
-    /// The row that calls for a bucket.
-    pub fn caller(&self, bucket_type: &str, value: &str) -> Option<Called> {
-        self.callers.get(&(bucket_type.to_owned(), value.to_owned())).cloned()
+    /// Returns the row that needs a bucket.
+    pub fn claiming_row(&self, bucket_type: &str, value: &str) -> Option<ExpectedClaim> {
+        self.claiming_rows.get(&(bucket_type.to_owned(), value.to_owned())).cloned()
     }
 
-    /// Looks rows up by their keys again, column by column, in the order of the keys.
-    pub fn look(&mut self, connection: &Connection, wanted: impl Iterator<Item = Called>, hold: Hold) {
+    /// Reads rows again by their keys, column by column, in the order of the keys.
+    pub fn read_again(
+        &mut self,
+        connection: &Connection,
+        wanted: impl Iterator<Item = ExpectedClaim>,
+        row_lock: RowLock,
+    ) {
         let mut columns: Vec<(Rc<Attribute>, Vec<String>)> = Vec::new();
-        for called in wanted {
-            match columns.iter_mut().find(|(attribute, _)| **attribute == **called.attribute()) {
-                Some((_, ids)) => ids.push(called.source_id),
-                None => columns.push((called.attribute().clone(), vec![called.source_id])),
+        for expected_claim in wanted {
+            match columns.iter_mut().find(|(attribute, _)| **attribute == **expected_claim.attribute()) {
+                Some((_, ids)) => ids.push(expected_claim.source_id),
+                None => columns.push((expected_claim.attribute().clone(), vec![expected_claim.source_id])),
             }
         }
         for (attribute, ids) in columns {
             let mut ids: Vec<_> = ids.iter().map(String::as_str).collect();
             source_key::sort(&mut ids);
-            let rows = attribute.with_ids(connection, &ids, hold);
-            keep(&mut self.seen, rows.into_iter().filter_map(|row| called(&attribute, row)));
+            let rows = attribute.with_ids(connection, &ids, row_lock);
+            add_all(&mut self.seen, rows.into_iter().filter_map(|row| expected_claim(&attribute, row)));
         }
     }
 
-    /// Looks up the rows that claims name as their sources: pairs of source type and id.
-    pub fn look_at_sources(&mut self, connection: &Connection, sources: HashSet<(String, String)>) {
+    /// Reads the rows that claims name as their sources, given as source type and id.
+    pub fn read_sources(&mut self, connection: &Connection, sources: HashSet<(String, String)>) {
         let mut by_type: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (source_type, id) in &sources {
             by_type.entry(source_type).or_default().push(id);
         }
         for (source_type, ids) in by_type {
             for attribute in expected::of_source(connection, source_type).into_iter().map(Rc::new) {
-                let rows = attribute.with_ids(connection, &ids, Hold::No);
-                keep(&mut self.sources, rows.into_iter().filter_map(|row| called(&attribute, row)));
+                let rows = attribute.with_ids(connection, &ids, RowLock::None);
+                add_all(&mut self.sources, rows.into_iter().filter_map(|row| expected_claim(&attribute, row)));
             }
         }
     }
 
-    /// Whether the row existed in the second check, and called for the same claim.
-    pub fn is_seen(&self, called: &Called) -> bool {
-        self.seen.get(&called.source_id).is_some_and(|seen| seen.iter().any(|seen| seen.is_as(called)))
+    /// Returns whether the second check has read the row, and the row needs the same claim.
+    pub fn is_seen(&self, expected_claim: &ExpectedClaim) -> bool {
+        self.seen.get(&expected_claim.source_id).is_some_and(|seen| seen.iter().any(|seen| seen.is_as(expected_claim)))
     }
 
-    /// Whether the row exists and calls for the same claim, although it could not be locked.
-    pub fn is_there(&self, connection: &Connection, called: &Called) -> bool {
-        let attribute = called.attribute();
-        let rows = attribute.with_ids(connection, &[&called.source_id], Hold::No);
-        rows.into_iter().filter_map(|row| super::expected::called(attribute, row)).any(|there| there.is_as(called))
+    /// Returns whether the row exists and needs the same claim, although it could not be locked.
+    pub fn is_there(&self, connection: &Connection, expected_claim: &ExpectedClaim) -> bool {
+        let attribute = expected_claim.attribute();
+        let rows = attribute.with_ids(connection, &[&expected_claim.source_id], RowLock::None);
+        rows.into_iter()
+            .filter_map(|row| super::expected::expected_claim(attribute, row))
+            .any(|other| other.is_as(expected_claim))
     }
 
-    /// Whether the row that the claim names as its source is another one that calls for the same bucket.
-    pub fn has_rival(&self, report: &Report, called: &Called) -> bool {
+    /// Returns whether the source of the claim is another row that needs the same bucket.
+    pub fn has_rival(&self, report: &Report, expected_claim: &ExpectedClaim) -> bool {
         let Some((source_type, source_id)) = &report.source else { return false };
-        let is_another = (source_type, source_id) != (&called.attribute().source_type, &called.source_id);
-        let calls = |there: &Called| {
-            there.attribute().source_type == *source_type
-                && there.bucket_type() == report.bucket_type
-                && there.value == report.bucket_value
+        let is_another =
+            (source_type, source_id) != (&expected_claim.attribute().source_type, &expected_claim.source_id);
+        let calls = |other: &ExpectedClaim| {
+            other.attribute().source_type == *source_type
+                && other.bucket_type() == report.bucket_type
+                && other.value == report.bucket_value
         };
         is_another && self.sources.get(source_id).is_some_and(|rows| rows.iter().any(calls))
     }
 }
 
-fn keep(rows: &mut HashMap<String, Vec<Called>>, more: impl Iterator<Item = Called>) {
-    more.for_each(|called| rows.entry(called.source_id.clone()).or_default().push(called));
+fn add_all(rows: &mut HashMap<String, Vec<ExpectedClaim>>, more: impl Iterator<Item = ExpectedClaim>) {
+    more.for_each(|expected_claim| rows.entry(expected_claim.source_id.clone()).or_default().push(expected_claim));
 }

@@ -1,9 +1,9 @@
-//! `verify_share`: one step of a worker in a verification that several share.
+//! `verify_share`: runs one step of a worker in a verification that several workers share.
 //!
-//! A pass is divided into ranges as workers ask for them. Which worker has a range is an expiring claim on its number. A
-//! hold is worth something only once it is committed: so each call works on the range that an earlier call took, and at
-//! its end takes the one for the next call. No hold can be renewed in the middle of a transaction for others to see, so
-//! a call works for half of what is left of its hold, and renews it when it ends.
+//! Workers divide a pass into ranges as they need them. An expiring claim on a range's number says which worker has the range.
+//! Other sessions see a hold only once it is committed. So each call works on the range that an earlier call took, and takes the
+//! range for the next call at its end. For the same reason a call cannot extend its hold while it works. It works for at most half of
+//! the time that is left of the hold, and renews the hold when it ends.
 
 use claims_model::limits::CLAIMANT_CHARS;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use uuid::Uuid;
 
-use super::begin::{must_be_claimed, patiently};
+use super::begin::{must_be_claimed, with_lock_timeout};
 use super::compare::Comparison;
 use super::expected::Expected;
 use super::progress::{Counting, Progress, Tally};
@@ -25,8 +25,8 @@ use super::whole::batch;
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
+use crate::cell::client::unreachable;
 use crate::cell::epoch;
-use crate::cell::recovery::unreachable;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
 use crate::holds::expiring::require_held;
 use crate::pg::clock::Moment;
@@ -40,7 +40,6 @@ use crate::store::holds::expiring;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn verify_share(
     pass: Option<PgUuid>,
     worker: Option<String>,
@@ -67,11 +66,11 @@ fn verify_share(
 > {
     xact::must_be_writable(c"claims.verify_share()");
     let (share, outcome) = spi::connect(|connection| {
-        let uuid = from_pg_uuid(access::given(pass, "pass")?);
+        let uuid = from_pg_uuid(arguments::given(pass, "pass")?);
         let worker = arguments::text(worker, "worker", CLAIMANT_CHARS)?;
-        let server = access::given(service, "service")?;
-        let batch = batch(access::given(batch_size, "batch_size")?)?;
-        let recent = arguments::span(access::given(recent, "recent")?, "recent")?;
+        let server = arguments::given(service, "service")?;
+        let batch = batch(arguments::given(batch_size, "batch_size")?)?;
+        let recent = arguments::span(arguments::given(recent, "recent")?, "recent")?;
         arguments::deadline(hold_for, "hold_for", Moment::now())?;
         let pass = passes::pass(connection, uuid).ok_or(VerificationError::UnknownPass { pass: uuid })?;
         access::act_here_for(&catalog::current(connection), pass.cell_id)?;
@@ -83,7 +82,7 @@ fn verify_share(
         Ok::<_, ClaimsError>((share, outcome))
     })?;
     let ShareOutcome { tally, in_hand, finished, lost } = outcome;
-    // Warnings may jump out of here when the statement is being canceled: nothing may be open any more.
+    // A WARNING can leave this function by an error when the statement is being canceled: no resource may be open.
     if tally.unclaimable + tally.doubles > 0 {
         error::warn_of_rows(&share.pass.source_type, tally.unclaimable, tally.doubles);
     }
@@ -94,12 +93,12 @@ fn verify_share(
     Ok(TableIterator::once((checked, missing, different, extra, corrected, held_by_other, skipped, in_hand, finished)))
 }
 
-/// The kind of the expiring claims on a pass's ranges; sql/install/cell/share.sql knows it, too.
+/// Returns the kind of the expiring claims on a pass's ranges. sql/install/cell/share.sql uses the same text.
 fn kind(pass: Uuid) -> String {
     format!("claims.verify {pass}")
 }
 
-/// A worker's call.
+/// A call of a worker.
 struct Share {
     pass: VerificationPass,
     kind: String,
@@ -110,33 +109,33 @@ struct Share {
     hold_for: Option<Interval>,
 }
 
-/// What came of it.
+/// The result of a call.
 #[derive(Default)]
 struct ShareOutcome {
     tally: Tally,
-    /// The next call has a range to work on.
+    /// Whether the worker holds a range for the next call.
     in_hand: bool,
     finished: bool,
-    /// The range was taken away while the call worked on it.
+    /// Whether another worker took the range while the call worked on it.
     lost: bool,
 }
 
-/// A range in the worker's hands.
-struct RangeInHand {
+/// A range that the worker holds.
+struct HeldRange {
     key: String,
     number: i64,
     token: i64,
     range: SourceRange,
-    /// When to stop working on it.
+    /// Time at which to stop working on it.
     deadline: Instant,
 }
 
-/// How a step on a range ended.
+/// The end of a step on a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Done,
     OutOfTime,
-    /// The hold has expired, or the range has changed hands.
+    /// The hold has expired, or another worker has the range.
     Lost,
 }
 
@@ -145,11 +144,11 @@ impl Share {
         let expected = Expected::of(connection, &self.pass.source_type, false);
         let mut outcome = ShareOutcome::default();
         let mut ended = Ended::Done;
-        if let Some(mut hand) = self.in_hand(connection) {
+        if let Some(mut held) = self.held_range(connection) {
             must_be_claimed(&expected, &self.pass.source_type)?;
             let position;
-            (outcome.tally, position, ended) = self.work(connection, &expected, &mut hand)?;
-            ended = self.record(connection, &hand, position.as_deref(), ended)?;
+            (outcome.tally, position, ended) = self.work(connection, &expected, &mut held)?;
+            ended = self.record(connection, &held, position.as_deref(), ended)?;
             outcome.lost = ended == Ended::Lost;
         }
         if ended == Ended::OutOfTime {
@@ -160,14 +159,20 @@ impl Share {
         Ok(outcome)
     }
 
-    /// The range that an earlier call took, if it is still held.
-    fn in_hand(&self, connection: &Connection) -> Option<RangeInHand> {
+    /// Returns the range that an earlier call took, if the worker still holds it.
+    fn held_range(&self, connection: &Connection) -> Option<HeldRange> {
         let now = Moment::now();
         expiring::held_now(connection, &self.kind, &self.worker, now).into_iter().find_map(|(key, token, until)| {
             let number = key.parse().ok()?;
             let range = passes::range(connection, self.pass.uuid, number)?;
-            let left = Moment::from(until).0.saturating_sub(now.0).max(0).unsigned_abs();
-            Some(RangeInHand { key, number, token, range, deadline: Instant::now() + Duration::from_micros(left / 2) })
+            let remaining_micros = Moment::from(until).0.saturating_sub(now.0).max(0).unsigned_abs();
+            Some(HeldRange {
+                key,
+                number,
+                token,
+                range,
+                deadline: Instant::now() + Duration::from_micros(remaining_micros / 2),
+            })
         })
     }
 
@@ -175,26 +180,32 @@ impl Share {
         &self,
         connection: &Connection,
         expected: &Expected,
-        hand: &mut RangeInHand,
+        held: &mut HeldRange,
     ) -> Result<(Tally, Option<String>, Ended), ClaimsError> {
         let VerificationPass { cell_id, source_type, correct, .. } = &self.pass;
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
-        let in_charge = || require_held(connection, &self.kind, &hand.key, hand.token);
+        let require_range = || require_held(connection, &self.kind, &held.key, held.token);
         let service = Service::new(connection, &self.server, *cell_id)?;
         if *correct {
             epoch::act_as(connection, &service, *cell_id)?;
         }
         let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
-        let comparison =
-            Comparison { connection, expected, remote: &remote, source_type, correct: *correct, in_charge: &in_charge };
+        let comparison = Comparison {
+            connection,
+            expected,
+            remote: &remote,
+            source_type,
+            correct: *correct,
+            require_range: &require_range,
+        };
         let mut walk = Walk {
             comparison,
             batch: self.batch,
-            deadline: Some(hand.deadline),
+            deadline: Some(held.deadline),
             findings: Counting { tally: Tally::default(), progress: Progress::begin(*cell_id, source_type, rows) },
-            position: hand.range.above.clone(),
+            position: held.range.above.clone(),
         };
-        let ended = match walk.run(&mut Some(hand.range.clone())) {
+        let ended = match walk.run(&mut Some(held.range.clone())) {
             Ok(true) => Ended::Done,
             Ok(false) => Ended::OutOfTime,
             Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => Ended::Lost,
@@ -203,32 +214,32 @@ impl Share {
         Ok((walk.findings.tally, walk.position, ended))
     }
 
-    /// Writes down what was done, if the range is still in the worker's hands; until the transaction ends, it is.
+    /// Records the progress if the worker still holds the range. Then it holds the range until the transaction ends.
     fn record(
         &self,
         connection: &Connection,
-        hand: &RangeInHand,
+        held: &HeldRange,
         position: Option<&str>,
         ended: Ended,
     ) -> Result<Ended, ClaimsError> {
         if ended == Ended::Lost {
             return Ok(Ended::Lost);
         }
-        match require_held(connection, &self.kind, &hand.key, hand.token) {
+        match require_held(connection, &self.kind, &held.key, held.token) {
             Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => return Ok(Ended::Lost),
             other => other?,
         }
-        let (pass, was) = (self.pass.uuid, hand.range.above.as_deref());
-        // Two sessions that use one worker's name: only one of them can say what was done.
+        let (pass, was) = (self.pass.uuid, held.range.above.as_deref());
+        // Two sessions may use the same worker's name: only one of them can record its progress.
         let recorded = without_waiting(|| match ended {
-            Ended::Done => passes::done(connection, pass, hand.number, was),
-            _ => passes::advance(connection, pass, hand.number, was, position),
+            Ended::Done => passes::done(connection, pass, held.number, was),
+            _ => passes::advance(connection, pass, held.number, was, position),
         });
         if recorded != Some(true) {
             return Ok(Ended::Lost);
         }
         if ended == Ended::Done {
-            without_waiting(|| expiring::remove(connection, &self.kind, vec![hand.key.clone()]));
+            without_waiting(|| expiring::remove(connection, &self.kind, vec![held.key.clone()]));
         } else {
             let (now, until) = self.hold()?;
             without_waiting(|| expiring::renew(connection, &self.kind, &self.worker, now, until));
@@ -236,7 +247,7 @@ impl Share {
         Ok(ended)
     }
 
-    /// Takes a range for the next call: one that somebody has let go, or a new one.
+    /// Takes a range for the next call: one that another worker has released, or a new one.
     fn take(
         &self,
         connection: &Connection,
@@ -248,7 +259,7 @@ impl Share {
             return Ok(());
         }
         let pass = self.pass.uuid;
-        let Some(division) = patiently(|| passes::lock(connection, pass)).flatten() else { return Ok(()) };
+        let Some(division) = with_lock_timeout(|| passes::lock(connection, pass)).flatten() else { return Ok(()) };
         if division.is_finished || division.is_complete {
             outcome.finished = division.is_finished || passes::finish(connection, pass);
             return Ok(());
@@ -256,7 +267,7 @@ impl Share {
         must_be_claimed(expected, &self.pass.source_type)?;
         let mut range = SourceRange { above: division.up_to, up_to: None };
         range.up_to = expected.end_of(&range, self.batch * SHARED_BATCHES);
-        if let Some(number) = passes::cut_off(connection, pass, &range) {
+        if let Some(number) = passes::add_range(connection, pass, &range) {
             expiring::add(connection, &self.kind, vec![number.to_string()]);
             outcome.in_hand = self.acquire(connection)?;
         }
@@ -269,7 +280,7 @@ impl Share {
         Ok(without_waiting(acquire).is_some_and(|taken| !taken.is_empty()))
     }
 
-    /// Now, and until when a hold that begins now lasts.
+    /// Returns the current time, and the end of a hold that begins now.
     fn hold(&self) -> Result<(Moment, Moment), ClaimsError> {
         let now = Moment::now();
         Ok((now, arguments::deadline(self.hold_for, "hold_for", now)?))

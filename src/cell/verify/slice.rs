@@ -1,7 +1,7 @@
-//! Verification by the background worker: ranges one after the other, for as long as a slice of time lasts.
+//! Verification by the background worker: verifies ranges, one after the other, for the length of a time slice.
 //!
-//! No transaction is open while the service says what it has of a range. Mostly that is what is called for here. Only where it is not,
-//! both sides are compared in one transaction: what is corrected must not change here meanwhile.
+//! No transaction is open while the service computes the digest of a range. Mostly the digests agree. Only if they differ, one
+//! transaction compares both sides, because the rows must not change here while their claims are corrected.
 
 use std::time::{Duration, Instant};
 
@@ -14,25 +14,25 @@ use super::expected::{Expected, Summary};
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{BATCHES, Walk};
-use super::whole::keep;
+use super::whole::store_position;
 use crate::cell::client::Service;
 use crate::cell::client::naming::RequiredNaming;
+use crate::cell::client::unreachable;
 use crate::cell::epoch;
-use crate::cell::recovery::ground::Ground;
-use crate::cell::recovery::unreachable;
+use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
-use crate::passes::Pass;
 use crate::pg::spi::Connection;
 use crate::store::cell::positions;
+use crate::store::pass_log::Pass;
 
-/// Rows in a batch, what is left alone, and how long a slice lasts.
+/// Rows in a batch, minimum age of what is compared, and length of a slice.
 const BATCH: i64 = 1000;
 const RECENT: Duration = Duration::from_secs(3600);
 const SLICE: Duration = Duration::from_secs(10);
-/// How long a transaction is kept open for one answer. The service has answered just before.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a call within an open transaction. The service has answered a call just before.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is verified.
+/// A verification to run.
 pub struct SliceTask<'t> {
     pub cell_id: i64,
     pub server: &'t str,
@@ -40,71 +40,73 @@ pub struct SliceTask<'t> {
     pub correct: bool,
 }
 
-/// A range, and what is called for in it.
-struct Stretch {
+/// A range, and the digest of the claims that it needs.
+struct SliceRange {
     range: SourceRange,
     expected: Summary,
     naming: RequiredNaming,
 }
 
 impl SliceTask<'_> {
-    /// Goes on where the last slice has ended; returns whether it has reached the end.
-    pub fn slice<G: Ground>(&self, ground: &G) -> Result<bool, G::Error> {
+    /// Continues where the last slice ended. Returns whether the walk has reached the end.
+    pub fn slice<G: Transactions>(&self, transactions: &G) -> Result<bool, G::Error> {
         let SliceTask { cell_id, server, source_type, correct } = *self;
         let log = Pass::begin("verify", Some(cell_id), Some(source_type));
         let deadline = Instant::now() + SLICE;
-        let (service, mut position, rows) = ground.here(|connection| {
+        let (service, mut position, rows) = transactions.in_database(|connection| {
             let expected = Expected::of(connection, source_type, false);
             let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
             let position = positions::position(connection, cell_id, source_type);
-            Ok((Service::ahead(connection, server, cell_id)?, position, rows))
+            Ok((Service::resolved(connection, server, cell_id)?, position, rows))
         })?;
         if correct {
-            epoch::act_as(ground, &service, cell_id)?;
+            epoch::act_as(transactions, &service, cell_id)?;
         }
         let progress = Progress::begin(cell_id, source_type, rows);
         let mut tally = Tally::default();
         let mut is_finished = false;
         while !is_finished {
             progress.show(&tally, position.as_deref());
-            let Stretch { range, expected, naming } = ground.here(|connection| self.stretch(connection, position))?;
+            let SliceRange { range, expected, naming } =
+                transactions.in_database(|connection| self.next_range(connection, position))?;
             let remote = Remote::new(&service, cell_id, source_type, recent(), naming);
-            let claimed = ground.there(|| remote.digest(&range).map_err(unreachable))?;
+            let claimed = transactions.at_service(|| remote.digest(&range).map_err(unreachable))?;
             let ends_everything = range.up_to.is_none();
             if claimed == expected.claims {
                 tally.add_in_order(&expected);
                 (position, is_finished) = (range.up_to, ends_everything);
             } else {
-                let compared = ground.here(|connection| self.compare(connection, range, tally, deadline))?;
+                let compared =
+                    transactions.in_database(|connection| self.compare(connection, range, tally, deadline))?;
                 let ComparedSlice { tally: counted, position: reached, is_whole } = compared;
                 (tally, position, is_finished) = (counted, reached, is_whole && ends_everything);
             }
-            let kept = position.as_deref().filter(|_| !is_finished);
-            ground.here(|connection| {
-                keep(connection, cell_id, source_type, kept);
+            let next_position = position.as_deref().filter(|_| !is_finished);
+            transactions.in_database(|connection| {
+                store_position(connection, cell_id, source_type, next_position);
                 Ok(())
             })?;
             if Instant::now() >= deadline {
                 break;
             }
         }
-        ground.here(|connection| {
+        transactions.in_database(|connection| {
             log.succeeded(connection, &tally.counts(is_finished));
             Ok(())
         })?;
         Ok(is_finished)
     }
 
-    /// The next range behind a position.
-    fn stretch(&self, connection: &Connection, position: Option<String>) -> Result<Stretch, ClaimsError> {
+    /// Returns the next range above a position.
+    fn next_range(&self, connection: &Connection, position: Option<String>) -> Result<SliceRange, ClaimsError> {
         let expected = Expected::of(connection, self.source_type, false);
         must_be_claimed(&expected, self.source_type)?;
         let mut range = SourceRange { above: position, up_to: None };
         range.up_to = expected.end_of(&range, BATCH * BATCHES);
-        Ok(Stretch { expected: expected.digest(&range), naming: expected.naming(), range })
+        Ok(SliceRange { expected: expected.digest(&range), naming: expected.naming(), range })
     }
 
-    /// Finds what differs in a range, and corrects it, in the transaction that is running.
+    /// Compares a range, and corrects it if requested, in the current transaction.
     fn compare(
         &self,
         connection: &Connection,
@@ -116,10 +118,12 @@ impl SliceTask<'_> {
         let expected = Expected::of(connection, source_type, false);
         must_be_claimed(&expected, source_type)?;
         let service = Service::new(connection, server, cell_id)?;
-        let remote = Remote::new(&service, cell_id, source_type, recent(), expected.naming()).within(PATIENCE);
-        let in_charge = || Ok(());
+        let remote = Remote::new(&service, cell_id, source_type, recent(), expected.naming())
+            .with_answer_timeout(ANSWER_TIMEOUT);
+        let require_range = || Ok(());
         let (expected, remote) = (&expected, &remote);
-        let comparison = Comparison { connection, expected, remote, source_type, correct, in_charge: &in_charge };
+        let comparison =
+            Comparison { connection, expected, remote, source_type, correct, require_range: &require_range };
         let progress = Progress::begin(cell_id, source_type, expected.attributes().iter().map(|one| one.rows).sum());
         let (position, deadline) = (range.above.clone(), Some(deadline));
         let findings = Counting { tally, progress };
@@ -130,11 +134,11 @@ impl SliceTask<'_> {
     }
 }
 
-/// How far a comparison has come.
+/// The result of a comparison.
 struct ComparedSlice {
     tally: Tally,
     position: Option<String>,
-    /// To the end of its range.
+    /// Whether it has reached the end of its range.
     is_whole: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The walk over all source ids: range by range, digests first, halving those that differ.
+//! Walks over all source ids, range by range: compares digests first, and halves ranges that differ.
 
 use std::time::Instant;
 
@@ -10,59 +10,58 @@ use super::expected::{Expected, Summary};
 use super::remote::Remote;
 use crate::error::ClaimsError;
 
-/// Batches in one range, which one digest compares. If a range differs, halving it with six more digests finds the
-/// batch.
+/// Number of batches in a range that one digest covers. If a range differs, halving it takes six more digests to find the batch.
 pub const BATCHES: i64 = 64;
 
-/// Batches in one range of several workers: small enough that all have work until the end.
+/// Number of batches in a range of a shared pass: small enough that all workers have work until the end.
 pub const SHARED_BATCHES: i64 = 16;
 
-/// The source of ranges: the whole cell for a single worker, one range at a time for a worker that shares.
+/// A source of ranges: the whole cell for a single worker, one range at a time for workers that share a pass.
 pub trait Ranges {
     fn next(&mut self) -> Option<SourceRange>;
 }
 
-/// The ranges from a source id on, each with a number of rows; the last one has no end.
-pub struct InOrder<'e, 'c> {
+/// The ranges above a source id, each with the same number of rows. The last one has no upper bound.
+pub struct RangesInOrder<'e, 'c> {
     expected: &'e Expected<'c>,
     rows: i64,
     above: Option<String>,
-    over: bool,
+    is_finished: bool,
 }
 
-impl<'e, 'c> InOrder<'e, 'c> {
+impl<'e, 'c> RangesInOrder<'e, 'c> {
     pub fn new(expected: &'e Expected<'c>, batch: i64, above: Option<String>) -> Self {
-        InOrder { expected, rows: batch * BATCHES, above, over: false }
+        RangesInOrder { expected, rows: batch * BATCHES, above, is_finished: false }
     }
 }
 
-impl Ranges for InOrder<'_, '_> {
+impl Ranges for RangesInOrder<'_, '_> {
     fn next(&mut self) -> Option<SourceRange> {
-        if self.over {
+        if self.is_finished {
             return None;
         }
         let mut range = SourceRange { above: self.above.take(), up_to: None };
         range.up_to = self.expected.end_of(&range, self.rows);
         self.above = range.up_to.clone();
-        self.over = self.above.is_none();
+        self.is_finished = self.above.is_none();
         Some(range)
     }
 }
 
-/// The one range that a worker holds.
+/// A single range, the one that a worker holds.
 impl Ranges for Option<SourceRange> {
     fn next(&mut self) -> Option<SourceRange> {
         self.take()
     }
 }
 
-/// A range still to be verified, and its two digests if they are known.
+/// A range that is not verified yet, and its digests if they are known.
 struct Open {
     range: SourceRange,
     digests: Option<Digests>,
 }
 
-/// What a range calls for, and what is claimed there.
+/// The digests of the two sides of a range.
 #[derive(Clone, Copy)]
 struct Digests {
     expected: Summary,
@@ -74,28 +73,28 @@ impl Digests {
         self.expected.claims == self.claimed
     }
 
-    /// Those of the other half.
+    /// Returns the digests of the other half.
     fn without(&self, half: &Digests) -> Digests {
         Digests { expected: self.expected.without(&half.expected), claimed: self.claimed.without(&half.claimed) }
     }
 }
 
-/// What becomes of what a walk finds.
+/// A consumer of the findings of a walk.
 pub trait Findings {
-    /// The digests of a range agree. `false`: it is to be looked into all the same.
+    /// Takes a range whose digests agree. Returns `false` to have it compared nevertheless.
     fn are_in_order(&mut self, expected: &Summary) -> bool;
     fn compared(&mut self, range: &SourceRange, compared: ComparedRange);
-    /// Everything up to this source id is verified.
+    /// Reports that everything up to this source id is verified.
     fn reached(&mut self, position: Option<&str>);
-    /// Whether to stop here.
+    /// Returns whether the walk should stop.
     fn are_enough(&self) -> bool;
 }
 
-/// A walk under way.
+/// A walk in progress.
 pub struct Walk<'w, F> {
     pub comparison: Comparison<'w>,
     pub batch: i64,
-    /// When to stop.
+    /// Time at which to stop.
     pub deadline: Option<Instant>,
     pub findings: F,
     /// The source id up to which everything is verified.
@@ -103,13 +102,13 @@ pub struct Walk<'w, F> {
 }
 
 impl<F: Findings> Walk<'_, F> {
-    /// Walks until there are no more ranges (`true`), or until the time is up. At least one step is done, so
-    /// that repeated calls come to an end.
+    /// Walks until there are no more ranges, and returns `true`, or until the deadline. It takes at least one step, so that repeated calls
+    /// come to an end.
     pub fn run(&mut self, ranges: &mut dyn Ranges) -> Result<bool, ClaimsError> {
         let mut is_first = true;
         self.findings.reached(self.position.as_deref());
         while let Some(range) = ranges.next() {
-            // The top is the leftmost range, so that everything before the position is done.
+            // The top of the stack is the leftmost range, so everything up to the position is verified.
             let mut open = vec![Open { range, digests: None }];
             while let Some(next) = open.pop() {
                 if self.findings.are_enough() {
@@ -127,13 +126,12 @@ impl<F: Findings> Walk<'_, F> {
         Ok(true)
     }
 
-    /// Skips a range that is in order, halves a large one, compares a small one. `true`: the position
-    /// has advanced.
+    /// Skips a range whose digests agree, halves a large one, or compares a small one. Returns whether the position has advanced.
     fn step(&mut self, next: Open, open: &mut Vec<Open>) -> Result<bool, ClaimsError> {
         let Open { range, digests } = next;
         let digests = digests.map_or_else(|| self.digests(&range), Ok)?;
         if digests.agree() && self.findings.are_in_order(&digests.expected) {
-            // One row has moved.
+            // In order: only the position advances.
         } else if let Some(middle) = self.middle(&range, &digests)? {
             let SourceRange { above, up_to } = range;
             let left = SourceRange { above, up_to: Some(middle.clone()) };
@@ -155,7 +153,7 @@ impl<F: Findings> Walk<'_, F> {
         Ok(Digests { expected: self.comparison.expected.digest(range), claimed })
     }
 
-    /// Where to halve a range; `None`: it is small enough to be compared, or cannot be halved.
+    /// Returns a source id at which to halve a range, or `None` if the range is small enough to compare or cannot be halved.
     fn middle(&self, range: &SourceRange, digests: &Digests) -> Result<Option<String>, ClaimsError> {
         let (expected, remote): (&Expected, &Remote) = (self.comparison.expected, self.comparison.remote);
         let middle = if digests.expected.claims.records + digests.expected.unclaimable > self.batch {

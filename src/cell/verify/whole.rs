@@ -1,4 +1,4 @@
-//! `verify`: everything that a cell has claimed from one source type, in the cell.
+//! `verify`: verifies all claims of a cell from one source type.
 
 use std::time::{Duration, Instant};
 
@@ -7,29 +7,28 @@ use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::begin::{must_be_claimed, patiently};
+use super::begin::{must_be_claimed, with_lock_timeout};
 use super::compare::Comparison;
 use super::expected::Expected;
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
-use super::walk::{InOrder, Walk};
+use super::walk::{RangesInOrder, Walk};
 use crate::access;
 use crate::arguments;
 use crate::cell::client::Service;
+use crate::cell::client::unreachable;
 use crate::cell::epoch;
-use crate::cell::recovery::unreachable;
 use crate::error::{self, ClaimsError, VerificationError};
-use crate::passes::Pass;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::positions;
+use crate::store::pass_log::Pass;
 
 const MAX_BATCH: i32 = 10_000;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity, clippy::too_many_arguments)]
 fn verify(
     cell_id: Option<i64>,
     service: Option<String>,
@@ -57,12 +56,12 @@ fn verify(
     xact::must_be_writable(c"claims.verify()");
     let started_at = Instant::now();
     let (task, tally, finished) = spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
-        let server = access::given(service, "service")?;
-        let source_type = access::given(source_type, "source_type")?;
-        let batch_size = access::given(batch_size, "batch_size")?;
-        let recent = access::given(recent, "recent")?;
-        let correct = access::given(correct, "correct")?;
+        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let server = arguments::given(service, "service")?;
+        let source_type = arguments::given(source_type, "source_type")?;
+        let batch_size = arguments::given(batch_size, "batch_size")?;
+        let recent = arguments::given(recent, "recent")?;
+        let correct = arguments::given(correct, "correct")?;
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
@@ -72,10 +71,10 @@ fn verify(
         if xact::keeps_one_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
-        let (tally, finished) = task.over(connection, &server)?;
+        let (tally, finished) = task.run_and_log(connection, &server)?;
         Ok::<_, ClaimsError>((task, tally, finished))
     })?;
-    // A warning may jump out of here when the statement is being canceled: nothing may be open any more.
+    // A WARNING can leave this function by an error when the statement is being canceled: no resource may be open.
     if tally.unclaimable + tally.doubles > 0 {
         error::warn_of_rows(&task.source_type, tally.unclaimable, tally.doubles);
     }
@@ -90,13 +89,13 @@ pub fn batch(batch_size: i32) -> Result<i64, ClaimsError> {
     Err(BadInput::new("batch_size", Problem::OutOfRange { allowed: "1 to 10000" }).into())
 }
 
-/// When to stop.
+/// Returns the time at which to stop.
 fn deadline(started_at: Instant, max_runtime: Interval) -> Result<Instant, ClaimsError> {
     let micros = arguments::span(max_runtime, "max_runtime")?.as_micros();
     Ok(started_at + Duration::from_micros(micros.unsigned_abs() as u64))
 }
 
-/// What to verify, and how.
+/// A verification to run, with its options.
 struct WholeTask {
     cell_id: i64,
     source_type: String,
@@ -107,8 +106,8 @@ struct WholeTask {
 }
 
 impl WholeTask {
-    /// The verification through a foreign server, and its row in claims.passes.
-    fn over(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
+    /// Verifies through a foreign server, and records the pass in claims.passes.
+    fn run_and_log(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
         let log = Pass::begin("verify", Some(self.cell_id), Some(&self.source_type));
         let (tally, finished) = self.run(connection, server).map_err(unreachable)?;
         log.succeeded(connection, &tally.counts(finished));
@@ -126,14 +125,14 @@ impl WholeTask {
             epoch::act_as(connection, &service, *cell_id)?;
         }
         let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
-        let mut ranges = InOrder::new(&expected, self.batch, position.clone());
+        let mut ranges = RangesInOrder::new(&expected, self.batch, position.clone());
         let comparison = Comparison {
             connection,
             expected: &expected,
             remote: &remote,
             source_type,
             correct: self.correct,
-            in_charge: &|| Ok(()),
+            require_range: &|| Ok(()),
         };
         let progress = Progress::begin(*cell_id, source_type, rows);
         let deadline = self.deadline;
@@ -141,13 +140,13 @@ impl WholeTask {
         let mut walk = Walk { comparison, batch: self.batch, deadline, findings, position };
         let finished = walk.run(&mut ranges)?;
         let Walk { findings: Counting { tally, .. }, position, .. } = walk;
-        keep(connection, *cell_id, source_type, position.as_deref().filter(|_| !finished));
+        store_position(connection, *cell_id, source_type, position.as_deref().filter(|_| !finished));
         Ok((tally, finished))
     }
 }
 
-/// Remembers where to go on. Where another call has just done the same and has not ended, that one's word stands.
-pub fn keep(connection: &Connection, cell_id: i64, source_type: &str, position: Option<&str>) {
-    // Not kept is only verified again.
-    patiently(|| positions::keep(connection, cell_id, source_type, position));
+/// Stores the position at which the next call continues. If another transaction is storing one, this position is dropped.
+pub fn store_position(connection: &Connection, cell_id: i64, source_type: &str, position: Option<&str>) {
+    // Without the position the next call only verifies some ranges again.
+    with_lock_timeout(|| positions::store(connection, cell_id, source_type, position));
 }

@@ -1,43 +1,44 @@
 //! The trigger that records requests for changed rows.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
+use claims_model::limits::PAYLOAD_BYTES;
+use pgrx::PgTrigger;
 
 use super::enqueue;
-use crate::error::{CaptureError, ClaimsError, raise};
+use crate::error::{CaptureError, ClaimsError, HoldError, raise};
 use crate::pg::spi::{self, Connection};
 use crate::pg::trigger::RowChange;
-use crate::store::holds::captured_tables::{self, Read};
+use crate::store::holds::captured_tables;
 
-/// AFTER ROW trigger of captured tables; declared in sql/install/holds/requests.sql. Its arguments: the queue, and the column
-/// that names the entity.
-#[pg_trigger(sql = false)]
-fn capture_change<'a>(trigger: &'a PgTrigger<'a>) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, ErrorReport> {
+/// Records requests for a changed row. AFTER ROW trigger of captured tables, declared in
+/// sql/install/holds/requests.sql. Its arguments are the queue and the entity column.
+pub fn capture_change(trigger: &PgTrigger) {
     if let (Some(change), Ok([queue, column])) =
         (RowChange::of(trigger), <[String; 2]>::try_from(trigger.extra_args().unwrap_or_default()))
     {
         raise(spi::connect(|connection| capture(connection, &change, queue, column)));
     }
-    Ok(None)
 }
 
-/// Only for tables recorded as captured: the owner of a captured table could use the trigger function for other tables, too.
+/// Records requests, but only if the table is recorded as captured: the owner of a captured table could attach the
+/// trigger function to other tables, too.
 fn capture(connection: &Connection, change: &RowChange, queue: String, column: String) -> Result<(), ClaimsError> {
     let captured = captured_tables::captured(connection, change.table());
-    if !captured.is_for(&queue, &column) {
-        return Ok(());
-    }
-    let read = |version| captured_tables::read(connection, &captured, change.owner(), version, &column);
-    let (old, new) = (change.before().and_then(read), change.after().and_then(read));
-    let Some(current) = new.as_ref().or(old.as_ref()) else { return Ok(()) };
-    if !current.has_entity {
+    let Some(known) = captured.queue(&queue, &column) else { return Ok(()) };
+    if !known.has_column {
         return Err(CaptureError::NoEntity { table: change.table_name(), column, queue }.into());
     }
-    let entity = |read: &Option<Read>| read.as_ref().and_then(|read| read.entity.clone());
-    let (was, is_now) = (entity(&old), entity(&new));
-    let payload = new.as_ref().map(|read| read.row.clone());
-    let entities = [was.filter(|was| is_now.as_ref() != Some(was)), is_now];
-    for entity in entities.into_iter().flatten() {
+    let owner = change.owner();
+    let entity = |version| captured_tables::entity(connection, &captured, known, owner, version);
+    let (was, is_now) = (change.before().and_then(entity), change.after().and_then(entity));
+    let entities: Vec<String> =
+        [was.filter(|was| is_now.as_ref() != Some(was)), is_now].into_iter().flatten().collect();
+    let Some(first) = entities.first() else { return Ok(()) };
+    // In JSON a text has no fewer bytes than in the row.
+    if change.after().is_some_and(|row| row.text_bytes() > PAYLOAD_BYTES) {
+        return Err(HoldError::PayloadTooLarge { queue, entity: first.clone() }.into());
+    }
+    let payload = change.after().and_then(|row| captured_tables::row(connection, &captured, owner, row));
+    for entity in entities {
         enqueue::record(connection, Some(queue.clone()), Some(entity), Some("update".to_owned()), payload.clone())?;
     }
     Ok(())

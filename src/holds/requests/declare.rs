@@ -1,4 +1,4 @@
-//! `capture_requests` and `uncapture_requests`: which tables' changes become requests.
+//! `capture_requests` and `uncapture_requests`, which declare the tables whose changes become requests.
 
 use claims_model::limits::KIND_CHARS;
 use pgrx::pg_sys::Oid;
@@ -22,12 +22,12 @@ fn capture_requests(
     entity_column: Option<Name>,
 ) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
-        let Relation(table) = access::given(table_name, "table_name")?;
-        let queue = access::given(queue, "queue")?;
-        let Name(column) = access::given(entity_column, "entity_column")?;
+        let Relation(table) = arguments::given(table_name, "table_name")?;
+        let queue = arguments::given(queue, "queue")?;
+        let Name(column) = arguments::given(entity_column, "entity_column")?;
         owned(connection, table)?;
         let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
-        // From here on neither its owner changes nor its columns do.
+        // Locked, so that neither the table's owner nor its columns change from here on.
         lock::table(table, Strength::AgainstWriters);
         must_fit(connection, table, owned(connection, table)?, &column)?;
         let purpose = Purpose::Requests { queue: queue.clone(), column: column.clone() };
@@ -41,8 +41,8 @@ fn capture_requests(
 #[search_path(pg_catalog, pg_temp)]
 fn uncapture_requests(table_name: Option<Relation>, queue: Option<String>) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
-        let Relation(table) = access::given(table_name, "table_name")?;
-        let queue = access::given(queue, "queue")?;
+        let Relation(table) = arguments::given(table_name, "table_name")?;
+        let queue = arguments::given(queue, "queue")?;
         owned(connection, table)?;
         let purpose = Purpose::Requests { queue: queue.clone(), column: String::new() };
         triggers::drop(connection, table, &purpose)?;
@@ -51,14 +51,14 @@ fn uncapture_requests(table_name: Option<Relation>, queue: Option<String>) -> Re
     })?)
 }
 
-/// A table that the caller may have captured.
+/// Returns a table whose capture the caller may change.
 fn owned(connection: &Connection, table: Oid) -> Result<Table, ClaimsError> {
     let found = captured_tables::table(connection, table).ok_or(CaptureError::NoTable { table })?;
     access::own_or_administer(found.owner)?;
     Ok(found)
 }
 
-/// Raises unless the table can be captured by the column.
+/// Raises an error unless the table can be captured by the column.
 fn must_fit(connection: &Connection, table: Oid, found: Table, column: &str) -> Result<(), ClaimsError> {
     let Table { name, can_be_captured, .. } = found;
     if !can_be_captured {

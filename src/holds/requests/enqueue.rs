@@ -1,4 +1,4 @@
-//! Recording requests, retrying failed ones, and purging old ones.
+//! Records requests, retries failed ones, and purges old ones.
 
 use claims_model::limits::{KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
@@ -16,8 +16,9 @@ use crate::pg::spi::{self, Connection, View};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::holds::requests;
+use crate::tables;
 
-/// Requests that one statement deletes.
+/// The number of requests that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -41,7 +42,7 @@ pub fn record(
 ) -> Result<i64, ClaimsError> {
     let queue = arguments::text(queue, "queue", KIND_CHARS)?;
     let entity = arguments::text(entity, "entity", KEY_CHARS)?;
-    let request_type = access::given(request_type, "request_type")?;
+    let request_type = arguments::given(request_type, "request_type")?;
     if !["create", "update"].contains(&&*request_type) {
         let problem = Problem::OutOfRange { allowed: "create or update" };
         return Err(BadInput::new("request_type", problem).into());
@@ -65,15 +66,16 @@ fn is_unfinished(status: &str) -> bool {
     status != "complete"
 }
 
-/// Whether an update can be marked as blocked until the entity's create is complete: the create's row is locked, so
-/// that it cannot be completed unnoticed, and was not complete before. In doubt the update is not blocked, and the search tests it.
+/// Returns whether an update can be marked as blocked until the entity's create is complete. The create's row is
+/// locked, so that it cannot become complete unnoticed, and must not have been complete before. Otherwise the update is
+/// not blocked, and the search tests it.
 fn wait_for_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     !xact::keeps_one_snapshot()
         && requests::lock_create(connection, queue, entity)
         && requests::create_status(connection, queue, entity, View::Latest).as_deref().is_some_and(is_unfinished)
 }
 
-/// Notifies the back ends of a queue. Postgres sends equal notifications of a transaction only once.
+/// Notifies the backends of a queue. PostgreSQL sends equal notifications of a transaction only once.
 pub fn announce(connection: &Connection, queue: &str) {
     if settings::notify_requests() {
         requests::notify(connection, queue);
@@ -100,12 +102,12 @@ pub fn retry_requests(queue: Option<String>, entity: Option<String>) -> Result<i
 #[search_path(pg_catalog, pg_temp)]
 pub fn purge_requests(queue: Option<String>, older_than: Option<Interval>) -> Result<i64, ErrorReport> {
     Ok(spi::connect(|connection| {
-        let queue = access::given(queue, "queue")?;
-        let older_than = access::given(older_than, "older_than")?;
-        access::administer()?;
+        let queue = arguments::given(queue, "queue")?;
+        let older_than = arguments::given(older_than, "older_than")?;
+        access::administer(tables::at_entry())?;
         let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;
-        requests::purge_words(connection, &queue, before);
+        requests::purge_lost_holds(connection, &queue, before);
         let mut total = 0;
         let mut after = i64::MIN;
         loop {

@@ -1,5 +1,5 @@
-//! The requests that processes have taken in the current transaction. They correspond to row locks, and end with them: at the
-//! end of the transaction, or when the subtransaction that took them is rolled back.
+//! The requests that processes have taken in the current transaction. They correspond to row locks, and end with them:
+//! at the end of the transaction, or when the subtransaction that took them is rolled back.
 
 use std::cell::RefCell;
 
@@ -37,7 +37,7 @@ pub fn take(process: PgUuid, taken: InHand) {
     HANDS.with_borrow_mut(|hands| hands.push(hand));
 }
 
-/// The requests that the process has in hand.
+/// Returns the requests that the process has taken and not settled.
 pub fn of(process: PgUuid) -> Vec<InHand> {
     let mine = |hand: &&Hand| hand.settled_in.is_none() && hand.process == *process.as_bytes();
     let in_hand = |hand: &Hand| InHand {
@@ -49,7 +49,7 @@ pub fn of(process: PgUuid) -> Vec<InHand> {
     HANDS.with_borrow(|hands| hands.iter().filter(mine).map(in_hand).collect())
 }
 
-/// What the process has in hand is settled.
+/// Marks the requests of the process as settled.
 pub fn settled(process: PgUuid) {
     let settled_in = Some(current_subtransaction());
     HANDS.with_borrow_mut(|hands| {
@@ -59,7 +59,7 @@ pub fn settled(process: PgUuid) {
     });
 }
 
-/// The entities of a queue that this transaction has taken, for any process.
+/// Returns the entities of a queue that this transaction has taken, for any process.
 pub fn entities(queue: &str) -> Vec<String> {
     let in_hand = |hand: &&Hand| hand.settled_in.is_none() && hand.queue == queue;
     HANDS.with_borrow(|hands| hands.iter().filter(in_hand).map(|hand| hand.entity.clone()).collect())
@@ -69,7 +69,8 @@ pub fn forget_all() {
     HANDS.with_borrow_mut(Vec::clear);
 }
 
-/// Subtransaction ids increase: entries from `aborted` on belong to that subtransaction or its children.
+/// Undoes the changes of an aborted subtransaction. Subtransaction ids increase, so entries from `aborted` on belong to
+/// it or to its children.
 pub fn subtransaction_aborted(aborted: u32) {
     HANDS.with_borrow_mut(|hands| {
         hands.retain(|hand| hand.taken_in < aborted);

@@ -1,40 +1,40 @@
-//! Hints where to start the search of a queue.
+//! Hints where the search of a queue starts.
 //!
-//! While a snapshot is held open elsewhere, index entries of settled requests cannot be removed, and a search from the
-//! beginning scans all of them. So a session remembers, for each queue, an id below which nothing was ready, and the
-//! snapshot for which that is true. The next search starts there, unless a request was added below since: then its row
-//! has a transaction id that the snapshot does not see (`requests.entered_xid`), and an index finds it. Requests that this
-//! transaction itself adds below are reported by [`lower`].
+//! While another session holds a snapshot open, index entries of settled requests cannot be removed, and a search from
+//! the beginning scans all of them. So a session caches, for each queue, an id below which no request was ready, and
+//! the snapshot for which that is true. The next search starts there, unless a request became ready below that id
+//! since. The row of such a request has a transaction id that the snapshot does not see (`requests.entered_xid`), and
+//! an index finds it. [`lower`] reports requests below that id that this transaction itself makes ready.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
-use crate::store::holds::requests::{self, Horizon, Known};
+use crate::store::holds::requests::{self, Cached, Horizon};
 
-/// Queues that a session remembers.
+/// The largest number of queues that a session caches.
 const MAX_QUEUES: usize = 1000;
 
 thread_local! {
-    static HINTS: RefCell<HashMap<String, Known>> = RefCell::new(HashMap::new());
-    /// This transaction took, settled or put back requests. What it sees from then on may be rolled back, and is no
-    /// ground for a hint.
+    static HINTS: RefCell<HashMap<String, Cached>> = RefCell::new(HashMap::new());
+    /// Whether this transaction took, settled or put back requests. Changes that it sees from then on may be rolled
+    /// back, so they cannot become a hint.
     static TOUCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Finds where the search of a queue has to start, and remembers it.
-pub fn look(connection: &Connection, queue: &str) -> Horizon {
-    let nothing = || Known { low: i64::MIN, first_hold: Moment::MIN, snapshot: None };
-    let known = HINTS.with_borrow_mut(|hints| hints.remove(queue)).unwrap_or_else(nothing);
-    let horizon = requests::horizon(connection, queue, &known);
-    // If nothing is ready, or held, later requests are not visible in this snapshot.
-    let seen = || Known {
+/// Returns where the search of a queue starts, and caches it.
+pub fn start(connection: &Connection, queue: &str) -> Horizon {
+    let empty = || Cached { low: i64::MIN, first_hold: Moment::MIN, snapshot: None };
+    let cached = HINTS.with_borrow_mut(|hints| hints.remove(queue)).unwrap_or_else(empty);
+    let horizon = requests::horizon(connection, queue, &cached);
+    // If no request is ready or held, this snapshot shows no later request either.
+    let current = || Cached {
         low: horizon.first.unwrap_or(i64::MAX),
         first_hold: horizon.first_hold.unwrap_or(Moment::MAX),
         snapshot: Some(horizon.snapshot.clone()),
     };
-    let hint = if TOUCHED.get() { known } else { seen() };
+    let hint = if TOUCHED.get() { cached } else { current() };
     HINTS.with_borrow_mut(|hints| {
         if hints.len() >= MAX_QUEUES {
             hints.clear();
@@ -44,7 +44,7 @@ pub fn look(connection: &Connection, queue: &str) -> Horizon {
     horizon
 }
 
-/// This transaction has made a hold that ends at `until`.
+/// Records that this transaction has made a hold that ends at `until`.
 pub fn held(queue: &str, until: Moment) {
     HINTS.with_borrow_mut(|hints| {
         if let Some(hint) = hints.get_mut(queue) {
@@ -53,12 +53,12 @@ pub fn held(queue: &str, until: Moment) {
     });
 }
 
-/// This transaction changed what is ready.
+/// Records that this transaction changed which requests are ready.
 pub fn touch() {
     TOUCHED.set(true);
 }
 
-/// This transaction made a request ready.
+/// Records that this transaction made a request ready.
 pub fn lower(queue: &str, id: i64) {
     HINTS.with_borrow_mut(|hints| {
         if let Some(hint) = hints.get_mut(queue) {

@@ -1,9 +1,9 @@
 //! Requests: a queue in which one process at a time has the requests of an entity.
 //!
-//! Requests taken for a transaction are locked rows ([`hands`] remembers which);
-//! longer holds are written into the rows. docs/holds/shorter-holds.md has the states and the locks.
+//! A request that is taken for a transaction is a locked row; [`hands`] has the list. Longer holds are written into the
+//! rows. docs/holds/shorter-holds.md has the states and the locks.
 
-mod capture;
+pub mod capture;
 mod declare;
 mod enqueue;
 mod hands;
@@ -15,7 +15,7 @@ mod unblock;
 
 use crate::pg::transaction_end::Hooks;
 
-/// Resets what a session remembers of requests at the end of the transaction.
+/// Resets a session's data about requests at the end of the transaction.
 pub const HOOKS: Hooks = Hooks {
     end: || {
         hands::forget_all();

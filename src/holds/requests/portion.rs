@@ -1,4 +1,4 @@
-//! What one call hands out of an entity: the first of its requests, no more than it may hold in memory.
+//! The requests of an entity that one call returns: the first ones, up to a limit of memory.
 
 use std::ops::ControlFlow;
 
@@ -7,15 +7,15 @@ use claims_model::limits::PAGE_BYTES;
 use crate::pg::spi::Connection;
 use crate::store::holds::requests::{self, Candidate, Outstanding};
 
-/// A request that is handed out.
+/// A request to return.
 pub struct Handed {
     pub id: i64,
     pub is_create: bool,
     pub payload: Option<String>,
 }
 
-/// The first of an entity's requests, which are all locked and either a create or updates, by id. The rest stays locked as
-/// long as these are in hand, and comes with the next take.
+/// Returns the first of an entity's requests, by id. All are locked, and they are either one create or updates. The
+/// remaining ones stay locked as long as these are taken, and come with the next take.
 pub fn first(connection: &Connection, queue: &str, candidate: &Candidate, requests: Vec<Outstanding>) -> Vec<Handed> {
     let is_create = requests.iter().any(|request| request.is_create);
     let mut portion =
@@ -24,10 +24,10 @@ pub fn first(connection: &Connection, queue: &str, candidate: &Candidate, reques
     portion.requests
 }
 
-/// What a row takes besides its texts.
+/// The bytes of a row besides its texts.
 const ROW_BYTES: usize = 100;
 
-/// Requests of one entity as they are gathered. `Break`: there is no room for more.
+/// The requests of one entity that are being collected. Its methods return Break when the limit is reached.
 struct Portion<'p> {
     connection: &'p Connection,
     queue: &'p str,
@@ -38,7 +38,7 @@ struct Portion<'p> {
 }
 
 impl Portion<'_> {
-    /// Of the request by which the entity was found the payload is there already.
+    /// Reads the payloads, except that of request `found`: the query that found the entity has read it.
     fn fill(&mut self, found: i64, requests: Vec<Outstanding>) -> ControlFlow<()> {
         let ids: Vec<_> = requests.iter().map(|request| request.id).collect();
         let Some(at) = ids.iter().position(|id| *id == found) else { return self.read(&ids) };
@@ -51,15 +51,15 @@ impl Portion<'_> {
         if ids.is_empty() {
             return ControlFlow::Continue(());
         }
-        let mut room = ControlFlow::Continue(());
+        let mut has_room = ControlFlow::Continue(());
         requests::payloads(self.connection, self.queue, ids, |id, payload| {
-            room = self.put(id, payload);
-            room
+            has_room = self.put(id, payload);
+            has_room
         });
-        room
+        has_room
     }
 
-    /// Takes one more in, if there is room for it; the first one in any case.
+    /// Adds a request if it fits, and the first one in any case.
     fn put(&mut self, id: i64, payload: Option<String>) -> ControlFlow<()> {
         self.bytes += ROW_BYTES + self.entity.len() + payload.as_ref().map_or(0, String::len);
         if self.bytes > PAGE_BYTES && !self.requests.is_empty() {

@@ -10,7 +10,6 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::{enqueue, hands, hints, unblock};
-use crate::access;
 use crate::arguments;
 use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
@@ -29,19 +28,20 @@ pub fn settle_requests(
     error: default!(Option<String>, "NULL"),
 ) -> Result<i64, ErrorReport> {
     let now = Moment::now();
-    let process = access::given(process_id, "process_id")?;
+    let process = arguments::given(process_id, "process_id")?;
     let error = error.map(|error| arguments::at_most(error, "error", limits::ERROR_CHARS)).transpose()?;
     Ok(spi::connect(|connection| {
         let mut in_hand = hands::of(process);
         if unexpired_holds(connection, process, now)? > 0 {
             in_hand.extend(unless_busy(|| requests::lock_held(connection, process, now))?);
-            // What expired before it could be locked may be somebody else's by now.
+            // A hold that expired before it was locked may belong to another process by now.
             unexpired_holds(connection, process, now)?;
         }
         if in_hand.is_empty() {
             return Err(HoldError::NothingInHand { process: from_pg_uuid(process) }.into());
         }
-        // Before the creates are settled: after that, sessions that record updates would have to wait for this transaction.
+        // Done before the creates are settled: after that, sessions that record updates would have to wait for this
+        // transaction.
         let closed = match error {
             None => unblock::close_creates(connection, &in_hand),
             Some(_) => Vec::new(),
@@ -50,22 +50,22 @@ pub fn settle_requests(
         let settled = in_hand.iter().map(settle).sum();
         hands::settled(process);
         hints::touch();
-        what_follows(connection, &in_hand, error.is_none(), &closed);
+        unblock_and_announce(connection, &in_hand, error.is_none(), &closed);
         Ok::<_, ClaimsError>(settled)
     })?)
 }
 
-/// How long to wait for another session of the same process, in milliseconds.
-const PATIENCE: i64 = 1000;
+const LOCK_TIMEOUT_MS: i64 = 1000;
 
 fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
-    let _waits = LockWaits::limit(PATIENCE);
+    let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
     translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || HoldError::HoldBusy.into(), || Ok(body()))
 }
 
-/// The number of requests that a process holds beyond a transaction. If one hold has expired or was taken over, the call fails:
-/// its work must be rolled back. A takeover is recorded in `claims.lost_holds` by the transaction that takes over. For a process
-/// that holds nothing the records do not count: what it takes next is new work.
+/// Returns the number of requests that a process holds beyond a transaction. If one hold has expired or was taken over,
+/// the call fails, because its work must be rolled back. A transaction that takes a hold over records that in
+/// `claims.lost_holds`. The records of a process that holds nothing do not count, because its next requests are new
+/// work.
 fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Result<i64, ClaimsError> {
     match requests::holds(connection, process, now) {
         Holds { held: 0, expired: 0, .. } => Ok(0),
@@ -76,8 +76,8 @@ fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Res
     }
 }
 
-/// Unblocks the updates of complete creates, and notifies if an entity has more to do.
-fn what_follows(connection: &Connection, settled: &[InHand], complete: bool, closed: &[&InHand]) {
+/// Unblocks the updates of complete creates, and notifies if an entity has more requests.
+fn unblock_and_announce(connection: &Connection, settled: &[InHand], complete: bool, closed: &[&InHand]) {
     for hand in settled.iter().filter(|hand| hand.is_create && complete) {
         let is_closed = closed.iter().any(|closed| std::ptr::eq(*closed, hand));
         unblock::open_updates(connection, &hand.queue, &hand.entity, is_closed);
@@ -94,15 +94,15 @@ fn what_follows(connection: &Connection, settled: &[InHand], complete: bool, clo
 #[search_path(pg_catalog, pg_temp)]
 pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -> Result<i64, ErrorReport> {
     let now = Moment::now();
-    let process = access::given(process_id, "process_id")?;
+    let process = arguments::given(process_id, "process_id")?;
     let until = arguments::deadline(hold_for, "hold_for", now)?;
     Ok(spi::connect(|connection| match unexpired_holds(connection, process, now)? {
         0 => Err(ClaimsError::from(HoldError::NothingInHand { process: from_pg_uuid(process) })),
         _ => {
             let extended = unless_busy(|| requests::extend(connection, process, now, until) as i64)?;
-            // What expired before it could be locked may be somebody else's by now.
+            // A hold that expired before it was locked may belong to another process by now.
             unexpired_holds(connection, process, now)?;
-            // A crash must not undo what the process was told.
+            // The process relies on the extended hold, so a crash must not undo it.
             xact::commit_durably();
             Ok(extended)
         }

@@ -1,22 +1,24 @@
-//! Cells and their roles.
+//! Registers cells and their roles.
 
+use claims_json::{Token, Tokens};
 use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, CELL_TEXT_CHARS};
-use claims_model::token::{Token, Tokens};
 use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::grants::{self, Audience, role_called};
-use crate::acts::Act;
+use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
 use crate::pg::jsonb::{Extent, Jsonb};
 use crate::pg::name::Name;
 use crate::pg::spi::Connection;
-use crate::store::service::admin::{self, Registration};
+use crate::tables::Tables;
+use crate::tables::rows::cells::Registration;
+use crate::tables::shared::admin;
 
-/// The largest attributes of a cell.
+/// Maximum size of a cell's attributes.
 const LARGEST_ATTRIBUTES: Extent = Extent { bytes: ATTRIBUTES_BYTES, depth: ATTRIBUTES_DEPTH };
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -28,7 +30,7 @@ fn register_cell(
     address: default!(Option<String>, "NULL"),
     attributes: default!(Option<Jsonb>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    let act = Act::without_reason("register_cell")?;
+    let action = AdminAction::without_reason("register_cell")?;
     let (Some(cell_id), Some(Name(role_name))) = (cell_id, role_name) else {
         return Err(ClaimsError::from(AdminError::CellIncomplete).into());
     };
@@ -42,16 +44,15 @@ fn register_cell(
     if let Some(attributes) = &attributes {
         check(attributes)?;
     }
-    let act = act.with("cell_id", cell_id).with("role_name", role_name.as_str());
-    let act = act.with("name", name.as_deref()).with("address", address.as_deref());
-    Ok(act.perform(|connection| {
+    let action = action.with("cell_id", cell_id).with("role_name", role_name.as_str());
+    let action = action.with("name", name.as_deref()).with("address", address.as_deref());
+    Ok(action.perform(|tables, connection| {
         let role = role_called(connection, &role_name)?;
-        register(connection, &role_name, &Registration { cell_id, role, name, address, attributes });
-        Ok(())
+        register(tables, connection, &role_name, &Registration { cell_id, role, name, address, attributes })
     })?)
 }
 
-/// Attributes must be an object, small enough to be returned with every list of cells.
+/// Raises an error unless attributes are an object that is small enough to be returned with every list of cells.
 fn check(attributes: &Jsonb) -> Result<(), ClaimsError> {
     if !matches!(attributes.tokens().next(), Token::BeginObject) {
         return Err(bad("attributes", Problem::OutOfRange { allowed: "a JSON object" }));
@@ -67,25 +68,33 @@ fn bad(argument: &'static str, problem: Problem) -> ClaimsError {
     BadInput::new(argument, problem).into()
 }
 
-/// A role that loses its last cell loses the grants of cells, but keeps those of grant_read().
-fn register(connection: &Connection, role_name: &str, cell: &Registration) {
-    // Under this lock: so of two calls that register one cell the second sees the role that the first has set.
-    admin::lock_grants(connection);
-    let before = admin::register(connection, cell);
-    admin::change_grants(connection, role_name, &["reader", "cell"], true);
+/// Registers a cell. A role that loses its last cell loses the grants of cells, but keeps those of grant_read().
+fn register(
+    tables: &dyn Tables,
+    connection: &Connection,
+    role_name: &str,
+    cell: &Registration,
+) -> Result<(), ClaimsError> {
+    // Two calls that register one cell serialize here, so the second one sees the role that the first has set.
+    admin::lock_grants(tables, connection)?;
+    let before = tables.role_of_cell(connection, cell.cell_id);
+    // Before the row is written, because this error names the node that lacks the role. An error of the row does not.
+    tables.change_grants(connection, role_name, &["reader", "cell"], true);
+    tables.register(connection, cell);
     if let Some(before) = before.filter(|before| *before != cell.role) {
-        take_away(connection, before);
+        take_away(tables, connection, before);
     }
+    Ok(())
 }
 
-/// What cells are granted, from a role that has lost one, if it was the last.
-pub fn take_away(connection: &Connection, before: Oid) {
-    if admin::has_cells(connection, before) {
+/// Revokes the grants of cells from a role that has lost a cell, if it was the last one.
+pub fn take_away(tables: &dyn Tables, connection: &Connection, before: Oid) {
+    if tables.has_cells(connection, before) {
         return;
     }
     let Some(old_name) = admin::role_name(connection, before) else { return };
-    admin::change_grants(connection, &old_name, &["cell"], false);
+    tables.change_grants(connection, &old_name, &["cell"], false);
     if !grants::has(connection, Audience::Reader, before) {
-        admin::change_grants(connection, &old_name, &["reader"], false);
+        tables.change_grants(connection, &old_name, &["reader"], false);
     }
 }

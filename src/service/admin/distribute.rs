@@ -1,17 +1,21 @@
-//! `distribute`: spreads the tables of the service over the nodes of a Citus cluster, once.
+//! `distribute`: distributes the tables of the service over the nodes of a Citus cluster, once.
 
 use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::acts::Act;
-use crate::distribution::{self, Whereabouts};
-use crate::error::{ClaimsError, DistributionError, notice_of_spreading};
-use crate::pg::{citus, gate};
-use crate::store::service::distributed::changes;
-use crate::store::service::{distribution as store, grants};
+use crate::admin_action::AdminAction;
+use crate::error::{ClaimsError, DistributionError, notice_of_distributing};
+use crate::pg::compatibility;
+use crate::tables;
+use crate::tables::citus::catalog;
+use crate::tables::citus::distribute as store;
+use crate::tables::citus::extension;
+use crate::tables::citus::feed;
+use crate::tables::citus::layout::{self, Whereabouts};
+use crate::tables::shared::admin;
 
-/// The most shards that a table may have.
+/// Maximum number of shards of a table.
 const MAX_SHARDS: i32 = 64_000;
 const SHARDS_PER_NODE: i32 = 4;
 
@@ -21,22 +25,22 @@ fn distribute(
     shards: default!(Option<i32>, "NULL"),
     reason: default!(Option<String>, "NULL"),
 ) -> Result<i32, ErrorReport> {
-    Ok(spread(shards, reason)?)
+    Ok(distribute_tables(shards, reason)?)
 }
 
-fn spread(shards: Option<i32>, reason: Option<String>) -> Result<i32, ClaimsError> {
-    gate::pass();
-    let act = Act::begin("distribute", reason)?;
+fn distribute_tables(shards: Option<i32>, reason: Option<String>) -> Result<i32, ClaimsError> {
+    compatibility::require();
+    let action = AdminAction::begin("distribute", reason)?;
     if shards.is_some_and(|shards| !(1..=MAX_SHARDS).contains(&shards)) {
         return Err(BadInput::new("shards", Problem::OutOfRange { allowed: "1 to 64000" }).into());
     }
-    if citus::catalogs().is_empty() {
+    if catalog::catalogs().is_empty() {
         return Err(DistributionError::NoCitus.into());
     }
-    if distribution::look()? == Whereabouts::Spread {
+    if layout::find_tables()? == Whereabouts::Distributed {
         return Err(DistributionError::Already.into());
     }
-    act.with("shards", shards).perform(|connection| {
+    action.with("shards", shards).perform(|_, connection| {
         if let Some(owner) = store::owner_without_login(connection) {
             return Err(DistributionError::OwnerCannotLogIn { owner }.into());
         }
@@ -46,13 +50,17 @@ fn spread(shards: Option<i32>, reason: Option<String>) -> Result<i32, ClaimsErro
         if let Some(what) = store::in_use(connection) {
             return Err(DistributionError::InUse { what }.into());
         }
+        extension::hand_over(connection)?;
         let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(connection).max(1));
-        store::spread(connection, shards, |step| notice_of_spreading(step.table, step.number, step.of, &step.size));
-        // From here on as every call from now on. Citus has installed the extension on the other nodes, without any grants.
-        gate::pass();
-        grants::refresh(connection);
-        // Transactions of this node mean nothing on the one that keeps the feed now.
-        changes::era(connection);
+        store::distribute_tables(connection, shards, |step| {
+            notice_of_distributing(step.table, step.number, step.of, &step.size)
+        });
+        // Chosen again: the tables are distributed now. Citus has installed the extension on the other nodes, without any grants.
+        let tables = tables::at_entry();
+        admin::lock_grants(tables, connection)?;
+        tables.refresh_grants(connection);
+        // The feed is now stored on another node, where transaction ids of this node mean nothing.
+        feed::era(connection);
         Ok(shards)
     })
 }

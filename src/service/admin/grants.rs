@@ -1,16 +1,17 @@
-//! Grants for readers, workers and monitoring roles. (The grants of cells come with their registration.)
+//! Grants for readers, workers and monitoring roles, and those of all roles after an upgrade. Cells get theirs when they are registered.
 
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::acts::Act;
+use crate::admin_action::AdminAction;
 use crate::error::{AdminError, ClaimsError};
+use crate::pg::extension::outside_of_scripts;
 use crate::pg::name::Name;
 use crate::pg::spi::Connection;
-use crate::store::service::admin;
+use crate::tables::shared::admin;
 
-/// The kinds of roles that grants are made for.
+/// The kind of a role that gets grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     Reader,
@@ -19,7 +20,7 @@ pub enum Audience {
 }
 
 impl Audience {
-    /// What it is called in claims.audiences. Cells have the functions of readers, too, but not those of routers.
+    /// Returns its names in claims.audiences. Cells have the functions of readers, but not those of routers.
     fn names(self) -> &'static [&'static str] {
         match self {
             Audience::Reader => &["reader", "router"],
@@ -28,7 +29,7 @@ impl Audience {
         }
     }
 
-    /// The function that makes a role one.
+    /// Returns the function that grants it.
     fn granting(self) -> &'static str {
         match self {
             Audience::Reader => "grant_read",
@@ -37,7 +38,7 @@ impl Audience {
         }
     }
 
-    /// The function that takes it away again.
+    /// Returns the function that revokes it.
     fn revoking(self) -> &'static str {
         match self {
             Audience::Reader => "revoke_read",
@@ -46,7 +47,7 @@ impl Audience {
         }
     }
 
-    /// The relations that its roles may read. SELECT on the first one marks a role as one of this kind.
+    /// Returns the relations that its roles may read. SELECT on the first one marks a role as one of this kind.
     fn relations(self) -> &'static [&'static str] {
         match self {
             Audience::Reader => &["claims.records"],
@@ -94,40 +95,54 @@ fn revoke_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
     Ok(revoke(Audience::Monitor, role_name)?)
 }
 
+/// Grants every registered role what its kind has in this version. An upgrade calls it at its end, because the extension's script
+/// does not know the roles.
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn refresh_grants() -> Result<(), ErrorReport> {
+    let action = AdminAction::without_reason("refresh_grants")?;
+    Ok(action.perform(|tables, connection| {
+        tables.hand_over(connection)?;
+        admin::lock_grants(tables, connection)?;
+        outside_of_scripts(|| tables.refresh_grants(connection));
+        Ok(())
+    })?)
+}
+
 fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
-    let act = Act::without_reason(audience.granting())?;
+    let action = AdminAction::without_reason(audience.granting())?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
-    act.with("role_name", role_name.as_str()).perform(|connection| {
+    action.with("role_name", role_name.as_str()).perform(|tables, connection| {
         role_called(connection, &role_name)?;
-        admin::lock_grants(connection);
-        admin::change_grants(connection, &role_name, audience.names(), true);
-        admin::let_read(connection, audience.relations(), &role_name);
+        admin::lock_grants(tables, connection)?;
+        tables.change_grants(connection, &role_name, audience.names(), true);
+        admin::let_read(tables, connection, audience.relations(), &role_name);
         Ok(())
     })
 }
 
-/// Does nothing for a role without the grant. A cell's role keeps the functions of readers, which are for cells too.
+/// Revokes a grant. Does nothing for a role without it. A cell's role keeps the functions of readers, which cells have, too.
 fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
-    let act = Act::without_reason(audience.revoking())?;
+    let action = AdminAction::without_reason(audience.revoking())?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
-    act.with("role_name", role_name.as_str()).perform(|connection| {
+    action.with("role_name", role_name.as_str()).perform(|tables, connection| {
         let role = role_called(connection, &role_name)?;
-        admin::lock_grants(connection);
-        admin::let_read_no_more(connection, audience.relations(), role, &role_name);
-        admin::change_grants(connection, &role_name, audience.names(), false);
-        if admin::has_cells(connection, role) {
-            admin::change_grants(connection, &role_name, &["reader", "cell"], true);
+        admin::lock_grants(tables, connection)?;
+        admin::let_read_no_more(tables, connection, audience.relations(), role, &role_name);
+        tables.change_grants(connection, &role_name, audience.names(), false);
+        if tables.has_cells(connection, role) {
+            tables.change_grants(connection, &role_name, &["reader", "cell"], true);
         }
         Ok(())
     })
 }
 
-/// Whether a role has this grant.
+/// Returns whether a role has this grant.
 pub fn has(connection: &Connection, audience: Audience, role: Oid) -> bool {
     admin::can_read(connection, audience.relations()[0], role)
 }
 
-/// The oid of a role.
+/// Returns the oid of a role.
 pub fn role_called(connection: &Connection, name: &str) -> Result<Oid, ClaimsError> {
     admin::role_called(connection, name).ok_or_else(|| AdminError::UnknownRole { name: name.to_owned() }.into())
 }

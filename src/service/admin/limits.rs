@@ -1,16 +1,15 @@
-//! `set_cell_limits`: what a cell may at most.
+//! `set_cell_limits`: limits the leases, the batches and the rate of a cell.
 
 use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access::given;
-use crate::acts::Act;
+use crate::admin_action::AdminAction;
+use crate::arguments::given;
 use crate::error::{AccessError, AdminError, ClaimsError};
 use crate::pg::roles;
-use crate::service::throttle;
 use crate::store::catalog;
-use crate::store::service::limits::{self, CellLimits};
+use crate::tables::shared::limits::{self, CellLimits};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -25,24 +24,26 @@ fn set_cell_limits(
 }
 
 fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Result<(), ClaimsError> {
-    let act = Act::begin("set_cell_limits", reason)?;
+    let action = AdminAction::begin("set_cell_limits", reason)?;
     let cell_id = given(cell_id, "cell_id")?;
     let CellLimits { max_outstanding, max_batch_size, begins_per_second } = limits;
     at_least(max_outstanding, 0, "max_outstanding", "0 and more")?;
     at_least(max_batch_size, 1, "max_batch_size", "1 and more")?;
     at_least(begins_per_second, 1, "begins_per_second", "1 and more")?;
-    let reason = act.reason().to_owned();
-    let act = act.with("cell_id", cell_id).with("max_outstanding", max_outstanding);
-    act.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second).perform(|connection| {
-        if begins_per_second.is_some() && !throttle::is_there(connection) {
-            return Err(AdminError::NotPreloaded.into());
-        }
-        if !catalog::current(connection).cells.contains_key(&cell_id) {
-            return Err(AccessError::UnknownCell { cell_id }.into());
-        }
-        limits::set(connection, cell_id, limits, &reason, &roles::name(roles::caller()));
-        Ok(())
-    })
+    let reason = action.reason().to_owned();
+    let action = action.with("cell_id", cell_id).with("max_outstanding", max_outstanding);
+    action.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second).perform(
+        |tables, connection| {
+            if begins_per_second.is_some() && !tables.counts_begins(connection) {
+                return Err(AdminError::NotPreloaded.into());
+            }
+            if !catalog::current(connection).cells.contains_key(&cell_id) {
+                return Err(AccessError::UnknownCell { cell_id }.into());
+            }
+            limits::set(connection, cell_id, limits, &reason, &roles::name(roles::caller()));
+            Ok(())
+        },
+    )
 }
 
 fn at_least(limit: Option<i32>, least: i32, name: &str, allowed: &'static str) -> Result<(), ClaimsError> {

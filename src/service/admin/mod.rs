@@ -1,4 +1,4 @@
-//! What administrators call: types, cells, who may do what, and what cells may do at the moment.
+//! Administration: types, cells, grants, modes and limits.
 
 mod cells;
 mod distribute;

@@ -1,16 +1,16 @@
-//! `set_mode`: what the service does for cells.
+//! `set_mode`: restricts what the service does for cells.
 
 use claims_model::mode::Mode;
 use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access::given;
-use crate::acts::Act;
+use crate::admin_action::AdminAction;
+use crate::arguments::given;
 use crate::error::{AccessError, ClaimsError};
 use crate::pg::roles;
 use crate::store::catalog;
-use crate::store::service::modes;
+use crate::tables::shared::modes;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -23,11 +23,11 @@ fn set_mode(
 }
 
 fn set(mode: Option<String>, reason: Option<String>, cell_id: Option<i64>) -> Result<(), ClaimsError> {
-    let act = Act::begin("set_mode", reason)?;
+    let action = AdminAction::begin("set_mode", reason)?;
     let unknown = || BadInput::new("mode", Problem::OutOfRange { allowed: "open, settle_only or read_only" });
     let mode = Mode::named(&given(mode, "mode")?).ok_or_else(unknown)?;
-    let reason = act.reason().to_owned();
-    act.with("mode", mode.name()).with("cell_id", cell_id).perform(|connection| match cell_id {
+    let reason = action.reason().to_owned();
+    action.with("mode", mode.name()).with("cell_id", cell_id).perform(|_, connection| match cell_id {
         Some(cell_id) if !catalog::current(connection).cells.contains_key(&cell_id) => {
             Err(AccessError::UnknownCell { cell_id }.into())
         }

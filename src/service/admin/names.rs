@@ -1,4 +1,4 @@
-//! How names are compared: what administrators choose for a type, what a name becomes, and whether cell and service agree.
+//! The rules by which names are compared: arguments that choose them, `canonical`, and the check that cell and service agree.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,14 @@ use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id}
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access;
+use crate::arguments;
 use crate::error::{ClaimsError, NamesError};
 use crate::store::catalog;
+use crate::tables;
 
-/// The profile that an argument names.
+/// Returns the profile that an argument names.
 pub fn profile(name: Option<String>) -> Result<Profile, ClaimsError> {
-    profile_named(&access::given(name, "profile")?)
+    profile_named(&arguments::given(name, "profile")?)
 }
 
 fn profile_named(name: &str) -> Result<Profile, ClaimsError> {
@@ -22,14 +23,14 @@ fn profile_named(name: &str) -> Result<Profile, ClaimsError> {
     Ok(Profile::parse(name).ok_or_else(bad)?)
 }
 
-/// What is to become of names that look alike.
+/// Returns how to treat confusable names.
 pub fn confusables(name: Option<String>) -> Result<Confusables, ClaimsError> {
-    let name = access::given(name, "confusables")?;
+    let name = arguments::given(name, "confusables")?;
     let bad = || BadInput::new("confusables", Problem::OutOfRange { allowed: "allow or reject" });
     Ok(Confusables::parse(&name).ok_or_else(bad)?)
 }
 
-/// Executes no statement, as long as the types are known.
+/// Returns the canonical form of a name. It runs no statement if the types are cached.
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 fn canonical(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<String, ErrorReport> {
@@ -37,24 +38,27 @@ fn canonical(bucket_type: Option<String>, bucket_value: Option<String>) -> Resul
 }
 
 fn of_type(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<String, ClaimsError> {
-    let bucket_type = access::given(bucket_type, "bucket_type")?;
-    let bucket_value = access::given(bucket_value, "bucket_value")?;
+    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
+    let bucket_value = arguments::given(bucket_value, "bucket_value")?;
     let catalog = catalog::current_without_spi();
     let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
         .map_err(|problem| BadInput::new("bucket_type", problem))?;
-    let canonical = catalog.types.canonical(number, &bucket_value);
+    // A query compares the result with names in its snapshot, so the profile must be of that snapshot, too.
+    let types = catalog.types_in_snapshot(tables::at_entry(), Some(number));
+    let canonical = types.canonical(number, &bucket_value);
     Ok(canonical.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?.into_owned())
 }
 
-/// For indexes of a cell's own tables. IMMUTABLE: a newer version of Unicode comes with a release that asks for a REINDEX, and
-/// what was a name stays what it is. Reads no table, so that rows can be written while the extension is being upgraded.
+/// Returns a canonical form for indexes of a cell's own tables. It is IMMUTABLE: a release with a newer version of Unicode asks
+/// for a REINDEX, and a valid name keeps its form. It reads no table, so that rows can be written while the extension is being
+/// upgraded.
 #[pg_extern(schema = "claims", immutable, parallel_safe)]
 fn canonical_form(profile: &str, name: &str) -> Result<Option<String>, ErrorReport> {
-    // A name that the profile does not take is no error: a row may have it, and no claim.
+    // A name that the profile refuses is no error: a row may have it, but cannot have a claim.
     Ok(profile_named(profile)?.canonical(name).ok().map(Cow::into_owned))
 }
 
-/// At the service, for cells: raises unless names of these bucket types are compared here as they are there.
+/// Raises an error unless the service compares names of these bucket types as the cell does. Cells call it at the service.
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_naming(
@@ -70,20 +74,20 @@ fn compare(
     bucket_types: Option<Vec<Option<String>>>,
     profiles: Option<Vec<Option<String>>>,
 ) -> Result<(), ClaimsError> {
-    let unicode = access::given(unicode, "unicode")?;
-    let bucket_types = access::given(bucket_types, "bucket_types")?;
-    let profiles = access::given(profiles, "profiles")?;
+    let unicode = arguments::given(unicode, "unicode")?;
+    let bucket_types = arguments::given(bucket_types, "bucket_types")?;
+    let profiles = arguments::given(profiles, "profiles")?;
     let catalog = catalog::current_without_spi();
     for (bucket_type, profile) in bucket_types.iter().zip(&profiles) {
         let (Some(bucket_type), Some(there)) = (bucket_type, profile) else { continue };
-        // A type that is not known here is for the call itself to refuse.
+        // The call itself refuses a type that is unknown here.
         let Some(number) = catalog.types.bucket.id(bucket_type) else { continue };
         let here = catalog.types.naming(number).profile;
         if here.name() != there {
             let (bucket_type, there) = (bucket_type.clone(), there.clone());
             return Err(NamesError::OtherProfile { bucket_type, here, there }.into());
         }
-        // Bytes are bytes in every version.
+        // Exact names compare bytes, which are the same in every version of Unicode.
         if here != Profile::Exact && unicode != UNICODE_VERSION {
             return Err(NamesError::OtherUnicode { there: unicode }.into());
         }

@@ -1,42 +1,42 @@
-//! `set_profile`: another answer to what counts as the same name, for a type that has names already.
+//! `set_profile`: changes the profile of a bucket type that already has names.
 //!
-//! In one transaction: whoever begins under a type whose profile can change is kept out (types that come with the extension go
-//! on), leases that hold names which change are waited for, and then all names are rewritten in place. Readers and every
-//! other cell see the old names until COMMIT, and the new ones from then on.
+//! It runs in one transaction. It keeps out every begin for types whose profile can change; types that come with the extension
+//! are not affected. It waits for leases on names that will change, and then rewrites all names in place. All sessions see the
+//! old names until COMMIT, and the new ones afterwards.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use claims_model::limits::FIRST_FREE_TYPE;
-use claims_model::lookalike::Look;
-use claims_model::renaming::{Collision, Collisions, Survey};
+use claims_model::lookalike::Skeleton;
+use claims_model::renaming::{Collision, Collisions, LookAlikes, Survey};
 use claims_model::types::Kind;
-use claims_model::{BadInput, Bucket, Naming, Types, id};
+use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::names;
-use crate::access;
-use crate::acts::Act;
-use crate::distribution;
-use crate::error::{ClaimsError, NamesError};
+use crate::admin_action::AdminAction;
+use crate::arguments;
+use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::pg::{wait, xact};
-use crate::service::{engine, feed};
+use crate::service::feed;
 use crate::settings;
 use crate::store::catalog;
-use crate::store::service::admin::lock_types;
-use crate::store::service::changes::{Change as Told, ChangeSet};
-use crate::store::service::distributed::profiles::{self as distributed_profiles, Renamed};
-use crate::store::service::profiles::{self, Renaming};
+use crate::tables::rows::feed::{Change as Told, ChangeSet};
+use crate::tables::rows::names::{PORTION, Renamed, Renaming};
+use crate::tables::rows::skeletons::Bearing;
+use crate::tables::shared::admin::lock_types;
+use crate::tables::shared::names as statements;
+use crate::tables::{self, Tables};
 
-/// How often to look whether leases are settled.
+/// Interval between checks for unsettled leases.
 const EVERY: Duration = Duration::from_millis(50);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn set_profile(
     bucket_type: Option<String>,
     profile: Option<String>,
@@ -64,12 +64,12 @@ fn set(
     confusables: Option<String>,
     dry_run: Option<bool>,
 ) -> Result<Vec<Collision>, ClaimsError> {
-    let act = Act::begin("set_profile", reason)?;
-    let bucket_type = access::given(bucket_type, "bucket_type")?;
+    let action = AdminAction::begin("set_profile", reason)?;
+    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
     let profile = names::profile(profile)?;
     let confusables = confusables.map(|name| names::confusables(Some(name))).transpose()?;
-    let dry_run = access::given(dry_run, "dry_run")?;
-    // By the types that are in force; and by the new profile.
+    let dry_run = arguments::given(dry_run, "dry_run")?;
+    // Takes the old naming from the current catalog, and builds a type with the new profile.
     let change = |connection: &Connection| {
         let catalog = catalog::current(connection);
         let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
@@ -82,41 +82,41 @@ fn set(
         Ok(Change { number, old, new, types: Types { naming: [(number, new)].into(), ..Types::default() } })
     };
     if dry_run {
-        return crate::pg::spi::connect(|connection| change(connection)?.collisions(connection));
+        return tables::connect(|tables, connection| change(connection)?.collisions(tables, connection));
     }
     let named = [("bucket_type", bucket_type.as_str()), ("profile", profile.name())];
-    let act = named.into_iter().fold(act, |act, (name, value)| act.with(name, value));
-    act.with("confusables", confusables.map(|choice| choice.name())).perform_counted(|connection| {
+    let action = named.into_iter().fold(action, |action, (name, value)| action.with(name, value));
+    action.with("confusables", confusables.map(|choice| choice.name())).perform_counted(|tables, connection| {
         if xact::keeps_one_snapshot() {
             return Err(NamesError::OldSnapshot.into());
         }
-        engine::bounded(connection, || {
-            lock_types(connection);
-            profiles::lock(connection, change(connection)?.number);
-            // Only now: nobody else changes it any more.
-            let renamed = change(connection)?.perform(connection)?;
+        tables::bounded(tables, connection, || {
+            lock_types(tables, connection)?;
+            tables.lock_names(connection, change(connection)?.number);
+            // Read again under the lock, where no other session changes the type.
+            let renamed = change(connection)?.perform(tables, connection)?;
             Ok((Vec::new(), vec![("renamed", renamed)]))
         })
     })
 }
 
-/// What is to be changed.
+/// A change of a profile.
 struct Change {
     number: i32,
     old: Naming,
     new: Naming,
-    /// The type by its new profile.
+    /// The type with its new profile.
     types: Types,
 }
 
-/// What is told of names that are other ones now: which are free, which are taken, and of which only the form differs in which they were
-/// given.
-fn tell(connection: &Connection, renamed: &[Renamed]) {
+/// Writes the renamed names to the change feed: the old names as freed, the new ones as taken, and as replaced those of which
+/// only the displayed spelling differs.
+fn tell(tables: &dyn Tables, connection: &Connection, renamed: &[Renamed]) {
     let mut by_cell: BTreeMap<i64, Vec<&Renamed>> = BTreeMap::new();
     for one in renamed {
         by_cell.entry(one.cell_id).or_default().push(one);
     }
-    // What is told, of names that are other ones or not, and of which of the two.
+    // The kind of change, whether it is for names whose canonical form differs, and which of the two names it is about.
     type Kind = (fn(i64) -> Told, bool, fn(&Renamed) -> &Bucket<'static>);
     let kinds: [Kind; 3] = [
         (Told::Destroy, true, |one| &one.old),
@@ -134,28 +134,30 @@ fn tell(connection: &Connection, renamed: &[Renamed]) {
             });
         }
     }
-    feed::tell(connection, &sets, Moment::now());
+    feed::tell(tables, connection, &sets, Moment::now());
 }
 
-/// What becomes of the names that are there.
+/// The effects of a change on the existing names.
 #[derive(Default)]
 struct Plan {
     survey: Survey,
     renamings: Vec<Renaming>,
-    looks: Vec<(Look, Bucket<'static>)>,
-    /// Names that outstanding leases hold, and that cannot be touched before those are settled.
+    claimed: Vec<(Skeleton, Bucket<'static>)>,
+    reserved: Vec<(Skeleton, Bucket<'static>)>,
+    /// Number of names that outstanding leases hold. They cannot be changed before those leases are settled.
     held: usize,
 }
 
 impl Change {
-    fn plan(&self, connection: &Connection) -> Plan {
+    fn plan(&self, tables: &dyn Tables, connection: &Connection) -> Plan {
         let mut plan = Plan::default();
-        profiles::each_name(connection, self.number, |name| {
+        tables.each_name(connection, self.number, &mut |name| {
             let becomes = plan.survey.add(name.given(), name.cell_id, self.number, &self.types);
-            let Some((new, look)) = becomes else { return };
-            plan.held += usize::from(name.is_leased && (new != name.value || look.is_some()));
-            if let Some(look) = look {
-                plan.looks.push((look, Bucket { bucket_type: self.number, value: new.clone().into() }));
+            let Some((new, skeleton)) = becomes else { return };
+            plan.held += usize::from(name.is_leased && (new != name.value || skeleton.is_some()));
+            if let Some(skeleton) = skeleton {
+                let skeletons = if name.cell_id == NOBODY { &mut plan.reserved } else { &mut plan.claimed };
+                skeletons.push((skeleton, Bucket { bucket_type: self.number, value: new.clone().into() }));
             }
             let display = Some(name.given()).filter(|given| **given != *new).map(str::to_owned);
             if new != name.value || display != name.display {
@@ -165,45 +167,69 @@ impl Change {
         plan
     }
 
-    fn collisions(&self, connection: &Connection) -> Result<Vec<Collision>, ClaimsError> {
+    fn collisions(&self, tables: &dyn Tables, connection: &Connection) -> Result<Vec<Collision>, ClaimsError> {
         if self.old == self.new {
             return Ok(Vec::new());
         }
-        Ok(self.tell(connection, &self.plan(connection).survey))
+        let survey = self.plan(tables, connection).survey;
+        self.notice(tables, connection, &survey);
+        Ok(self.tell(tables, connection, &survey))
     }
 
-    fn tell(&self, connection: &Connection, survey: &Survey) -> Vec<Collision> {
+    fn tell(&self, tables: &dyn Tables, connection: &Connection, survey: &Survey) -> Vec<Collision> {
         if survey.is_clean() {
             return Vec::new();
         }
         let mut found = Collisions::default();
-        profiles::each_name(connection, self.number, |name| {
+        tables.each_name(connection, self.number, &mut |name| {
             found.add(survey, (&name.value, name.given()), name.cell_id, self.number, &self.types);
         });
         found.list()
     }
 
-    fn rename(&self, connection: &Connection, renamings: &[Renaming]) {
-        if distribution::is_spread() {
-            let renamed = distributed_profiles::rename(connection, self.number, renamings);
-            return tell(connection, &renamed);
+    /// Raises a NOTICE for claims that are confusable with reserved names. Both stay.
+    fn notice(&self, tables: &dyn Tables, connection: &Connection, survey: &Survey) {
+        if !survey.is_clean() || !survey.has_claims_beside_reserved() {
+            return;
         }
-        profiles::rename(connection, self.number, renamings, feed::is_on());
+        let mut alike = LookAlikes::default();
+        tables.each_name(connection, self.number, &mut |name| {
+            alike.add(survey, name.given(), name.cell_id, self.number, &self.types);
+        });
+        notice_of_look_alikes(&alike.list());
+    }
+
+    fn rename(&self, tables: &dyn Tables, connection: &Connection, renamings: &[Renaming]) {
+        let renamed = tables.rename(connection, self.number, renamings, feed::is_on());
+        if !renamed.is_empty() {
+            return tell(tables, connection, &renamed);
+        }
         if feed::is_on() && !renamings.is_empty() {
             feed::told(connection);
         }
     }
 
-    /// Returns how many names are other ones now.
-    fn perform(&self, connection: &Connection) -> Result<i64, ClaimsError> {
+    /// Replaces the skeletons of the type by those of the plan.
+    fn replace_skeletons(&self, tables: &dyn Tables, connection: &Connection, plan: &Plan) {
+        statements::forget_skeletons(connection, self.number);
+        for (wanted, bearing) in [(&plan.claimed, Bearing::Claimed), (&plan.reserved, Bearing::Reserved)] {
+            for portion in wanted.chunks(PORTION) {
+                let portion: Vec<_> = portion.iter().map(|(skeleton, bucket)| (*skeleton, bucket)).collect();
+                tables.put_skeletons(connection, &portion, bearing);
+            }
+        }
+    }
+
+    /// Changes the profile. Returns how many names were renamed.
+    fn perform(&self, tables: &dyn Tables, connection: &Connection) -> Result<i64, ClaimsError> {
         if self.old == self.new {
             return Ok(0);
         }
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         let plan = loop {
-            let plan = self.plan(connection);
+            let plan = self.plan(tables, connection);
             if !plan.survey.is_clean() {
-                let collisions = self.tell(connection, &plan.survey);
+                let collisions = self.tell(tables, connection, &plan.survey);
                 return Err(NamesError::Collisions { collisions }.into());
             }
             match plan.held {
@@ -212,9 +238,10 @@ impl Change {
                 held => return Err(NamesError::HeldByLeases { held }.into()),
             }
         };
-        self.rename(connection, &plan.renamings);
-        profiles::replace_looks(connection, self.number, &plan.looks);
-        profiles::set(connection, self.number, self.new);
+        self.notice(tables, connection, &plan.survey);
+        self.rename(tables, connection, &plan.renamings);
+        self.replace_skeletons(tables, connection, &plan);
+        statements::set_profile(connection, self.number, self.new);
         Ok(plan.renamings.len() as i64)
     }
 }

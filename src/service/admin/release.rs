@@ -1,29 +1,27 @@
-//! `release_records` and `remove_cell`: a cell that is gone for good.
+//! `release_records` and `remove_cell`: release the claims of a cell that is gone for good, and remove it.
 
 use std::convert::Infallible;
 
-use claims_model::lookalike::looks;
+use claims_model::lookalike::skeletons;
 use claims_model::mode::Need;
 use claims_model::{BadInput, Bucket, NOBODY, Problem};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::cells::take_away;
-use crate::access::given;
-use crate::acts::Act;
-use crate::distribution;
+use crate::admin_action::AdminAction;
+use crate::arguments::given;
 use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::service::admission;
-use crate::service::engine;
 use crate::service::feed;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::admin::{self, Leftovers};
-use crate::store::service::changes::{Change, ChangeSet};
-use crate::store::service::distributed::release as distributed_release;
-use crate::store::service::looks as store;
+use crate::tables::rows::cells::Leftovers;
+use crate::tables::rows::feed::{Change, ChangeSet};
+use crate::tables::shared::admin;
+use crate::tables::{self, Tables};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -36,10 +34,10 @@ fn release_records(
     Ok(release(cell_id, reason, max_results, dry_run)?)
 }
 
-/// The most that one call releases.
+/// Maximum number of claims that one call releases.
 const MAX_RELEASED: i32 = 1_000_000;
-/// Milliseconds to wait for a lock on another node: rows that are locked are passed over, so it is for relation extension.
-const PATIENCE: i64 = 1000;
+/// Limit for waiting for a lock on another node. Locked rows are skipped, so the wait is for relation extension.
+const LOCK_TIMEOUT_MS: i64 = 1000;
 
 fn release(
     cell_id: Option<i64>,
@@ -47,7 +45,7 @@ fn release(
     max_results: Option<i32>,
     dry_run: Option<bool>,
 ) -> Result<i64, ClaimsError> {
-    let act = Act::begin("release_records", reason)?;
+    let action = AdminAction::begin("release_records", reason)?;
     let cell_id = given(cell_id, "cell_id")?;
     let max_results = given(max_results, "max_results")?;
     if !(1..=MAX_RELEASED).contains(&max_results) {
@@ -59,12 +57,12 @@ fn release(
     if given(dry_run, "dry_run")? {
         return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
     }
-    let act = act.with("cell_id", cell_id).with("max_results", max_results);
-    let (released, is_open) = act.perform_counted(|connection| {
+    let action = action.with("cell_id", cell_id).with("max_results", max_results);
+    let (released, is_open) = action.perform_counted(|tables, connection| {
         let catalog = catalog::current(connection);
         let is_open =
             catalog.cells.contains_key(&cell_id) && admission::mode_allows(&catalog, cell_id, Need::Begin).is_ok();
-        let released = release_some(connection, &catalog, cell_id, max_results.into());
+        let released = release_some(tables, connection, &catalog, cell_id, max_results.into());
         Ok(((released, is_open), vec![("released", released)]))
     })?;
     if is_open {
@@ -73,40 +71,35 @@ fn release(
     Ok(released)
 }
 
-/// Releases claims, and the looks of those whose types mind them. The change feed tells that they are free.
-fn release_some(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
-    if distribution::is_spread() {
-        return release_at_several(connection, catalog, cell_id, max_results);
+/// Releases claims, and the skeletons of those whose types refuse confusable names. Writes them to the change feed as freed.
+fn release_some(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    max_results: i64,
+) -> i64 {
+    if !catalog.types.refuse_confusables()
+        && let Some(released) = tables.release_in_bulk(connection, cell_id, max_results, feed::is_on())
+    {
+        if released > 0 && feed::is_on() {
+            feed::told(connection);
+        }
+        return released;
     }
-    if catalog.types.mind_looks() {
-        let released = admin::release_and_tell(connection, cell_id, max_results);
-        return finish(connection, catalog, cell_id, &released);
-    }
-    if !feed::is_on() {
-        return admin::release_claims(connection, cell_id, max_results);
-    }
-    let released = admin::release_into_feed(connection, cell_id, max_results);
-    if released > 0 {
-        feed::told(connection);
-    }
-    released
-}
-
-/// The same on several nodes, where statements are one only within a subtransaction.
-fn release_at_several(connection: &Connection, catalog: &Catalog, cell_id: i64, max_results: i64) -> i64 {
-    let _waits = LockWaits::limit(PATIENCE);
-    let Ok(count) = engine::bounded(connection, || {
-        let released = distributed_release::release(connection, cell_id, max_results);
-        Ok::<_, Infallible>(finish(connection, catalog, cell_id, &released))
+    let _waits = tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
+    let Ok(count) = tables::bounded(tables, connection, || {
+        let released = tables.release(connection, cell_id, max_results);
+        Ok::<_, Infallible>(finish(tables, connection, catalog, cell_id, &released))
     });
     count
 }
 
-/// What goes with claims that were released; returns how many they were.
-fn finish(connection: &Connection, catalog: &Catalog, cell_id: i64, released: &[Bucket]) -> i64 {
-    store::free(connection, &looks(released.iter(), &catalog.types));
+/// Frees the skeletons of released claims, and writes them to the change feed. Returns their number.
+fn finish(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, cell_id: i64, released: &[Bucket]) -> i64 {
+    tables.free_skeletons(connection, &skeletons(released.iter(), &catalog.types));
     let set = ChangeSet { change: Change::Destroy(cell_id), cause: None, buckets: released.iter().collect() };
-    feed::tell(connection, &[set], Moment::now());
+    feed::tell(tables, connection, &[set], Moment::now());
     released.len() as i64
 }
 
@@ -117,19 +110,19 @@ fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), Error
 }
 
 fn remove(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ClaimsError> {
-    let act = Act::begin("remove_cell", reason)?;
+    let action = AdminAction::begin("remove_cell", reason)?;
     let cell_id = given(cell_id, "cell_id")?;
-    act.with("cell_id", cell_id).perform(|connection| {
-        // Under this lock nobody else registers it, or gives its role another cell.
-        admin::lock_grants(connection);
-        let Some(role) = admin::role_of_cell(connection, cell_id) else {
+    action.with("cell_id", cell_id).perform(|tables, connection| {
+        // Under this lock no other session registers the cell or gives its role another cell.
+        admin::lock_grants(tables, connection)?;
+        let Some(role) = tables.role_of_cell(connection, cell_id) else {
             return Err(AccessError::UnknownCell { cell_id }.into());
         };
         if let Some(Leftovers { claims, leases, transfers }) = admin::leftovers(connection, cell_id) {
             return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
         }
         admin::remove_cell(connection, cell_id);
-        take_away(connection, role);
+        take_away(tables, connection, role);
         Ok(())
     })
 }

@@ -1,37 +1,35 @@
-//! Names that nobody can have.
+//! `reserve_names` and `unreserve_names`: names that no cell can claim.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use claims_model::conflict::{self, StandingClaim, reason_for};
-use claims_model::lookalike::looks;
+use claims_model::conflict::{self, ExistingClaim, reason_for};
+use claims_model::lookalike::{BesideReserved, skeletons};
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Types, id};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access;
-use crate::acts::Act;
-use crate::error::{ClaimsError, NamesError};
+use crate::admin_action::AdminAction;
+use crate::arguments;
+use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
 use crate::pg::clock::Moment;
 use crate::pg::roles;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::subtransaction;
-use crate::service::engine::{self, CONTENTION_SQLSTATES};
-use crate::service::naming;
+use crate::service::{ATTEMPTS, lock_timeout, naming};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::looks as store;
-use crate::store::service::reservations::{self, Reserved};
+use crate::tables::rows::names::{Grounds, Reserved};
+use crate::tables::rows::skeletons::Bearing;
+use crate::tables::shared::{names, skeletons};
+use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
 
-/// Names that one call may reserve.
+/// Maximum number of names in one call.
 const MAX_NAMES: usize = 10_000;
-
-/// How often to look and take again, with waits of 1, 8, 64 and 512 milliseconds: as a begin does.
-const ATTEMPTS: u32 = 4;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -40,14 +38,14 @@ fn reserve_names(
     bucket_values: Option<Vec<Option<String>>>,
     reason: Option<String>,
 ) -> Result<i64, ErrorReport> {
-    let act = Act::begin("reserve_names", reason)?;
-    let bucket_type = access::given(bucket_type, "bucket_type")?;
-    let bucket_values = access::given(bucket_values, "bucket_values")?;
-    let reason = act.reason().to_owned();
-    let act = act.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
-    Ok(act.perform_counted(|connection| {
+    let action = AdminAction::begin("reserve_names", reason)?;
+    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
+    let bucket_values = arguments::given(bucket_values, "bucket_values")?;
+    let reason = action.reason().to_owned();
+    let action = action.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
+    Ok(action.perform_counted(|tables, connection| {
         let (catalog, names) = named(connection, &bucket_type, &bucket_values)?;
-        let reserved = reserve(connection, &catalog, &names, &reason)?;
+        let reserved = reserve(tables, connection, &catalog, &names, &reason)?;
         Ok((reserved, vec![("reserved", reserved)]))
     })?)
 }
@@ -59,28 +57,27 @@ fn unreserve_names(
     bucket_values: Option<Vec<Option<String>>>,
     reason: Option<String>,
 ) -> Result<i64, ErrorReport> {
-    let act = Act::begin("unreserve_names", reason)?;
-    let bucket_type = access::given(bucket_type, "bucket_type")?;
-    let bucket_values = access::given(bucket_values, "bucket_values")?;
-    let act = act.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
-    Ok(act.perform_counted(|connection| {
+    let action = AdminAction::begin("unreserve_names", reason)?;
+    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
+    let bucket_values = arguments::given(bucket_values, "bucket_values")?;
+    let action = action.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
+    Ok(action.perform_counted(|tables, connection| {
         let (catalog, names) = named(connection, &bucket_type, &bucket_values)?;
-        let freed = unreserve(connection, &catalog, &names);
+        let freed = unreserve(tables, connection, &catalog, &names);
         Ok((freed, vec![("freed", freed)]))
     })?)
 }
 
-fn unreserve(connection: &Connection, catalog: &Catalog, names: &[Reserved]) -> i64 {
+fn unreserve(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, names: &[Reserved]) -> i64 {
     let Some(number) = names.first().map(|name| name.bucket.bucket_type) else { return 0 };
     let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
-    let freed = reservations::unreserve(connection, number, &values);
+    let freed = names::unreserve(connection, number, &values);
     let freed: Vec<_> = freed.into_iter().map(|value| Bucket { bucket_type: number, value: value.into() }).collect();
-    store::free(connection, &looks(freed.iter(), &catalog.types));
+    tables.unreserve_skeletons(connection, &skeletons(freed.iter(), &catalog.types));
     freed.len() as i64
 }
 
-/// The names by their canonical forms, each once and in the order of all locks, by profiles that stay what they are until
-/// the transaction ends.
+/// Returns the names in canonical form, each once, in lock order. Their profiles do not change until the transaction ends.
 fn named(
     connection: &Connection,
     bucket_type: &str,
@@ -95,7 +92,8 @@ fn named(
         Ok(number.map_err(|problem| BadInput::new("bucket_type", problem))?)
     };
     let catalog = catalog::current(connection);
-    let (catalog, number) = naming::settled(connection, catalog, read, |number| naming::can_change(*number))?;
+    let (catalog, number) =
+        naming::with_locked_profiles(connection, catalog, read, |number| naming::can_change(*number))?;
     let mut seen = HashSet::new();
     let mut names = Vec::new();
     for (index, given) in bucket_values.iter().enumerate() {
@@ -119,30 +117,37 @@ fn canonical(types: &Types, bucket_type: i32, given: &str) -> Result<Reserved, P
     Ok(Reserved { bucket: Bucket { bucket_type, value: value.into() }, display })
 }
 
-fn reserve(connection: &Connection, catalog: &Catalog, names: &[Reserved], reason: &str) -> Result<i64, ClaimsError> {
+fn reserve(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    names: &[Reserved],
+    reason: &str,
+) -> Result<i64, ClaimsError> {
     let Some(bucket_type) = names.first().map(|name| name.bucket.bucket_type) else { return Ok(0) };
     let role = roles::name(roles::caller());
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     for attempt in 0..ATTEMPTS {
         let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
-        let before: HashSet<_> = reservations::among(connection, bucket_type, &values).into_iter().collect();
+        let before: HashSet<_> = names::reserved_among(connection, bucket_type, &values).into_iter().collect();
         let new: Vec<_> = names.iter().filter(|name| !before.contains(&*name.bucket.value)).collect();
         if new.is_empty() {
             return Ok(0);
         }
-        let _waits = LockWaits::until(deadline.max(Instant::now() + Duration::from_millis(1 << (3 * attempt))));
-        let around = engine::current().surroundings();
+        let _waits = LockWaits::until(deadline.max(Instant::now() + lock_timeout(attempt)));
+        let around = tables.surroundings();
         let take = || {
-            reservations::reserve(connection, bucket_type, &new, reason, &role);
-            // Where a name that looks like it is claimed, that one keeps it to itself.
-            store::take_free(connection, &looks(new.iter().map(|name| &name.bucket), &catalog.types));
+            tables.reserve(connection, bucket_type, &new, &Grounds { reason, role: &role });
+            let skeletons = skeletons(new.iter().map(|name| &name.bucket), &catalog.types);
+            tables.put_skeletons(connection, &skeletons, Bearing::Reserved);
             Ok::<_, Infallible>(())
         };
-        let taken = subtransaction(&CONTENTION_SQLSTATES, || engine::bounded_within(connection, around, take));
+        let taken = subtransaction(&CONTENTION_SQLSTATES, || tables::bounded_within(tables, connection, around, take));
         if taken.is_ok() {
+            notice_of_look_alikes(&claims_beside(tables, connection, catalog, &new));
             return Ok(new.len() as i64);
         }
-        let conflicts = in_the_way(connection, &new);
+        let conflicts = conflicts_with(tables, connection, &new);
         if let Some(weightiest) = conflict::weightiest(&conflicts) {
             let (count, detail) = (conflicts.len(), conflict::to_json(&conflicts, &catalog.types)?);
             return Err(NamesError::CannotReserve { weightiest, count, detail }.into());
@@ -151,14 +156,36 @@ fn reserve(connection: &Connection, catalog: &Catalog, names: &[Reserved], reaso
     Err(ClaimsError::TableLocked)
 }
 
-/// Claims of names that are to be reserved, and who is at them.
-fn in_the_way<'n>(connection: &Connection, names: &[&'n Reserved]) -> Vec<Conflict<'n>> {
+/// Returns the claims that are confusable with names that were just reserved. They are older, and keep their skeletons.
+fn claims_beside(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    names: &[&Reserved],
+) -> Vec<BesideReserved> {
+    let skeletons = skeletons(names.iter().map(|name| &name.bucket), &catalog.types);
+    if skeletons.is_empty() {
+        return Vec::new();
+    }
+    let bearers = skeletons::bearers(connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
+    let claims: Vec<_> = bearers.values().filter_map(|bearers| bearers.bearer.as_ref()).collect();
+    let standing = tables.standing(connection, &claims);
+    let beside = |(skeleton, name): &(_, &Bucket)| {
+        let claim = bearers.get(skeleton)?.bearer.as_ref()?;
+        let (reserved, cell_id) = (name.value.clone().into_owned(), standing.get(claim)?.holder_cell_id);
+        Some(BesideReserved { reserved, claim: claim.value.clone().into_owned(), cell_id })
+    };
+    skeletons.iter().filter_map(beside).collect()
+}
+
+/// Returns the conflicts of names that cannot be reserved: claims, and names in flight.
+fn conflicts_with<'n>(tables: &dyn Tables, connection: &Connection, names: &[&'n Reserved]) -> Vec<Conflict<'n>> {
     let buckets: Vec<_> = names.iter().map(|name| &name.bucket).collect();
-    let found: HashMap<_, _> = engine::current().standing(connection, &buckets);
+    let found: HashMap<_, _> = tables.standing(connection, &buckets);
     let now = Moment::now();
     let conflict = |(bucket, is_contended): (&&'n Bucket<'static>, bool)| {
         let found = found.get(*bucket).filter(|found| found.holder_cell_id != NOBODY);
-        let standing = found.map(|found| StandingClaim {
+        let standing = found.map(|found| ExistingClaim {
             holder_cell_id: found.holder_cell_id,
             active: found.active,
             is_meant: true,
@@ -177,6 +204,6 @@ fn in_the_way<'n>(connection: &Connection, names: &[&'n Reserved]) -> Vec<Confli
             similar_to: None,
         })
     };
-    let contended = engine::current().contended_buckets(connection, &buckets);
+    let contended = tables.contended_buckets(connection, &buckets);
     buckets.iter().zip(contended).filter_map(conflict).collect()
 }

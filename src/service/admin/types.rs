@@ -1,4 +1,4 @@
-//! Types: adding them, and giving them other names.
+//! Adds and renames types.
 
 use claims_model::limits::{FIRST_FREE_TYPE, TYPE_NAME_CHARS, is_longer_than};
 use claims_model::types::{TypeTable, UNSPECIFIED};
@@ -7,12 +7,12 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::names;
-use crate::access;
-use crate::acts::Act;
+use crate::admin_action::AdminAction;
+use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::store::catalog;
-use crate::store::service::admin;
+use crate::tables::shared::admin;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -22,22 +22,22 @@ fn add_bucket_type(
     profile: default!(Option<String>, "'exact'"),
     confusables: default!(Option<String>, "'allow'"),
 ) -> Result<(), ErrorReport> {
-    let act = Act::without_reason("add_bucket_type")?;
+    let action = AdminAction::without_reason("add_bucket_type")?;
     let naming = Naming { profile: names::profile(profile)?, confusables: names::confusables(confusables)? };
-    let act = act.with("profile", naming.profile.name()).with("confusables", naming.confusables.name());
-    Ok(add(act, Kind::Bucket, id, name, naming)?)
+    let action = action.with("profile", naming.profile.name()).with("confusables", naming.confusables.name());
+    Ok(add(action, Kind::Bucket, id, name, naming)?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_subject_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(add(Act::without_reason("add_subject_type")?, Kind::Subject, id, name, Naming::default())?)
+    Ok(add(AdminAction::without_reason("add_subject_type")?, Kind::Subject, id, name, Naming::default())?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_source_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(add(Act::without_reason("add_source_type")?, Kind::Source, id, name, Naming::default())?)
+    Ok(add(AdminAction::without_reason("add_source_type")?, Kind::Source, id, name, Naming::default())?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -46,11 +46,17 @@ fn rename_type(kind: Option<String>, id: Option<i32>, name: Option<String>) -> R
     Ok(rename(kind, id, name)?)
 }
 
-fn add(act: Act, kind: Kind, id: Option<i32>, name: Option<String>, naming: Naming) -> Result<(), ClaimsError> {
+fn add(
+    action: AdminAction,
+    kind: Kind,
+    id: Option<i32>,
+    name: Option<String>,
+    naming: Naming,
+) -> Result<(), ClaimsError> {
     let (Some(id), Some(name)) = (id, name) else { return Err(AdminError::TypeIncomplete { kind }.into()) };
-    change(act.with("id", id).with("name", name.as_str()), |connection, all| {
+    change(action.with("id", id).with("name", name.as_str()), |connection, all| {
         let types = all.of(kind);
-        // What is there already needs no look at its form: the seeds may be added again, UNSPECIFIED with them.
+        // An existing pair needs no check of its form: the seeds may be added again, among them UNSPECIFIED.
         if types.id(&name) == Some(id) {
             return if kind == Kind::Bucket { refuse_other_naming(all, id, naming) } else { Ok(()) };
         }
@@ -65,16 +71,16 @@ fn add(act: Act, kind: Kind, id: Option<i32>, name: Option<String>, naming: Nami
 }
 
 fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result<(), ClaimsError> {
-    let kind = access::given(kind, "kind")?;
-    let id = access::given(id, "id")?;
-    let name = access::given(name, "name")?;
-    let act = Act::without_reason("rename_type")?;
+    let kind = arguments::given(kind, "kind")?;
+    let id = arguments::given(id, "id")?;
+    let name = arguments::given(name, "name")?;
+    let action = AdminAction::without_reason("rename_type")?;
     let kind = Kind::named(&kind)
         .ok_or_else(|| BadInput::new("kind", Problem::OutOfRange { allowed: "bucket, subject or source" }))?;
     if id == UNSPECIFIED {
         return Err(BadInput::new("id", Problem::Unspecified { kind: kind.name() }).into());
     }
-    change(act.with("kind", kind.name()).with("id", id).with("name", name.as_str()), |connection, types| {
+    change(action.with("kind", kind.name()).with("id", id).with("name", name.as_str()), |connection, types| {
         let types = types.of(kind);
         let Some(shown) = types.name(id) else {
             return Err(BadInput::new("id", Problem::UnknownType { kind: kind.name(), got: id.to_string() }).into());
@@ -93,15 +99,18 @@ fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result
     })
 }
 
-/// Administrators follow each other: what one sees of the types is what there is until it has changed them.
-fn change(act: Act, change: impl FnOnce(&Connection, &Types) -> Result<(), ClaimsError>) -> Result<(), ClaimsError> {
-    act.perform(|connection| {
-        admin::lock_types(connection);
+/// Changes the types under a lock, so that the catalog is current until the change is made.
+fn change(
+    action: AdminAction,
+    change: impl FnOnce(&Connection, &Types) -> Result<(), ClaimsError>,
+) -> Result<(), ClaimsError> {
+    action.perform(|tables, connection| {
+        admin::lock_types(tables, connection)?;
         change(connection, &catalog::current(connection).types)
     })
 }
 
-/// An id and a name that are not yet a pair must both be free.
+/// Raises an error unless both id and name are free. Called for a pair that does not exist.
 fn refuse_taken(kind: Kind, types: &TypeTable, id: i32, name: &str) -> Result<(), ClaimsError> {
     let by_id = types.name(id).map(|_| id);
     match by_id.into_iter().chain(types.id(name)).min() {
@@ -111,17 +120,17 @@ fn refuse_taken(kind: Kind, types: &TypeTable, id: i32, name: &str) -> Result<()
 }
 
 fn taken(kind: Kind, types: &TypeTable, id: i32, name: &str, other: i32) -> ClaimsError {
-    let known = types.name(other).unwrap_or_default().to_owned();
-    AdminError::TypeTaken { kind, id, name: name.to_owned(), other, known }.into()
+    let existing = types.name(other).unwrap_or_default().to_owned();
+    AdminError::TypeTaken { kind, id, name: name.to_owned(), other, existing }.into()
 }
 
-/// The same pair again, compared in another way: that is no repeat.
+/// Raises an error if the same pair is added again with another profile, which is no repeat.
 fn refuse_other_naming(types: &Types, id: i32, naming: Naming) -> Result<(), ClaimsError> {
-    let known = types.naming(id);
-    if known == naming { Ok(()) } else { Err(AdminError::OtherNaming { id, known }.into()) }
+    let existing = types.naming(id);
+    if existing == naming { Ok(()) } else { Err(AdminError::OtherNaming { id, existing }.into()) }
 }
 
-/// Neither empty nor a number, which would be taken for an id.
+/// Returns whether a name is neither empty nor a number, which would be read as an id.
 fn is_type_name(name: &str) -> bool {
     !name.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,15 +1,14 @@
-//! `version`: what is installed, and what it understands.
+//! `version`: returns the versions of library, extension, protocol and Unicode.
 
 use claims_model::{PROTOCOL, UNICODE_VERSION};
 use pgrx::prelude::*;
 
-use crate::distribution::{self, Whereabouts};
 use crate::pg::spi;
-use crate::store::service::admin;
+use crate::tables;
+use crate::tables::shared::admin;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn version() -> TableIterator<
     'static,
     (
@@ -20,12 +19,13 @@ fn version() -> TableIterator<
         name!(distributed, bool),
     ),
 > {
+    let tables = tables::at_entry();
     let extension = spi::connect(admin::extension_version);
     TableIterator::once((
         env!("CARGO_PKG_VERSION").to_owned(),
         extension,
         PROTOCOL,
         UNICODE_VERSION,
-        distribution::whereabouts() == Whereabouts::Spread,
+        tables.are_distributed(),
     ))
 }

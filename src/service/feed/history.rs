@@ -1,38 +1,36 @@
-//! `bucket_history`: who had a name when, as far as the feed reaches.
+//! `bucket_history`: returns the owners of a name, as far back as the feed reaches.
 
 use claims_model::types::Kind;
-use claims_model::{BadInput, Problem, id};
+use claims_model::{BadInput, Problem, Types, id};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::access;
-use crate::distribution;
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::name::Name;
-use crate::pg::spi;
+use crate::service::naming;
 use crate::store::catalog;
-use crate::store::service::changes::{self, BucketChange};
-use crate::store::service::distributed::changes as distributed_changes;
-use crate::store::service::records;
+use crate::tables;
+use crate::tables::rows::feed::BucketChange;
 
-/// The status of a claim that nobody has yet.
+/// The status of a claim that has no owner yet.
 const LEASE_CREATING: i16 = 2;
 
-/// A name in the hands of one cell, or of nobody.
+/// A period of a name's history: the cell that owned it, or none.
 struct Tenure {
     cell_id: Option<i64>,
     since: Option<Moment>,
     until: Option<Moment>,
-    /// What began it; `None`: it began before the feed.
+    /// The change that began it; `None` if it began before the feed.
     change: Option<BucketChange>,
 }
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn bucket_history(
     bucket_type: Option<String>,
     bucket_value: Option<String>,
@@ -51,18 +49,22 @@ fn bucket_history(
     >,
     ErrorReport,
 > {
-    let (tenures, catalog) = spi::connect(|connection| {
-        let bucket_type = access::given(bucket_type, "bucket_type")?;
-        let bucket_value = access::given(bucket_value, "bucket_value")?;
+    let (tenures, catalog) = tables::connect(|tables, connection| {
+        let bucket_type = arguments::given(bucket_type, "bucket_type")?;
+        let bucket_value = arguments::given(bucket_value, "bucket_value")?;
         access::read_as_administrator()?;
         let catalog = catalog::current(connection);
         let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
-        let value = catalog.types.canonical_of_asked(number, &bucket_value);
-        let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-        let of_bucket = if distribution::is_spread() { distributed_changes::of_bucket } else { changes::of_bucket };
-        let changes = of_bucket(connection, number, &value);
-        let standing = if changes.is_empty() { records::by_bucket(number, &value) } else { None };
+        let read = |types: &Types| {
+            let value = types.canonical_for_lookup(number, &bucket_value);
+            let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
+            let changes = tables.changes_of(connection, number, &value);
+            let standing = if changes.is_empty() { tables.claim(number, &value) } else { None };
+            Ok((changes, standing))
+        };
+        let has_any = |(changes, standing): &(Vec<_>, Option<_>)| !changes.is_empty() || standing.is_some();
+        let (changes, standing) = naming::in_snapshot(tables, &catalog, Some(number), read, has_any)?;
         let holder = standing.filter(|claim| claim.status != LEASE_CREATING).map(|claim| claim.cell_id);
         Ok::<_, ClaimsError>((tenures(changes, holder), catalog))
     })?;
@@ -85,7 +87,7 @@ fn bucket_history(
     Ok(TableIterator::new(tenures.into_iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Each change ends a tenure and begins one. Of whoever had the name before the feed only that is known.
+/// Returns the periods that changes divide the history into. The first one began before the feed, at an unknown time.
 fn tenures(changes: Vec<BucketChange>, holder: Option<i64>) -> Vec<Tenure> {
     let first = changes.first().map(|change| (change.old_cell_id, Some(change.at)));
     let (before, until) = first.unwrap_or((holder, None));

@@ -1,11 +1,11 @@
-//! `list_changes` and `change_cursor`: the feed in pages, each change once, none left out.
+//! `list_changes` and `change_cursor`: return the feed in pages, each change once, without gaps.
 //!
-//! Changes come in the order of (xid, id), and only those of transactions below the oldest that still runs: whatever commits later
-//! comes behind them. So a cursor is a place behind which nothing is ever missed. Not after a crash either: what was committed without
-//! a flush is flushed before it is told, since its transaction's id could be given to another one otherwise.
+//! Changes are in the order of (xid, id). Only those of transactions below the oldest running one are returned: later commits
+//! come after them, so no change can appear before a cursor. A crash keeps that true: commits that were not flushed are flushed
+//! before they are returned. Otherwise their transaction ids could be assigned again after the crash.
 
 use claims_model::cursor::Cursor;
-use claims_model::feed::{ChangeCursor, Standing};
+use claims_model::feed::ChangeCursor;
 use claims_model::types::Kind;
 use claims_model::{BadInput, id};
 use pgrx::Uuid as PgUuid;
@@ -13,22 +13,18 @@ use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::page::{BEGINNING, ChangePage, Listed};
-use super::several;
-use crate::access;
-use crate::distribution;
-use crate::error::{ClaimsError, FeedError};
+use super::page::ChangePage;
+use crate::arguments;
+use crate::error::ClaimsError;
 use crate::pg::name::Name;
-use crate::pg::spi::{self, Connection};
-use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 use crate::service::read::page_size;
 use crate::store::catalog;
-use crate::store::service::changes;
+use crate::tables;
+use crate::tables::Wanted;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn list_changes(
     after: default!(Option<String>, "NULL"),
     max_results: default!(Option<i32>, 1000),
@@ -54,8 +50,8 @@ fn list_changes(
     >,
     ErrorReport,
 > {
-    let rows = spi::connect(|connection| {
-        let max_results = access::given(max_results, "max_results")?;
+    let rows = tables::connect(|tables, connection| {
+        let max_results = arguments::given(max_results, "max_results")?;
         let catalog = catalog::current(connection);
         let after = after.map(|text| ChangeCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?;
@@ -64,8 +60,10 @@ fn list_changes(
             .transpose()
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let limit = usize::try_from(page_size(max_results)?).unwrap_or(0);
-        let page = ChangePage::new(limit, bucket_type, &catalog);
-        if distribution::is_spread() { several::read(page, connection, after) } else { read(page, connection, after) }
+        let mut page = ChangePage::new(limit, bucket_type, &catalog);
+        let wanted = Wanted { bucket_type, limit };
+        tables.each_change(connection, after, wanted, &mut |after, set| page.add(after, set))?;
+        Ok::<_, ClaimsError>(page.rows)
     })?;
     Ok(TableIterator::new(rows))
 }
@@ -73,39 +71,5 @@ fn list_changes(
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn change_cursor() -> Result<String, ErrorReport> {
-    Ok(spi::connect(|connection| {
-        if distribution::is_spread() {
-            return Ok(several::newest(connection)?.encode());
-        }
-        let newest = changes::newest(connection).ok_or_else(no_horizon)?;
-        xact::flush_commits();
-        Ok::<_, ClaimsError>(newest.encode())
-    })?)
-}
-
-fn no_horizon() -> ClaimsError {
-    FeedError::NoHorizon.into()
-}
-
-/// Fills a page from the tables of this database.
-fn read(
-    mut page: ChangePage,
-    connection: &Connection,
-    after: Option<ChangeCursor>,
-) -> Result<Vec<Listed>, ClaimsError> {
-    let ground = changes::ground(connection, after.as_ref().unwrap_or(&BEGINNING)).ok_or_else(no_horizon)?;
-    let after = match after {
-        None => ground.horizon.clone(),
-        Some(cursor) => match cursor.standing(&ground) {
-            Standing::Good => cursor,
-            Standing::Ahead => return Ok(Vec::new()),
-            Standing::Purged => return Err(FeedError::Purged.into()),
-            Standing::Foreign => return Err(FeedError::Foreign.into()),
-        },
-    };
-    changes::each_from(connection, &after, page.bucket_type, |set| page.add(&after, set));
-    if !page.rows.is_empty() {
-        xact::flush_commits();
-    }
-    Ok(page.rows)
+    Ok(tables::connect(|tables, connection| Ok::<_, ClaimsError>(tables.newest_change(connection)?.encode()))?)
 }

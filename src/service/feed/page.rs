@@ -7,17 +7,16 @@ use claims_model::feed::ChangeCursor;
 use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
-use uuid::Uuid;
 
 use crate::pg::name::Name;
 use crate::pg::xid8::Xid8;
 use crate::store::catalog::Catalog;
-use crate::store::service::changes::StoredSet;
+use crate::tables::rows::feed::StoredSet;
 
-/// Bytes of a change beside its value, roughly.
+/// Approximate size in bytes of a change without its value.
 const CHANGE_BYTES: usize = 256;
 
-/// A change as it is returned.
+/// A change, in the order of the columns.
 pub type Listed = (
     i64,
     Xid8,
@@ -34,9 +33,6 @@ pub type Listed = (
     Option<String>,
 );
 
-/// Before every change of every feed.
-pub const BEGINNING: ChangeCursor = ChangeCursor { feed: Uuid::nil(), xid: 0, id: 0, at: 0 };
-
 pub struct ChangePage<'c> {
     pub limit: usize,
     pub bucket_type: Option<i32>,
@@ -50,7 +46,7 @@ impl<'c> ChangePage<'c> {
         ChangePage { limit, bucket_type, catalog, bytes: 0, rows: Vec::new() }
     }
 
-    /// Adds the changes of a stored row that are behind the cursor, until the page is full.
+    /// Adds the changes of a stored row that are after the cursor, until the page is full.
     pub fn add(&mut self, after: &ChangeCursor, set: StoredSet) -> ControlFlow<()> {
         let cell_name = |cell: Option<i64>| cell.and_then(|cell| self.catalog.cells.get(&cell)?.name.clone());
         let (old_cell_name, new_cell_name) = (cell_name(set.old_cell_id), cell_name(set.new_cell_id));

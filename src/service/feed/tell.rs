@@ -1,4 +1,4 @@
-//! Writing changes down, in the transaction that makes them. Off, that is one look at a setting.
+//! Records changes, in the transaction that makes them. If the feed is off, that costs one look at a setting.
 
 use std::convert::Infallible;
 
@@ -7,55 +7,52 @@ use claims_model::{Bucket, Types, id};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::distribution;
 use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::service::engine::{self, EndedLease};
 use crate::settings;
-use crate::store::service::changes::{self, Change, ChangeSet};
-use crate::store::service::distributed::changes as distributed_changes;
-use crate::store::service::leases::Ending;
+use crate::tables::rows::feed::{Change, ChangeSet};
+use crate::tables::rows::leases::Ending;
+use crate::tables::shared::feed;
+use crate::tables::{self, EndedLease, Tables};
 
-/// Whether changes are to be written down.
+/// Returns whether changes are recorded.
 pub fn is_on() -> bool {
     settings::change_feed()
 }
 
-/// Writes down what was changed, in this order.
-pub fn tell(connection: &Connection, sets: &[ChangeSet], at: Moment) {
+/// Records changes, in this order.
+pub fn tell(tables: &dyn Tables, connection: &Connection, sets: &[ChangeSet], at: Moment) {
     if is_on() && sets.iter().any(|set| !set.buckets.is_empty()) {
-        if distribution::is_spread() {
-            tell_apart(connection, sets, at)
-        } else {
-            changes::tell(connection, sets, at)
-        }
+        let _waits = tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
+        let Ok(()) = tables::bounded(tables, connection, || {
+            tables.tell(connection, sets, at);
+            Ok::<_, Infallible>(())
+        });
         told(connection);
     }
 }
 
-/// Milliseconds to wait for a lock on the node of the feed, where no row is in anybody's way.
-const PATIENCE: i64 = 100;
+/// Limit for waiting for a lock on the node of the feed. The rows are new, so the wait is for relation extension.
+const LOCK_TIMEOUT_MS: i64 = 100;
 
-/// In a subtransaction of its own, as statements on other nodes need.
-fn tell_apart(connection: &Connection, sets: &[ChangeSet], at: Moment) {
-    let _waits = LockWaits::limit(PATIENCE);
-    let Ok(()) = engine::bounded(connection, || {
-        distributed_changes::tell(connection, sets, at);
-        Ok::<_, Infallible>(())
-    });
-}
-
-/// Changes were written down.
+/// Sends a NOTIFY if that is configured. Called after changes were recorded.
 pub fn told(connection: &Connection) {
     if settings::notify_changes() {
-        changes::notify(connection);
+        feed::notify(connection);
     }
 }
 
-/// Leases of a cell have ended. One that was rolled back changes no owner: what it was to create never had one. Where the tables are
-/// spread, the caller has begun a subtransaction and limited its waits.
-pub fn tell_settled(connection: &Connection, cell_id: i64, leases: &[EndedLease], ending: Ending, at: Moment) {
+/// Records the changes of settled leases. A rollback changes no owner: its creates never had one. If the tables are distributed,
+/// the caller has begun a subtransaction and limited its waits.
+pub fn tell_ended(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    leases: &[EndedLease],
+    ending: Ending,
+    at: Moment,
+) {
     if ending == Ending::Rollback || !is_on() {
         return;
     }
@@ -73,17 +70,20 @@ pub fn tell_settled(connection: &Connection, cell_id: i64, leases: &[EndedLease]
     if sets.is_empty() {
         return;
     }
-    if distribution::is_spread() {
-        distributed_changes::tell(connection, &sets, at);
-    } else {
-        changes::tell(connection, &sets, at);
-    }
+    tables.tell(connection, &sets, at);
     told(connection);
 }
 
-/// An administrator has rolled a lease back. Its cell may have saved the names that it was to create, and readers may have seen them:
-/// they are told that nobody has these names, although nobody was told that the cell got them.
-pub fn tell_freed(connection: &Connection, cell_id: i64, lease: Uuid, freed: &[Value], types: &Types) {
+/// Records the names that an administrator freed by rolling a lease back. The cell may have saved these names and readers may
+/// have seen them. So the feed says that they are free, although it never said that the cell got them.
+pub fn tell_freed(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    lease: Uuid,
+    freed: &[Value],
+    types: &Types,
+) {
     if !is_on() {
         return;
     }
@@ -94,5 +94,5 @@ pub fn tell_freed(connection: &Connection, cell_id: i64, lease: Uuid, freed: &[V
     };
     let buckets: Vec<Bucket> = freed.iter().filter_map(bucket).collect();
     let set = ChangeSet { change: Change::Destroy(cell_id), cause: Some(lease), buckets: buckets.iter().collect() };
-    tell(connection, &[set], Moment::now());
+    tell(tables, connection, &[set], Moment::now());
 }

@@ -1,6 +1,6 @@
-//! Taking a batch's claims: one optimistic attempt, and where that fails the reasons, or more attempts.
+//! Takes a batch's claims: by one optimistic attempt, and if that fails, by looking for conflicts and further attempts.
 //!
-//! The way without conflicts is the first line of [`acquire`]; all that follows is kept off it.
+//! Without conflicts, only the first statement of [`acquire`] runs. Everything after it is kept off that path.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use claims_model::{Conflict, Reason};
 use pgrx::PgSqlErrorCode as Code;
 
 use super::attempt::{self, StepsTaken};
-use super::obstacles::{self, Obstacles};
+use super::conflicts::{self, Probed};
 use super::repeat;
 use super::request::{Begun, ClaimStep, Request};
 use crate::error::ClaimsError;
@@ -16,20 +16,21 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::translate_error;
 use crate::pg::xact;
+use crate::service::{ATTEMPTS, lock_timeout};
 use crate::settings;
-use crate::store::service::leases;
+use crate::tables::shared::leases;
 
-/// How an attempt to take a batch ends.
+/// The result of taking a batch.
 pub enum Acquired<'b> {
     Lease(Begun),
     Conflicts(Vec<Conflict<'b>>),
 }
 
-/// Takes the lease and all claims of the batch, or says why not. Locks, in this order: the key of the lease, the keys of
-/// the created buckets in bucket order, the rows of the destroyed and replaced claims in bucket order. Nothing of a
-/// failed attempt stays.
+/// Takes the lease and all claims of the batch, or returns the conflicts. Locks in this order: the key of the lease, the keys of
+/// the created buckets in bucket order, the rows of the destroyed and replaced claims in bucket order. A failed attempt leaves
+/// nothing behind.
 ///
-/// `began`: when the call began, from which on it waits for others as long as it may.
+/// `began` is when the call began: claims.wait_timeout counts from then.
 pub fn acquire<'b>(
     connection: &Connection,
     request: &Request<'b>,
@@ -42,28 +43,19 @@ pub fn acquire<'b>(
     translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, locked, || insist(connection, request, began))
 }
 
-/// How often to look and take again before saying that somebody else is in the way: the world may change in between.
-const ATTEMPTS: u32 = 4;
-
-/// Milliseconds to wait for a lock after a look that found nobody in the way: 1, 8, 64, 512. What is waited for is then a
-/// table being extended, under load for longer, or somebody who came after the look and is seen by the next one.
-fn patience(attempt: u32) -> Duration {
-    Duration::from_millis(1 << (3 * attempt))
-}
-
-/// Answers a batch whose optimistic attempt failed: the lease first, then all conflicts together; and takes it row by row
-/// where nothing speaks against it.
+/// Answers a batch whose optimistic attempt failed. It checks the lease first, then reports all conflicts together. If there are
+/// none it takes the batch row by row.
 fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) -> Result<Acquired<'b>, ClaimsError> {
     let deadline = began + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     leases::refuse_locked_tables(deadline)?;
     for attempt in 0..ATTEMPTS {
         let is_last = attempt + 1 == ATTEMPTS;
         let may_wait = deadline > Instant::now();
-        let patient_until = deadline.max(Instant::now() + patience(attempt));
-        let _waits = LockWaits::until(patient_until);
-        let Obstacles { known, is_lease_busy, conflicts } = obstacles::look(connection, request);
-        if let Some(known) = known {
-            match repeat::answer(connection, &request.lease, &known, deadline)? {
+        let lock_deadline = deadline.max(Instant::now() + lock_timeout(attempt));
+        let _waits = LockWaits::until(lock_deadline);
+        let Probed { existing, is_lease_busy, conflicts } = conflicts::probe(connection, request);
+        if let Some(existing) = existing {
+            match repeat::answer(request.tables, connection, &request.lease, &existing, deadline)? {
                 Some(begun) => return Ok(Acquired::Lease(begun)),
                 None => continue,
             }
@@ -71,19 +63,20 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
         if is_lease_busy && !may_wait {
             return Err(ClaimsError::LeaseBusy);
         }
-        let is_hopeless = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
-        if is_hopeless || !(conflicts.is_empty() || may_wait) {
-            return Ok(Acquired::Conflicts(obstacles::in_order(request, conflicts)));
+        let is_permanent = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
+        if is_permanent || !(conflicts.is_empty() || may_wait) {
+            return Ok(Acquired::Conflicts(conflicts::in_order(request, conflicts)));
         }
-        match attempt::take_step_by_step(connection, request, patient_until) {
+        match attempt::take_step_by_step(connection, request, lock_deadline) {
             StepsTaken::Kept => return Ok(Acquired::Lease(request.begun())),
-            // A claim that its snapshot does not show. What is to be created, though, the next look sees.
+            // The snapshot does not show a claim that has to be destroyed. A create is different: the next probe sees its
+            // conflict.
             StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::keeps_one_snapshot() => {
                 return Err(ClaimsError::StaleClaim);
             }
             StepsTaken::InFlight(step) | StepsTaken::Changed(step) if is_last => {
-                let conflicts = obstacles::with_in_flight(conflicts, step);
-                return Ok(Acquired::Conflicts(obstacles::in_order(request, conflicts)));
+                let conflicts = conflicts::with_in_flight(conflicts, step);
+                return Ok(Acquired::Conflicts(conflicts::in_order(request, conflicts)));
             }
             StepsTaken::LeaseInTheWay | StepsTaken::InFlight(_) | StepsTaken::Changed(_) => {}
         }

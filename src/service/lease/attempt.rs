@@ -1,8 +1,9 @@
-//! One attempt to take a batch, whole or row by row. Nothing of a failed one stays.
+//! Attempts to take a batch, as a whole or row by row. A failed attempt leaves nothing behind.
 
 use std::cell::Cell;
 use std::time::Instant;
 
+use claims_model::Claim;
 use pgrx::PgSqlErrorCode as Code;
 
 use super::request::{ClaimStep, Request};
@@ -10,62 +11,65 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::pg::xact::Surroundings;
-use crate::service::engine::{self, CONTENTION_SQLSTATES, Intake};
+use crate::service::low_water;
+use crate::tables::shared::claims;
+use crate::tables::{self, CONTENTION_SQLSTATES, Intake, Tables};
 
-/// The attempt saw that it is not to be kept.
+/// The error of an attempt that has to be rolled back.
 pub struct Rejected;
 
-/// The optimistic attempt: everything at once, without waiting. `false`: not to be had like this.
+/// Attempts to take everything at once without waiting. Returns whether it succeeded.
 pub fn take_whole(connection: &Connection, request: &Request) -> bool {
     let _waits = LockWaits::limit(0);
-    let engine = engine::current();
-    let around = engine.surroundings();
+    let tables = request.tables;
+    let around = tables.surroundings();
     let take = || {
-        let mut taken = engine.take(connection, &request.lease, Intake::Lease(&request.creates), around);
-        let looks = match request.looks.as_slice() {
+        let mut taken = put_lease(tables, connection, request, &request.creates, around);
+        let skeletons = match request.skeletons.as_slice() {
             [] => 0,
-            looks => engine.take_looks(connection, looks, false),
+            skeletons => tables.take_skeletons(connection, skeletons, false),
         };
         if !request.destroys.is_empty() {
-            taken += engine.mark(connection, &request.lease, &request.destroys);
+            taken += claims::mark(connection, &request.lease, &request.destroys);
         }
-        let has_all = taken == request.batch.claims() && looks == request.looks.len();
+        let has_all = taken == request.batch.claims() && skeletons == request.skeletons.len();
         if !has_all {
             return Err(Rejected);
         }
         keep_if_new(connection, request)
     };
-    subtransaction(&CONTENTION_SQLSTATES, || engine::bounded_within(connection, around, take)).is_ok()
+    subtransaction(&CONTENTION_SQLSTATES, || tables::bounded_within(tables, connection, around, take)).is_ok()
 }
 
-/// What came of taking a batch row by row.
+/// The result of taking a batch row by row.
 pub enum StepsTaken<'b> {
     Kept,
-    /// Another transaction has made the lease in between, or is at it.
+    /// Another transaction has begun the lease meanwhile, or holds its key.
     LeaseInTheWay,
     InFlight(ClaimStep<'b>),
-    /// Not to be had although nothing was to be seen: somebody was faster in between.
+    /// The claim could not be taken although no conflict was visible: another transaction won the race.
     Changed(ClaimStep<'b>),
 }
 
-/// Takes the lease and then the claims one by one in lock order, waiting for other transactions up to the deadline.
+/// Takes the lease and then the claims one by one in lock order. Waits for other transactions up to the deadline.
 pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, deadline: Instant) -> StepsTaken<'b> {
     let current: Cell<Option<ClaimStep<'b>>> = Cell::new(None);
-    let around = engine::current().surroundings();
+    let tables = request.tables;
+    let around = tables.surroundings();
     let result = subtransaction(&CONTENTION_SQLSTATES, || {
         let waits = LockWaits::until(deadline);
-        engine::current().bound_waits(connection);
-        engine::current().take(connection, &request.lease, Intake::Lease(&[]), around);
+        tables.bound_waits(connection);
+        put_lease(tables, connection, request, &[], around);
         drop(waits);
         for step in request.steps() {
             current.set(Some(step));
             let _waits = LockWaits::until(deadline);
-            engine::current().bound_waits(connection);
+            tables.bound_waits(connection);
             take_one(connection, request, step, around)?;
         }
         current.set(None);
         keep_if_new(connection, request)?;
-        engine::current().free_waits(connection, around);
+        tables.free_waits(connection, around);
         Ok(())
     });
     match (result, current.get()) {
@@ -78,18 +82,32 @@ pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, dea
     }
 }
 
+/// Inserts the lease and claims under it. Returns the number of claims.
+fn put_lease(
+    tables: &dyn Tables,
+    connection: &Connection,
+    request: &Request,
+    creates: &[&Claim],
+    around: Surroundings,
+) -> usize {
+    let put = tables.take(connection, &request.lease, Intake::Lease(creates), around);
+    // Only now: the low-water mark relies on the row being in the table while its transaction is open.
+    low_water::begun(tables, request.lease.cell_id, request.lease.made_at);
+    put
+}
+
 fn take_one(connection: &Connection, request: &Request, step: ClaimStep, around: Surroundings) -> Result<(), Rejected> {
     let taken = match step {
-        ClaimStep::Create(claim) => engine::current().take(connection, &request.lease, Intake::Claim(claim), around),
-        ClaimStep::Look(new) => engine::current().take_looks(connection, &[new], true),
-        ClaimStep::Destroy(destroy) => engine::current().mark(connection, &request.lease, &[destroy]),
+        ClaimStep::Create(claim) => request.tables.take(connection, &request.lease, Intake::Claim(claim), around),
+        ClaimStep::Skeleton(new) => request.tables.take_skeletons(connection, &[new], true),
+        ClaimStep::Destroy(destroy) => claims::mark(connection, &request.lease, &[destroy]),
     };
     if taken == 1 { Ok(()) } else { Err(Rejected) }
 }
 
-/// A lease whose uuid has an outcome is not new, also if its row could be put in. Asked after the row is in and of the
-/// latest state: a fence of the same uuid passes through the same key, so it has either been seen here or will see us.
+/// Rejects a lease whose uuid has an outcome, although its row could be inserted. It asks for the latest state after the insert:
+/// a fence of the same uuid inserts the same key, so either this check sees the fence, or the fence conflicts with this insert.
 fn keep_if_new(connection: &Connection, request: &Request) -> Result<(), Rejected> {
-    let is_repeat = request.may_be_repeat && engine::current().has_outcome(connection, request.lease.uuid);
+    let is_repeat = request.may_be_repeat && request.tables.has_outcome(connection, request.lease.uuid);
     if is_repeat { Err(Rejected) } else { Ok(()) }
 }

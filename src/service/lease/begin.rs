@@ -1,33 +1,30 @@
-//! `begin_update`, `try_begin_update` and `begin_update_text`: the SQL boundary, and the request that they make of their arguments.
+//! `begin_update`, `try_begin_update`, `begin_update_text` and `begin_first`: the SQL functions that begin a lease.
 
 use std::time::Instant;
 
+use claims_json::Tokens;
 use claims_model::json::{Document, NotJson};
 use claims_model::mode::Need;
-use claims_model::payload::{compared_text, request_digest};
-use claims_model::token::Tokens;
 use claims_model::{BadInput, Batch, Conflict, Problem, conflict};
 use pgrx::Uuid as PgUuid;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-use uuid::Uuid;
 
-use super::acquire::{self, Acquired};
-use super::payload::payload;
-use super::request::Request;
+use super::acquire::Acquired;
+use super::first::{self, Alternatives, Common};
 use crate::access;
+use crate::arguments;
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
 use crate::pg::jsonb::{JsonText, Jsonb};
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi::Connection;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xid8::Xid8;
-use crate::service::{admission, counters, durability, engine, naming};
+use crate::service::{admission, counters, durability, naming};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::leases::NewLease;
+use crate::tables::{self, Tables};
 
-/// A list of records, as it came.
+/// An argument with a list of records.
 enum Records {
     Jsonb(Jsonb),
     Text(Document),
@@ -48,15 +45,6 @@ impl Records {
     }
 }
 
-/// The arguments of these functions, as they came.
-struct BeginArguments {
-    cell_id: Option<i64>,
-    create_records: Option<Records>,
-    destroy_records: Option<Records>,
-    lease_uuid: Option<PgUuid>,
-    cell_xid: Option<Xid8>,
-}
-
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn begin_update(
@@ -67,12 +55,11 @@ fn begin_update(
     cell_xid: default!(Option<Xid8>, "NULL"),
 ) -> Result<PgUuid, ErrorReport> {
     let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
-    let arguments = BeginArguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
-    Ok(pg_uuid(begin(arguments, refuse)?))
+    Ok(begin_one(Wanted { cell_id, lease_uuid, cell_xid }, [create_records, destroy_records], lease_or_error)?)
 }
 
-/// For cells, which send many records at once: read as they come, these texts cost a fraction of what it costs to make jsonb of them
-/// first.
+/// Begins a lease for cells, which send many records at once. Reading the text directly costs a fraction of converting it to
+/// jsonb first.
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn begin_update_text(
@@ -85,11 +72,15 @@ fn begin_update_text(
     access::refuse_restricted()?;
     let create_records = create_records.map(|text| Records::of_text(text, "create_records")).transpose()?;
     let destroy_records = destroy_records.map(|text| Records::of_text(text, "destroy_records")).transpose()?;
-    let arguments = BeginArguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
-    Ok(pg_uuid(begin(arguments, refuse)?))
+    Ok(begin_one(Wanted { cell_id, lease_uuid, cell_xid }, [create_records, destroy_records], lease_or_error)?)
 }
 
-fn refuse(conflicts: Vec<Conflict>, catalog: &Catalog) -> Result<Uuid, ClaimsError> {
+/// Returns the lease, or raises the conflicts.
+fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<PgUuid, ClaimsError> {
+    let conflicts: Vec<Conflict> = match acquired {
+        Acquired::Lease(begun) => return Ok(pg_uuid(begun.lease)),
+        Acquired::Conflicts(conflicts) => conflicts,
+    };
     let weightiest = conflict::weightiest(&conflicts).ok_or(ClaimsError::LeaseBusy)?;
     let detail = conflict::to_json(&conflicts, &catalog.types)?;
     Err(ClaimsError::Conflicts { weightiest, count: conflicts.len(), detail })
@@ -97,7 +88,6 @@ fn refuse(conflicts: Vec<Conflict>, catalog: &Catalog) -> Result<Uuid, ClaimsErr
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn try_begin_update(
     cell_id: Option<i64>,
     create_records: default!(Option<Jsonb>, "'[]'"),
@@ -107,67 +97,112 @@ fn try_begin_update(
 ) -> Result<TableIterator<'static, (name!(lease_uuid, Option<PgUuid>), name!(conflicts, Option<JsonText>))>, ErrorReport>
 {
     let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
-    let arguments = BeginArguments { cell_id, create_records, destroy_records, lease_uuid, cell_xid };
-    let mut found = None;
-    let lease = begin(arguments, |conflicts, catalog| {
-        found = Some(JsonText(conflict::to_json(&conflicts, &catalog.types)?));
-        Ok(Uuid::nil())
-    })?;
-    let lease = found.is_none().then(|| pg_uuid(lease));
-    Ok(TableIterator::once((lease, found)))
+    let row =
+        begin_one(Wanted { cell_id, lease_uuid, cell_xid }, [create_records, destroy_records], |acquired, catalog| {
+            Ok(match acquired {
+                Acquired::Lease(begun) => (Some(pg_uuid(begun.lease)), None),
+                Acquired::Conflicts(conflicts) => {
+                    (None, Some(JsonText(conflict::to_json(&conflicts, &catalog.types)?)))
+                }
+            })
+        })?;
+    Ok(TableIterator::once(row))
 }
 
-/// The straight line of a begin; what becomes of conflicts is the caller's.
-fn begin(
-    arguments: BeginArguments,
-    on_conflicts: impl FnOnce(Vec<Conflict>, &Catalog) -> Result<Uuid, ClaimsError>,
-) -> Result<Uuid, ClaimsError> {
+/// Begins a lease for one batch of creates and destroys. `answer` converts the result.
+fn begin_one<T>(
+    wanted: Wanted,
+    [creates, destroys]: [Option<Records>; 2],
+    answer: impl FnOnce(Acquired, &Catalog) -> Result<T, ClaimsError>,
+) -> Result<T, ClaimsError> {
+    let cell_id = arguments::given(wanted.cell_id, "cell_id")?;
+    let creates = arguments::given(creates, "create_records")?;
+    let destroys = arguments::given(destroys, "destroy_records")?;
+    let read = |catalog: &Catalog| {
+        let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
+        let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
+        Ok(Alternatives::one(batch))
+    };
+    begin(Wanted { cell_id: Some(cell_id), ..wanted }, read, answer)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn begin_first(
+    cell_id: Option<i64>,
+    alternatives: Option<Jsonb>,
+    lease_uuid: default!(Option<PgUuid>, "NULL"),
+    cell_xid: default!(Option<Xid8>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (name!(lease_uuid, Option<PgUuid>), name!(chosen, Option<i32>), name!(conflicts, Option<JsonText>)),
+    >,
+    ErrorReport,
+> {
+    let wanted = Wanted { cell_id: Some(arguments::given(cell_id, "cell_id")?), lease_uuid, cell_xid };
+    let alternatives = arguments::given(alternatives, "alternatives")?;
+    let read = |catalog: &Catalog| {
+        let mut tokens = alternatives.tokens();
+        Ok(Alternatives::several(Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?))
+    };
+    let row = begin(wanted, read, |acquired, catalog| {
+        Ok(match acquired {
+            Acquired::Lease(begun) => (Some(pg_uuid(begun.lease)), begun.chosen.map(i32::from), None),
+            Acquired::Conflicts(conflicts) => {
+                (None, None, Some(JsonText(conflict::to_json(&conflicts, &catalog.types)?)))
+            }
+        })
+    })?;
+    Ok(TableIterator::once(row))
+}
+
+/// The arguments that all functions that begin a lease share.
+struct Wanted {
+    cell_id: Option<i64>,
+    lease_uuid: Option<PgUuid>,
+    cell_xid: Option<Xid8>,
+}
+
+/// Begins a lease: reads the batches, and takes the first one that is available. `answer` converts the result.
+fn begin<'r, T>(
+    wanted: Wanted,
+    read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
+    answer: impl FnOnce(Acquired, &Catalog) -> Result<T, ClaimsError>,
+) -> Result<T, ClaimsError> {
     let began = Instant::now();
-    let cell_id = access::given(arguments.cell_id, "cell_id")?;
-    let create_records = access::given(arguments.create_records, "create_records")?;
-    let destroy_records = access::given(arguments.destroy_records, "destroy_records")?;
+    let cell_id = arguments::given(wanted.cell_id, "cell_id")?;
     let catalog = catalog::current_without_spi();
     access::act_for(&catalog, cell_id)?;
-    spi::connect(|connection| {
-        let given_uuid = arguments.lease_uuid.map(from_pg_uuid);
-        admission::admit_begin(connection, &catalog, cell_id, given_uuid)?;
-        let read = |catalog: &Catalog| {
-            let (mut creates, mut destroys) = (create_records.tokens(), destroy_records.tokens());
-            Ok(Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?)
-        };
-        let (catalog, batch) = naming::settled(connection, catalog, read, can_change)?;
-        admission::admit_batch(&catalog, cell_id, batch.records())?;
-        let payload = payload(&batch, &catalog.types);
-        let cell_xid = arguments.cell_xid;
-        // A repeat is the same request also where a type was renamed in between, and in whatever spelling.
-        let compared = compared_text(&batch, catalog.lasting_types())?;
-        let digest = request_digest(&compared, cell_xid.map(|xid| xid.0));
-        let first = || batch.wishes().next().map(|(_, bucket)| bucket);
-        let uuid = given_uuid.unwrap_or_else(|| engine::current().new_lease(connection, first()));
-        let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen: None };
-        let request = Request::new(&batch, lease, given_uuid.is_some(), &catalog.types);
-        let acquired = acquire::acquire(connection, &request, Instant::now())?;
+    tables::connect(|tables, connection| {
+        let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
+        admission::admit_begin(tables, connection, &catalog, cell_id, given_uuid)?;
+        let can_change = |read: &Alternatives| read.batches.iter().any(has_changing_names);
+        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read, can_change)?;
+        alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
+        let digest = alternatives.digest(&catalog, wanted.cell_xid)?;
+        let uuid = given_uuid.unwrap_or_else(|| alternatives.new_uuid(tables, connection));
+        let (may_be_repeat, cell_xid) = (given_uuid.is_some(), wanted.cell_xid);
+        let common = Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began };
+        let acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
         note(cell_id, &acquired, began);
-        match acquired {
-            Acquired::Lease(begun) => {
-                confirm(connection, cell_id)?;
-                Ok(begun.lease)
-            }
-            Acquired::Conflicts(conflicts) => on_conflicts(conflicts, &catalog),
+        if let Acquired::Lease(_) = acquired {
+            confirm(tables, connection, cell_id)?;
         }
+        answer(acquired, &catalog)
     })
 }
 
-/// What a lease must pass before its cell is told of it: the mode may have changed while the begin waited, and the cell will rely on
-/// the lease, so a crash must not undo it, whatever the cell's `synchronous_commit` says.
-pub(super) fn confirm(connection: &Connection, cell_id: i64) -> Result<(), ClaimsError> {
-    admission::admit_still(connection, cell_id, Need::Begin)?;
+/// Checks the mode again, which may have changed while the begin waited. Makes the commit durable whatever the cell's
+/// `synchronous_commit` is, because the cell will rely on the lease.
+fn confirm(tables: &dyn Tables, connection: &Connection, cell_id: i64) -> Result<(), ClaimsError> {
+    admission::admit_still(tables, connection, cell_id, Need::Begin)?;
     durability::promise();
     Ok(())
 }
 
 /// Counts the answer to a begin.
-pub(super) fn note(cell_id: i64, answer: &Acquired, began: Instant) {
+fn note(cell_id: i64, answer: &Acquired, began: Instant) {
     counters::begin_took(cell_id, began.elapsed());
     match answer {
         Acquired::Lease(begun) if begun.is_new => counters::begun(cell_id),
@@ -176,7 +211,7 @@ pub(super) fn note(cell_id: i64, answer: &Acquired, began: Instant) {
     }
 }
 
-/// Whether the batch has names whose profile can change.
-pub(super) fn can_change(batch: &Batch) -> bool {
-    batch.wishes().any(|(_, bucket)| naming::can_change(bucket.bucket_type))
+/// Returns whether the batch has names whose profile can change.
+fn has_changing_names(batch: &Batch) -> bool {
+    batch.operations().any(|(_, bucket)| naming::can_change(bucket.bucket_type))
 }

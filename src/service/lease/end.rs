@@ -1,6 +1,6 @@
-//! Ending leases that the cell has outstanding: their rows become outcomes, and their claims are settled.
+//! Ends outstanding leases of a cell: turns their rows into outcomes, and settles their claims.
 
-use claims_model::lookalike::looks;
+use claims_model::lookalike::skeletons;
 use claims_model::{Bucket, Claim, StoredBatch};
 use uuid::Uuid;
 
@@ -10,90 +10,99 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::xact::Surroundings;
 use crate::service::counters;
-use crate::service::engine::{self, EndedLease, EndedLooks};
 use crate::service::feed;
 use crate::store::catalog::Catalog;
-use crate::store::service::claims::{HeldFor, Settlement};
-use crate::store::service::leases::{self, EndedRow, Ending};
+use crate::tables::rows::claims::{EndedLeases, HeldFor};
+use crate::tables::rows::leases::{EndedRow, Ending};
+use crate::tables::{self, EndedLease, EndedSkeletons, Tables};
 
-/// Leases of a cell that are to end.
+/// The leases of a cell to end.
 #[derive(Clone, Copy)]
 pub struct ToEnd<'l> {
     pub cell_id: i64,
     pub leases: &'l [Uuid],
     pub ending: Ending,
-    /// For how many milliseconds to wait for each of the claims' locks.
-    pub patience: i64,
+    /// Lock timeout for each of the claims.
+    pub claim_lock_timeout_ms: i64,
 }
 
-/// Ends those of the leases that the cell has outstanding, and returns how many. One that does not hold what its payload
-/// names is an error: the caller must let the (sub)transaction roll back. Whether the commit is flushed is the caller's.
-pub fn end_leases(connection: &Connection, catalog: &Catalog, to_end: ToEnd) -> Result<usize, ClaimsError> {
-    let around = engine::current().surroundings();
-    let end = || engine::bounded(connection, || end_all(connection, catalog, to_end, around));
-    let looks = if engine::current().needs_subtransactions() { LOOKS } else { 1 };
-    let is_whole = |ended: &Result<_, _>| !matches!(ended, Err(ClaimsError::Damaged { .. }));
-    (1..looks).map(|_| end()).find(is_whole).unwrap_or_else(end)
-}
-
-/// How often to look at a lease that another transaction's commit has reached on one of several nodes, and not yet on another one.
-const LOOKS: usize = 3;
-
-fn end_all(
+/// Ends those of the leases that the cell has outstanding, and returns their number. A lease that does not hold the claims of its
+/// payload is an error: the caller must roll back the (sub)transaction. The caller decides whether the commit is flushed.
+pub fn end_leases(
+    tables: &dyn Tables,
     connection: &Connection,
     catalog: &Catalog,
-    ToEnd { cell_id, leases: list, ending, patience }: ToEnd,
+    to_end: ToEnd,
+) -> Result<usize, ClaimsError> {
+    let around = tables.surroundings();
+    let end = || tables::bounded(tables, connection, || end_all(tables, connection, catalog, to_end, around));
+    let attempts = if tables.needs_subtransactions() { MAX_ATTEMPTS } else { 1 };
+    let is_whole = |ended: &Result<_, _>| !matches!(ended, Err(ClaimsError::Damaged { .. }));
+    (1..attempts).map(|_| end()).find(is_whole).unwrap_or_else(end)
+}
+
+/// Number of attempts on several nodes, where another transaction's commit may have reached one node and not yet another one.
+const MAX_ATTEMPTS: usize = 3;
+
+fn end_all(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    ToEnd { cell_id, leases: list, ending, claim_lock_timeout_ms }: ToEnd,
     around: Surroundings,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
-    let ended = leases::end(connection, list, cell_id, ending, now);
+    let ended = tables.end(connection, list, cell_id, ending, now);
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
-    let _waits = LockWaits::limit(patience);
-    let settlement = Settlement { leases: leases.iter().map(|lease| lease.uuid).collect(), at: now, around };
-    let found = if expected == 0 { 0 } else { settle(connection, &leases, ending, &settlement) };
-    let looks = EndedLooks {
-        created: looks(leases.iter().flat_map(|lease| &lease.held.creates), &catalog.types),
-        destroyed: looks(leases.iter().flat_map(|lease| &lease.held.destroys), &catalog.types),
+    let _waits = LockWaits::limit(claim_lock_timeout_ms);
+    let settlement = EndedLeases { leases: leases.iter().map(|lease| lease.uuid).collect(), at: now, around };
+    let found = if expected == 0 { 0 } else { settle(tables, connection, &leases, ending, &settlement) };
+    let skeletons = EndedSkeletons {
+        created: skeletons(leases.iter().flat_map(|lease| &lease.held.creates), &catalog.types),
+        destroyed: skeletons(leases.iter().flat_map(|lease| &lease.held.destroys), &catalog.types),
     };
-    if !(looks.created.is_empty() && looks.destroyed.is_empty()) {
-        engine::current().settle_looks(connection, &looks, ending);
+    if !(skeletons.created.is_empty() && skeletons.destroyed.is_empty()) {
+        tables.settle_skeletons(connection, &skeletons, ending);
     }
     match leases.first() {
-        // Who has begun it is still committing, elsewhere.
-        Some(_) if found != expected && engine::current().is_any_contended(connection, &leases) => {
-            Err(ClaimsError::LeaseBusy)
-        }
+        // The transaction that has begun the lease is still committing on another node.
+        Some(_) if found != expected && tables.is_any_contended(connection, &leases) => Err(ClaimsError::LeaseBusy),
         Some(lease) if found != expected => Err(ClaimsError::Damaged { lease: lease.uuid, expected, found }),
         _ => {
             match ending {
                 Ending::Commit => counters::committed(cell_id, ended.len()),
                 Ending::Rollback => counters::rolled_back(cell_id, ended.len()),
             }
-            feed::tell_settled(connection, cell_id, &leases, ending, now);
+            feed::tell_ended(tables, connection, cell_id, &leases, ending, now);
             Ok(ended.len())
         }
     }
 }
 
-/// Settles the claims of leases that have ended: creates, then replacements, then destroys. How many it found in the state in
-/// which they had to be.
-fn settle(connection: &Connection, leases: &[EndedLease], ending: Ending, all: &Settlement) -> usize {
-    let engine = engine::current();
+/// Settles the claims of ended leases: creates, then replacements, then destroys. Returns how many it found in the expected
+/// state.
+fn settle(
+    tables: &dyn Tables,
+    connection: &Connection,
+    leases: &[EndedLease],
+    ending: Ending,
+    all: &EndedLeases,
+) -> usize {
     let created: Vec<&Bucket> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
     let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
     let replaced: Vec<(Uuid, &Claim)> = replaced.collect();
     let mut destroyed: Vec<&Bucket> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
     match ending {
         Ending::Commit => {
-            engine.activate(connection, all, &created, HeldFor::Creating)
-                + engine.replace(connection, all, &replaced)
-                + engine.remove(connection, all, &destroyed, HeldFor::Destroying)
+            tables.activate(connection, all, &created, HeldFor::Creating)
+                + tables.replace(connection, all, &replaced)
+                + tables.remove(connection, all, &destroyed, HeldFor::Destroying)
         }
         Ending::Rollback => {
             destroyed.extend(replaced.iter().map(|(_, claim)| &claim.bucket));
-            engine.remove(connection, all, &created, HeldFor::Creating)
-                + engine.activate(connection, all, &destroyed, HeldFor::Destroying)
+            tables.remove(connection, all, &created, HeldFor::Creating)
+                + tables.activate(connection, all, &destroyed, HeldFor::Destroying)
         }
     }
 }

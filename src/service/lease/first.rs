@@ -1,129 +1,97 @@
-//! `begin_first`: of several batches the first that can be had. Names for bots and imports: what took a call for each name that
-//! was tried is one.
+//! Takes the first available batch of a list. Most lists have one batch. `begin_first` has several, with names for bots and
+//! imports, so that trying many names takes one call.
 //!
-//! What is in the way of most of them can be seen: one look at all their buckets, instead of an attempt for each, passes over
-//! those. Nothing is decided by that look but what is not tried.
+//! For several batches, one probe of all their buckets finds those that are visibly taken, and no attempt is made for these. The
+//! probe decides nothing else.
 
 use std::time::Instant;
 
-use claims_model::conflict::{self, StandingClaim, reason_for};
+use claims_model::conflict::{ExistingClaim, reason_for};
 use claims_model::payload::{compared_text, request_digest};
 use claims_model::{Batch, Conflict, Op};
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::acquire::{self, Acquired};
-use super::begin;
 use super::payload::payload;
-use super::request::{Begun, Request};
-use crate::access;
+use super::request::Request;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
-use crate::pg::jsonb::{JsonText, Jsonb};
-use crate::pg::spi::{self, Connection};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::spi::Connection;
 use crate::pg::xid8::Xid8;
-use crate::service::naming;
-use crate::service::{admission, engine};
-use crate::settings;
-use crate::store::catalog::{self, Catalog};
-use crate::store::service::leases::NewLease;
+use crate::store::catalog::Catalog;
+use crate::tables::Tables;
+use crate::tables::rows::leases::NewLease;
 
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
-fn begin_first(
-    cell_id: Option<i64>,
-    alternatives: Option<Jsonb>,
-    lease_uuid: default!(Option<PgUuid>, "NULL"),
-    cell_xid: default!(Option<Xid8>, "NULL"),
-) -> Result<
-    TableIterator<
-        'static,
-        (name!(lease_uuid, Option<PgUuid>), name!(chosen, Option<i32>), name!(conflicts, Option<JsonText>)),
-    >,
-    ErrorReport,
-> {
-    let row = spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
-        let alternatives = access::given(alternatives, "alternatives")?;
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
-        let given_uuid = lease_uuid.map(from_pg_uuid);
-        admission::admit_begin(connection, &catalog, cell_id, given_uuid)?;
-        let read = |catalog: &Catalog| {
-            let mut tokens = alternatives.tokens();
-            Ok(Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?)
-        };
-        let can_change = |batches: &Vec<Batch>| batches.iter().any(begin::can_change);
-        let (catalog, batches) = naming::settled(connection, catalog, read, can_change)?;
-        batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
-        let wanted = Wanted {
-            cell_id,
-            uuid: given_uuid.unwrap_or_else(Uuid::now_v7),
-            may_be_repeat: given_uuid.is_some(),
-            digest: digest(&batches, &catalog, cell_xid)?,
-            cell_xid,
-            began: Instant::now(),
-        };
-        let acquired = first(connection, &catalog, &batches, &wanted)?;
-        begin::note(cell_id, &acquired, wanted.began);
-        match acquired {
-            Acquired::Lease(Begun { lease, chosen, .. }) => {
-                begin::confirm(connection, cell_id)?;
-                Ok::<_, ClaimsError>((Some(pg_uuid(lease)), chosen.map(i32::from), None))
-            }
-            Acquired::Conflicts(conflicts) => {
-                Ok((None, None, Some(JsonText(conflict::to_json(&conflicts, &catalog.types)?))))
-            }
+/// The batches of one call.
+pub struct Alternatives<'b> {
+    pub batches: Vec<Batch<'b>>,
+    /// Whether the call returns the position of the batch that was taken, even if there is only one.
+    are_numbered: bool,
+}
+
+impl<'b> Alternatives<'b> {
+    pub fn one(batch: Batch<'b>) -> Self {
+        Alternatives { batches: vec![batch], are_numbered: false }
+    }
+
+    pub fn several(batches: Vec<Batch<'b>>) -> Self {
+        Alternatives { batches, are_numbered: true }
+    }
+
+    /// Returns a uuid for the lease.
+    pub fn new_uuid(&self, tables: &dyn Tables, connection: &Connection) -> Uuid {
+        match self.batches.as_slice() {
+            [only] => tables.new_lease(connection, only.operations().next().map(|(_, bucket)| bucket)),
+            _ => Uuid::now_v7(),
         }
-    })?;
-    Ok(TableIterator::once(row))
+    }
+
+    /// Returns the digest of the request. Two requests are the same if all their batches are the same, in any spelling of the
+    /// names, and even if a type was renamed between the two calls.
+    pub fn digest(&self, catalog: &Catalog, cell_xid: Option<Xid8>) -> Result<[u8; 32], ClaimsError> {
+        let texts: Result<Vec<_>, _> =
+            self.batches.iter().map(|batch| compared_text(batch, catalog.lasting_types())).collect();
+        let texts = texts?;
+        let cell_xid = cell_xid.map(|xid| xid.0);
+        Ok(match texts.as_slice() {
+            [only] if !self.are_numbered => request_digest(only, cell_xid),
+            several => request_digest(&format!("[{}]", several.join(",")), cell_xid),
+        })
+    }
 }
 
-/// What all batches of one call have in common.
-struct Wanted {
-    cell_id: i64,
-    uuid: Uuid,
-    may_be_repeat: bool,
-    digest: [u8; 32],
-    cell_xid: Option<Xid8>,
-    began: Instant,
+/// The data that all attempts of one call share.
+pub struct Common<'t> {
+    pub tables: &'t dyn Tables,
+    pub cell_id: i64,
+    pub uuid: Uuid,
+    pub may_be_repeat: bool,
+    pub digest: [u8; 32],
+    pub cell_xid: Option<Xid8>,
+    pub began: Instant,
 }
 
-/// Two requests are the same when all their batches are.
-fn digest(batches: &[Batch], catalog: &Catalog, cell_xid: Option<Xid8>) -> Result<[u8; 32], ClaimsError> {
-    let texts: Result<Vec<_>, _> = batches.iter().map(|batch| compared_text(batch, catalog.lasting_types())).collect();
-    Ok(request_digest(&format!("[{}]", texts?.join(",")), cell_xid.map(|xid| xid.0)))
-}
-
-/// Takes the first batch that can be had; the conflicts are those of the last one.
-fn first<'b>(
+/// Takes the first batch that is available, or returns the conflicts of the last one.
+pub fn take_first<'b>(
     connection: &Connection,
     catalog: &Catalog,
-    batches: &'b [Batch<'b>],
-    wanted: &Wanted,
+    alternatives: &'b Alternatives<'b>,
+    common: &Common<'b>,
 ) -> Result<Acquired<'b>, ClaimsError> {
+    let Common { tables, cell_id, uuid, digest, cell_xid, .. } = *common;
+    let Alternatives { batches, are_numbered } = alternatives;
     let mut conflicts: Vec<Conflict<'b>> = Vec::new();
-    let is_visibly_taken = visibly_taken(connection, batches, wanted.cell_id);
+    let is_visibly_taken = visibly_taken(tables, connection, batches, cell_id);
     for (number, (batch, is_taken)) in (1_u8..).zip(batches.iter().zip(is_visibly_taken)) {
-        // The last one is tried in any case: it says why.
+        // The last batch is always tried, because it supplies the conflicts.
         if is_taken && usize::from(number) < batches.len() {
             continue;
         }
-        let lease = NewLease {
-            uuid: wanted.uuid,
-            cell_id: wanted.cell_id,
-            made_at: Moment::now(),
-            payload: payload(batch, &catalog.types),
-            digest: wanted.digest,
-            cell_xid: wanted.cell_xid,
-            chosen: Some(number),
-        };
-        let request = Request::new(batch, lease, wanted.may_be_repeat, &catalog.types);
-        match acquire::acquire(connection, &request, wanted.began)? {
+        let payload = payload(batch, &catalog.types);
+        let chosen = are_numbered.then_some(number);
+        let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen };
+        let request = Request::new(tables, batch, lease, common.may_be_repeat, &catalog.types);
+        match acquire::acquire(connection, &request, common.began)? {
             Acquired::Conflicts(found) => conflicts = found,
             lease => return Ok(lease),
         }
@@ -131,14 +99,14 @@ fn first<'b>(
     Ok(Acquired::Conflicts(conflicts))
 }
 
-/// For each batch: a claim that is committed stands in its way.
-fn visibly_taken(connection: &Connection, batches: &[Batch], cell_id: i64) -> Vec<bool> {
+/// Returns for each batch whether a committed claim conflicts with it. A single batch is not probed.
+fn visibly_taken(tables: &dyn Tables, connection: &Connection, batches: &[Batch], cell_id: i64) -> Vec<bool> {
     let [_, _, ..] = batches else { return vec![false; batches.len()] };
-    let buckets: Vec<_> = batches.iter().flat_map(|batch| batch.wishes().map(|(_, bucket)| bucket)).collect();
-    let found = engine::current().standing(connection, &buckets);
+    let buckets: Vec<_> = batches.iter().flat_map(|batch| batch.operations().map(|(_, bucket)| bucket)).collect();
+    let found = tables.standing(connection, &buckets);
     let is_in_the_way = |(op, bucket)| {
-        // What a destroy names beside the bucket is for the attempt to compare.
-        let standing = found.get(bucket).map(|found| StandingClaim {
+        // Only the attempt compares subject and source of a destroy.
+        let standing = found.get(bucket).map(|found| ExistingClaim {
             holder_cell_id: found.holder_cell_id,
             active: found.active,
             is_meant: true,
@@ -146,5 +114,5 @@ fn visibly_taken(connection: &Connection, batches: &[Batch], cell_id: i64) -> Ve
         });
         reason_for(op, cell_id, standing).is_some()
     };
-    batches.iter().map(|batch| batch.wishes().any(|wish: (Op, _)| is_in_the_way(wish))).collect()
+    batches.iter().map(|batch| batch.operations().any(|wish: (Op, _)| is_in_the_way(wish))).collect()
 }

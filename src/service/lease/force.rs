@@ -1,4 +1,4 @@
-//! `force_rollback`: an administrator ends a lease whose cell cannot.
+//! `force_rollback`: rolls back a lease on behalf of an administrator.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
-use super::settle::{PATIENCE, PATIENCE_FOR_CLAIMS};
-use crate::access::given;
-use crate::acts::{Act, Counts};
+use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
+use crate::admin_action::{AdminAction, Counts};
+use crate::arguments::given;
 use crate::error::{AdminError, ClaimsError, TransferError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::settings::LockWaits;
@@ -25,9 +25,11 @@ use crate::service::durability;
 use crate::service::feed;
 use crate::settings;
 use crate::store::catalog;
-use crate::store::service::lease_details::{self, LeaseDetails};
-use crate::store::service::leases::{self, Ending};
-use crate::store::service::transfers;
+use crate::tables::Tables;
+use crate::tables::rows::leases::Ending;
+use crate::tables::shared::lease_details::{self, LeaseDetails};
+use crate::tables::shared::leases;
+use crate::tables::shared::transfers;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -40,19 +42,25 @@ fn force_rollback(
 }
 
 fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) -> Result<JsonText, ClaimsError> {
-    let act = Act::begin("force_rollback", reason)?;
+    let action = AdminAction::begin("force_rollback", reason)?;
     let cell_id = given(cell_id, "cell_id")?;
     let lease = from_pg_uuid(given(lease, "lease_uuid")?);
-    act.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|connection| {
+    action.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|tables, connection| {
         durability::promise();
-        let end = || end(connection, cell_id, lease);
+        let end = || end(tables, connection, cell_id, lease);
         let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
         translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, end)
     })
 }
 
-/// Locks as rollback_update does. Unlike that it fences nothing: what is not outstanding is an error.
-fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> {
+/// Ends the lease with the locks of rollback_update. Unlike that function it fences nothing: a lease that is not outstanding is
+/// an error.
+fn end(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    lease: Uuid,
+) -> Result<(JsonText, Counts), ClaimsError> {
     let wait = Duration::from_millis(settings::wait_timeout().unsigned_abs());
     let deadline = Instant::now() + wait;
     leases::refuse_locked_tables(deadline)?;
@@ -61,23 +69,26 @@ fn end(connection: &Connection, cell_id: i64, lease: Uuid) -> Result<(JsonText, 
         if !transfers::among(connection, &[lease]).is_empty() {
             return Err(TransferError::NotALease { transfer: lease }.into());
         }
-        let known = leases::known(connection, &[lease], View::Latest).pop().filter(|known| known.cell_id == cell_id);
-        let outcome = known.and_then(|known| known.outcome).map(Ending::outcome);
+        let existing =
+            leases::existing(connection, &[lease], View::Latest).pop().filter(|existing| existing.cell_id == cell_id);
+        let outcome = existing.and_then(|existing| existing.outcome).map(Ending::outcome);
         return Err(AdminError::NotOutstanding { lease, outcome }.into());
     };
-    let _waits = LockWaits::until(deadline.max(Instant::now() + PATIENCE));
+    let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
     let catalog = catalog::current(connection);
-    let to_end = ToEnd { cell_id, leases: &[lease], ending: Ending::Rollback, patience: PATIENCE_FOR_CLAIMS };
-    match end_leases(connection, &catalog, to_end)? {
-        1 => freed(connection, lease, &details, &catalog.types),
+    let to_end =
+        ToEnd { cell_id, leases: &[lease], ending: Ending::Rollback, claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS };
+    match end_leases(tables, connection, &catalog, to_end)? {
+        1 => freed(tables, connection, lease, &details, &catalog.types),
         _ if xact::keeps_one_snapshot() => Err(ClaimsError::StaleLease { lease }),
-        // Its cell was faster.
+        // The cell has settled the lease meanwhile.
         _ => Err(ClaimsError::LeaseBusy),
     }
 }
 
-/// What it freed, and what its cell keeps: a name in both lists was to be replaced.
+/// Returns the names that the rollback freed, and those that the cell keeps. A name in both lists was to be replaced.
 fn freed(
+    tables: &dyn Tables,
     connection: &Connection,
     lease: Uuid,
     details: &LeaseDetails,
@@ -87,7 +98,7 @@ fn freed(
     let kept: Vec<Value> = serde_json::from_str(&details.destroys)?;
     let is_kept = |record: &Value| kept.iter().any(|other| other["bucket"] == record["bucket"]);
     let freed: Vec<Value> = creates.into_iter().filter(|record| !is_kept(record)).collect();
-    feed::tell_freed(connection, details.cell_id, lease, &freed, types);
+    feed::tell_freed(tables, connection, details.cell_id, lease, &freed, types);
     let cell_xid = details.cell_xid.map(|xid| xid.0.to_string());
     let counts = vec![("freed", freed.len() as i64), ("kept", kept.len() as i64)];
     let answer = json!({

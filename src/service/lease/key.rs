@@ -1,4 +1,4 @@
-//! The key of a lease: whether a transaction holds it.
+//! Probes the key of a lease for other transactions that hold it.
 
 use std::convert::Infallible;
 
@@ -8,34 +8,34 @@ use uuid::Uuid;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, subtransaction};
-use crate::service::engine::{self, Key};
-use crate::store::service::leases;
+use crate::tables::shared::leases;
+use crate::tables::{Key, Tables};
 
-/// Milliseconds to wait for a lock that is not another transaction's row: for relation extension.
-const TABLE_EXTENSION: i64 = 1000;
+/// Lock timeout if no transaction holds the key, so that the wait is for relation extension.
+const EXTENSION_LOCK_TIMEOUT_MS: i64 = 1000;
 
 /// The state of a lease's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
     /// There is no row, not even an uncommitted one.
     Free,
-    /// An outstanding lease that no transaction is settling.
+    /// The lease is outstanding, and no transaction is settling it.
     Outstanding,
     /// Another open transaction is beginning, fencing or settling the lease.
     Busy,
 }
 
-/// Inserts the key as a begin does, with the current limit for waits, and rolls that back.
-pub fn look(connection: &Connection, lease: Uuid, cell_id: i64) -> KeyState {
+/// Inserts the key as a begin does, with the current lock timeout, and rolls that back.
+pub fn probe(tables: &dyn Tables, connection: &Connection, lease: Uuid, cell_id: i64) -> KeyState {
     let pass = || {
         subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
-            engine::current().bound_waits(connection);
+            tables.bound_waits(connection);
             Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id))
         })
     };
     let passed = match pass() {
-        Err(Undone::ByError(_)) if !engine::current().contended(connection, Key::Lease(lease)) => {
-            let _waits = LockWaits::limit(TABLE_EXTENSION);
+        Err(Undone::ByError(_)) if !tables.contended(connection, Key::Lease(lease)) => {
+            let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
             pass()
         }
         passed => passed,

@@ -1,70 +1,71 @@
-//! Conflicts with names that look alike, of types that refuse them.
+//! Conflicts with confusable names, for types that refuse them.
 
 use std::collections::HashMap;
 
-use claims_model::lookalike::{Look, NewLook};
+use claims_model::lookalike::{NewSkeleton, Skeleton};
 use claims_model::{Bucket, Conflict, NOBODY, Op, Reason};
 
 use super::request::{Conflicts, Request};
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
-use crate::service::engine::{self, Key};
-use crate::store::service::claims::FoundClaim;
-use crate::store::service::looks::Bearers;
+use crate::tables::Key;
+use crate::tables::rows::claims::FoundClaim;
+use crate::tables::rows::skeletons::Bearers;
+use crate::tables::shared::skeletons;
 
-/// The conflicts of names whose looks are not free.
-pub fn look<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {
+/// Returns the conflicts of names whose skeletons are not free.
+pub fn conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {
     let mut conflicts = Conflicts::new();
-    let looks: Vec<_> = request.looks.iter().map(|new| new.look).collect();
-    let bearers = engine::current().bearers(connection, &looks);
-    let names: Vec<_> =
-        bearers.values().flat_map(|all| [Some(&all.bearer), all.successor.as_ref()]).flatten().collect();
-    let standing = engine::current().standing(connection, &names);
-    let mut first: HashMap<Look, &NewLook> = HashMap::new();
-    for new in &request.looks {
-        let twin = first.get(&new.look).copied();
-        first.entry(new.look).or_insert(new);
-        let in_the_way = match twin {
-            // Two of one batch.
-            Some(twin) => Some(Way {
+    let skeletons: Vec<_> = request.skeletons.iter().map(|new| new.skeleton).collect();
+    let bearers = skeletons::bearers(connection, &skeletons);
+    let names: Vec<_> = bearers.values().flat_map(Bearers::names).collect();
+    let standing = request.tables.standing(connection, &names);
+    let mut first: HashMap<Skeleton, &NewSkeleton> = HashMap::new();
+    for new in &request.skeletons {
+        let twin = first.get(&new.skeleton).copied();
+        first.entry(new.skeleton).or_insert(new);
+        let rival = match twin {
+            // Two names of the same batch.
+            Some(twin) => Some(Rival {
                 reason: Reason::Confusable,
                 similar_to: twin.bucket.value.clone().into_owned(),
                 holder_cell_id: Some(request.lease.cell_id),
                 lease_made_at: None,
             }),
-            None if engine::current().contended(connection, Key::Look(new.look)) => Some(Way {
+            None if request.tables.contended(connection, Key::Skeleton(new.skeleton)) => Some(Rival {
                 reason: Reason::InFlight,
                 similar_to: String::new(),
                 holder_cell_id: None,
                 lease_made_at: None,
             }),
-            None => bearers.get(&new.look).and_then(|bearers| rival(new, bearers, &standing)),
+            None => bearers.get(&new.skeleton).and_then(|bearers| rival_of(new, bearers, &standing)),
         };
-        if let Some(way) = in_the_way {
-            conflicts.insert(new.bucket, conflict(new, way));
+        if let Some(rival) = rival {
+            conflicts.insert(new.bucket, conflict(new, rival));
         }
     }
     conflicts
 }
 
-/// What is in the way of a look.
-struct Way {
+/// A name that conflicts with a skeleton.
+struct Rival {
     reason: Reason,
     similar_to: String,
     holder_cell_id: Option<i64>,
     lease_made_at: Option<Moment>,
 }
 
-/// The claim that has a look; `None`: it is given up by the same batch, or nobody has claimed the name.
-fn rival(new: &NewLook, bearers: &Bearers, standing: &HashMap<Bucket<'static>, FoundClaim>) -> Option<Way> {
-    if new.predecessor == Some(&bearers.bearer) && bearers.successor.is_none() {
+/// Returns the reserved name or the claim that has a skeleton. `None` if the same batch gives it up, or no claim has it.
+fn rival_of(new: &NewSkeleton, bearers: &Bearers, standing: &HashMap<Bucket<'static>, FoundClaim>) -> Option<Rival> {
+    let is_passed_on =
+        new.predecessor.is_some() && new.predecessor == bearers.bearer.as_ref() && bearers.successor.is_none();
+    if is_passed_on && bearers.reserved.is_empty() {
         return None;
     }
-    let names = [Some(&bearers.bearer), bearers.successor.as_ref()].into_iter().flatten();
-    let others = names.filter(|name| *name != new.bucket);
-    let (name, found) = others.filter_map(|name| Some((name, standing.get(name)?))).next()?;
-    Some(Way {
-        // One that a lease holds may be gone when that has ended.
+    let mut others = bearers.names().filter(|name| *name != new.bucket);
+    let (name, found) = others.find_map(|name| Some((name, standing.get(name)?)))?;
+    Some(Rival {
+        // A lease holds the claim, so it may be gone when the lease has ended.
         reason: if found.active { Reason::Confusable } else { Reason::Leased },
         similar_to: name.value.clone().into_owned(),
         holder_cell_id: Some(found.holder_cell_id).filter(|holder| *holder != NOBODY),
@@ -72,13 +73,13 @@ fn rival(new: &NewLook, bearers: &Bearers, standing: &HashMap<Bucket<'static>, F
     })
 }
 
-fn conflict<'b>(new: &NewLook<'b>, way: Way) -> Conflict<'b> {
+fn conflict<'b>(new: &NewSkeleton<'b>, rival: Rival) -> Conflict<'b> {
     Conflict {
         op: Op::Create,
         bucket: new.bucket.clone(),
-        reason: way.reason,
-        holder_cell_id: way.holder_cell_id,
-        lease_age_seconds: way.lease_made_at.map(|made_at| made_at.seconds_until(Moment::now())),
-        similar_to: Some(way.similar_to).filter(|name| !name.is_empty()),
+        reason: rival.reason,
+        holder_cell_id: rival.holder_cell_id,
+        lease_age_seconds: rival.lease_made_at.map(|made_at| made_at.seconds_until(Moment::now())),
+        similar_to: Some(rival.similar_to).filter(|name| !name.is_empty()),
     }
 }

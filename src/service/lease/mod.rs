@@ -1,14 +1,15 @@
-//! The lease: begin, commit, rollback. Each SQL function here parses and authorizes; the steps are in the modules.
+//! Leases: begin, commit, rollback. The SQL functions parse and authorize; the modules have the steps.
 
 mod acquire;
 mod attempt;
 mod begin;
+mod conflicts;
 mod end;
 mod first;
 mod force;
 mod key;
 mod lookalikes;
-mod obstacles;
+
 mod outcome;
 mod payload;
 mod repeat;

@@ -1,12 +1,12 @@
-//! What is stored of a request with its lease: types by the names that are shown, ids as text, names in their canonical form and, where
-//! that was another one, as they were given.
+//! The payload that is stored with a lease: its request, with the current names of types, ids as text, and names in canonical
+//! form. The original spelling of a name is stored, too, if it differs.
 
 use claims_model::{Batch, Bucket, Claim, Destroy, Reference, TypeTable, Types};
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::jsonb_writer::{Field, Place, Written};
 
-/// `{"create_records": […], "destroy_records": […]}`, in the order of the request.
+/// Returns `{"create_records": […], "destroy_records": […]}`, in the order of the request.
 pub fn payload<'t>(batch: &'t Batch, types: &'t Types) -> Jsonb {
     let creates = |json: Place<'_, 't>| {
         json.array(batch.creates.iter(), |json, Claim { bucket, display, subject, source }| {
@@ -52,7 +52,7 @@ fn reference<'t>(types: &'t TypeTable, to: &'t Reference, id_key: &'static str) 
     }
 }
 
-/// Every id in a batch was looked up in these tables.
+/// Returns the name of a type. Every id in a batch comes from these tables.
 fn name(table: &TypeTable, id: i32) -> &str {
     table.name(id).unwrap_or("UNSPECIFIED")
 }

@@ -1,4 +1,4 @@
-//! Leases that are known already: repeats, and outcomes behind the back of an old snapshot.
+//! Answers for leases that are known already: repeats, and outcomes that an old snapshot does not show.
 
 use std::time::Instant;
 
@@ -8,43 +8,46 @@ use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
 use crate::pg::xact;
-use crate::store::service::leases::{self, Ending, KnownLease, NewLease};
+use crate::tables::Tables;
+use crate::tables::rows::leases::{Ending, ExistingLease, NewLease};
+use crate::tables::shared::leases;
 
-/// A uuid that is known: the same request again is answered as the first time, anything else is refused. `None`: it
-/// was settled while we looked.
+/// Answers a begin whose uuid exists: a repeat of the same request gets the same answer, any other request is refused. Returns
+/// `None` if the lease was settled meanwhile.
 pub fn answer(
+    tables: &dyn Tables,
     connection: &Connection,
     lease: &NewLease,
-    known: &KnownLease,
+    existing: &ExistingLease,
     deadline: Instant,
 ) -> Result<Option<Begun>, ClaimsError> {
     let uuid = lease.uuid;
-    let begun = Begun { lease: uuid, chosen: known.chosen(), is_new: false };
-    if known.cell_id != lease.cell_id {
+    let begun = Begun { lease: uuid, chosen: existing.chosen(), is_new: false };
+    if existing.cell_id != lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease: uuid });
     }
-    refuse_stale(connection, known)?;
-    if known.outcome == Some(Ending::Rollback) {
+    refuse_stale(connection, existing)?;
+    if existing.outcome == Some(Ending::Rollback) {
         return Err(ClaimsError::RolledBack { lease: uuid });
     }
-    if !known.is_of(lease) {
+    if !existing.is_of(lease) {
         return Err(ClaimsError::OtherRequest { lease: uuid });
     }
-    if known.outcome == Some(Ending::Commit) {
+    if existing.outcome == Some(Ending::Commit) {
         return Ok(Some(begun));
     }
     let _waits = LockWaits::until(deadline);
-    match key::look(connection, uuid, known.cell_id) {
+    match key::probe(tables, connection, uuid, existing.cell_id) {
         KeyState::Outstanding => Ok(Some(begun)),
         KeyState::Busy => Err(ClaimsError::LeaseBusy),
         KeyState::Free => Ok(None),
     }
 }
 
-/// An outcome that the transaction's own snapshot does not show was settled behind its back: serialization failure.
-pub fn refuse_stale(connection: &Connection, known: &KnownLease) -> Result<(), ClaimsError> {
-    let settled_unseen = known.outcome.is_some()
+/// Raises a serialization failure if the lease has an outcome that the transaction's own snapshot does not show.
+pub fn refuse_stale(connection: &Connection, existing: &ExistingLease) -> Result<(), ClaimsError> {
+    let settled_unseen = existing.outcome.is_some()
         && xact::keeps_one_snapshot()
-        && !leases::known(connection, &[known.uuid], View::Statement).contains(known);
-    if settled_unseen { Err(ClaimsError::StaleLease { lease: known.uuid }) } else { Ok(()) }
+        && !leases::existing(connection, &[existing.uuid], View::Statement).contains(existing);
+    if settled_unseen { Err(ClaimsError::StaleLease { lease: existing.uuid }) } else { Ok(()) }
 }

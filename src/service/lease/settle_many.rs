@@ -1,4 +1,4 @@
-//! `settle_leases`: many leases in one call; one that fails does not stop the others.
+//! `settle_leases`: settles many leases in one call. A lease that fails does not stop the others.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,35 +13,37 @@ use uuid::Uuid;
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use crate::access;
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection, View};
+use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
-use crate::service::{admission, counters, durability, engine};
+use crate::service::{admission, counters, durability};
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::leases::{self, Ending, KnownLease};
-use crate::store::service::transfers;
+use crate::tables::rows::leases::{Ending, ExistingLease};
+use crate::tables::shared::leases;
+use crate::tables::shared::transfers;
+use crate::tables::{self, Tables};
 
-/// Leases that one call may settle.
+/// Maximum number of leases in one call.
 const MAX_LEASES: usize = 10_000;
 
-/// Milliseconds to wait for another transaction, whatever claims.wait_timeout is: busy leases are reported as such.
-const NOT_AT_ALL: i64 = 0;
+/// Lock timeout in milliseconds, whatever claims.wait_timeout is: busy leases are reported.
+const NO_WAIT_MS: i64 = 0;
 
-/// Errors that mean that another transaction holds a lease or its claims.
+/// Errors by which another transaction's lock on a lease or its claims shows.
 const CONTENTION: [Code; 2] = [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
 
 /// The outcome of a lease that was unknown when it was rolled back.
 const FENCED: &str = "fenced";
 
-/// The result for one lease: its outcome, and whether this call settled it.
+/// The result for one lease: its outcome, and whether this call has settled it.
 type SettledAs = (Option<&'static str>, bool);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn settle_leases(
     cell_id: Option<i64>,
     commit_leases: default!(Option<Vec<Option<PgUuid>>>, "'{}'"),
@@ -50,19 +52,20 @@ fn settle_leases(
     TableIterator<'static, (name!(lease_uuid, PgUuid), name!(outcome, Option<String>), name!(settled, bool))>,
     ErrorReport,
 > {
-    let answers = spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
+    let answers = tables::connect(|tables, connection| {
+        let cell_id = arguments::given(cell_id, "cell_id")?;
         // array_agg() over no rows returns NULL.
         let (commits, rollbacks) = (commit_leases.unwrap_or_default(), rollback_leases.unwrap_or_default());
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
-        admission::admit(&catalog, cell_id, Need::Settle)?;
+        admission::admit(tables, &catalog, cell_id, Need::Settle)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
-        let _waits = LockWaits::limit(NOT_AT_ALL);
+        let _waits = LockWaits::limit(NO_WAIT_MS);
         let settle = || {
-            let mut answers = settle_list(connection, &catalog, cell_id, &commits, Ending::Commit);
-            answers.extend(settle_list(connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
-            // The cell forgets leases when it is told how they ended: a crash must not undo that, also where others have ended them.
+            let mut answers = settle_list(tables, connection, &catalog, cell_id, &commits, Ending::Commit);
+            answers.extend(settle_list(tables, connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
+            // The cell forgets leases after this answer, so a crash must not undo their settlement, even if other sessions have
+            // settled them.
             durability::promise();
             let tells_of_others = answers.iter().any(|(_, (outcome, settled))| !settled && outcome.is_some());
             let is_flushed_by_commit = answers.iter().any(|(_, (_, settled))| *settled);
@@ -77,7 +80,7 @@ fn settle_leases(
     Ok(TableIterator::new(answers.into_iter().map(row)))
 }
 
-/// Both lists without repeats, in the order given.
+/// Returns both lists without repeats, in their original order.
 fn checked_lists(
     commits: Vec<Option<PgUuid>>,
     rollbacks: Vec<Option<PgUuid>>,
@@ -109,9 +112,10 @@ fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError
     Ok(unique)
 }
 
-/// Settles one list: all leases that are not locked, but for those that fail, together. Locks lease rows in uuid order,
-/// skipping locked ones, then claims in bucket order.
+/// Settles one list: all leases that are neither locked nor damaged, together. Locks lease rows in uuid order, skipping locked
+/// ones, then claims in bucket order.
 fn settle_list(
+    tables: &dyn Tables,
     connection: &Connection,
     catalog: &Catalog,
     cell_id: i64,
@@ -121,77 +125,87 @@ fn settle_list(
     if list.is_empty() {
         return Vec::new();
     }
-    // Ends those of the leases that no other transaction has locked; fails if one of them fails.
+    // Ends those of the leases that no other transaction has locked. Fails if one of them fails.
     let settle = |list: &[Uuid]| {
-        let free = leases::lock_free(connection, list, cell_id);
+        let free = tables.lock_free(connection, list, cell_id);
         if !free.is_empty() {
-            end_leases(connection, catalog, ToEnd { cell_id, leases: &free, ending, patience: NOT_AT_ALL })?;
+            end_leases(
+                tables,
+                connection,
+                catalog,
+                ToEnd { cell_id, leases: &free, ending, claim_lock_timeout_ms: NO_WAIT_MS },
+            )?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     };
-    let Parted { kept, troubled } = in_one(&CONTENTION, list, settle);
+    let Parted { result: kept, failed: troubled } = in_one(&CONTENTION, list, settle);
     let settled: HashSet<Uuid> = kept.unwrap_or_default();
-    // Another error of the body means a damaged lease.
+    // Any other error of the body means a damaged lease.
     let is_damaged =
         |undone: &Undone<_>| matches!(undone, Undone::ByBody(error) if !matches!(error, ClaimsError::LeaseBusy));
     let damaged: HashSet<_> =
         troubled.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
-    let mut known: HashMap<_, _> =
-        leases::known(connection, &others, View::Latest).into_iter().map(|known| (known.uuid, known)).collect();
-    let unknown: Vec<_> = others.iter().copied().filter(|lease| !known.contains_key(lease)).collect();
-    // What a transfer holds is no lease of any cell's.
+    let mut existing: HashMap<_, _> = leases::existing(connection, &others, View::Latest)
+        .into_iter()
+        .map(|existing| (existing.uuid, existing))
+        .collect();
+    let unknown: Vec<_> = others.iter().copied().filter(|lease| !existing.contains_key(lease)).collect();
+    // A transfer's uuid is no lease of a cell.
     let no_leases = if unknown.is_empty() { HashSet::new() } else { transfers::among(connection, &unknown) };
-    // A fence that comes too fast is busy.
-    let may_fence =
-        |lease: &Uuid| !known.contains_key(lease) && admission::admit_fence(connection, catalog, cell_id).is_ok();
+    // A fence that exceeds the rate is reported as busy.
+    let may_fence = |lease: &Uuid| {
+        !existing.contains_key(lease) && admission::admit_fence(tables, connection, catalog, cell_id).is_ok()
+    };
     let is_to_fence = |lease: &Uuid| ending == Ending::Rollback && !no_leases.contains(lease) && may_fence(lease);
     let to_fence: Vec<_> = unknown.iter().copied().filter(is_to_fence).collect();
-    let fenced = if ending == Ending::Rollback { fence(connection, cell_id, &to_fence) } else { HashSet::new() };
+    let fenced =
+        if ending == Ending::Rollback { fence(tables, connection, cell_id, &to_fence) } else { HashSet::new() };
     let answer = |lease: &Uuid| {
         let answer = match settled.contains(lease) {
             true => (Some(ending.outcome()), true),
             false if fenced.contains(lease) => (Some(FENCED), true),
-            // It remains outstanding: commit_update and rollback_update report what is wrong with it.
+            // A damaged lease stays outstanding: commit_update and rollback_update report its damage.
             false if no_leases.contains(lease) => (None, false),
             false if damaged.contains(lease) => (Some("outstanding"), false),
-            false => unsettled(connection, cell_id, *lease, ending, known.remove(lease)),
+            false => outcome_of_other(tables, connection, cell_id, *lease, ending, existing.remove(lease)),
         };
         (*lease, answer)
     };
     list.iter().map(answer).collect()
 }
 
-/// Fences leases that are not known, and returns those for which it succeeded. Locks their keys in the order given.
-fn fence(connection: &Connection, cell_id: i64, leases: &[Uuid]) -> HashSet<Uuid> {
+/// Fences unknown leases, and returns those that it has fenced. Locks their keys in the given order.
+fn fence(tables: &dyn Tables, connection: &Connection, cell_id: i64, leases: &[Uuid]) -> HashSet<Uuid> {
     let fence = |leases: &[Uuid]| {
-        let fenced = leases.iter().all(|lease| engine::current().fence(connection, *lease, cell_id));
+        let fenced = leases.iter().all(|lease| tables.fence(connection, *lease, cell_id));
         if !fenced {
             return Err(());
         }
         counters::fenced(cell_id, leases.len());
         Ok(leases.iter().copied().collect())
     };
-    in_one(&CONTENTION, leases, fence).kept.unwrap_or_default()
+    in_one(&CONTENTION, leases, fence).result.unwrap_or_default()
 }
 
-/// The answer for a lease that was not ended here.
-fn unsettled(
+/// Returns the answer for a lease that this call has not settled.
+fn outcome_of_other(
+    tables: &dyn Tables,
     connection: &Connection,
     cell_id: i64,
     lease: Uuid,
     ending: Ending,
-    known: Option<KnownLease>,
+    existing: Option<ExistingLease>,
 ) -> SettledAs {
-    match known {
-        Some(known) if known.cell_id != cell_id => (None, false),
-        Some(KnownLease { outcome: None, .. }) => (Some("busy"), false),
-        Some(known) => (Some(known.outcome_name()), false),
-        // Unknown to all but, maybe, an open transaction that is beginning it.
-        None if ending == Ending::Commit => match key::look(connection, lease, cell_id) {
-            // It may have begun and ended between the two queries.
-            KeyState::Free => match leases::known(connection, &[lease], View::Latest).pop() {
-                Some(known) if known.cell_id == cell_id => (Some(known.outcome_name()), false),
+    match existing {
+        Some(existing) if existing.cell_id != cell_id => (None, false),
+        Some(ExistingLease { outcome: None, .. }) => (Some("busy"), false),
+        Some(existing) => (Some(existing.outcome_name()), false),
+        // The lease is unknown, unless an open transaction is beginning it.
+        None if ending == Ending::Commit => match key::probe(tables, connection, lease, cell_id) {
+            // The lease may have begun and ended between the two queries.
+            KeyState::Free => match leases::existing(connection, &[lease], View::Latest).pop() {
+                Some(existing) if existing.cell_id == cell_id => (Some(existing.outcome_name()), false),
                 _ => (None, false),
             },
             KeyState::Busy | KeyState::Outstanding => (Some("busy"), false),

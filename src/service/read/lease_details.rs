@@ -1,7 +1,7 @@
-//! `lease_details`: one outstanding lease with its names, for whoever has to decide about it.
+//! `lease_details`: returns one outstanding lease with its names, for whoever has to decide about it.
 
 use claims_model::types::Kind;
-use claims_model::{BadInput, Bucket, Problem, id};
+use claims_model::{BadInput, Bucket, Problem, Types, id};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -13,17 +13,17 @@ use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::name::Name;
 use crate::pg::roles;
-use crate::pg::spi::{self, Connection, View};
+use crate::pg::spi::{Connection, View};
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xid8::Xid8;
+use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::lease_details::{self, LeaseDetails};
-use crate::store::service::records;
-use crate::store::service::transfers;
+use crate::tables::shared::lease_details::{self, LeaseDetails};
+use crate::tables::shared::transfers;
+use crate::tables::{self, Tables};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn lease_details(
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     bucket_type: default!(Option<String>, "NULL"),
@@ -45,12 +45,14 @@ fn lease_details(
     >,
     ErrorReport,
 > {
-    let row = spi::connect(|connection| {
+    let row = tables::connect(|tables, connection| {
         let catalog = catalog::current(connection);
         let cells = access::cells_of_caller(&catalog)?;
-        let Some(lease) = meant(connection, &catalog, lease_uuid, bucket_type, bucket_value)? else { return Ok(None) };
+        let Some(lease) = meant(tables, connection, &catalog, lease_uuid, bucket_type, bucket_value)? else {
+            return Ok(None);
+        };
         let details = lease_details::details(connection, from_pg_uuid(lease), View::Caller);
-        // Another cell's looks as if it were not there; a transfer is both cells'.
+        // Another cell's lease must look as if it did not exist. A transfer belongs to both cells.
         let details = match details {
             Some(details) => Some((details.cell_id, details)),
             None => {
@@ -73,8 +75,9 @@ fn lease_details(
     Ok(TableIterator::new(row))
 }
 
-/// The lease that is named, or that holds the bucket that is named.
+/// Returns the lease of the argument, or the one that holds the bucket of the arguments.
 fn meant(
+    tables: &dyn Tables,
     connection: &Connection,
     catalog: &Catalog,
     lease: Option<PgUuid>,
@@ -86,10 +89,13 @@ fn meant(
         (None, Some(bucket_type), Some(bucket_value)) => {
             let bucket_type = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
                 .map_err(|problem| BadInput::new("bucket_type", problem))?;
-            let value = catalog.types.canonical_of_asked(bucket_type, &bucket_value);
-            let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-            let bucket = Bucket { bucket_type, value };
-            Ok(records::by_buckets(connection, &[bucket]).pop().and_then(|record| record.lease_uuid))
+            let read = |types: &Types| {
+                let value = types.canonical_for_lookup(bucket_type, &bucket_value);
+                let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
+                Ok(tables.claims(connection, &[Bucket { bucket_type, value }]).pop())
+            };
+            let record = naming::in_snapshot(tables, catalog, Some(bucket_type), read, Option::is_some)?;
+            Ok(record.and_then(|record| record.lease_uuid))
         }
         (None, Some(_), None) => Err(BadInput::new("bucket_value", Problem::Null).into()),
         (None, None, Some(_)) => Err(BadInput::new("bucket_type", Problem::Null).into()),

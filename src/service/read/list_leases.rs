@@ -1,4 +1,4 @@
-//! `list_leases`: the outstanding leases in pages, oldest first. Recovery works from this list.
+//! `list_leases`: returns the outstanding leases in pages, oldest first. Recovery uses it.
 
 use claims_model::BadInput;
 use claims_model::cursor::{Cursor, LeaseCursor};
@@ -10,19 +10,21 @@ use uuid::Uuid;
 
 use super::page_size;
 use crate::access;
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi::Connection;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xid8::Xid8;
-use crate::service::floor;
+use crate::service::low_water;
 use crate::store::catalog;
-use crate::store::service::records::{self, ListedLease};
+use crate::tables::rows::leases::ListedLease;
+use crate::tables::shared::leases;
+use crate::tables::{self, Tables};
 
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn list_leases(
     cell_id: Option<i64>,
     after: default!(Option<String>, "NULL"),
@@ -43,8 +45,8 @@ fn list_leases(
     >,
     ErrorReport,
 > {
-    let rows = spi::connect(|connection| {
-        let max_results = access::given(max_results, "max_results")?;
+    let rows = tables::connect(|tables, connection| {
+        let max_results = arguments::given(max_results, "max_results")?;
         match cell_id {
             Some(cell_id) => access::act_for(&catalog::current(connection), cell_id)?,
             None => access::read_as_administrator()?,
@@ -54,23 +56,23 @@ fn list_leases(
         let limit = page_size(max_results)?;
         let created_after = created_after.map(Moment::from);
         let leases = match cell_id.filter(|_| after == BEFORE_ALL && created_after.is_none()) {
-            Some(cell_id) => first_page(connection, cell_id, limit),
-            None => records::lease_page(connection, cell_id, &after, created_after.unwrap_or(Moment::MIN), limit),
+            Some(cell_id) => first_page(tables, connection, cell_id, limit),
+            None => leases::page(connection, cell_id, &after, created_after.unwrap_or(Moment::MIN), limit),
         };
         Ok::<_, ClaimsError>(leases.into_iter().map(row).collect::<Vec<_>>())
     })?;
     Ok(TableIterator::new(rows))
 }
 
-/// From the beginning of the list: not from where rows of leases that were settled long ago are in the way.
-fn first_page(connection: &Connection, cell_id: i64, limit: i64) -> Vec<ListedLease> {
-    let from = floor::of_caller(cell_id);
-    let leases = records::lease_page(connection, Some(cell_id), &BEFORE_ALL, from, limit);
-    floor::looked(cell_id, from, leases.first().map(|lease| lease.created_at));
+/// Reads the first page from the low-water mark, to skip the index entries of leases that were settled long ago.
+fn first_page(tables: &dyn Tables, connection: &Connection, cell_id: i64, limit: i64) -> Vec<ListedLease> {
+    let from = low_water::of_caller(tables, cell_id);
+    let leases = leases::page(connection, Some(cell_id), &BEFORE_ALL, from, limit);
+    low_water::listed(tables, cell_id, from, leases.first().map(|lease| lease.created_at));
     leases
 }
 
-/// A cursor that no lease is before.
+/// A cursor before all leases.
 const BEFORE_ALL: LeaseCursor = LeaseCursor { created_at: Moment::MIN.0, lease_uuid: Uuid::nil() };
 
 type Listed = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);

@@ -1,4 +1,4 @@
-//! `list_records`: a cell's claims in pages, in the order in which the cell verifies them.
+//! `list_records`: returns a cell's claims in pages, in the order in which the cell verifies them.
 
 use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::types::Kind;
@@ -11,14 +11,15 @@ use pgrx::prelude::*;
 use super::record::status_name;
 use super::{MAX_RESULTS, page_size};
 use crate::access;
+use crate::arguments;
 use crate::error::ClaimsError;
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi::Connection;
 use crate::store::catalog;
-use crate::store::service::records::{self, StoredClaim};
+use crate::tables::rows::claims::{ClaimPart, StoredClaim};
+use crate::tables::{self, Tables};
 
 #[pg_extern(name = "list_records", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity, clippy::too_many_arguments)]
 fn list_records_2(
     cell_id: Option<i64>,
     source_type: default!(Option<String>, "NULL"),
@@ -50,10 +51,10 @@ fn list_records_2(
     >,
     ErrorReport,
 > {
-    let rows = spi::connect(|connection| {
-        let cell_id = access::given(cell_id, "cell_id")?;
-        let max_results = access::given(max_results, "max_results")?;
-        let whole_sources = access::given(whole_sources, "whole_sources")?;
+    let rows = tables::connect(|tables, connection| {
+        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let max_results = arguments::given(max_results, "max_results")?;
+        let whole_sources = arguments::given(whole_sources, "whole_sources")?;
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let bad = |argument: &'static str| move |problem| BadInput::new(argument, problem);
@@ -67,13 +68,14 @@ fn list_records_2(
         let bucket_types = bucket_types.map(|names| numbers(names, &catalog.types)).transpose()?;
         let range = Range { only, after, above: source_id_gt.unwrap_or_default(), up_to: source_id_lte, bucket_types };
         let limit = page_size(max_results)?;
-        let mut records = pages(connection, cell_id, &range, limit);
+        let mut records = pages(tables, connection, cell_id, &range, limit);
         if whole_sources && records.len() as i64 == limit {
-            complete(connection, cell_id, &range, &mut records)?;
+            complete(tables, connection, cell_id, &range, &mut records)?;
         }
         let types = &catalog.types;
-        let row = |record: StoredClaim| {
-            let cursor = cursor_of(&record).encode();
+        let ends = if whole_sources { ends_of_sources(&records) } else { vec![false; records.len()] };
+        let row = |(record, ends_source): (StoredClaim, bool)| {
+            let cursor = if ends_source { cursor_behind_source(&record) } else { cursor_of(&record) }.encode();
             (
                 record.uuid,
                 types.bucket.name(record.bucket_type).map(str::to_owned),
@@ -91,12 +93,12 @@ fn list_records_2(
                 record.display_value,
             )
         };
-        Ok::<_, ClaimsError>(records.into_iter().map(row).collect::<Vec<_>>())
+        Ok::<_, ClaimsError>(records.into_iter().zip(ends).map(row).collect::<Vec<_>>())
     })?;
     Ok(TableIterator::new(rows))
 }
 
-/// The bucket types of an array.
+/// Returns the bucket types of an array.
 fn numbers(names: Vec<Option<String>>, types: &Types) -> Result<Vec<i32>, BadInput> {
     let number = |(index, name): (usize, Option<String>)| {
         let name = name.as_deref().ok_or(Problem::Null);
@@ -106,8 +108,9 @@ fn numbers(names: Vec<Option<String>>, types: &Types) -> Result<Vec<i32>, BadInp
     names.into_iter().enumerate().map(number).collect()
 }
 
-/// Adds what is left of the source of the last claim.
+/// Adds the remaining claims of the last claim's source.
 fn complete(
+    tables: &dyn Tables,
     connection: &Connection,
     cell_id: i64,
     range: &Range,
@@ -115,7 +118,8 @@ fn complete(
 ) -> Result<(), ClaimsError> {
     let Some(last) = records.last().map(cursor_of) else { return Ok(()) };
     let limit = i64::from(MAX_RESULTS);
-    let rest = records::page(connection, cell_id, &last, Some(&last.source_id), range.bucket_types(), limit + 1);
+    let part = ClaimPart { after: &last, last_source_id: Some(&last.source_id), bucket_types: range.bucket_types() };
+    let rest = tables.claim_page(connection, cell_id, &part, limit + 1);
     if rest.len() as i64 > limit {
         let problem = Problem::TooMany { what: "claims of one source", got: rest.len(), limit: limit as usize };
         return Err(BadInput::new("whole_sources", problem).into());
@@ -124,15 +128,15 @@ fn complete(
     Ok(())
 }
 
-/// What is to be listed.
+/// The range to list.
 struct Range {
-    /// One source type, or all.
+    /// The source type to list, or all.
     only: Option<i32>,
     after: Option<ClaimCursor>,
-    /// Source ids above this one; the empty text is below every id.
+    /// Lower bound of source ids, exclusive. The empty text is below every id.
     above: String,
     up_to: Option<String>,
-    /// Some bucket types, or all.
+    /// The bucket types to list, or all.
     bucket_types: Option<Vec<i32>>,
 }
 
@@ -141,9 +145,9 @@ impl Range {
         self.bucket_types.as_deref()
     }
 
-    /// Where the list of one source type begins.
+    /// Returns the cursor at which the list of one source type begins.
     fn start(&self, source_type: i32) -> ClaimCursor {
-        // Behind every bucket of the source id that is excluded: no value is longer than 1,024 characters.
+        // After every bucket of the excluded source id: no value is longer than 1,024 characters.
         let lower = ClaimCursor {
             source_type,
             source_id: self.above.clone(),
@@ -153,7 +157,7 @@ impl Range {
         let key = |id: &str| (id.chars().count(), id.to_owned());
         match &self.after {
             Some(after) if after.source_type == source_type && key(&after.source_id) >= key(&lower.source_id) => {
-                // The excluded id itself has nothing to list, whatever bucket the cursor names.
+                // The excluded id has nothing to list, whatever bucket the cursor names.
                 if after.source_id == lower.source_id && !self.above.is_empty() { lower } else { after.clone() }
             }
             _ => lower,
@@ -162,12 +166,12 @@ impl Range {
 }
 
 /// Fills a page, source type by source type.
-fn pages(connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Vec<StoredClaim> {
+fn pages(tables: &dyn Tables, connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Vec<StoredClaim> {
     let first = range.after.as_ref().map_or(i32::MIN, |after| after.source_type);
     let types = match range.only {
         Some(only) if only < first => Vec::new(),
         Some(only) => vec![only],
-        None => records::source_types_from(connection, cell_id, first),
+        None => tables.source_types_from(connection, cell_id, first),
     };
     let mut found = Vec::new();
     for source_type in types {
@@ -175,16 +179,25 @@ fn pages(connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Ve
         if room <= 0 {
             break;
         }
-        found.extend(records::page(
-            connection,
-            cell_id,
-            &range.start(source_type),
-            range.up_to.as_deref(),
-            range.bucket_types(),
-            room,
-        ));
+        let after = range.start(source_type);
+        let part =
+            ClaimPart { after: &after, last_source_id: range.up_to.as_deref(), bucket_types: range.bucket_types() };
+        found.extend(tables.claim_page(connection, cell_id, &part, room));
     }
     found
+}
+
+/// Returns for each claim of a list whether it is the last one of its source.
+fn ends_of_sources(records: &[StoredClaim]) -> Vec<bool> {
+    let source = |record: &StoredClaim| (record.source_type, record.source_id.clone());
+    let next = records.iter().skip(1).map(|record| Some(source(record))).chain([None]);
+    records.iter().zip(next).map(|(record, next)| next != Some(source(record))).collect()
+}
+
+/// Returns a cursor that continues behind all claims of a claim's source. It holds no name, because set_profile() may give the
+/// claims of a source other names, in another order, before the next page is read.
+fn cursor_behind_source(record: &StoredClaim) -> ClaimCursor {
+    ClaimCursor { bucket_type: i32::MAX, bucket_value: String::new(), ..cursor_of(record) }
 }
 
 fn cursor_of(record: &StoredClaim) -> ClaimCursor {

@@ -1,5 +1,5 @@
-//! Reading: claims for routers, leases and claims in pages for cells. Nothing here locks, writes, or takes a
-//! transaction id; all of it works on a hot standby.
+//! Reading: claims for routers, and leases and claims in pages for cells. No function here locks, writes, or takes a transaction
+//! id. All of them work on a hot standby.
 
 mod lease_details;
 mod list_leases;
@@ -13,10 +13,10 @@ use claims_model::{BadInput, Problem};
 
 use crate::error::ClaimsError;
 
-/// Rows that one call may ask for.
+/// Maximum number of rows that one call may ask for.
 const MAX_RESULTS: i32 = 100_000;
 
-/// The size of a page.
+/// Returns the size of a page.
 pub fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
     if (1..=MAX_RESULTS).contains(&max_results) {
         return Ok(max_results.into());

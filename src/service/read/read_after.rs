@@ -1,22 +1,22 @@
-//! `read_after`: waits, on a standby, until it shows how a lease ended.
+//! `read_after`: waits on a standby until it shows the outcome of a lease.
 
 use std::time::{Duration, Instant};
 
+use claims_model::backoff::Backoff;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access::given;
-use crate::arguments;
+use crate::arguments::{self, given};
 use crate::error::ClaimsError;
 use crate::pg::spi::{self, View};
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::{wait, xact};
-use crate::store::service::leases;
+use crate::tables::shared::leases;
 
-/// Between two looks: at first, and at most.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// The pause between two queries, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -29,12 +29,12 @@ fn has_ended_within(lease: Option<PgUuid>, timeout: Option<Interval>) -> Result<
     let lease = from_pg_uuid(given(lease, "lease_uuid")?);
     let timeout = arguments::span(given(timeout, "timeout")?, "timeout")?.as_micros();
     let deadline = Instant::now() + Duration::from_micros(u64::try_from(timeout).unwrap_or(u64::MAX));
-    // What the transaction would not see later must not be promised: it has one snapshot, and that does not change by waiting.
+    // A transaction with one snapshot does not see later outcomes, so it must not report them, and waiting does not help.
     let view = if xact::keeps_one_snapshot() { View::Caller } else { View::Latest };
-    let mut pause = SHORTEST_PAUSE;
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
-        let known = spi::connect(|connection| leases::known(connection, &[lease], view).pop());
-        if known.is_some_and(|known| known.outcome.is_some()) {
+        let existing = spi::connect(|connection| leases::existing(connection, &[lease], view).pop());
+        if existing.is_some_and(|existing| existing.outcome.is_some()) {
             return Ok(true);
         }
         if xact::keeps_one_snapshot() {
@@ -44,7 +44,6 @@ fn has_ended_within(lease: Option<PgUuid>, timeout: Option<Interval>) -> Result<
         if left.is_zero() {
             return Ok(false);
         }
-        wait::sleep(pause.min(left).max(SHORTEST_PAUSE));
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        wait::sleep(pauses.pause().min(left).max(FIRST_PAUSE));
     }
 }

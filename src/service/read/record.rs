@@ -1,25 +1,26 @@
-//! `get_record` and `get_records`: who owns a name, and where to find them.
+//! `get_record` and `get_records`: return the owner of a name, and the address of its cell.
 
 use claims_model::batch::bucket_list;
 use claims_model::limits::PAGE_BYTES;
 use claims_model::types::Kind;
-use claims_model::{BadInput, Problem, id};
+use claims_model::{BadInput, Problem, Types, id};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::access;
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
-use crate::pg::spi;
+use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::records::{self, StoredClaim};
+use crate::tables;
+use crate::tables::rows::claims::StoredClaim;
 
-/// Buckets that one call may ask for.
+/// Maximum number of buckets in one call.
 const MAX_BUCKETS: usize = 10_000;
 
-/// One row of the answer, in the order of its columns.
+/// A row of the answer, in the order of its columns.
 type Routed = (
     PgUuid,
     Option<String>,
@@ -40,7 +41,6 @@ type Routed = (
 
 #[pg_extern(name = "get_record", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn get_record_2(
     bucket_type: Option<String>,
     bucket_value: Option<String>,
@@ -71,21 +71,25 @@ fn get_record_2(
     Ok(TableIterator::new(found))
 }
 
-/// On the way of every request that a router passes on: no statement is executed.
+/// Looks a claim up without running a statement: routers call it for every request.
 fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Option<Routed>, ClaimsError> {
+    let tables = tables::at_entry();
     let catalog = catalog::current_without_spi();
-    let bucket_type = access::given(bucket_type, "bucket_type")?;
-    let bucket_value = access::given(bucket_value, "bucket_value")?;
+    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
+    let bucket_value = arguments::given(bucket_value, "bucket_value")?;
     let type_id = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
         .map_err(|problem| BadInput::new("bucket_type", problem))?;
-    let bucket_value = catalog.types.canonical_of_asked(type_id, &bucket_value);
-    let bucket_value = bucket_value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-    Ok(records::by_bucket(type_id, &bucket_value).map(|claim| route(claim, &catalog)))
+    let read = |types: &Types| {
+        let value = types.canonical_for_lookup(type_id, &bucket_value);
+        let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
+        Ok(tables.claim(type_id, &value))
+    };
+    let claim = naming::in_snapshot(tables, &catalog, Some(type_id), read, Option::is_some)?;
+    Ok(claim.map(|claim| route(claim, &catalog)))
 }
 
 #[pg_extern(name = "get_records", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn get_records_2(
     buckets: Option<Jsonb>,
 ) -> Result<
@@ -111,16 +115,21 @@ fn get_records_2(
     >,
     ErrorReport,
 > {
-    let found = spi::connect(|connection| {
+    let found = tables::connect(|tables, connection| {
         let catalog = catalog::current(connection);
-        let buckets = access::given(buckets, "buckets")?;
-        let buckets = bucket_list(&mut buckets.tokens(), "buckets", &catalog.types, MAX_BUCKETS)?;
-        routed(records::by_buckets(connection, &buckets), &catalog)
+        let buckets = arguments::given(buckets, "buckets")?;
+        let read = |types: &Types| {
+            let buckets = bucket_list(&mut buckets.tokens(), "buckets", types, MAX_BUCKETS)?;
+            Ok((tables.claims(connection, &buckets), buckets.len()))
+        };
+        let has_all = |(claims, asked): &(Vec<_>, usize)| claims.len() == *asked;
+        let (claims, _) = naming::in_snapshot(tables, &catalog, None, read, has_all)?;
+        routed(claims, &catalog)
     })?;
     Ok(TableIterator::new(found))
 }
 
-/// Claims with names for their numbers, and their cells; as many as one answer may hold.
+/// Converts claims to rows, or raises an error if they are too large for one answer.
 fn routed(claims: Vec<StoredClaim>, catalog: &Catalog) -> Result<Vec<Routed>, ClaimsError> {
     let mut bytes = 0;
     let route = |claim| {
@@ -131,7 +140,7 @@ fn routed(claims: Vec<StoredClaim>, catalog: &Catalog) -> Result<Vec<Routed>, Cl
     claims.into_iter().map(route).collect()
 }
 
-/// About how many bytes a row of the answer has.
+/// Returns the approximate size of a row in bytes.
 fn size(routed: &Routed) -> usize {
     const NUMBERS_AND_NAMES: usize = 200;
     let (_, _, bucket_value, _, subject_id, _, source_id, .., cell_name, cell_address, display_value) = routed;
@@ -168,7 +177,7 @@ fn route(claim: StoredClaim, catalog: &Catalog) -> Routed {
     )
 }
 
-/// The name of a claim's status.
+/// Returns the name of a claim's status.
 pub fn status_name(status: i16) -> &'static str {
     match status {
         1 => "ACTIVE",

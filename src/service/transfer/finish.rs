@@ -1,4 +1,4 @@
-//! `finish_transfer` and `cancel_transfer`: the claims become ACTIVE again, of the cell where they are.
+//! `finish_transfer` and `cancel_transfer`: make the claims ACTIVE again, owned by the cell where they are.
 
 use std::time::Instant;
 
@@ -9,11 +9,14 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::{deadline, has_passed, perform};
-use crate::acts::Act;
+use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::spi::Connection;
 use crate::service::durability;
-use crate::store::service::transfers::{self, Transfer, TransferProgress};
+use crate::tables::Tables;
+use crate::tables::rows::transfers::Transfer;
+use crate::tables::shared::transfers;
+use crate::tables::shared::transfers::TransferProgress;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -21,10 +24,10 @@ fn finish_transfer(
     transfer_uuid: Option<PgUuid>,
     max_runtime: default!(Option<Interval>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(moved, i64), name!(finished, bool))>, ErrorReport> {
-    let act = Act::without_reason("finish_transfer")?;
+    let action = AdminAction::without_reason("finish_transfer")?;
     let deadline = deadline(max_runtime)?;
-    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| {
-        let (moved, finished) = finish(connection, transfer, deadline)?;
+    Ok(TableIterator::once(perform(action, transfer_uuid, |tables, connection, transfer| {
+        let (moved, finished) = finish(tables, connection, transfer, deadline)?;
         Ok(((moved, finished), vec![("moved", moved)]))
     })?))
 }
@@ -36,19 +39,24 @@ fn cancel_transfer(
     reason: Option<String>,
     max_runtime: default!(Option<Interval>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(released, i64), name!(finished, bool))>, ErrorReport> {
-    let act = Act::begin("cancel_transfer", reason)?;
+    let action = AdminAction::begin("cancel_transfer", reason)?;
     let deadline = deadline(max_runtime)?;
-    Ok(TableIterator::once(perform(act, transfer_uuid, |connection, transfer| {
-        let (released, finished) = cancel(connection, transfer, deadline)?;
+    Ok(TableIterator::once(perform(action, transfer_uuid, |tables, connection, transfer| {
+        let (released, finished) = cancel(tables, connection, transfer, deadline)?;
         Ok(((released, finished), vec![("released", released)]))
     })?))
 }
 
-fn finish(connection: &Connection, transfer: Transfer, deadline: Option<Instant>) -> Result<(i64, bool), ClaimsError> {
+fn finish(
+    tables: &dyn Tables,
+    connection: &Connection,
+    transfer: Transfer,
+    deadline: Option<Instant>,
+) -> Result<(i64, bool), ClaimsError> {
     let Transfer { uuid, state, .. } = transfer;
     match state {
         TransferState::Switched | TransferState::Finishing => {}
-        // Back again, and to stay there.
+        // Reversed, so finishing leaves the claims at the old cell.
         TransferState::Prepared if transfer.was_reversed => {}
         TransferState::Finished => return Ok((0, true)),
         TransferState::Preparing | TransferState::Prepared => {
@@ -59,10 +67,15 @@ fn finish(connection: &Connection, transfer: Transfer, deadline: Option<Instant>
         }
     }
     let states = [TransferState::Finishing, TransferState::Finished];
-    release(connection, &transfer, deadline, states, |moved| moved)
+    release(tables, connection, &transfer, deadline, states, |moved| moved)
 }
 
-fn cancel(connection: &Connection, transfer: Transfer, deadline: Option<Instant>) -> Result<(i64, bool), ClaimsError> {
+fn cancel(
+    tables: &dyn Tables,
+    connection: &Connection,
+    transfer: Transfer,
+    deadline: Option<Instant>,
+) -> Result<(i64, bool), ClaimsError> {
     let Transfer { uuid, state, cell_id, .. } = transfer;
     match state {
         TransferState::Preparing | TransferState::Prepared => {}
@@ -74,28 +87,29 @@ fn cancel(connection: &Connection, transfer: Transfer, deadline: Option<Instant>
             return Err(TransferError::Ended { transfer: uuid, state: state.name(), cell_id }.into());
         }
     }
-    // Until it has let go of all, it is one that does not have all: it cannot be switched, and can be prepared again.
+    // While it still holds some of the claims it counts as incomplete: it cannot be switched, and can be prepared again.
     let states = [TransferState::Preparing, TransferState::Cancelled];
-    release(connection, &transfer, deadline, states, |_| 0)
+    release(tables, connection, &transfer, deadline, states, |_| 0)
 }
 
-/// Makes the claims that the transfer holds ACTIVE, step by step, and writes down how far it is: in the first of two states, or
-/// in the second one when it holds none any more. A claim whose row somebody has locked is left for the next call.
+/// Makes the claims that the transfer holds ACTIVE, step by step, and records the progress. The state becomes `going_on`, or
+/// `done` if the transfer holds no more claims. Claims whose rows are locked are left for the next call.
 fn release(
+    tables: &dyn Tables,
     connection: &Connection,
     transfer: &Transfer,
     deadline: Option<Instant>,
     [going_on, done]: [TransferState; 2],
     moved: impl FnOnce(i64) -> i64,
 ) -> Result<(i64, bool), ClaimsError> {
-    // Both cells, and routers, will rely on it.
+    // Both cells and the routers will rely on it.
     durability::promise();
     let mut after = transfer.releasing_after.clone();
     let is_whole_pass = after.is_none();
     let (mut released, mut seen) = (0, 0);
     while released < transfer.held {
-        // One statement, and in it the set of what one step moves.
-        let step = transfers::release(connection, transfer, after.as_ref());
+        // One statement moves the claims of one step, and records them in the change feed.
+        let step = tables.release_held(connection, transfer, after.as_ref());
         released += step.changed;
         seen += step.wanted;
         after = step.after;
@@ -111,6 +125,6 @@ fn release(
     let state = if held == 0 { done } else { going_on };
     let after = after.filter(|_| held > 0);
     let progress = TransferProgress { state, changed: released, other: moved(released), after: after.as_ref() };
-    transfers::record_released(connection, transfer, &progress);
+    transfers::record_released(tables, connection, transfer, &progress);
     Ok((released, held == 0))
 }

@@ -1,7 +1,7 @@
-//! Transfers: the claims of a customer go from one cell to another.
+//! Transfers: move the claims of a customer from one cell to another.
 //!
-//! prepare marks them, step by step; switch changes one row, and from that COMMIT on every read says the new cell; finish makes
-//! them ordinary claims of it, step by step. docs/service/transfer.md has the picture.
+//! prepare marks the claims, step by step. switch changes one row, and from its COMMIT on every read returns the new cell. finish
+//! turns them into ordinary claims of the new cell, step by step. docs/service/transfer.md describes it.
 
 mod finish;
 mod prepare;
@@ -15,61 +15,65 @@ use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
-use crate::access::given;
-use crate::acts::{Act, Counts};
-use crate::arguments;
+use crate::admin_action::{AdminAction, Counts};
+use crate::arguments::{self, given};
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{WITHOUT_WAITING, translate_error};
+use crate::pg::subtransaction::{NO_WAIT_LIMIT_MS, translate_error};
 use crate::pg::uuid::from_pg_uuid;
-use crate::service::{admission, engine};
+use crate::service::admission;
 use crate::store::catalog::{self, Catalog};
-use crate::store::service::transfers::{self, Transfer};
+use crate::tables::rows::transfers::Transfer;
+use crate::tables::{self, Tables};
 
-/// Milliseconds to wait for a lock in a step: for relation extension, and where SKIP LOCKED follows a row that is just being
-/// changed. Less than deadlock_timeout.
-const PATIENCE: i64 = 500;
+/// Lock timeout of a step, in milliseconds: for relation extension, and for a row that SKIP LOCKED follows while it is being
+/// changed. It is less than deadlock_timeout.
+const LOCK_TIMEOUT_MS: i64 = 500;
 
-/// An act on a transfer that is there: locks its row, without waiting, and asks whether its cells may change anything. The body
-/// says how many claims it has changed.
+/// Performs an action on an existing transfer. It locks the transfer's row without waiting, and checks whether its cells may make
+/// changes. `body` returns how many claims it has changed.
 fn perform<T>(
-    act: Act,
+    action: AdminAction,
     transfer_uuid: Option<PgUuid>,
-    body: impl FnOnce(&Connection, Transfer) -> Result<(T, Counts), ClaimsError>,
+    body: impl FnOnce(&dyn Tables, &Connection, Transfer) -> Result<(T, Counts), ClaimsError>,
 ) -> Result<T, ClaimsError> {
     let uuid = from_pg_uuid(given(transfer_uuid, "transfer_uuid")?);
-    act.with("transfer_uuid", uuid.to_string()).perform_counted(|connection| {
-        at_once(connection, || {
-            let transfer = locked(connection, uuid)?.ok_or(TransferError::Unknown { transfer: uuid })?;
-            admit(&catalog::current(connection), transfer.from_cell, transfer.to_cell)?;
-            body(connection, transfer)
+    action.with("transfer_uuid", uuid.to_string()).perform_counted(|tables, connection| {
+        at_once(tables, connection, || {
+            let transfer = locked(tables, connection, uuid)?.ok_or(TransferError::Unknown { transfer: uuid })?;
+            admit(tables, &catalog::current(connection), transfer.from_cell, transfer.to_cell)?;
+            body(tables, connection, transfer)
         })
     })
 }
 
-/// Whatever would have to wait for another transaction is an error that says so.
-fn at_once<T>(connection: &Connection, body: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
-    let _waits = LockWaits::limit(PATIENCE);
+/// Runs `body` with [LOCK_TIMEOUT_MS], and raises TransferError::Busy if it would have to wait longer.
+fn at_once<T>(
+    tables: &dyn Tables,
+    connection: &Connection,
+    body: impl FnOnce() -> Result<T, ClaimsError>,
+) -> Result<T, ClaimsError> {
+    let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
     translate_error(
         Code::ERRCODE_LOCK_NOT_AVAILABLE,
         || TransferError::Busy.into(),
-        || engine::bounded(connection, body),
+        || tables::bounded(tables, connection, body),
     )
 }
 
-fn locked(connection: &Connection, uuid: Uuid) -> Result<Option<Transfer>, ClaimsError> {
-    let _waits = LockWaits::limit(WITHOUT_WAITING);
-    Ok(transfers::lock(connection, uuid))
+fn locked(tables: &dyn Tables, connection: &Connection, uuid: Uuid) -> Result<Option<Transfer>, ClaimsError> {
+    let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
+    Ok(tables.lock_transfer(connection, uuid))
 }
 
-/// Claims of both cells change.
-fn admit(catalog: &Catalog, from_cell: i64, to_cell: i64) -> Result<(), ClaimsError> {
-    admission::admit(catalog, from_cell, Need::Settle)?;
-    admission::admit(catalog, to_cell, Need::Settle)
+/// Checks the modes of both cells, because claims of both change.
+fn admit(tables: &dyn Tables, catalog: &Catalog, from_cell: i64, to_cell: i64) -> Result<(), ClaimsError> {
+    admission::admit(tables, catalog, from_cell, Need::Settle)?;
+    admission::admit(tables, catalog, to_cell, Need::Settle)
 }
 
-/// When to stop; at least one step is done in any case.
+/// Returns the time at which to stop. At least one step is always done.
 fn deadline(max_runtime: Option<Interval>) -> Result<Option<Instant>, ClaimsError> {
     let started = Instant::now();
     let until = |runtime| {

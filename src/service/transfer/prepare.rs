@@ -1,4 +1,4 @@
-//! `prepare_transfer`: marks the claims that are to move.
+//! `prepare_transfer`: marks the claims to transfer.
 
 use std::time::Instant;
 
@@ -10,25 +10,27 @@ use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::{admit, at_once, deadline, has_passed, locked};
-use crate::access::given;
-use crate::acts::Act;
+use crate::admin_action::AdminAction;
+use crate::arguments::given;
 use crate::error::{AccessError, ClaimsError, TransferError};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::roles;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
-use crate::pg::subtransaction::WITHOUT_WAITING;
+use crate::pg::subtransaction::NO_WAIT_LIMIT_MS;
 use crate::pg::uuid::from_pg_uuid;
 use crate::store::catalog;
-use crate::store::service::leases;
-use crate::store::service::transfers::{self, NewTransfer, Transfer, TransferProgress};
+use crate::tables::Tables;
+use crate::tables::rows::transfers::Transfer;
+use crate::tables::shared::leases;
+use crate::tables::shared::transfers;
+use crate::tables::shared::transfers::{NewTransfer, TransferProgress};
 
-/// What a call has come to: claims marked, claims that its pass could not have, and whether it has all of them.
+/// The result of a call: claims marked, claims skipped in this pass, and whether all claims are marked.
 type Prepared = (i64, i64, bool);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-#[allow(clippy::type_complexity)]
 fn prepare_transfer(
     transfer_uuid: Option<PgUuid>,
     from_cell: Option<i64>,
@@ -41,7 +43,7 @@ fn prepare_transfer(
     Ok(TableIterator::once(prepare(arguments)?))
 }
 
-/// The arguments as they came.
+/// The arguments of prepare_transfer.
 struct PrepareArguments {
     transfer_uuid: Option<PgUuid>,
     from_cell: Option<i64>,
@@ -51,7 +53,7 @@ struct PrepareArguments {
     max_runtime: Option<Interval>,
 }
 
-/// A checked request.
+/// A request after its checks.
 struct PrepareRequest {
     uuid: Uuid,
     from_cell: i64,
@@ -62,7 +64,7 @@ struct PrepareRequest {
 }
 
 fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
-    let act = Act::begin("prepare_transfer", arguments.reason)?;
+    let action = AdminAction::begin("prepare_transfer", arguments.reason)?;
     let uuid = from_pg_uuid(given(arguments.transfer_uuid, "transfer_uuid")?);
     let from_cell = given(arguments.from_cell, "from_cell")?;
     let to_cell = given(arguments.to_cell, "to_cell")?;
@@ -79,23 +81,24 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
         Ok(Subjects::read(&mut subjects.tokens(), &catalog.types)?)
     })?;
     let digest = subjects.digest(from_cell, to_cell);
-    let request = PrepareRequest { uuid, from_cell, to_cell, subjects, digest, reason: act.reason().to_owned() };
+    let request = PrepareRequest { uuid, from_cell, to_cell, subjects, digest, reason: action.reason().to_owned() };
     let named = [("from_cell", from_cell), ("to_cell", to_cell), ("subjects", request.subjects.len() as i64)];
-    let act =
-        named.into_iter().fold(act.with("transfer_uuid", uuid.to_string()), |act, (name, value)| act.with(name, value));
-    act.perform_counted(|connection| {
-        at_once(connection, || {
-            admit(&catalog::current(connection), from_cell, to_cell)?;
-            let transfer = begun(connection, &request)?;
+    let action = named
+        .into_iter()
+        .fold(action.with("transfer_uuid", uuid.to_string()), |action, (name, value)| action.with(name, value));
+    action.perform_counted(|tables, connection| {
+        at_once(tables, connection, || {
+            admit(tables, &catalog::current(connection), from_cell, to_cell)?;
+            let transfer = begun(tables, connection, &request)?;
             if transfer.digest != request.digest {
                 return Err(TransferError::OtherRequest { transfer: uuid }.into());
             }
             match transfer.state {
                 TransferState::Preparing | TransferState::Prepared => {
-                    let (marked, skipped, has_all) = pass(connection, &transfer, deadline);
+                    let (marked, skipped, has_all) = pass(tables, connection, &transfer, deadline);
                     Ok(((marked, skipped, has_all), vec![("marked", marked), ("skipped", skipped)]))
                 }
-                // A repeat: all of them were marked.
+                // A repeat: all claims were marked.
                 TransferState::Switched | TransferState::Finishing | TransferState::Finished => {
                     Ok(((0, 0, true), vec![("marked", 0), ("skipped", 0)]))
                 }
@@ -108,18 +111,18 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     })
 }
 
-/// The transfer, its row locked: the one that is there, or a new one.
-fn begun(connection: &Connection, request: &PrepareRequest) -> Result<Transfer, ClaimsError> {
+/// Returns the transfer with its row locked: the existing one, or a new one.
+fn begun(tables: &dyn Tables, connection: &Connection, request: &PrepareRequest) -> Result<Transfer, ClaimsError> {
     let uuid = request.uuid;
-    if let Some(transfer) = locked(connection, uuid)? {
+    if let Some(transfer) = locked(tables, connection, uuid)? {
         return Ok(transfer);
     }
-    if !leases::known(connection, &[uuid], View::Latest).is_empty() {
+    if !leases::existing(connection, &[uuid], View::Latest).is_empty() {
         return Err(TransferError::LeaseUuid { transfer: uuid }.into());
     }
-    let _waits = LockWaits::limit(WITHOUT_WAITING);
-    // Whoever removes a cell locks its row, too, and looks for transfers after that.
-    if transfers::lock_cells(connection, request.from_cell, request.to_cell) < 2 {
+    let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
+    // remove_cell() locks the cell's row, too, and looks for transfers after that.
+    if tables.lock_cells(connection, [request.from_cell, request.to_cell]) < 2 {
         return Err(AccessError::UnknownCell { cell_id: request.from_cell }.into());
     }
     let new = NewTransfer {
@@ -131,17 +134,17 @@ fn begun(connection: &Connection, request: &PrepareRequest) -> Result<Transfer, 
         reason: &request.reason,
         role: &roles::name(roles::caller()),
     };
-    // If it is there by now, another session was faster, and has committed.
-    transfers::insert(connection, &new);
-    locked(connection, uuid)?.ok_or_else(|| TransferError::Busy.into())
+    // If the transfer exists by now, another session has committed it first.
+    transfers::insert(tables, connection, &new);
+    locked(tables, connection, uuid)?.ok_or_else(|| TransferError::Busy.into())
 }
 
-/// Goes on with the pass over the cell's claims, or begins the next one.
-fn pass(connection: &Connection, transfer: &Transfer, deadline: Option<Instant>) -> Prepared {
+/// Continues the pass over the cell's claims, or begins the next one.
+fn pass(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, deadline: Option<Instant>) -> Prepared {
     let mut after = transfer.marking_after.clone();
     let (mut marked, mut skipped) = (0, if after.is_some() { transfer.skipped } else { 0 });
     loop {
-        let step = transfers::mark(connection, transfer, after.as_ref());
+        let step = tables.mark_held(connection, transfer, after.as_ref());
         marked += step.changed;
         skipped += step.wanted - step.changed;
         after = step.after;
@@ -153,6 +156,6 @@ fn pass(connection: &Connection, transfer: &Transfer, deadline: Option<Instant>)
     let has_all = after.is_none() && skipped == 0;
     let state = if has_all { TransferState::Prepared } else { TransferState::Preparing };
     let progress = TransferProgress { state, changed: marked, other: skipped, after: after.as_ref() };
-    transfers::record_marked(connection, transfer, &progress);
+    transfers::record_marked(tables, connection, transfer, &progress);
     (marked, skipped, has_all)
 }

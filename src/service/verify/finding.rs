@@ -1,11 +1,11 @@
-//! The result of a comparison.
+//! A result of a comparison.
 
 use claims_model::verify::{Discrepancy, Outcome};
 use claims_model::{Bucket, Claim};
 
-use crate::store::service::verify::Actual;
+use crate::tables::rows::verify::Actual;
 
-/// One discrepancy.
+/// A discrepancy.
 pub struct Finding<'e> {
     pub discrepancy: Discrepancy,
     pub expected: Option<&'e Claim<'e>>,
@@ -14,7 +14,7 @@ pub struct Finding<'e> {
 }
 
 impl Finding<'_> {
-    /// The bucket that it is about.
+    /// Returns its bucket.
     pub fn bucket(&self) -> Option<&Bucket<'_>> {
         self.expected.map(|claim| &claim.bucket).or(self.actual.as_ref().map(|actual| &actual.claim.bucket))
     }

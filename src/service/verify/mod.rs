@@ -1,5 +1,5 @@
-//! Verification, at the service: `digest_records` and `verify_records` compare a cell's claims with what the cell expects.
-//! docs/cell/verification.md has the picture.
+//! The service's half of verification: `digest_records` and `verify_records` compare a cell's claims with what the cell expects.
+//! docs/cell/verification.md describes it.
 
 mod correct;
 pub mod digest;

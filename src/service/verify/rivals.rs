@@ -1,37 +1,38 @@
-//! Names that are free and cannot be had, because a claim of a name that looks like them stands.
+//! Finds names that are free but confusable with a claimed or reserved name.
 
 use std::collections::HashMap;
 
-use claims_model::lookalike::looks;
+use claims_model::lookalike::skeletons;
 use claims_model::verify::Outcome;
 use claims_model::{Bucket, Types};
 use pgrx::datum::Interval;
 
 use crate::pg::spi::Connection;
-use crate::service::engine;
-use crate::store::service::verify::{self, Actual};
+use crate::tables::Tables;
+use crate::tables::rows::skeletons::Bearers;
+use crate::tables::rows::verify::Actual;
+use crate::tables::shared::skeletons;
 
-/// For each of these names: the claim that is in its way, and whether that is for good, or as long as a lease holds it.
+/// Returns for each of these names the confusable claim or reserved name, and whether it is held by a lease or for good.
 pub fn rivals<'b>(
+    tables: &dyn Tables,
     connection: &Connection,
     buckets: impl Iterator<Item = &'b Bucket<'b>>,
     recent: Interval,
     types: &Types,
 ) -> HashMap<&'b Bucket<'b>, (Outcome, Actual)> {
-    let looks = looks(buckets, types);
-    if looks.is_empty() {
+    let skeletons = skeletons(buckets, types);
+    if skeletons.is_empty() {
         return HashMap::new();
     }
-    let bearers = engine::current().bearers(connection, &looks.iter().map(|(look, _)| *look).collect::<Vec<_>>());
-    let names: Vec<_> =
-        bearers.values().flat_map(|all| [Some(&all.bearer), all.successor.as_ref()]).flatten().collect();
-    let standing = verify::on_buckets(connection, &names, recent);
-    let rival = |(look, bucket): (_, &'b Bucket<'b>)| {
-        let all = bearers.get(&look)?;
-        let others = [Some(&all.bearer), all.successor.as_ref()].into_iter().flatten().filter(|name| *name != bucket);
-        // A look that nobody has claimed is in nobody's way.
-        let rival = others.filter_map(|name| standing.get(name)).next()?;
+    let bearers = skeletons::bearers(connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
+    let names: Vec<_> = bearers.values().flat_map(Bearers::names).collect();
+    let standing = tables.actual_on(connection, &names, recent);
+    let rival = |(skeleton, bucket): (_, &'b Bucket<'b>)| {
+        let mut others = bearers.get(&skeleton)?.names().filter(|name| *name != bucket);
+        // A skeleton without a claim conflicts with nothing.
+        let rival = others.find_map(|name| standing.get(name))?;
         Some((bucket, (if rival.leased { Outcome::Leased } else { Outcome::Confusable }, rival.clone())))
     };
-    looks.into_iter().filter_map(rival).collect()
+    skeletons.into_iter().filter_map(rival).collect()
 }

@@ -1,4 +1,4 @@
-//! Statements on claimed attributes, and their cache for each captured table.
+//! Statements on claimed attributes, and a cache of the attributes of each captured table.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -19,8 +19,8 @@ use crate::pg::uuid::from_pg_uuid;
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
-    /// The claimed columns of table $1, or of the partitioned table that it belongs to. Virtual generated columns count as
-    /// missing, since triggers do not get their values.
+    /// Reads the claimed columns of table $1, or of the partitioned table that it belongs to. A virtual generated column counts
+    /// as missing, because triggers do not get its values.
     ATTRIBUTES(OIDOID) = concat!(
         "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
                 quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
@@ -34,30 +34,33 @@ statement! {
            LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
           WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
           ORDER BY a.table_name, a.attribute");
-    /// The columns of the claimed table, taken from a row of table $1, which is that table or a partition of it. A condition may
-    /// use the whole row of the claimed table, with the columns in their order there.
+    /// Builds the select list that turns a row of table $1 into a row of the claimed table, which is $1 or its ancestor.
+    /// A condition may refer to the whole row of the claimed table, so the columns are in that table's order.
     ROW(OIDOID) =
         "SELECT string_agg('($1).' || quote_ident(p.attname), ', ' ORDER BY p.attnum) FROM pg_attribute p
           WHERE p.attrelid = (SELECT a.table_name FROM claims.claimed_attributes a
                                WHERE a.table_name = $1 OR a.table_name IN (SELECT t.relid FROM pg_partition_ancestors($1) t) LIMIT 1)
             AND p.attnum > 0 AND NOT p.attisdropped";
-    /// The service of automatic mode.
+    /// Reads the service of automatic mode.
     AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
-    /// Queues the deferred trigger, which is called at the end of the transaction.
+    /// Queues the deferred trigger, which PostgreSQL calls at the end of the transaction.
     ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
-    /// Queues it again, after everything that is deferred by now, if there were changes ($2) since it was queued.
+    /// Queues the deferred trigger again, behind all deferred triggers that are queued now, if the number of changes ($2) has
+    /// grown since it was queued.
     REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
-    /// The newest tracked leases of cell $2, at most $1, and those whose cell is not known.
+    /// Reads the newest leases that were tracked for cell $2 or without a cell, at most $1.
     NEWEST_TRACKED(INT8OID, INT8OID) =
         "SELECT uuid FROM claims.cells_outstanding_leases WHERE cell_id IS NULL OR cell_id = $2 ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
 }
 
-/// The column of claims.automatic_queue that says after how many changes the row was queued.
+/// Position of the column `changes` in claims.automatic_queue: the number of changes when the row was last written.
 pub const CHANGES: NonZeroUsize = NonZeroUsize::MIN;
 
 /// A claimed column of a table.
 pub struct CapturedAttribute {
+    /// The columns of the value, the subject and the source: their names and numbers.
+    pub columns: [(String, NonZeroUsize); 3],
     pub bucket_type: Rc<str>,
     pub subject_type: Rc<str>,
     pub subject_key: KeyKind,
@@ -65,26 +68,25 @@ pub struct CapturedAttribute {
     pub source_key: KeyKind,
 }
 
-/// What is needed to capture the rows of one table.
+/// The data with which a session captures the rows of one table.
 pub struct CapturedColumns {
     pub attributes: Vec<CapturedAttribute>,
-    /// Owner of the claimed table, whose code the conditions and the casts to text are.
+    /// Owner of the claimed table. The conditions and the casts to text are this role's code.
     pub owner: Oid,
-    /// All columns that matter, of each attribute the value, the subject and the source; `None`: there is a condition, which
-    /// may look at any.
-    pub columns: Option<Vec<[NonZeroUsize; 3]>>,
-    /// Three columns for each attribute: value (NULL where it is not claimed), subject, source; the latter two as numbers
-    /// or as texts.
+    /// One of the attributes has a condition, which may refer to any column.
+    pub has_conditions: bool,
+    /// Returns three columns for each attribute: the value (NULL if the condition is not true), the subject, and the source.
+    /// Subject and source are int8 or text. It takes columns of its argument, a row, and never the whole row.
     pub statement: Option<Prepared>,
 }
 
-/// Why a claimed column can no longer be captured.
+/// The reason why a claimed column can no longer be captured.
 pub enum UnusableAttribute {
-    /// The column, or one of its keys, does not exist.
+    /// The column or one of its keys does not exist.
     Missing { table: String, attribute: String },
-    /// The type of it or of one of its keys was changed to one whose text depends on settings.
+    /// The type of the column or of one of its keys was changed to one whose text depends on settings.
     NoFixedText { table: String, attribute: String, type_name: String },
-    /// A condition names something that does not exist any more.
+    /// A condition names an object that no longer exists.
     ConditionLost { table: String, error: Caught },
 }
 
@@ -97,7 +99,7 @@ fn relation(connection: &Connection, number: i32) -> Oid {
     connection.run(&RELATIONS, View::Latest, []).first(|row| row.get(number)).flatten().unwrap_or(Oid::INVALID)
 }
 
-/// The claimed columns of a table, as committed now or changed by this transaction. `row_type` is the table's.
+/// Returns the claimed columns of a table, as committed now or changed by this transaction. `row_type` is the table's row type.
 pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<CapturedColumns>, UnusableAttribute> {
     match CAPTURED.with(|all| all.get(table)) {
         Some(captured) => Ok(captured),
@@ -105,8 +107,8 @@ pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc
     }
 }
 
-/// The same, if this session has looked them up already.
-pub fn captured_as_known(table: Oid) -> Option<Rc<CapturedColumns>> {
+/// Returns the claimed columns of a table if this session has cached them.
+pub fn captured_if_cached(table: Oid) -> Option<Rc<CapturedColumns>> {
     CAPTURED.with(|all| all.get(table))
 }
 
@@ -115,7 +117,7 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
     let columns = rows.map(|row| ColumnRow::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
-    // Parsing evaluates literals: it runs code of the owner too.
+    // Parsing evaluates literals, which can call the owner's input functions.
     let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
     let row = connection.run(&ROW, View::Latest, [table.into()]).first(|row| row.get::<String>(1)).flatten();
     let text = row.and_then(|row| statement_text(&columns, &row));
@@ -123,7 +125,7 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
         None => None,
         Some(Ok(prepared)) => Some(prepared),
         Some(Err(Stopped::ByBody(never))) => match never {},
-        Some(Err(Stopped::ByError(error))) if error.names_what_is_not_there() => {
+        Some(Err(Stopped::ByError(error))) if error.is_undefined_object() => {
             return Err(UnusableAttribute::ConditionLost {
                 table: rows.first(|row| row.must(4)).unwrap_or_default(),
                 error,
@@ -133,10 +135,7 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     };
     let captured = CapturedColumns {
         owner,
-        columns: columns
-            .iter()
-            .all(|column| column.condition.is_none())
-            .then(|| columns.iter().map(|column| column.numbers).collect()),
+        has_conditions: columns.iter().any(|column| column.condition.is_some()),
         statement,
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
     };
@@ -145,21 +144,19 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
 
 /// A row of ATTRIBUTES.
 struct ColumnRow {
-    /// Names, quoted: the table, the column, the keys.
+    /// Quoted names: the table, the column, the subject key, the source key.
     names: [String; 4],
     condition: Option<String>,
-    numbers: [NonZeroUsize; 3],
     attribute: CapturedAttribute,
 }
 
 impl ColumnRow {
     fn read(row: &Row) -> Result<Self, UnusableAttribute> {
         let number = |column: i32| row.get::<i32>(column).and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
-        let numbers = match (number(12), number(13), number(14)) {
-            (Some(value), Some(subject), Some(source)) => [value, subject, source],
-            _ => return Err(UnusableAttribute::Missing { attribute: row.must(3), table: row.must(4) }),
+        let (Some(value), Some(subject), Some(source)) = (number(12), number(13), number(14)) else {
+            return Err(UnusableAttribute::Missing { attribute: row.must(3), table: row.must(4) });
         };
-        // A name, whether its type has a fixed text, and the type.
+        // For each of the three columns: the positions of its name, of `has_fixed_text`, and of its type.
         let columns = [(3, 15, 16), (19, 20, 21), (22, 23, 24)];
         if let Some((attribute, _, type_name)) =
             columns.into_iter().find(|(_, fixed, _)| row.get(*fixed) == Some(false))
@@ -172,8 +169,8 @@ impl ColumnRow {
         Ok(ColumnRow {
             names: [row.must(1), row.must(5), row.must(6), row.must(7)],
             condition: row.get(11),
-            numbers,
             attribute: CapturedAttribute {
+                columns: [(row.must(3), value), (row.must(19), subject), (row.must(22), source)],
                 bucket_type: type_name(8),
                 subject_type: type_name(9),
                 subject_key: kind(17),
@@ -184,14 +181,14 @@ impl ColumnRow {
     }
 }
 
-/// The row $1 as the attributes see it; in conditions it has the name of the claimed table. All names but those
-/// of the row's columns are qualified, in conditions too: the search_path does not matter.
+/// Builds the statement that computes the attributes of row $1. Conditions refer to the row by the claimed table's name.
+/// All names but those of the row's columns are schema-qualified, so the search_path does not matter.
 fn statement_text(columns: &[ColumnRow], row: &str) -> Option<String> {
     let table = &columns.first()?.names[0];
     let values: Vec<_> = columns
         .iter()
         .map(|ColumnRow { names: [table, value, subject, source], condition, attribute, .. }| {
-            let [subject_type, source_type] = [attribute.subject_key, attribute.source_key].map(as_sent);
+            let [subject_type, source_type] = [attribute.subject_key, attribute.source_key].map(result_type);
             let condition = condition.as_deref().unwrap_or("true");
             format!(
                 "CASE WHEN ({condition}) THEN {table}.{value}::pg_catalog.text END, \
@@ -202,26 +199,26 @@ fn statement_text(columns: &[ColumnRow], row: &str) -> Option<String> {
     Some(format!("SELECT {} FROM (SELECT {row}) AS {table}", values.join(", ")))
 }
 
-/// How a key is returned.
-fn as_sent(key: KeyKind) -> &'static str {
+/// Returns the type as which a key is selected.
+fn result_type(key: KeyKind) -> &'static str {
     match key {
         KeyKind::Integer => "pg_catalog.int8",
         KeyKind::Uuid | KeyKind::Text => "pg_catalog.text",
     }
 }
 
-/// Who is to be called at the end of each transaction.
+/// The cell and the service that automatic mode calls at the end of each transaction.
 #[derive(Debug, Clone)]
 pub struct Automatic {
     pub cell_id: i64,
     pub service: String,
 }
 
-/// The service of automatic mode, as committed right now or changed by this transaction.
+/// Returns the service of automatic mode, as committed now or changed by this transaction.
 pub fn automatic(connection: &Connection) -> Option<Automatic> {
     cache::catch_up();
-    let known = SERVICE.with_borrow(|known| known.clone());
-    if let Some((fresh, automatic)) = known
+    let cached = SERVICE.with_borrow(|cached| cached.clone());
+    if let Some((fresh, automatic)) = cached
         && fresh.is_fresh()
     {
         return automatic;
@@ -233,32 +230,32 @@ pub fn automatic(connection: &Connection) -> Option<Automatic> {
     automatic
 }
 
-/// Whether automatic mode is on, if this session has looked that up already.
-pub fn is_automatic_as_known() -> Option<bool> {
+/// Returns whether automatic mode is on, if this session has cached that.
+pub fn is_automatic_if_cached() -> Option<bool> {
     cache::catch_up();
-    SERVICE.with_borrow(|known| {
-        let (fresh, automatic) = known.as_ref()?;
+    SERVICE.with_borrow(|cached| {
+        let (fresh, automatic) = cached.as_ref()?;
         fresh.is_fresh().then_some(automatic.is_some())
     })
 }
 
-/// Queues the deferred trigger, to be called at the end of this transaction.
+/// Queues the deferred trigger for the end of this transaction.
 pub fn enqueue(connection: &Connection) {
     connection.run(&ENQUEUE, View::Statement, []);
 }
 
-/// If there were changes since the row was queued, and always the first time, queues the trigger again, after everything that is
-/// deferred by now, and returns `true`.
-pub fn requeue(connection: &Connection, place: Value, changes: i64) -> bool {
-    connection.run(&REQUEUE, View::Statement, [place, changes.into()]).count() > 0
+/// Queues the deferred trigger again, behind all deferred triggers that are queued now, if there were changes since the row
+/// was last written. Returns whether it did; the first call always does.
+pub fn requeue(connection: &Connection, ctid: Value, changes: i64) -> bool {
+    connection.run(&REQUEUE, View::Statement, [ctid, changes.into()]).count() > 0
 }
 
-/// Deletes the trigger's row.
-pub fn dequeue(connection: &Connection, place: Value) {
-    connection.run(&DEQUEUE, View::Statement, [place]);
+/// Deletes the row of the deferred trigger.
+pub fn dequeue(connection: &Connection, ctid: Value) {
+    connection.run(&DEQUEUE, View::Statement, [ctid]);
 }
 
-/// The leases that a cell has tracked last, as committed now.
+/// Returns the leases that a cell has tracked last, as committed now.
 pub fn newest_tracked(connection: &Connection, cell_id: i64, limit: i64) -> Vec<Uuid> {
     let values = [limit.into(), cell_id.into()];
     connection.run(&NEWEST_TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))

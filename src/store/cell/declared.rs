@@ -1,29 +1,49 @@
-//! Statements on tables whose columns are to be claimed, and on what is noted of it.
+//! Statements on tables that can have claimed columns, and on `claims.claimed_attributes`.
 
+use claims_model::Profile;
 use pgrx::pg_sys::Oid;
 
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Table $1: its name, its owner, and whether its columns can be claimed.
+    /// Returns the name and the owner of table $1, and whether its columns can be claimed.
     TABLE(OIDOID) =
         "SELECT c.oid::regclass::text, c.relowner,
                 c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND NOT c.relispartition
                 AND c.relnamespace <> ALL ('{pg_catalog,information_schema,claims}'::regnamespace[])
                 AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid OR i.inhparent = c.oid AND c.relkind = 'r')
            FROM pg_class c WHERE c.oid = $1";
-    /// The column that is the primary key of table $1 by itself.
+    /// Returns the column of table $1's primary key, if the key has one column.
     KEY_COLUMN(OIDOID) =
         "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
           WHERE i.indrelid = $1 AND i.indisprimary AND i.indnkeyatts = 1";
-    /// Column $2 of table $1: its type, whether that looks the same in every session, whether triggers do not see it, and whether
-    /// a unique index keeps its values apart.
+    /// Returns the type of column $2 of table $1, whether its text is the same in every session, and whether the column is a virtual
+    /// generated column, which triggers do not see.
     COLUMN(OIDOID, TEXTOID) =
-        "SELECT format_type(a.atttypid, NULL), claims.has_fixed_text(a.atttypid), a.attgenerated = 'v',
-                EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid
-                           AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum AND i.indexprs IS NULL)
+        "SELECT format_type(a.atttypid, NULL), claims.has_fixed_text(a.atttypid), a.attgenerated = 'v'
            FROM pg_attribute a WHERE a.attrelid = $1 AND a.attname = $2::name AND a.attnum > 0 AND NOT a.attisdropped";
+    /// For column $2 of table $1 and profile $3: returns the expression of a suitable unique index, whether the table has a unique
+    /// index on that expression or on the column, and whether the table is partitioned. pg_get_indexdef() prints the expression
+    /// with its casts.
+    UNIQUENESS(OIDOID, TEXTOID, TEXTOID) =
+        "SELECT CASE WHEN $3 = 'exact' THEN quote_ident(a.attname)
+                     WHEN y.typcategory = 'S' THEN format('claims.canonical_form(%L, %I)', $3, a.attname)
+                     ELSE format('claims.canonical_form(%L, %I::text)', $3, a.attname) END,
+                EXISTS (SELECT FROM pg_index i
+                         WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
+                           AND (i.indkey[0] = a.attnum
+                                OR i.indkey[0] = 0
+                               AND pg_get_indexdef(i.indexrelid, 1, false) IN
+                                   (format('claims.canonical_form(%L::text, %I)', $3, a.attname),
+                                    format('claims.canonical_form(%L::text, (%I)::text)', $3, a.attname)))),
+                c.relkind = 'p'
+           FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid
+          WHERE a.attrelid = $1 AND a.attname = $2::name";
+    /// Reads the declaration of column $2 of table $1.
+    DECLARATION(OIDOID, TEXTOID) =
+        "SELECT a.bucket_type, a.subject_type, a.subject_key::text, a.source_type, a.source_key::text, a.condition
+           FROM claims.claimed_attributes a WHERE a.table_name = $1::regclass AND a.attribute = $2::name";
     RECORD(OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID) =
         "INSERT INTO claims.claimed_attributes AS a
                 (table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition)
@@ -48,39 +68,83 @@ pub fn table(connection: &Connection, table: Oid) -> Option<ClaimableTable> {
     found.first(|row| ClaimableTable { name: row.must(1), owner: row.must(2), can_be_claimed: row.must(3) })
 }
 
-/// The column that is the primary key by itself.
+/// Returns the column of the table's primary key, if the key has one column.
 pub fn key_column(connection: &Connection, table: Oid) -> Option<String> {
     connection.run(&KEY_COLUMN, View::Latest, [table.into()]).first(|row| row.must(1))
 }
 
-/// A column of it.
+/// A column of a table of the application.
 pub struct ClaimableColumn {
     pub type_name: String,
     pub has_fixed_text: bool,
     pub is_virtual: bool,
-    pub is_unique: bool,
 }
 
 pub fn column(connection: &Connection, table: Oid, column: &str) -> Option<ClaimableColumn> {
     let found = connection.run(&COLUMN, View::Latest, [table.into(), column.into()]);
-    found.first(|row| ClaimableColumn {
-        type_name: row.must(1),
-        has_fixed_text: row.must(2),
-        is_virtual: row.must(3),
-        is_unique: row.must(4),
+    found.first(|row| ClaimableColumn { type_name: row.must(1), has_fixed_text: row.must(2), is_virtual: row.must(3) })
+}
+
+/// The unique index that PostgreSQL has, or could have, on the names of a column.
+pub struct Uniqueness {
+    /// The expression that a suitable unique index would be on.
+    pub expression: String,
+    /// Whether there is a unique index on the expression or on the column.
+    pub has_unique_index: bool,
+    pub is_partitioned: bool,
+}
+
+/// Returns the unique index for the names of a column that a profile compares.
+pub fn uniqueness(connection: &Connection, table: Oid, column: &str, profile: Profile) -> Option<Uniqueness> {
+    let found = connection.run(&UNIQUENESS, View::Latest, [table.into(), column.into(), profile.name().into()]);
+    found.first(|row| Uniqueness {
+        expression: row.must(1),
+        has_unique_index: row.must(2),
+        is_partitioned: row.must(3),
     })
 }
 
-/// How a column is claimed, types by names that never change.
+/// The declaration of a claimed column. Types have their first names, which never change.
 pub struct Declaration {
     pub attribute: String,
     pub bucket_type: String,
     pub subject_type: String,
     pub subject_key: String,
     pub source_type: String,
-    /// `None`: not known yet.
+    /// `None` before the caller has looked up the primary key.
     pub source_key: Option<String>,
     pub condition: Option<String>,
+}
+
+impl Declaration {
+    /// Returns the arguments of `claim_attribute` in which `self` differs from `other`, each with both values.
+    pub fn differences<'d>(&'d self, other: &'d Self) -> Vec<(&'static str, [Option<&'d str>; 2])> {
+        let arguments = |from: &'d Self| {
+            [
+                ("bucket_type", Some(&*from.bucket_type)),
+                ("subject_type", Some(&*from.subject_type)),
+                ("subject_key", Some(&*from.subject_key)),
+                ("source_type", Some(&*from.source_type)),
+                ("source_key", from.source_key.as_deref()),
+                ("condition", from.condition.as_deref()),
+            ]
+        };
+        let pairs = arguments(self).into_iter().zip(arguments(other));
+        pairs.filter(|(own, others)| own != others).map(|((name, own), (_, others))| (name, [own, others])).collect()
+    }
+}
+
+/// Returns the declaration of a column, or `None` if the column is not claimed.
+pub fn declaration(connection: &Connection, table: Oid, attribute: &str) -> Option<Declaration> {
+    connection.run(&DECLARATION, View::Latest, [table.into(), attribute.into()]).first(|row| Declaration {
+        attribute: attribute.to_owned(),
+        bucket_type: row.must(1),
+        subject_type: row.must(2),
+        subject_key: row.must(3),
+        source_type: row.must(4),
+        source_key: row.get(5),
+        condition: row.get(6),
+    })
 }
 
 pub fn record(connection: &Connection, table: Oid, declaration: &Declaration) {
@@ -92,12 +156,12 @@ pub fn record(connection: &Connection, table: Oid, declaration: &Declaration) {
     connection.run(&RECORD, View::Statement, values);
 }
 
-/// `false`: it was not claimed.
+/// Deletes the declaration of a column. Returns whether there was one.
 pub fn forget(connection: &Connection, table: Oid, attribute: &str) -> bool {
     connection.run(&FORGET, View::Statement, [table.into(), attribute.into()]).count() > 0
 }
 
-/// Whether any column of a table is claimed.
+/// Returns whether any column of a table is claimed.
 pub fn is_claimed(connection: &Connection, table: Oid) -> bool {
     connection.run(&IS_CLAIMED, View::Statement, [table.into()]).count() > 0
 }

@@ -1,8 +1,8 @@
-//! The event triggers, which exist only while a table is claimed or captured: in other databases no command runs them, or
-//! fails because the library is missing.
+//! The event triggers of claimed and captured tables and of named services. They exist only while there is such a table or
+//! service. In other databases no command runs them, and none fails because the library is missing.
 //!
-//! They are not members of the extension, so that a dump contains them if it contains the triggers of the tables. They belong
-//! to the cluster's first superuser: Postgres requires a superuser, and pg_upgrade recreates them with their owner.
+//! They are not members of the extension: a dump contains them if it contains the triggers of the tables. Their owner is the
+//! cluster's first superuser: PostgreSQL requires a superuser, and pg_upgrade recreates them with their owner.
 
 use crate::error::{CaptureError, ClaimsError, raise};
 use crate::pg::extension::outside_of_scripts;
@@ -11,13 +11,15 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Serializes transactions that create or drop them, so that none drops what another needs. Held until the transaction ends.
+    /// Serializes the transactions that create or drop event triggers, so that none drops one that another needs. The lock lasts
+    /// until the end of the transaction.
     LOCK() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
-    /// Whether any table has triggers that capture.
+    /// Returns a row if any table has capture triggers, or any server is named as a service.
     ARE_NEEDED() =
         "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
-          WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change') LIMIT 1";
-    /// The existing ones that call the extension's own functions, which only a superuser can replace.
+          WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change')
+         UNION ALL SELECT 1 FROM claims.named_services LIMIT 1";
+    /// Returns the existing event triggers that call the extension's own functions, which only a superuser can replace.
     PRESENT() =
         "SELECT v.evtname::text FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid
            JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
@@ -27,7 +29,7 @@ statement! {
             AND v.evtname IN ('claims_complete_triggers', 'claims_forget_dropped_tables')";
 }
 
-/// Names, and the statements that create them.
+/// The names of the event triggers, and the statements that create them.
 const EVENT_TRIGGERS: [(&str, [&str; 2]); 2] = [
     (
         "claims_complete_triggers",
@@ -51,24 +53,25 @@ fn present(connection: &Connection) -> Vec<String> {
     connection.run(&PRESENT, View::Latest, []).map(|row| row.must(1))
 }
 
-/// A table got capture triggers: creates the missing event triggers.
+/// Creates the event triggers that are missing. Called after a table got capture triggers or a service was named.
 pub fn add(connection: &Connection) {
     connection.run(&LOCK, View::Statement, []);
     let present = present(connection);
     for (name, statements) in EVENT_TRIGGERS {
-        if !present.iter().any(|there| there == name) {
+        if !present.iter().any(|existing| existing == name) {
             for statement in statements {
                 outside_of_scripts(|| as_superuser(|| connection.run_text(statement, [])));
             }
         }
     }
-    // Otherwise a name in the statements could refer to a function of another role, which would run with every role's rights.
+    // Without this check a name in the statements could resolve to another role's function, which would run with the rights of
+    // every role.
     if self::present(connection).len() < EVENT_TRIGGERS.len() {
         raise::<()>(Err(ClaimsError::from(CaptureError::ForeignEventTrigger)));
     }
 }
 
-/// Tables have lost such triggers: drops the event triggers if these were the last ones.
+/// Drops the event triggers if nothing needs them any more.
 pub fn drop_unneeded(connection: &Connection) {
     connection.run(&LOCK, View::Statement, []);
     if connection.run(&ARE_NEEDED, View::Latest, []).count() == 0 {

@@ -1,17 +1,19 @@
-//! Statements on the cell's own tables: the rows that call for claims.
+//! Statements on the cell's own tables: they return the rows that need a claim.
 //!
-//! The texts are put together from what claims.claimed_attributes says, names quoted; they are run as the table's
-//! owner, because conditions and the output of columns are the owner's code.
+//! The texts are built from claims.claimed_attributes, with quoted names. They run as the table's owner, because conditions and
+//! the output functions of columns are the owner's code.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
 
+use claims_model::capture::READ_BYTES;
 use claims_model::source_key;
 use claims_model::source_range::SourceRange;
 use claims_model::{Profile, Types};
 use pgrx::pg_sys::Oid;
 
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
+use super::search_index::{self, MissingIndex};
 use crate::pg::owner::restricted_as;
 use crate::pg::settings::{FIXED_TEXT, under};
 use crate::pg::spi::{Connection, Row, View};
@@ -20,7 +22,7 @@ use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
 use crate::store::catalog;
 
-/// Whether the table has an index of canonical forms that its owner may use.
+/// Whether table `c` has an index on claims.canonical_form() and its owner may use that function.
 macro_rules! has_form_index {
     () => {
         "has_schema_privilege(c.relowner, 'claims', 'USAGE')
@@ -49,44 +51,44 @@ macro_rules! attributes {
 }
 
 statement! {
-    /// The attributes whose claims come from source type $1.
+    /// Reads the attributes whose claims have source type $1.
     OF_SOURCE(TEXTOID) = attributes!("a.source_type = $1");
-    /// The attributes that claim buckets of type $1.
+    /// Reads the attributes that claim buckets of type $1.
     OF_BUCKET(TEXTOID) = attributes!("a.bucket_type = $1");
 }
 
-/// Rows that a policy would hide are an error, and not left out silently.
+/// Makes PostgreSQL raise an error where a row security policy would hide rows.
 const NO_ROWS_HIDDEN: &[(&CStr, &CStr)] = &[(c"row_security", c"off")];
 
-/// A claimed column. All names but the types' are quoted.
+/// A claimed column. All names but those of types are quoted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Attribute {
     table: Oid,
     table_name: String,
-    /// The table's own name, by which conditions know it.
+    /// The table's unqualified name, which conditions use.
     alias: String,
-    /// A table of its own, whose heirs are tables of their own; otherwise one that consists of its partitions.
+    /// Whether it is an ordinary table, queried with ONLY. Otherwise it is partitioned.
     plain: bool,
     owner: Oid,
     column: String,
     pub bucket_type: String,
-    /// By which its values are compared.
+    /// The profile that compares the column's values.
     pub profile: Profile,
     pub subject_type: String,
     subject_key: String,
     pub source_type: String,
     source_key: String,
     condition: Option<String>,
-    /// Rows of the table, as last counted by ANALYZE.
+    /// The planner's estimate of the table's rows (`reltuples`).
     pub rows: i64,
-    /// Every row has a key.
+    /// Whether the key column is NOT NULL.
     has_keys: bool,
     kind: KeyKind,
-    /// The key's type without its domains.
+    /// The key's type beneath its domains.
     key_type: String,
-    /// It is a type of strings: any text may be a key.
+    /// Whether the key is of a string type, so that any text may be a key.
     any_text: bool,
-    /// An index of the table knows canonical forms, perhaps those of the column.
+    /// Whether the table has an index on claims.canonical_form(), perhaps of this column.
     has_form_index: bool,
 }
 
@@ -115,66 +117,65 @@ fn attribute(row: Row, types: &Types) -> Attribute {
     }
 }
 
-/// The attributes whose claims come from a source type.
+/// Returns the attributes whose claims have a source type.
 pub fn of_source(connection: &Connection, source_type: &str) -> Vec<Attribute> {
     let catalog = catalog::current(connection);
     connection.run(&OF_SOURCE, View::Caller, [source_type.into()]).map(|row| attribute(row, &catalog.types))
 }
 
-/// The attributes that claim buckets of a type.
+/// Returns the attributes that claim buckets of a type.
 pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
     let catalog = catalog::current(connection);
     connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]).map(|row| attribute(row, &catalog.types))
 }
 
-/// A row that calls for a claim.
-pub struct Calling {
+/// A row that needs a claim.
+pub struct ClaimedRow {
     pub source_id: Option<String>,
     pub value: String,
     pub subject_id: Option<String>,
 }
 
-fn calling(row: Row) -> Calling {
-    Calling { source_id: row.get(1), value: row.must(2), subject_id: row.get(3) }
+fn claimed_row(row: Row) -> ClaimedRow {
+    ClaimedRow { source_id: row.get(1), value: row.must(2), subject_id: row.get(3) }
 }
 
-/// How rows are to be held until the (sub)transaction ends.
+/// The row locks that a query takes until the (sub)transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    No,
-    /// Against every change and against deletion, but not against each other. Rows that another transaction is changing
-    /// are passed over.
-    Unchanged,
+pub enum RowLock {
+    None,
+    /// FOR SHARE SKIP LOCKED: nobody changes or deletes the rows. Rows that another transaction is changing are skipped.
+    Share,
 }
 
 impl Attribute {
-    /// What the owner wrote, with the owner's rights, and under settings by which it is the same in every session.
+    /// Runs `body` with the owner's rights, under settings that give the owner's code the same result in every session.
     fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
         restricted_as(self.owner, || under(NO_ROWS_HIDDEN, || under(FIXED_TEXT, body)))
     }
 
-    /// Whether two attributes are columns of one table with one key.
+    /// Returns whether two attributes are columns of one table with the same key.
     pub fn has_rows_of(&self, other: &Attribute) -> bool {
         self.table == other.table && self.source_key == other.source_key
     }
 
-    /// The rows that call for claims.
-    fn query(&self, condition: &str, hold: Hold) -> String {
+    /// Builds the query for the rows that need a claim.
+    fn query(&self, condition: &str, row_lock: RowLock) -> String {
         let Attribute { alias, column, subject_key, source_key, .. } = self;
         let own_condition = self.condition.as_deref().map_or(String::new(), |text| format!(" AND ({text})"));
-        let hold = match hold {
-            Hold::No => String::new(),
-            Hold::Unchanged => format!(" FOR SHARE OF {alias} SKIP LOCKED"),
+        let row_lock = match row_lock {
+            RowLock::None => String::new(),
+            RowLock::Share => format!(" FOR SHARE OF {alias} SKIP LOCKED"),
         };
         format!(
             "SELECT {alias}.{source_key}::pg_catalog.text, {alias}.{column}::pg_catalog.text,
                     {alias}.{subject_key}::pg_catalog.text
-               FROM {} WHERE {condition} AND {alias}.{column} IS NOT NULL{own_condition}{hold}",
+               FROM {} WHERE {condition} AND {alias}.{column} IS NOT NULL{own_condition}{row_lock}",
             self.from()
         )
     }
 
-    /// The table and its name in the query. Heirs of a plain table are tables of their own; partitions are not.
+    /// Builds the FROM item. ONLY leaves out tables that inherit from an ordinary table; a partitioned table includes its partitions.
     fn from(&self) -> String {
         format!("{}{} AS {}", if self.plain { "ONLY " } else { "" }, self.table_name, self.alias)
     }
@@ -183,79 +184,102 @@ impl Attribute {
         format!("{}.{}", self.alias, self.source_key)
     }
 
-    /// Hands over the rows whose keys lie in a range, in no order; rows without a key come before all others.
-    /// `as_caller`: as the calling query sees them.
-    pub fn each(&self, connection: &Connection, range: &SourceRange, as_caller: bool, mut each: impl FnMut(Calling)) {
+    /// Passes the rows whose keys are in a range to `each`, in no order. Rows without a key belong to the range that has no lower
+    /// bound. With `as_caller` the rows are those that the claimed_row query sees.
+    pub fn each(
+        &self,
+        connection: &Connection,
+        range: &SourceRange,
+        as_caller: bool,
+        mut each: impl FnMut(ClaimedRow),
+    ) {
         let without_key = (range.above.is_none() && !self.has_keys).then_some(Stretch::Nulls);
         for stretch in self.kind.stretches(range).into_iter().chain(without_key).filter(|keys| !keys.is_empty()) {
             for part in stretch.parts() {
                 let mut parameters = Parameters::default();
-                let text = self.query(&part.condition(&self.key(), &mut parameters), Hold::No);
+                let text = self.query(&part.condition(&self.key(), &mut parameters), RowLock::None);
                 let values = parameters.values();
-                self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(calling(row))));
+                self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(claimed_row(row))));
             }
         }
     }
 
-    /// The rows with these source ids.
-    pub fn with_ids(&self, connection: &Connection, ids: &[&str], hold: Hold) -> Vec<Calling> {
+    /// Returns the rows with these source ids.
+    pub fn with_ids(&self, connection: &Connection, ids: &[&str], row_lock: RowLock) -> Vec<ClaimedRow> {
         let mut parameters = Parameters::default();
         let among = self.kind.among(&self.key(), ids, &mut parameters);
-        among.map_or_else(Vec::new, |condition| self.now(connection, &condition, parameters, hold))
+        among.map_or_else(Vec::new, |condition| self.now(connection, &condition, parameters, row_lock))
     }
 
-    /// The canonical form of a value; `None`: its type does not take it.
+    /// Returns the canonical form of a value, or `None` if the profile refuses it.
     pub fn canonical(&self, value: &str) -> Option<String> {
         self.profile.canonical(value).ok().map(Cow::into_owned)
     }
 
-    /// The rows with these names, which are canonical.
-    pub fn with_values(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
+    /// Returns the rows with these names, which are in canonical form.
+    pub fn with_values(&self, connection: &Connection, values: &[&str]) -> Vec<ClaimedRow> {
         if self.profile != Profile::Exact {
             return self.with_names(connection, values);
         }
         let (condition, parameters) = self.has_values(values);
-        self.now(connection, &condition, parameters, Hold::No)
+        self.now(connection, &condition, parameters, RowLock::None)
     }
 
-    /// The same: what is committed right now, and what this transaction did, whatever its isolation level.
-    pub fn with_values_now(&self, connection: &Connection, values: &[&str]) -> Vec<Calling> {
+    /// Like [Self::with_values], with the latest snapshot under every isolation level: it sees what is committed now and what this
+    /// transaction did.
+    pub fn with_values_now(&self, connection: &Connection, values: &[&str]) -> Vec<ClaimedRow> {
         if self.profile != Profile::Exact {
             return self.with_names_now(connection, values);
         }
         let (condition, parameters) = self.has_values(values);
-        let text = self.query(&condition, Hold::No);
-        self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(calling))
+        let text = self.query(&condition, RowLock::None);
+        self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(claimed_row))
     }
 
-    /// An ordinary index knows no canonical forms: every row is looked at, where there is none that does.
-    fn with_names(&self, connection: &Connection, names: &[&str]) -> Vec<Calling> {
+    /// Returns the rows whose canonical form is one of `names`. Without an index on the canonical form it reads every row.
+    fn with_names(&self, connection: &Connection, names: &[&str]) -> Vec<ClaimedRow> {
         let (condition, parameters) = self.may_have_names(names);
-        let (text, mut found) = (self.query(&condition, Hold::No), Vec::new());
-        let mut keep = |row: Row| found.extend(Some(calling(row)).filter(|calling| self.is_one_of(calling, names)));
+        let (text, mut found) = (self.query(&condition, RowLock::None), Vec::new());
+        let mut keep =
+            |row: Row| found.extend(Some(claimed_row(row)).filter(|claimed_row| self.is_one_of(claimed_row, names)));
         self.as_owner(|| connection.stream(&text, parameters.values(), false, &mut keep));
         found
     }
 
-    fn with_names_now(&self, connection: &Connection, names: &[&str]) -> Vec<Calling> {
-        // A statement of its own sees what is committed right now, unless the transaction keeps one snapshot.
+    fn with_names_now(&self, connection: &Connection, names: &[&str]) -> Vec<ClaimedRow> {
+        // A separate statement has a new snapshot, except in a transaction that keeps one snapshot.
         if !xact::keeps_one_snapshot() {
             return self.with_names(connection, names);
         }
         let (condition, parameters) = self.may_have_names(names);
-        let text = self.query(&condition, Hold::No);
-        let rows = self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(calling));
-        rows.into_iter().filter(|calling| self.is_one_of(calling, names)).collect()
+        let text = self.query(&condition, RowLock::None);
+        let rows = self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(claimed_row));
+        rows.into_iter().filter(|claimed_row| self.is_one_of(claimed_row, names)).collect()
     }
 
-    /// What all rows with these names fulfil, and as few others as can be.
+    /// The table's oid.
+    pub fn table(&self) -> Oid {
+        self.table
+    }
+
+    /// Returns the index without which [`Attribute::with_values_now`] reads every row, or `None` if that index can be used.
+    pub fn missing_index(&self, connection: &Connection) -> Option<MissingIndex> {
+        search_index::missing(connection, self.table, &self.column, self.profile)
+    }
+
+    /// Builds a condition that all rows with these names fulfil. It is exact where an index knows canonical forms; otherwise it
+    /// selects every row with a key, but for texts that are too long for any name, which PostgreSQL need not read to know it.
     fn may_have_names(&self, names: &[&str]) -> (String, Parameters) {
         let mut parameters = Parameters::default();
         if !self.has_form_index {
-            return (self.has_key(), parameters);
+            let may_be_name = format!(
+                "pg_catalog.octet_length({}.{}::pg_catalog.text) OPERATOR(pg_catalog.<=) {READ_BYTES}",
+                self.alias, self.column
+            );
+            return (format!("{} AND {may_be_name}", self.has_key()), parameters);
         }
         let names = parameters.add(names.to_vec());
-        // As docs/names.md has it: the index is found by its expression.
+        // The planner finds the index by this expression, the one that docs/names.md recommends.
         let form = format!(
             "claims.canonical_form('{}', {}.{}::pg_catalog.text)",
             self.profile.name(),
@@ -265,8 +289,8 @@ impl Attribute {
         (format!("{form} = ANY ({names}) AND {}", self.has_key()), parameters)
     }
 
-    fn is_one_of(&self, calling: &Calling, names: &[&str]) -> bool {
-        self.profile.canonical(&calling.value).is_ok_and(|canonical| names.contains(&&*canonical))
+    fn is_one_of(&self, claimed_row: &ClaimedRow, names: &[&str]) -> bool {
+        self.profile.canonical(&claimed_row.value).is_ok_and(|canonical| names.contains(&&*canonical))
     }
 
     fn has_key(&self) -> String {
@@ -280,27 +304,33 @@ impl Attribute {
         (format!("{value} = ANY ({values}) AND {}", self.has_key()), parameters)
     }
 
-    /// Rows that are there right now.
-    fn now(&self, connection: &Connection, condition: &str, parameters: Parameters, hold: Hold) -> Vec<Calling> {
-        let text = self.query(condition, hold);
-        self.as_owner(|| connection.run_text(&text, parameters.values()).map(calling))
+    /// Returns the rows under a condition, by a statement with a snapshot of its own.
+    fn now(
+        &self,
+        connection: &Connection,
+        condition: &str,
+        parameters: Parameters,
+        row_lock: RowLock,
+    ) -> Vec<ClaimedRow> {
+        let text = self.query(condition, row_lock);
+        self.as_owner(|| connection.run_text(&text, parameters.values()).map(claimed_row))
     }
 
-    /// Keys of the table that lie together and have ids in a range; the first stretch is in the order of the ids.
+    /// Returns the stretches of keys whose ids are in a range. The first one is in the order of the ids.
     pub fn stretches(&self, range: &SourceRange) -> Vec<Stretch> {
         self.kind.stretches(range)
     }
 
-    /// The source id of the key that stands at `place` of the table's keys in a stretch, counted from 0 in the order of
-    /// the ids; without `place`, that in the middle. `None`: there are not so many.
-    pub fn id_at(&self, connection: &Connection, stretch: &Stretch, place: Option<i64>) -> Option<String> {
+    /// Returns the id of the key at an offset in a stretch, in the order of the ids; without `offset`, of the key in the middle.
+    /// Returns `None` if the stretch has fewer keys.
+    pub fn id_at(&self, connection: &Connection, stretch: &Stretch, offset: Option<i64>) -> Option<String> {
         if stretch.is_empty() {
             return None;
         }
         let (key, from, mut parameters) = (self.key(), self.from(), Parameters::default());
         let condition = stretch.in_order_of_ids(&key, &mut parameters);
-        let place = match place {
-            Some(place) => parameters.add(place),
+        let offset = match offset {
+            Some(offset) => parameters.add(offset),
             None => {
                 let count = |part: &StretchPart| {
                     format!("(SELECT count(*) FROM {from} WHERE {})", part.condition(&key, &mut parameters))
@@ -311,13 +341,13 @@ impl Attribute {
         };
         let order = self.kind.order(&key, stretch.descends());
         let text = format!(
-            "SELECT {key}::pg_catalog.text FROM {from} WHERE {condition} ORDER BY {order} OFFSET {place} LIMIT 1"
+            "SELECT {key}::pg_catalog.text FROM {from} WHERE {condition} ORDER BY {order} OFFSET {offset} LIMIT 1"
         );
         self.as_owner(|| connection.run_text(&text, parameters.values()).first(|row| row.must(1)))
     }
 
-    /// Whether a row of the table can have this source id: whether it is the text of a value of the key's type. Of types
-    /// other than integers, uuids and strings the type itself is asked.
+    /// Returns whether a row of the table can have this source id, which must be the text of a value of the key's type. Types
+    /// other than integers, uuids and strings are asked by a cast.
     pub fn can_have(&self, connection: &Connection, id: &str) -> bool {
         match self.kind {
             KeyKind::Integer => source_key::integer(id).is_some(),

@@ -1,4 +1,4 @@
-//! What this database knows of one lease, and of the transaction that took it.
+//! Reads what this database stores about one lease and about the transaction that began it.
 
 use uuid::Uuid;
 
@@ -9,8 +9,8 @@ use crate::pg::uuid::pg_uuid;
 use crate::pg::xid8::Xid8;
 
 statement! {
-    /// Of lease $1, and of transaction $2 as far as it is open: whoever is in it holds a lock on its id, and a prepared one has no
-    /// process.
+    /// Reads the traces of lease $1, and the session or the prepared transaction of transaction $2 if that is open. An open
+    /// transaction holds a lock on its transaction id; a prepared one has no process.
     LOCAL(UUIDOID, XID8OID) =
         "SELECT t.created_at, f.fenced_at, l.pid, a.usename::text, a.application_name, coalesce(a.xact_start, p.prepared), p.gid
            FROM (SELECT ($2::text::numeric % 4294967296)::text::xid AS xid) x
@@ -30,12 +30,12 @@ pub struct LocalTraces {
     pub pid: Option<i32>,
     pub usename: Option<String>,
     pub application_name: Option<String>,
-    /// Since when the transaction is open, or prepared.
+    /// Start of the open transaction, or the time at which it was prepared.
     pub open_since: Option<Moment>,
     pub prepared_gid: Option<String>,
 }
 
-/// What is committed right now, and who is in the transaction.
+/// Returns what is committed now, and which session or prepared transaction is open under `cell_xid`.
 pub fn local(connection: &Connection, lease: Uuid, cell_xid: Option<Xid8>) -> LocalTraces {
     let rows = connection.run(&LOCAL, View::Latest, [pg_uuid(lease).into(), cell_xid.into()]);
     rows.first(|row| LocalTraces {

@@ -1,8 +1,8 @@
-//! The keys of claimed tables: integers, uuids, and every other type with a fixed text.
+//! The keys of claimed tables: integers, uuids, and all other types with a fixed text.
 //!
-//! For integers and uuids a range of source ids becomes a condition on the column, which an index on it can serve: their own
-//! order agrees with that of their texts. Other keys are compared as texts, in the service's order, which an index on the two
-//! expressions of [`order`] serves.
+//! For integers and uuids a range of source ids becomes a condition on the column, which an index on the column can serve: their
+//! own order agrees with the order of their texts. Other keys are compared as texts in the service's order, which an index on
+//! the two expressions of [`order`] serves.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::pg::spi::Value;
 use crate::pg::uuid::pg_uuid;
 
-/// The type of the column `$attribute` (a row of pg_attribute) under all its domains.
+/// The type of column `$attribute` (a row of pg_attribute) beneath all its domains.
 macro_rules! base_type {
     ($attribute:literal) => {
         concat!(
@@ -37,12 +37,12 @@ pub(super) use base_type;
 pub enum KeyKind {
     Integer,
     Uuid,
-    /// Any other type: compared by its text.
+    /// Any other type, compared by its text.
     Text,
 }
 
 impl KeyKind {
-    /// By the column's type under its domains.
+    /// Returns the kind for a column's type beneath its domains.
     pub fn of(base_type: Option<Oid>) -> KeyKind {
         match base_type {
             Some(pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID) => KeyKind::Integer,
@@ -51,7 +51,7 @@ impl KeyKind {
         }
     }
 
-    /// The stretches of keys whose ids are in a range; the first one is in the order of the ids.
+    /// Returns the stretches of keys whose ids are in a range. The first one is in the order of the ids.
     pub fn stretches(self, range: &SourceRange) -> Vec<Stretch> {
         match self {
             KeyKind::Integer => {
@@ -63,7 +63,7 @@ impl KeyKind {
         }
     }
 
-    /// The order of keys; an index serves both it and the conditions.
+    /// Returns the ORDER BY of keys. An index on it serves the conditions as well.
     pub fn order(self, key: &str, descending: bool) -> String {
         match self {
             KeyKind::Integer | KeyKind::Uuid => format!("{key} {}", if descending { "DESC" } else { "ASC" }),
@@ -71,8 +71,8 @@ impl KeyKind {
         }
     }
 
-    /// A condition for the keys that have exactly these texts, also for collations and types in which different texts are
-    /// equal. `None`: there can be no such keys.
+    /// Builds a condition for the keys that have exactly these texts. It also holds for collations and types in which different texts
+    /// are equal. Returns `None` if no key can have one of the texts.
     pub fn among(self, key: &str, ids: &[&str], parameters: &mut Parameters) -> Option<String> {
         let ids = ids.iter().copied();
         match self {
@@ -89,7 +89,7 @@ impl KeyKind {
                 let lengths: HashSet<_> = ids.iter().filter_map(|id| i32::try_from(id.chars().count()).ok()).collect();
                 let (ids, lengths) = (parameters.add(ids), parameters.add(Vec::from_iter(lengths)));
                 let (length, bytes) = (length(key), bytes(key));
-                // By the column's own index if it is of a string type, otherwise by the one that serves ranges.
+                // A string column's own index serves the first comparison. For other types the index that serves ranges is used.
                 Some(format!(
                     "{key}::pg_catalog.text = ANY ({ids}) AND {bytes} = ANY ({ids}) AND {length} = ANY ({lengths})"
                 ))
@@ -106,12 +106,12 @@ fn bytes(key: &str) -> String {
     format!("({key}::pg_catalog.text) COLLATE pg_catalog.\"C\"")
 }
 
-/// The service's order of source ids, in the words of docs/cell/verification.md's index.
+/// Returns the service's order of source ids, with the expressions of the index in docs/cell/verification.md.
 fn order(key: &str) -> String {
     format!("{}, {}", length(key), bytes(key))
 }
 
-/// Keys of one table that are adjacent in an index.
+/// A set of keys of one table that are adjacent in an index.
 #[derive(Debug)]
 pub enum Stretch {
     Integers(RangeInclusive<i64>),
@@ -131,12 +131,12 @@ impl Stretch {
         }
     }
 
-    /// Negative integers, whose ids have the opposite order.
+    /// Returns whether the keys are negative integers, whose ids are in the opposite order.
     pub fn descends(&self) -> bool {
         matches!(self, Stretch::Integers(keys) if *keys.start() < 0)
     }
 
-    /// The keys in parts, each of which is one range of an index.
+    /// Returns the keys in parts, each of which is one range of an index.
     pub fn parts(&self) -> Vec<StretchPart<'_>> {
         match self {
             Stretch::Integers(keys) => vec![StretchPart::Integers(keys)],
@@ -146,8 +146,8 @@ impl Stretch {
         }
     }
 
-    /// A condition by which an index finds the first of the keys that are ids, and then the next. Only an id can be a
-    /// bound for the service.
+    /// Builds a condition by which an index finds the keys in the order of their ids. It leaves out texts that are too long for an id:
+    /// only an id can be a bound in a call to the service.
     pub fn in_order_of_ids(&self, key: &str, parameters: &mut Parameters) -> String {
         let Stretch::Texts(SourceRange { above, up_to }) = self else {
             return self.parts().iter().map(|part| part.condition(key, parameters)).collect();
@@ -161,7 +161,7 @@ impl Stretch {
     }
 }
 
-/// Keys of a stretch that one condition finds.
+/// The keys of a stretch that one condition selects.
 pub enum StretchPart<'s> {
     Integers(&'s RangeInclusive<i64>),
     Uuids(&'s RangeInclusive<u128>),
@@ -191,7 +191,7 @@ impl StretchPart<'_> {
     }
 }
 
-/// The parameters of a statement, as they come.
+/// The parameters of a statement, in the order in which they were added.
 #[derive(Default)]
 pub struct Parameters(Vec<Value>);
 

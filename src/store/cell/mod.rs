@@ -1,7 +1,6 @@
-//! Statements on what a cell's own database keeps, and on the cell's own tables.
+//! Statements on the extension's tables in a cell's database, and on the cell's own tables.
 
 pub mod attributes;
-pub mod concessions;
 pub mod declared;
 pub mod epochs;
 mod event_triggers;
@@ -11,6 +10,9 @@ pub mod keys;
 pub mod orphans;
 pub mod passes;
 pub mod positions;
+pub mod search_index;
 pub mod servers;
+pub mod services;
+pub mod skipped_destroys;
 pub mod tracked;
 pub mod triggers;

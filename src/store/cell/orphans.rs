@@ -7,9 +7,8 @@ use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuids;
 
 statement! {
-    /// The orphans of cell $1 are $2 from now on; of those the service does not know $3. Rows that another pass is dropping are its
-    /// business.
-    KEEP(INT8OID, UUIDARRAYOID, UUIDARRAYOID) =
+    /// Replaces the orphans of cell $1 by $2; the service does not know the leases in $3. Skips rows that another pass is deleting.
+    REPLACE(INT8OID, UUIDARRAYOID, UUIDARRAYOID) =
         "WITH over AS MATERIALIZED (
              SELECT o.lease_uuid FROM claims.seen_orphans o WHERE o.cell_id = $1 AND NOT o.lease_uuid = ANY ($2) FOR UPDATE SKIP LOCKED),
               dropped AS (DELETE FROM claims.seen_orphans o USING over WHERE o.lease_uuid = over.lease_uuid)
@@ -18,8 +17,8 @@ statement! {
          ON CONFLICT (lease_uuid) DO UPDATE SET cell_id = excluded.cell_id, outcome = excluded.outcome, seen_at = excluded.seen_at";
 }
 
-/// Takes down what a pass has found in place of what one before it had.
-pub fn keep(connection: &Connection, cell_id: i64, orphans: &[Uuid], unknown: &[Uuid]) {
+/// Replaces the orphans that the previous pass found by those of this pass.
+pub fn replace(connection: &Connection, cell_id: i64, orphans: &[Uuid], unknown: &[Uuid]) {
     let values = [cell_id.into(), pg_uuids(orphans.iter().copied()), pg_uuids(unknown.iter().copied())];
-    connection.run(&KEEP, View::Statement, values);
+    connection.run(&REPLACE, View::Statement, values);
 }

@@ -1,5 +1,5 @@
-//! Statements on verifications that several workers share: the pass, and its ranges that are not verified yet. An expiring
-//! claim on the range's number says which worker has the range.
+//! Statements on verifications that several workers share: the passes, and their ranges that are not verified yet. An expiring
+//! claim on a range's number says which worker has the range.
 
 use claims_model::source_range::SourceRange;
 use pgrx::Uuid as PgUuid;
@@ -16,7 +16,7 @@ statement! {
     BEGIN(UUIDOID, INT8OID, TEXTOID, BOOLOID) =
         "INSERT INTO claims.verification_passes (pass, cell_id, source_type, correct) VALUES ($1, $2, $3, $4)
          ON CONFLICT (cell_id, source_type, correct) WHERE finished_at IS NULL DO NOTHING";
-    /// Finished passes are kept for a day, so that each of their workers can learn of the end.
+    /// Deletes passes that finished more than a day ago. Until then each of their workers can see the end.
     PURGE() =
         "WITH old AS MATERIALIZED (
              SELECT p.pass FROM claims.verification_passes p
@@ -37,7 +37,7 @@ statement! {
         "INSERT INTO claims.verification_ranges (pass, number, source_id_gt, source_id_lte) VALUES ($1, $2, $3, $4)";
     RANGE(UUIDOID, INT8OID) =
         "SELECT r.source_id_gt, r.source_id_lte FROM claims.verification_ranges r WHERE r.pass = $1 AND r.number = $2";
-    /// Both only if the range is as it was when the step began.
+    /// ADVANCE and DONE change nothing if another session has moved the range's lower bound since $3 was read.
     ADVANCE(UUIDOID, INT8OID, TEXTOID, TEXTOID) =
         "UPDATE claims.verification_ranges r SET source_id_gt = $4
           WHERE r.pass = $1 AND r.number = $2 AND r.source_id_gt IS NOT DISTINCT FROM $3";
@@ -46,7 +46,7 @@ statement! {
           WHERE r.pass = $1 AND r.number = $2 AND r.source_id_gt IS NOT DISTINCT FROM $3";
 }
 
-/// One verification of all claims of a cell from one source type.
+/// A verification of all claims of a cell from one source type.
 pub struct VerificationPass {
     pub uuid: Uuid,
     pub cell_id: i64,
@@ -54,29 +54,29 @@ pub struct VerificationPass {
     pub correct: bool,
 }
 
-/// How far a pass has been divided into ranges.
+/// The progress of dividing a pass into ranges.
 pub struct Division {
-    /// The last range ends here; `None`: there is none yet, or it has no end.
+    /// Upper bound of the last range. `None`: there is no range yet, or the last one has no upper bound.
     pub up_to: Option<String>,
-    /// The range without end has been made.
+    /// Whether the range without upper bound exists.
     pub is_complete: bool,
     pub is_finished: bool,
 }
 
-/// The open pass.
+/// Returns the pass that has not finished.
 pub fn open(connection: &Connection, cell_id: i64, source_type: &str, correct: bool) -> Option<Uuid> {
     let rows = connection.run(&OPEN, View::Statement, [cell_id.into(), source_type.into(), correct.into()]);
     rows.first(|row| from_pg_uuid(row.must::<PgUuid>(1)))
 }
 
-/// Begins a pass. `false`: one is open already.
+/// Begins a pass. Returns `false` if an unfinished one exists.
 pub fn begin(connection: &Connection, pass: &VerificationPass) -> bool {
     let VerificationPass { uuid, cell_id, source_type, correct } = pass;
     let values = [pg_uuid(*uuid).into(), (*cell_id).into(), source_type.as_str().into(), (*correct).into()];
     connection.run(&BEGIN, View::Statement, values).count() == 1
 }
 
-/// Deletes passes that ended long ago.
+/// Deletes passes that finished more than a day ago.
 pub fn purge(connection: &Connection) {
     connection.run(&PURGE, View::Statement, []);
 }
@@ -86,14 +86,14 @@ pub fn pass(connection: &Connection, uuid: Uuid) -> Option<VerificationPass> {
     rows.first(|row| VerificationPass { uuid, cell_id: row.must(1), source_type: row.must(2), correct: row.must(3) })
 }
 
-/// Locks the pass, so that no other session divides it, and returns how far it is divided.
+/// Locks a pass, so that no other session divides it, and returns its progress.
 pub fn lock(connection: &Connection, pass: Uuid) -> Option<Division> {
     let rows = connection.run(&LOCK, View::Statement, [pg_uuid(pass).into()]);
     rows.first(|row| Division { up_to: row.get(1), is_complete: row.must(2), is_finished: row.must(3) })
 }
 
-/// Adds the next range, and returns its number.
-pub fn cut_off(connection: &Connection, pass: Uuid, range: &SourceRange) -> Option<i64> {
+/// Adds the next range and returns its number.
+pub fn add_range(connection: &Connection, pass: Uuid, range: &SourceRange) -> Option<i64> {
     let rows = connection.run(&DIVIDE, View::Statement, [pg_uuid(pass).into(), range.up_to.clone().into()]);
     let number: i64 = rows.first(|row| row.must(1))?;
     let bounds = [range.above.clone().into(), range.up_to.clone().into()];
@@ -102,24 +102,24 @@ pub fn cut_off(connection: &Connection, pass: Uuid, range: &SourceRange) -> Opti
     Some(number)
 }
 
-/// Marks a pass without remaining ranges as finished. `false`: there are some.
+/// Marks a pass as finished if it has no ranges left. Returns whether it did.
 pub fn finish(connection: &Connection, pass: Uuid) -> bool {
     connection.run(&FINISH, View::Statement, [pg_uuid(pass).into()]).count() == 1
 }
 
-/// The part of a range that is not verified yet.
+/// Returns the part of a range that is not verified yet.
 pub fn range(connection: &Connection, pass: Uuid, number: i64) -> Option<SourceRange> {
     let rows = connection.run(&RANGE, View::Statement, [pg_uuid(pass).into(), number.into()]);
     rows.first(|row| SourceRange { above: row.get(1), up_to: row.get(2) })
 }
 
-/// Records up to where a range is verified. `false`: the range was changed by another session.
+/// Records up to where a range is verified. Returns `false` if another session has changed the range.
 pub fn advance(connection: &Connection, pass: Uuid, number: i64, was: Option<&str>, position: Option<&str>) -> bool {
     let values = [pg_uuid(pass).into(), number.into(), was.into(), position.into()];
     connection.run(&ADVANCE, View::Statement, values).count() == 1
 }
 
-/// Deletes a verified range. `false`: the range was changed by another session.
+/// Deletes a verified range. Returns `false` if another session has changed the range.
 pub fn done(connection: &Connection, pass: Uuid, number: i64, was: Option<&str>) -> bool {
     connection.run(&DONE, View::Statement, [pg_uuid(pass).into(), number.into(), was.into()]).count() == 1
 }

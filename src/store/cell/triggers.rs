@@ -1,12 +1,12 @@
-//! The triggers of claimed tables and of tables whose changes become requests.
+//! The triggers of claimed tables, and of tables whose changes become requests.
 //!
-//! They are made as the cluster's first superuser, since neither the caller nor the extension's owner need have the right.
-//! So every word of what is run as such is in this file, but for names that the catalogs spell; what else is to be
-//! known is asked as the extension's owner.
+//! The cluster's first superuser creates them, because neither the caller nor the extension's owner need have the right. So
+//! every word that runs as superuser is in this file, except names that the catalogs spell. Everything else is read as the
+//! extension's owner.
 
 use pgrx::pg_sys::Oid;
 
-use super::event_triggers;
+use super::{event_triggers, services};
 use crate::error::CaptureError;
 use crate::pg::lock::{self, Strength};
 use crate::pg::owner::{as_superuser, restricted_as};
@@ -15,20 +15,20 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Table $1 and its partitions, its own row first: whether it has triggers named $2 and $3, where it can have them.
+    /// Returns table $1 and its partitions, as far as they can have triggers, $1 first: whether each has triggers named $2 and $3.
     MEMBERS(OIDOID, TEXTOID, TEXTOID) =
         "SELECT c.oid, EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = $2::name),
                 EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = $3::name)
            FROM pg_class c
           WHERE c.relkind IN ('r', 'p') AND (c.oid = $1 OR c.oid IN (SELECT p.relid FROM pg_partition_tree($1) p))
           ORDER BY c.oid <> $1, c.oid";
-    /// The table of which $1 is a partition and from which it has its trigger named $2.
+    /// Returns the partitioned table from which partition $1 has inherited its trigger named $2.
     INHERITED_FROM(OIDOID, TEXTOID) =
         "SELECT own.tgrelid::regclass::text
            FROM pg_trigger inherited, pg_partition_ancestors($1) a JOIN pg_trigger own ON own.tgrelid = a.relid
           WHERE inherited.tgrelid = $1 AND inherited.tgname = $2::name AND inherited.tgparentid <> 0
             AND own.tgname = $2::name AND own.tgparentid = 0";
-    /// A partition of table $1 that has a trigger named $2 of its own, and not from that table.
+    /// Returns a partition of table $1 with a trigger named $2 that it has not inherited.
     HAS_ITS_OWN(OIDOID, TEXTOID) =
         "SELECT t.tgrelid::regclass::text FROM pg_trigger t
           WHERE t.tgrelid IN (SELECT p.relid FROM pg_partition_tree($1) p) AND t.tgrelid <> $1
@@ -37,17 +37,17 @@ statement! {
     TABLE_NAME(OIDOID) =
         "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1";
-    /// The triggers of queue $1 by column $2: their names, and what one of them is called with.
+    /// Returns the names of the triggers of queue $1 and column $2, and the arguments of the row trigger.
     OF_QUEUE(TEXTOID, TEXTOID) =
         "SELECT 'claims_capture_' || md5($1), 'claims_truncate_' || md5($1), quote_literal($1) || ', ' || quote_literal($2)";
-    /// The owner of table $1, unless he may execute function $2.
+    /// Returns the owner of table $1 if that role may not execute function $2.
     LACKS_FUNCTION(OIDOID, TEXTOID) =
         "SELECT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_class c
           WHERE c.oid = $1 AND NOT has_function_privilege(c.relowner, $2, 'EXECUTE')";
-    /// The schema's, not pg_extension.extowner: after pg_upgrade the extension belongs to the superuser that ran it, while
-    /// everything in it has kept its owner.
+    /// Returns the owner of the schema. After pg_upgrade, pg_extension.extowner is the superuser that ran it, but the objects of the
+    /// extension have kept their owner.
     EXTENSION_OWNER() = "SELECT nspowner FROM pg_namespace WHERE nspname = 'claims'";
-    /// The claimed tables, and the queues and columns of captured ones, that $1 are or are partitions of.
+    /// Returns the claimed tables, and the captured tables with queue and column, among $1 and the ancestors of $1.
     ROOTS_OF(OIDARRAYOID) =
         "WITH relation (oid) AS (SELECT x FROM unnest($1) x
                             UNION SELECT p.relid FROM unnest($1) x, pg_partition_ancestors(x) p)
@@ -56,7 +56,7 @@ statement! {
          UNION ALL
          SELECT t.table_name::oid, t.queue, t.entity_column::text
            FROM claims.captured_tables t JOIN relation ON relation.oid = t.table_name";
-    /// What the command that ends created or altered: tables. $1: including those that were only altered.
+    /// Returns the partitions and partitioned tables that the current command has created; with $1 also those it has altered.
     CHANGED_TABLES(BOOLOID) =
         "SELECT DISTINCT d.objid FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON c.oid = d.objid
           WHERE d.classid = 'pg_class'::regclass AND (c.relispartition OR c.relkind = 'p')
@@ -64,7 +64,10 @@ statement! {
     DROPPED_TABLES() =
         "SELECT DISTINCT d.objid FROM pg_event_trigger_dropped_objects() d
           WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND d.object_type = 'table' AND NOT d.is_temporary";
-    /// Whether anything is known of tables $1.
+    DROPPED_SERVERS() =
+        "SELECT d.object_name FROM pg_event_trigger_dropped_objects() d
+          WHERE d.classid = 'pg_foreign_server'::regclass AND d.objsubid = 0";
+    /// Returns a row if one of the tables $1 is claimed or captured.
     ARE_KNOWN(OIDARRAYOID) =
         "SELECT 1 FROM claims.claimed_attributes WHERE table_name = ANY ($1)
          UNION ALL SELECT 1 FROM claims.captured_tables WHERE table_name = ANY ($1) LIMIT 1";
@@ -72,21 +75,22 @@ statement! {
     FORGET_CAPTURED(OIDARRAYOID) = "DELETE FROM claims.captured_tables WHERE table_name = ANY ($1)";
 }
 
-/// The triggers of one purpose: for rows, and against TRUNCATE. All names are quoted.
+/// The triggers for one purpose: one for rows, and one that refuses TRUNCATE. All names are quoted.
 struct Triggers {
     rows: String,
     truncate: String,
-    /// What the trigger for rows calls, and with what.
+    /// The function of the row trigger.
     function: &'static str,
     arguments: String,
+    /// The function of the trigger against TRUNCATE.
     refuses: &'static str,
 }
 
-/// What triggers are for.
+/// The purpose of a table's triggers.
 pub enum Purpose {
     /// Columns of the table are claimed.
     Claims,
-    /// Its changes become requests.
+    /// Changes of the table become requests.
     Requests { queue: String, column: String },
 }
 
@@ -110,7 +114,7 @@ fn triggers(connection: &Connection, purpose: &Purpose) -> Triggers {
     }
 }
 
-/// A table that can have triggers.
+/// A table that can have triggers: the table itself, or one of its partitions.
 struct Member {
     table: Oid,
     has_rows: bool,
@@ -127,16 +131,16 @@ fn name(connection: &Connection, table: Oid) -> String {
     connection.run(&TABLE_NAME, View::Latest, [table.into()]).first(|row| row.must(1)).unwrap_or_default()
 }
 
-/// Runs `body` with names that mean what Postgres means by them.
+/// Runs `body` with a search_path under which unqualified names are PostgreSQL's own.
 fn pinned<T>(body: impl FnOnce() -> T) -> T {
     with_search_path(c"pg_catalog, pg_temp", body)
 }
 
-/// Puts triggers on a table and its partitions, where they lack them. Refuses where the same is captured twice: of a partition
-/// that has the trigger from its table, or of a table one of whose partitions has one of its own.
+/// Creates the triggers that a table and its partitions lack. Refuses to capture a row twice: a partition that has inherited the
+/// trigger, or a table with a partition that has its own.
 pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), CaptureError> {
     pinned(|| {
-        // Nobody may be writing while the triggers come, or what they capture changes.
+        // No transaction may write while triggers are created or the captured columns change.
         lock::table(table, Strength::AgainstWriters);
         let triggers = triggers(connection, purpose);
         members(connection, table, &triggers)
@@ -152,7 +156,7 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
             return Err(CaptureError::PartitionCaptured { table: name(connection, table), partition, is_claimed });
         }
         for member in members(connection, table, &triggers) {
-            // Postgres gives a trigger for rows to the partitions itself, also to those that come later.
+            // PostgreSQL creates row triggers on the partitions itself, also on later ones.
             if member.table == table && !(member.has_rows && matches!(purpose, Purpose::Claims)) {
                 let table = name(connection, table);
                 let text = format!(
@@ -163,11 +167,11 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
             }
             refuse_truncate(connection, &member, &triggers);
         }
-        // Under their lock also those who grant on one function follow each other: at the same time they would get "tuple
-        // concurrently updated".
+        // add() holds a lock until the end of the transaction. It also serializes the GRANT below: concurrent GRANTs on one
+        // function fail with "tuple concurrently updated".
         event_triggers::add(connection);
         let owner = connection.run(&LACKS_FUNCTION, View::Latest, [table.into(), format!("{function}()").into()]);
-        // Postgres asks whoever makes a partition for the right to execute the triggers that it gets.
+        // Whoever creates a partition needs EXECUTE on the functions of the triggers that PostgreSQL clones to it.
         if let Some(owner) = owner.first(|row| row.must::<String>(1)) {
             connection.run_text(&format!("GRANT EXECUTE ON FUNCTION {function}() TO {owner}"), []);
         }
@@ -175,17 +179,17 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
     })
 }
 
-/// The table from which a partition has a trigger.
+/// Returns the table from which a partition has inherited a trigger.
 fn inherited_from(connection: &Connection, table: Oid, trigger: &str) -> Option<String> {
     connection.run(&INHERITED_FROM, View::Latest, [table.into(), trigger.into()]).first(|row| row.must(1))
 }
 
-/// A statement trigger, which each partition has to get by itself.
+/// Creates the trigger that refuses TRUNCATE. PostgreSQL does not clone statement triggers to partitions.
 fn refuse_truncate(connection: &Connection, member: &Member, triggers: &Triggers) {
     if member.has_truncate {
         return;
     }
-    // The name is read under the lock that keeps it.
+    // The lock keeps the table's name from changing before the CREATE TRIGGER.
     lock::table(member.table, Strength::AgainstWriters);
     let table = name(connection, member.table);
     let Triggers { truncate, refuses, .. } = triggers;
@@ -194,7 +198,7 @@ fn refuse_truncate(connection: &Connection, member: &Member, triggers: &Triggers
     as_superuser(|| connection.run_text(&text, []));
 }
 
-/// Takes triggers off a table and its partitions. Refuses for a partition that has them from its table.
+/// Drops the triggers of a table and its partitions. Refuses for a partition that has inherited them.
 pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), CaptureError> {
     pinned(|| {
         lock::table(table, Strength::AgainstAll);
@@ -220,15 +224,15 @@ pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<()
     })
 }
 
-/// Runs `body` as the extension's owner, whose tables are asked: they, and what he may have made of them, are not to be
-/// touched with more rights than his.
+/// Runs `body` as the extension's owner, who may have replaced the extension's tables: they must not be touched with more rights
+/// than this role's.
 fn as_extension_owner<T>(connection: &Connection, body: impl FnOnce() -> T) -> Option<T> {
     let owner = connection.run(&EXTENSION_OWNER, View::Latest, []).first(|row| row.must(1));
     owner.map(|owner| restricted_as(owner, body))
 }
 
-/// At the end of a command that made or attached tables: partitions of claimed and of captured tables refuse TRUNCATE,
-/// too. Where the table itself lacks its triggers it is being restored from a dump, which has those of partitions.
+/// Creates the triggers that refuse TRUNCATE on new partitions, at the end of a command that created or attached tables. Skips
+/// a table that lacks its own triggers: it is being restored from a dump, which contains the triggers of the partitions.
 pub fn complete(connection: &Connection, has_attached: bool) {
     pinned(|| {
         let changed = connection.run(&CHANGED_TABLES, View::Latest, [has_attached.into()]);
@@ -254,16 +258,20 @@ pub fn complete(connection: &Connection, has_attached: bool) {
     });
 }
 
-/// At the end of a command that dropped something: what is known of tables that went with it goes.
+/// Deletes the entries of dropped tables and servers, at the end of a command that dropped objects.
 pub fn forget(connection: &Connection) {
     pinned(|| {
         let dropped = connection.run(&DROPPED_TABLES, View::Latest, []);
         let dropped: Vec<Oid> = dropped.map(|row| row.must(1));
-        if dropped.is_empty() {
+        let servers: Vec<String> = connection.run(&DROPPED_SERVERS, View::Latest, []).map(|row| row.must(1));
+        if dropped.is_empty() && servers.is_empty() {
             return;
         }
         as_extension_owner(connection, || {
-            // Every DELETE is announced to all sessions, whether or not it deletes anything.
+            if !servers.is_empty() && services::forget(connection, &servers) {
+                event_triggers::drop_unneeded(connection);
+            }
+            // Every DELETE sends an invalidation to all sessions, even if it deletes nothing.
             if connection.run(&ARE_KNOWN, View::Latest, [dropped.clone().into()]).count() > 0 {
                 connection.run(&FORGET_CLAIMED, View::Statement, [dropped.clone().into()]);
                 connection.run(&FORGET_CAPTURED, View::Statement, [dropped.into()]);

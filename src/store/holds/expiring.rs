@@ -1,11 +1,12 @@
-//! Statements on expiring claims. Each that writes locks its rows first, once, in a materialized part, and then updates
-//! them by primary key: no plan can run the locking part twice or lock more than is taken. See `is_row` in the parent module for the
-//! wording.
+//! Statements on expiring claims. Each statement that writes first locks its rows once, in a materialized CTE, and then
+//! updates them by primary key. So no plan can run the locking part twice, or lock more rows than are taken. `is_row`
+//! explains the join conditions.
 //!
-//! What an instance is told must survive a crash, whatever `synchronous_commit` says: an acquire that is lost would give
-//! its token to somebody else, a lost renewal the key, and a key that was removed would be held again. A lost release
-//! frees the key later, and that is all: who acquires it makes the release durable with it. A token must not be drawn again
-//! even if the transaction that was told it never commits: its holder may have shown it outside of the database.
+//! Every answer to an instance must survive a crash, whatever `synchronous_commit` is. After a lost acquire another
+//! instance would get the same token. After a lost renewal the key could pass to another instance, and after a lost
+//! removal a removed key would be held again. A lost release only frees the key later, and the next acquire makes it
+//! durable. A token must not be drawn again even if its transaction never commits, because its holder may have used it
+//! outside of the database.
 
 use pgrx::datum::TimestampWithTimeZone;
 
@@ -15,7 +16,8 @@ use crate::pg::statement::statement;
 use crate::pg::xact;
 
 statement! {
-    /// Keys that are there already are left out before the INSERT, which would wait for whoever is changing one of them.
+    /// Inserts keys. Existing keys are excluded before the INSERT, which would wait for a transaction that is changing
+    /// one of them.
     ADD(TEXTOID, TEXTARRAYOID) =
         "INSERT INTO claims.expiring_claims (kind, key)
          SELECT $1, k.key FROM (SELECT DISTINCT key FROM unnest($2) AS key) AS k
@@ -29,8 +31,8 @@ statement! {
                JOIN claims.expiring_claims c ON ", is_row!("c.kind", "c.key", "k.kind", "k.key"), "
               ORDER BY c.key FOR UPDATE OF c SKIP LOCKED)
          DELETE FROM claims.expiring_claims c USING doomed d WHERE ", is_row!("c.kind", "c.key", "d.kind", "d.key"));
-    /// Takes up to $5 keys for $2 at $3 until $4. FOR UPDATE, unlike the lock of an UPDATE, conflicts with
-    /// `assert_held`. The token is drawn while the row is locked, so that tokens of a key grow in the order of its
+    /// Takes up to $5 keys for $2, from $3 until $4. FOR UPDATE, unlike the lock of an UPDATE, conflicts with
+    /// `assert_held`. The token is drawn while the row is locked, so that the tokens of a key increase with its
     /// holders.
     ACQUIRE(TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID) = concat!(
         "WITH free AS MATERIALIZED (
@@ -49,7 +51,7 @@ statement! {
     HELD(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT key, token, expires_at FROM claims.expiring_claims
           WHERE kind = $1 AND claimant = $2 AND expires_at > $3 ORDER BY key";
-    /// $4 NULL: all keys.
+    /// Releases keys; $4 NULL means all keys.
     RELEASE(TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTARRAYOID) = concat!(
         "WITH mine AS MATERIALIZED (
              SELECT kind, key FROM claims.expiring_claims
@@ -65,7 +67,7 @@ statement! {
         "SELECT FROM claims.expiring_claims WHERE kind = $1 AND key = $2 AND token = $3 AND expires_at > $4";
 }
 
-/// A key in somebody's hands.
+/// A held key, its token and its expiry.
 pub type Held = (String, i64, TimestampWithTimeZone);
 
 fn held(row: Row) -> Held {
@@ -88,7 +90,7 @@ fn durably_if(anything_was_done: bool) {
     }
 }
 
-/// `limit`: `None` is no limit.
+/// Takes free keys. `limit` `None` means no limit.
 pub fn acquire(
     connection: &Connection,
     kind: &str,
@@ -101,7 +103,7 @@ pub fn acquire(
     let acquired = connection.run(&ACQUIRE, View::Statement, values).map(held);
     durably_if(!acquired.is_empty());
     if !acquired.is_empty() {
-        // The rows were written after their tokens were drawn.
+        // The rows were written after their tokens were drawn, so flushing them flushes the draws.
         xact::flush_log();
     }
     acquired
@@ -118,7 +120,7 @@ pub fn held_by(connection: &Connection, kind: &str, claimant: &str, now: Moment)
     connection.run(&HELD, View::Caller, [kind.into(), claimant.into(), now.into()]).map(held)
 }
 
-/// As [`held_by`], by what is committed, or was done by this transaction, right now.
+/// Like [`held_by`], with a snapshot of its own, which shows the committed state and the changes of this transaction.
 pub fn held_now(connection: &Connection, kind: &str, claimant: &str, now: Moment) -> Vec<Held> {
     connection.run(&HELD, View::Statement, [kind.into(), claimant.into(), now.into()]).map(held)
 }
@@ -128,13 +130,13 @@ pub fn release(connection: &Connection, kind: &str, claimant: &str, now: Moment,
     connection.run(&RELEASE, View::Statement, values).count()
 }
 
-/// Locks the key against being taken over, if the token is current and unexpired.
+/// Locks the key against a takeover, if the token is current and not expired.
 pub fn lock_held(connection: &Connection, kind: &str, key: &str, token: i64, now: Moment) -> bool {
     let values = [kind.into(), key.into(), token.into(), now.into()];
     connection.run(&ASSERT, View::Statement, values).count() == 1
 }
 
-/// Whether the token is current and unexpired by what is committed right now.
+/// Returns whether the token is current and not expired in the committed state.
 pub fn is_held(connection: &Connection, kind: &str, key: &str, token: i64, now: Moment) -> bool {
     let values = [kind.into(), key.into(), token.into(), now.into()];
     connection.run(&IS_HELD, View::Latest, values).count() == 1

@@ -1,11 +1,11 @@
-//! Batches as the service takes them.
+//! Batches, in the form that the service takes.
 
 use serde_json::{Value, json};
 
-/// What one `begin_update` asks for. Every bucket of the harness is of type ROUTES.
+/// The records of one `begin_update`. Every bucket of the harness is of type ROUTES.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Bucket value and the local row it comes from.
+    /// The bucket value, and the local row that it comes from.
     pub creates: Vec<(String, i64)>,
     pub destroys: Vec<String>,
 }
@@ -23,7 +23,7 @@ impl Batch {
         self.creates.is_empty() && self.destroys.is_empty()
     }
 
-    /// The `create_records` argument.
+    /// Returns the `create_records` argument.
     pub fn create_records(&self) -> Value {
         let record = |(name, id): &(String, i64)| {
             json!({
@@ -35,18 +35,18 @@ impl Batch {
         self.creates.iter().map(record).collect()
     }
 
-    /// The `destroy_records` argument.
+    /// Returns the `destroy_records` argument.
     pub fn destroy_records(&self) -> Value {
         let record = |name: &String| json!({"bucket": {"type": "ROUTES", "value": name}});
         self.destroys.iter().map(record).collect()
     }
 
-    /// All bucket values, creates first: the order in which conflicts are reported.
+    /// Returns all bucket values, creates first. Conflicts are reported in this order.
     pub fn buckets(&self) -> impl Iterator<Item = &str> {
         self.creates.iter().map(|(name, _)| name.as_str()).chain(self.destroys.iter().map(String::as_str))
     }
 
-    /// Drops the named buckets.
+    /// Removes the named buckets.
     pub fn without(mut self, gone: &[String]) -> Self {
         self.creates.retain(|(name, _)| !gone.contains(name));
         self.destroys.retain(|name| !gone.contains(name));

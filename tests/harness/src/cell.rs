@@ -1,4 +1,4 @@
-//! One connection of one cell, and the calls of the service as plain functions.
+//! One connection of one cell, with the functions of the service as methods.
 
 use crate::batch::Batch;
 use crate::failure::{Conflict, Failure, parse_conflicts};
@@ -7,7 +7,7 @@ use postgres::{CancelToken, Client, Statement};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// An outstanding lease as `list_leases` shows it.
+/// An outstanding lease, as `list_leases` returns it.
 #[derive(Clone, Debug)]
 pub struct Listed {
     pub lease: Uuid,
@@ -16,24 +16,24 @@ pub struct Listed {
     pub cursor: String,
 }
 
-/// One row of `settle_leases`.
+/// A row of `settle_leases`.
 #[derive(Clone, Debug)]
 pub struct SettledRow {
     pub lease: Uuid,
-    /// What the lease is now; `busy` where somebody else is settling it, `fenced` where it was not known and never will be, nothing where it
-    /// is unknown.
+    /// The outcome of the lease. It is `busy` if another session is settling the lease, `fenced` if the lease was
+    /// unknown and can no longer begin, and `None` if it is unknown.
     pub outcome: Option<String>,
     pub settled: bool,
 }
 
-/// A claim as `get_record` shows it.
+/// A claim, as `get_record` returns it.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub cell: i64,
     pub status: String,
 }
 
-/// A connection with its statements prepared.
+/// A connection with its prepared statements.
 pub struct Cell {
     pub id: i64,
     pub pid: i32,
@@ -48,7 +48,7 @@ pub struct Cell {
     get: Statement,
 }
 
-/// What `try_begin_update` answers: the lease, or what stood in its way.
+/// The answer of `try_begin_update`: the lease, or the conflicts.
 pub type Tried = Result<Uuid, Vec<Conflict>>;
 
 impl Cell {
@@ -107,7 +107,7 @@ impl Cell {
         Ok(self.client.query_one(&self.outcome, &[&self.id, &lease])?.get(0))
     }
 
-    /// One page of the cell's outstanding leases, oldest first.
+    /// Returns one page of the cell's outstanding leases, oldest first.
     pub fn list(&mut self, after: Option<&str>, max_results: i32) -> Result<Vec<Listed>, Failure> {
         let rows = self.client.query(&self.list, &[&self.id, &after, &max_results])?;
         let listed =
@@ -115,7 +115,7 @@ impl Cell {
         Ok(rows.iter().map(listed).collect())
     }
 
-    /// All of the cell's outstanding leases.
+    /// Returns all of the cell's outstanding leases.
     pub fn list_all(&mut self) -> Result<Vec<Listed>, Failure> {
         let mut all: Vec<Listed> = Vec::new();
         loop {
@@ -133,7 +133,7 @@ impl Cell {
         Ok(row.map(|r| Record { cell: r.get(0), status: r.get(1) }))
     }
 
-    /// Runs plain SQL (transaction control, settings).
+    /// Runs plain SQL: transaction control and settings.
     pub fn run(&mut self, sql: &str) -> Result<(), Failure> {
         Ok(self.client.batch_execute(sql)?)
     }

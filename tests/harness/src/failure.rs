@@ -1,10 +1,10 @@
-//! Why a call did not answer: the server refused it, or the connection was lost on the way.
+//! Failures of calls: the server refused the call, or the connection was lost.
 
 use postgres::error::DbError;
 use serde_json::Value;
 use std::fmt;
 
-/// One conflict of a batch, as the server reports it in DETAIL or in `conflicts`.
+/// A conflict of a batch, as the server reports it in DETAIL or in `conflicts`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
     pub op: String,
@@ -14,7 +14,7 @@ pub struct Conflict {
     pub holder: Option<i64>,
 }
 
-/// An error as the server sent it.
+/// An error of the server.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub code: String,
@@ -23,16 +23,16 @@ pub struct Refusal {
     pub hint: Option<String>,
 }
 
-/// What a call can end with instead of an answer.
+/// The failure of a call.
 #[derive(Clone, Debug)]
 pub enum Failure {
     Refused(Refusal),
-    /// The connection is gone: whether the call took effect is unknown.
+    /// The connection is lost. It is unknown whether the call took effect.
     Lost(String),
 }
 
 impl Failure {
-    /// The SQLSTATE, or `lost`.
+    /// Returns the SQLSTATE, or `lost`.
     pub fn code(&self) -> &str {
         match self {
             Self::Refused(r) => &r.code,
@@ -59,7 +59,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Class 57P ends the session (terminated, crashed, shutting down), 08 is the connection's own trouble.
+/// Returns whether the session has ended. Class 57P means that the server ended it, and class 08 is a failure of the
+/// connection.
 fn ends_the_session(code: &str) -> bool {
     code.starts_with("57P") || code.starts_with("08")
 }
@@ -86,13 +87,13 @@ impl From<&DbError> for Refusal {
 }
 
 impl Refusal {
-    /// The conflicts in DETAIL; `None` where DETAIL is not a list of conflicts.
+    /// Parses the conflicts in DETAIL. Returns `None` if DETAIL is not a list of conflicts.
     pub fn conflicts(&self) -> Option<Vec<Conflict>> {
         parse_conflicts(&serde_json::from_str(self.detail.as_deref()?).ok()?)
     }
 }
 
-/// Reads a list of conflicts; `None` where a field is missing or of the wrong type.
+/// Parses a list of conflicts. Returns `None` if a field is missing or has the wrong type.
 pub fn parse_conflicts(list: &Value) -> Option<Vec<Conflict>> {
     list.as_array()?.iter().map(parse_conflict).collect()
 }
@@ -107,7 +108,7 @@ fn parse_conflict(item: &Value) -> Option<Conflict> {
     })
 }
 
-/// Reasons and their SQLSTATEs in the order that decides an error of several reasons.
+/// The reasons and their SQLSTATEs, in order of precedence.
 const REASONS: [(&str, &str, bool); 5] = [
     ("not_owner", "42501", false),
     ("missing", "P0002", false),
@@ -116,7 +117,8 @@ const REASONS: [(&str, &str, bool); 5] = [
     ("in_flight", "55P03", true),
 ];
 
-/// The SQLSTATE that a list of conflicts calls for; `None` where the list is empty or breaks the rules.
+/// Returns the SQLSTATE that a list of conflicts requires. Returns `None` if the list is empty or a conflict is
+/// invalid.
 pub fn sqlstate_of(conflicts: &[Conflict]) -> Option<&'static str> {
     let lawful =
         |c: &Conflict| REASONS.iter().any(|(reason, _, retryable)| *reason == c.reason && *retryable == c.retryable);

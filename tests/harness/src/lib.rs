@@ -1,9 +1,13 @@
 //! Clients of a running claims database.
 //!
-//! `saves` measures what a save in a cell takes; `demo` tells the story of two cells in a terminal, `stress` tries to break the promise that a
-//! bucket has one owner at a time, `campaign` tries the same from two cells' databases while clusters and network fail.
-//! `failover` tries it while the service's primary dies and a standby takes over.
-//! All speak to the server as ordinary clients with ordinary roles.
+//! - `saves` measures saves in a cell.
+//! - `demo` shows two cells in a terminal, as a story.
+//! - `stress` tries to give a bucket two owners at a time.
+//! - `campaign` tries the same from two cells' databases, while clusters and network fail.
+//! - `failover` tries it while the service's primary dies and a standby takes over.
+//! - `forge` is a service that lies to its cells.
+//!
+//! All of them connect as ordinary clients with ordinary roles.
 
 pub mod batch;
 pub mod campaign;
@@ -11,6 +15,7 @@ pub mod cell;
 pub mod demo;
 pub mod failover;
 pub mod failure;
+pub mod forge;
 pub mod history;
 pub mod saves;
 pub mod server;

@@ -1,11 +1,11 @@
-//! Where the clusters are, and how to reach it under this or that role.
+//! The clusters, and connections to them under different roles.
 
 use anyhow::{Context, Result};
 use postgres::{Client, Config, NoTls};
 use std::env;
 use std::time::Duration;
 
-/// A cluster reached by the usual environment variables.
+/// A cluster, which the environment variables of libpq name.
 #[derive(Clone, Debug)]
 pub struct Server {
     config: Config,
@@ -27,13 +27,13 @@ impl Server {
         Ok(Self { config, maintenance })
     }
 
-    /// Another cluster, from a variable that holds its socket directory and port: `/tmp/dir:5432`.
+    /// Returns another cluster, from a variable with its socket directory and port: `/tmp/dir:5432`.
     pub fn named(variable: &str) -> Result<Self> {
         let place = env::var(variable).with_context(|| format!("{variable} is not set"))?;
         Self::at(&place).with_context(|| format!("{variable} does not lead to a cluster"))
     }
 
-    /// The cluster with that socket directory and port: `/tmp/dir:5432`.
+    /// Returns the cluster with this socket directory and port: `/tmp/dir:5432`.
     pub fn at(place: &str) -> Result<Self> {
         let (directory, port) = place.rsplit_once(':').with_context(|| format!("{place} is no DIRECTORY:PORT"))?;
         let mut config = Config::new();
@@ -41,7 +41,7 @@ impl Server {
         Ok(Self { config, maintenance: "postgres".to_string() })
     }
 
-    /// The one that the environment names.
+    /// Returns the database of the environment.
     pub fn database(&self) -> &str {
         &self.maintenance
     }
@@ -50,21 +50,21 @@ impl Server {
         self.config.get_ports().first().copied().unwrap_or(5432)
     }
 
-    /// Connects as `role`; authentication is the cluster's affair (the throwaway ones trust).
+    /// Connects as `role`. The throwaway clusters use trust authentication.
     pub fn connect(&self, database: &str, role: &str) -> Result<Client, postgres::Error> {
         let mut config = self.config.clone();
         config.dbname(database).user(role).application_name("claims-harness");
         config.connect(NoTls)
     }
 
-    /// Connects as the superuser that the environment names.
+    /// Connects as the superuser of the environment.
     pub fn admin(&self, database: &str) -> Result<Client> {
         let mut config = self.config.clone();
         config.dbname(database).application_name("claims-harness admin");
         config.connect(NoTls).context("cannot connect to the cluster (PGHOST, PGPORT, PGUSER)")
     }
 
-    /// Makes an empty UTF-8 database of that name and returns a superuser connection to it.
+    /// Creates an empty UTF-8 database with this name. Returns a superuser's connection to it.
     pub fn fresh_database(&self, name: &str) -> Result<Client> {
         self.drop_database(name)?;
         let create = format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'");
@@ -72,20 +72,20 @@ impl Server {
         self.admin(name)
     }
 
-    /// Has a background worker started for one database, and no other.
+    /// Makes the server run a background worker for one database, and for no other.
     pub fn employ_worker(&self, database: &str) -> Result<()> {
         let mut admin = self.admin(&self.maintenance)?;
         admin.batch_execute(&format!("ALTER SYSTEM SET claims.databases = '{database}'"))?;
         Ok(admin.batch_execute("SELECT pg_reload_conf()")?)
     }
 
-    /// Drops the database and whoever is connected to it.
+    /// Drops the database and ends its connections.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let drop = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
         Ok(self.admin(&self.maintenance)?.batch_execute(&drop)?)
     }
 
-    /// Drops login roles that `fresh_role` made; their grants went with the database.
+    /// Drops login roles that `fresh_role` created. Their grants were dropped with the database.
     pub fn drop_roles<'a>(&self, roles: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let mut admin = self.admin(&self.maintenance)?;
         for role in roles {
@@ -95,13 +95,13 @@ impl Server {
     }
 }
 
-/// Makes a login role without any privilege.
+/// Creates a login role without any privilege.
 pub fn fresh_role(admin: &mut Client, role: &str) -> Result<()> {
     admin.batch_execute(&format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN"))?;
     Ok(())
 }
 
-/// Registers a cell under its role, as an administrator does.
+/// Registers a cell with its role, as an administrator does.
 pub fn register_cell(admin: &mut Client, cell: i64, role: &str, name: &str) -> Result<()> {
     admin.execute("SELECT claims.register_cell($1, ($2::text)::name, $3)", &[&cell, &role, &name])?;
     Ok(())

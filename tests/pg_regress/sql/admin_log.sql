@@ -1,51 +1,54 @@
--- Administrative acts: who may, why, and what is left of it.
+-- Admin actions: who may call them, the reason they need, and their record in admin_log.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
 BEGIN;
 DELETE FROM claims.admin_log;
--- a reason is a text of some characters
+-- a reason is a text with 1 to 1,000 characters that are not all whitespace
 SELECT t.call($$SELECT claims.set_mode('settle_only', NULL)$$);
 SELECT t.call($$SELECT claims.set_mode('settle_only', '')$$);
 SELECT t.call($$SELECT claims.set_mode('settle_only', E' \t\n')$$);
 SELECT t.call($$SELECT claims.set_mode('settle_only', repeat('x', 1001))$$);
 SELECT t.call($$SELECT claims.set_mode('settle_only', repeat('é', 1000))$$);
--- the right comes first
+-- the caller's rights are checked before the reason
 SET LOCAL SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT claims.set_mode('settle_only', NULL)$$);
 RESET SESSION AUTHORIZATION;
--- every act that takes a reason wants one
+-- every function with an argument `reason` refuses NULL, the empty string and whitespace
 SELECT p.proname, string_agg(DISTINCT (SELECT c FROM t.call(format('SELECT claims.%I(%s)', p.proname,
-        (SELECT string_agg(format('%I => %s', a.name, CASE WHEN a.name = 'reason' THEN given ELSE CASE format_type(a.type, NULL) WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1' WHEN 'uuid' THEN 't.u(1)'
-                WHEN 'text' THEN $$'ROUTES'$$ WHEN 'text[]' THEN $$'{x}'$$ WHEN 'jsonb' THEN $$'[]'$$ WHEN 'interval' THEN $$'1 s'$$ WHEN 'boolean' THEN 'true' END END), ', ')
+        (SELECT string_agg(format('%I => %s', a.name, CASE WHEN a.name = 'reason' THEN given ELSE CASE format_type(a.type, NULL)
+            WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1' WHEN 'uuid' THEN 't.u(1)' WHEN 'text' THEN $$'ROUTES'$$ WHEN 'name' THEN $$'x'$$
+            WHEN 'text[]' THEN $$'{x}'$$ WHEN 'jsonb' THEN $$'[]'$$ WHEN 'interval' THEN $$'1 s'$$ WHEN 'boolean' THEN 'true' END END), ', ')
            FROM unnest(p.proargtypes::oid[], p.proargnames[1:p.pronargs]) a (type, name)))) c LIMIT 1), ', ')
   FROM pg_proc p, unnest(ARRAY['NULL', $$''$$, $$' '$$]) given
- WHERE p.pronamespace = 'claims'::regnamespace AND 'reason' = ANY (p.proargnames[1:p.pronargs]) GROUP BY p.oid, p.proname ORDER BY p.proname COLLATE "C";
--- what fails leaves nothing
+ WHERE p.pronamespace = 'claims'::regnamespace AND 'reason' = ANY (p.proargnames[1:p.pronargs])
+   GROUP BY p.oid, p.proname ORDER BY p.proname COLLATE "C";
+-- a failed admin action is not recorded
 SELECT count(*) FROM claims.admin_log WHERE reason NOT LIKE 'é%';
 DELETE FROM claims.admin_log;
--- who, as whom, what, why
+-- admin_log records the session's role, the current role, the arguments, the reason and the time
 SET LOCAL SESSION AUTHORIZATION regress_claims_admin;
 SELECT claims.set_mode('settle_only', 'a "quoted" reason', 2);
 SET LOCAL ROLE postgres;
 SELECT claims.set_mode('open', 'done', cell_id => 2);
 RESET SESSION AUTHORIZATION;
 SELECT session_role, role, action, arguments, reason, clock_timestamp() - at < '1 min' AS now FROM claims.admin_log ORDER BY id;
--- what takes no reason stands there, too
+-- admin actions without a reason are recorded, too
 DELETE FROM claims.admin_log;
-SELECT claims.register_cell(3, 'regress_claims_nobody', 'Three'), claims.grant_read('regress_claims_nobody'), claims.revoke_read('regress_claims_nobody');
+SELECT claims.register_cell(3, 'regress_claims_nobody', 'Three'), claims.grant_read('regress_claims_nobody'),
+    claims.revoke_read('regress_claims_nobody');
 SELECT action, arguments, reason FROM claims.admin_log ORDER BY id;
--- not for cells, nor for routers
+-- cells cannot read admin_log
 SET LOCAL SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call('SELECT * FROM claims.admin_log');
 RESET SESSION AUTHORIZATION;
--- what is rolled back is in the server's log only
+-- an admin action that is rolled back is not in admin_log
 SAVEPOINT s;
 SELECT claims.set_mode('read_only', 'never mind');
 ROLLBACK TO s;
 SELECT count(*) FROM claims.admin_log WHERE action = 'set_mode';
--- the line in the log
+-- an admin action is written to the server's log
 SET LOCAL client_min_messages = log;
 SELECT claims.set_mode('open', 'to be read', 1);
 ROLLBACK;

@@ -1,4 +1,4 @@
--- Automatic mode: the batch is sent when the transaction is about to commit.
+-- Automatic mode: the batch is sent to the service when the transaction is about to commit.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -12,7 +12,7 @@ DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_auto FOREIGN DATA WRAPP
     current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_auto OPTIONS (user 'postgres');
 SELECT claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'namespace_id', 'RAILS_TABLE_ROUTES');
--- what was begun at the service since the last look: payloads, in order, and whether the lease is tracked here
+-- t.sent() returns the leases begun at the service since the last call: payload, and whether the cell tracks the lease
 CREATE TABLE t.begun (uuid uuid PRIMARY KEY, payload jsonb);
 CREATE FUNCTION t.note_begun() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t.begun VALUES (NEW.uuid, NEW.payload); RETURN NULL; END $$;
 CREATE TRIGGER note_begun AFTER INSERT ON claims.claim_leases FOR EACH ROW WHEN (NEW.creator_id = 1) EXECUTE FUNCTION t.note_begun();
@@ -22,11 +22,16 @@ CREATE FUNCTION t.sent() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER SET se
         || ' destroy ' || coalesce((SELECT string_agg(c #>> '{bucket,value}', ',') FROM jsonb_array_elements(payload -> 'destroy_records') c), '-')
         || CASE WHEN EXISTS (SELECT FROM claims.cells_outstanding_leases o WHERE o.uuid = l.uuid) THEN ', tracked' ELSE ', lost' END
       FROM seen l ORDER BY uuid $$;
--- what is left when the sessions at the service have done what they were sent
-CREATE FUNCTION t.settle() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-    WHILE EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active') LOOP PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP;
-    RETURN (SELECT r::text FROM claims.reconcile(1, 'regress_claims_auto') r); END $$;
-\echo -- arguments; who may act for the cell
+-- t.settle() waits until the sessions at the service are idle, and recovers what is left
+CREATE FUNCTION t.settle() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    WHILE EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active') LOOP
+        PERFORM pg_sleep(0.01);
+        PERFORM pg_stat_clear_snapshot();
+    END LOOP;
+    RETURN (SELECT r::text FROM claims.reconcile(1, 'regress_claims_auto') r);
+END $$;
+-- automatic() checks its arguments and whether the caller may act for the cell
 SELECT t.call($$SELECT claims.automatic(1, NULL)$$);
 SELECT t.call($$SELECT claims.automatic(NULL, 'regress_claims_auto')$$);
 SELECT t.call($$SELECT claims.automatic(77, 'regress_claims_auto')$$);
@@ -44,35 +49,50 @@ SELECT claims.automatic(NULL, NULL);
 SET ROLE regress_claims_one;
 SELECT claims.automatic(1, 'regress_claims_auto'), claims.automatic(NULL, NULL);
 RESET ROLE;
--- what is on for a cell that nobody registered, an administrator turns off
+-- automatic mode for a cell that is not registered: only an administrator can turn it off
 INSERT INTO claims.automatic_service (cell_id, service) VALUES (77, 'x');
 SET ROLE regress_claims_one; SELECT t.call($$SELECT claims.automatic(NULL, NULL)$$); RESET ROLE;
 SELECT claims.automatic(NULL, NULL); SELECT count(*) FROM claims.automatic_service;
--- not on yet
+-- nothing is sent before automatic mode is on
 INSERT INTO app.routes VALUES (90, 'before', 1); DELETE FROM app.routes; SELECT * FROM t.sent();
 SELECT claims.automatic(1, 'regress_claims_auto');
 SELECT cell_id, service FROM claims.automatic_service;
 
-\echo -- as a role that has rights on the table and nothing else
+-- a role with privileges on the table only: each commit sends one batch
 DROP ROLE IF EXISTS regress_claims_app; CREATE ROLE regress_claims_app;
 GRANT USAGE ON SCHEMA t TO regress_claims_app;
 SET SESSION AUTHORIZATION regress_claims_app;
 INSERT INTO app.routes VALUES (1, 'one', 10);
 SELECT * FROM t.sent();
-BEGIN; INSERT INTO app.routes VALUES (2, 'two', 10), (3, 'three', 10); UPDATE app.routes SET path = 'drei' WHERE id = 3; SAVEPOINT s; DELETE FROM app.routes; ROLLBACK TO s; SELECT * FROM t.sent(); COMMIT;
+BEGIN;
+INSERT INTO app.routes VALUES (2, 'two', 10), (3, 'three', 10);
+UPDATE app.routes SET path = 'drei' WHERE id = 3;
+SAVEPOINT s;
+DELETE FROM app.routes;
+ROLLBACK TO s;
+SELECT * FROM t.sent();
+COMMIT;
 SELECT * FROM t.sent();
 RESET SESSION AUTHORIZATION; SELECT t.settle(); SELECT count(*) FROM claims.cells_outstanding_leases; SET SESSION AUTHORIZATION regress_claims_app;
--- one call for a transaction however much it changed, none where nothing claimed changed, none after a rollback
+-- one batch per transaction; none where no claimed column changed, none after a rollback
 UPDATE app.routes SET other = 1; SELECT * FROM t.sent();
 BEGIN; UPDATE app.routes SET path = 'x' WHERE id = 1; UPDATE app.routes SET path = 'one' WHERE id = 1; COMMIT; SELECT * FROM t.sent();
 BEGIN; DELETE FROM app.routes; ROLLBACK; SELECT * FROM t.sent();
 BEGIN; SAVEPOINT a; DELETE FROM app.routes; ROLLBACK TO a; COMMIT; SELECT * FROM t.sent();
 BEGIN; SAVEPOINT a; DELETE FROM app.routes; ROLLBACK TO a; UPDATE app.routes SET path = 'eins' WHERE id = 1; COMMIT; SELECT * FROM t.sent();
--- a savepoint that was released goes with the one around it, and what comes after that is sent all the same
-BEGIN; SAVEPOINT a; SAVEPOINT b; UPDATE app.routes SET path = 'gone' WHERE id = 2; RELEASE b; ROLLBACK TO a; UPDATE app.routes SET path = 'zwei' WHERE id = 2; COMMIT; SELECT * FROM t.sent();
+-- changes of a released savepoint are rolled back with the outer one, and later changes are sent
+BEGIN;
+SAVEPOINT a;
+SAVEPOINT b;
+UPDATE app.routes SET path = 'gone' WHERE id = 2;
+RELEASE b;
+ROLLBACK TO a;
+UPDATE app.routes SET path = 'zwei' WHERE id = 2;
+COMMIT;
+SELECT * FROM t.sent();
 RESET SESSION AUTHORIZATION; SELECT t.settle();
 
-\echo -- what cannot be had fails the transaction at its end, with the SQLSTATE of the conflict
+-- a conflict fails the transaction at COMMIT with its own SQLSTATE
 SELECT t.have(2, 'taken'), claims.begin_update(2, t.creates('leased'), lease_uuid => t.u(5201)) IS NULL;
 SET SESSION AUTHORIZATION regress_claims_app;
 \set VERBOSITY terse
@@ -89,7 +109,7 @@ ALTER TABLE app.routes DROP CONSTRAINT routes_path_key;
 INSERT INTO app.routes VALUES (5, 'same', 10), (6, 'same', 10);
 \echo :SQLSTATE
 ALTER TABLE app.routes ADD UNIQUE (path);
--- a row whose name was never claimed, or that another cell has, can be renamed and deleted
+-- a row whose name was never claimed, or belongs to another cell, can be renamed and deleted
 BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO app.routes VALUES (60, 'old', 10), (61, 'taken', 10), (62, 'older', 10); COMMIT;
 SET SESSION AUTHORIZATION regress_claims_app;
 UPDATE app.routes SET path = 'renamed' WHERE id = 60; DELETE FROM app.routes WHERE id = 62;
@@ -100,77 +120,177 @@ SELECT claim, cell FROM t.state() WHERE claim ~ 'old|taken';
 SELECT path FROM app.routes ORDER BY 1;
 SELECT * FROM t.sent();
 
-\echo -- PREPARE TRANSACTION sends before it
+-- PREPARE TRANSACTION sends the batch before it prepares
 BEGIN; INSERT INTO app.routes VALUES (7, 'prepared', 10); PREPARE TRANSACTION 'regress_claims_auto'; SELECT * FROM t.sent();
 SELECT committed, rolled_back, pending FROM claims.reconcile(1, 'regress_claims_auto');
 COMMIT PREPARED 'regress_claims_auto'; SELECT * FROM t.sent(); SELECT t.settle();
-BEGIN; INSERT INTO app.routes VALUES (8, 'undone', 10); PREPARE TRANSACTION 'regress_claims_auto'; ROLLBACK PREPARED 'regress_claims_auto'; SELECT * FROM t.sent(); SELECT t.settle();
+BEGIN;
+INSERT INTO app.routes VALUES (8, 'undone', 10);
+PREPARE TRANSACTION 'regress_claims_auto';
+ROLLBACK PREPARED 'regress_claims_auto';
+SELECT * FROM t.sent();
+SELECT t.settle();
 BEGIN; INSERT INTO app.routes VALUES (8, 'taken', 10); PREPARE TRANSACTION 'regress_claims_auto';
 SELECT count(*) FROM pg_prepared_xacts WHERE gid = 'regress_claims_auto';
 
-\echo -- other deferred work goes first: what it refuses is not leased, what it changes is
+-- other deferred triggers run first: nothing is leased for what they refuse, and what they change is in the batch
 CREATE FUNCTION app.deferred() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     IF NEW.path = 'refused' THEN RAISE EXCEPTION USING ERRCODE = '23514', MESSAGE = 'refused'; END IF;
     IF NEW.path LIKE 'more%' AND length(NEW.path) < 7 THEN UPDATE app.routes SET path = path || '+' WHERE id = NEW.id; END IF; RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER a_deferred AFTER INSERT OR UPDATE ON app.routes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION app.deferred();
 BEGIN; INSERT INTO app.routes VALUES (9, 'first', 10); INSERT INTO app.routes VALUES (10, 'refused', 10); COMMIT;
 SELECT * FROM t.sent();
--- several rounds of it, and one batch
+-- several rounds of deferred triggers make one batch
 BEGIN; INSERT INTO app.routes VALUES (9, 'first', 10); INSERT INTO app.routes VALUES (10, 'more', 10); COMMIT; SELECT * FROM t.sent();
 SELECT path FROM app.routes WHERE id IN (9, 10) ORDER BY 1;
 SELECT t.settle();
 SELECT bucket_value FROM claims.claims WHERE creator_id = 1 ORDER BY 1;
 DROP TRIGGER a_deferred ON app.routes;
--- SET CONSTRAINTS sends at once; what comes then is sent by itself
-BEGIN; UPDATE app.routes SET path = 'now' WHERE id = 10; SET CONSTRAINTS ALL IMMEDIATE; SELECT * FROM t.sent(); UPDATE app.routes SET path = 'later' WHERE id = 9; SELECT * FROM t.sent(); COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
--- nothing is left to send when it begins, and something later
-BEGIN; UPDATE app.routes SET path = 'there' WHERE id = 10; UPDATE app.routes SET path = 'now' WHERE id = 10; SET CONSTRAINTS ALL IMMEDIATE; UPDATE app.routes SET path = 'later still' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
-BEGIN; SAVEPOINT s; UPDATE app.routes SET path = 'lost' WHERE id = 10; SET CONSTRAINTS claims.automatic IMMEDIATE; ROLLBACK TO s; UPDATE app.routes SET path = 'kept' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
--- begin_pending first, and nothing is left for the end
-BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SELECT claims.begin_pending(1, 'regress_claims_auto') IS NOT NULL; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
--- the deferred trigger is for SET CONSTRAINTS only: where it is taken away, all is sent before the end
+-- SET CONSTRAINTS IMMEDIATE sends at once; later changes are sent in a batch of their own
+BEGIN;
+UPDATE app.routes SET path = 'now' WHERE id = 10;
+SET CONSTRAINTS ALL IMMEDIATE;
+SELECT * FROM t.sent();
+UPDATE app.routes SET path = 'later' WHERE id = 9;
+SELECT * FROM t.sent();
+COMMIT;
+SELECT * FROM t.sent();
+SELECT t.settle();
+-- SET CONSTRAINTS finds nothing to send, and a later change is sent at COMMIT
+BEGIN;
+UPDATE app.routes SET path = 'there' WHERE id = 10;
+UPDATE app.routes SET path = 'now' WHERE id = 10;
+SET CONSTRAINTS ALL IMMEDIATE;
+UPDATE app.routes SET path = 'later still' WHERE id = 9;
+COMMIT;
+SELECT * FROM t.sent();
+SELECT t.settle();
+-- a batch that was sent in a savepoint and rolled back is not sent again; a later change is
+BEGIN;
+SAVEPOINT s;
+UPDATE app.routes SET path = 'lost' WHERE id = 10;
+SET CONSTRAINTS claims.automatic IMMEDIATE;
+ROLLBACK TO s;
+UPDATE app.routes SET path = 'kept' WHERE id = 9;
+COMMIT;
+SELECT * FROM t.sent();
+SELECT t.settle();
+-- begin_pending sends the batch, and COMMIT has nothing more to send
+BEGIN;
+UPDATE app.routes SET path = 'by hand' WHERE id = 9;
+SELECT claims.begin_pending(1, 'regress_claims_auto') IS NOT NULL;
+COMMIT;
+SELECT * FROM t.sent();
+SELECT t.settle();
+-- with the deferred trigger disabled, SET CONSTRAINTS sends nothing at once, and COMMIT sends everything
 ALTER TABLE claims.automatic_queue DISABLE TRIGGER automatic;
-BEGIN; UPDATE app.routes SET path = 'without' WHERE id = 9; SET CONSTRAINTS ALL IMMEDIATE; SELECT * FROM t.sent(); UPDATE app.routes SET path = 'without it' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
-BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SET CONSTRAINTS claims.automatic IMMEDIATE; PREPARE TRANSACTION 'regress_claims_auto'; SELECT * FROM t.sent(); COMMIT PREPARED 'regress_claims_auto'; SELECT t.settle();
+BEGIN;
+UPDATE app.routes SET path = 'without' WHERE id = 9;
+SET CONSTRAINTS ALL IMMEDIATE;
+SELECT * FROM t.sent();
+UPDATE app.routes SET path = 'without it' WHERE id = 9;
+COMMIT;
+SELECT * FROM t.sent();
+SELECT t.settle();
+BEGIN;
+UPDATE app.routes SET path = 'by hand' WHERE id = 9;
+SET CONSTRAINTS claims.automatic IMMEDIATE;
+PREPARE TRANSACTION 'regress_claims_auto';
+SELECT * FROM t.sent();
+COMMIT PREPARED 'regress_claims_auto';
+SELECT t.settle();
 ALTER TABLE claims.automatic_queue ENABLE TRIGGER automatic; SELECT count(*) FROM claims.automatic_queue; DELETE FROM claims.automatic_queue;
--- nothing is queued, and no statement waits for one, where SET CONSTRAINTS was not called
-BEGIN; UPDATE app.routes SET path = 'unqueued' WHERE id = 9; SELECT count(*) FROM claims.automatic_queue; UPDATE app.routes SET path = 'by hand' WHERE id = 9; COMMIT; SELECT * FROM t.sent();
--- SET CONSTRAINTS before the first change, in a savepoint, and taken back
-BEGIN; SET CONSTRAINTS ALL IMMEDIATE; UPDATE app.routes SET path = 'at once' WHERE id = 9; SELECT * FROM t.sent(); SET CONSTRAINTS ALL DEFERRED; UPDATE app.routes SET path = 'not at once' WHERE id = 10; SELECT * FROM t.sent(); COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+-- without SET CONSTRAINTS nothing is queued
+BEGIN;
+UPDATE app.routes SET path = 'unqueued' WHERE id = 9;
+SELECT count(*) FROM claims.automatic_queue;
+UPDATE app.routes SET path = 'by hand' WHERE id = 9;
+COMMIT;
+SELECT * FROM t.sent();
+-- SET CONSTRAINTS before the first change sends each change at once, until DEFERRED
+BEGIN;
+SET CONSTRAINTS ALL IMMEDIATE;
+UPDATE app.routes SET path = 'at once' WHERE id = 9;
+SELECT * FROM t.sent();
+SET CONSTRAINTS ALL DEFERRED;
+UPDATE app.routes SET path = 'not at once' WHERE id = 10;
+SELECT * FROM t.sent();
+COMMIT;
+SELECT * FROM t.sent();
+SELECT t.settle();
 BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; UPDATE app.routes SET path = 'now' WHERE id = 10; COMMIT; SELECT * FROM t.sent();
-BEGIN; SAVEPOINT s; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO s; UPDATE app.routes SET path = 'in the end' WHERE id = 9; SELECT * FROM t.sent(); UPDATE app.routes SET path = 'by hand' WHERE id = 9; UPDATE app.routes SET path = 'in the end' WHERE id = 9; COMMIT; SELECT * FROM t.sent(); SELECT t.settle();
+-- SET CONSTRAINTS in a savepoint that is rolled back has no effect
+BEGIN;
+SAVEPOINT s;
+SET CONSTRAINTS ALL IMMEDIATE;
+ROLLBACK TO s;
+UPDATE app.routes SET path = 'in the end' WHERE id = 9;
+SELECT * FROM t.sent();
+UPDATE app.routes SET path = 'by hand' WHERE id = 9;
+UPDATE app.routes SET path = 'in the end' WHERE id = 9;
+COMMIT;
+SELECT * FROM t.sent();
+SELECT t.settle();
+-- SET CONSTRAINTS for an unknown constraint fails, and nothing is sent
 BEGIN; UPDATE app.routes SET path = 'by hand' WHERE id = 9; SET CONSTRAINTS app.no_such IMMEDIATE; COMMIT; SELECT * FROM t.sent();
 UPDATE app.routes SET path = 'by hand' WHERE id = 9; SELECT * FROM t.sent(); SELECT t.settle();
--- a cursor that outlives the transaction is read before it is sent: what it changes belongs to the batch
+-- a WITH HOLD cursor is run before the batch is sent: its changes are in the batch
 CREATE FUNCTION app.rename(to_path text) RETURNS text LANGUAGE sql AS $$ UPDATE app.routes SET path = to_path WHERE id = 9 RETURNING path $$;
-BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT app.rename('by cursor'); COMMIT; SELECT * FROM t.sent(); CLOSE c; SELECT app.rename('by hand'); SELECT * FROM t.sent(); SELECT t.settle();
--- where the extension goes in the same transaction nobody can send any more: then the commit is refused
+BEGIN;
+DECLARE c CURSOR WITH HOLD FOR SELECT app.rename('by cursor');
+COMMIT;
+SELECT * FROM t.sent();
+CLOSE c;
+SELECT app.rename('by hand');
+SELECT * FROM t.sent();
+SELECT t.settle();
+-- a transaction that drops the extension after a captured change cannot commit
 BEGIN; UPDATE app.routes SET path = 'unclaimed' WHERE id = 9; DROP EXTENSION claims CASCADE; COMMIT;
 \echo :SQLSTATE
 SELECT path FROM app.routes WHERE id = 9;
 
-\echo -- a procedure with two transactions; SERIALIZABLE and REPEATABLE READ
-CREATE PROCEDURE app.two() LANGUAGE plpgsql AS $$ BEGIN UPDATE app.routes SET path = 'p1' WHERE id = 9; COMMIT; UPDATE app.routes SET path = 'p2' WHERE id = 10; END $$;
+-- a procedure with two transactions sends two batches; SERIALIZABLE and REPEATABLE READ send, too
+CREATE PROCEDURE app.two() LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE app.routes SET path = 'p1' WHERE id = 9;
+    COMMIT;
+    UPDATE app.routes SET path = 'p2' WHERE id = 10;
+END $$;
 CALL app.two(); SELECT * FROM t.sent(); SELECT t.settle();
 BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE app.routes SET path = 's1' WHERE id = 9; COMMIT; SELECT * FROM t.sent();
 BEGIN ISOLATION LEVEL REPEATABLE READ; UPDATE app.routes SET path = 's2' WHERE id = 9; COMMIT; SELECT * FROM t.sent();
 SELECT t.settle();
-\echo -- a hostile search_path, and a role whose DateStyle and quoting differ
+-- a hostile search_path, another DateStyle and another quoting change nothing
 CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
 CREATE FUNCTION evil.evil(text, text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
 CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.evil);
 CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
-SET SESSION AUTHORIZATION regress_claims_app; SET search_path = evil, pg_catalog; SET standard_conforming_strings = off; SET escape_string_warning = off;
+SET SESSION AUTHORIZATION regress_claims_app;
+SET search_path = evil, pg_catalog;
+SET standard_conforming_strings = off;
+SET escape_string_warning = off;
 UPDATE app.routes SET path = 'it''s \\ evil' WHERE id OPERATOR(pg_catalog.=) 9;
 RESET ALL; SET lock_timeout = '10s'; SET claims.service_timeout = '5min'; RESET SESSION AUTHORIZATION; SELECT * FROM t.sent(); SELECT t.settle();
 SELECT count(*) FROM claims.automatic_queue;
 
-\echo -- session_replication_role = replica captures nothing
-BEGIN; SET LOCAL session_replication_role = replica; UPDATE app.routes SET path = 'replica' WHERE id = 9; SELECT * FROM t.pending(); COMMIT; SELECT * FROM t.sent();
-\echo -- off
+-- writes under session_replication_role = replica are not captured, and nothing is sent
+BEGIN;
+SET LOCAL session_replication_role = replica;
+UPDATE app.routes SET path = 'replica' WHERE id = 9;
+SELECT * FROM t.pending();
+COMMIT;
+SELECT * FROM t.sent();
+-- nothing is sent after automatic mode is off
 SELECT claims.automatic(NULL, NULL); SELECT claims.automatic(NULL, NULL);
 UPDATE app.routes SET path = 'off' WHERE id = 9; SELECT * FROM t.sent();
-BEGIN; SELECT claims.automatic(1, 'regress_claims_auto'); UPDATE app.routes SET path = 'on' WHERE id = 10; SELECT claims.automatic(NULL, NULL); COMMIT; SELECT * FROM t.sent();
+-- automatic mode that is turned on and off in one transaction sends nothing
+BEGIN;
+SELECT claims.automatic(1, 'regress_claims_auto');
+UPDATE app.routes SET path = 'on' WHERE id = 10;
+SELECT claims.automatic(NULL, NULL);
+COMMIT;
+SELECT * FROM t.sent();
+-- automatic mode that is turned on in a transaction that is rolled back stays off
 BEGIN; SELECT claims.automatic(1, 'regress_claims_auto'); ROLLBACK; UPDATE app.routes SET path = 'off2' WHERE id = 9; SELECT * FROM t.sent();
 SELECT count(*) FROM claims.check();
 DROP TRIGGER note_begun ON claims.claim_leases; DROP TABLE t.begun; DROP FUNCTION t.note_begun(), t.sent(), t.settle();

@@ -1,27 +1,28 @@
--- Conditions: which rows are claimed, and with whose rights that is found out.
+-- Conditions: which rows are claimed, and with whose rights a condition is evaluated.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SET client_min_messages = error;
 CREATE SCHEMA app;
 CREATE TABLE app.users (id int PRIMARY KEY, name text UNIQUE, kind text, state int DEFAULT 1);
-SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => $$ kind <> 'bot' AND users.state > 0 $$);
+SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS',
+      condition => $$ kind <> 'bot' AND users.state > 0 $$);
 SELECT condition FROM claims.claimed_attributes;
--- true, false, null
+-- a condition that is true, false and NULL
 BEGIN; INSERT INTO app.users VALUES (1, 'human', 'human'), (2, 'bot', 'bot'), (3, 'null', NULL); SELECT * FROM t.pending(); COMMIT;
--- it flips, there and back; it and the value change together
+-- a changed condition creates or destroys the claim, also together with a changed value
 BEGIN; UPDATE app.users SET kind = 'human'; SELECT * FROM t.pending(); UPDATE app.users SET state = 0; SELECT * FROM t.pending(); ROLLBACK;
 BEGIN; UPDATE app.users SET kind = 'bot' WHERE id = 1; UPDATE app.users SET kind = 'human' WHERE id = 1; SELECT count(*) FROM t.pending(); ROLLBACK;
 BEGIN; UPDATE app.users SET kind = 'bot', name = 'gone' WHERE id = 1; SELECT * FROM t.pending(); ROLLBACK;
 BEGIN; UPDATE app.users SET kind = 'human', name = 'come' WHERE id = 2; SELECT * FROM t.pending(); ROLLBACK;
 BEGIN; UPDATE app.users SET name = 'bot2' WHERE id = 2; DELETE FROM app.users WHERE id > 1; SELECT count(*) FROM t.pending(); ROLLBACK;
--- another condition, from the next change on; and none
+-- a changed or removed condition applies from the next change on
 SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => 'kind IS NULL');
 BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
 SELECT claims.claim_attribute('app.users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS');
 BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
 SELECT count(*) FROM claims.claimed_attributes;
--- names mean what they mean to who declares, and the same to everybody later on
+-- names in a condition are resolved when it is declared, and stay so under any search_path
 CREATE FUNCTION app.wanted(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT $1 = 'human' $$;
 CREATE FUNCTION t.wanted(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT true $$;
 SET search_path = app;
@@ -31,7 +32,7 @@ BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
 RESET search_path;
 SELECT condition FROM claims.claimed_attributes;
 DROP FUNCTION t.wanted(text);
--- what it names goes: an error that says so, until the condition fits again
+-- a column or table in the condition that was renamed is an error, until the condition fits again
 ALTER TABLE app.users RENAME kind TO sort;
 SELECT t.call('DELETE FROM app.users RETURNING 1');
 ALTER TABLE app.users RENAME sort TO kind;
@@ -43,7 +44,7 @@ SELECT claims.claim_attribute('app.people', 'name', 'USERNAMES', 'USER', 'id', '
 ALTER TABLE app.people RENAME TO users;
 BEGIN; DELETE FROM app.users; SELECT * FROM t.pending(); ROLLBACK;
 
--- it runs with the rights of the table's owner, whoever writes, and in a restricted operation
+-- a condition runs with the rights of the table's owner, whoever writes, in a restricted operation
 CREATE ROLE regress_claims_owner; CREATE ROLE regress_claims_writer;
 GRANT USAGE, CREATE ON SCHEMA app TO regress_claims_owner; GRANT USAGE ON SCHEMA app TO regress_claims_writer;
 ALTER TABLE app.users OWNER TO regress_claims_owner;
@@ -70,7 +71,7 @@ SELECT t.with_condition('app.peek()');
 SELECT t.with_condition('app.escape()');
 SELECT t.with_condition('app.temp()');
 SELECT t.with_condition(NULL);
--- a condition that fails makes the write fail
+-- an error in a condition fails the write
 SELECT t.with_condition('1 / (id - 1) > 0');
 SELECT claims.unclaim_attribute('app.users', 'name');
 DROP SCHEMA app CASCADE;

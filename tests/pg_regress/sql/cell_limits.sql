@@ -1,18 +1,18 @@
--- Limits of a cell. Leases 53xx. (Its rate wants the library preloaded: incident_12_hammering.sh.)
+-- Limits of a cell. Leases 53xx. (incident_12_hammering.sh tests its rate, which needs the preloaded library.)
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
 SELECT claims.set_cell_limits(1, 'it hammers', max_outstanding => 2, max_batch_size => 3);
 SELECT cell_id, cell_name, max_outstanding, max_batch_size, begins_per_second, reason, role, since IS NOT NULL FROM claims.cell_limits;
--- so many records in both lists
+-- max_batch_size counts the records of both lists
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'c', 'd'), lease_uuid => t.u(5301))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('c', 'd'))$$);
 SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('a', 'b', 'c', 'd'))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'c'), lease_uuid => t.u(5301))$$);
--- the form comes first, and the limit of all
+-- the form of the batch and the general limit are checked first
 SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, t.creates('x', 'y', 'z', 'z'))$$) c LIMIT 1;
--- so many leases; what this transaction has begun counts, also what this query has
+-- max_outstanding counts leases of the same transaction and of the same query
 SELECT t.call($$SELECT count(claims.begin_update(1, t.creates('q' || n))) FROM generate_series(1, 3) n$$);
 BEGIN;
 SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
@@ -23,12 +23,12 @@ SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
 SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('f'))$$);
 SELECT t.call(format('SELECT claims.begin_first(1, %L)', jsonb_build_array(jsonb_build_object('create_records', t.creates('f')))));
 SELECT t.call(format('SELECT claims.begin_update_text(1, %L, ''[]'')', t.creates('f')));
--- a repeat of one that it has is none more; nor is fencing, settling
+-- a repeat needs no free lease; fencing and settling neither
 SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(5302));
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('g'), lease_uuid => t.u(5302))$$);
 SELECT claims.commit_update(1, t.u(5301));
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'), lease_uuid => t.u(5303))$$);
--- the others may as before, and what the cell sets changes nothing
+-- other cells are not limited, and settings of the session change nothing
 SELECT left(c, 2) FROM t.call($$SELECT claims.rollback_update(2, claims.begin_update(2, t.creates('o1', 'o2', 'o3', 'o4')))$$) c;
 SET SESSION AUTHORIZATION regress_claims_one;
 SET claims.wait_timeout = '1 s';
@@ -37,10 +37,10 @@ RESET claims.wait_timeout;
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x')$$);
 SELECT t.call('SELECT * FROM claims.cell_limits');
 RESET SESSION AUTHORIZATION;
--- none at all may be outstanding
+-- max_outstanding 0 allows no lease
 SELECT claims.set_cell_limits(1, 'nothing', 0);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
--- other limits
+-- invalid limits and cells are refused
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', -1)$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', max_batch_size => 0)$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', begins_per_second => 0)$$);
@@ -48,7 +48,7 @@ SELECT t.call($$SELECT claims.set_cell_limits(NULL, 'x')$$);
 SELECT t.call($$SELECT claims.set_cell_limits(77, 'x')$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, NULL)$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', begins_per_second => 10)$$);
--- gone, and gone with the cell
+-- removed limits do not apply any more, and a removed cell takes its limits along
 SELECT claims.set_cell_limits(1, 'over');
 SELECT count(*) FROM claims.cell_limits;
 SELECT left(c, 2) FROM t.call($$SELECT claims.begin_update(1, t.creates('a2', 'b2', 'c2', 'd2'))$$) c;

@@ -1,5 +1,4 @@
--- Where Citus manages tables of the extension, and where it has installed the extension on a worker, every function refuses. Tables
--- like its catalogs stand in for it here. Leases 56xx.
+-- Every function refuses where Citus manages the extension's tables, or created the extension on a worker. Leases 56xx.
 \pset format unaligned
 \pset tuples_only on
 SELECT t.clean();
@@ -9,45 +8,49 @@ SET LOCAL allow_system_table_mods = on;
 CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass NOT NULL, partmethod "char" NOT NULL, partkey text);
 CREATE TABLE pg_catalog.pg_dist_local_group (groupid int NOT NULL);
 INSERT INTO pg_catalog.pg_dist_local_group VALUES (0);
--- CREATE EXTENSION citus makes functions: from then on its catalogs are looked at
+-- CREATE EXTENSION citus makes functions: from then on its catalogs are read
 CREATE FUNCTION t.of_citus() RETURNS int LANGUAGE sql AS 'SELECT 1';
 SELECT cell_id FROM claims.get_record('ROUTES', 'known');
--- what it does to tables of others is of no interest
+-- distributed tables of others change nothing
 CREATE TABLE t.distributed (a int);
 INSERT INTO pg_catalog.pg_dist_partition VALUES ('t.distributed', 'h');
 ALTER TABLE t.distributed SET (fillfactor = 90);
 CREATE FUNCTION t.of_citus_too() RETURNS int LANGUAGE sql AS 'SELECT 1';
 SELECT cell_id FROM claims.get_record('ROUTES', 'known');
 
--- it tells all sessions of each table by a relcache invalidation, as ALTER TABLE does
+-- a distributed table of the extension makes every call fail (Citus invalidates the relcache as ALTER TABLE does)
 SAVEPOINT whole;
 INSERT INTO pg_catalog.pg_dist_partition VALUES ('claims.claims', 'h'), ('claims.cells', 'n');
 ALTER TABLE claims.claims SET (fillfactor = 70);
 SELECT t.call($$SELECT * FROM claims.get_record('ROUTES', 'known')$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('known'))$$);
--- a refusal is not kept
+-- a refusal is not cached
 ROLLBACK TO whole;
 SELECT cell_id FROM claims.get_record('ROUTES', 'known');
--- any of the tables
+-- each of the extension's tables is looked at
 INSERT INTO pg_catalog.pg_dist_partition VALUES ('claims.requests', 'n');
 ALTER TABLE claims.requests SET (fillfactor = 90);
 SELECT t.call($$SELECT claims.enqueue_request('q', 'e', 'update')$$);
--- other work in the database goes on
+-- other statements in the database are not affected
 CREATE TABLE t.parted (a int) PARTITION BY LIST (a);
 CREATE TABLE t.part PARTITION OF t.parted FOR VALUES IN (1);
 DROP TABLE t.parted;
 
--- Every function, with arguments of its types: who answers? Only what reads no table, and what nobody but other functions may call.
+-- only functions that read no table, and internal ones, answer
 CREATE FUNCTION t.argument(type oid) RETURNS text LANGUAGE sql AS $$
-    SELECT CASE type::regtype::text WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1000' WHEN 'text' THEN '''ROUTES''' WHEN 'name' THEN '''regress_claims_one'''
-        WHEN 'uuid' THEN '''00000000-0000-4000-8000-000000005600''' WHEN 'jsonb' THEN '''[]''' WHEN 'boolean' THEN 'true' WHEN 'interval' THEN '''1 h'''
+    SELECT CASE type::regtype::text WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1000' WHEN 'text' THEN '''ROUTES'''
+        WHEN 'name' THEN '''regress_claims_one'''
+        WHEN 'uuid' THEN '''00000000-0000-4000-8000-000000005600''' WHEN 'jsonb' THEN '''[]''' WHEN 'boolean' THEN 'true'
+        WHEN 'interval' THEN '''1 h'''
         WHEN 'regclass' THEN '''t.distributed''' WHEN 'oid' THEN '''t.distributed''::regclass' WHEN 'xid8' THEN '''1''' WHEN 'uuid[]' THEN '''{}'''
         WHEN 'text[]' THEN '''{}''' WHEN 'timestamp with time zone' THEN '''2026-01-01''' ELSE 'NULL' END || '::' || type::regtype $$;
 CREATE FUNCTION t.who_answers() RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE f record; answer text;
 BEGIN
-    FOR f IN SELECT p.proname, format('SELECT * FROM %s(%s)', p.oid::regproc, (SELECT string_agg(t.argument(a), ', ' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY u (a, n))) AS call
-               FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.prokind = 'f' AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+    FOR f IN SELECT p.proname, format('SELECT * FROM %s(%s)', p.oid::regproc,
+          (SELECT string_agg(t.argument(a), ', ' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY u (a, n))) AS call
+               FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.prokind = 'f'
+               AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
               ORDER BY p.proname COLLATE "C", p.pronargs
     LOOP
         SELECT x INTO answer FROM t.call(f.call) x LIMIT 1;
@@ -56,7 +59,7 @@ BEGIN
 END $$;
 SELECT t.who_answers();
 
--- a worker, on which Citus has installed the extension
+-- a worker on which Citus has created the extension
 ROLLBACK TO whole;
 UPDATE pg_catalog.pg_dist_local_group SET groupid = 2;
 ALTER TABLE pg_catalog.pg_dist_local_group SET (fillfactor = 90);

@@ -4,6 +4,7 @@
 \pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old', 'kept');
+-- commit_update makes creates ACTIVE and deletes destroys
 CREATE TEMP TABLE before AS SELECT * FROM claims.claims;
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(500))$$);
 CREATE TEMP TABLE leased AS SELECT * FROM claims.claims;
@@ -11,24 +12,24 @@ SET SESSION AUTHORIZATION regress_claims_one;
 SELECT claims.commit_update(1, t.u(500));
 SELECT * FROM t.state();
 SELECT t.leases();
--- again and again
+-- a repeated commit returns false
 SELECT claims.commit_update(1, t.u(500));
 SELECT claims.commit_update(cell_id => 1, lease_uuid => t.u(500));
 SELECT claims.lease_outcome(1, t.u(500));
 RESET SESSION AUTHORIZATION;
--- what is committed has kept its uuid and its time of creation
+-- a committed claim keeps its uuid and its time of creation
 SELECT count(*) FROM claims.claims c JOIN leased USING (uuid, bucket_type, bucket_value, subject_type, subject_id,
     source_type, source_id, creator_id, created_at) WHERE c.status = 1 AND c.bucket_value IN ('a', 'b') AND c.updated_at > leased.updated_at;
 SELECT count(*) FROM claims.claims JOIN before USING (uuid, created_at, updated_at) WHERE claims.bucket_value = 'kept';
--- a committed lease cannot be rolled back
+-- rollback_update of a committed lease is refused
 SELECT t.call($$SELECT claims.rollback_update(1, t.u(500))$$);
 SELECT * FROM t.state();
--- a rolled-back one not committed
+-- commit_update of a rolled-back lease is refused
 SELECT claims.begin_update(1, t.creates('c'), lease_uuid => t.u(501)), claims.rollback_update(1, t.u(501));
 SELECT t.call($$SELECT claims.commit_update(1, t.u(501))$$);
 SELECT claims.rollback_update(1, t.u(502));
 SELECT t.call($$SELECT claims.commit_update(1, t.u(502))$$);
--- unknown, and another cell's: outstanding, committed, rolled back; all look alike
+-- an unknown lease and every kind of another cell's lease get the same error
 SELECT claims.begin_update(1, t.creates('d'), lease_uuid => t.u(503));
 SELECT t.call($$SELECT claims.commit_update(2, t.u(599))$$);
 SELECT replace(a, '000000000599', '') = replace(b, '000000000503', ''), replace(a, '000000000599', '') = replace(c, '000000000500', ''),
@@ -38,14 +39,14 @@ SELECT replace(a, '000000000599', '') = replace(b, '000000000503', ''), replace(
                array_to_string(ARRAY(SELECT t.call($$SELECT claims.commit_update(2, t.u(500))$$)), '; ') c,
                array_to_string(ARRAY(SELECT t.call($$SELECT claims.commit_update(2, t.u(501))$$)), '; ') d) s;
 SELECT * FROM t.state();
--- an uncommitted commit is undone with its transaction
+-- a commit that is rolled back leaves the lease outstanding
 BEGIN;
 SELECT claims.commit_update(1, t.u(503));
 ROLLBACK;
 SELECT claims.lease_outcome(1, t.u(503));
 SELECT * FROM t.state();
 SELECT claims.commit_update(1, t.u(503));
--- a commit that finds a claim missing, because somebody damaged the table, says so and keeps everything
+-- a commit that finds a damaged claim fails and changes nothing
 SELECT claims.begin_update(1, t.creates('e', 'f'), t.destroys('a', 'b'), t.u(504));
 BEGIN;
 DELETE FROM claims.claims WHERE bucket_value IN ('e', 'a');
@@ -56,9 +57,10 @@ ROLLBACK;
 SELECT claims.commit_update(1, t.u(504));
 SELECT * FROM t.state();
 SELECT count(*) FROM claims.check();
--- only what the lease itself holds, and as it holds it: its type and key may stand crosswise in its own batch, or belong to another lease
+-- a commit settles only claims of its own lease, whatever types and values its batch repeats
 SELECT t.clean();
-SELECT claims.begin_update(1, jsonb_build_array(t.claim('x'), t.claim('y', 'USERNAMES')), lease_uuid => t.u(505)), claims.begin_update(1, t.creates('y'), lease_uuid => t.u(506));
+SELECT claims.begin_update(1, jsonb_build_array(t.claim('x'), t.claim('y', 'USERNAMES')), lease_uuid => t.u(505)),
+    claims.begin_update(1, t.creates('y'), lease_uuid => t.u(506));
 SELECT t.call($$SELECT claims.commit_update(1, t.u(505))$$);
 SELECT * FROM t.state();
 SELECT claims.rollback_update(1, t.u(506));

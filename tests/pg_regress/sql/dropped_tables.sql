@@ -1,4 +1,4 @@
--- What a session knows of captured tables goes with them: plans are not kept for tables that were dropped.
+-- A session drops its plans for captured tables when the tables are dropped.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -22,7 +22,7 @@ END $$;
 SELECT t.plans();
 SELECT count(*) FROM claims.requests WHERE queue = 'q';
 DELETE FROM claims.requests;
--- partitions come and go, their table stays
+-- partitions that are created and dropped, of a table that stays
 CREATE TABLE t.parted (id int PRIMARY KEY, name text) PARTITION BY RANGE (id);
 SELECT claims.capture_requests('t.parted', 'q', 'id');
 DO $$

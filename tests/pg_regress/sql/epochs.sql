@@ -1,4 +1,4 @@
--- Epochs at the service: of several databases that act as one cell the one whose epoch leads on. (In cells: incident_4_clone_and_backup.sh.)
+-- Epochs: of several databases that act as one cell, the service follows one. (incident_4_clone_and_backup.sh tests cells.)
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -7,34 +7,34 @@ CREATE FUNCTION t.presents(args text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_replace(c, '[0-9]{4}-[0-9-]+ [0-9:.]+[+-][0-9:]+', '<time>') FROM t.call('SELECT claims.present_epoch(' || args || ')') c $$;
 CREATE FUNCTION t.kept() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT format('cell %s: %s', cell_id, epoch) FROM claims.cell_epochs ORDER BY cell_id $$;
--- the first one is taken, whatever it is, and repeated; then what follows it
+-- the first epoch is accepted, also repeated, and then its successor
 SELECT t.presents('1, 10');
 SELECT t.presents('1, 10');
 SELECT t.presents('1, 11, 10');
 SELECT t.presents('1, 11, 10');
--- one that was made and never presented is not in the way
+-- a successor may skip an epoch that was never presented
 SELECT t.presents('1, 13, 11');
 SELECT t.kept();
--- a copy from before, whatever it makes; what has neither; nothing is changed by that
+-- epochs of an older copy are refused and change nothing
 SELECT t.presents('1, 11, 10');
 SELECT t.presents('1, 20, 11');
 SELECT t.presents('1, 20');
 SELECT t.presents('1, 13, 11');
 SELECT t.kept();
--- each cell has its own
+-- each cell has its own epoch
 SELECT t.presents('2, 10'); SELECT t.presents('2, 12, 11');
 SELECT t.kept();
--- adopted: whatever the service has
+-- an adopted epoch is accepted whatever the service has
 SELECT t.presents('1, 20, 11, ''restored''');
 SELECT t.presents('1, 14, 13');
 SELECT t.presents('1, 21, 20');
 SELECT t.kept();
--- what is rolled back was never presented
+-- an epoch that is rolled back was never presented
 BEGIN; SELECT t.presents('1, 22, 21'); ROLLBACK;
 SELECT t.presents('1, 23, 21');
--- arguments
+-- invalid arguments are refused
 SELECT t.presents('NULL, 1'); SELECT t.presents('1, NULL'); SELECT t.presents('1, 24, 23, '''''); SELECT t.presents('77, 1');
--- who: the cell and administrators; nobody can lock another cell out
+-- a cell presents its own epochs only; administrators present any
 SET SESSION AUTHORIZATION regress_claims_two;
 SELECT t.presents('1, 30, 23');
 SELECT t.presents('1, 30, NULL, ''mine now''');
@@ -48,13 +48,39 @@ SELECT t.presents('1, 30, 23');
 SELECT t.presents('1, 40, NULL, ''by the cell''');
 RESET SESSION AUTHORIZATION;
 SELECT t.kept();
--- not while only reading is allowed, adopted neither
+-- no epoch is accepted in mode read_only
 SELECT claims.set_mode('read_only', 'x', 1);
 SELECT t.state_of('SELECT claims.present_epoch(1, 41, 40)'), t.state_of('SELECT claims.present_epoch(1, 41, NULL, ''x'')');
 SELECT claims.set_mode('settle_only', 'x', 1);
 SELECT t.presents('1, 41, 40');
 SELECT claims.set_mode('open', 'x', 1);
 SELECT session_role, role, action, arguments, reason FROM claims.admin_log WHERE action = 'adopt_cell' ORDER BY id;
+-- admin_log gets one row for each adoption, none for a repeat, and a limited number an hour
+DELETE FROM claims.admin_log;
+CREATE FUNCTION t.adoptions() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$ SELECT count(*) FROM claims.admin_log WHERE action = 'adopt_cell' $$;
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT count(*) FROM generate_series(1, 100), LATERAL t.presents('1, 41, NULL, ''again''') p WHERE p LIKE 'ok%';
+SELECT t.adoptions();
+SELECT t.presents(format('1, %s, NULL, repeat(''é'', 1000)', 100 + n)) FROM generate_series(1, 10) n;
+SELECT t.adoptions();
+SELECT t.presents(format('1, %s, NULL, ''once more''', 100 + n)) FROM generate_series(10, 11) n;
+SELECT t.presents('1, 102, NULL, repeat(''é'', 1001)'); SELECT t.presents('1, 102, NULL, '' ''');
+SELECT t.kept(), t.adoptions();
+-- a normal successor is accepted beyond that limit
+SELECT t.presents('1, 200, 110');
+RESET SESSION AUTHORIZATION;
+-- the limit does not apply to other cells and administrators, and ends after an hour
+SET SESSION AUTHORIZATION regress_claims_two;
+SELECT t.presents('2, 300, NULL, ''theirs''');
+RESET SESSION AUTHORIZATION;
+SELECT t.presents('1, 201, NULL, ''by an administrator''');
+UPDATE claims.admin_log SET id = (lpad(to_hex((('x' || replace(left(id::text, 13), '-', ''))::bit(48)::bigint - 3601000)), 12, '0')
+      || substr(replace(id::text, '-', ''), 13))::uuid WHERE reason LIKE 'é%';
+SET SESSION AUTHORIZATION regress_claims_one;
+SELECT t.presents('1, 202, NULL, ''later''');
+RESET SESSION AUTHORIZATION;
+SELECT t.kept(), t.adoptions();
+DROP FUNCTION t.adoptions();
 DELETE FROM claims.cell_epochs; DELETE FROM claims.mode_settings;
 DROP FUNCTION t.presents, t.kept;
 SELECT t.clean();

@@ -1,4 +1,4 @@
--- No planner setting and no statistics of another time change what expiring claims do, or make them read more.
+-- Planner settings and stale statistics do not change the results of expiring claims or the rows they read.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -14,14 +14,16 @@ BEGIN
     RETURN NEXT 'held ' || (SELECT count(*) FROM claims.held_expiring('p', 'one'));
     RETURN NEXT 'acquire the rest ' || (SELECT count(*) FROM claims.acquire_expiring('p', 'two', '60 s'));
     RETURN NEXT 'renew ' || (SELECT count(*) FROM claims.renew_expiring('p', 'one', '70 s'));
-    RETURN NEXT 'release ' || claims.release_expiring('p', 'one', (SELECT array_agg(key) FROM (SELECT key FROM claims.held_expiring('p', 'one') ORDER BY key LIMIT 40) s));
+    RETURN NEXT 'release ' || claims.release_expiring('p', 'one',
+          (SELECT array_agg(key) FROM (SELECT key FROM claims.held_expiring('p', 'one') ORDER BY key LIMIT 40) s));
     RETURN NEXT 'acquire again ' || (SELECT count(*) FROM claims.acquire_expiring('p', 'three', '60 s', 1000));
     RETURN NEXT 'release all ' || claims.release_expiring('p', 'two');
-    RETURN NEXT 'holders ' || (SELECT string_agg(claimant || ' ' || c, ', ') FROM (SELECT claimant, count(*) c FROM claims.expiring_claims WHERE expires_at > clock_timestamp() GROUP BY 1 ORDER BY 1) s);
+    RETURN NEXT 'holders ' || (SELECT string_agg(claimant || ' ' || c, ', ')
+          FROM (SELECT claimant, count(*) c FROM claims.expiring_claims WHERE expires_at > clock_timestamp() GROUP BY 1 ORDER BY 1) s);
     RETURN NEXT 'remove ' || claims.remove_expiring('p', (SELECT array_agg('k' || i) FROM generate_series(0, 400) i));
 END $$;
 SELECT t.life('{}');
--- plans are made anew in a new session
+-- every planner setting switched off, with fresh plans in a new session
 \c
 SELECT t.life('{enable_hashjoin,enable_mergejoin,enable_sort,enable_material,enable_hashagg,enable_incremental_sort}') EXCEPT ALL SELECT t.life('{}');
 \c
@@ -31,7 +33,7 @@ SET plan_cache_mode = force_custom_plan;
 SELECT t.life('{enable_seqscan,enable_bitmapscan}') EXCEPT ALL SELECT t.life('{}');
 RESET plan_cache_mode;
 
--- Statistics of an empty table, and then 5,000 keys: each statement reads each row a few times and not thousands of times.
+-- after statistics of an empty table, statements on 5,000 keys read each row a few times
 DELETE FROM claims.expiring_claims;
 ANALYZE claims.expiring_claims;
 \c

@@ -7,17 +7,20 @@ SELECT t.have(1, 'a', 'b', 'c'); SELECT t.have(2, 'd');
 SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(t.claim('a', 'USERNAMES', 5))));
 SELECT claims.begin_update(1, '[]', t.destroys('b'), t.u(1400));
 SET SESSION AUTHORIZATION regress_claims_router;
--- in the order asked, what is not there left out
+-- rows in the order of the argument, without those that do not exist
 SELECT bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, cell_id, status, lease_uuid, cell_name, cell_address
   FROM claims.get_records('[{"type": "ROUTES", "value": "d"}, {"type": "ROUTES", "value": "nothing"}, {"type": "USERNAMES", "value": "a"},
     {"type": 1, "value": "b"}, {"type": "ROUTES", "value": "a"}]');
-SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "a"}, {"type": 1, "value": "b"}, {"type": 1, "value": "c"}, {"type": 1, "value": "d"}]');
-SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "d"}, {"type": 1, "value": "c"}, {"type": 1, "value": "b"}, {"type": 1, "value": "a"}]');
-SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "c"}, {"type": 1, "value": "a"}, {"type": 1, "value": "d"}, {"type": 1, "value": "b"}]');
+SELECT array_agg(bucket_value)
+  FROM claims.get_records('[{"type": 1, "value": "a"}, {"type": 1, "value": "b"}, {"type": 1, "value": "c"}, {"type": 1, "value": "d"}]');
+SELECT array_agg(bucket_value)
+  FROM claims.get_records('[{"type": 1, "value": "d"}, {"type": 1, "value": "c"}, {"type": 1, "value": "b"}, {"type": 1, "value": "a"}]');
+SELECT array_agg(bucket_value)
+  FROM claims.get_records('[{"type": 1, "value": "c"}, {"type": 1, "value": "a"}, {"type": 1, "value": "d"}, {"type": 1, "value": "b"}]');
 SELECT count(*) FROM claims.get_records('[]');
--- asked twice
+-- a bucket that is asked for twice
 SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "c"}, {"type": 1, "value": "a"}, {"type": 1, "value": "c"}]');
--- bad input
+-- malformed arguments are refused
 SELECT t.call($$SELECT * FROM claims.get_records('{}')$$);
 SELECT t.call($$SELECT * FROM claims.get_records('"x"')$$);
 SELECT t.call($$SELECT * FROM claims.get_records('null')$$);
@@ -36,10 +39,12 @@ BEGIN READ ONLY;
 SELECT count(*) FROM claims.get_records('[{"type": 1, "value": "d"}, {"type": 1, "value": "c"}]');
 SELECT pg_current_xact_id_if_assigned() IS NULL;
 COMMIT;
--- a thousand, in the order asked
+-- 1,000 buckets in the order of the argument
 SELECT t.have(1, VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n));
 SELECT array_agg(bucket_value ORDER BY o) = (SELECT array_agg('n' || n ORDER BY md5(n::text)) FROM generate_series(1, 1000) n)
-  FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 'ROUTES', 'value', 'n' || n) ORDER BY md5(n::text)) FROM generate_series(1, 1000) n)) WITH ORDINALITY r(uuid, bucket_type, bucket_value, a, b, c, d, e, f, g, h, i, j, k, o);
--- there is a limit on it
-SELECT left(c, 5) FROM t.call($$SELECT count(*) FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 1, 'value', 'n' || n)) FROM generate_series(1, 100000) n))$$) c LIMIT 1;
+  FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 'ROUTES', 'value', 'n' || n) ORDER BY md5(n::text))
+      FROM generate_series(1, 1000) n)) WITH ORDINALITY r(uuid, bucket_type, bucket_value, a, b, c, d, e, f, g, h, i, j, k, o);
+-- more buckets than max_batch_size are refused
+SELECT left(c, 5) FROM t.call($$SELECT count(*)
+      FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 1, 'value', 'n' || n)) FROM generate_series(1, 100000) n))$$) c LIMIT 1;
 SELECT 1;

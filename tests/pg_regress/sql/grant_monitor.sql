@@ -1,14 +1,17 @@
--- Roles that watch: what they are told, and what is taken away again.
+-- Roles that monitor: what they can read, and how it is revoked.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
--- what a role may do
+-- pg_temp.rights() lists what a role may do that PUBLIC may not
 CREATE FUNCTION pg_temp.rights(name) RETURNS text LANGUAGE sql AS $$
     SELECT concat_ws(', ', CASE WHEN has_schema_privilege($1, 'claims', 'USAGE') THEN 'schema' END,
-        (SELECT string_agg(p.proname, ', ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND has_function_privilege($1, p.oid, 'EXECUTE')),
-        (SELECT string_agg(c.relname, ', ' ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'v') AND has_table_privilege($1, c.oid, 'SELECT'))) $$;
+        (SELECT string_agg(p.proname, ', ' ORDER BY p.proname) FROM pg_proc p
+          WHERE p.pronamespace = 'claims'::regnamespace AND has_function_privilege($1, p.oid, 'EXECUTE') AND p.proname <> 'canonical_form'),
+        (SELECT string_agg(c.relname, ', ' ORDER BY c.relname) FROM pg_class c
+            WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'v') AND has_table_privilege($1, c.oid, 'SELECT'))) $$;
 BEGIN;
+-- a monitoring role: its privileges, and what check() and the views show it
 CREATE ROLE regress_claims_watch;
 SELECT claims.grant_monitor('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
@@ -21,12 +24,14 @@ SET LOCAL SESSION AUTHORIZATION regress_claims_watch;
 SELECT problem, bucket_type, bucket_value, detail FROM claims.check() ORDER BY problem COLLATE "C";
 SELECT lease_uuid, cell_id, cell_name, age < '1 h' AS young, creates, destroys, cell_xid FROM claims.leases ORDER BY lease_uuid;
 SELECT extension, protocol, library = extension FROM claims.version();
--- whatever it can read or call without arguments: no name, and nothing of a payload
+-- nothing that a monitoring role can read or call without arguments contains a name or a payload
 CREATE FUNCTION pg_temp.tells() RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE source text; told bigint;
 BEGIN
-    FOR source IN SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'v') AND has_table_privilege(c.oid, 'SELECT')
-        UNION ALL SELECT p.oid::regproc || '()' FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.pronargs = p.pronargdefaults AND has_function_privilege(p.oid, 'EXECUTE')
+    FOR source IN SELECT c.oid::regclass::text FROM pg_class c
+      WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'v') AND has_table_privilege(c.oid, 'SELECT')
+        UNION ALL SELECT p.oid::regproc || '()' FROM pg_proc p
+          WHERE p.pronamespace = 'claims'::regnamespace AND p.pronargs = p.pronargdefaults AND has_function_privilege(p.oid, 'EXECUTE')
         ORDER BY 1
     LOOP
         EXECUTE format('SELECT count(*) FROM %s AS source WHERE source::text ILIKE ''%%secret%%''', source) INTO told;
@@ -40,7 +45,7 @@ SELECT t.call($$SELECT * FROM claims.get_record('ROUTES', 'secret-a')$$);
 RESET SESSION AUTHORIZATION;
 SELECT claims.revoke_monitor('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
--- one kind does not take what another one has
+-- revoking one kind of privileges leaves those of another kind
 SELECT claims.grant_read('regress_claims_watch'), claims.grant_worker('regress_claims_watch'), claims.grant_monitor('regress_claims_watch');
 SELECT claims.revoke_worker('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
@@ -48,21 +53,23 @@ SELECT claims.revoke_read('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
 SELECT claims.revoke_monitor('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
--- what was lost comes back with refresh_grants()
+-- refresh_grants() restores privileges that were revoked by hand
 SELECT claims.grant_monitor('regress_claims_watch');
 REVOKE EXECUTE ON FUNCTION claims.check(), claims.version() FROM regress_claims_watch;
 SELECT claims.refresh_grants();
 SELECT pg_temp.rights('regress_claims_watch');
 SELECT claims.revoke_monitor('regress_claims_watch');
--- again is nothing
+-- revoking twice does nothing
 SELECT claims.revoke_read('regress_claims_watch'), claims.revoke_worker('regress_claims_watch'), claims.revoke_monitor('regress_claims_watch');
--- a cell keeps what cells have
+-- a cell keeps the privileges of cells
 SELECT claims.register_cell(3, 'regress_claims_watch'), claims.grant_read('regress_claims_watch');
 SELECT claims.revoke_read('regress_claims_watch');
-SELECT has_function_privilege('regress_claims_watch', 'claims.get_record(text, text)', 'EXECUTE'), has_table_privilege('regress_claims_watch', 'claims.records', 'SELECT');
--- an owner keeps what is its own
+SELECT has_function_privilege('regress_claims_watch', 'claims.get_record(text, text)', 'EXECUTE'),
+    has_table_privilege('regress_claims_watch', 'claims.records', 'SELECT');
+-- the owner keeps its own privileges
 SELECT claims.revoke_read(r), claims.revoke_worker(r), claims.revoke_monitor(r) FROM CAST('postgres' AS name) r;
-SELECT bool_and(EXISTS (SELECT FROM aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a WHERE a.grantee = c.relowner AND a.privilege_type = 'SELECT'))
+SELECT bool_and(EXISTS (SELECT FROM aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
+        WHERE a.grantee = c.relowner AND a.privilege_type = 'SELECT'))
   FROM pg_class c WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'v');
 ROLLBACK;
 SELECT t.call($$SELECT claims.grant_monitor(NULL)$$);
@@ -73,7 +80,7 @@ SELECT t.call($$SELECT * FROM claims.check()$$);
 SELECT protocol FROM claims.version();
 RESET SESSION AUTHORIZATION;
 
--- what else check() finds
+-- further problems that check() finds
 BEGIN;
 SELECT claims.register_cell(3, 'regress_claims_nobody');
 SELECT t.have(3, 'a', 'b');
@@ -89,6 +96,7 @@ UPDATE claims.claim_leases SET created_at = clock_timestamp() + interval '50 s';
 SELECT count(*) FROM claims.check();
 UPDATE claims.claims SET updated_at = clock_timestamp() + interval '2 min' WHERE bucket_value = 'a';
 UPDATE claims.claim_leases SET created_at = clock_timestamp() + interval '2 min';
-UPDATE claims.lease_outcomes SET settled_at = clock_timestamp() + interval '2 min' WHERE lease_uuid IN (SELECT lease_uuid FROM claims.lease_outcomes LIMIT 1);
+UPDATE claims.lease_outcomes SET settled_at = clock_timestamp() + interval '2 min'
+  WHERE lease_uuid IN (SELECT lease_uuid FROM claims.lease_outcomes LIMIT 1);
 SELECT problem, bucket_value FROM claims.check() ORDER BY problem COLLATE "C";
 ROLLBACK;

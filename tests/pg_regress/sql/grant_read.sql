@@ -4,10 +4,10 @@
 \pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a');
--- exactly these can be executed by a router
+-- the functions that a router may execute, all of them
 SELECT p.oid::regprocedure FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace
    AND has_function_privilege('regress_claims_router', p.oid, 'EXECUTE') ORDER BY proname;
--- and exactly these can be read
+-- the tables and views that a router may read, all of them
 SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
    AND CASE relkind WHEN 'S' THEN has_sequence_privilege('regress_claims_router', c.oid, 'SELECT')
        ELSE has_any_column_privilege('regress_claims_router', c.oid, 'SELECT') END ORDER BY relname;
@@ -28,7 +28,7 @@ SELECT t.call($$SELECT * FROM claims.check()$$);
 SELECT t.call($$SELECT claims.purge_outcomes()$$);
 SELECT t.call($$SELECT claims.grant_read('regress_claims_router')$$);
 RESET SESSION AUTHORIZATION;
--- admins only; bad input
+-- only administrators may grant; unknown roles are refused
 SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT claims.grant_read('regress_claims_one')$$);
 RESET SESSION AUTHORIZATION;
@@ -39,6 +39,6 @@ BEGIN;
 SELECT t.call($$SELECT claims.grant_read('regress_claims_nobody')$$);
 SELECT has_function_privilege('regress_claims_nobody', 'claims.get_record(text, text)', 'EXECUTE');
 ROLLBACK;
--- twice does no harm
+-- granting twice does nothing
 SELECT t.call($$SELECT claims.grant_read('regress_claims_router')$$);
 RESET SESSION AUTHORIZATION;

@@ -1,5 +1,4 @@
--- Durations: a negative one, and one that leads out of all calendars, is said to be out of range by the argument's name, in
--- every function that takes one.
+-- Durations: every function refuses a negative or unrepresentable one, and names the argument.
 \pset format unaligned
 \pset tuples_only on
 SELECT t.clean();
@@ -26,7 +25,7 @@ INSERT INTO t.calls VALUES
     ('purge_changes', 'older_than', $$claims.purge_changes(%L)$$),
     ('purge_requests', 'older_than', $$claims.purge_requests('q', %L)$$),
     ('read_after', 'timeout', $$claims.read_after(t.u(1), %L)$$);
--- none is forgotten here
+-- t.calls has every function with a duration: zero rows
 SELECT w.function, w.argument FROM t.with_intervals() w
  WHERE NOT EXISTS (SELECT FROM t.calls c WHERE w.function::text LIKE 'claims.' || c.function || '(%' AND w.argument = c.argument);
 SELECT c.function || ' ' || answer
@@ -34,14 +33,16 @@ SELECT c.function || ' ' || answer
        LATERAL (SELECT string_agg(x, '') AS answer FROM t.call(format('SELECT * FROM ' || c.call, i.given)) x) a
  WHERE answer NOT LIKE '22023: ' || c.argument || ' is out of range  DETAIL: Allowed is %' ORDER BY c.function, c.argument, n;
 SELECT DISTINCT ON (c.function, c.argument) c.function, x
-  FROM t.calls c, LATERAL (SELECT x FROM t.call(format('SELECT * FROM ' || c.call, '-1 s')) WITH ORDINALITY a(x, n) WHERE n = 2) a ORDER BY c.function, c.argument;
--- the ends of the range
-SELECT t.call($$SELECT count(*) FROM claims.judge_leases('[]', '0')$$), t.call($$SELECT count(*) FROM claims.judge_leases(t.listed('1 s', 7001), '1000 years')$$);
+  FROM t.calls c, LATERAL (SELECT x FROM t.call(format('SELECT * FROM ' || c.call, '-1 s')) WITH ORDINALITY a(x, n) WHERE n = 2) a
+    ORDER BY c.function, c.argument;
+-- the limits of the range
+SELECT t.call($$SELECT count(*) FROM claims.judge_leases('[]', '0')$$),
+    t.call($$SELECT count(*) FROM claims.judge_leases(t.listed('1 s', 7001), '1000 years')$$);
 SELECT t.call($$SELECT count(*) FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', '0')$$),
        t.call($$SELECT count(*) FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', '1000 years')$$);
 SELECT t.state_of($$SELECT * FROM claims.verify(1, 'nowhere', 'RAILS_TABLE_ROUTES', recent => '1000 years', max_runtime => '1000 years')$$),
        t.state_of($$SELECT * FROM claims.reconcile(1, 'nowhere', '1000 years')$$);
--- with neither days nor months: months are thirty days
+-- months count as thirty days
 SELECT t.call($$SELECT count(*) FROM claims.judge_leases('[]', '1 month -30 days')$$);
 SELECT left(x, 60) FROM t.call($$SELECT count(*) FROM claims.judge_leases('[]', '1 month -31 days')$$) x LIMIT 1;
 DROP FUNCTION t.with_intervals;

@@ -4,6 +4,7 @@
 \pset fieldsep ' | '
 SELECT t.clean();
 SET SESSION AUTHORIZATION regress_claims_one;
+-- lease_outcome of unknown, outstanding, committed and rolled-back leases
 SELECT claims.lease_outcome(1, t.u(800)) IS NULL;
 SELECT claims.begin_update(1, t.creates('a'), lease_uuid => t.u(800));
 SELECT claims.lease_outcome(1, t.u(800));
@@ -14,7 +15,7 @@ SELECT claims.rollback_update(1, t.u(801));
 SELECT claims.lease_outcome(1, t.u(801));
 SELECT claims.rollback_update(1, t.u(802));
 SELECT claims.lease_outcome(1, t.u(802));
--- within the transaction
+-- lease_outcome sees changes of its own transaction
 BEGIN;
 SELECT claims.begin_update(1, t.creates('b'), lease_uuid => t.u(803));
 SELECT claims.lease_outcome(1, t.u(803));
@@ -22,13 +23,13 @@ SELECT claims.commit_update(1, t.u(803));
 SELECT claims.lease_outcome(1, t.u(803));
 ROLLBACK;
 SELECT claims.lease_outcome(1, t.u(803)) IS NULL;
--- it only reads
+-- lease_outcome assigns no transaction id
 BEGIN READ ONLY;
 SELECT claims.lease_outcome(1, t.u(800));
 SELECT pg_current_xact_id_if_assigned() IS NULL;
 COMMIT;
 RESET SESSION AUTHORIZATION;
--- another cell's lease is unknown: outstanding or settled
+-- lease_outcome returns NULL for another cell's lease
 SELECT claims.begin_update(1, t.creates('c'), lease_uuid => t.u(804));
 SET SESSION AUTHORIZATION regress_claims_two;
 SELECT claims.lease_outcome(2, t.u(800)) IS NULL, claims.lease_outcome(2, t.u(801)) IS NULL, claims.lease_outcome(2, t.u(804)) IS NULL;

@@ -5,14 +5,16 @@
 SELECT t.clean();
 SELECT count(claims.begin_update(1, t.creates('l' || n), lease_uuid => t.u(1500 + n))) FROM generate_series(1, 9) n WHERE n % 3 > 0;
 SELECT count(claims.begin_update(2, t.creates('l' || n), lease_uuid => t.u(1500 + n))) FROM generate_series(1, 9) n WHERE n % 3 = 0;
--- times of our own: 1505 is the oldest, and 1501, 1502 and 1503 are of the same instant
-UPDATE claims.claim_leases SET created_at = '2026-01-02 00:00:00+00', updated_at = '2026-01-02 00:00:00+00' WHERE uuid IN (t.u(1501), t.u(1502), t.u(1503));
+-- leases of our own times: 1505 is the oldest, and 1501, 1502 and 1503 have the same time
+UPDATE claims.claim_leases SET created_at = '2026-01-02 00:00:00+00', updated_at = '2026-01-02 00:00:00+00'
+  WHERE uuid IN (t.u(1501), t.u(1502), t.u(1503));
 UPDATE claims.claim_leases SET created_at = '2026-01-01 00:00:00+00' WHERE uuid = t.u(1505);
 UPDATE claims.claim_leases SET created_at = '2026-01-03 00:00:00+00'::timestamptz + (right(uuid::text, 1) || ' microseconds')::interval
  WHERE uuid IN (t.u(1504), t.u(1506), t.u(1507), t.u(1508), t.u(1509));
 SET SESSION AUTHORIZATION regress_claims_one;
-SELECT right(lease_uuid::text, 4), cell_id, payload->'create_records'->0->'bucket'->>'value', cursor IS NOT NULL, updated_at >= created_at FROM claims.list_leases(1);
--- page by page, every page size: the same
+SELECT right(lease_uuid::text, 4), cell_id, payload->'create_records'->0->'bucket'->>'value', cursor IS NOT NULL,
+    updated_at >= created_at FROM claims.list_leases(1);
+-- pages of every size return the same leases
 CREATE FUNCTION pg_temp.pages(cell bigint, size int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE result text := ''; at text; r record; seen int;
 BEGIN
@@ -32,21 +34,21 @@ RESET SESSION AUTHORIZATION;
 SELECT size, pg_temp.pages(NULL, size) FROM generate_series(1, 10) size;
 SELECT right(lease_uuid::text, 4), cell_id FROM claims.list_leases(NULL);
 SELECT right(lease_uuid::text, 4) FROM claims.list_leases(2);
--- every row's cursor goes on behind that row
+-- each row's cursor continues behind that row
 SELECT count(*) FROM claims.list_leases(NULL) l, LATERAL (SELECT count(*) FROM claims.list_leases(NULL, l.cursor)) n(n)
  WHERE n.n + (SELECT count(*) FROM claims.list_leases(NULL) b WHERE (b.created_at, b.lease_uuid) <= (l.created_at, l.lease_uuid)) <> 9;
--- made after a time
+-- created_after
 SELECT right(lease_uuid::text, 4) FROM claims.list_leases(1, created_after => '2026-01-02 00:00:00+00');
 SELECT right(lease_uuid::text, 4) FROM claims.list_leases(1, created_after => '2026-01-01 12:00:00+00', max_results => 2);
 SELECT count(*) FROM claims.list_leases(1, created_after => 'infinity');
 SELECT count(*) FROM claims.list_leases(1, created_after => '-infinity');
--- pages over leases that come and go: those that stay are seen once
+-- leases that stay are returned once while others come and go
 CREATE TEMP TABLE seen AS SELECT * FROM claims.list_leases(NULL, max_results => 4);
 SELECT claims.rollback_update(2, t.u(1503)), claims.commit_update(1, t.u(1504));
 SELECT claims.begin_update(1, t.creates('new'), lease_uuid => t.u(1510));
 INSERT INTO seen SELECT * FROM claims.list_leases(NULL, (SELECT cursor FROM seen ORDER BY created_at DESC, lease_uuid DESC LIMIT 1));
 SELECT right(lease_uuid::text, 4), count(*) FROM seen GROUP BY lease_uuid ORDER BY 1;
--- page size
+-- limits of max_results
 SELECT count(*) FROM claims.list_leases(1, max_results => 1);
 SELECT t.call($$SELECT count(*) FROM claims.list_leases(1, max_results => 0)$$);
 SELECT t.call($$SELECT count(*) FROM claims.list_leases(1, max_results => -1)$$);
@@ -54,7 +56,7 @@ SELECT t.call($$SELECT count(*) FROM claims.list_leases(1, max_results => NULL)$
 SELECT t.call($$SELECT count(*) FROM claims.list_leases(1, max_results => 2147483647)$$);
 SELECT count(claims.begin_update(2, t.creates('many' || n))) FROM generate_series(1, 120) n;
 SELECT count(*) FROM claims.list_leases(2);
--- bad cursors
+-- malformed cursors are refused
 SELECT t.call($$SELECT * FROM claims.list_leases(1, 'x')$$);
 SELECT t.call($$SELECT * FROM claims.list_leases(1, '')$$);
 SELECT t.call($$SELECT * FROM claims.list_leases(1, '0')$$);
@@ -64,10 +66,12 @@ SELECT t.call($$SELECT count(*) FROM claims.list_leases(1, NULL)$$);
 SELECT t.have(1, 'a record');
 SELECT c ~ '^22023' FROM t.call(format('SELECT * FROM claims.list_leases(1, %L)', (SELECT cursor FROM claims.list_records(1) LIMIT 1))) c LIMIT 1;
 SELECT count(*) FILTER (WHERE answer !~ '^(22023|ok)'), count(*) > 10 FROM claims.list_leases(1, max_results => 1) l,
-    generate_series(1, length(l.cursor)) p, t.call(format('SELECT count(*) FROM claims.list_leases(1, %L)', overlay(l.cursor PLACING '~' FROM p FOR 1))) answer WHERE answer !~ '^ ';
+    generate_series(1, length(l.cursor)) p,
+    t.call(format('SELECT count(*) FROM claims.list_leases(1, %L)', overlay(l.cursor PLACING '~' FROM p FOR 1))) answer WHERE answer !~ '^ ';
 SELECT count(*) FILTER (WHERE answer !~ '^22023') FROM claims.list_leases(1, max_results => 1) l,
-    generate_series(1, length(l.cursor) - 1) p, t.call(format('SELECT count(*) FROM claims.list_leases(1, %L)', left(l.cursor, p))) answer WHERE answer !~ '^ ';
--- who may list
+    generate_series(1, length(l.cursor) - 1) p,
+    t.call(format('SELECT count(*) FROM claims.list_leases(1, %L)', left(l.cursor, p))) answer WHERE answer !~ '^ ';
+-- a cell may list its own leases, administrators all
 SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT * FROM claims.list_leases(NULL)$$);
 SELECT t.call($$SELECT * FROM claims.list_leases(2)$$);
@@ -77,7 +81,7 @@ SELECT t.call($$SELECT * FROM claims.list_leases(77)$$);
 SET SESSION AUTHORIZATION regress_claims_admin;
 SELECT count(*) > 100 FROM claims.list_leases(NULL, max_results => 1000);
 RESET SESSION AUTHORIZATION;
--- it only reads
+-- list_leases assigns no transaction id
 BEGIN READ ONLY;
 SELECT count(*) > 0 FROM claims.list_leases(NULL);
 SELECT pg_current_xact_id_if_assigned() IS NULL;

@@ -1,4 +1,4 @@
--- NULL for every argument: said, not swallowed; and before anything else is looked at.
+-- NULL for every argument is refused before anything else is checked.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -40,14 +40,14 @@ CREATE FUNCTION pg_temp.all_null() RETURNS SETOF text LANGUAGE sql AS $$
         (33, 'SELECT claims.add_source_type(NULL, ''X'')'),
         (34, 'SELECT claims.add_source_type(200, NULL)')) q(n, s), t.call(q.s) c ORDER BY n $$;
 SELECT pg_temp.all_null();
--- those that may be NULL
+-- arguments that may be NULL
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a'), '[]', NULL) IS NOT NULL$$);
 SELECT t.call($$SELECT lease_uuid IS NOT NULL, conflicts FROM claims.try_begin_update(1, t.creates('b'), '[]', NULL)$$);
 SELECT t.call($$SELECT count(*) FROM claims.list_leases(NULL, NULL, 100, NULL)$$);
 SELECT t.call($$SELECT count(*) FROM claims.list_records(1, NULL, NULL, 1000, NULL, NULL)$$);
--- nothing is fenced, registered or granted by a NULL
+-- no NULL has fenced, registered or granted anything
 SELECT t.leases();
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('c'), lease_uuid => t.u(2100))$$);
--- psql's own view, and the next statement
+-- the error as the client sees it, and the next statement works
 SELECT claims.commit_update(1, NULL);
 SELECT 1;

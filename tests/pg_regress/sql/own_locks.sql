@@ -1,11 +1,11 @@
--- Rows that this transaction has locked itself, several times and under savepoints: nobody is in the way.
+-- Rows that the own transaction has locked, several times and under savepoints, are no conflict.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a', 'b');
 SELECT claims.begin_update(1, t.creates('c'), t.destroys('a'), t.u(3300)) = t.u(3300);
--- a lease: with one lock, shared by a savepoint (a multixact of this transaction alone), and after one that was undone
+-- a lease with one lock, with a multixact of the own transaction, and after a lock that was rolled back
 BEGIN;
 SELECT count(*) FROM (SELECT FROM claims.claim_leases WHERE uuid = t.u(3300) FOR KEY SHARE) x;
 SAVEPOINT s;
@@ -24,7 +24,7 @@ RELEASE s2;
 SELECT claims.rollback_update(1, t.u(3300));
 COMMIT;
 SELECT * FROM t.state();
--- a claim: it is what it is, and not in flight
+-- a claim with such locks is not in flight
 BEGIN;
 SELECT count(*) FROM (SELECT FROM claims.claims WHERE bucket_value = 'b' FOR KEY SHARE) x;
 SAVEPOINT s;

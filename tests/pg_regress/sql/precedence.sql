@@ -1,4 +1,4 @@
--- Of several errors, which one is told: NULL, the right to the cell, the batch, the lease uuid, conflicts.
+-- The order of errors: NULL, the right to the cell, the batch, the lease's uuid, conflicts.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -31,19 +31,19 @@ SELECT pg_temp.state($$SELECT * FROM claims.list_leases(2, 'bad cursor', -1)$$);
 RESET SESSION AUTHORIZATION;
 SELECT pg_temp.state($$SELECT claims.begin_update(77, '[{}]')$$);
 SET SESSION AUTHORIZATION regress_claims_one;
--- form and limits before the lease uuid
+-- form and limits of the batch before the lease's uuid
 SELECT pg_temp.state($$SELECT claims.begin_update(1, '[{}]', '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, '[{}]', '[]', t.u(2201))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, '[]', '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('x', 'x'), '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates(repeat('x', 1025)), '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim('n' || n)) FROM generate_series(1, 2001) n), '[]', t.u(2202))$$);
--- another cell's uuid, rolled back, another request; and all of them before conflicts
+-- the lease's uuid before conflicts: another cell's, rolled back, another request
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('theirs'), '[]', t.u(2202))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('theirs'), t.destroys('theirs2'), t.u(2203))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('theirs'), '[]', t.u(2201))$$);
 SELECT pg_temp.state($$SELECT claims.begin_update(1, t.creates('theirs'), t.destroys('missing'), t.u(2200))$$);
--- the message tells them apart
+-- the messages of the three differ
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('theirs'), '[]', t.u(2202))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('theirs'), '[]', t.u(2203))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('theirs'), '[]', t.u(2201))$$);

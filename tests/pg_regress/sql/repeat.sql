@@ -1,4 +1,4 @@
--- begin_update again with the uuid of a lease that was.
+-- begin_update repeated with the uuid of an earlier lease.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -15,7 +15,7 @@ CREATE FUNCTION pg_temp.unchanged() RETURNS boolean LANGUAGE sql AS $$
        AND NOT EXISTS ((SELECT l.*, xmin::text FROM claims.claim_leases l) EXCEPT SELECT * FROM lease_before)
        AND NOT EXISTS (SELECT * FROM lease_before EXCEPT (SELECT l.*, xmin::text FROM claims.claim_leases l)) $$;
 SET SESSION AUTHORIZATION regress_claims_one;
--- outstanding: the same request, and the same in other forms
+-- an outstanding lease: the same request, also in other forms, returns the lease
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
 SELECT t.call($$SELECT claims.begin_update(1, '[
     {"bucket": {"type": 1, "value": "a"}, "subject": {"type": 2, "id": "1"}, "source": {"type": 3, "railsPrimaryKeyId": "1"}},
@@ -24,7 +24,7 @@ SELECT t.call($$SELECT claims.begin_update(1, '[
 SELECT t.call($$SELECT lease_uuid, conflicts FROM claims.try_begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
 RESET SESSION AUTHORIZATION;
 SELECT pg_temp.unchanged();
--- another request: more, less, another order, another subject, another source, another list
+-- another request: more, fewer, reordered or changed records, or another list
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'c'), t.destroys('old'), t.u(400))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a'), t.destroys('old'), t.u(400))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('b', 'a'), t.destroys('old'), t.u(400))$$);
@@ -35,13 +35,13 @@ SELECT t.call($$SELECT claims.begin_update(1, jsonb_set(t.creates('a', 'b'), '{0
 SELECT t.call($$SELECT claims.begin_update(1, jsonb_set(t.creates('a', 'b'), '{0,bucket,type}', '3'), t.destroys('old'), t.u(400))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b', 'old'), '[]', t.u(400))$$);
 SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('a'), t.destroys('old'), t.u(400))$$);
--- another cell's uuid, the same request or not
+-- another cell's uuid, with the same or another request
 SELECT t.call($$SELECT claims.begin_update(2, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
 SELECT t.call($$SELECT claims.begin_update(2, t.creates('z'), lease_uuid => t.u(400))$$);
 SELECT t.call($$SELECT * FROM claims.try_begin_update(2, t.creates('z'), lease_uuid => t.u(400))$$);
 SELECT pg_temp.unchanged();
 
--- committed
+-- a committed lease: the same request returns it, another one is refused
 SELECT t.call($$SELECT claims.commit_update(1, t.u(400))$$);
 TRUNCATE before, lease_before;
 INSERT INTO before SELECT c.*, xmin::text FROM claims.claims c;
@@ -51,15 +51,15 @@ SELECT t.call($$SELECT claims.begin_update(1, t.creates('b', 'a'), t.destroys('o
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('z'), lease_uuid => t.u(400))$$);
 SELECT t.call($$SELECT claims.begin_update(2, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
 SELECT pg_temp.unchanged(), t.leases();
--- also when its claims are gone since
+-- a committed lease whose claims were destroyed later
 SELECT claims.commit_update(1, claims.begin_update(1, destroy_records => t.destroys('a', 'b')));
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
 SELECT * FROM t.state();
--- or are another cell's now
+-- a committed lease whose bucket another cell owns now
 SELECT t.have(2, 'a');
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('a', 'b'), t.destroys('old'), t.u(400))$$);
 
--- rolled back: never again, by nobody
+-- a rolled-back lease cannot begin again
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('r'), lease_uuid => t.u(401))$$);
 SELECT t.call($$SELECT claims.rollback_update(1, t.u(401))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('r'), lease_uuid => t.u(401))$$);
@@ -67,7 +67,7 @@ SELECT t.call($$SELECT claims.begin_update(1, t.creates('z'), lease_uuid => t.u(
 SELECT t.call($$SELECT * FROM claims.try_begin_update(1, t.creates('r'), lease_uuid => t.u(401))$$);
 SELECT t.call($$SELECT claims.begin_update(2, t.creates('r'), lease_uuid => t.u(401))$$);
 SELECT * FROM t.state();
--- fenced: the same
+-- a fenced uuid cannot begin
 SELECT t.call($$SELECT claims.rollback_update(1, t.u(402))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('r'), lease_uuid => t.u(402))$$);
 SELECT t.call($$SELECT claims.begin_update(2, t.creates('r'), lease_uuid => t.u(402))$$);
@@ -78,7 +78,7 @@ SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, t.creates('c'), '[
 SELECT left(c, 5) FROM t.call($$SELECT claims.begin_update(1, t.creates('c'), '[]', t.u(405))$$) c LIMIT 1;
 SELECT cell_xid FROM claims.list_leases(1) WHERE lease_uuid = t.u(405);
 SELECT claims.rollback_update(1, t.u(405));
--- two leases in one transaction, the second a repeat
+-- two leases in one transaction, the second one repeated
 BEGIN;
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('x'), lease_uuid => t.u(403))$$);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('x'), lease_uuid => t.u(403))$$);

@@ -1,4 +1,4 @@
--- Capturing: every change of a table becomes a request, in the same transaction.
+-- capture_requests: every change of a table enqueues a request in the same transaction.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -21,7 +21,7 @@ COPY t.parts FROM stdin;
 4	w	7
 \.
 SELECT t.captured();
--- in the same transaction: together with it, or not at all
+-- a rollback removes the requests of its changes
 BEGIN;
 DELETE FROM t.parts;
 ROLLBACK;
@@ -29,7 +29,7 @@ SELECT t.captured();
 TRUNCATE t.parts;
 SELECT t.call('TRUNCATE t.parts');
 SELECT t.captured();
--- two queues, one table; repeating changes the column; the end of one leaves the other
+-- two queues for one table; a repeated call changes the column; uncapture_requests ends one of them
 SELECT claims.capture_requests('t.parts', 'by id', 'id');
 SELECT claims.capture_requests('t.parts', 'by id', 'id');
 UPDATE t.parts SET n = 0 WHERE id = 4;
@@ -39,17 +39,17 @@ SELECT claims.uncapture_requests('t.parts', 'parts');
 SELECT claims.uncapture_requests('t.parts', 'nothing of the kind');
 UPDATE t.parts SET id = 5 WHERE id = 4;
 SELECT t.captured();
--- a renamed column is said, and not passed over
+-- a renamed column is an error
 ALTER TABLE t.parts RENAME id TO number;
 SELECT t.call('UPDATE t.parts SET n = 1 WHERE number = 5');
 SELECT claims.capture_requests('t.parts', 'by id', 'number');
 UPDATE t.parts SET n = 1 WHERE number = 5;
 SELECT t.captured();
--- an entity that is no request's fails the change
+-- a value that cannot be an entity fails the change
 SELECT claims.capture_requests('t.parts', 'by id', 'Entity of');
 SELECT t.call('UPDATE t.parts SET "Entity of" = ''''');
 SELECT t.call('UPDATE t.parts SET "Entity of" = repeat(''e'', 513)');
--- and so does a row that is too large for a request
+-- a row that is too large for a request fails the change
 ALTER TABLE t.parts ADD large text;
 SELECT t.call('UPDATE t.parts SET "Entity of" = ''large'', large = repeat(E''\x01'', 11200000)');
 ALTER TABLE t.parts DROP large;
@@ -57,10 +57,10 @@ SELECT t.captured();
 SELECT claims.uncapture_requests('t.parts', 'by id');
 TRUNCATE t.parts;
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 't.parts'::regclass;
--- a temporary table goes with its session, and nobody would say so
+-- temporary tables are refused
 CREATE TEMP TABLE passing (id int);
 SELECT t.call($$SELECT claims.capture_requests('passing', 'q', 'id')$$);
--- partitions: rows that move, partitions of their own, partitions that come later
+-- partitions: rows that move, nested partitions, later partitions
 CREATE TABLE t.split (id int, entity text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
 CREATE TABLE t.split_low PARTITION OF t.split FOR VALUES FROM (0) TO (10);
 CREATE TABLE t.split_high PARTITION OF t.split FOR VALUES FROM (10) TO (20);
@@ -76,14 +76,14 @@ INSERT INTO t.split VALUES (21, 'later');
 SELECT t.captured();
 SELECT claims.capture_requests('t.split', 'split', 'entity');
 SELECT t.state_of('TRUNCATE t.split_later');
--- one that is attached is recorded and refuses TRUNCATE, by nobody's call
+-- an attached partition is captured and refuses TRUNCATE without another call
 CREATE TABLE t.split_attached (entity text, id int NOT NULL);
 TRUNCATE t.split_attached;
 ALTER TABLE t.split ATTACH PARTITION t.split_attached FOR VALUES FROM (30) TO (40);
 SELECT t.call('TRUNCATE t.split_attached');
 INSERT INTO t.split VALUES (31, 'attached'); INSERT INTO t.split_attached VALUES ('by itself', 32);
 SELECT t.captured();
--- a partition that leaves is not recorded any more; against TRUNCATE it is guarded until that is ended, too
+-- a detached partition is not captured any more, but refuses TRUNCATE until uncapture_requests
 ALTER TABLE t.split DETACH PARTITION t.split_later;
 INSERT INTO t.split_later VALUES (22, 'alone');
 SELECT t.captured();
@@ -96,7 +96,7 @@ SELECT t.captured();
 SELECT claims.uncapture_requests('t.split', 'split');
 TRUNCATE t.split;
 SELECT t.captured();
--- not recorded: children by inheritance, and what a session writes that plays the part of a replica
+-- inherited tables, and writes under session_replication_role = replica, are not captured
 CREATE TABLE t.parent (entity text);
 CREATE TABLE t.child () INHERITS (t.parent);
 SELECT claims.capture_requests('t.parent', 'parent', 'entity');
@@ -108,7 +108,7 @@ RESET session_replication_role;
 INSERT INTO t.parent VALUES ('own');
 SELECT t.captured();
 DROP TABLE t.parent, t.child;
--- what is recorded is the same whatever the writer has set
+-- the payload does not depend on the writer's settings
 CREATE TABLE t.dated (at timestamptz, n int);
 SELECT claims.capture_requests('t.dated', 'dated', 'at');
 CREATE PROCEDURE t.write_dated() LANGUAGE sql AS $$ INSERT INTO t.dated SELECT to_timestamp(0) + interval '7 hours' $$;
@@ -117,7 +117,7 @@ SET TimeZone = 'America/New_York'; SET DateStyle = 'SQL, DMY';
 CALL t.write_dated();
 SHOW TimeZone;
 SELECT t.captured();
--- columns that come later, arrays, domains, ranges, and types of one's own
+-- columns that are added later, arrays, domains, ranges and composite types
 CREATE TABLE t.styled (entity float8);
 SELECT claims.capture_requests('t.styled', 'styled', 'entity');
 ALTER TABLE t.styled ALTER entity TYPE int;
@@ -135,7 +135,7 @@ INSERT INTO t.styled (entity) VALUES (2);
 RESET debug_discard_caches;
 SELECT t.captured();
 DROP TABLE t.dated, t.styled;
--- an update of a captured row waits for its entity's create as any other
+-- an update of a captured row waits for its entity's create
 SELECT claims.capture_requests('t.parts', 'q', 'Entity of');
 SELECT claims.enqueue_request('q', 'x', 'create') > 0;
 INSERT INTO t.parts VALUES (1, 'x');
@@ -146,7 +146,7 @@ SELECT request_type, entity FROM claims.take_requests('q', t.u(1));
 DROP TABLE t.parts, t.split;
 DELETE FROM claims.requests;
 
--- a partition and its table are not both captured for one queue, whichever comes first, and however deep
+-- a partition and its table cannot both be captured for one queue, at any depth
 CREATE TABLE t.tree (id int, entity text) PARTITION BY RANGE (id);
 CREATE TABLE t.branch PARTITION OF t.tree FOR VALUES FROM (0) TO (100) PARTITION BY RANGE (id);
 CREATE TABLE t.leaf PARTITION OF t.branch FOR VALUES FROM (0) TO (10);
@@ -170,14 +170,32 @@ SELECT claims.capture_requests('t.branch', 'q', 'entity'), claims.capture_reques
 INSERT INTO t.tree VALUES (3, 'by id');
 SELECT t.captured();
 SELECT table_name, queue, entity_column FROM claims.captured_tables;
--- claimed columns are no different: a table that was claimed and then attached
+-- a claimed table that is attached as a partition
 CREATE TABLE t.claimed (id int PRIMARY KEY, entity text UNIQUE);
 SELECT claims.claim_attribute('t.claimed', 'entity', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES');
 CREATE TABLE t.whole (id int PRIMARY KEY, entity text) PARTITION BY RANGE (id);
 ALTER TABLE t.whole ATTACH PARTITION t.claimed FOR VALUES FROM (0) TO (10);
 SELECT t.call($$SELECT claims.claim_attribute('t.whole', 'entity', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES')$$);
 SELECT claims.unclaim_attribute('t.claimed', 'entity');
--- what belongs to the system, or is gone
+-- large columns: only a row that becomes a payload is read, and one that is too large for it is not
+CREATE TABLE t.large (id int PRIMARY KEY, entity text, body text);
+ALTER TABLE t.large ALTER body SET STORAGE EXTERNAL;
+INSERT INTO t.large VALUES (1, NULL, repeat('x', 200000)), (2, 'y', repeat('x', 70000000));
+SELECT claims.capture_requests('t.large', 'large', 'entity');
+CREATE FUNCTION t.stored() RETURNS bigint LANGUAGE sql AS $$
+    SELECT toast_blks_read + toast_blks_hit FROM pg_statio_user_tables WHERE relid = 't.large'::regclass $$;
+SELECT pg_stat_force_next_flush() IS NULL AS done \gset
+SELECT t.stored() AS before \gset
+UPDATE t.large SET id = 3 WHERE id = 1;
+UPDATE t.large SET id = 4 WHERE id = 2;
+SELECT pg_stat_force_next_flush() IS NULL AS done \gset
+SELECT t.stored() - :before;
+UPDATE t.large SET body = 'small' WHERE id = 2;
+DELETE FROM t.large;
+SELECT t.captured();
+DROP TABLE t.large;
+DROP FUNCTION t.stored();
+-- system tables and unknown tables are refused
 SELECT t.call($$SELECT claims.capture_requests('pg_catalog.pg_class', 'q', 'relname')$$);
 SELECT t.call($$SELECT claims.capture_requests(999999999::oid, 'q', 'c')$$);
 SELECT t.call($$SELECT claims.uncapture_requests(999999999::oid, 'q')$$);

@@ -1,4 +1,4 @@
--- No planner setting and no statistics of another time change what a take gives, or make it read more.
+-- Planner settings and stale statistics do not change the results of take_requests or the rows it reads.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -35,14 +35,18 @@ SET debug_discard_caches = 0; CALL t.story('{}'); RESET debug_discard_caches;
 CREATE TABLE t.first_told AS SELECT what FROM t.told ORDER BY n;
 SELECT what FROM t.told ORDER BY n LIMIT 12;
 SELECT count(*), count(*) FILTER (WHERE what LIKE '%complete%'), count(*) FILTER (WHERE what LIKE '% new %') FROM t.told;
--- told again under other settings, each in a new session, in which nothing is planned yet
+-- the story again under other settings, each in a new session without plans
 \c
 SET claims.notify_requests = off;
-SET debug_discard_caches = 0; CALL t.story('{enable_hashjoin,enable_mergejoin,enable_sort,enable_material,enable_hashagg,enable_incremental_sort}'); RESET debug_discard_caches;
+SET debug_discard_caches = 0;
+CALL t.story('{enable_hashjoin,enable_mergejoin,enable_sort,enable_material,enable_hashagg,enable_incremental_sort}');
+RESET debug_discard_caches;
 SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
 \c
 SET claims.notify_requests = off;
-SET debug_discard_caches = 0; CALL t.story('{enable_nestloop,enable_indexscan,enable_indexonlyscan,enable_sort,enable_material}'); RESET debug_discard_caches;
+SET debug_discard_caches = 0;
+CALL t.story('{enable_nestloop,enable_indexscan,enable_indexonlyscan,enable_sort,enable_material}');
+RESET debug_discard_caches;
 SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
 \c
 SET claims.notify_requests = off;
@@ -50,7 +54,7 @@ SET plan_cache_mode = force_custom_plan;
 SET debug_discard_caches = 0; CALL t.story('{enable_seqscan,enable_bitmapscan,enable_material}'); RESET debug_discard_caches;
 SELECT count(*) FROM (SELECT what FROM t.told EXCEPT ALL SELECT what FROM t.first_told) s;
 
--- how many rows and index entries a call reads
+-- t.read() counts the rows and index entries that a call reads
 CREATE FUNCTION t.read() RETURNS bigint LANGUAGE sql AS $$
     SELECT sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) + max(pg_stat_get_xact_tuples_returned(i.indrelid))
       FROM pg_index i WHERE i.indrelid = 'claims.requests'::regclass $$;
@@ -64,33 +68,42 @@ END $$;
 CREATE FUNCTION t.one_round(queue text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT t.row_reads(q) FROM unnest(ARRAY[
         format('count(*) FROM claims.take_requests(%L, t.u(1))', queue), 'claims.settle_requests(t.u(1))',
-        format('count(*) FROM claims.take_requests(%L, t.u(1), 0, ''1 min'')', queue), 'claims.extend_requests(t.u(1), ''2 min'')', 'claims.settle_requests(t.u(1), ''no'')',
+        format('count(*) FROM claims.take_requests(%L, t.u(1), 0, ''1 min'')', queue), 'claims.extend_requests(t.u(1), ''2 min'')',
+        'claims.settle_requests(t.u(1), ''no'')',
         format('claims.enqueue_request(%L, ''late'', ''update'') > 0', queue), format('claims.retry_requests(%L, ''second'')', queue)]) q $$;
--- Plans of an empty table and its statistics; then 20,000 settled requests, 20,000 blocked ones in front, 20,000 behind.
+-- plans for an empty table; then 20,000 settled, 20,000 blocked and 20,000 waiting requests
 DELETE FROM claims.requests;
 VACUUM (ANALYZE) claims.requests;
 \c
 SET claims.notify_requests = off;
 BEGIN;
-SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', e, 'update')) FROM unnest('{first,second}'::text[]) e; RESET debug_discard_caches;
+SET debug_discard_caches = 0;
+SELECT count(claims.enqueue_request('q', e, 'update')) FROM unnest('{first,second}'::text[]) e;
+RESET debug_discard_caches;
 SELECT t.one_round('q');
 ROLLBACK;
-SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', 'settled', 'update')) FROM generate_series(1, 20000); RESET debug_discard_caches;
+SET debug_discard_caches = 0;
+SELECT count(claims.enqueue_request('q', 'settled', 'update')) FROM generate_series(1, 20000);
+RESET debug_discard_caches;
 BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); SELECT claims.settle_requests(t.u(1)); COMMIT;
 SELECT claims.enqueue_request('q', 'blocked', 'create') > 0;
 BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); SELECT claims.settle_requests(t.u(1), 'no'); COMMIT;
-SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', 'blocked', 'update')) FROM generate_series(1, 20000); RESET debug_discard_caches;
+SET debug_discard_caches = 0;
+SELECT count(claims.enqueue_request('q', 'blocked', 'update')) FROM generate_series(1, 20000);
+RESET debug_discard_caches;
 SELECT claims.enqueue_request('q', 'first', 'update') > 0, claims.enqueue_request('q', 'second', 'update') > 0;
-SET debug_discard_caches = 0; SELECT count(claims.enqueue_request('q', 'e' || n, 'update')) FROM generate_series(1, 20000) n; RESET debug_discard_caches;
--- the session has not looked for long: once it walks over what was settled since
+SET debug_discard_caches = 0;
+SELECT count(claims.enqueue_request('q', 'e' || n, 'update')) FROM generate_series(1, 20000) n;
+RESET debug_discard_caches;
+-- a session that has not taken for long reads past the settled rows once
 BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); ROLLBACK;
 BEGIN; SELECT t.one_round('q'); ROLLBACK;
--- a session of its own: its first take walks over what vacuum has not removed yet
+-- a new session reads past rows that VACUUM has not removed, in its first take
 VACUUM claims.requests;
 \c
 SET claims.notify_requests = off;
 BEGIN; SELECT t.one_round('q'); ROLLBACK;
--- the same planned in a session that has switched index scans off
+-- a session that planned with index scans switched off
 \c
 SET claims.notify_requests = off;
 SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_nestloop = off;
@@ -98,7 +111,7 @@ BEGIN; SELECT t.one_round('q'); ROLLBACK;
 \c
 SET claims.notify_requests = off;
 BEGIN; SELECT count(*) FROM claims.take_requests('q', t.u(1)); ROLLBACK;
--- the same with statistics of everything waiting, and of everything settled
+-- statistics of all requests waiting, and of all settled
 ANALYZE claims.requests;
 BEGIN; SELECT t.one_round('q'); ROLLBACK;
 UPDATE claims.requests SET status = 'complete', settled_at = now() WHERE status = 'new' AND entity NOT IN ('blocked', 'first', 'second');

@@ -1,12 +1,12 @@
--- Plans made while the table was empty find claims through the primary key when it no longer is, whatever the statistics say.
+-- Plans made for empty tables find claims by the primary key in full ones, whatever the statistics say.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
--- nor do rows count that tests before this one have left dead in the indexes
+-- dead rows of earlier tests are removed, for they would count as reads
 VACUUM (ANALYZE, INDEX_CLEANUP on) claims.claims, claims.claim_leases;
 \c
--- every statement is planned here: one claim and several, the way without conflicts and the others
+-- t.every_call() makes every call in this session, so that all plans are made now
 CREATE FUNCTION t.every_call(lease int, VARIADIC vals text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE n bigint := 0; answer text := '';
 BEGIN
@@ -28,7 +28,7 @@ BEGIN
     RETURN answer || ', ' || n || ' left';
 END $$;
 SELECT t.every_call(7000, 'a'), t.every_call(7010, 'a', 'b', 'c');
--- 20,000 claims that are none of its business: each call reads its own, a few times
+-- with 20,000 claims of others each call reads its own rows a few times
 INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status)
     SELECT 1, 'other ' || n, 2, n, 3, n, 1, 1 FROM generate_series(1, 20000) n;
 CREATE FUNCTION t.claim_reads() RETURNS bigint LANGUAGE sql AS $$
@@ -45,7 +45,7 @@ SELECT t.reads_of($$SELECT t.every_call(7020, 'a')$$);
 SELECT t.reads_of($$SELECT t.every_call(7030, 'a', 'b', 'c')$$);
 SELECT t.reads_of($$SELECT count(*) FROM claims.verify_records(1, 'RAILS_TABLE_USERS', NULL, NULL, t.creates('other 7', 'other 8'))$$);
 COMMIT;
--- the settings of the session make no difference
+-- planner settings of the session change nothing
 \c
 SET enable_indexscan = off;
 SET enable_indexonlyscan = off;
@@ -55,7 +55,7 @@ SELECT t.reads_of($$SELECT t.every_call(7040, 'a', 'b', 'c')$$);
 COMMIT;
 \c
 SELECT t.clean();
--- what is dead here is nobody else's to read past
+-- dead rows of this test are removed, for later tests would read them
 VACUUM claims.claims, claims.claim_leases;
 DROP FUNCTION t.every_call, t.claim_reads, t.reads_of;
 SELECT count(*) FROM claims.check();

@@ -12,63 +12,63 @@ SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(904)), claims.ro
 SELECT claims.begin_update(2, t.creates('f'), lease_uuid => t.u(905));
 SELECT claims.begin_update(1, t.creates('g'), lease_uuid => t.u(906));
 SET SESSION AUTHORIZATION regress_claims_one;
--- 900 and 901 commit; 903 is committed already; 904 was rolled back; 905 is another cell's; 907 is unknown.
--- 902 and 906 roll back; 908 is unknown and so fenced; 910 twice
+-- one call with every kind of lease: outstanding, committed, rolled back, another cell's, unknown, and one of them twice
 SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1,
     ARRAY[t.u(900), t.u(901), t.u(903), t.u(904), t.u(905), t.u(907)], ARRAY[t.u(902), t.u(906), t.u(908)]) ORDER BY 1;
 SELECT * FROM t.state();
 SELECT claims.lease_outcome(1, t.u(908)), claims.lease_outcome(1, t.u(907)) IS NULL;
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('z'), lease_uuid => t.u(908))$$);
--- the other way: what is settled stays settled
+-- settled leases stay settled when the other outcome is asked
 SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1,
     ARRAY[t.u(902), t.u(904), t.u(908)], ARRAY[t.u(900), t.u(903), t.u(905)]) ORDER BY 1;
--- again: nothing left to do
+-- a repeated call settles nothing more
 SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1,
     ARRAY[t.u(900)], ARRAY[t.u(902), t.u(908)]) ORDER BY 1;
 SELECT * FROM t.state();
--- nothing asked, nothing answered
+-- empty lists
 SELECT count(*) FROM claims.settle_leases(1);
 SELECT count(*) FROM claims.settle_leases(1, '{}', '{}');
--- array_agg() over no rows is NULL: no leases
+-- NULL from array_agg() over no rows is an empty list
 SELECT count(*) FROM claims.settle_leases(1, (SELECT array_agg(uuid) FROM claims.list_leases(1) l (uuid) WHERE false), NULL);
--- in both lists: an error, and nothing is settled
+-- a lease in both lists is refused, and nothing is settled
 SELECT claims.begin_update(1, t.creates('h'), lease_uuid => t.u(909));
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, ARRAY[t.u(909)], ARRAY[t.u(909)])$$);
 SELECT claims.lease_outcome(1, t.u(909));
--- twice in one list: one lease
+-- a lease twice in one list counts once
 SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1, ARRAY[t.u(909), t.u(909)]);
 SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1, rollback_leases => ARRAY[t.u(910), t.u(910)]);
--- NULL in the place of a list, or in one
+-- NULL elements are refused
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, ARRAY[NULL]::uuid[])$$);
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, '{}', ARRAY[t.u(911), NULL])$$);
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, NULL)$$);
 SELECT t.call($$SELECT * FROM claims.settle_leases(1, '{}', NULL)$$);
 SELECT t.call($$SELECT * FROM claims.settle_leases(NULL)$$);
 SELECT claims.lease_outcome(1, t.u(911)) IS NULL;
--- an array of two dimensions is a list all the same
+-- an array of two dimensions is read as a list
 SELECT t.call($$SELECT count(*) FROM claims.settle_leases(1, '{}', ARRAY[ARRAY[t.u(912)], ARRAY[t.u(913)]])$$);
--- only for one's own cell
+-- settle_leases is for the own cell only
 SELECT t.call($$SELECT * FROM claims.settle_leases(2, '{}', ARRAY[t.u(905)])$$);
 RESET SESSION AUTHORIZATION;
 SELECT t.call($$SELECT * FROM claims.settle_leases(77, '{}', ARRAY[t.u(905)])$$);
 SELECT claims.lease_outcome(2, t.u(905));
--- many at once
+-- many leases in one call
 CREATE TEMP TABLE many AS SELECT n, claims.begin_update(1, t.creates('m' || n)) AS lease FROM generate_series(1, 200) n;
 SELECT outcome, settled, count(*) FROM claims.settle_leases(1, (SELECT array_agg(lease) FROM many WHERE n % 2 = 0),
     (SELECT array_agg(lease) FROM many WHERE n % 2 = 1)) GROUP BY 1, 2 ORDER BY 1;
 SELECT count(*) FROM claims.claims WHERE bucket_value ~ '^m\d' AND status = 1 AND substr(bucket_value, 2)::int % 2 = 0;
 SELECT count(*) FROM claims.claims WHERE bucket_value ~ '^m\d';
--- one lease's trouble does not stop the others, whatever the trouble
+-- a lease that fails does not stop the others
 SELECT claims.begin_update(1, t.creates('t1'), lease_uuid => t.u(920)), claims.begin_update(1, t.creates('t2'), lease_uuid => t.u(921));
 BEGIN;
 DELETE FROM claims.claims WHERE bucket_value = 't1';
 SELECT right(lease_uuid::text, 3), settled FROM claims.settle_leases(1, ARRAY[t.u(920), t.u(921)]) WHERE lease_uuid = t.u(921);
 ROLLBACK;
 SELECT count(*) FROM claims.check();
--- the one in trouble stays what it is, and is not busy; its neighbours are settled, on either side of it and in either list
+-- a damaged lease is reported and stays as it is; its neighbours in both lists are settled
 SELECT count(claims.begin_update(1, t.creates('u' || n), lease_uuid => t.u(930 + n))) FROM generate_series(1, 6) n;
 BEGIN;
 DELETE FROM claims.claims WHERE bucket_value IN ('u2', 'u4');
-SELECT right(lease_uuid::text, 3), outcome, settled FROM claims.settle_leases(1, ARRAY[t.u(931), t.u(932), t.u(933)], ARRAY[t.u(934), t.u(935), t.u(936)]);
+SELECT right(lease_uuid::text, 3), outcome, settled
+  FROM claims.settle_leases(1, ARRAY[t.u(931), t.u(932), t.u(933)], ARRAY[t.u(934), t.u(935), t.u(936)]);
 ROLLBACK;
 SELECT count(*) FROM claims.check();

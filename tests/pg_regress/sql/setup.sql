@@ -23,7 +23,7 @@ SELECT claims.grant_read('regress_claims_router');
 CREATE SCHEMA t;
 GRANT USAGE ON SCHEMA t TO PUBLIC;
 
--- What a statement gives: `ok` and its first row, or SQLSTATE and message, DETAIL and HINT. Ages vary, and are masked.
+-- t.call() returns `ok` and the first row of a statement, or SQLSTATE, message, DETAIL and HINT. Ages vary, and are masked.
 CREATE FUNCTION t.call(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     r record;
@@ -46,7 +46,7 @@ BEGIN
     RETURN NEXT CASE WHEN r IS NULL THEN 'ok' ELSE 'ok ' || r::text END;
 END $$;
 
--- Conflicts without what varies.
+-- t.mask() masks the ages of conflicts.
 CREATE FUNCTION t.mask(conflicts jsonb) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_replace(c::text, '("lease_age_seconds": ?)[0-9.e-]+', '\1<age>', 'g')
       FROM jsonb_array_elements(conflicts) c $$;
@@ -66,7 +66,7 @@ CREATE FUNCTION t.destroys(VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $
 CREATE FUNCTION t.u(n int) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid $$;
 
--- The tables as they are, whoever asks.
+-- The rows of the tables, whatever the caller's privileges.
 CREATE FUNCTION t.state() RETURNS TABLE (claim text, cell bigint, status int, lease text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT bucket_type || ' ' || bucket_value, creator_id, status,
@@ -77,18 +77,18 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 CREATE FUNCTION t.leases() RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT count(*) FROM claims.claim_leases $$;
 
--- Claims that are there from the start: begun and committed in one go.
+-- t.have() begins and commits claims in one transaction.
 CREATE FUNCTION t.have(cell bigint, VARIADIC vals text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM claims.commit_update(cell, claims.begin_update(cell, t.creates(VARIADIC vals)));
 END $$;
 
--- Every file starts from here. Outcomes stay: files use lease numbers of their own.
+-- t.clean() deletes claims and leases; most files begin with it. Outcomes stay: files have lease numbers of their own.
 CREATE FUNCTION t.clean() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM claims.claims;
     DELETE FROM claims.claim_leases $$;
 
--- What is pending of the current transaction, in short: + or -, bucket, subject, source.
+-- t.pending() lists the pending batch of the current transaction: + or -, bucket, subject, source.
 CREATE FUNCTION t.pending() RETURNS SETOF text LANGUAGE sql AS $$
     SELECT r.op || ' ' || (r.c #>> '{bucket,type}') || ' ' || (r.c #>> '{bucket,value}') || ' of ' || (r.c #>> '{subject,type}')
            || ' ' || coalesce(r.c #>> '{subject,id}', 'null') || ' in ' || (r.c #>> '{source,type}') || ' '
@@ -96,17 +96,19 @@ CREATE FUNCTION t.pending() RETURNS SETOF text LANGUAGE sql AS $$
       FROM claims.pending_batch() p,
            LATERAL (SELECT '+', e FROM jsonb_array_elements(p.create_records) e
                     UNION ALL SELECT '-', e FROM jsonb_array_elements(p.destroy_records) e) r (op, c) $$;
--- how a statement ends
+-- t.state_of() returns the SQLSTATE of a statement
 CREATE FUNCTION t.state_of(statement text) RETURNS text LANGUAGE sql AS $$ SELECT left(c, 5) FROM t.call(statement) c LIMIT 1 $$;
 
--- processes 1, 2, ...; what a take gives, in the order given
+-- t.take() returns the requests that process 1, 2, ... takes, in their order
 CREATE FUNCTION t.take(queue text, process int, after bigint DEFAULT 0, hold interval DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
-    SELECT string_agg(format('%s %s %s%s', id, request_type, entity, ' ' || payload::text), ', ') FROM claims.take_requests(queue, t.u(process), after, hold) $$;
+    SELECT string_agg(format('%s %s %s%s', id, request_type, entity, ' ' || payload::text), ', ')
+      FROM claims.take_requests(queue, t.u(process), after, hold) $$;
 CREATE FUNCTION t.requests(queue text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT concat_ws(' ', id, request_type, entity, status, 'attempts ' || attempts, 'process ' || ltrim(right(process_id::text, 12), '0'), error,
-                     CASE WHEN (settled_at IS NOT NULL) <> (status IN ('complete', 'error')) OR (hold_until IS NOT NULL) <> (status = 'in-progress') THEN 'STATE' END)
+                     CASE WHEN (settled_at IS NOT NULL) <> (status IN ('complete', 'error'))
+                     OR (hold_until IS NOT NULL) <> (status = 'in-progress') THEN 'STATE' END)
       FROM claims.requests r WHERE r.queue = $1 ORDER BY id $$;
--- works until nothing is left, one transaction after another
+-- t.work() takes and settles until nothing is left, one transaction after another
 CREATE PROCEDURE t.work(queue text, process int) LANGUAGE plpgsql AS $$
 DECLARE got text;
 BEGIN
@@ -119,7 +121,7 @@ BEGIN
     END LOOP;
     RAISE 'work without end';
 END $$;
--- The cell's half: what is tracked and fenced here.
+-- The cell's side: tracked leases and fences.
 CREATE FUNCTION t.tracked() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(string_agg(ltrim(right(uuid::text, 12), '0'), ' ' ORDER BY uuid), '-') FROM claims.cells_outstanding_leases $$;
 CREATE FUNCTION t.fences() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -132,7 +134,7 @@ CREATE FUNCTION t.listed(age interval, VARIADIC numbers int[]) RETURNS jsonb LAN
 CREATE FUNCTION t.verdicts(leases jsonb, stale_after interval DEFAULT '10 minutes') RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(ltrim(right(lease_uuid::text, 12), '0') || ' ' || verdict, ', ' ORDER BY n)
       FROM claims.judge_leases(leases, stale_after) WITH ORDINALITY AS j(lease_uuid, verdict, n) $$;
--- With debug_discard_caches = 1 the service would be late, for a cell that waits no longer than so many seconds: sessions that begin
--- from here on keep their caches.
+-- With debug_discard_caches = 1 the service answers later than a cell waits: sessions that begin after t.keep_caches_of_service()
+-- keep their caches.
 CREATE FUNCTION t.keep_caches_of_service() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
     EXECUTE format('ALTER DATABASE %I SET debug_discard_caches = 0', current_database()); END $$;

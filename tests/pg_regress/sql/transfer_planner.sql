@@ -1,11 +1,13 @@
--- Plans made while the tables were empty read, when they are full, no more than a transfer has to. Transfers 64xx.
+-- Plans made for empty tables read no more than a transfer needs when the tables are full. Transfers 64xx.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
 VACUUM (ANALYZE, INDEX_CLEANUP on) claims.claims, claims.claim_leases, claims.cell_transfers, claims.transfer_subjects;
 \c
-CREATE FUNCTION t.groups(VARIADIC ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_build_array(jsonb_build_object('type', 'GROUP', 'ids', ids)) $$;
+CREATE FUNCTION t.groups(VARIADIC ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT jsonb_build_array(jsonb_build_object('type', 'GROUP', 'ids', ids))
+$$;
 CREATE FUNCTION t.moves(n int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE answer text;
 BEGIN
@@ -20,7 +22,7 @@ SELECT count(*) FROM claims.list_records(1);
 SELECT count(*) FROM claims.list_records(2, source_id_lte => '500');
 SELECT records FROM claims.digest_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL);
 SELECT count(*) FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]');
--- 20,000 claims of a third cell, 200 of cell 1
+-- 20,000 claims of a third cell and 200 of cell 1: each call reads the rows of its transfer
 BEGIN;
 SELECT claims.register_cell(3, 'regress_claims_two');
 COMMIT;
@@ -46,7 +48,7 @@ SELECT t.reads_of('SELECT records FROM claims.digest_records(1, ''RAILS_TABLE_RO
 SELECT t.reads_of('SELECT records FROM claims.digest_records(2, ''RAILS_TABLE_ROUTES'', ''10'', ''20'')');
 SELECT t.reads_of('SELECT count(*) FROM claims.verify_records(1, ''RAILS_TABLE_ROUTES'', NULL, NULL, ''[]'')');
 ROLLBACK;
--- 20,000 claims are marked and switched at once, of which statistics know nothing: a page reads little more than it returns
+-- 20,000 claims switched without new statistics: a page reads little more than it returns
 SELECT t.clean();
 DELETE FROM claims.cell_transfers;
 INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status)

@@ -1,23 +1,25 @@
--- Type tables: what they hold from the start, and adding to them.
+-- The tables of types: their first contents, and adding types.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
 SELECT t.clean();
+-- the types of the extension
 SELECT id, name FROM claims.bucket_types ORDER BY id;
 SELECT id, name FROM claims.subject_types ORDER BY id;
 SELECT id, name FROM claims.source_types ORDER BY id;
 
+-- new types are added
 BEGIN;
 SELECT t.call($$SELECT claims.add_bucket_type(100, 'DOMAINS')$$);
 SELECT t.call($$SELECT claims.add_subject_type(100, 'FLEET')$$);
 SELECT t.call($$SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')$$);
--- idempotent for the same pair
+-- adding the same id and name again changes nothing
 SELECT t.call($$SELECT claims.add_bucket_type(100, 'DOMAINS')$$);
 SELECT t.call($$SELECT claims.add_subject_type(100, 'FLEET')$$);
 SELECT t.call($$SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(1, 'ROUTES')$$);
 SELECT count(*) FROM claims.bucket_types;
--- id taken, name taken, both taken by different rows
+-- an id or a name that another type has is refused
 SELECT t.call($$SELECT claims.add_bucket_type(100, 'OTHER')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(101, 'DOMAINS')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(1, 'EMAILS')$$);
@@ -28,13 +30,13 @@ SELECT t.call($$SELECT claims.add_source_type(101, 'RAILS_TABLE_DOMAINS')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(0, 'SOMETHING')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(1, '7')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(0, 'ROUTES')$$);
--- the seeds may be added again, all of them
+-- all types of the extension may be added again
 SELECT count(claims.add_bucket_type(id, name)) FROM claims.bucket_types;
 SELECT count(claims.add_subject_type(id, name)) FROM claims.subject_types;
 SELECT count(claims.add_source_type(id, name)) FROM claims.source_types;
 SELECT t.call($$SELECT claims.add_bucket_type(-1, 'X')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(103, '7')$$);
--- names that are no names
+-- invalid names and NULLs are refused
 SELECT t.call($$SELECT claims.add_bucket_type(102, '')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(NULL, 'X')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(102, NULL)$$);
@@ -42,7 +44,7 @@ SELECT t.call($$SELECT claims.add_subject_type(NULL, 'X')$$);
 SELECT t.call($$SELECT claims.add_subject_type(102, NULL)$$);
 SELECT t.call($$SELECT claims.add_source_type(NULL, 'X')$$);
 SELECT t.call($$SELECT claims.add_source_type(102, NULL)$$);
--- a new type is usable at once, by name and by number, also in the session that knew the old ones
+-- a new type can be used at once by name and number, also in a session that has cached the old ones
 SELECT t.call(format('SELECT claims.begin_update(1, %L, lease_uuid => t.u(100))', '[
     {"bucket": {"type": "DOMAINS", "value": "a.example"}, "subject": {"type": "FLEET", "id": 1},
      "source": {"type": "RAILS_TABLE_DOMAINS", "id": 1}},
@@ -55,18 +57,18 @@ SELECT bucket_type, bucket_value, subject_type, source_type FROM claims.records 
 SELECT t.mask(conflicts) FROM claims.try_begin_update(2, jsonb_build_array(t.claim('a.example', 'DOMAINS')));
 SELECT count(*) FROM claims.check();
 ROLLBACK;
--- and gone with its transaction, also for this session
+-- a type is rolled back with its transaction, also in the session's cache
 SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('a.example', 'DOMAINS')))$$);
 SELECT t.call($$SELECT * FROM claims.get_record('DOMAINS', 'a.example')$$);
 
--- a type that was renamed by an admin's own hand is known by its new name at once, and by the one that it had first
+-- a type renamed by hand is known by its new and its first name
 BEGIN;
 UPDATE claims.bucket_types SET name = 'PATHS' WHERE id = 1;
 SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed', 'ROUTES')), lease_uuid => t.u(102))$$);
 SELECT t.call($$SELECT claims.begin_update(1, jsonb_build_array(t.claim('renamed too', 'PATHS')), lease_uuid => t.u(101))$$);
 ROLLBACK;
 
--- admins only
+-- only administrators add types
 SET SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT claims.add_bucket_type(100, 'DOMAINS')$$);
 SELECT t.call($$SELECT claims.add_subject_type(100, 'FLEET')$$);

@@ -6,8 +6,8 @@ use super::state::{End, Local, PassStage, World};
 use super::{Broken, Protocol};
 
 impl Protocol {
-    /// The application begins a transaction and sends begin_update: one transaction at a time in a cell, and only for rows
-    /// that are there, or not.
+    /// Returns whether the application can begin a transaction and send begin_update. A cell has one transaction at a
+    /// time. It creates only rows that do not exist, and destroys only rows that exist.
     pub fn can_open(&self, state: &World, lease: usize) -> bool {
         let batch = self.batches[lease];
         let same_cell = |other: &usize| self.batches[*other].cell == batch.cell;
@@ -17,14 +17,14 @@ impl Protocol {
             && batch.destroys.iter().all(|bucket| state.rows[batch.cell][*bucket])
     }
 
-    /// `track_lease` succeeds: nobody holds the key, and there is no fence behind it.
+    /// Returns whether `track_lease` succeeds: no transaction holds the key, and there is no fence.
     pub fn can_track(&self, state: &World, lease: usize) -> bool {
         let it = state.leases[lease];
         let fence = (it.fenced || state.key_is_held(lease)) && self.broken != Some(Broken::FenceIgnored);
         it.local == Local::Open && it.begun && !fence
     }
 
-    /// COMMIT: the rows and the tracked lease in one.
+    /// Commits the local transaction: its rows and the tracked lease.
     pub fn commit_locally(&self, state: &mut World, lease: usize) {
         let batch = self.batches[lease];
         batch.destroys.iter().for_each(|bucket| state.rows[batch.cell][*bucket] = false);
@@ -33,7 +33,7 @@ impl Protocol {
         state.leases[lease].tracked = true;
     }
 
-    /// Everything that is open in the cell is rolled back.
+    /// Rolls back every open transaction of the cell.
     pub fn crash(&self, state: &mut World, cell: usize) {
         for lease in (0..self.batches.len()).filter(|lease| self.batches[*lease].cell == cell) {
             if state.is_open(lease) {
@@ -47,7 +47,7 @@ impl Protocol {
         }
     }
 
-    /// The next step of a pass; `None`: it waits for the service.
+    /// Does the next step of a pass. Returns `None` if the pass waits for the service.
     pub fn advance(&self, state: &mut World, slot: usize) -> Option<()> {
         let before = state.passes[slot];
         let it = state.leases[before.lease()?];
@@ -63,7 +63,7 @@ impl Protocol {
                     Local::Open | Local::Tracking => LocalTransaction::Running,
                     Local::Committed | Local::RolledBack => LocalTransaction::Ended,
                 };
-                // Only the broken protocol remembers what it has seen before.
+                // Only the broken protocol uses the tracked row that it has read before.
                 let tracked_too_early = tracked_too_early && self.broken == Some(Broken::TrackedReadFirst);
                 PassStage::TransactionRead { lease, fenced, transaction, tracked_too_early }
             }
@@ -87,7 +87,7 @@ impl Protocol {
             PassStage::Settling { lease, verdict, fencing } => {
                 match verdict {
                     Verdict::Commit if it.outcome == End::Committed => {
-                        self.tell(state);
+                        self.report(state);
                         state.leases[lease].tracked = false;
                     }
                     Verdict::Rollback if matches!(it.outcome, End::RolledBack | End::Committed) => {}
@@ -102,18 +102,18 @@ impl Protocol {
         Some(())
     }
 
-    /// Fences where the step asks for it and nobody is in the way, and sends what follows.
+    /// Writes a fence if the step asks for it and no transaction prevents it, and sends the verdict.
     fn fence(&self, state: &mut World, lease: usize, step: Step) -> PassStage {
         let it = state.leases[lease];
         let wanted = matches!(step, Step::FenceAndRollback | Step::FenceAndWait);
-        let in_the_way = (state.key_is_held(lease) && self.broken != Some(Broken::FenceWithoutKey)) || it.tracked;
-        let fencing = wanted && !in_the_way && self.broken != Some(Broken::NeverFenced);
+        let is_prevented = (state.key_is_held(lease) && self.broken != Some(Broken::FenceWithoutKey)) || it.tracked;
+        let fencing = wanted && !is_prevented && self.broken != Some(Broken::NeverFenced);
         let verdict = match (self.broken, step) {
             (Some(Broken::FenceUncommitted), Step::FenceAndWait) => {
                 judge::after_fencing(Step::FenceAndRollback, fencing)
             }
             (Some(Broken::TrackedReadFirst), Step::FenceAndRollback) => Verdict::Rollback,
-            // The transaction that was in the way has committed.
+            // The transaction that prevented the fence has committed.
             _ if wanted && it.tracked => Verdict::Commit,
             _ => judge::after_fencing(step, fencing),
         };

@@ -1,8 +1,8 @@
-//! The protocol between two cells and the service, with every interleaving of crash, delay, repetition and recovery.
+//! The protocol between two cells and the service, with every interleaving of crashes, delays, repeats and recovery.
 //!
-//! The judgement is the one that the extension makes (`claims_model::judge`); the rest is the protocol around it, in steps
-//! as small as what can come in between. Nobody is trusted to go on: every transaction and every pass may be the last
-//! thing its process did, and what was sent arrives late, twice or never.
+//! The verdict is the extension's own (`claims_model::judge`). The rest is the protocol around it, in steps small
+//! enough for every interleaving that can occur. Every transaction and every pass may be the last thing that its
+//! process does. Every sent message arrives late, twice or never.
 
 mod cell;
 mod service;
@@ -11,29 +11,29 @@ mod state;
 use state::{BUCKETS, BucketState, CELLS, End, Local, PassStage, Wish, World};
 use stateright::{Checker, Model, Property};
 
-/// How to break the protocol on purpose.
+/// A fault that the model puts into the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
-    /// track_lease does not look for a fence.
+    /// track_lease ignores fences.
     FenceIgnored,
-    /// A fence gives the verdict rollback before it is committed.
+    /// A fence leads to the verdict rollback before it is committed.
     FenceUncommitted,
-    /// Fencing does not pass through the key that a tracking transaction holds.
+    /// Fencing does not take the key that a tracking transaction holds.
     FenceWithoutKey,
-    /// The tracked row is looked for before the end of its transaction is known, and no fence corrects that.
+    /// The tracked row is read before the end of its transaction is known, and no fence corrects that.
     TrackedReadFirst,
-    /// Nothing is ever fenced.
+    /// No lease is ever fenced.
     NeverFenced,
-    /// The service tells how a lease ended without having flushed it.
-    ToldUnflushed,
+    /// The service reports the end of a lease before it has flushed it.
+    ReportedUnflushed,
 }
 
 #[derive(Debug, Clone)]
 struct Protocol {
     batches: &'static [Wish],
-    /// Recoveries that run at the same time, in one cell or in both.
+    /// The number of recoveries that run concurrently, in one cell or in both.
     recoveries: usize,
-    /// begin_update was given the local transaction's id.
+    /// begin_update had the id of the local transaction as an argument.
     named: bool,
     broken: Option<Broken>,
 }
@@ -44,7 +44,8 @@ enum Action {
     Open(usize),
     BeginArrives(usize),
     CommitArrives(usize),
-    /// It is of a session that has just committed, which does not wait for it, nor the service for the flush.
+    /// A commit that arrives from a session that has just committed locally. Neither that session nor the service waits
+    /// for the flush.
     UnflushedCommitArrives(usize),
     RollbackArrives(usize),
     /// The service crashes, and loses a commit that it has not flushed.
@@ -52,23 +53,23 @@ enum Action {
     Track(usize),
     CommitLocally(usize),
     RollBackLocally(usize),
-    /// The application sends commit_update, or rollback_update.
+    /// The application sends commit_update.
     SendCommit(usize),
     SendRollback(usize),
-    /// The application, or recovery, has learned that the service committed.
+    /// The application, or recovery, has received the service's confirmation of the commit.
     Forget(usize),
-    /// An old fence goes, as no transaction is open that it could be for.
+    /// An old fence is purged, because no open transaction could still use its uuid.
     PurgeFence(usize),
     /// A pass has listed a lease.
     List(usize, usize),
     Advance(usize),
-    /// A pass fails or is cancelled.
+    /// A pass fails or is canceled.
     Abandon(usize),
     Crash(usize),
 }
 
 impl Protocol {
-    /// Applies an action; `None` where it is impossible or changes nothing.
+    /// Applies an action. Returns `None` if it is impossible or changes nothing.
     fn apply(&self, before: &World, action: Action) -> Option<World> {
         let mut after = before.clone();
         let possible = match action {
@@ -106,7 +107,7 @@ impl Protocol {
                 before.leases[lease].local == Local::RolledBack
             }
             Action::Forget(lease) => {
-                self.tell(&mut after);
+                self.report(&mut after);
                 after.leases[lease].tracked = false;
                 before.leases[lease].outcome == End::Committed
             }
@@ -128,12 +129,12 @@ impl Protocol {
                 true
             }
         };
-        // Passes are alike: which of them does what makes no difference.
+        // Passes are interchangeable, so their order is not part of the state.
         after.passes.sort_unstable();
         (possible && after != *before).then_some(after)
     }
 
-    /// What recovery makes of a state when everything else has stopped.
+    /// Returns the state after recovery alone has run.
     fn recovered(&self, state: &World) -> World {
         let mut state = state.clone();
         (0..CELLS).for_each(|cell| self.crash(&mut state, cell));
@@ -219,7 +220,7 @@ impl Model for Protocol {
             Property::always(STUCK, |protocol: &Protocol, state: &World| {
                 protocol.is_settled(&protocol.recovered(state))
             }),
-            // The model is not so narrow that nothing happens in it.
+            // These properties show that the model reaches the interesting states.
             Property::sometimes(BOTH_SAVE, |_, state: &World| state.rows.iter().all(|rows| rows.contains(&true))),
             Property::sometimes(OVERTAKEN, |_, state: &World| {
                 (0..state.leases.len()).any(|l| state.is_open(l) && state.leases[l].outcome == End::RolledBack)
@@ -242,7 +243,7 @@ const OVERTAKEN: &str = "a lease is rolled back while its transaction is open";
 const UNFLUSHED: &str = "a commit that is not flushed, of a lease that is tracked";
 const BEHIND: &str = "a lease is still outstanding when its transaction has committed";
 
-/// Two cells want the same bucket, one of them together with another one or that one alone.
+/// Two cells want one bucket. One of them wants it together with another one, or that one alone.
 const RACE: &[Wish] = &[
     Wish { cell: 0, creates: &[0], destroys: &[] },
     Wish { cell: 1, creates: &[0, 1], destroys: &[] },
@@ -256,7 +257,7 @@ const RENAME: &[Wish] = &[
     Wish { cell: 1, creates: &[0], destroys: &[] },
 ];
 
-/// A cell takes a bucket, gives it to another row of its own, together with a new one, and the other cell waits for it.
+/// A cell takes a bucket, gives it to another of its rows together with a new one, and the other cell waits for it.
 const REPLACE: &[Wish] = &[
     Wish { cell: 0, creates: &[0], destroys: &[] },
     Wish { cell: 0, creates: &[0, 1], destroys: &[0] },
@@ -267,7 +268,8 @@ fn protocol(batches: &'static [Wish], recoveries: usize, named: bool) -> Protoco
     Protocol { batches, recoveries, named, broken: None }
 }
 
-/// Visits every state there is. What is said to happen sometimes does, but for what is `impossible` here.
+/// Visits every reachable state. Asserts that everything that should happen in some state does, except what is
+/// `impossible` here.
 fn holds(protocol: Protocol, impossible: &[&'static str]) {
     let checker = protocol.checker().threads(2).spawn_bfs().join();
     println!("{} states", checker.unique_state_count());
@@ -279,7 +281,7 @@ fn holds(protocol: Protocol, impossible: &[&'static str]) {
     });
 }
 
-/// The broken protocol breaks these promises.
+/// Asserts that the broken protocol violates these properties.
 fn breaks(broken: Broken, named: bool, promises: &[&'static str]) {
     let checker = Protocol { broken: Some(broken), ..protocol(RACE, 2, named) }.checker().threads(2).spawn_bfs().join();
     promises.iter().for_each(|promise| {
@@ -294,7 +296,7 @@ fn two_cells_race_and_recovery_goes_by_age() {
 
 #[test]
 fn two_cells_race_and_recovery_knows_the_transaction() {
-    // Then nobody who is still at work is given up.
+    // With the transaction's id recovery never gives up a transaction that is still open.
     holds(protocol(RACE, 2, true), &[OVERTAKEN]);
 }
 
@@ -329,8 +331,8 @@ fn the_tracked_row_is_read_after_the_end_of_its_transaction() {
 }
 
 #[test]
-fn what_is_told_must_be_flushed_before() {
-    breaks(Broken::ToldUnflushed, false, &[UNCLAIMED, TWO_OWNERS]);
+fn a_reported_end_must_be_flushed_before() {
+    breaks(Broken::ReportedUnflushed, false, &[UNCLAIMED, TWO_OWNERS]);
 }
 
 #[test]

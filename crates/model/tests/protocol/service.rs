@@ -1,11 +1,11 @@
-//! The service: each call is one transaction there, so a crash of it is a message that was lost; or it undoes a commit that was
-//! not flushed. What is flushed takes along everything before it.
+//! The service. Each call is one transaction there, so a crash of the service is a lost message, or it undoes a commit
+//! that was not flushed. A flush includes everything before it.
 
 use super::state::{BucketState, End, Wish, World};
 use super::{Broken, Protocol};
 
 impl Protocol {
-    /// `begin_update` arrives. `false`: it changes nothing, being a repeat, a conflict, or too late.
+    /// Handles `begin_update`. Returns false if it changes nothing: it is a repeat, it conflicts, or it is too late.
     pub fn begin(&self, state: &mut World, lease: usize) -> bool {
         let batch = self.batches[lease];
         let active = BucketState::Active { owner: batch.cell };
@@ -27,7 +27,7 @@ impl Protocol {
         state.leases.iter_mut().for_each(|lease| lease.unflushed = false);
     }
 
-    /// `commit_unflushed` arrives.
+    /// Handles `commit_unflushed`.
     pub fn commit_unflushed(&self, state: &mut World, lease: usize) -> bool {
         let batch = self.batches[lease];
         if state.leases[lease].outcome != End::Outstanding {
@@ -39,8 +39,8 @@ impl Protocol {
         true
     }
 
-    /// A crash, after which the lease is outstanding again. Of several unflushed commits it may lose any: nothing that was flushed
-    /// has come between them, so none can rest on another.
+    /// Crashes the service, after which the lease is outstanding again. It may lose any of several unflushed commits.
+    /// No flush came between them, so none depends on another.
     pub fn lose(&self, state: &mut World, lease: usize) -> bool {
         let batch = self.batches[lease];
         if !state.leases[lease].unflushed {
@@ -53,20 +53,20 @@ impl Protocol {
         true
     }
 
-    /// The service tells how the lease ended: first it flushes that.
-    pub fn tell(&self, state: &mut World) {
-        if self.broken != Some(Broken::ToldUnflushed) {
+    /// Reports the end of the lease, and flushes it before.
+    pub fn report(&self, state: &mut World) {
+        if self.broken != Some(Broken::ReportedUnflushed) {
             self.flush(state);
         }
     }
 
-    /// One transaction: that a replaced bucket goes and comes is nothing that anybody can see.
+    /// Commits the claims in one transaction. Nobody sees that a replaced bucket is deleted and inserted.
     fn commit_claims(&self, state: &mut World, batch: Wish) {
         batch.destroys.iter().for_each(|bucket| state.claims[*bucket] = BucketState::Free);
         batch.creates.iter().for_each(|bucket| state.claims[*bucket] = BucketState::Active { owner: batch.cell });
     }
 
-    /// `commit_update` arrives.
+    /// Handles `commit_update`.
     pub fn commit(&self, state: &mut World, lease: usize) -> bool {
         let batch = self.batches[lease];
         if state.leases[lease].outcome != End::Outstanding {
@@ -78,7 +78,7 @@ impl Protocol {
         true
     }
 
-    /// `rollback_update` arrives; an unknown lease is fenced.
+    /// Handles `rollback_update`, which fences an unknown lease.
     pub fn roll_back(&self, state: &mut World, lease: usize) -> bool {
         let batch = self.batches[lease];
         match state.leases[lease].outcome {
@@ -97,7 +97,7 @@ impl Protocol {
         true
     }
 
-    /// Whose claim a bucket is.
+    /// Returns the owner of a claim.
     pub fn owner(&self, claim: BucketState) -> Option<usize> {
         match claim {
             BucketState::Free => None,

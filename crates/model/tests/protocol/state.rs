@@ -1,11 +1,11 @@
-//! What the world is made of: the service, the cells' databases, and the passes of recovery that are under way.
+//! The state of the model: the service, the cells' databases, and the passes of recovery.
 
 use claims_model::judge::{LocalTransaction, Step, Verdict};
 
 pub const CELLS: usize = 2;
 pub const BUCKETS: usize = 2;
 
-/// What one lease is about. Which leases there are is fixed for a run.
+/// The request of one lease. The leases of a run are fixed.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish {
     pub cell: usize,
@@ -14,14 +14,14 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// What is to be taken of its creates: a bucket that it destroys, too, is replaced.
+    /// Returns the creates that take a new claim. A bucket that is also destroyed is replaced.
     pub fn new_claims(&self) -> impl Iterator<Item = &'static usize> {
         let destroys = self.destroys;
         self.creates.iter().filter(move |bucket| !destroys.contains(bucket))
     }
 }
 
-/// What the service knows of a lease.
+/// The state of a lease at the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     Unknown,
@@ -30,7 +30,7 @@ pub enum End {
     RolledBack,
 }
 
-/// What the service has for a bucket.
+/// The state of a bucket at the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BucketState {
     Free,
@@ -44,18 +44,18 @@ pub enum BucketState {
 pub enum Local {
     NotBegun,
     Open,
-    /// Open, and it has tracked the lease: it holds the lease's key.
+    /// Open, and it has tracked the lease, so it holds the lease's key.
     Tracking,
     Committed,
     RolledBack,
 }
 
-/// A lease: at the service, in its cell, and on the way between them. What was sent can arrive at any time from then on,
-/// any number of times, or never. The end of a lease is final, so a reply that tells it can be read off the service.
+/// A lease: at the service, in its cell, and in messages between them. A sent message can arrive at any later time, any
+/// number of times, or never. The end of a lease is final, so a reply about it can be read from the service's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseRow {
     pub outcome: End,
-    /// It was committed, and the service has not flushed that yet: a crash there may undo it.
+    /// It was committed, and the service has not flushed that yet. A crash of the service may undo it.
     pub unflushed: bool,
     /// The service has sent the reply to begin.
     pub begun: bool,
@@ -68,7 +68,7 @@ pub struct LeaseRow {
     pub fenced: bool,
 }
 
-/// A pass of recovery on one lease, by what it has read so far.
+/// A pass of recovery on one lease, by the facts that it has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PassStage {
     Idle,
@@ -90,7 +90,8 @@ pub enum PassStage {
         lease: usize,
         step: Step,
     },
-    /// What follows from the verdict was sent. `fencing`: the fence is written, not committed; the pass holds the key.
+    /// The message of the verdict was sent. `fencing` says that the fence is written but not committed, and that the
+    /// pass holds the key.
     Settling {
         lease: usize,
         verdict: Verdict,
@@ -148,7 +149,7 @@ impl World {
         matches!(self.leases[lease].local, Local::Open | Local::Tracking)
     }
 
-    /// Whether another transaction holds the key through which tracking and fencing both pass.
+    /// Returns whether another transaction holds the key that both tracking and fencing take.
     pub fn key_is_held(&self, lease: usize) -> bool {
         self.leases[lease].local == Local::Tracking || self.passes.iter().any(|pass| pass.holds_key_of(lease))
     }

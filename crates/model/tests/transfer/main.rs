@@ -1,9 +1,9 @@
-//! A customer moves from one cell to another, in every interleaving of the transfer, the cells' leases and their recovery,
-//! verification with corrections in both cells, an operator who moves the rows, and a router.
+//! A customer moves from one cell to another, in every interleaving of the transfer, the cells' leases and their
+//! recovery, verification with corrections in both cells, an operator who moves the rows, and a router.
 //!
-//! Each action is one transaction. Nobody is trusted to go on: whoever does the next step of anything may be another process,
-//! much later, and any step may be the last one. Recovery is the one of the other model, which decides correctly: here it may
-//! settle what has ended, whenever it likes.
+//! Each action is one transaction. The next step may always be done by another process, much later, or never. Recovery
+//! is the one of the protocol model, which decides correctly. Here it may settle any lease whose transaction has ended,
+//! at any time.
 
 mod state;
 mod steps;
@@ -11,24 +11,24 @@ mod steps;
 use state::{CELLS, Claim, Finding, NAMES, NEW, OLD, Row, Stage, TransferWish, TransferWorld};
 use stateright::{Checker, Model, Property};
 
-/// How to break the protocol on purpose.
+/// A fault that the model puts into the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BrokenTransfer {
-    /// The switch changes claim after claim, instead of the one row.
+    /// The switch changes each claim, instead of the one row.
     SwitchClaimByClaim,
-    /// A read goes by the cell that is stored with the claim.
+    /// A read uses the cell that is stored with the claim.
     ReadByStoredCell,
-    /// A router goes by a transfer's row that it has read before.
+    /// A router uses a transfer's row that it has read before.
     RowRemembered,
-    /// Verification takes what a transfer holds for an ordinary claim of the cell that is stored with it.
+    /// Verification treats a claim that a transfer holds like an ordinary claim of the stored cell.
     VerifiedAsStored,
-    /// What leases hold is marked, too.
+    /// A transfer also marks claims that leases hold.
     LeasedMarked,
     /// A transfer is reversed while it is being finished.
     ReversedWhileFinishing,
-    /// A rollback under the transfer's uuid frees what it holds.
+    /// A rollback with the transfer's uuid frees the claims that it holds.
     RolledBackAsLease,
-    /// The operator lets finish go ahead before the rows have left the old cell.
+    /// The operator calls finish before the rows have left the old cell.
     RowsLeftBehind,
 }
 
@@ -120,7 +120,8 @@ impl Model for Transfer {
                 })
             }),
             Property::always(WRONG_CELL, |transfer: &Transfer, state: &TransferWorld| {
-                // What is being created or destroyed may be routed to before its row is there, or after it is gone.
+                // A read may lead to a claim that is being created before its row exists, or to one that is being
+                // destroyed after its row is gone.
                 let is_settled =
                     |name: &usize| matches!(state.claims[*name], Claim::Active { .. } | Claim::Transferring);
                 let has_row =
@@ -128,9 +129,9 @@ impl Model for Transfer {
                 !state.misled && (0..NAMES).filter(is_settled).all(has_row)
             }),
             Property::always(SPLIT, |transfer: &Transfer, state: &TransferWorld| {
-                // What was prepared together is at one cell, until the transfer has ended and everybody goes on.
+                // Claims that were prepared together are at one cell, until the transfer has ended.
                 let has_ended = matches!(state.stage, Stage::Finished | Stage::Cancelled);
-                // The new cell may give up by then what is finished already.
+                // The new cell may by then have given up a claim that is already finished.
                 let marked = (0..NAMES).filter(|name| !has_ended && state.marked[*name]);
                 let mut cells = marked.filter_map(|name| transfer.owner(state, name));
                 let first = cells.next();
@@ -140,7 +141,7 @@ impl Model for Transfer {
             Property::always(NOTHING_TO_CORRECT, |_, state: &TransferWorld| {
                 state.findings.iter().all(|finding| *finding == Finding::None)
             }),
-            // The model is not so narrow that nothing happens in it.
+            // These properties show that the model reaches the interesting states.
             Property::sometimes(MOVED, |_, state: &TransferWorld| {
                 state.stage == Stage::Finished && state.rows[NEW] == [Row::Customer; NAMES] && !state.holds_some()
             }),
@@ -166,7 +167,8 @@ const MOVED: &str = "the customer has moved with all names";
 const TAKEN_OVER: &str = "a name that was given up has another owner";
 const STRAGGLER: &str = "a name that was made too late stays in the old cell";
 
-/// The customer makes a name, gives one up, and in its new home the other one; somebody there waits for the first.
+/// The customer creates name 1 and gives up name 0. In its new cell another row wants name 0, and the customer gives up
+/// name 1.
 const WISHES: &[TransferWish] = &[
     TransferWish { cell: OLD, name: 1, creates: true, row: Row::Customer },
     TransferWish { cell: OLD, name: 0, creates: false, row: Row::Customer },
@@ -178,7 +180,7 @@ fn transfer(broken: Option<BrokenTransfer>) -> Transfer {
     Transfer { wishes: WISHES, broken }
 }
 
-/// The broken protocol breaks these promises.
+/// Asserts that the broken protocol violates these properties.
 fn breaks(broken: BrokenTransfer, promises: &[&'static str]) {
     let checker = transfer(Some(broken)).checker().threads(2).spawn_bfs().join();
     promises.iter().for_each(|promise| {
@@ -219,7 +221,7 @@ fn verification_leaves_alone_what_a_transfer_holds() {
 }
 
 #[test]
-fn what_leases_hold_is_not_marked() {
+fn claims_that_leases_hold_are_not_marked() {
     breaks(BrokenTransfer::LeasedMarked, &[WRONG_CELL, STUCK]);
 }
 

@@ -1,19 +1,19 @@
-//! What the world is made of: the service with one transfer, two cells' rows, leases, verification and a router.
+//! The state of the model: the service with one transfer, two cells' rows, leases, verification and a router.
 
 pub const CELLS: usize = 2;
 pub const NAMES: usize = 2;
 
-/// Where the customer lives at first, and where it goes.
+/// The cell where the customer is at first, and the one that it moves to.
 pub const OLD: usize = 0;
 pub const NEW: usize = 1;
 
-/// What one lease is about: a row that a cell creates with its name, or deletes.
+/// The request of one lease: a row that a cell creates with its name, or deletes.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferWish {
     pub cell: usize,
     pub name: usize,
     pub creates: bool,
-    /// What the row is that it creates, or must find.
+    /// The row that it creates, or must find.
     pub row: Row,
 }
 
@@ -21,9 +21,9 @@ pub struct TransferWish {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Row {
     None,
-    /// The customer's.
+    /// A row of the customer.
     Customer,
-    /// Somebody else's, who wants a name of the customer.
+    /// A row of somebody else who wants a name of the customer.
     Other,
 }
 
@@ -39,7 +39,7 @@ pub enum Claim {
     Destroying {
         lease: usize,
     },
-    /// Held by the transfer: its row says whose it is.
+    /// Held by the transfer, whose row names the owner.
     Transferring,
 }
 
@@ -53,7 +53,7 @@ pub enum Stage {
     Cancelled,
 }
 
-/// How a lease stands at the service.
+/// The state of a lease at the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     Unknown,
@@ -62,7 +62,7 @@ pub enum End {
     RolledBack,
 }
 
-/// The cell's transaction that takes it.
+/// The cell's transaction that takes the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Local {
     NotBegun,
@@ -77,7 +77,7 @@ pub struct Lease {
     pub local: Local,
 }
 
-/// What a pass of verification, correcting, has found; the rest of it comes later, or never.
+/// A finding of a verification pass that corrects. The correction comes later, or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Finding {
     None,
@@ -86,7 +86,7 @@ pub enum Finding {
         name: usize,
         claim: Claim,
     },
-    /// A row without any claim.
+    /// A row without a claim.
     Missing {
         name: usize,
     },
@@ -96,16 +96,17 @@ pub enum Finding {
 pub struct TransferWorld {
     pub claims: [Claim; NAMES],
     pub stage: Stage,
-    /// The one row that a switch changes. (The broken protocol that switches claim by claim has one each.)
+    /// The cell that reads return. A switch changes this one row; the broken protocol that switches each claim has one
+    /// for each name.
     pub at: [usize; NAMES],
-    /// Names that were marked and not let go.
+    /// The names that were marked and not released.
     pub marked: [bool; NAMES],
     pub rows: [[Row; NAMES]; CELLS],
     pub leases: Vec<Lease>,
     pub findings: [Finding; CELLS],
-    /// What a router has remembered of the transfer; only a broken one does.
+    /// The row of the transfer that a router remembers. Only a broken router does.
     pub remembered: Option<usize>,
-    /// A router was sent to a cell that has no such row, or told that nobody has the name.
+    /// A router was sent to a cell without such a row, or got the answer that nobody has the name.
     pub misled: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What each action does.
+//! The effect of each action.
 
 use super::state::{CELLS, Claim, End, Finding, Local, NAMES, NEW, OLD, Row, Stage, TransferWorld};
 use super::{BrokenTransfer, Transfer, TransferAction};
 
 impl Transfer {
-    /// Applies an action; `None` where it is impossible or changes nothing.
+    /// Applies an action. Returns `None` if it is impossible or changes nothing.
     pub fn apply(&self, before: &TransferWorld, action: TransferAction) -> Option<TransferWorld> {
         let mut after = before.clone();
         let possible = match action {
@@ -54,7 +54,7 @@ impl Transfer {
         (possible && after != *before).then_some(after)
     }
 
-    /// What a read says, in one snapshot.
+    /// Returns the answer of a read, in one snapshot.
     pub fn owner(&self, state: &TransferWorld, name: usize) -> Option<usize> {
         match state.claims[name] {
             Claim::Free => None,
@@ -86,7 +86,7 @@ impl Transfer {
         possible
     }
 
-    /// Only under a lease, and not where the row is not any more what it was.
+    /// Commits the local transaction. It needs a lease, and the row must be as it was.
     fn commit_locally(&self, state: &mut TransferWorld, lease: usize) -> bool {
         let wish = self.wishes[lease];
         let it = state.leases[lease];
@@ -97,7 +97,8 @@ impl Transfer {
         it.local == Local::Open && it.end == End::Outstanding && is_there
     }
 
-    /// The session itself, or recovery: by how the local transaction has ended. A rollback of what has not begun is a fence.
+    /// Settles a lease by the end of its local transaction, in the session itself or in recovery. A rollback of a lease
+    /// that has not begun is a fence.
     fn settle(&self, state: &mut TransferWorld, lease: usize) -> bool {
         let wish = self.wishes[lease];
         let it = state.leases[lease];
@@ -109,7 +110,7 @@ impl Transfer {
         };
         let is_fence = it.end == End::Unknown && end == Local::RolledBack;
         if it.end == End::Outstanding {
-            // A lease that does not hold what it names is an error, and stays.
+            // A lease that does not hold its claims is an error, and stays outstanding.
             if !holds {
                 return false;
             }
@@ -134,7 +135,7 @@ impl Transfer {
         possible
     }
 
-    /// A pass that has nothing left to mark, and has skipped nothing.
+    /// Ends a pass that has nothing left to mark and has skipped nothing.
     fn end_pass(&self, state: &mut TransferWorld) -> bool {
         let is_left = |claim: &Claim| match claim {
             Claim::Active { owner } => *owner == OLD,
@@ -146,7 +147,7 @@ impl Transfer {
         possible
     }
 
-    /// The operator has copied the rows before.
+    /// Switches. The operator has copied the rows before.
     fn switch(&self, state: &mut TransferWorld) -> bool {
         let has_copies =
             (0..NAMES).all(|name| state.claims[name] != Claim::Transferring || state.rows[NEW][name] == Row::Customer);
@@ -168,7 +169,7 @@ impl Transfer {
         possible
     }
 
-    /// The operator has not removed the old rows yet.
+    /// Reverses the switch. The operator has not removed the old rows yet.
     fn reverse(&self, state: &mut TransferWorld) -> bool {
         let has_rows =
             (0..NAMES).all(|name| state.claims[name] != Claim::Transferring || state.rows[OLD][name] == Row::Customer);
@@ -182,7 +183,7 @@ impl Transfer {
         from && has_rows && state.holds_some()
     }
 
-    /// A step of finish. The operator has removed the rows of the cell that is left.
+    /// Does one step of finish. The operator has removed the rows of the cell that the customer leaves.
     fn release(&self, state: &mut TransferWorld, name: usize) -> bool {
         let at = state.at[name];
         let is_left =
@@ -195,7 +196,7 @@ impl Transfer {
         possible
     }
 
-    /// A step of cancel. The operator has removed the copies.
+    /// Does one step of cancel. The operator has removed the copies.
     fn cancel(&self, state: &mut TransferWorld, name: usize) -> bool {
         let possible = matches!(state.stage, Stage::Preparing | Stage::Prepared)
             && state.at[name] == OLD
@@ -207,7 +208,7 @@ impl Transfer {
         possible
     }
 
-    /// One name of a cell, compared. It holds the cell's row, so what is being deleted there is not compared.
+    /// Compares one name of a cell. It locks the cell's row, so it does not compare a row that is being deleted.
     fn compare(&self, state: &mut TransferWorld, cell: usize, name: usize) -> bool {
         let is_open = (0..self.wishes.len()).any(|lease| {
             let wish = self.wishes[lease];
@@ -228,8 +229,8 @@ impl Transfer {
         !is_open
     }
 
-    /// Only what is still as it was found; a claim of the same name that was made since is another one, which the model cannot
-    /// tell: then the cell has a row.
+    /// Corrects a finding if the claim is still as it was found. A newer claim of the same name is another claim, which
+    /// the model cannot tell from it; but then the cell has a row.
     fn correct(&self, state: &mut TransferWorld, cell: usize) -> bool {
         let finding = state.findings[cell];
         state.findings[cell] = Finding::None;
@@ -249,7 +250,7 @@ impl Transfer {
         true
     }
 
-    /// A router asks, and goes where it is told.
+    /// Reads a name as a router does, and checks the answer.
     fn read(&self, state: &mut TransferWorld, name: usize) -> bool {
         if !matches!(state.claims[name], Claim::Active { .. } | Claim::Transferring) {
             return false;
@@ -258,7 +259,7 @@ impl Transfer {
         if self.broken == Some(BrokenTransfer::RowRemembered) && state.claims[name] == Claim::Transferring {
             told = Some(*state.remembered.get_or_insert(state.at[name]));
         }
-        // Before the old rows are gone, and after the copies are there, both cells have the row: what counts is the truth.
+        // While both cells have the row, before the old rows are removed, only the switched row counts.
         let truth = match state.claims[name] {
             Claim::Transferring => Some(state.at[name]),
             _ => told,
@@ -267,7 +268,7 @@ impl Transfer {
         true
     }
 
-    /// From here an operator and recovery can bring everything to an end.
+    /// Returns whether an operator and recovery can end everything from here.
     pub fn comes_to_an_end(&self, state: &TransferWorld) -> bool {
         let mut state = state.clone();
         let leases = 0..self.wishes.len();
@@ -283,7 +284,7 @@ impl Transfer {
                 TransferAction::Cancel(name),
             ]
         };
-        // Switched, or back: either way each name needs two steps.
+        // Each name needs two steps, after the switch as before it.
         for action in (0..NAMES).flat_map(ending) {
             state = self.apply(&state, action).unwrap_or(state);
         }

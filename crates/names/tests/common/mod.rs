@@ -1,4 +1,4 @@
-//! Data that others made: where it is, and how it is written.
+//! Finds and parses independent test data.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub fn every_char() -> impl Iterator<Item = char> {
     '\0'..=char::MAX
 }
 
-/// A file that a crate of this workspace's dependencies ships with its own tests.
+/// Returns a file that a dependency of this workspace ships with its own tests.
 pub fn crate_file(package: &str, version: &str, file: &str) -> String {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let host = if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
@@ -28,7 +28,7 @@ pub fn crate_file(package: &str, version: &str, file: &str) -> String {
     read(PathBuf::from(manifest).with_file_name(file))
 }
 
-/// A file of a Debian package.
+/// Returns a file of a Debian package.
 pub fn debian_file(package: &str, path: &str) -> String {
     let path = PathBuf::from(path);
     assert!(path.exists(), "no {}: install the Debian package {package}", path.display());
@@ -39,13 +39,13 @@ fn read(path: PathBuf) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The fields of a line of the Unicode Character Database, without its comment. None for a line that has none.
+/// Splits a line of the Unicode Character Database into its fields, without its comment. Returns None if it has none.
 pub fn fields(line: &str) -> Option<Vec<&str>> {
     let data = line.split('#').next().unwrap_or_default().trim();
     (!data.is_empty() && !data.starts_with('@')).then(|| data.split(';').map(str::trim).collect())
 }
 
-/// `0041 0301` as text; None if it has surrogates.
+/// Parses `0041 0301`; returns None for surrogates.
 pub fn from_hex(codes: &str) -> Option<String> {
     codes.split_whitespace().map(|code| u32::from_str_radix(code, 16).ok().and_then(char::from_u32)).collect()
 }

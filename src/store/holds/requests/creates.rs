@@ -1,7 +1,7 @@
-//! Statements that record requests, and those on the creates that updates wait for.
+//! Statements that record requests, and statements on the creates that updates wait for.
 //!
-//! Waiting updates are read and changed with the latest snapshot: an old one shows neither all of them nor
-//! the current marks, and a row changed since would be an error.
+//! Waiting updates are read and changed with the latest snapshot. An old snapshot shows neither all of them nor the
+//! current marks, and changing a row that has changed since would raise an error.
 
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
@@ -13,11 +13,11 @@ statement! {
          ON CONFLICT (queue, entity) WHERE request_type = 'create' DO NOTHING RETURNING id";
     CREATE_STATUS(TEXTOID, TEXTOID) =
         "SELECT status FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'";
-    /// Keeps a create from being settled unnoticed while an update that waits for it is being recorded.
+    /// Locks a create, so that it is not settled unnoticed while an update that waits for it is being recorded.
     LOCK_CREATE(TEXTOID, TEXTOID) =
         "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create'
             FOR KEY SHARE SKIP LOCKED";
-    /// Locks a create against sessions that record updates that wait for it, if none is doing so.
+    /// Locks a create against sessions that record updates that wait for it, unless one is doing so now.
     CLOSE_CREATE(TEXTOID, TEXTOID) =
         "SELECT FROM claims.requests WHERE queue = $1 AND entity = $2 AND request_type = 'create' FOR UPDATE SKIP LOCKED";
     UNBLOCK(TEXTOID, TEXTOID) = concat!(
@@ -33,7 +33,7 @@ statement! {
     MARK_CREATE(TEXTOID, TEXTOID, BOOLOID) =
         "UPDATE claims.requests SET unblock = $3
           WHERE queue = $1 AND entity = $2 AND request_type = 'create' AND status = 'complete' AND unblock <> $3";
-    /// Marked creates, whether updates wait for each, and the first of those behind $2.
+    /// Reads marked creates, whether updates wait for each, and the first of these updates after $2.
     MARKED_CREATES(TEXTOID, INT8OID) =
         "SELECT c.entity,
                 EXISTS (SELECT FROM claims.requests b
@@ -46,7 +46,7 @@ statement! {
     NOTIFY(TEXTOID) = "SELECT pg_notify('claims_requests', $1)";
 }
 
-/// Records a request; `None`: the entity has a create already.
+/// Records a request. Returns `None` if the entity already has a create.
 pub fn enqueue(
     connection: &Connection,
     queue: &str,
@@ -59,24 +59,24 @@ pub fn enqueue(
     connection.run(&ENQUEUE, View::Statement, values).first(|row| row.must(1))
 }
 
-/// The status of the entity's create, if it has one.
+/// Returns the status of the entity's create, if it has one.
 pub fn create_status(connection: &Connection, queue: &str, entity: &str, view: View) -> Option<String> {
     connection.run(&CREATE_STATUS, view, [queue.into(), entity.into()]).first(|row| row.must(1))
 }
 
-/// Prevents the entity's create from being closed until this transaction ends. `false`: another transaction is
-/// closing it, or has.
+/// Prevents closing the entity's create until this transaction ends. Returns false if another transaction is closing it
+/// or has closed it.
 pub fn lock_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     connection.run(&LOCK_CREATE, View::Statement, [queue.into(), entity.into()]).count() == 1
 }
 
-/// Prevents updates from being recorded as waiting for this create until this transaction ends. `false`: one is being
+/// Prevents recording updates that wait for this create until this transaction ends. Returns false if one is being
 /// recorded.
 pub fn close_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     connection.run(&CLOSE_CREATE, View::LatestToWrite, [queue.into(), entity.into()]).count() == 1
 }
 
-/// Unblocks the entity's updates; returns the first of those that were blocked.
+/// Unblocks the entity's updates. Returns the first of those that were blocked.
 pub fn unblock(connection: &Connection, queue: &str, entity: &str) -> Option<i64> {
     connection
         .run(&UNBLOCK, View::LatestToWrite, [queue.into(), entity.into()])
@@ -85,13 +85,13 @@ pub fn unblock(connection: &Connection, queue: &str, entity: &str) -> Option<i64
         .min()
 }
 
-/// Whether some of the entity's updates are still blocked.
+/// Returns whether some of the entity's updates are still blocked.
 pub fn has_blocked(connection: &Connection, queue: &str, entity: &str) -> bool {
     let rows = connection.run(&BLOCKED, View::Latest, [queue.into(), entity.into()]);
     rows.first(|row| row.must(1)).unwrap_or(false)
 }
 
-/// Marks a complete create as one whose updates may still have to be unblocked, or removes the mark.
+/// Marks a complete create whose updates may still have to be unblocked, or removes the mark.
 pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: bool) {
     connection.run(&MARK_CREATE, View::LatestToWrite, [queue.into(), entity.into(), marked.into()]);
 }
@@ -99,9 +99,9 @@ pub fn mark_create(connection: &Connection, queue: &str, entity: &str, marked: b
 /// A complete create that is marked.
 pub struct Marked {
     pub entity: String,
-    /// Some of the entity's updates are blocked.
+    /// Whether some of the entity's updates are blocked.
     pub is_waited_for: bool,
-    /// The first of them after the id that was asked for.
+    /// The first blocked update after the id of the argument.
     pub first: Option<i64>,
 }
 

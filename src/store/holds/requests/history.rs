@@ -5,7 +5,7 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Whether the entity has outstanding requests and no failed create.
+    /// Returns whether the entity has outstanding requests and no failed create.
     HAS_MORE(TEXTOID, TEXTOID) =
         "SELECT EXISTS (SELECT FROM claims.requests r
                          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress'))
@@ -18,7 +18,7 @@ statement! {
          UPDATE claims.requests r
             SET status = 'new', process_id = NULL, error = NULL, settled_at = NULL, entered_xid = pg_current_xact_id()
            FROM failed f WHERE ", is_row!("r.queue", "r.id", "f.queue", "f.id"), " RETURNING r.id");
-    /// From id $4 on, up to $3 requests.
+    /// Deletes up to $3 old requests with ids above $4.
     PURGE(TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID) = concat!(
         "WITH old AS MATERIALIZED (
              SELECT queue, id FROM claims.requests
@@ -26,8 +26,8 @@ statement! {
                 AND NOT (request_type = 'create' AND status = 'error') AND id > $4
               ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
          DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue", "r.id", "o.queue", "o.id"), " RETURNING r.id");
-    /// Deletes lost holds from $2 or earlier of processes that hold nothing any more.
-    PURGE_WORDS(TEXTOID, TIMESTAMPTZOID) =
+    /// Deletes the lost holds from $2 or earlier of processes that hold no requests any more.
+    PURGE_LOST_HOLDS(TEXTOID, TIMESTAMPTZOID) =
         "WITH old AS MATERIALIZED (
              SELECT id FROM claims.lost_holds l WHERE l.queue = $1 AND l.lost_at <= $2
                 AND NOT EXISTS (SELECT FROM claims.requests r
@@ -41,18 +41,18 @@ pub fn has_more(connection: &Connection, queue: &str, entity: &str) -> bool {
     rows.first(|row| row.must(1)).unwrap_or(false)
 }
 
-/// Makes failed requests new again; returns their ids.
+/// Makes failed requests new again. Returns their ids.
 pub fn retry(connection: &Connection, queue: &str, entity: &str) -> Vec<i64> {
     connection.run(&RETRY, View::Statement, [queue.into(), entity.into()]).map(|row| row.must(1))
 }
 
-/// Deletes the first requests, at most `limit`, after an id that were settled at `before` or earlier; returns their ids.
+/// Deletes at most `limit` requests above an id that were settled at `before` or earlier. Returns their ids.
 pub fn purge(connection: &Connection, queue: &str, before: Moment, limit: i64, after: i64) -> Vec<i64> {
     let values = [queue.into(), before.into(), limit.into(), after.into()];
     connection.run(&PURGE, View::Statement, values).map(|row| row.must(1))
 }
 
-/// Deletes lost holds from `before` or earlier that are not needed any more.
-pub fn purge_words(connection: &Connection, queue: &str, before: Moment) {
-    connection.run(&PURGE_WORDS, View::Statement, [queue.into(), before.into()]);
+/// Deletes lost holds from `before` or earlier that are no longer needed.
+pub fn purge_lost_holds(connection: &Connection, queue: &str, before: Moment) {
+    connection.run(&PURGE_LOST_HOLDS, View::Statement, [queue.into(), before.into()]);
 }

@@ -1,7 +1,7 @@
-//! Statements that find requests that can be taken.
+//! Statements that find requests to take.
 //!
-//! The search scans `ready`: new requests, without updates that wait for their create, by queue and id.
-//! A candidate is tested again once all outstanding requests of its entity are locked.
+//! The search scans `ready`: new requests by queue and id, without updates that wait for their create. A candidate is
+//! tested again after all outstanding requests of its entity are locked.
 
 use std::ops::ControlFlow;
 
@@ -16,22 +16,22 @@ macro_rules! ready {
     };
 }
 
-/// The same set, with the predicate of the index requests_entered only.
+/// The set of `ready`, as the predicate of the index requests_entered only.
 macro_rules! entered {
     () => {
         " r.queue || '' = $1 AND r.settled_at IS NULL AND r.hold_until IS NULL AND NOT r.blocked "
     };
 }
 
-/// Holds, with the predicate of the index requests_held_since only.
+/// The holds, as the predicate of the index requests_held_since only.
 macro_rules! held_since {
     () => {
         " r.queue || '' = $1 AND r.hold_until IS NOT NULL "
     };
 }
 
-/// A column of those requests in a set that came into it since snapshot $3: by transactions that are younger, and by those that
-/// were open then.
+/// A column of those requests in a set that entered it after snapshot $3: by transactions that began later, and by
+/// those that were open then.
 macro_rules! late {
     ($column:literal, $set:expr) => {
         concat!(
@@ -58,9 +58,9 @@ macro_rules! late {
 }
 
 statement! {
-    /// Where the search has to begin: the snapshot that says so, the first ready request from id $2 on, and the first
-    /// one below that came in since snapshot $3; then the same of the ends of holds, from $4 on and of those made since; and
-    /// whether there are creates to unblock.
+    /// Reads where the search begins. The columns are the current snapshot, the first ready request from id $2 on, and
+    /// the first one below that entered after snapshot $3. Then follow the first end of a hold from $4 on, the first
+    /// end of the holds made after snapshot $3, and whether there are creates to unblock.
     HORIZON(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID) = concat!(
         "SELECT pg_current_snapshot()::text,
                 (SELECT r.id FROM claims.requests r WHERE", ready!(), "AND r.id >= $2 ORDER BY r.id LIMIT 1),
@@ -69,8 +69,8 @@ statement! {
                   WHERE r.queue = $1 AND r.hold_until >= $4 ORDER BY r.hold_until LIMIT 1),
                 (SELECT min(late.hold_until) FROM (", late!("hold_until", held_since!()), ") AS late),
                 EXISTS (SELECT FROM claims.requests r WHERE r.queue = $1 AND r.unblock)");
-    /// Entities with expired holds that can be worked on, each with the first of its requests that is one. Updates whose
-    /// create came while they were held wait for it.
+    /// Reads the entities with expired holds that can be taken, each with the first of its expired requests. Updates
+    /// whose create was recorded while they were held wait for it.
     EXPIRED(TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID) =
         "SELECT min(r.id), r.entity FROM claims.requests r
           WHERE r.queue = $1 AND r.hold_until >= $4 AND r.hold_until <= $2 AND r.id > $3
@@ -78,8 +78,8 @@ statement! {
                  OR coalesce((SELECT c.status = 'complete' FROM claims.requests c
                                WHERE c.queue = r.queue AND c.entity = r.entity AND c.request_type = 'create'), true))
           GROUP BY r.entity ORDER BY min(r.id)";
-    /// The first ready request between ids $2 and $3 whose entity is not in $4 and can be worked on. The tests are scalar
-    /// subqueries, which are never turned into joins: each is one look into an index. A locked row is passed over.
+    /// Locks the first ready request between ids $2 and $3 whose entity is not in $4 and can be taken. The tests are
+    /// scalar subqueries, which the planner never turns into joins, so each is one index scan. A locked row is skipped.
     FIND(TEXTOID, INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID) = concat!(
         "SELECT r.id, r.entity FROM claims.requests r
           WHERE", ready!(), "AND r.id > $2 AND r.id < $3 AND r.entity <> ALL ($4)
@@ -91,8 +91,8 @@ statement! {
                     AND coalesce(h.hold_until > $5, false)
                   LIMIT 1) IS NULL
           ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED");
-    /// Everything outstanding of one entity, locked; with the payload of request $4, by which the entity was found and which
-    /// in most cases is all there is. How large the others are as text nobody knows before they are read.
+    /// Locks all outstanding requests of one entity. Returns the payload of request $4 only, by which the entity was
+    /// found. In most cases there is no other request, and the size of other payloads is unknown before they are read.
     LOCK_ENTITY(TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID) =
         "SELECT r.id, r.request_type = 'create', r.status = 'in-progress', coalesce(r.hold_until > $3, false),
                 coalesce(r.entered_xid = pg_current_xact_id_if_assigned(), false),
@@ -100,13 +100,14 @@ statement! {
            FROM claims.requests r
           WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress')
           ORDER BY r.id FOR NO KEY UPDATE NOWAIT";
-    /// The payloads of requests $2, which this transaction has locked, in the order given: the array leads the join.
+    /// Reads the payloads of requests $2, which this transaction has locked, in the order of the array, which leads the
+    /// join.
     PAYLOADS(TEXTOID, INT8ARRAYOID) = concat!(
         "SELECT r.id, r.payload::text
            FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
            JOIN claims.requests r ON ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
-    /// The create of an entity, and whether a process holds the entity beyond a transaction.
-    STANDING(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
+    /// Reads the create of an entity, and whether a process holds the entity beyond a transaction.
+    ENTITY_STATE(TEXTOID, TEXTOID, TIMESTAMPTZOID) =
         "SELECT (SELECT c.status FROM claims.requests c
                   WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'),
                 EXISTS (SELECT FROM claims.requests h
@@ -114,30 +115,30 @@ statement! {
                            AND coalesce(h.hold_until > $3, false))";
 }
 
-/// What a take has to look at.
+/// The start of a search.
 #[derive(Default)]
 pub struct Horizon {
     pub snapshot: String,
-    /// No ready request lies below; `None`: there is none at all.
+    /// The lowest ready request, or `None` if there is none.
     pub first: Option<i64>,
-    /// No hold ends earlier; `None`: there is none at all.
+    /// The earliest end of a hold, or `None` if there is none.
     pub first_hold: Option<Moment>,
     pub has_marked: bool,
 }
 
-/// What was known of a queue.
-pub struct Known {
-    /// No ready request lay below.
+/// The cached start of an earlier search.
+pub struct Cached {
+    /// No ready request had a lower id.
     pub low: i64,
     /// No hold ended earlier.
     pub first_hold: Moment,
-    /// When that was true; `None`: nothing is known.
+    /// The snapshot for which that was true, or `None` if nothing is cached.
     pub snapshot: Option<String>,
 }
 
-/// What is ready now, given what was known.
-pub fn horizon(connection: &Connection, queue: &str, known: &Known) -> Horizon {
-    let values = [queue.into(), known.low.into(), known.snapshot.as_deref().into(), known.first_hold.into()];
+/// Returns the start of a search, from a cached one.
+pub fn horizon(connection: &Connection, queue: &str, cached: &Cached) -> Horizon {
+    let values = [queue.into(), cached.low.into(), cached.snapshot.as_deref().into(), cached.first_hold.into()];
     let rows = connection.run(&HORIZON, View::Statement, values);
     let horizon = rows.first(|row| Horizon {
         snapshot: row.must(1),
@@ -154,23 +155,23 @@ pub struct Candidate {
     pub entity: String,
 }
 
-/// Entities whose holds have expired, none of them before `first_hold`.
+/// Returns the entities with expired holds, none of which expired before `first_hold`.
 pub fn expired(connection: &Connection, queue: &str, now: Moment, after: i64, first_hold: Moment) -> Vec<Candidate> {
     connection
         .run(&EXPIRED, View::Statement, [queue.into(), now.into(), after.into(), first_hold.into()])
         .map(|row| Candidate { id: row.must(1), entity: row.must(2) })
 }
 
-/// The first candidate between two ids, locked.
+/// Returns the first candidate between two ids, locked.
 pub fn find(
     connection: &Connection,
     queue: &str,
     between: (i64, i64),
-    passed_over: &[String],
+    skipped: &[String],
     now: Moment,
 ) -> Option<Candidate> {
     let (after, before) = between;
-    let values = [queue.into(), after.into(), before.into(), passed_over.to_vec().into(), now.into()];
+    let values = [queue.into(), after.into(), before.into(), skipped.to_vec().into(), now.into()];
     let rows = connection.run(&FIND, View::Statement, values);
     rows.first(|row| Candidate { id: row.must(1), entity: row.must(2) })
 }
@@ -180,15 +181,16 @@ pub struct Outstanding {
     pub id: i64,
     pub is_create: bool,
     pub in_progress: bool,
-    /// Its hold has not expired.
+    /// Whether its hold has not expired.
     pub held: bool,
-    /// This transaction recorded it: nobody else can see it.
+    /// Whether this transaction has recorded it, so that no other session sees it.
     pub own: bool,
-    /// Of the candidate's own request.
+    /// The payload of the candidate's own request.
     pub payload: Option<String>,
 }
 
-/// Locks all that is outstanding of a candidate's entity; an error at once where somebody else has locked any of it.
+/// Locks all outstanding requests of a candidate's entity. Raises an error at once if another transaction has locked
+/// any of them.
 pub fn lock_entity(connection: &Connection, queue: &str, candidate: &Candidate, now: Moment) -> Vec<Outstanding> {
     let values = [queue.into(), candidate.entity.as_str().into(), now.into(), candidate.id.into()];
     connection.run(&LOCK_ENTITY, View::Statement, values).map(|row| Outstanding {
@@ -201,7 +203,7 @@ pub fn lock_entity(connection: &Connection, queue: &str, candidate: &Candidate, 
     })
 }
 
-/// Hands over the payloads of requests that are locked, one by one in the order given, until `each` has had enough.
+/// Calls `each` for the payloads of locked requests, one by one in the order of `ids`, until it returns Break.
 pub fn payloads(
     connection: &Connection,
     queue: &str,
@@ -213,15 +215,15 @@ pub fn payloads(
 
 /// The state of an entity.
 #[derive(Default)]
-pub struct Standing {
+pub struct EntityState {
     /// The status of its create, if it has one.
     pub create: Option<String>,
     /// Whether a process holds it beyond a transaction.
     pub held: bool,
 }
 
-/// The state of an entity, as committed now.
-pub fn standing(connection: &Connection, queue: &str, entity: &str, now: Moment) -> Standing {
-    let rows = connection.run(&STANDING, View::Latest, [queue.into(), entity.into(), now.into()]);
-    rows.first(|row| Standing { create: row.get(1), held: row.must(2) }).unwrap_or_default()
+/// Returns the committed state of an entity.
+pub fn entity_state(connection: &Connection, queue: &str, entity: &str, now: Moment) -> EntityState {
+    let rows = connection.run(&ENTITY_STATE, View::Latest, [queue.into(), entity.into(), now.into()]);
+    rows.first(|row| EntityState { create: row.get(1), held: row.must(2) }).unwrap_or_default()
 }

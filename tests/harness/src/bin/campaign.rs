@@ -1,4 +1,4 @@
-//! The crash campaign's writers, recoveries and judge; `tests/scripts/campaign.sh` starts it and does the crashing.
+//! The crash campaign's writers, recoveries and judge; `tests/scripts/campaigns/campaign.sh` starts it and does the crashing.
 
 use std::process::ExitCode;
 

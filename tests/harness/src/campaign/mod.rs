@@ -1,9 +1,10 @@
-//! The crash campaign: two cells save the same names at random while somebody kills the three clusters and cuts the network.
+//! The crash campaign: two cells save the same names at random while a script kills the three clusters and cuts the
+//! network.
 //!
-//! `writer` follows the protocol, call by call; `unaware` writes plain `statements` to a claimed table, and has capture do the
-//! rest. Both die at random points. `recovery` runs `claims.reconcile()` all the while, `proxy` is the network between the
-//! cells and the service. When it is over, recovery runs to its end and `verdict` compares what the cells have saved with
-//! what the service says. At last `sabotage` breaks what was in order, to see that the verdict notices.
+//! `writer` follows the protocol, call by call. `unaware` runs plain `statements` on a claimed table, and capture does
+//! the rest. Both die at random points. Meanwhile `recovery` runs `claims.reconcile()`, and `proxy` is the network
+//! between the cells and the service. At the end recovery finishes, and `verdict` compares the saved rows of the cells
+//! with the claims of the service. Then `sabotage` damages consistent data, to test that the verdict notices it.
 
 mod proxy;
 mod recovery;
@@ -31,7 +32,7 @@ use rand::rngs::StdRng;
 use tally::Tally;
 use unaware::Mode;
 
-/// Who writes in cell 1, where nothing is claimed by itself, and in cell 2, where everything is.
+/// The writers in cell 1, which is not in automatic mode, and in cell 2, which is.
 const WRITERS: [&[Kind]; 2] = [
     &[Kind::Explicit, Kind::Explicit, Kind::Unaware(Mode::Pending), Kind::Unaware(Mode::Pending)],
     &[
@@ -43,7 +44,7 @@ const WRITERS: [&[Kind]; 2] = [
     ],
 ];
 
-/// Names that both cells want.
+/// The number of names, which both cells want.
 const NAMES: u32 = 60;
 
 #[derive(Clone, Copy)]
@@ -52,19 +53,19 @@ enum Kind {
     Unaware(Mode),
 }
 
-/// Where everything is, as the script says.
+/// The addresses of everything, from the script.
 pub struct Field {
-    /// Socket directory and port of shared, cell 1, cell 2.
+    /// The socket directories and ports of shared, cell 1 and cell 2.
     clusters: [(String, u16); 3],
     /// The password of the cells' roles at the service.
     password: String,
-    /// Where the proxy listens.
+    /// The port of the proxy.
     proxy_port: u16,
-    /// A file that says `close` or `hold` while the network is cut.
+    /// A file that contains `close` or `hold` while the network is cut.
     cut: PathBuf,
-    /// A file whose appearance ends the campaign.
+    /// A file that ends the campaign when it exists.
     over: PathBuf,
-    /// Recovery is the background workers' affair.
+    /// Whether background workers do the recovery.
     has_workers: bool,
 }
 
@@ -90,13 +91,13 @@ impl Field {
         Path::exists(&self.over)
     }
 
-    /// A connection to a cluster's own socket: 0 is the shared one, 1 and 2 the cells.
+    /// Connects to a cluster's own socket. 0 is the shared cluster, 1 and 2 are the cells.
     fn connect(&self, cluster: usize, role: &str) -> Result<Client, postgres::Error> {
         let (dir, port) = &self.clusters[cluster];
         Config::new().host(dir).port(*port).user(role).dbname("postgres").connect(NoTls)
     }
 
-    /// A connection of a cell's application to the service, over the network.
+    /// Connects a cell's application to the service, over the network.
     fn connect_service(&self, cell: usize) -> Result<Client, postgres::Error> {
         let mut config = Config::new();
         config.host("127.0.0.1").port(self.proxy_port).user(&format!("cell{cell}")).password(&self.password);
@@ -104,7 +105,7 @@ impl Field {
     }
 }
 
-/// Runs until the script says that it is over, then judges.
+/// Runs until the script ends the campaign, then judges.
 pub fn main() -> ExitCode {
     match run() {
         Ok(true) => ExitCode::SUCCESS,
@@ -135,7 +136,7 @@ fn run() -> Result<bool> {
                 }));
             }
         }
-        // Writers may wait for what recovery has to end.
+        // Recovery stops after the writers, which may wait for a transaction that it ends.
         let writers: Vec<_> = writers.into_iter().map(ScopedJoinHandle::join).collect();
         stopped.store(true, Relaxed);
         let recoveries = recoveries.into_iter().map(ScopedJoinHandle::join);
@@ -151,7 +152,7 @@ fn run() -> Result<bool> {
     recovery::finish(&field, &mut tally)?;
     verdict::compare(&field, &mut tally)?;
     verdict::correct(&field, &mut tally)?;
-    // What is broken already is not to be broken again.
+    // Data that is inconsistent already is not damaged again.
     if tally.problems.is_empty() {
         sabotage::try_all(&field, &mut tally)?;
     }
@@ -160,7 +161,7 @@ fn run() -> Result<bool> {
     Ok(tally.print())
 }
 
-/// Sometimes for longer than leases are left alone.
+/// Sleeps for a random time, which is sometimes longer than stale_after.
 fn linger(rng: &mut StdRng) {
     let time = match rng.random_range(0..200) {
         0..4 => rng.random_range(1000..5000),

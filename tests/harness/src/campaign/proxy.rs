@@ -1,5 +1,5 @@
-//! The network between the cells and the service. While it is cut, connections break, or what they carry is held back and
-//! arrives when it is whole again.
+//! The network between the cells and the service. While it is cut, connections break, or their data is held back and
+//! arrives when the cut ends.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use super::Field;
 
 const TICK: Duration = Duration::from_millis(20);
 
-/// Ends when it is dropped.
+/// The network, which ends when this value is dropped.
 pub struct Network {
     ended: Arc<AtomicBool>,
 }
@@ -40,7 +40,7 @@ fn state(cut: &Path) -> Cut {
     }
 }
 
-/// Listens, and leads what comes to the shared cluster.
+/// Listens, and forwards connections to the shared cluster.
 pub fn start(field: &Field) -> Result<Network> {
     let listener = TcpListener::bind(("127.0.0.1", field.proxy_port)).context("the proxy cannot listen")?;
     listener.set_nonblocking(true)?;
@@ -58,7 +58,7 @@ pub fn start(field: &Field) -> Result<Network> {
     Ok(network)
 }
 
-/// One connection; without a server at the other end it is closed.
+/// Forwards one connection. Closes it if there is no server at the other end.
 fn lead(client: TcpStream, port: u16, cut: &Path, ended: &Arc<AtomicBool>) {
     if matches!(state(cut), Cut::Close) {
         return;
@@ -79,7 +79,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, cut: &Path, ended: &AtomicBool) 
     let _ = (from.set_nodelay(true), to.set_nodelay(true));
     while ready.is_ok() && !ended.load(Relaxed) {
         let read = from.read(&mut buffer);
-        // What was read just before the cut is held back, too.
+        // Bytes that were read just before the cut are held back, too.
         while matches!(state(cut), Cut::Hold) && !ended.load(Relaxed) {
             thread::sleep(TICK);
         }

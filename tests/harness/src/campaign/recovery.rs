@@ -1,4 +1,4 @@
-//! `claims.reconcile()` in each cell: all the time, and at the end until nothing is left.
+//! `claims.reconcile()` in each cell: during the campaign, and at the end until no lease is outstanding.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -12,13 +12,13 @@ use super::tally::Tally;
 const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned \
                     FROM claims.reconcile($1, 'service', ($2::text)::interval, 20)";
 
-/// Two passes at once, every half second, until the writers have stopped. Leases are left alone for two seconds. Where there are
-/// workers they do it, and here only what is prepared is ended.
+/// Runs two passes concurrently, every half second, until the writers have stopped. The stale_after of a pass is two
+/// seconds. If there are workers, they run the passes, and this function only ends prepared transactions.
 pub fn run(field: &Field, cell: usize, stopped: &AtomicBool) -> Tally {
     let mut tally = Tally::default();
     while !stopped.load(Relaxed) {
         thread::sleep(Duration::from_millis(500));
-        // Where the cell is down, it is so for the passes, too, and they say so.
+        // If the cell is down, the passes fail as well and report it.
         let _ = end_prepared(field, cell, "1 second");
         if field.has_workers {
             continue;
@@ -63,7 +63,7 @@ fn note(tally: &mut Tally, error: &postgres::Error) {
     }
 }
 
-/// Commits or rolls back what was prepared before `age`, as whoever coordinates transactions would.
+/// Commits or rolls back transactions that were prepared before `age`, as a transaction coordinator does.
 fn end_prepared(field: &Field, cell: usize, age: &str) -> Result<()> {
     let mut client = field.connect(cell, "app")?;
     let old = "SELECT gid FROM pg_prepared_xacts WHERE prepared <= clock_timestamp() - ($1::text)::interval";
@@ -74,10 +74,11 @@ fn end_prepared(field: &Field, cell: usize, age: &str) -> Result<()> {
     Ok(())
 }
 
-/// Everybody has stopped; the servers may still be at what clients have given up, and the service may begin a lease with it.
+/// Waits for late sessions. All clients have stopped, but servers may still run calls that clients have given up, and
+/// one of them may begin a lease.
 fn wait_for_the_late(field: &Field) -> Result<()> {
     let late = "SELECT count(*) FROM pg_stat_activity WHERE usename IN ('app', 'cell1', 'cell2')";
-    for _ in 0..300 {
+    for _ in 0..1200 {
         let mut sessions = 0;
         for cluster in [1, 2, 0] {
             let mut client = field.connect(cluster, "postgres").context("a cluster is gone")?;
@@ -91,13 +92,13 @@ fn wait_for_the_late(field: &Field) -> Result<()> {
     bail!("some sessions do not end")
 }
 
-/// Everybody has stopped: recovery runs until nothing is outstanding.
+/// Runs recovery until no lease is outstanding. All clients have stopped.
 pub fn finish(field: &Field, tally: &mut Tally) -> Result<()> {
     wait_for_the_late(field)?;
     for cell in [1, 2] {
         end_prepared(field, cell, "0").context("prepared transactions after the campaign")?;
         let mut quiet = 0;
-        for _ in 0..60 {
+        for _ in 0..600 {
             let counts = pass(field, cell, "0").context("recovery after the campaign")?;
             add(tally, cell, counts);
             quiet = if counts[0] == 0 { quiet + 1 } else { 0 };

@@ -1,15 +1,15 @@
-//! After the campaign: what was in order is broken, each way that the verdict is to notice, and put right again.
+//! Damages consistent data after the campaign, in each way that the verdict must notice, and repairs it.
 
 use anyhow::{Context, Result};
 
 use super::tally::Tally;
 use super::{Field, recovery, verdict};
 
-/// How an order that was broken is put right.
+/// The repair of a damage.
 enum Repair {
     Verification,
     Recovery,
-    /// These statements, past capture.
+    /// These statements, without capture.
     ByHand(&'static str),
 }
 
@@ -18,7 +18,7 @@ struct Sabotage {
     /// Whether the changes are captured.
     captured: bool,
     sql: &'static str,
-    /// The problem that the verdict is to report, among others.
+    /// A problem that the verdict must report.
     problem: &'static str,
     repair: Repair,
 }
@@ -61,7 +61,8 @@ const ALL: [Sabotage; 5] = [
     },
 ];
 
-/// What the verdict does not notice, or what is not in order afterwards, is a problem of the campaign's.
+/// Tries every sabotage. It is a problem if the verdict does not notice the damage, or if the repair does not remove
+/// it.
 pub fn try_all(field: &Field, tally: &mut Tally) -> Result<()> {
     for sabotage in &ALL {
         change(field, sabotage.cell, sabotage.captured, sabotage.sql)?;

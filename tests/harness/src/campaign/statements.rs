@@ -1,4 +1,4 @@
-//! What an application does to its table that knows nothing of claims.
+//! The statements of an application that does not know of claims, on its table.
 
 use std::vec;
 
@@ -8,14 +8,15 @@ use rand::seq::index;
 
 use super::NAMES;
 
-/// Names that may go from one row to another, within one transaction. Their claims stay with the row that was first, until
-/// verification.
+/// The number of names that one transaction may move from one row to another. Their claims stay with the first row
+/// until verification.
 pub const PAIRS: u32 = 8;
 
-/// What begins the names of which there are `PAIRS`.
+/// The prefix of these names.
 pub const PAIR: &str = "pair";
 
-/// The statements of one transaction; each text is one or several. Of the names outside of `PAIRS` none occurs in two texts.
+/// Draws the statements of one transaction. Each text has one or several statements. No name occurs in two texts,
+/// except those of `PAIRS`.
 pub fn draw(rng: &mut StdRng) -> Vec<String> {
     let names: Vec<_> = index::sample(rng, NAMES as usize, 12).into_iter().map(|n| format!("name{n}")).collect();
     let mut names = names.into_iter();
@@ -54,11 +55,11 @@ fn any(rng: &mut StdRng, names: &mut vec::IntoIter<String>) -> String {
         }
         10 => format!("INSERT INTO routes (name) VALUES ('{a}') ON CONFLICT (name) DO UPDATE SET name = '{b}'"),
         11 => format!("INSERT INTO routes (name) VALUES ('{a}') ON CONFLICT DO NOTHING"),
-        // there and back
+        // There and back.
         12 => format!(
             "UPDATE routes SET name = '{b}' WHERE name = '{a}'; UPDATE routes SET name = '{a}' WHERE name = '{b}'"
         ),
-        // given up, and then gone
+        // Set to NULL, and then deleted.
         13 => format!("UPDATE routes SET name = NULL WHERE name = '{a}'; DELETE FROM routes WHERE name IS NULL"),
         _ => pair(rng),
     }

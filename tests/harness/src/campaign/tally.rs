@@ -1,11 +1,11 @@
-//! What happened, and what should never have.
+//! The counts of a campaign, and its problems.
 
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct Tally {
     counts: BTreeMap<String, i64>,
-    /// Broken promises.
+    /// The broken promises.
     pub problems: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Tally {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    /// A campaign in which nothing happened proves nothing.
+    /// Reports a problem if too little happened for the campaign to prove anything.
     pub fn demand_that_it_was_a_campaign(&mut self, has_workers: bool) {
         let by_hand = [("recovery: committed", 5), ("recovery: rolled back", 5), ("recovery: service unreachable", 1)];
         let by_workers = [("worker: passes", 10), ("worker: rolled back", 5), ("worker: service unreachable", 1)];
@@ -54,13 +54,14 @@ impl Tally {
                 self.problem(format!("{what}: {} times only, at least {least} wanted", self.of(what)));
             }
         }
-        // The service is slow for two seconds at least, in which few transactions get so far: any of them will do.
+        // The service is slow for two seconds at least. Few transactions reach it in that time, so one of any kind is
+        // enough.
         if self.of("automatic: refused 57014") + self.of("pending: refused 57014") == 0 {
             self.problem("no transaction has met a silent service".to_owned());
         }
     }
 
-    /// Prints everything; whether all is well.
+    /// Prints everything. Returns whether there are no problems.
     pub fn print(&self) -> bool {
         self.counts.iter().for_each(|(what, n)| println!("{n:>8}  {what}"));
         self.problems.iter().take(20).for_each(|problem| println!("PROBLEM: {problem}"));

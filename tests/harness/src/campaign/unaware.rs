@@ -1,4 +1,4 @@
-//! One connection of an application that writes to a claimed table and leaves the claims to the capture. It dies at random
+//! One connection of an application that writes to a claimed table and leaves the claims to capture. It dies at random
 //! points.
 
 use std::fmt;
@@ -14,12 +14,12 @@ use super::tally::Tally;
 use super::{Field, linger, statements};
 use crate::failure::{Conflict, Refusal};
 
-/// Who sends the batch.
+/// The sender of the batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The database, at COMMIT: the application knows nothing of claims.
+    /// The database, at COMMIT. The application does not know of claims.
     Automatic,
-    /// The application, by `begin_pending`, and it calls `finish`.
+    /// The application, which calls `begin_pending` and `finish`.
     Pending,
 }
 
@@ -43,25 +43,25 @@ struct Application<'f> {
     statements: Vec<String>,
 }
 
-/// Why a transaction ended before its end.
+/// The reason why a transaction ended early.
 enum Stop {
-    /// The application died here, or lost its connection.
+    /// The application died, or lost its connection.
     Died,
-    /// Something was refused, and counted.
+    /// A statement was refused, and the refusal was counted.
     Refused,
 }
 
-/// Where an error came from.
+/// The origin of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
-    /// A statement of the application's, COMMIT and `begin_pending` among them.
+    /// A statement of the application, including COMMIT and `begin_pending`.
     Transaction,
     /// COMMIT PREPARED or ROLLBACK PREPARED.
     Prepared,
     Finish,
 }
 
-/// Works until the campaign is over.
+/// Works until the campaign ends.
 pub fn run(field: &Field, cell: usize, mode: Mode, seed: u64) -> Tally {
     let rng = StdRng::seed_from_u64(seed);
     let mut application =
@@ -98,10 +98,10 @@ impl Application<'_> {
         let mut changed = 0;
         for statement in statements::draw(&mut self.rng) {
             let rows = self.run(&statement)?;
-            // What is rolled back to a savepoint is no change.
+            // Changes that are rolled back to a savepoint do not count.
             changed += if statement.contains("ROLLBACK TO") { 0 } else { rows };
             self.perhaps_die(0.01)?;
-            // From now on each row is sent by itself.
+            // From now on each row is sent separately.
             if self.mode == Mode::Automatic && self.rng.random_bool(0.05) {
                 self.run("SET CONSTRAINTS ALL IMMEDIATE")?;
             }
@@ -122,7 +122,8 @@ impl Application<'_> {
         }
     }
 
-    /// Once more after a conflict, sometimes; and sometimes it is rolled back though it went well, and its lease stays.
+    /// Calls begin_pending, sometimes again after a conflict. Sometimes it rolls back a successful call, and the lease
+    /// remains.
     fn begin_pending(&mut self) -> Result<Option<Uuid>, Stop> {
         let patient = self.rng.random_bool(0.3);
         if patient {
@@ -161,7 +162,7 @@ impl Application<'_> {
         }
     }
 
-    /// In two phases; `Ok` is a commit. What is left prepared here is ended by recovery.
+    /// Ends the transaction in two phases. `Ok` means committed. If it stays prepared, recovery ends it.
     fn prepare(&mut self) -> Result<(), Stop> {
         let name = Uuid::new_v4();
         self.run(&format!("PREPARE TRANSACTION '{name}'"))?;
@@ -176,7 +177,7 @@ impl Application<'_> {
         }
     }
 
-    /// Runs statements; how many rows they have changed.
+    /// Runs statements. Returns the number of rows that they have changed.
     fn run(&mut self, sql: &str) -> Result<u64, Stop> {
         self.statements.push(sql.into());
         match self.client()?.simple_query(sql) {
@@ -202,7 +203,7 @@ impl Application<'_> {
         let code = refusal.code.as_str();
         match (at, code) {
             (_, code) if code.starts_with("57P") => return Stop::Died,
-            // Recovery has ended the prepared transaction, or is at it.
+            // Recovery has ended the prepared transaction, or is ending it.
             (At::Prepared, "42704" | "55000") => self.count("prepared, and ended by somebody else"),
             (At::Finish, "08001" | "55P03" | "57014") => self.count(&format!("finish refused {code}")),
             (At::Transaction, "08001" | "57014") => self.count(&format!("refused {code}")),
@@ -211,7 +212,7 @@ impl Application<'_> {
                 Some(conflicts) if conflicts.iter().all(|conflict| self.may_be(conflict)) => {
                     self.count(&format!("refused {code}"));
                 }
-                // The table's own unique index.
+                // The table's own unique index refused it.
                 None if code == "23505" => self.count("met each other"),
                 _ => self.odd(at, &refusal),
             },
@@ -220,8 +221,9 @@ impl Application<'_> {
         Stop::Refused
     }
 
-    /// What the transaction destroys is saved here, so the claim must be there and this cell's; what it creates is not, so
-    /// no claim of this cell's can be settled.
+    /// Returns whether a conflict is possible. The rows that the transaction destroys are saved, so their claims must
+    /// exist and belong to this cell. The rows that it creates are not saved, so this cell cannot have a settled claim
+    /// for them.
     fn may_be(&self, conflict: &Conflict) -> bool {
         match conflict.reason.as_str() {
             "leased" | "in_flight" => true,

@@ -1,4 +1,4 @@
-//! The end state: what the cells have saved, and what the service says.
+//! Compares the saved rows of the cells with the claims of the service, at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use super::Field;
 use super::statements::PAIR;
 use super::tally::Tally;
 
-/// Saved names and their rows.
+/// The saved names and their rows.
 const ROWS: &str = "SELECT name, id FROM routes WHERE name IS NOT NULL";
 
-/// A cell's claims: which row each names, as subject and as source, and whether it is held by no lease.
+/// The claims of a cell: the row of each, as subject and as source, and whether no lease holds it.
 const CLAIMS: &str = "SELECT bucket_value, subject_type || ' ' || subject_id || ' ' || source_type || ' ' || source_id, \
                       status = 'ACTIVE' FROM claims.records WHERE cell_id = $1 AND bucket_type = 'ROUTES'";
 
@@ -22,7 +22,7 @@ const VERIFY: &str = "SELECT missing, different, extra, corrected, held_by_other
 /// The columns of `VERIFY`.
 type Verified = [i64; 6];
 
-/// Compares everything with everything.
+/// Compares the rows of both cells with all claims.
 pub fn compare(field: &Field, tally: &mut Tally) -> Result<()> {
     let mut shared = field.connect(0, "postgres").context("the shared cluster is gone")?;
     let mut saved = Vec::new();
@@ -50,8 +50,8 @@ pub fn compare(field: &Field, tally: &mut Tally) -> Result<()> {
     expect_none(tally, &mut shared, "rows of check()", "SELECT count(*) FROM claims.check()")
 }
 
-/// Rows and claims of one cell. How many names are claimed for another row than the one that has them: only those that
-/// went from one row to another within one transaction may be.
+/// Compares rows and claims of one cell. Returns the number of names that are claimed for another row than the one that
+/// has them. Only names that moved from one row to another within one transaction may be.
 fn compare_cell(shared: &mut Client, cell: usize, rows: &BTreeMap<String, i64>, tally: &mut Tally) -> Result<i64> {
     let claims = shared.query(CLAIMS, &[&(cell as i64)])?;
     let claims: BTreeMap<String, (String, bool)> =
@@ -74,7 +74,8 @@ fn compare_cell(shared: &mut Client, cell: usize, rows: &BTreeMap<String, i64>, 
     Ok(moved)
 }
 
-/// Has verification put right what it may find, and nothing else; then it finds nothing. Counts what there was.
+/// Corrects the allowed discrepancies by verification, and checks that there are no others and that a second
+/// verification finds none. Counts them.
 pub fn correct(field: &Field, tally: &mut Tally) -> Result<()> {
     for cell in [1, 2] {
         let verified = verify(field, cell, true)?;
@@ -98,7 +99,7 @@ pub fn correct(field: &Field, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// One verification from beginning to end.
+/// Runs one complete verification.
 pub fn verify(field: &Field, cell: usize, correct: bool) -> Result<Verified> {
     let row = field.connect(cell, "app")?.query_one(VERIFY, &[&(cell as i64), &correct]).context("verification")?;
     Ok([0, 1, 2, 3, 4, 5].map(|column| row.get(column)))

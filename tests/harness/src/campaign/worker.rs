@@ -1,4 +1,4 @@
-//! The background workers of the cells: what they say of themselves when the campaign is over, and their end.
+//! The background workers of the cells: their results after the campaign, and their end.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,24 +9,26 @@ use postgres::Client;
 use super::Field;
 use super::tally::Tally;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the workers may take on a busy machine.
+const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Passes that succeeded, what they have rolled back, orphans that they met; and those that did not reach the service.
+/// The number of successful passes, their rollbacks and orphans, and the number of passes that did not reach the
+/// service.
 const PASSES: &str = "SELECT count(*) FILTER (WHERE kind = 'reconcile' AND sqlstate IS NULL),
            coalesce(sum((counts ->> 'rolled_back')::bigint) FILTER (WHERE kind = 'reconcile'), 0)::bigint,
            coalesce(sum((counts ->> 'orphaned')::bigint) FILTER (WHERE kind = 'reconcile'), 0)::bigint,
            count(*) FILTER (WHERE sqlstate = '08001')
       FROM claims.passes";
 
-/// What went wrong for other reasons than the campaign.
+/// Failures for which the campaign is not the reason.
 const ODD: &str = "SELECT kind, sqlstate, message FROM claims.passes
      WHERE sqlstate <> '08001' AND sqlstate !~ '^57P' AND sqlstate IS NOT NULL";
 
-/// Leases that a worker settles without a trace of its own sessions.
+/// Whether no lease is left that a worker must settle.
 const SETTLED: &str =
     "SELECT count(*) = 0 FROM claims.cells_outstanding_leases WHERE created_at < now() - interval '3 seconds'";
 
-/// Waits until the workers have settled what is committed, counts what they did, and ends them.
+/// Waits until the workers have settled the committed leases, counts their passes, and ends them.
 pub fn finish(field: &Field, tally: &mut Tally) -> Result<()> {
     for cell in [1, 2] {
         let mut client = field.connect(cell, "postgres").context("a cell is gone")?;
@@ -57,7 +59,7 @@ pub fn finish(field: &Field, tally: &mut Tally) -> Result<()> {
 fn until(client: &mut Client, condition: &str, or_else: &str) -> Result<()> {
     let begun = Instant::now();
     while !client.query_one(condition, &[])?.get::<_, bool>(0) {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > WAIT_LIMIT {
             bail!("{or_else}");
         }
         thread::sleep(Duration::from_millis(100));

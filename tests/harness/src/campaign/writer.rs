@@ -1,5 +1,5 @@
-//! One connection of an application that follows the protocol itself: it saves, renames and deletes names, and dies at random
-//! points.
+//! One connection of an application that follows the protocol itself. It saves, renames and deletes names, and dies at
+//! random points.
 
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::tally::Tally;
 use super::{Field, NAMES, linger};
 use crate::failure::{Failure, Refusal};
 
-/// What one transaction does to the cell's table, and to which row.
+/// The change of one transaction to the cell's table, and its row.
 struct Change {
     row: i64,
     create: Option<String>,
@@ -26,16 +26,16 @@ struct Writer<'f> {
     cell: usize,
     rng: StdRng,
     tally: Tally,
-    /// To the cell's database, and to the service.
+    /// The connections to the cell's database and to the service.
     local: Option<Client>,
     service: Option<Client>,
 }
 
-/// Why a round ended before its end.
+/// The reason why a round ended early.
 enum Stop {
-    /// The application died here, or lost a connection.
+    /// The application died, or lost a connection.
     Died,
-    /// The transaction is rolled back in order.
+    /// The transaction is rolled back regularly.
     RollBack(Option<Uuid>),
 }
 
@@ -45,7 +45,7 @@ impl From<postgres::Error> for Stop {
     }
 }
 
-/// Works until the campaign is over.
+/// Works until the campaign ends.
 pub fn run(field: &Field, cell: usize, seed: u64) -> Tally {
     let rng = StdRng::seed_from_u64(seed);
     let mut writer = Writer { field, cell, rng, tally: Tally::default(), local: None, service: None };
@@ -85,10 +85,10 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// One transaction of the cell, from BEGIN to `forget_leases`.
+    /// Runs one transaction of the cell, from BEGIN to `forget_leases`.
     fn transaction(&mut self) -> Result<(), Stop> {
         let lease = Uuid::new_v4();
-        // Of a lease that does not say so, the worker finds out after ten minutes.
+        // If the lease does not name its local transaction, the worker judges it after ten minutes.
         let named = self.field.has_workers || self.rng.random_bool(0.5);
         self.local()?.batch_execute("BEGIN")?;
         let xid: String = self.local()?.query_one("SELECT pg_current_xact_id()::text", &[])?.get(0);
@@ -124,7 +124,7 @@ impl Writer<'_> {
         if self.rng.random_bool(probability) { Err(Stop::Died) } else { Ok(()) }
     }
 
-    /// Changes the cell's own table; `None` where there is nothing to do.
+    /// Changes the cell's own table. Returns `None` if there is nothing to change.
     fn change(&mut self) -> Result<Option<Change>, Stop> {
         let (one, other) = (self.name(), self.name());
         let kind = self.rng.random_range(0..10);
@@ -146,7 +146,7 @@ impl Writer<'_> {
                 Ok(row.map(|row| Change { row: row.get(0), create: create.cloned(), destroy: destroy.cloned() }))
             }
             Err(error) => match Failure::from(error) {
-                // The name is this cell's already; two of its writers met.
+                // This cell already has the name, or two of its writers met.
                 Failure::Refused(refusal) if ["23505", "40P01"].contains(&refusal.code.as_str()) => Ok(None),
                 Failure::Refused(refusal) => Err(self.odd("the cell's table", &refusal)),
                 Failure::Lost(_) => Err(Stop::Died),
@@ -158,7 +158,7 @@ impl Writer<'_> {
         format!("name{}", self.rng.random_range(0..NAMES))
     }
 
-    /// begin_update, twice where the answer is said to be lost.
+    /// Calls begin_update, sometimes twice, as after a lost answer.
     fn begin(&mut self, change: &Change, lease: Uuid, xid: Option<&str>) -> Result<(), Stop> {
         let record = |name: &String| -> Value {
             json!({"bucket": {"type": "ROUTES", "value": name}, "subject": {"type": "GROUP", "id": change.row},
@@ -179,8 +179,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A conflict, of which some kinds would show that rows and claims differ: what the transaction deletes is saved here,
-    /// so the claim must be there and this cell's; what it creates is not, so no claim of this cell's can be settled.
+    /// Handles a conflict. Some kinds would show that rows and claims differ. The rows that the transaction deletes are
+    /// saved, so their claims must exist and belong to this cell. The rows that it creates are not saved, so this cell
+    /// cannot have a settled claim for them.
     fn refused(&mut self, change: &Change, lease: Uuid, refusal: &Refusal) -> Stop {
         for conflict in refusal.conflicts().unwrap_or_default() {
             let of_ours = conflict.holder == Some(self.cell as i64);
@@ -192,7 +193,7 @@ impl Writer<'_> {
         }
         match refusal.code.as_str() {
             "23505" | "55P03" | "42501" | "P0002" => Stop::RollBack(None),
-            // Recovery was here between the first call and the repeated one.
+            // Recovery fenced the lease between the first call and the repeated one.
             "55000" => Stop::RollBack(Some(lease)),
             _ => self.odd("begin_update", refusal),
         }
@@ -211,7 +212,7 @@ impl Writer<'_> {
     }
 
     fn odd(&mut self, what: &str, refusal: &Refusal) -> Stop {
-        // A server that starts, or has just lost another process, is no oddity.
+        // A server that is starting, or has just lost another process, is no problem.
         if !refusal.code.starts_with("57") {
             self.tally.problem(format!("cell {}: {what}: {} {}", self.cell, refusal.code, refusal.message));
         }

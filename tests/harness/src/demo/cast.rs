@@ -1,4 +1,4 @@
-//! Who takes part: the cells, their roles, and the databases of the demo.
+//! The cells, their roles, and the databases of the demo.
 
 use super::home;
 use crate::cell::Cell;
@@ -7,7 +7,7 @@ use crate::server::{Server, fresh_role, register_cell};
 use anyhow::{Context, Result};
 use postgres::Client;
 
-/// The shared database, which keeps the claims.
+/// The shared database with the claims.
 pub const SHARED: &str = "claims_demo";
 
 /// A cell of the demo.
@@ -21,38 +21,38 @@ pub struct Member {
 
 pub const NORTH: Member = Member { id: 1, name: "north", role: "demo_north", database: "claims_demo_north" };
 pub const SOUTH: Member = Member { id: 2, name: "south", role: "demo_south", database: "claims_demo_south" };
-/// The role of instances and back ends.
+/// The role of instances and backends.
 pub const WORKER: &str = "demo_worker";
 pub const CELLS: [Member; 2] = [NORTH, SOUTH];
 
 impl Member {
-    /// The server of the cell's own database.
+    /// Returns the server of the cell's own database.
     pub fn home(&self) -> Result<Server> {
         Server::named(&format!("CLUSTER_{}", self.name)).context("the demo needs a cluster for each cell: scripts/demo")
     }
 
-    /// A connection to the cell's own database as a role of it.
+    /// Connects to the cell's own database as one of its roles.
     pub fn at_home(&self, role: &str) -> Result<Client> {
         Ok(self.home()?.connect(self.database, role)?)
     }
 
-    /// A connection to the service as this cell.
+    /// Connects to the service as this cell.
     pub fn connect(&self, server: &Server) -> Result<Cell, Failure> {
         Cell::connect(server, SHARED, self.id, self.role)
     }
 }
 
-/// What the chapters share.
+/// The state that the chapters share.
 pub struct World {
     pub server: Server,
-    /// A superuser's connection to the shared database: for looking, not for claiming.
+    /// A superuser's connection to the shared database, which only reads.
     pub admin: Client,
-    /// Names that both cells wanted, for examples that mean something.
+    /// Names that both cells wanted, for realistic examples.
     pub contested: Vec<String>,
 }
 
 impl World {
-    /// Makes the shared database with the extension and the two cells in it.
+    /// Creates the shared database with the extension and the two cells.
     pub fn build() -> Result<Self> {
         let server = Server::from_env()?;
         let mut admin = server.fresh_database(SHARED)?;
@@ -67,13 +67,13 @@ impl World {
         Ok(Self { server, admin, contested: Vec::new() })
     }
 
-    /// One number from the shared database.
+    /// Returns one number from the shared database.
     pub fn count(&mut self, sql: &str) -> Result<u64> {
         let n: i64 = self.admin.query_one(sql, &[])?.get(0);
         Ok(n.try_into()?)
     }
 
-    /// A name that the cell owns, a contested one where there is one.
+    /// Returns a name that the cell owns, a contested one if possible.
     pub fn name_of(&mut self, cell: &Member) -> Result<String> {
         let row = self.admin.query_opt(
             "SELECT bucket_value FROM claims.claims WHERE creator_id = $1 AND status = 1 \
@@ -83,7 +83,7 @@ impl World {
         Ok(row.with_context(|| format!("cell {} won nothing", cell.name))?.get(0))
     }
 
-    /// Drops what the demo made in the cluster.
+    /// Drops the objects of the demo in the cluster.
     pub fn tear_down(self) -> Result<()> {
         let Self { server, admin, .. } = self;
         drop(admin);

@@ -9,19 +9,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Whose transaction has committed when the server crashes, and whose has not.
+/// The user whose transaction has committed when the server crashes, and the one whose transaction has not.
 const SAVED: &str = "grace";
 const LOST: &str = "linus";
 
 /// How long the server may take to come back.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RESTART_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
-    // So that there is something to be seen.
+    // Without a worker, so that the outstanding lease is visible.
     NORTH.home()?.employ_worker("")?;
     let mut open = NORTH.at_home(APP)?;
     let pid: i32 = open.query_one("SELECT pg_backend_pid()", &[])?.get(0);
-    // What a COMMIT does first: the deferred constraint triggers, and with them the lease.
+    // The first steps of COMMIT: the deferred constraint triggers, and with them the lease.
     open.batch_execute(&format!("BEGIN; {}; SET CONSTRAINTS ALL IMMEDIATE", home::insert_sql(LOST)))?;
     let mut other = NORTH.at_home(APP)?;
     home::insert(&mut other, SAVED)?;
@@ -50,7 +50,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     rows.sort_by(|one, other| one[1].cmp(&other[1]));
     let found: Vec<String> = rows.iter().map(|row| row[1..].join(" ")).collect();
     screen.expect(
-        // What was saved may be settled already: its session has sent that before the crash.
+        // The committed lease may be settled already: its session sent the commit before the crash.
         found.last() == Some(&format!("{LOST} no no"))
             && (found.len() == 1 || found[..1] == [format!("{SAVED} yes yes")]),
         "each lease is tracked exactly where its row was saved",
@@ -77,7 +77,8 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// How many leases passes of recovery have rolled back since. A pass writes what it did at its end, when the leases are settled.
+/// Counts the leases that passes of recovery have rolled back since. A pass inserts its row at the end, after it has
+/// settled the leases.
 fn counted(north: &mut Client, since: SystemTime) -> Result<i64> {
     let started = Instant::now();
     loop {
@@ -87,7 +88,7 @@ fn counted(north: &mut Client, since: SystemTime) -> Result<i64> {
             &[&since],
         )?;
         let rolled_back = row.get(0);
-        if rolled_back > 0 || started.elapsed() > PATIENCE {
+        if rolled_back > 0 || started.elapsed() > RESTART_LIMIT {
             return Ok(rolled_back);
         }
         sleep(Duration::from_millis(20));
@@ -97,15 +98,16 @@ fn counted(north: &mut Client, since: SystemTime) -> Result<i64> {
 /// Waits until the server has noticed the crash and has recovered from it. `other` is a session that was not killed.
 fn come_back(other: &mut Client) -> Result<Client> {
     let started = Instant::now();
-    // Until the server has noticed, it takes new sessions that it ends in a moment. When it has, it ends this one too.
+    // Until the server notices the crash, it accepts new sessions that it will end soon. When it has noticed it, it
+    // ends this one, too.
     while other.batch_execute("SELECT").is_ok() {
-        ensure!(started.elapsed() < PATIENCE, "north's server does not notice that a process of it was killed");
+        ensure!(started.elapsed() < RESTART_LIMIT, "north's server does not notice that a process of it was killed");
         sleep(Duration::from_millis(20));
     }
     loop {
         match NORTH.home()?.admin(NORTH.database) {
             Ok(client) => return Ok(client),
-            Err(error) if started.elapsed() > PATIENCE => bail!("north's server does not come back: {error:#}"),
+            Err(error) if started.elapsed() > RESTART_LIMIT => bail!("north's server does not come back: {error:#}"),
             Err(_) => sleep(Duration::from_millis(50)),
         }
     }

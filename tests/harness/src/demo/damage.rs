@@ -1,4 +1,4 @@
-//! Chapter 8: a hand in the claims' table, and the verification that finds and repairs what it did.
+//! Chapter 8: somebody changes the table of claims, and verification finds and repairs it.
 
 use super::cast::{NORTH, World};
 use super::home;

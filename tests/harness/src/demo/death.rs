@@ -11,16 +11,16 @@ use std::thread;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The argument that makes this program the cell that dies.
+/// The argument with which this program becomes the dying cell.
 pub const DYING: &str = "--dying-cell";
 
 /// How long the cell is gone.
 const RESTART: Duration = Duration::from_secs(2);
 
-/// What the dying cell wanted: three new routes.
+/// The routes that the dying cell wants.
 const ROUTES: [&str; 3] = ["new-team", "new-team/website", "new-team/shop"];
 
-/// The cell's own table; its first route is there already, so the local part must fail.
+/// The cell's own table. Its first route exists already, so the local part must fail.
 const LOCAL: &str = "CREATE TABLE routes (id bigint PRIMARY KEY, path text NOT NULL UNIQUE, owner text NOT NULL)";
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
@@ -59,7 +59,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Starts the dying cell as a process of its own and kills it (SIGKILL) once its local part has failed.
+/// Starts the dying cell as a process of its own, and kills it (SIGKILL) after its local part has failed.
 fn let_it_die(screen: &Screen) -> Result<(Uuid, String)> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(DYING)
@@ -86,7 +86,7 @@ fn let_it_die(screen: &Screen) -> Result<(Uuid, String)> {
     Ok((lease, error))
 }
 
-/// The dying cell: begins, fails locally, and waits for the end that its parent prepares.
+/// Runs the dying cell: it begins, fails locally, and waits until its parent kills it.
 pub fn dying_cell() -> Result<bool> {
     let server = Server::from_env()?;
     let mut service = SOUTH.connect(&server)?;
@@ -96,12 +96,12 @@ pub fn dying_cell() -> Result<bool> {
     let mut local = SOUTH.home()?.admin(SOUTH.database)?;
     let mut transaction = local.transaction()?;
     for (id, path) in ROUTES.iter().enumerate() {
-        // The last route has no owner: the row violates a constraint.
+        // The last route has no owner, so the row violates a constraint.
         let owner = (id + 1 < ROUTES.len()).then_some("somebody");
         let saved = transaction.execute("INSERT INTO routes VALUES ($1, $2, $3)", &[&(id as i64), path, &owner]);
         if let Some(error) = saved.err().as_ref().and_then(|e| e.as_db_error()) {
             println!("ERROR {}: {}", error.code().code(), error.message());
-            // Held open until the parent kills this process, or is gone itself.
+            // The transaction stays open until the parent kills this process, or is gone itself.
             std::io::stdin().read_to_end(&mut Vec::new())?;
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! Chapter 10: nothing is left over and nothing contradicts itself.
+//! Chapter 10: no lease remains, and no data is inconsistent.
 
 use super::cast::{CELLS, World};
 use super::home;

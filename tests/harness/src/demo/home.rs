@@ -1,4 +1,4 @@
-//! A cell's own database: the application's table, the extension, and the way to the service.
+//! A cell's own database: the application's table, the extension, and the connection to the service.
 
 use super::cast::{Member, World};
 use super::screen::Screen;
@@ -10,18 +10,18 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// The role of the application: it may write its table, and has no right on anything of claims.
+/// The role of the application. It may write its table, and has no privilege on any object of claims.
 pub const APP: &str = "demo_app";
-/// The role that declares, and that verifies.
+/// The role that declares and verifies.
 pub const KEEPER: &str = "demo_keeper";
-/// The owner of the extension. Nobody logs in as it.
+/// The owner of the extension. Nobody logs in as this role.
 const OWNER: &str = "demo_owner";
 pub const ROLES: [&str; 3] = [APP, KEEPER, OWNER];
 
 /// How long the cell's background worker may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WORKER_LIMIT: Duration = Duration::from_secs(60);
 
-/// Makes the cell's database, with users in it, as the guide in `docs/cell/first-steps.md` has it.
+/// Creates the cell's database with users, as `docs/cell/first-steps.md` describes.
 pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Client> {
     let password = Uuid::new_v4();
     world.admin.batch_execute(&format!("ALTER ROLE {} PASSWORD '{password}'", cell.role))?;
@@ -48,7 +48,7 @@ pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Clien
         shared = super::cast::SHARED,
     ))?;
     cell.home()?.employ_worker(cell.database)?;
-    // The machine may be busy, and how long an answer takes is not the question here.
+    // The machine may be busy, and the demo does not test how long an answer takes.
     home.batch_execute(&format!("ALTER DATABASE {} SET claims.service_timeout = '10s'", cell.database))?;
     for name in users {
         home.execute("INSERT INTO users (username) VALUES ($1)", &[name])?;
@@ -56,7 +56,7 @@ pub fn furnish(cell: &Member, world: &mut World, users: &[&str]) -> Result<Clien
     Ok(home)
 }
 
-/// What an application does that knows nothing of claims.
+/// Inserts a user like an application that does not know of claims.
 pub fn insert(app: &mut Client, name: &str) -> Result<(), Failure> {
     Ok(app.batch_execute(&insert_sql(name))?)
 }
@@ -65,12 +65,12 @@ pub fn insert_sql(name: &str) -> String {
     format!("INSERT INTO users (username) VALUES ('{name}')")
 }
 
-/// The refusal of an insert; `None` where it was not refused.
+/// Returns the refusal of an insert, or `None` if it succeeded.
 pub fn refusal(app: &mut Client, name: &str) -> Option<Refusal> {
     insert(app, name).err().and_then(Failure::refusal)
 }
 
-/// The SQLSTATE that an insert ends with.
+/// Returns the SQLSTATE of an insert.
 pub fn state(app: &mut Client, name: &str) -> String {
     insert(app, name).map_or_else(|failure| failure.code().to_string(), |()| "00000".to_string())
 }
@@ -79,7 +79,7 @@ pub fn users(home: &mut Client) -> Result<Vec<String>> {
     Ok(home.query("SELECT username FROM users", &[])?.iter().map(|row| row.get(0)).collect())
 }
 
-/// Waits until a cell has no lease at the service any more, and tracks none; how long that took.
+/// Waits until a cell has no lease at the service and tracks none. Returns how long that took.
 pub fn settled(cell: &Member, world: &mut World) -> Result<Duration> {
     let begun = Instant::now();
     let mut home = cell.home()?.admin(cell.database)?;
@@ -87,13 +87,13 @@ pub fn settled(cell: &Member, world: &mut World) -> Result<Duration> {
     while world.count(&at_service)? > 0
         || home.query_one("SELECT count(*) FROM claims.cells_outstanding_leases", &[])?.get::<_, i64>(0) > 0
     {
-        ensure!(begun.elapsed() < PATIENCE, "{}'s worker leaves leases unsettled", cell.name);
+        ensure!(begun.elapsed() < WORKER_LIMIT, "{}'s worker leaves leases unsettled", cell.name);
         sleep(Duration::from_millis(20));
     }
     Ok(begun.elapsed())
 }
 
-/// What one verification counted.
+/// The counts of one verification.
 #[derive(Debug)]
 pub struct Verified {
     pub checked: i64,
@@ -108,19 +108,19 @@ pub struct Verified {
 pub const VERIFIED: [&str; 6] = ["checked", "missing", "different", "extra", "corrected", "held_by_other"];
 
 impl Verified {
-    /// A row of a table, behind its name.
+    /// Returns a row of a table, with a name in the first column.
     pub fn cells(&self, name: &str) -> Vec<String> {
         let counts = [self.checked, self.missing, self.different, self.extra, self.corrected, self.held_by_other];
         [name.to_string()].into_iter().chain(counts.iter().map(i64::to_string)).collect()
     }
 
-    /// Discrepancies of each kind, and those corrected.
+    /// Returns the number of discrepancies of each kind, and of corrections.
     pub fn found(&self) -> [i64; 4] {
         [self.missing, self.different, self.extra, self.corrected]
     }
 }
 
-/// Verifies the cell's users. Claims of the demo are only seconds old, so nothing counts as recent.
+/// Verifies the cell's users. The claims of the demo are only seconds old, so none counts as recent.
 pub fn verify(cell: &Member, correct: bool) -> Result<Verified> {
     let row = cell.at_home(KEEPER)?.query_one(
         "SELECT * FROM claims.verify($1, 'claims_service', 'RAILS_TABLE_USERS', recent => '0', correct => $2)",
@@ -136,7 +136,7 @@ pub fn verify(cell: &Member, correct: bool) -> Result<Verified> {
     })
 }
 
-/// An error as the application gets it.
+/// Prints an error as the application gets it.
 pub fn show(screen: &Screen, refusal: &Refusal) {
     screen.label("ERROR", &format!("{}: {}", refusal.code, refusal.message));
     screen.label("DETAIL", refusal.detail.as_deref().unwrap_or("(none)"));

@@ -1,7 +1,7 @@
-//! The demo: a story in chapters, told in a terminal.
+//! The demo: a story in chapters, in a terminal.
 //!
-//! Each chapter is a module with one `tell` function. It gets the screen and the world, shows what
-//! happens, and states with `Screen::expect` what must be so; any statement that fails fails the demo.
+//! Each chapter is a module with one function `tell`. It gets the screen and the world, shows what happens, and checks
+//! the results with `Screen::expect`. Any statement that fails fails the demo.
 
 mod cast;
 mod crash;
@@ -39,7 +39,7 @@ const CHAPTERS: [(&str, Chapter); 10] = [
     ("What is left", ending::tell),
 ];
 
-/// Runs the demo, or the part of it that lives in a process of its own.
+/// Runs the demo, or the part of it that is a process of its own.
 pub fn main() -> ExitCode {
     let told = if std::env::args().nth(1).as_deref() == Some(death::DYING) { death::dying_cell() } else { tell() };
     match told {
@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Tells all chapters; `false` where something was not as it should be.
+/// Tells all chapters. Returns false if an expectation failed.
 fn tell() -> Result<bool> {
     let mut screen = Screen::new();
     let mut world = World::build()?;

@@ -1,4 +1,4 @@
-//! The input: the names of all Debian packages, in an order that is always the same.
+//! The input: the names of all Debian packages, in a fixed order.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -6,21 +6,21 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// How many names there are without a package list.
+/// The number of names if there is no package list.
 const MADE_UP: usize = 60_000;
 
-/// All names, shuffled, and which of them each cell wants.
+/// All names, shuffled, and the names that each cell wants.
 pub struct Input {
     pub names: Vec<String>,
-    /// Per cell: indexes into `names`, ascending, so that both meet a contested name at about the same time.
+    /// For each cell, ascending indexes into `names`, so that both meet a contested name at about the same time.
     pub wanted: [Vec<usize>; 2],
-    /// Names that both want.
+    /// The number of names that both want.
     pub contested: usize,
-    /// Where the names come from.
+    /// The origin of the names.
     pub origin: String,
 }
 
-/// Two names in five are wanted by the first cell only, two by the second only, one by both.
+/// Loads the names. Two in five are wanted by the first cell only, two by the second only, one by both.
 pub fn load() -> Input {
     let (mut names, origin) = match package_names() {
         Ok(names) => (names, "the names of all Debian packages (apt-cache pkgnames)".to_string()),
@@ -43,7 +43,7 @@ pub fn load() -> Input {
     Input { names, wanted, contested, origin }
 }
 
-/// The package names, sorted and without repeats.
+/// Returns the package names, sorted and without duplicates.
 fn package_names() -> Result<Vec<String>, String> {
     let output =
         Command::new("apt-cache").arg("pkgnames").output().map_err(|e| format!("apt-cache cannot be run ({e})"))?;

@@ -16,19 +16,19 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 10;
 const CONNECTIONS: usize = 2;
 
-/// How many names of the list a cell may be ahead of the other one: they read the same list, and whoever
-/// were ahead for good would win everything.
+/// How many names of the list a cell may be ahead of the other one. They read one list, and a cell that stayed ahead
+/// would win all names.
 const LEAD: usize = 30;
 
 /// How long a name with a temporary conflict rests before it is tried again.
 const REST: Duration = Duration::from_millis(20);
 
-/// What the connections of the race share.
+/// The state that the connections of the race share.
 struct Track<'a> {
     input: &'a Input,
-    /// How far each cell is in its share.
+    /// The position of each cell in its share.
     next: [AtomicUsize; 2],
-    /// How far that is in the list of all names.
+    /// The corresponding position in the list of all names.
     place: [AtomicUsize; 2],
     won: [AtomicU64; 2],
     conflicts: AtomicU64,
@@ -57,7 +57,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Runs all connections to the end and adds up what each cell counted.
+/// Runs all connections to the end, and adds up the counts of each cell.
 fn run(screen: &mut Screen, world: &World, input: &Input) -> Result<[Tally; 2]> {
     let track = Track {
         input,
@@ -90,7 +90,7 @@ fn run(screen: &mut Screen, world: &World, input: &Input) -> Result<[Tally; 2]> 
     })
 }
 
-/// The line of progress.
+/// Formats the progress line.
 fn position(track: &Track) -> String {
     let won = [0, 1].map(|side| track.won[side].load(Relaxed));
     let total = track.input.names.len() as u64;
@@ -105,14 +105,14 @@ fn position(track: &Track) -> String {
     )
 }
 
-/// One connection, from start to end; an error ends the race for all.
+/// Runs one connection. An error ends the race for all.
 fn claim_all(track: &Track, side: usize, conn: Cell) -> Result<Tally> {
     let tally = claim_share(track, side, conn);
     track.failed.fetch_or(tally.is_err(), Relaxed);
     tally
 }
 
-/// Fresh names and rested ones, batch by batch, until neither is left.
+/// Claims new names and rested ones, batch by batch, until none remain.
 fn claim_share(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut resting: VecDeque<(usize, Instant)> = VecDeque::new();
@@ -139,7 +139,7 @@ fn claim_share(track: &Track, side: usize, mut conn: Cell) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Waits until the other cell is nearly as far.
+/// Waits until the other cell is close behind.
 fn keep_pace(track: &Track, side: usize, place: usize) {
     track.place[side].fetch_max(place, Relaxed);
     while !track.failed.load(Relaxed)
@@ -149,7 +149,7 @@ fn keep_pace(track: &Track, side: usize, place: usize) {
     }
 }
 
-/// Claims one batch: what conflicts is taken out until the rest goes through. Returns what to try again.
+/// Claims one batch. Removes names with conflicts until the rest succeeds. Returns the names to try again.
 fn claim(track: &Track, side: usize, conn: &mut Cell, names: Vec<usize>, tally: &mut Tally) -> Result<Vec<usize>> {
     let record = |index: &usize| (track.input.names[*index].clone(), *index as i64);
     let mut batch = Batch::create(names.iter().map(record).collect());
@@ -182,7 +182,7 @@ fn claim(track: &Track, side: usize, conn: &mut Cell, names: Vec<usize>, tally: 
     Ok(later)
 }
 
-/// `begin_update`, its conflicts read from the DETAIL of the error.
+/// Calls `begin_update`, and parses the conflicts in the DETAIL of its error.
 fn begin(conn: &mut Cell, batch: &Batch) -> Result<crate::cell::Tried> {
     match conn.begin(batch, None) {
         Ok(lease) => Ok(Ok(lease)),
@@ -194,7 +194,7 @@ fn begin(conn: &mut Cell, batch: &Batch) -> Result<crate::cell::Tried> {
     }
 }
 
-/// Counts the conflicts and returns the names to leave out.
+/// Counts the conflicts. Returns the names to remove.
 fn sort_out(conflicts: &[Conflict], tally: &mut Tally) -> Result<Vec<String>> {
     if conflicts.is_empty() {
         bail!("a refused batch without a conflict");

@@ -8,7 +8,6 @@ use anyhow::Result;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// A name that nobody has.
 const NEW: &str = "a-brand-new-package";
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
@@ -19,7 +18,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.blank();
     let mut north = NORTH.connect(&world.server)?;
     let mut south = SOUTH.connect(&world.server)?;
-    // The first call of a session loads the library; the times below are not about that.
+    // The first call of a session loads the library. The measured times must not include that.
     for cell in [&mut north, &mut south] {
         cell.get_record(NEW)?;
         cell.outcome(Uuid::new_v4())?;
@@ -51,7 +50,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Lets the cell ask and shows the answer, which must be the named conflict.
+/// Lets the cell call, and shows the answer, which must be the expected conflict.
 fn refuse(screen: &mut Screen, cell: &mut Cell, title: &str, batch: &Batch, reason: &str, code: &str) {
     screen.example(title);
     let sent = Instant::now();

@@ -1,11 +1,11 @@
-//! What the reader sees: headings, short paragraphs, small tables, one line of progress.
+//! The output: headings, short paragraphs, small tables, one progress line.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
 
 const WIDTH: usize = 92;
 
-/// How often progress is written where it cannot be updated in place.
+/// How often progress is printed if it cannot be updated in place.
 const OCCASIONALLY: Duration = Duration::from_secs(2);
 
 pub struct Screen {
@@ -31,7 +31,7 @@ impl Screen {
         println!("\n{}\n{}\n", self.paint("1", &line), "-".repeat(line.len()));
     }
 
-    /// A paragraph, broken into lines.
+    /// Prints a paragraph, broken into lines.
     pub fn say(&self, text: &str) {
         for line in wrap(text, WIDTH - 2) {
             println!("  {line}");
@@ -42,7 +42,7 @@ impl Screen {
         println!();
     }
 
-    /// A table under its heads; columns that hold only figures stand right.
+    /// Prints a table. Columns with only digits are aligned to the right.
     pub fn table(&self, heads: &[&str], rows: &[Vec<String>]) {
         let width =
             |c: usize| rows.iter().map(|r| r[c].chars().count()).chain([heads[c].chars().count()]).max().unwrap_or(0);
@@ -62,7 +62,7 @@ impl Screen {
         println!();
     }
 
-    /// A labelled text below an example, such as DETAIL or HINT, broken into lines under its label.
+    /// Prints a labeled text below an example, such as DETAIL or HINT, broken into lines.
     pub fn label(&self, label: &str, text: &str) {
         for (n, line) in wrap(text, WIDTH - 14).iter().enumerate() {
             let head = if n == 0 { label } else { "" };
@@ -70,12 +70,12 @@ impl Screen {
         }
     }
 
-    /// The title of an example.
+    /// Prints the title of an example.
     pub fn example(&self, title: &str) {
         println!("    {}", self.paint("1", title));
     }
 
-    /// The line of progress, updated in place on a terminal and written now and then elsewhere.
+    /// Prints the progress line. On a terminal it is updated in place, elsewhere it is printed from time to time.
     pub fn progress(&mut self, line: &str) {
         if self.tty {
             print!("\r\x1b[K  {line}");
@@ -88,7 +88,7 @@ impl Screen {
         self.last_progress = Some(Instant::now());
     }
 
-    /// Ends the line of progress.
+    /// Ends the progress line.
     pub fn progress_done(&mut self) {
         if self.tty {
             print!("\r\x1b[K");
@@ -97,7 +97,7 @@ impl Screen {
         self.last_progress = None;
     }
 
-    /// States something that must be so.
+    /// Checks an expectation, and prints it.
     pub fn expect(&mut self, so: bool, what: &str) {
         if so {
             println!("  {}  {what}", self.paint("32", "ok"));
@@ -107,7 +107,7 @@ impl Screen {
         }
     }
 
-    /// The last words; `true` where everything was as it should be.
+    /// Prints the last line. Returns true if all expectations were met.
     pub fn verdict(&self) -> bool {
         println!();
         match self.failures.as_slice() {
@@ -118,7 +118,7 @@ impl Screen {
     }
 }
 
-/// Breaks a text into lines at spaces; a word longer than a line is cut, after a comma where it has one.
+/// Breaks a text into lines at spaces. A word that is longer than a line is cut, after a comma if it has one.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -142,7 +142,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A whole number with commas: 63,682.
+/// Formats a whole number with commas: 63,682.
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();

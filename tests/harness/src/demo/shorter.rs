@@ -57,7 +57,7 @@ fn requests(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.label("back end 1", &format!("takes {}, and dies", lost.join(", ")));
     let pid: i32 = dying.query_one("SELECT pg_backend_pid()", &[])?.get(0);
     drop(dying);
-    // Its server process ends in a moment, and with it its locks.
+    // Its server process ends soon, and with it its locks.
     let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
     while world.count(&alive)? > 0 {
         sleep(Duration::from_millis(10));
@@ -87,7 +87,7 @@ fn requests(screen: &mut Screen, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Keys with their tokens, by key.
+/// Returns keys with their tokens, by key.
 fn acquire(client: &mut Client, claimant: &str, ttl: &str, most: i32) -> Result<Vec<(String, i64)>> {
     let rows = client.query(
         "SELECT key, token FROM claims.acquire_expiring('service', $1, $2::text::interval, $3) ORDER BY key",

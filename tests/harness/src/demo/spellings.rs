@@ -1,4 +1,4 @@
-//! Chapter 9: what counts as the same name, names that look alike, names that nobody can have, and the first one that is free.
+//! Chapter 9: spellings of one name, names that look alike, invalid names, and the first free name.
 
 use super::cast::{NORTH, SHARED, SOUTH, World};
 use super::screen::Screen;
@@ -28,7 +28,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     first_free(screen, world, &mut south)
 }
 
-/// What names become, without claiming them.
+/// Shows canonical forms, without claiming names.
 fn spellings(screen: &mut Screen, north: &mut Client) -> Result<()> {
     let names = [
         ("HANDLES", "Ada", Some("ada")),
@@ -94,7 +94,7 @@ fn record(name: &str) -> Value {
            "source": {"type": "RAILS_TABLE_USERS", "rails_primary_key_id": 1}})
 }
 
-/// The lease, or the reason why there is none.
+/// Returns the lease, or the reason of the conflict.
 fn begin(client: &mut Client, cell: &super::cast::Member, name: &str) -> Result<Result<Uuid, String>> {
     let row = client.query_one(
         "SELECT lease_uuid, conflicts -> 0 ->> 'reason' FROM claims.try_begin_update($1, $2)",
@@ -103,7 +103,7 @@ fn begin(client: &mut Client, cell: &super::cast::Member, name: &str) -> Result<
     Ok(row.get::<_, Option<Uuid>>(0).ok_or_else(|| row.get::<_, Option<String>>(1).unwrap_or_default()))
 }
 
-/// What the service says of a name that is none.
+/// Returns the service's refusal of an invalid name.
 fn refusal(error: &postgres::Error) -> String {
     match error.as_db_error() {
         Some(refused) => format!("refused: {}", refused.detail().unwrap_or(refused.message())),

@@ -1,4 +1,4 @@
-//! What each connection counted in the race.
+//! The counts of each connection in the race.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ pub struct Tally {
     pub won: u64,
     pub lost: u64,
     pub batches: u64,
-    /// Times each reason stood in the way of a name.
+    /// The number of conflicts by reason.
     pub conflicts: BTreeMap<String, u64>,
     pub slowest: Duration,
 }

@@ -1,4 +1,4 @@
-//! Chapter 6: databases that claim by themselves, and two applications that only insert rows.
+//! Chapter 6: databases in automatic mode, and two applications that only insert rows.
 
 use super::cast::{CELLS, Member, NORTH, SOUTH, World};
 use super::home::{self, APP};
@@ -9,16 +9,16 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Users who were there before anything was claimed.
+/// Users who existed before anything was claimed.
 const BEFORE: [&[&str]; 2] = [&["ann", "bob", "cleo"], &["dora", "emil"]];
 
-/// Who both cells want.
+/// The user whom both cells want.
 const BOTH: &str = "ada";
 
-/// Users whom each cell saves afterwards.
+/// The number of users that each cell saves afterwards.
 const SAVES: usize = 50;
 
-/// So long a worker leaves a lease to its session.
+/// How long a worker leaves a lease to its session.
 const BY_WORKER: Duration = Duration::from_millis(200);
 
 pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
@@ -52,7 +52,7 @@ pub fn tell(screen: &mut Screen, world: &mut World) -> Result<()> {
     speed(screen, world)
 }
 
-/// Both insert the same user: one has it, the other is told to wait and then that it is taken.
+/// Lets both insert the same user. One succeeds. The other first gets a temporary conflict, and then a permanent one.
 fn conflict(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.say(&format!(
         "At the same moment both applications run {}. Their role may write the table; it has no right on anything of \
@@ -85,7 +85,7 @@ fn conflict(screen: &mut Screen, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Saves of both applications, one after the other: how long each takes, and after what time its lease is settled.
+/// Saves users in both applications, one after the other. Measures each save, and the time until its lease is settled.
 fn speed(screen: &mut Screen, world: &mut World) -> Result<()> {
     screen.say(&format!(
         "Then each application saves {SAVES} more users. Claiming a name is a part of its INSERT; the lease is settled by a \
@@ -126,16 +126,16 @@ fn middle(times: &mut [Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-/// Of times in order.
+/// Returns the last of sorted times.
 fn last(times: &[Duration]) -> Duration {
     times.last().copied().unwrap_or_default()
 }
 
-/// Who had it, who had not, and why not.
+/// Returns the winner, the loser, and the loser's failure.
 fn race() -> Result<(&'static Member, &'static Member, Failure)> {
     let start = Barrier::new(2);
     let run = |cell: &'static Member| -> Result<Result<(), Failure>> {
-        // Both must come to the start, or the other one waits for ever.
+        // Both must reach the barrier, or the other one waits forever.
         let app = cell.at_home(APP);
         start.wait();
         Ok(home::insert(&mut app?, BOTH))

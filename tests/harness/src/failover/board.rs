@@ -1,4 +1,4 @@
-//! What the writers share, and what each of them writes down.
+//! The state that writers share, and the notes of each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -9,24 +9,24 @@ use uuid::Uuid;
 
 use crate::history::{Deed, Event, Outcome, Window};
 
-/// One writer for each.
+/// The number of cells. Each has one writer.
 pub const CELLS: i64 = 16;
 
 pub struct Board {
     started: Instant,
-    /// The relays of the nodes.
+    /// The ports of the nodes' relays.
     pub ports: Vec<u16>,
     pub password: String,
     pub seed: u64,
-    /// Names are new in every round: no bucket has a history without end.
+    /// The round. Each has new names, so that no bucket has a long history.
     pub round: AtomicUsize,
-    /// Write less, so that the nodes catch up.
+    /// Makes the writers slower, so that the nodes catch up.
     slow: AtomicBool,
-    /// Begin nothing more, and bring to an end what is begun.
+    /// Stops new leases, and ends those that are outstanding.
     over: AtomicBool,
-    /// Not even that.
+    /// Stops everything.
     abandoned: AtomicBool,
-    /// Every acknowledged begin and settlement.
+    /// The windows of all acknowledged begins and settlements.
     acknowledged: Mutex<Vec<Window>>,
 }
 
@@ -45,7 +45,7 @@ impl Board {
         }
     }
 
-    /// Nanoseconds of a clock that only goes forward.
+    /// Returns the nanoseconds of a monotonic clock.
     pub fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -79,18 +79,18 @@ impl Board {
         self.acknowledged.lock().unwrap().push(at);
     }
 
-    /// How many calls have been acknowledged so far.
+    /// Returns the number of acknowledged calls so far.
     pub fn count(&self) -> usize {
         self.acknowledged.lock().unwrap().len()
     }
 
-    /// Whether a call that was sent after that moment has been acknowledged.
+    /// Returns whether a call that was sent after this time was acknowledged.
     pub fn serves_since(&self, moment: u64) -> bool {
         self.acknowledged.lock().unwrap().iter().rev().take(500).any(|at| at.lo > moment)
     }
 
-    /// The longest time without an acknowledgement, in seconds, among the calls from number `first` on, that was not over
-    /// at `from`. With `since` it counts from that moment on only.
+    /// Returns the longest time without an acknowledgement, in seconds, among the calls from number `first` on, that
+    /// ended after `from`. With `since` it counts only from that time on.
     pub fn longest_silence(&self, first: usize, from: u64, since: bool) -> f64 {
         let mut answers: Vec<u64> = self.acknowledged.lock().unwrap()[first..].iter().map(|at| at.hi).collect();
         answers.extend(since.then_some(from));
@@ -100,18 +100,18 @@ impl Board {
     }
 }
 
-/// What a writer was told, and what else it knows.
+/// The answers to a writer, and its other knowledge.
 #[derive(Debug, Default)]
 pub struct Notes {
     pub events: Vec<Event>,
-    /// What look-ups showed. They are not promised to be up to date.
+    /// The results of look-ups, which need not be up to date.
     pub sightings: Vec<Event>,
-    /// How the local transaction of a lease ended that nobody has settled.
+    /// How the local transactions of unsettled leases ended.
     pub decided: HashMap<Uuid, Outcome>,
-    /// What calls were refused with, and how often.
+    /// The number of refusals, by SQLSTATE.
     pub refusals: BTreeMap<String, u64>,
     pub conflicts: u64,
-    /// What must not be answered, by what was asked.
+    /// Forbidden answers, by call.
     pub problems: Vec<String>,
 }
 

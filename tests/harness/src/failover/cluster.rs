@@ -31,7 +31,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Starts everything, and waits until it is whole.
+    /// Starts everything, and waits until the cluster is complete.
     pub fn start(options: Options) -> Result<Self> {
         let (client_port, peer_port) = (free_port()?, free_port()?);
         let url = |port: u16| format!("http://127.0.0.1:{port}");
@@ -70,19 +70,19 @@ impl Cluster {
         self.nodes.iter().find(|node| node.name == name).with_context(|| format!("there is no node {name}"))
     }
 
-    /// What Patroni knows, asked of any node but one.
+    /// Returns the members that Patroni knows, from any node except one.
     fn members(&self, except: Option<&str>) -> Vec<Member> {
         let others = self.nodes.iter().filter(|node| Some(node.name) != except);
         others.filter_map(|node| rest::members(node.rest_port).ok()).find(|m| !m.is_empty()).unwrap_or_default()
     }
 
-    /// Who has the leader's lock, as all but one know it.
+    /// Returns the holder of the leader lock, as all nodes except one know it.
     pub fn leader(&self, except: Option<&str>) -> Option<&Node> {
         let leader = self.members(except).into_iter().find(|m| m.role == "leader")?;
         self.node(&leader.name).ok()
     }
 
-    /// A superuser's connection that goes around the network.
+    /// Connects as a superuser, without the relays.
     pub fn admin(&self, node: &Node) -> Result<Client> {
         let mut config = Config::new();
         config.host("127.0.0.1").port(node.port).user("postgres").password(&self.options.password).dbname("postgres");
@@ -93,13 +93,13 @@ impl Cluster {
         Ok(config.connect(NoTls)?)
     }
 
-    /// Waits until there is a leader with two standbys that follow it, one of them synchronous where that is wanted. A node that
-    /// stays behind is copied anew. How long it took.
+    /// Waits until there is a leader with two standbys, one of which is synchronous if required. A node that falls
+    /// behind is copied again. Returns how long it took.
     pub fn await_whole(&self, limit: Duration) -> Result<Duration> {
         let began = Instant::now();
-        let mut next_look = limit / 2;
+        let mut next_check = limit / 2;
         loop {
-            let missing = match self.what_is_missing() {
+            let missing = match self.missing_part() {
                 Ok(None) => return Ok(began.elapsed()),
                 Ok(Some(missing)) => missing,
                 Err(error) => format!("{error:#}"),
@@ -108,15 +108,15 @@ impl Cluster {
                 self.nodes.iter().for_each(|n| eprintln!("---- the last of node {}:\n{}", n.name, n.last_words(15)));
                 bail!("after {:.0} s {missing}", began.elapsed().as_secs_f64());
             }
-            if began.elapsed() > next_look {
-                next_look += limit / 8;
+            if began.elapsed() > next_check {
+                next_check += limit / 8;
                 self.copy_stragglers();
             }
             thread::sleep(TICK);
         }
     }
 
-    fn what_is_missing(&self) -> Result<Option<String>> {
+    fn missing_part(&self) -> Result<Option<String>> {
         let members = self.members(None);
         let Some(leader) = members.iter().find(|m| m.role == "leader") else { return Ok(Some("nobody leads".into())) };
         let follows = |m: &&Member| {
@@ -154,13 +154,13 @@ impl Cluster {
         }
     }
 
-    /// The extension, and the cells with their roles.
+    /// Creates the extension, and the cells with their roles.
     pub fn install(&self) -> Result<()> {
         let mut admin = self.admin(self.leader(None).context("nobody leads")?)?;
         admin.batch_execute("CREATE EXTENSION claims")?;
         for cell in 1..=CELLS {
             let role = role(cell);
-            // Calls that a client has given up go on waiting for a standby, each on a connection of its own.
+            // Abandoned calls continue to wait for a standby, each with a connection of its own.
             let password = &self.options.password;
             admin.batch_execute(&format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT 4 PASSWORD '{password}'"))?;
             crate::server::register_cell(&mut admin, cell, &role, &format!("cell {cell}"))?;

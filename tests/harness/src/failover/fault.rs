@@ -1,4 +1,4 @@
-//! What happens to the primary.
+//! The faults of the primary.
 
 use std::thread;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::rest;
 pub enum Kind {
     /// SIGKILL for PostgreSQL.
     KillPostgres,
-    /// SIGSTOP for all that runs on the node, and SIGCONT when another one leads.
+    /// SIGSTOP for all processes of the node, and SIGCONT when another one leads.
     Freeze,
     /// A planned switchover.
     Switchover,
-    /// No space for the log.
+    /// No space for WAL.
     DiskFull,
     /// Nothing reaches the node, and it reaches nothing.
     Cut,
-    /// SIGKILL for PostgreSQL and Patroni; Patroni is started when another one leads.
+    /// SIGKILL for PostgreSQL and Patroni. Patroni is started when another node leads.
     KillNode,
 }
 
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// Every kind once, then all of them again and again in a random order.
+/// Returns every kind once, and then all of them repeatedly in random order.
 pub fn schedule(rounds: usize, has_disks: bool, rng: &mut StdRng) -> Vec<Kind> {
     let mut kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| has_disks || *kind != Kind::DiskFull).collect();
     let mut planned = Vec::new();
@@ -77,12 +77,12 @@ impl<'a> Fault<'a> {
         Ok(Self { kind, cluster, node })
     }
 
-    /// What the disk frees meanwhile is taken, too.
+    /// Takes space that the disk has freed meanwhile.
     pub fn keep_up(&self) -> Result<()> {
         if self.kind == Kind::DiskFull { self.node.fill_disk() } else { Ok(()) }
     }
 
-    /// The node is as it was before, but for what it missed. It may believe for a while that it leads.
+    /// Restores the node, except for what it missed. It may still believe that it leads.
     pub fn end(&self, rng: &mut StdRng) -> Result<()> {
         if matches!(self.kind, Kind::Freeze | Kind::Cut) {
             thread::sleep(Duration::from_millis(rng.random_range(0..2000)));

@@ -1,12 +1,14 @@
-//! The failover campaign: three nodes of the service under Patroni, sixteen cells that write, and a primary that is killed,
-//! frozen, cut off, out of space or switched over, round after round.
+//! The failover campaign: three nodes of the service under Patroni, sixteen writing cells, and a primary that is
+//! killed, frozen, cut off, out of space or switched over, in every round.
 //!
-//! `cluster` starts the nodes (`node`, each behind `relay`s) and etcd as ordinary processes (`process`), and asks Patroni how they
-//! are (`rest`). `round` has a `fault` strike, and waits until all is well again. The cells are `writer`s: each has a
-//! `session` with whichever node is the primary, and notes on the `board` what it was told. `verdict` compares the notes with what
-//! the service has in the end: nothing that was acknowledged may be gone, and no name may have had two owners.
+//! `cluster` starts the nodes (`node`, each behind `relay`s) and etcd as ordinary processes (`process`), and asks
+//! Patroni for their state (`rest`). `round` lets a `fault` strike, and waits until the cluster is complete again. The
+//! cells are `writer`s. Each has a `session` with the current primary, and records the answers on the `board`.
+//! `verdict` compares the notes with the end state of the service. No acknowledged call may be lost, and no name may
+//! have had two owners.
 //!
-//! The program ends with 0 where nothing is wrong, with 1 where something was lost, and with 2 where it could not find out.
+//! The program exits with 0 if there are no problems, with 1 if something was lost, and with 2 if it could not find
+//! out.
 
 mod board;
 mod cluster;
@@ -37,7 +39,7 @@ use round::Round;
 use verdict::Verdict;
 use writer::Writer;
 
-/// A cell's role at the service.
+/// Returns a cell's role at the service.
 fn role(cell: i64) -> String {
     format!("cell_{cell}")
 }
@@ -72,8 +74,8 @@ fn run(options: Options) -> Result<Verdict> {
     }
 }
 
-/// All rounds, with the cells writing all the while. A round that did not end well is the last one: where the service is there
-/// nevertheless, what was played so far can be judged.
+/// Runs all rounds while the cells write. A round that fails is the last one. If the service runs nevertheless, the
+/// campaign so far can be judged.
 fn campaign(cluster: &Cluster, board: &Board) -> Result<(Vec<Round>, Notes, Option<anyhow::Error>)> {
     thread::scope(|scope| {
         let cells: Vec<_> = (1..=CELLS).map(|cell| scope.spawn(move || Writer::new(board, cell).work())).collect();
@@ -108,7 +110,7 @@ fn play_all(cluster: &Cluster, board: &Board, rounds: &mut Vec<Round>) -> Result
     Ok(())
 }
 
-/// Every cell's recovery.
+/// Runs the recovery of every cell.
 fn recover(board: &Board, mut notes: Notes) -> Result<Notes> {
     let decided = &std::mem::take(&mut notes.decided);
     let recovered = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! One node: PostgreSQL under Patroni, behind relays, on a disk for its log that can be full.
+//! A node: PostgreSQL under Patroni, behind relays, with a disk for WAL that can be full.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,15 +16,15 @@ use super::relay::{Flow, Relay, free_port};
 
 pub struct Node {
     pub name: &'static str,
-    /// PostgreSQL's own port, and that of Patroni's REST API: for whoever stands beside the network.
+    /// The ports of PostgreSQL and of Patroni's REST API, without the relays.
     pub port: u16,
     pub rest_port: u16,
-    /// What cells connect to.
+    /// The relay that cells connect to.
     pub clients: Relay,
-    /// What other nodes replicate from.
+    /// The relay that other nodes replicate from.
     pub peers: Relay,
     rest: Relay,
-    /// Its way to etcd.
+    /// The relay to etcd.
     etcd: Relay,
     dir: PathBuf,
     patroni: Mutex<Option<i32>>,
@@ -59,23 +59,23 @@ impl Node {
         self.file("log")
     }
 
-    /// The directory of the write-ahead log: a file system of its own, where the script could make one.
+    /// Returns the directory of WAL. It is a file system of its own, if the script could create one.
     fn wal_disk(&self) -> PathBuf {
         self.file("wal")
     }
 
-    /// Patroni's file, which is YAML, and so may be JSON.
+    /// Returns Patroni's configuration. It is YAML, and so may be JSON.
     fn configuration(&self, options: &Options) -> Value {
         let synchronous = options.mode == Mode::Synchronous;
         let wal = self.wal_disk().join("pg_wal").display().to_string();
         let directory = self.dir.display().to_string();
         let local = |port: u16| format!("127.0.0.1:{port}");
         json!({
-            // The directory's name, so that no two campaigns take each other's nodes for their own.
+            // The directory's name, so that two campaigns do not share their nodes.
             "scope": options.dir.file_name().map(|name| name.to_string_lossy()),
             "name": self.name,
             "restapi": {"listen": local(self.rest_port), "connect_address": local(self.rest.port)},
-            // A proxy is taken as it is: the others, which etcd names, would go around the relay.
+            // A proxy is used as configured. The other endpoints, which etcd reports, would bypass the relay.
             options.etcd_section(): {"proxy": format!("http://127.0.0.1:{}", self.etcd.port)},
             "bootstrap": {
                 "dcs": {
@@ -138,12 +138,12 @@ impl Node {
         process::signal_family(&self.processes(), Signal::CONT);
     }
 
-    /// SIGKILL for PostgreSQL, all of it.
+    /// Kills all processes of PostgreSQL.
     pub fn kill_postgres(&self) {
         process::signal_family(&self.postmaster().into_iter().collect::<Vec<_>>(), Signal::KILL);
     }
 
-    /// SIGKILL for everything, Patroni first.
+    /// Kills everything, Patroni first.
     pub fn kill(&self) {
         let roots: Vec<i32> = self.patroni().into_iter().chain(self.postmaster()).collect();
         let all = process::family(&roots);
@@ -151,12 +151,12 @@ impl Node {
         process::await_end(&all, Duration::from_secs(5));
     }
 
-    /// Everything that leads to and from it.
+    /// Sets the flow of all connections to and from the node.
     pub fn set_network(&self, flow: Flow) {
         [&self.clients, &self.peers, &self.rest, &self.etcd].into_iter().for_each(|relay| relay.set(flow));
     }
 
-    /// Writes until nothing fits on the disk of the log any more.
+    /// Fills the disk of WAL.
     pub fn fill_disk(&self) -> Result<()> {
         let mut file = File::options().create(true).append(true).open(self.ballast())?;
         for size in [1 << 20, 4096] {
@@ -174,13 +174,13 @@ impl Node {
         self.wal_disk().join("ballast")
     }
 
-    /// The last lines of what Patroni and PostgreSQL say.
+    /// Returns the last lines of the output of Patroni and PostgreSQL.
     pub fn last_words(&self, lines: usize) -> String {
         last_lines(&self.log(), lines)
     }
 }
 
-/// Without fsync: what is committed survives the death of processes, but not of the machine.
+/// Returns the parameters. Without fsync, commits survive the death of processes, but not of the machine.
 fn parameters(options: &Options) -> Value {
     json!({
         "shared_preload_libraries": "claims",
@@ -198,7 +198,7 @@ fn parameters(options: &Options) -> Value {
         "wal_keep_size": "48MB",
         "max_wal_size": "32MB",
         "min_wal_size": "2MB",
-        // Every segment is a new file: a full disk is noticed at the next one.
+        // Every segment is a new file, so a full disk is noticed at the next segment.
         "wal_recycle": "off",
         "wal_sender_timeout": "5s",
         "wal_receiver_timeout": "5s",

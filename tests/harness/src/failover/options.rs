@@ -1,4 +1,4 @@
-//! What `scripts/failover` says.
+//! The options, which `scripts/failover` sets.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::process::User;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As the operations manual has it: nothing may be lost.
+    /// As the operations manual says; nothing may be lost.
     Synchronous,
     /// The control: the same faults, and something is lost.
     Asynchronous,
@@ -19,22 +19,22 @@ pub enum Mode {
 pub struct Options {
     pub mode: Mode,
     pub rounds: usize,
-    /// No round begins later than that.
+    /// No round begins later.
     pub minutes: u64,
     pub seed: u64,
-    /// Which of etcd's interfaces Patroni uses, 2 or 3.
+    /// The etcd API that Patroni uses, 2 or 3.
     pub etcd_api: u64,
-    /// Patroni's: how long a leader that says nothing is waited for.
+    /// Patroni's ttl: how long a silent leader is waited for.
     pub ttl: u64,
-    /// Everything is in here; the script makes the nodes' directories.
+    /// The directory of everything. The script creates the nodes' directories.
     pub dir: PathBuf,
-    /// PostgreSQL's programs, with the extension installed.
+    /// The directory of PostgreSQL's programs, with the extension installed.
     pub bin: PathBuf,
     pub patroni: PathBuf,
     pub etcd: PathBuf,
     pub password: String,
     pub user: Option<User>,
-    /// Each node's log has a file system of its own.
+    /// Whether WAL of each node has a file system of its own.
     pub has_disks: bool,
 }
 
@@ -71,7 +71,7 @@ impl Options {
         })
     }
 
-    /// What the section of etcd is called in Patroni's file.
+    /// Returns the name of etcd's section in Patroni's configuration.
     pub fn etcd_section(&self) -> &'static str {
         if self.etcd_api == 2 { "etcd" } else { "etcd3" }
     }

@@ -1,4 +1,4 @@
-//! Processes of the servers' user: started, found, stopped and killed.
+//! Processes of the servers' user: starts, finds, stops and kills them.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,15 +13,15 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreape
 
 use super::options::Options;
 
-/// The user that servers run as, where this program runs as root.
+/// The user of the servers, if this program runs as root.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
     pub uid: u32,
     pub gid: u32,
 }
 
-/// Buries the dead. Postmasters are no children of Patroni: without this they would stay as zombies, which look alive, where the
-/// first process of the machine does not care.
+/// Reaps orphans. Postmasters are not children of Patroni. Without this they would remain as zombies, which look alive,
+/// if the machine's first process does not reap them.
 pub fn adopt_orphans() -> Result<()> {
     set_child_subreaper(Pid::from_raw(1))?;
     thread::spawn(|| {
@@ -35,13 +35,13 @@ pub fn adopt_orphans() -> Result<()> {
     Ok(())
 }
 
-/// Starts a program in a session of its own, with its output at the end of the file. Its parent does not wait for it.
+/// Starts a program in a session of its own, with its output appended to a file. Its parent does not wait for it.
 pub fn start(program: &Path, args: &[String], options: &Options, log: &Path) -> Result<i32> {
     let out = File::options().create(true).append(true).open(log).with_context(|| log.display().to_string())?;
     let mut command = Command::new(program);
     command.args(args).current_dir("/").stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).process_group(0);
     command.env("LC_ALL", "C.UTF-8");
-    // PGPASSWORD, for example, is more to libpq than the password file that Patroni writes.
+    // For libpq, PGPASSWORD for example takes precedence over the password file that Patroni writes.
     std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")).for_each(|(name, _)| {
         command.env_remove(name);
     });
@@ -50,25 +50,25 @@ pub fn start(program: &Path, args: &[String], options: &Options, log: &Path) -> 
     }
     let child = command.spawn().with_context(|| format!("{} cannot be started", program.display()))?;
     let pid = i32::try_from(child.id())?;
-    // Where this program is killed, the script ends what it has started.
+    // If this program is killed, the script ends the processes of this list.
     writeln!(File::options().create(true).append(true).open(options.dir.join("pids"))?, "{pid}")?;
     Ok(pid)
 }
 
-/// Whether it runs; a zombie does not.
+/// Returns whether it runs. A zombie does not.
 pub fn runs(pid: i32) -> bool {
     parent_of(pid).is_some()
 }
 
-/// The parent of a process that runs.
+/// Returns the parent of a running process.
 fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain anything: what follows its last parenthesis is state and parent.
+    // The name may contain any character. State and parent follow its last parenthesis.
     let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
     if rest.next()? == "Z" { None } else { rest.next()?.parse().ok() }
 }
 
-/// These processes and all that descend from them.
+/// Returns these processes and all their descendants.
 pub fn family(roots: &[i32]) -> Vec<i32> {
     let mut found: Vec<i32> = roots.iter().copied().filter(|pid| runs(*pid)).collect();
     let all: Vec<(i32, i32)> = fs::read_dir("/proc")
@@ -97,7 +97,7 @@ pub fn signal(pid: i32, signal: Signal) {
     }
 }
 
-/// Sends the signal to the whole family, parents first, until no new member has come.
+/// Sends the signal to the whole family, parents first, until there are no new members.
 pub fn signal_family(roots: &[i32], what: Signal) {
     let mut reached: Vec<i32> = Vec::new();
     loop {

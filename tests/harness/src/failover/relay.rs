@@ -1,8 +1,8 @@
-//! The network in front of one port of a node. It can be cut: connections break, or what they carry is held back.
+//! The network in front of one port of a node. It can be cut: connections break, or their data is held back.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,19 +14,20 @@ use tokio::time::{sleep, timeout};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// What happens to what passes.
+/// The treatment of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Open,
-    /// Nothing arrives. When it is open again, all of it does: a cut that is shorter than TCP's patience.
+    /// Nothing arrives until the flow is open again, and then everything does. It is a cut that is shorter than the
+    /// timeouts of TCP.
     Held,
-    /// Connections break, what they carried is lost, and new ones are refused.
+    /// Connections break, their data is lost, and new ones are refused.
     Broken,
 }
 
 struct State {
     flow: AtomicU8,
-    /// How often connections were broken: one that is older than the last time ends.
+    /// The number of breaks. A connection from before the last one ends.
     breaks: AtomicU64,
     port: u16,
 }
@@ -42,13 +43,13 @@ impl State {
 }
 
 pub struct Relay {
-    /// Where it listens.
+    /// The port on which it listens.
     pub port: u16,
     state: Arc<State>,
 }
 
 impl Relay {
-    /// Listens on a free port, and leads to the given one.
+    /// Listens on a free port, and forwards to `port`.
     pub fn start(port: u16) -> Result<Self> {
         let state = Arc::new(State { flow: AtomicU8::new(0), breaks: AtomicU64::new(0), port });
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("a relay cannot listen")?;
@@ -81,7 +82,7 @@ async fn listen(listener: std::net::TcpListener, state: Arc<State>) {
     }
 }
 
-/// One connection; without a server at the other end it is closed.
+/// Forwards one connection. Closes it if there is no server at the other end.
 async fn lead(client: TcpStream, state: Arc<State>) {
     let born = state.breaks.load(Relaxed);
     while state.flow() == Flow::Held {
@@ -98,7 +99,7 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: Arc<State>
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let read = timeout(TICK, from.read(&mut buffer)).await;
-        // What was read just before the cut is held back, too.
+        // Bytes that were read just before the cut are held back, too.
         while state.flow() == Flow::Held && state.breaks.load(Relaxed) == born {
             sleep(TICK).await;
         }
@@ -119,10 +120,14 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: Arc<State>
     let _ = to.shutdown().await;
 }
 
-/// A port that nobody listens on, and that no outgoing connection is given.
+/// Returns the next of the ports that scripts/failover has taken, in `FAILOVER_PORTS`. No other test gets them, so that a node that
+/// was killed starts again on its port.
 pub fn free_port() -> Result<u16> {
-    let ports = (0..100).map(|_| rand::random_range(20_000..32_000));
-    ports.into_iter().find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).context("no port is free")
+    static PORTS: LazyLock<Mutex<Vec<u16>>> = LazyLock::new(|| {
+        let ports = std::env::var("FAILOVER_PORTS").unwrap_or_default();
+        Mutex::new(ports.split_whitespace().filter_map(|port| port.parse().ok()).collect())
+    });
+    PORTS.lock().unwrap().pop().context("FAILOVER_PORTS has too few ports")
 }
 
 #[cfg(test)]
@@ -130,7 +135,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// What arrives within a moment of what was sent; nothing where the connection is gone.
+    /// Returns what arrives shortly after it was sent, or `None` if the connection is lost.
     fn hear(stream: &mut std::net::TcpStream) -> Option<String> {
         let mut buffer = [0; 16];
         match stream.read(&mut buffer) {

@@ -1,4 +1,4 @@
-//! What the campaign prints.
+//! The output of the campaign.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::options::{Mode, Options};
 use super::round::Round;
 use super::verdict::Verdict;
 
-/// So many problems are printed.
+/// The number of problems that are printed.
 const SHOWN: usize = 20;
 
 pub fn opening(options: &Options) {
@@ -44,7 +44,7 @@ pub fn refusals(notes: &Notes) {
     println!("{} conflicts; calls not answered or refused: {}", notes.conflicts, list.join(", "));
 }
 
-/// The time without service, by kind and over all.
+/// Prints the time without service, by kind and overall.
 pub fn silences(rounds: &[Round]) {
     let mut by_kind: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
     rounds.iter().for_each(|r| by_kind.entry(r.kind).or_default().push(r.silence));
@@ -69,7 +69,7 @@ fn line(name: &str, silences: &mut [f64]) {
 pub fn verdict(options: &Options, rounds: usize, verdict: &Verdict) {
     println!(
         "\n{} leases on {} names, {} of them from one cell to another; {} of {} look-ups showed what was not so any more",
-        verdict.leases, verdict.names, verdict.changes_of_owner, verdict.outdated, verdict.looks
+        verdict.leases, verdict.names, verdict.changes_of_owner, verdict.outdated, verdict.lookups
     );
     for problem in verdict.problems.iter().take(SHOWN) {
         println!("  {problem}");

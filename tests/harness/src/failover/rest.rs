@@ -1,4 +1,4 @@
-//! Patroni's REST API, as far as it is needed here.
+//! The part of Patroni's REST API that is used here.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// A node as Patroni shows it.
+/// A node, as Patroni shows it.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub name: String,
@@ -16,7 +16,7 @@ pub struct Member {
     pub timeline: Option<i64>,
 }
 
-/// Everything that Patroni knows of its nodes.
+/// Returns the nodes that Patroni knows.
 pub fn members(port: u16) -> Result<Vec<Member>> {
     let (_, body) = request(port, "GET", "/cluster", None, Duration::from_secs(3))?;
     let answer: Value = serde_json::from_str(&body)?;
@@ -30,13 +30,14 @@ pub fn members(port: u16) -> Result<Vec<Member>> {
     Ok(answer["members"].as_array().context("no members")?.iter().map(member).collect())
 }
 
-/// Asks for a planned switchover, to whomever Patroni finds fit.
+/// Requests a planned switchover to any node that Patroni chooses.
 pub fn switch_over(port: u16, leader: &str) -> Result<()> {
     let body = json!({ "leader": leader }).to_string();
     expect_ok(request(port, "POST", "/switchover", Some(&body), Duration::from_secs(60))?)
 }
 
-/// Has the node copy everything anew from the leader, unless it is at something else: two at a time would destroy each other's copy.
+/// Makes the node copy everything from the leader again. Patroni refuses if the node is busy: two copies at a time
+/// would destroy each other.
 pub fn reinitialize(port: u16) -> Result<()> {
     expect_ok(request(port, "POST", "/reinitialize", Some("{}"), Duration::from_secs(10))?)
 }
@@ -48,7 +49,7 @@ fn expect_ok((status, body): (u16, String)) -> Result<()> {
     Ok(())
 }
 
-/// One request on a connection of its own; the server closes it.
+/// Sends one request over a connection of its own, which the server closes.
 pub fn request(port: u16, method: &str, path: &str, body: Option<&str>, limit: Duration) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), limit)?;
     stream.set_read_timeout(Some(limit))?;

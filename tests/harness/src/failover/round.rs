@@ -1,4 +1,4 @@
-//! One round: the primary meets a fault, another node takes over, the cluster becomes whole.
+//! A round: the primary meets a fault, another node takes over, the cluster becomes complete.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ use super::fault::{Fault, Kind};
 use super::relay::Flow;
 
 const TICK: Duration = Duration::from_millis(200);
-/// The service must be back by then, or the fault ends; then it must be back, and then the cluster be whole.
+/// The time limits until the service is back or the fault ends, then until the service is back, and then until the
+/// cluster is complete.
 const HELP: Duration = Duration::from_secs(60);
 const BACK: Duration = Duration::from_secs(180);
 const WHOLE: Duration = Duration::from_secs(600);
@@ -23,9 +24,9 @@ pub struct Round {
     pub kind: Kind,
     pub from: String,
     pub to: String,
-    /// Standbys did not get what the primary wrote in the last moment before.
+    /// Whether standbys missed the last writes of the primary.
     pub lagged: bool,
-    /// Nobody took over until the fault was over.
+    /// Whether another node took over only after the fault had ended.
     pub helped: bool,
     pub silence: f64,
     pub acknowledged: usize,
@@ -38,8 +39,8 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
     let before = board.count();
     thread::sleep(Duration::from_millis(rng.random_range(700..1500)));
     let old = cluster.leader(None).context("nobody leads")?;
-    // In every second round replication stops for a moment before the fault, as it does on a busy network. A switchover waits
-    // for it, and a full disk takes its time.
+    // In every second round replication stops for a moment before the fault, as on a busy network. A switchover waits
+    // for replication, and a full disk needs its time.
     let lagged = !matches!(kind, Kind::Switchover | Kind::DiskFull) && (before == 0 || rng.random_bool(0.5));
     if lagged {
         old.peers.set(Flow::Held);
@@ -48,7 +49,7 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
     let struck = board.now();
     let fault = Fault::strike(cluster, old, kind, rng)?;
     if lagged && kind != Kind::Cut {
-        // What was held back is lost with the primary.
+        // Data that was held back is lost with the primary.
         old.peers.set(Flow::Broken);
         old.peers.set(Flow::Open);
     }
@@ -58,7 +59,7 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
     }
     board.slow_down(true);
     let repaired = cluster.await_whole(WHOLE).with_context(|| format!("after {} of {}", kind.name(), old.name))?;
-    // While replication stops a synchronous primary acknowledges nothing: that is not the failover's time.
+    // While replication stops, a synchronous primary acknowledges nothing. The failover has not caused this wait.
     let silence = board.longest_silence(before, struck, lagged);
     Ok(Round {
         kind,
@@ -72,8 +73,8 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
     })
 }
 
-/// Waits until another node leads and serves. Which one it is, and whether that needed help: without a synchronous standby that
-/// has everything, Patroni lets nobody lead, and then somebody must repair the old primary.
+/// Waits until another node leads and serves. Returns the node, and whether the fault had to end first. Without a
+/// complete synchronous standby Patroni lets no node lead, and then somebody must repair the old primary.
 fn await_service(
     cluster: &Cluster,
     board: &Board,

@@ -1,5 +1,5 @@
-//! A cell's connection to whichever node is the primary, with calls that end by a deadline: a node that is frozen or cut off
-//! does not say so.
+//! A cell's connection to the current primary. Its calls have a deadline, because a node that is frozen or cut off does
+//! not report it.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::failure::Failure;
 const CONNECT: Duration = Duration::from_secs(2);
 
 pub struct Session {
-    // The client goes first: then the runtime ends the connection.
+    // The client is dropped first; then the runtime ends the connection.
     client: tokio_postgres::Client,
     runtime: Runtime,
     cell: i64,
-    patience: Duration,
+    call_timeout: Duration,
 }
 
 impl Session {
-    /// Connects, but to a primary only, as libpq does with `target_session_attrs=read-write`.
-    pub fn connect(port: u16, cell: i64, password: &str, patience: Duration) -> Result<Self, Failure> {
+    /// Connects to a primary only, as libpq does with `target_session_attrs=read-write`.
+    pub fn connect(port: u16, cell: i64, password: &str, call_timeout: Duration) -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| Failure::Lost(e.to_string()))?;
         let mut config = Config::new();
         config.host("127.0.0.1").port(port).user(super::role(cell)).password(password).dbname("postgres");
@@ -40,14 +40,14 @@ impl Session {
             .await
         });
         match connected {
-            Ok(Ok(client)) => Ok(Self { client, runtime, cell, patience }),
+            Ok(Ok(client)) => Ok(Self { client, runtime, cell, call_timeout }),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Failure::Lost("no connection in time".into())),
         }
     }
 
     fn ask(&self, sql: &str, params: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>, Failure> {
-        match self.runtime.block_on(async { timeout(self.patience, self.client.query_typed(sql, params)).await }) {
+        match self.runtime.block_on(async { timeout(self.call_timeout, self.client.query_typed(sql, params)).await }) {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(Failure::Lost("no answer in time".into())),
         }
@@ -76,7 +76,7 @@ impl Session {
         self.one("SELECT claims.commit_update($1, $2)", &[(&self.cell, Type::INT8), (&lease, Type::UUID)])
     }
 
-    /// What it answers a crash may undo.
+    /// Calls commit_unflushed, whose answer a crash may undo.
     pub fn commit_unflushed(&self, lease: Uuid) -> Result<bool, Failure> {
         self.one("SELECT claims.commit_unflushed($1, $2)", &[(&self.cell, Type::INT8), (&lease, Type::UUID)])
     }
@@ -85,7 +85,7 @@ impl Session {
         self.one("SELECT claims.rollback_update($1, $2)", &[(&self.cell, Type::INT8), (&lease, Type::UUID)])
     }
 
-    /// What `settle_leases` says of each: its outcome, and whether it is settled as was asked.
+    /// Returns the answers of `settle_leases`: the outcome of each lease, and whether it is settled as requested.
     pub fn settle(&self, commits: &[Uuid], rollbacks: &[Uuid]) -> Result<Vec<(Uuid, Option<String>, bool)>, Failure> {
         let rows = self.ask(
             "SELECT lease_uuid, outcome, settled FROM claims.settle_leases($1, $2, $3)",
@@ -94,7 +94,7 @@ impl Session {
         Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
     }
 
-    /// The outstanding leases, a page of them.
+    /// Returns a page of the outstanding leases.
     pub fn list(&self, limit: i32) -> Result<Vec<(Uuid, Value)>, Failure> {
         let rows = self.ask(
             "SELECT lease_uuid, payload FROM claims.list_leases($1, max_results => $2)",
@@ -103,8 +103,8 @@ impl Session {
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
-    /// Owner and status of a name.
-    pub fn look(&self, name: &str) -> Result<Option<(i64, String)>, Failure> {
+    /// Returns owner and status of a name.
+    pub fn read_name(&self, name: &str) -> Result<Option<(i64, String)>, Failure> {
         let rows = self.ask("SELECT cell_id, status FROM claims.get_record('ROUTES', $1)", &[(&name, Type::TEXT)])?;
         Ok(rows.first().map(|row| (row.get(0), row.get(1))))
     }

@@ -1,8 +1,8 @@
-//! What the cells were told against each other and against what the service has in the end.
+//! Compares the answers to the cells with each other, and with the end state of the service.
 //!
-//! The judge is the one of the stress run (`history`): it knows what a lease is, so it says for each name whether there is any
-//! course of events in which everybody was told the truth. A general checker, such as one for linearizable registers or
-//! for transactions, would have to be told all that first.
+//! The judge is that of the stress run (`history`). It knows leases, so it decides for each name whether the answers
+//! fit any course of events. A general checker, for example of linearizable registers or of transactions, would need
+//! all these rules first.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,20 +16,20 @@ use crate::history::{Deed, Event, Final, Outcome, State, judge};
 
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Acknowledged begins, and acknowledged settlements.
+    /// The numbers of acknowledged begins and settlements.
     pub begins: usize,
     pub settlements: usize,
-    /// Leases of which something that was acknowledged is not so any more.
+    /// Leases with an acknowledged call that was lost.
     pub lost: BTreeSet<Uuid>,
-    /// Names that two cells had at once, by what they were told.
+    /// Names that two cells had at once, by their answers.
     pub doubled: Vec<String>,
-    /// Everything that is wrong, in words.
+    /// All problems, as text.
     pub problems: Vec<String>,
     pub leases: usize,
     pub names: usize,
     pub changes_of_owner: usize,
-    pub looks: usize,
-    /// Look-ups that showed what was not so any more.
+    pub lookups: usize,
+    /// The number of look-ups that showed an older state.
     pub outdated: usize,
 }
 
@@ -54,24 +54,24 @@ pub fn reach(admin: &mut Client, mut notes: Notes) -> Result<Verdict> {
 
     let judged = judge(&notes.events, &end);
     let Judged { problems, broken, doubled, leases, buckets, changes_of_owner, .. } = judged;
-    let told = problems.len();
+    let answered = problems.len();
     verdict.problems.extend(problems);
     verdict.lost.extend(broken);
     (verdict.doubled, verdict.leases, verdict.names, verdict.changes_of_owner) =
         (doubled, leases, buckets, changes_of_owner);
 
-    verdict.looks = notes.sightings.len();
+    verdict.lookups = notes.sightings.len();
     notes.events.append(&mut notes.sightings);
-    verdict.outdated = judge(&notes.events, &end).problems.len().saturating_sub(told);
+    verdict.outdated = judge(&notes.events, &end).problems.len().saturating_sub(answered);
     Ok(verdict)
 }
 
-/// Compares what was acknowledged with the outcomes that the service knows.
+/// Compares the acknowledged calls with the outcomes that the service has.
 fn find_lost(events: &[Event], outcomes: &HashMap<Uuid, Outcome>, verdict: &mut Verdict) {
     let mut begun = HashSet::new();
     for event in events {
         let Event::Lease { lease, deed, .. } = event else { continue };
-        let told = match deed {
+        let answered = match deed {
             Deed::Begun { .. } => {
                 begun.insert(*lease);
                 None
@@ -79,12 +79,12 @@ fn find_lost(events: &[Event], outcomes: &HashMap<Uuid, Outcome>, verdict: &mut 
             Deed::Settled { outcome, .. } | Deed::Told(outcome) => Some(*outcome),
             _ => continue,
         };
-        match told {
+        match answered {
             Some(_) => verdict.settlements += 1,
             None => verdict.begins += 1,
         }
         let known = outcomes.get(lease).copied();
-        if known.is_none() || (told.is_some() && told != known) {
+        if known.is_none() || (answered.is_some() && answered != known) {
             verdict.lost.insert(*lease);
         }
     }
@@ -100,7 +100,7 @@ fn outcomes(admin: &mut Client) -> Result<HashMap<Uuid, Outcome>> {
     rows.iter().map(|row| Ok((row.get(0), outcome(row.get(1))?))).collect()
 }
 
-/// The table of claims as it is in the end.
+/// Reads the table of claims at the end.
 fn end_state(admin: &mut Client) -> Result<Final> {
     let mut end = Final::default();
     for row in admin.query("SELECT bucket_value, creator_id, status FROM claims.claims", &[])? {
@@ -122,18 +122,18 @@ mod tests {
     use crate::batch::Batch;
     use crate::history::Window;
 
-    /// How many are lost of what was told of one lease, where the service knows this outcome in the end.
-    fn lost(told: &[Deed], known: Option<Outcome>) -> usize {
+    /// Returns the number of lost facts of one lease, if the service has this outcome at the end.
+    fn lost(answered: &[Deed], known: Option<Outcome>) -> usize {
         let lease = Uuid::from_u128(1);
         let event = |deed: &Deed| Event::Lease { lease, deed: deed.clone(), at: Window::new(1, 2) };
-        let events: Vec<Event> = told.iter().map(event).collect();
+        let events: Vec<Event> = answered.iter().map(event).collect();
         let mut verdict = Verdict::default();
         find_lost(&events, &known.into_iter().map(|outcome| (lease, outcome)).collect(), &mut verdict);
         verdict.lost.len()
     }
 
     #[test]
-    fn what_was_acknowledged_must_be_known() {
+    fn acknowledged_calls_must_have_an_outcome() {
         let begun = Deed::Begun { cell: 1, batch: Batch::default(), shown: 2 };
         let committed = Deed::Settled { outcome: Outcome::Committed, first: true };
         assert_eq!(lost(&[begun.clone(), committed.clone()], Some(Outcome::Committed)), 0);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_answered_may_be_anything() {
+    fn unanswered_calls_may_have_any_outcome() {
         let sent = Deed::BeginLost { cell: 1, batch: Batch::default() };
         assert_eq!(lost(&[sent, Deed::SettleLost(Outcome::Committed)], None), 0);
     }

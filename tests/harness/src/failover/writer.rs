@@ -1,4 +1,4 @@
-//! A cell: it begins and settles leases, repeats what was not answered until it is, and writes down what it was told.
+//! A cell: it begins and settles leases, repeats unanswered calls until they are answered, and records the answers.
 
 use std::thread;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::batch::Batch;
 use crate::failure::{Failure, Refusal};
 use crate::history::{Deed, Event, Outcome, State, Window};
 
-/// Names that all cells want, in each round.
+/// The number of names in each round that all cells want.
 const SHARED: u32 = 24;
-/// A cell remembers so many names of its own, to destroy them some day.
+/// The number of its own names that a cell remembers, to destroy them later.
 const REMEMBERED: usize = 60;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -26,13 +26,13 @@ pub struct Writer<'a> {
     rng: StdRng,
     pub notes: Notes,
     session: Option<Session>,
-    /// Where the last primary was.
+    /// The node of the last primary.
     host: usize,
     owned: Vec<String>,
     made: i64,
 }
 
-/// What a settling call came to.
+/// The result of a settling call.
 enum Ended {
     As(Outcome),
     Unknown,
@@ -44,7 +44,7 @@ impl<'a> Writer<'a> {
         Self { board, cell, rng, notes: Notes::default(), session: None, host: 0, owned: Vec::new(), made: 0 }
     }
 
-    /// Saves until it is over.
+    /// Saves until the campaign ends.
     pub fn work(mut self) -> Notes {
         let mut round = 0;
         while !self.board.is_over() {
@@ -59,7 +59,8 @@ impl<'a> Writer<'a> {
         self.notes
     }
 
-    /// One save: begin, the local transaction, settle. Some cells die in between, and leave the lease to recovery.
+    /// Saves once: begins, runs the local transaction, settles. Some cells die before they settle, and leave the lease
+    /// to recovery.
     fn save(&mut self) {
         let batch = self.draw();
         let lease = Uuid::new_v4();
@@ -77,18 +78,18 @@ impl<'a> Writer<'a> {
             self.owned.extend(batch.destroys);
         }
         if self.rng.random_bool(0.05) {
-            self.look();
+            self.read_name();
         }
     }
 
-    /// Settles, a round later, what was left to recovery.
+    /// Settles, a round later, the leases that were left to recovery.
     fn reconcile(&mut self) {
         for (lease, outcome) in std::mem::take(&mut self.notes.decided) {
             self.settle(lease, outcome);
         }
     }
 
-    /// Names of its own, names that others want too, and names to give up.
+    /// Draws names of its own, names that others want too, and names to give up.
     fn draw(&mut self) -> Batch {
         let round = self.board.round.load(Relaxed);
         let mut batch = Batch::default();
@@ -115,16 +116,16 @@ impl<'a> Writer<'a> {
 
     // --- calls --------------------------------------------------------------------------------------------------------
 
-    /// Connected to some node that says it is the primary; false where the campaign was given up meanwhile.
+    /// Connects to a node that says that it is the primary. Returns false if the campaign was abandoned meanwhile.
     fn connected(&mut self) -> bool {
         while self.session.is_none() {
             if self.board.is_abandoned() {
                 return false;
             }
-            // Some wait for an answer for as long as it takes: when a frozen node wakes up, they are still there.
-            let patience = Duration::from_secs(if self.cell % 4 == 0 { 90 } else { 3 });
+            // Some cells wait very long for an answer, so that they are still connected when a frozen node wakes up.
+            let call_timeout = Duration::from_secs(if self.cell % 4 == 0 { 90 } else { 3 });
             let port = self.board.ports[self.host % self.board.ports.len()];
-            match Session::connect(port, self.cell, &self.board.password, patience) {
+            match Session::connect(port, self.cell, &self.board.password, call_timeout) {
                 Ok(session) => self.session = Some(session),
                 Err(_) => {
                     self.host = self.rng.random_range(0..self.board.ports.len());
@@ -135,7 +136,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// One call, with the time it took; nothing where none can be made any more.
+    /// Makes one call, and measures its time. Returns `None` if the campaign was abandoned.
     fn call<T>(&mut self, call: impl FnOnce(&Session) -> Result<T, Failure>) -> Option<(Result<T, Failure>, Window)> {
         if !self.connected() {
             return None;
@@ -146,7 +147,7 @@ impl<'a> Writer<'a> {
         let at = Window::new(lo, self.board.now());
         if let Err(failure) = &answer {
             *self.notes.refusals.entry(failure.code().to_string()).or_default() += 1;
-            // 25006: it is no primary any more.
+            // 25006: the node is no primary any more.
             if matches!(failure.code(), "lost" | "25006") {
                 self.session = None;
             }
@@ -154,8 +155,8 @@ impl<'a> Writer<'a> {
         Some((answer, at))
     }
 
-    /// Whether to repeat the call that was refused so: the node is no primary, has no standby, no space, or an earlier call for
-    /// the lease has not ended there.
+    /// Returns whether to repeat a refused call. The node may be no primary, or have no standby or no space, or an
+    /// earlier call for the lease may still run there.
     fn repeats(&mut self, refusal: &Refusal) -> bool {
         let temporary = match refusal.code.as_str() {
             "25006" | "40001" => true,
@@ -169,7 +170,8 @@ impl<'a> Writer<'a> {
         temporary
     }
 
-    /// Begins, and repeats what was not answered, or gives it up by a fence. Whether the lease is ours.
+    /// Begins a lease. Repeats unanswered calls, or gives the lease up by a fence. Returns whether the cell has the
+    /// lease.
     fn begin(&mut self, lease: Uuid, batch: &Batch) -> bool {
         let cell = self.cell;
         let mut unanswered = false;
@@ -207,9 +209,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Settles, and repeats it until it is answered; nothing where the campaign was given up.
+    /// Settles, and repeats unanswered calls. Returns `None` if the campaign was abandoned.
     fn settle(&mut self, lease: Uuid, outcome: Outcome) -> Option<Ended> {
-        // As sessions of a cell do it. Its answer promises nothing; what follows it does.
+        // Commits like a cell's session. The answer of commit_unflushed guarantees nothing; the following call does.
         if outcome == Outcome::Committed && self.rng.random_bool(0.2) {
             let (_, at) = self.call(|s| s.commit_unflushed(lease))?;
             self.notes.deed(lease, Deed::SettleLost(outcome), at);
@@ -220,14 +222,15 @@ impl<'a> Writer<'a> {
             let ended = if many { self.settle_many(lease, outcome)? } else { self.settle_one(lease, outcome)? };
             match ended {
                 None => {}
-                // A repeat must say that it had been done before.
+                // A repeat must answer that it was done before.
                 Some(Ended::As(_)) if self.rng.random_bool(0.05) => {}
                 Some(ended) => return Some(ended),
             }
         }
     }
 
-    /// `commit_update` or `rollback_update`: the outer nothing as above, the inner one is to be repeated.
+    /// Calls `commit_update` or `rollback_update`. The outer `None` means abandoned, and the inner one means that the
+    /// call must be repeated.
     fn settle_one(&mut self, lease: Uuid, outcome: Outcome) -> Option<Option<Ended>> {
         let (answer, at) = match outcome {
             Outcome::Committed => self.call(|s| s.commit(lease))?,
@@ -248,7 +251,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A settlement that cannot succeed any more: something that this cell was told is not so.
+    /// Records a settlement that cannot succeed any more: an earlier answer was wrong.
     fn refused(&mut self, lease: Uuid, outcome: Outcome, refusal: &Refusal, at: Window) -> Ended {
         self.problem(if outcome == Outcome::Committed { "commit_update" } else { "rollback_update" }, refusal);
         let other = match outcome {
@@ -262,7 +265,7 @@ impl<'a> Writer<'a> {
         Ended::Unknown
     }
 
-    /// The same by `settle_leases`, which does not tell whether this call did it.
+    /// Like [`Self::settle_one`], by `settle_leases`, which does not say whether this call settled the lease.
     fn settle_many(&mut self, lease: Uuid, outcome: Outcome) -> Option<Option<Ended>> {
         let (commits, rollbacks) =
             if outcome == Outcome::Committed { (vec![lease], vec![]) } else { (vec![], vec![lease]) };
@@ -275,11 +278,11 @@ impl<'a> Writer<'a> {
                     self.board.acknowledge(at);
                     Some(Ended::As(outcome))
                 }
-                Some((_, Some(told), false)) if told == "busy" => {
+                Some((_, Some(answered), false)) if answered == "busy" => {
                     thread::sleep(PAUSE);
                     None
                 }
-                // settle_one says in its own words what is wrong.
+                // settle_one describes the problem.
                 _ => return self.settle_one(lease, outcome),
             },
             Err(Failure::Lost(_)) => {
@@ -291,10 +294,9 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Looks a name up.
-    fn look(&mut self) {
+    fn read_name(&mut self) {
         let bucket = format!("r{}-{}", self.board.round.load(Relaxed), self.rng.random_range(0..SHARED));
-        let Some((Ok(shown), at)) = self.call(|s| s.look(&bucket)) else { return };
+        let Some((Ok(shown), at)) = self.call(|s| s.read_name(&bucket)) else { return };
         let state = match shown {
             None => State::Free,
             Some((cell, status)) => match status.as_str() {
@@ -314,7 +316,7 @@ impl<'a> Writer<'a> {
 
     // --- the end ------------------------------------------------------------------------------------------------------
 
-    /// Recovery: each outstanding lease ends as its local transaction did, and what has none is rolled back.
+    /// Runs recovery: each outstanding lease ends like its local transaction, and without one it is rolled back.
     pub fn recover(mut self, decided: &std::collections::HashMap<Uuid, Outcome>) -> Notes {
         while let Some((listed, at)) = self.call(|s| s.list(1000)) {
             let Ok(leases) = listed else { continue };

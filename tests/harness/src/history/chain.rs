@@ -1,41 +1,41 @@
-//! One bucket's leases in the only order in which they can have held it.
+//! The leases of one bucket, in the only order in which they can have held it.
 
 use super::event::{Outcome, State, Window};
 use super::tenure::Tenure;
 
-/// A lease's part in one bucket's history.
+/// The part of a lease in one bucket's history.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     pub tenure: &'a Tenure,
     pub creates: bool,
 }
 
-/// A state and the longest time in which it can have lasted.
+/// A state, and the longest time for which it can have lasted.
 pub type Segment = (State, Window);
 
-/// A chain that fits together, or the places where it does not.
+/// A chain of leases, with its contradictions.
 #[derive(Debug, Default)]
 pub struct Chain {
     pub segments: Vec<Segment>,
     pub problems: Vec<String>,
-    /// By what they were told, two cells had the bucket at once.
+    /// Whether two cells had the bucket at once, by their answers.
     pub doubled: bool,
 }
 
 impl Chain {
-    /// The state at the end.
+    /// Returns the state at the end.
     pub fn last(&self) -> State {
         self.segments.last().map_or(State::Free, |(state, _)| *state)
     }
 }
 
-/// Puts the links in order and follows the bucket through them.
+/// Sorts the links and follows the bucket through them.
 ///
-/// A link surely holds the bucket from `begin.hi` to `end.lo` where its begin was acknowledged before its end was asked
-/// for, and sorting by `begin.hi` gives the only order of such links that can be free of overlaps. A lease that is begun
-/// and ended in one transaction holds it for a moment in its window, and its acknowledgement may come later than that of
-/// the lease after it. So an order is searched in which everything fits; letting everything happen as early as its window
-/// allows finds a possible course whenever the order has one.
+/// A link certainly holds the bucket from `begin.hi` to `end.lo` if its begin was acknowledged before its end was
+/// requested. Sorting by `begin.hi` gives the only order of such links that can be free of overlaps. A lease that
+/// begins and ends in one transaction holds the bucket for a moment in its window. Its acknowledgement may come later
+/// than that of the next lease. So the function searches for an order in which everything fits. If an order has a
+/// possible course, then so has the course in which everything happens as early as its window allows.
 pub fn follow(bucket: &str, mut links: Vec<Link>) -> Chain {
     links.sort_by_key(|l| (l.tenure.begin.hi, l.tenure.end.lo, l.tenure.end.hi));
     let mut search = Search { left: links.clone(), placed: Vec::new(), steps: 0 };
@@ -74,11 +74,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// How many of those that are left may be out of order, and how long to search.
+    /// How many of the remaining links may be out of order, and the limit of the search.
     const AHEAD: usize = 16;
     const MOST_STEPS: usize = 1_000_000;
 
-    /// Places all that is left from this moment and state on.
+    /// Places all remaining links from this time and state on.
     fn place(&mut self, now: u64, found: State) -> bool {
         if self.left.is_empty() {
             return true;
@@ -118,7 +118,7 @@ impl Link<'_> {
     }
 }
 
-/// One lease: the state it needs, the state it holds, the state it leaves.
+/// Applies one lease: the state it needs, the state it holds, the state it leaves.
 fn step(bucket: &str, chain: &mut Chain, link: Link) {
     let Link { tenure, creates } = link;
     let cell = tenure.cell;
@@ -136,7 +136,7 @@ fn step(bucket: &str, chain: &mut Chain, link: Link) {
     enter(chain, leaves, tenure.end);
 }
 
-/// Clients see the state change at some moment of the window.
+/// Enters a state. Clients see the change at some time in the window.
 fn enter(chain: &mut Chain, state: State, at: Window) {
     if let Some((_, extent)) = chain.segments.last_mut() {
         extent.hi = at.hi;

@@ -1,14 +1,14 @@
-//! What clients write down.
+//! The events that clients record.
 
 use crate::batch::Batch;
 use uuid::Uuid;
 
-/// A span of time, in nanoseconds since the run began, in which something took effect at some moment.
+/// A window of time, in nanoseconds since the run began, in which something took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The request was sent: not before.
+    /// When the request was sent; it took effect later.
     pub lo: u64,
-    /// The answer was there: not after.
+    /// When the answer arrived; it took effect earlier.
     pub hi: u64,
 }
 
@@ -17,37 +17,36 @@ impl Window {
         Self { lo, hi }
     }
 
-    /// Both windows hold: the span they share.
+    /// Returns the intersection of two windows.
     pub fn and(self, other: Self) -> Self {
         Self { lo: self.lo.max(other.lo), hi: self.hi.min(other.hi) }
     }
 
-    /// Whether the two share a moment.
+    /// Returns whether the two intersect.
     pub fn meets(self, other: Self) -> bool {
         self.lo <= other.hi && other.lo <= self.hi
     }
 }
 
-/// How a lease ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Committed,
     RolledBack,
 }
 
-/// A bucket as one moment shows it.
+/// The state of a bucket at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Free,
-    /// A lease of that cell is creating it.
+    /// A lease of this cell is creating it.
     Creating(i64),
     Active(i64),
-    /// A lease of that cell is destroying it.
+    /// A lease of this cell is destroying it.
     Destroying(i64),
 }
 
 impl State {
-    /// The cell that has it.
+    /// Returns the cell that has it.
     pub fn owner(self) -> Option<i64> {
         match self {
             Self::Free => None,
@@ -56,21 +55,21 @@ impl State {
     }
 }
 
-/// One fact about one lease.
+/// A fact about one lease.
 #[derive(Clone, Debug)]
 pub enum Deed {
-    /// The server acknowledged the begin; the buckets were held from some moment of the window on. Others
-    /// see that at `shown` at the latest, when the transaction was known to have committed.
+    /// The server acknowledged the begin. The buckets were held from some time in the window on. Others see that at
+    /// `shown` at the latest, when the transaction was known to have committed.
     Begun { cell: i64, batch: Batch, shown: u64 },
-    /// A begin was sent and its outcome never heard.
+    /// A begin was sent, and its answer was lost.
     BeginLost { cell: i64, batch: Batch },
-    /// The server showed the lease as outstanding.
+    /// The server listed the lease as outstanding.
     Outstanding,
-    /// A settling call said that it did it (`first`), or that it had been done before.
+    /// A settling call answered that it has settled the lease (`first`), or that it was settled before.
     Settled { outcome: Outcome, first: bool },
-    /// A settling call was sent and its outcome never heard.
+    /// A settling call was sent, and its answer was lost.
     SettleLost(Outcome),
-    /// The server told the outcome without having been asked to settle.
+    /// The server returned the outcome, and no settlement was requested.
     Told(Outcome),
 }
 
@@ -82,7 +81,7 @@ pub enum Event {
         deed: Deed,
         at: Window,
     },
-    /// The client was shown the bucket in one of these states.
+    /// The client saw the bucket in one of these states.
     Seen {
         bucket: String,
         any_of: Vec<State>,

@@ -1,10 +1,10 @@
-//! The history as the change feed tells it, judged by itself: who owned every bucket at any time.
+//! Judges the history in the change feed by itself: the owner of every bucket at any time.
 
 use super::event::State;
 use super::judge::Final;
 use std::collections::BTreeMap;
 
-/// One change, as a reader gets it.
+/// A change, as a reader gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedChange {
     pub xid: u64,
@@ -16,36 +16,36 @@ pub struct FeedChange {
 }
 
 impl FeedChange {
-    fn place(&self) -> (u64, i64) {
+    fn position(&self) -> (u64, i64) {
         (self.xid, self.id)
     }
 }
 
-/// What is wrong with what a reader was told, page after page: it must be all that the feed has, in its order, each change once; and
-/// every bucket must have one owner at a time, and in the end the one that the table of claims shows.
-pub fn judge_feed(told: &[FeedChange], stored: &[FeedChange], end: &Final) -> Vec<String> {
+/// Returns the problems of a reader's pages. He must have read the whole feed in its order, and each change once. Every
+/// bucket must have one owner at a time, and at the end the one in the table of claims.
+pub fn judge_feed(pages: &[FeedChange], stored: &[FeedChange], end: &Final) -> Vec<String> {
     let mut problems = Vec::new();
-    for pair in told.windows(2).filter(|pair| pair[0].place() >= pair[1].place()) {
+    for pair in pages.windows(2).filter(|pair| pair[0].position() >= pair[1].position()) {
         problems.push(format!("the feed tells {:?} after {:?}", pair[1], pair[0]));
     }
-    let by_place = |changes: &[FeedChange]| -> BTreeMap<(u64, i64), FeedChange> {
-        changes.iter().map(|change| (change.place(), change.clone())).collect()
+    let by_position = |changes: &[FeedChange]| -> BTreeMap<(u64, i64), FeedChange> {
+        changes.iter().map(|change| (change.position(), change.clone())).collect()
     };
-    let (had, has) = (by_place(told), by_place(stored));
+    let (had, has) = (by_position(pages), by_position(stored));
     problems.extend(
         has.values()
-            .filter(|change| !had.contains_key(&change.place()))
+            .filter(|change| !had.contains_key(&change.position()))
             .map(|missed| format!("the feed left out {missed:?}")),
     );
     problems.extend(
         had.values()
-            .filter(|change| has.get(&change.place()) != Some(*change))
+            .filter(|change| has.get(&change.position()) != Some(*change))
             .map(|odd| format!("the feed told what it does not have: {odd:?}")),
     );
     let mut by_bucket: BTreeMap<&str, Vec<&FeedChange>> = BTreeMap::new();
-    told.iter().for_each(|change| by_bucket.entry(&change.bucket).or_default().push(change));
+    pages.iter().for_each(|change| by_bucket.entry(&change.bucket).or_default().push(change));
     for (bucket, changes) in &mut by_bucket {
-        // Of two changes of a bucket the later one has the greater id, whatever the order in which transactions come.
+        // Of two changes of a bucket the later one has the greater id, whatever the order of their transactions.
         changes.sort_by_key(|change| change.id);
         let owner = changes.iter().fold(None, |owner, change| {
             if !follows(owner, change) {
@@ -69,7 +69,7 @@ pub fn judge_feed(told: &[FeedChange], stored: &[FeedChange], end: &Final) -> Ve
     problems
 }
 
-/// Whether a change can come next.
+/// Returns whether a change can come next.
 fn follows(owner: Option<i64>, change: &FeedChange) -> bool {
     let kind_fits = match change.op.as_str() {
         "create" => change.old.is_none() && change.new.is_some(),
@@ -116,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_left_out_told_twice_or_out_of_order_is_noticed() {
+    fn missing_repeated_and_unordered_changes_are_noticed() {
         for missed in 0..story().len() {
-            let mut told = story();
-            told.remove(missed);
-            assert!(!judge_feed(&told, &story(), &ends_with(Some(3))).is_empty(), "without {missed}");
+            let mut pages = story();
+            pages.remove(missed);
+            assert!(!judge_feed(&pages, &story(), &ends_with(Some(3))).is_empty(), "without {missed}");
             let mut twice = story();
             twice.insert(missed, story()[missed].clone());
             assert!(!judge_feed(&twice, &story(), &ends_with(Some(3))).is_empty(), "{missed} twice");
@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn two_owners_at_a_time_are_noticed() {
-        let told = vec![change(1, 1024, "create", None, Some(1)), change(2, 2048, "create", None, Some(2))];
-        assert!(!judge_feed(&told, &told, &ends_with(Some(2))).is_empty());
-        let told = vec![change(1, 1024, "create", None, Some(1)), change(2, 2048, "destroy", None, None)];
-        assert!(!judge_feed(&told, &told, &ends_with(None)).is_empty());
+        let pages = vec![change(1, 1024, "create", None, Some(1)), change(2, 2048, "create", None, Some(2))];
+        assert!(!judge_feed(&pages, &pages, &ends_with(Some(2))).is_empty());
+        let pages = vec![change(1, 1024, "create", None, Some(1)), change(2, 2048, "destroy", None, None)];
+        assert!(!judge_feed(&pages, &pages, &ends_with(None)).is_empty());
     }
 
     #[test]

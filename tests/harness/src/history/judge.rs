@@ -1,4 +1,4 @@
-//! The verdict over all notes.
+//! The verdict on all notes.
 
 use super::chain::{Chain, Link, Segment, follow};
 use super::event::{Deed, Event, Outcome, State, Window};
@@ -6,18 +6,18 @@ use super::tenure::{Merged, Tenure, merge};
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
-/// What the server shows when everything is settled.
+/// The state of the server after everything is settled.
 #[derive(Clone, Debug, Default)]
 pub struct Final {
-    /// Every claim: bucket, and its state and owner.
+    /// The state and owner of every claim, by bucket.
     pub claims: HashMap<String, State>,
 }
 
-/// The verdict and what it rests on.
+/// The verdict, and its reasons.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub problems: Vec<String>,
-    /// Leases of which two facts contradict each other.
+    /// Leases with contradictory facts.
     pub broken: Vec<Uuid>,
     /// Buckets that two cells had at once.
     pub doubled: Vec<String>,
@@ -25,14 +25,14 @@ pub struct Verdict {
     pub committed: usize,
     pub rolled_back: usize,
     pub buckets: usize,
-    /// How often a bucket came into the hands of another cell than the one before.
+    /// How often a bucket passed from one cell to another.
     pub changes_of_owner: usize,
     pub sightings: usize,
-    /// Every lease that certainly ended, and how.
+    /// Every lease that certainly ended, with its outcome.
     pub outcomes: Vec<(Uuid, i64, Outcome)>,
 }
 
-/// Judges the notes of all clients against each other and against the end state.
+/// Compares the notes of all clients with each other and with the end state.
 pub fn judge(events: &[Event], end: &Final) -> Verdict {
     let mut verdict = Verdict::default();
     let (held, maybe) = merge_all(events, &mut verdict);
@@ -58,7 +58,7 @@ pub fn judge(events: &[Event], end: &Final) -> Verdict {
     verdict
 }
 
-/// Collects the facts of each lease and merges them.
+/// Collects and merges the facts of each lease.
 fn merge_all(events: &[Event], verdict: &mut Verdict) -> (Vec<Tenure>, Vec<Tenure>) {
     let mut deeds: BTreeMap<Uuid, Vec<(Deed, Window)>> = BTreeMap::new();
     for event in events {
@@ -85,7 +85,7 @@ fn merge_all(events: &[Event], verdict: &mut Verdict) -> (Vec<Tenure>, Vec<Tenur
     (held, maybe)
 }
 
-/// The buckets of a lease, and whether it creates them.
+/// Returns the buckets of a lease, and whether it creates them.
 fn parts(tenure: &Tenure) -> impl Iterator<Item = (&str, bool)> {
     let creates = tenure.batch.creates.iter().map(|(name, _)| (name.as_str(), true));
     creates.chain(tenure.batch.destroys.iter().map(|name| (name.as_str(), false)))
@@ -97,7 +97,7 @@ fn changes_of_owner(segments: &[Segment]) -> usize {
     owners.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// The last state of every bucket is the one that the table shows.
+/// Checks that the last state of every bucket is that of the table.
 fn compare_end(chains: &HashMap<&str, Chain>, end: &Final, verdict: &mut Verdict) {
     for (bucket, chain) in chains {
         let shown = end.claims.get(*bucket).copied().unwrap_or(State::Free);
@@ -112,7 +112,7 @@ fn compare_end(chains: &HashMap<&str, Chain>, end: &Final, verdict: &mut Verdict
     }
 }
 
-/// What clients were shown must have been so at some moment of the window in which they asked.
+/// Checks that each state that a client saw was possible at some time in the window of its call.
 fn check_sightings(events: &[Event], chains: &HashMap<&str, Chain>, maybe: &[Tenure], verdict: &mut Verdict) {
     let mut possible: HashMap<&str, Vec<Segment>> = HashMap::new();
     for tenure in maybe {

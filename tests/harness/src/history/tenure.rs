@@ -1,34 +1,34 @@
-//! All that the clients know of one lease, merged.
+//! Merges the facts that clients know of one lease.
 
 use super::event::{Deed, Outcome, Window};
 use crate::batch::Batch;
 use uuid::Uuid;
 
-/// A lease that did hold its buckets, from `begin` to `end`.
+/// A lease that held its buckets, from `begin` to `end`.
 #[derive(Clone, Debug)]
 pub struct Tenure {
     pub lease: Uuid,
     pub cell: i64,
     pub batch: Batch,
     pub begin: Window,
-    /// By then others saw that it had begun.
+    /// The time by which others saw that it had begun.
     pub shown: u64,
     pub end: Window,
     pub outcome: Outcome,
 }
 
-/// What became of a lease.
+/// The merged facts of a lease.
 #[derive(Clone, Debug)]
 pub enum Merged {
     /// It held its buckets.
     Held(Tenure),
-    /// It was rolled back, and whether its begin ever took effect is unknown.
+    /// It was rolled back, and it is unknown whether its begin took effect.
     Maybe(Tenure),
-    /// It never held anything: a lost begin that never arrived, or a fence.
+    /// It never held a bucket: a lost begin that never arrived, or a fence.
     Nothing,
 }
 
-/// Merges the facts of one lease; an `Err` is a promise broken by the server (or by these notes).
+/// Merges the facts of one lease. An `Err` is a promise broken by the server, or an error in the notes.
 pub fn merge(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Merged, String> {
     let outcome = outcome_of(lease, deeds)?;
     let Some((cell, batch)) = subject_of(lease, deeds)? else {
@@ -47,7 +47,7 @@ pub fn merge(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Merged, String> {
     Ok(if certain { Merged::Held(tenure) } else { Merged::Maybe(tenure) })
 }
 
-/// The one outcome that all facts agree on.
+/// Returns the outcome, on which all facts must agree.
 fn outcome_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<Outcome>, String> {
     let mut known = None;
     for (deed, _) in deeds {
@@ -60,7 +60,7 @@ fn outcome_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<Outcome>, 
     Ok(known)
 }
 
-/// Whose lease it is and what it asks for: the same in every begin.
+/// Returns the cell and the batch, which must be equal in every begin.
 fn subject_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<(i64, Batch)>, String> {
     let mut known: Option<(i64, &Batch)> = None;
     for (deed, _) in deeds {
@@ -73,7 +73,7 @@ fn subject_of(lease: Uuid, deeds: &[(Deed, Window)]) -> Result<Option<(i64, Batc
     Ok(known.map(|(cell, batch)| (cell, batch.clone())))
 }
 
-/// When the buckets were taken, by when others saw it, and whether they certainly were taken.
+/// Returns when the buckets were taken, by when others saw it, and whether they certainly were taken.
 fn begin_of(deeds: &[(Deed, Window)], outcome: Option<Outcome>) -> (Window, u64, bool) {
     let mut seen = u64::MAX;
     let mut window = Window::new(u64::MAX, u64::MAX);
@@ -100,7 +100,7 @@ fn begin_of(deeds: &[(Deed, Window)], outcome: Option<Outcome>) -> (Window, u64,
     (window, seen, certain)
 }
 
-/// When the lease ended: in the window of the call that did it, where that call is known.
+/// Returns when the lease ended: the window of the call that settled it, if that call is known.
 fn end_of(lease: Uuid, deeds: &[(Deed, Window)], outcome: Outcome) -> Result<Window, String> {
     let mut first: Option<Window> = None;
     let mut lost_since: Option<u64> = None;

@@ -1,11 +1,11 @@
-//! The judge is itself judged: right histories pass, and every way to break one is noticed.
+//! Tests the judge: it accepts correct histories, and notices every way to break one.
 
 use super::{Deed, Event, Final, Outcome, State, Window, judge};
 use crate::batch::Batch;
 use Outcome::{Committed, RolledBack};
 use uuid::Uuid;
 
-/// Notes in the making.
+/// Builds notes.
 #[derive(Default)]
 struct Notes {
     events: Vec<Event>,
@@ -59,7 +59,7 @@ impl Notes {
     }
 }
 
-/// Cell 1 creates `x` and destroys it again, then cell 2 creates it.
+/// Returns notes in which cell 1 creates `x` and destroys it again, and then cell 2 creates it.
 fn handed_over() -> Notes {
     Notes::default()
         .creates(1, 1, "x", 10, 20)
@@ -212,9 +212,9 @@ fn two_requests_under_one_uuid() {
 }
 
 #[test]
-fn what_was_lost_is_resolved() {
+fn lost_answers_are_resolved() {
     let lost = |cell, bucket| Deed::BeginLost { cell, batch: batch(&[bucket], &[]) };
-    // Lost, then seen outstanding, its commit lost, then told.
+    // The begin is lost, then the lease is listed, then its commit is lost, then its outcome is returned.
     Notes::default()
         .deed(1, lost(1, "x"), 10, 20)
         .deed(1, Deed::Outstanding, 30, 40)
@@ -222,7 +222,8 @@ fn what_was_lost_is_resolved() {
         .deed(1, Deed::Settled { outcome: Committed, first: false }, 70, 80)
         .finally("x", State::Active(1))
         .good();
-    // Lost and fenced: another cell's lease in the meantime is no problem, nor is seeing the lost one.
+    // The begin is lost, and the lease is fenced. Another cell's lease meanwhile is no problem, and neither is a
+    // sighting of the lost one.
     Notes::default()
         .deed(1, lost(1, "x"), 10, 20)
         .ends(1, RolledBack, 70, 80)
@@ -254,7 +255,8 @@ fn sightings_must_be_possible() {
     handed_over().seen("x", State::Free, 41, 69).bad("cannot have been so");
     handed_over().seen("never", State::Active(1), 1, 2).bad("cannot have been so");
     handed_over().seen("x", State::Creating(2), 10, 70).bad("cannot have been so");
-    // Begun at 10 to 20 in a transaction that was known to have committed at 50: until then others see the old state.
+    // Begun in window 10 to 20, in a transaction that was known to have committed at 50. Until then others see the old
+    // state.
     let begun = Deed::Begun { cell: 1, batch: batch(&["x"], &[]), shown: 50 };
     let late = Notes::default().deed(1, begun, 10, 20).ends(1, Committed, 60, 70).finally("x", State::Active(1));
     late.seen("x", State::Free, 45, 46).good();

@@ -1,4 +1,4 @@
-//! How long after a save something is so.
+//! Delays between a save and its effect at the service.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::sides::name;
 use super::{ORPHANED, Place, ROLE, SERVICE, Saver};
 use crate::server::Server;
 
-/// After so long it is given up: it was left to recovery.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time after which a lease counts as left to recovery.
+const DELAY_LIMIT: Duration = Duration::from_secs(30);
 
-/// From the COMMIT, as the application has heard of it, until the claim is ACTIVE at the service.
+/// Measures from the answer to COMMIT until the claim is ACTIVE at the service.
 pub fn committed(place: &Place) -> Result<Saver> {
     let (mut cell, mut service) = (place.cell()?, place.service()?);
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
@@ -25,7 +25,7 @@ pub fn committed(place: &Place) -> Result<Saver> {
     }))
 }
 
-/// From a ROLLBACK after the claim was leased until the name is free again.
+/// Measures from a ROLLBACK, after the claim was leased, until the name is free again.
 pub fn aborted(place: &Place) -> Result<Saver> {
     let (mut cell, mut service) = (place.cell()?, place.service()?);
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
@@ -44,7 +44,7 @@ fn state(service: &mut Client) -> Result<Statement> {
     Ok(service.prepare("SELECT status FROM claims.get_record('ROUTES', $1)")?)
 }
 
-/// Asks again and again, a tenth of a millisecond apart.
+/// Polls the service every tenth of a millisecond.
 fn until(service: &mut Client, state: &Statement, name: &str, wanted: Option<&str>) -> Result<Duration> {
     let begun = Instant::now();
     loop {
@@ -52,19 +52,19 @@ fn until(service: &mut Client, state: &Statement, name: &str, wanted: Option<&st
         if found.as_deref() == wanted {
             return Ok(begun.elapsed());
         }
-        if begun.elapsed() > PATIENCE {
-            bail!("after {PATIENCE:?} {name} is {found:?} and not {wanted:?}");
+        if begun.elapsed() > DELAY_LIMIT {
+            bail!("after {DELAY_LIMIT:?} {name} is {found:?} and not {wanted:?}");
         }
         thread::sleep(Duration::from_micros(100));
     }
 }
 
-/// The first call of a new session.
+/// Measures the first call of a new session.
 pub fn first(place: &Place) -> Result<Saver> {
     Ok(first_call(place.service.clone(), SERVICE))
 }
 
-/// The same on a server that has preloaded the library.
+/// Like [`first`], on a server that has preloaded the library.
 pub fn first_preloaded(place: &Place) -> Result<Saver> {
     Ok(first_call(place.cell.clone(), ORPHANED))
 }

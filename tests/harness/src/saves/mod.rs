@@ -1,8 +1,8 @@
-//! Saves in a cell, measured as its application sees them: `saves WHAT CLIENTS SECONDS`.
+//! Measures saves in a cell, as its application sees them: `saves WHAT CLIENTS SECONDS`.
 //!
-//! `PGHOST` and `PGPORT` lead to the service's cluster, `CLUSTER_cell` to the cell's; the databases are those that
-//! `bench/sections/cell_save.py` makes. Prints saves a second, and of what was measured of each the median and what 99 of 100
-//! do not exceed, in milliseconds.
+//! `PGHOST` and `PGPORT` lead to the service's cluster, `CLUSTER_cell` to the cell's. `bench/sections/cell_save.py`
+//! creates the databases. Prints the saves per second, and the median and the 99th percentile of the measured times, in
+//! milliseconds.
 
 mod delays;
 mod sides;
@@ -24,7 +24,7 @@ const CELL: &str = "save_cell";
 /// A cell whose service is dead.
 const ORPHANED: &str = "save_orphaned";
 
-/// Where everything is.
+/// The clusters.
 struct Place {
     service: Server,
     cell: Server,
@@ -44,10 +44,10 @@ impl Place {
     }
 }
 
-/// One client: saves once, and says how long what is measured took.
+/// A client. A call saves once, and returns the measured time.
 type Saver = Box<dyn FnMut() -> Result<Duration>>;
 
-/// What the clients do, and how many of them a second do it all together; `None`: as many as they can.
+/// The work of the clients, and how often per second they do it all together; `None` is as often as they can.
 struct Side {
     make: fn(&Place) -> Result<Saver>,
     rate: Option<f64>,
@@ -81,7 +81,7 @@ fn run() -> Result<()> {
 fn side(what: &str) -> Option<Side> {
     const SAVES_A_SECOND: f64 = 200.0;
     let (make, rate): (fn(&Place) -> Result<Saver>, _) = match what {
-        "floor" => (sides::floor, None),
+        "floor" => (sides::minimum, None),
         "app" => (sides::app, None),
         "auto" => (sides::auto, None),
         "refused" => (sides::refused, None),
@@ -95,7 +95,8 @@ fn side(what: &str) -> Option<Side> {
     Some(Side { make, rate })
 }
 
-/// How long it took, and what each save said. All clients are connected, and have saved once, before the first one begins.
+/// Runs the clients. Returns the elapsed time, and the measured time of each save. All clients connect and save once
+/// before the first one begins.
 fn measure(side: &Side, place: &Place, clients: usize, time: Duration) -> Result<(Duration, Vec<Duration>)> {
     let start = Barrier::new(clients);
     let run = |number: usize| {
@@ -119,7 +120,7 @@ fn measure(side: &Side, place: &Place, clients: usize, time: Duration) -> Result
     Ok((longest, all))
 }
 
-/// `pace`: saves a second of this client, and its number, by which clients take turns.
+/// Runs one client. `pace` has its saves per second, and its number, by which clients take turns.
 fn client(mut saver: Saver, begun: Instant, time: Duration, pace: Option<(f64, usize)>) -> Result<Vec<Duration>> {
     let mut measured = Vec::new();
     while begun.elapsed() < time {

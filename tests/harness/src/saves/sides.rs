@@ -1,4 +1,4 @@
-//! Ways to save a row, each by a client with connections and prepared statements of its own, and how long each takes.
+//! Ways to save a row. Each client has connections and prepared statements of its own.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Place, Saver};
 use crate::batch::Batch;
 
-/// A name that nobody has had before.
+/// Returns a name that was never used before.
 pub fn name() -> String {
     format!("name-{:016x}", rand::random::<u64>())
 }
@@ -20,9 +20,9 @@ fn timed(save: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// The row, and before its COMMIT one durable transaction of one row at the service: the least that any save takes that
-/// asks somebody else first.
-pub fn floor(place: &Place) -> Result<Saver> {
+/// Saves a row, and before its COMMIT one durable transaction of one row at the service. No save
+/// can cost less if it asks another database first.
+pub fn minimum(place: &Place) -> Result<Saver> {
     let (mut cell, mut service) = (place.cell()?, place.service()?);
     let row = cell.prepare("INSERT INTO plain (name) VALUES ($1)")?;
     let other = service.prepare("INSERT INTO floor (name) VALUES ($1)")?;
@@ -37,7 +37,7 @@ pub fn floor(place: &Place) -> Result<Saver> {
     }))
 }
 
-/// The protocol, driven by the application over two connections that it keeps.
+/// Follows the protocol, driven by the application over two permanent connections.
 pub fn app(place: &Place) -> Result<Saver> {
     let (mut cell, mut service) = (place.cell()?, place.service()?);
     let row = cell.prepare("INSERT INTO plain (name) VALUES ($1) RETURNING id")?;
@@ -58,7 +58,7 @@ pub fn app(place: &Place) -> Result<Saver> {
     }))
 }
 
-/// Automatic mode: the application inserts a row.
+/// Uses automatic mode: the application inserts a row.
 pub fn auto(place: &Place) -> Result<Saver> {
     let mut cell = place.cell()?;
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
@@ -70,14 +70,14 @@ pub fn auto(place: &Place) -> Result<Saver> {
     }))
 }
 
-/// A save that a deferred trigger refuses.
+/// Measures a save that a deferred trigger refuses.
 pub fn refused(place: &Place) -> Result<Saver> {
     let mut cell = place.orphaned()?;
     let row = cell.prepare("INSERT INTO refused (name) VALUES ($1)")?;
     Ok(Box::new(move || fails(&mut cell, &row, "P0001")))
 }
 
-/// A save that is refused because the breaker is open.
+/// Measures a save that is refused because the breaker is open.
 pub fn refused_open(place: &Place) -> Result<Saver> {
     let mut cell = place.orphaned()?;
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;

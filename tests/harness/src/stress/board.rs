@@ -1,4 +1,4 @@
-//! What the workers share: the clock, what each cell knows of its leases, and whom the saboteur can hit.
+//! The state that workers share: the clock, each cell's knowledge of its leases, and the saboteur's targets.
 
 use super::service::Service;
 use super::{BUCKETS, CELLS, CONNECTIONS};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use uuid::Uuid;
 
-/// How many settled leases a cell remembers, to repeat calls about them.
+/// The number of settled leases that a cell remembers, to repeat calls about them.
 const REMEMBERED: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -20,25 +20,25 @@ pub struct Lease {
     pub batch: Batch,
 }
 
-/// A begin without a uuid of the client's whose answer was lost: found again by the source id of its creates.
+/// A begin without a client's uuid whose answer was lost. The source id of its creates identifies it.
 #[derive(Clone, Debug)]
 pub struct LostBegin {
     pub batch: Batch,
     pub at: Window,
 }
 
-/// What one cell knows; its two connections share it, as two processes of one application would.
+/// The knowledge of one cell. Its two connections share it, as two processes of one application would.
 #[derive(Debug, Default)]
 pub struct Book {
     pub outstanding: Vec<Lease>,
     pub done: VecDeque<Lease>,
     pub lost: Vec<LostBegin>,
-    /// Begun under a uuid of the client's, and the answer lost.
+    /// Leases that began under a client's uuid, and whose answer was lost.
     pub unresolved: Vec<Lease>,
 }
 
 impl Book {
-    /// The lease has ended.
+    /// Records that the lease has ended.
     pub fn settled(&mut self, uuid: Uuid) {
         if let Some(place) = self.outstanding.iter().position(|l| l.uuid == uuid) {
             let lease = self.outstanding.swap_remove(place);
@@ -49,12 +49,12 @@ impl Book {
         }
     }
 
-    /// The lease, as far as it is remembered.
+    /// Returns the lease, if it is remembered.
     pub fn find(&self, uuid: Uuid) -> Option<Lease> {
         self.outstanding.iter().chain(&self.done).find(|l| l.uuid == uuid).cloned()
     }
 
-    /// The lease is outstanding.
+    /// Records that the lease is outstanding.
     pub fn begun(&mut self, lease: Lease) {
         if self.find(lease.uuid).is_none() {
             self.outstanding.push(lease);
@@ -76,12 +76,12 @@ pub struct Board {
     start: Instant,
     pub over: AtomicBool,
     pub buckets: Vec<String>,
-    /// Who probably owns each bucket (0: nobody): makes for good batches, decides nothing.
+    /// The probable owner of each bucket (0 is nobody). It helps to draw good batches, and decides nothing.
     pub hints: Vec<AtomicI64>,
     books: Vec<Mutex<Book>>,
     targets: Vec<Mutex<Option<Target>>>,
     next_source: AtomicI64,
-    /// When a part of a commit may have been waiting for recovery on a node.
+    /// The times in which a part of a commit may have waited for recovery on a node.
     dark: Mutex<Vec<Window>>,
 }
 
@@ -102,7 +102,7 @@ impl Board {
         }
     }
 
-    /// Nanoseconds since the run began.
+    /// Returns the nanoseconds since the run began.
     pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX)
     }
@@ -111,25 +111,25 @@ impl Board {
         self.over.load(Relaxed)
     }
 
-    /// A source id that no other batch has.
+    /// Returns a source id that no other batch has.
     pub fn fresh_source(&self) -> i64 {
         self.next_source.fetch_add(1, Relaxed)
     }
 
-    /// From now on reads of some nodes may show what was before a commit that its client was told of.
+    /// Records that, from now on, reads of some nodes may show a state from before an acknowledged commit.
     pub fn darken(&self) {
         let since = Window::new(self.now(), u64::MAX);
         self.dark.lock().unwrap_or_else(PoisonError::into_inner).push(since);
     }
 
-    /// Nothing is left of what has darkened it.
+    /// Records that reads are consistent again.
     pub fn lighten(&self) {
         if let Some(window) = self.dark.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             window.hi = self.now();
         }
     }
 
-    /// Whether it was dark at a moment of a window that has passed.
+    /// Returns whether reads may have been inconsistent at some time in the window.
     pub fn was_dark(&self, at: Window) -> bool {
         self.dark.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|dark| dark.meets(at))
     }
@@ -147,7 +147,8 @@ impl Board {
         self.targets[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The creates of a settled batch belong to `creates`, its destroys to `destroys` (0: nobody).
+    /// Records the probable owners after a settled batch: `creates` of its creates, and `destroys` of its destroys (0
+    /// is nobody).
     pub fn hint(&self, batch: &Batch, creates: i64, destroys: i64) {
         let set = |name: &str, owner: i64| {
             if let Some(index) = self.buckets.iter().position(|b| b == name) {

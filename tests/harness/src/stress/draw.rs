@@ -1,4 +1,4 @@
-//! Random choices: what a batch holds, which lease to take.
+//! Random choices of batches and leases.
 
 use super::board::{Board, Book, Lease};
 use crate::batch::Batch;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const LARGEST: usize = 8;
 
-/// A random batch of `cell`. Mostly it has a chance; `needs_create` puts at least one create in.
+/// Draws a batch of `cell`, which usually can succeed. With `needs_create` it has at least one create.
 pub fn batch(rng: &mut StdRng, board: &Board, cell: i64, needs_create: bool) -> Batch {
     let size = if rng.random_bool(0.3) { rng.random_range(1..=LARGEST) } else { rng.random_range(1..=3) };
     let source = board.fresh_source();
@@ -26,7 +26,7 @@ pub fn batch(rng: &mut StdRng, board: &Board, cell: i64, needs_create: bool) -> 
     batch
 }
 
-/// A bucket that probably belongs to `owner` (0: nobody); now and then any.
+/// Draws a bucket that probably belongs to `owner` (0 is nobody), and sometimes any bucket.
 fn bucket<'a>(rng: &mut StdRng, board: &'a Board, owner: i64) -> &'a str {
     let tries = if rng.random_bool(0.85) { 40 } else { 1 };
     let mut index = 0;
@@ -39,17 +39,17 @@ fn bucket<'a>(rng: &mut StdRng, board: &'a Board, owner: i64) -> &'a str {
     &board.buckets[index]
 }
 
-/// Any bucket.
+/// Draws any bucket.
 pub fn any_bucket<'a>(rng: &mut StdRng, board: &'a Board) -> &'a str {
     &board.buckets[rng.random_range(0..board.buckets.len())]
 }
 
-/// A lease that is outstanding as far as the cell knows.
+/// Draws a lease that is outstanding, as far as the cell knows.
 pub fn outstanding(rng: &mut StdRng, book: &Book) -> Option<Lease> {
     book.outstanding.choose(rng).cloned()
 }
 
-/// A lease that was, or still is.
+/// Draws a lease that is or was outstanding.
 pub fn any_lease(rng: &mut StdRng, book: &Book) -> Option<Lease> {
     let all = book.outstanding.len() + book.done.len();
     (all > 0).then(|| rng.random_range(0..all)).and_then(|n| book.outstanding.iter().chain(&book.done).nth(n)).cloned()

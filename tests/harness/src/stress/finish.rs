@@ -1,4 +1,4 @@
-//! The end of the run: every lease is settled, and the server shows what it has.
+//! The end of the run: settles every lease, and reads the end state.
 
 use super::board::{Board, Book};
 use super::notes::Notes;
@@ -10,7 +10,7 @@ use postgres::Client;
 use std::collections::{BTreeSet, HashSet};
 use uuid::Uuid;
 
-/// Settles all that is outstanding, asks for all outcomes, and returns the end state.
+/// Settles all outstanding leases, reads all outcomes, and returns the end state.
 pub fn settle_everything(board: &Board, notes: &mut Notes) -> Result<Final> {
     let begun = leases_in(notes, |deed| matches!(deed, Deed::Begun { .. } | Deed::BeginLost { .. }));
     for id in 1..=CELLS as i64 {
@@ -27,13 +27,13 @@ pub fn settle_everything(board: &Board, notes: &mut Notes) -> Result<Final> {
     end_state(&mut admin, notes)
 }
 
-/// Each cell at a node of its own.
+/// Connects each cell to a node of its own.
 fn connect(board: &Board, id: i64) -> Result<Cell> {
     let nodes = board.service.nodes();
     Ok(Cell::connect(&nodes[id as usize % nodes.len()], &board.service.database, id, &role(id))?)
 }
 
-/// The leases of which the notes hold such a deed.
+/// Returns the leases for which the notes have such a deed.
 fn leases_in(notes: &Notes, wanted: impl Fn(&Deed) -> bool) -> HashSet<Uuid> {
     let lease = |event: &Event| match event {
         Event::Lease { lease, deed, .. } if wanted(deed) => Some(*lease),
@@ -42,7 +42,7 @@ fn leases_in(notes: &Notes, wanted: impl Fn(&Deed) -> bool) -> HashSet<Uuid> {
     notes.events.iter().filter_map(lease).collect()
 }
 
-/// Every outstanding lease is one that somebody began, or sent a begin for.
+/// Checks that a client began every outstanding lease, or sent a begin for it.
 fn recognize(board: &Board, cell: &mut Cell, book: &Book, begun: &HashSet<Uuid>, notes: &mut Notes) -> Result<()> {
     let lo = board.now();
     let listed = cell.list_all()?;
@@ -66,7 +66,7 @@ fn recognize(board: &Board, cell: &mut Cell, book: &Book, begun: &HashSet<Uuid>,
     Ok(())
 }
 
-/// Commits and rolls back by turns; the first half one by one, the second in one call.
+/// Commits and rolls back alternately; the first half one by one, the second half in one call.
 fn settle_cell(board: &Board, cell: &mut Cell, notes: &mut Notes) -> Result<()> {
     let leases: Vec<Uuid> = cell.list_all()?.into_iter().map(|l| l.lease).collect();
     let (single, together) = leases.split_at(leases.len() / 2);
@@ -96,7 +96,7 @@ fn settle_cell(board: &Board, cell: &mut Cell, notes: &mut Notes) -> Result<()> 
     Ok(())
 }
 
-/// Asks for the outcome of every lease ever begun or settled; the judge compares.
+/// Reads the outcome of every lease that was ever begun or settled. The judge compares them.
 fn ask_outcomes(board: &Board, notes: &mut Notes) -> Result<()> {
     let mut asked: BTreeSet<(i64, Uuid)> = BTreeSet::new();
     for event in &notes.events {
@@ -125,7 +125,7 @@ fn ask_outcomes(board: &Board, notes: &mut Notes) -> Result<()> {
     Ok(())
 }
 
-/// The table of claims as it is in the end.
+/// Reads the table of claims at the end.
 fn end_state(admin: &mut Client, notes: &mut Notes) -> Result<Final> {
     let mut end = Final::default();
     for row in admin.query("SELECT bucket_value, creator_id, status FROM claims.claims", &[])? {

@@ -1,5 +1,5 @@
-//! A reader of the change feed, who follows it while the run goes on. Now and then he forgets a page, as one does who dies before he
-//! has kept his place, and reads it again.
+//! A reader of the change feed, who follows it during the run. Sometimes he forgets a page, like a reader who dies
+//! before he has stored his cursor, and reads it again.
 
 use super::ROUTER;
 use super::board::Board;
@@ -12,19 +12,19 @@ use rand::{RngExt, SeedableRng};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long transactions may keep the end of the feed from him.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long transactions may hold back the end of the feed, on a busy machine.
+const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 pub struct Follower {
     after: Option<String>,
-    pub told: Vec<FeedChange>,
+    pub changes: Vec<FeedChange>,
     pub pages: usize,
     pub forgotten: usize,
 }
 
 impl Follower {
-    /// Follows until the board says that it is over.
+    /// Reads until the run ends.
     pub fn follow(board: &Board) -> Result<Self> {
         let mut rng = StdRng::seed_from_u64(board.seed ^ 0xfeed);
         let mut client = connect(&board.service)?;
@@ -43,7 +43,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Reads the rest, until nothing that is committed is missing.
+    /// Reads the rest, until every committed change was read.
     pub fn finish(&mut self, service: &Service) -> Result<()> {
         let mut client = connect(service)?;
         let mut admin = service.admin()?;
@@ -59,7 +59,7 @@ impl Follower {
             if !admin.query_one(late, &[])?.get::<_, bool>(0) && self.page(&mut client, 1)?.is_empty() {
                 return Ok(());
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > WAIT_LIMIT {
                 bail!("a transaction keeps the end of the change feed from its readers");
             }
             thread::sleep(Duration::from_millis(20));
@@ -76,7 +76,7 @@ impl Follower {
     fn keep(&mut self, page: Vec<(FeedChange, String)>) {
         self.pages += 1;
         for (change, cursor) in page {
-            self.told.push(change);
+            self.changes.push(change);
             self.after = Some(cursor);
         }
     }
@@ -86,7 +86,7 @@ fn connect(service: &Service) -> Result<Client> {
     Ok(service.nodes()[0].connect(&service.database, ROUTER)?)
 }
 
-/// All that the feed has, as it is stored.
+/// Returns the whole feed, as it is stored.
 pub fn stored(service: &Service) -> Result<Vec<FeedChange>> {
     let all = "SELECT xid::text, id, op, bucket_value, old_cell_id, new_cell_id FROM claims.changes";
     service.admin()?.query(all, &[])?.iter().map(change).collect()

@@ -1,4 +1,4 @@
-//! A superuser's session on one node, which is made anew when it was lost.
+//! A superuser's session on one node, which is opened again after it was lost.
 
 use crate::server::Server;
 use postgres::Client;
@@ -14,7 +14,7 @@ impl<'a> Hand<'a> {
         Self { node, database, client: None }
     }
 
-    /// What the server answers, if it does. It is asked once more where the session was lost since the last time.
+    /// Returns the server's answer, if there is one. Asks once more if the session was lost since the last call.
     pub fn run<T>(&mut self, ask: impl Fn(&mut Client) -> Result<T, postgres::Error>) -> Option<T> {
         if let Some(client) = &mut self.client {
             match ask(client) {

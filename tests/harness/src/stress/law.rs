@@ -1,22 +1,22 @@
-//! What the server may answer to which call.
+//! The allowed answers of each call.
 
 use crate::batch::Batch;
 use crate::failure::{Conflict, Refusal, sqlstate_of};
 use crate::history::State;
 
-/// What a call's circumstances allow besides success.
+/// The failures that the circumstances of a call allow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allows {
     /// REPEATABLE READ or SERIALIZABLE: 40001.
     pub serialization: bool,
-    /// Another session may be settling or beginning the same lease: 55P03 without DETAIL.
+    /// Another session may be settling or beginning the lease: 55P03 without DETAIL.
     pub busy: bool,
-    /// SQLSTATEs that this very call may or must meet.
+    /// Other SQLSTATEs that this call may raise.
     pub codes: &'static [&'static str],
 }
 
 impl Allows {
-    /// Whether the refusal is lawful for a call about leases. A cancelled statement always is.
+    /// Returns whether the refusal is lawful for a call about leases. A canceled statement always is.
     pub fn permits(&self, refusal: &Refusal) -> bool {
         match refusal.code.as_str() {
             "57014" => true,
@@ -27,7 +27,7 @@ impl Allows {
     }
 }
 
-/// Whether a refusal of a batch is a lawful list of conflicts; `Err` says what is wrong with it.
+/// Returns the conflicts of a refused batch. `Err` says why the list is unlawful.
 pub fn conflicts_of(refusal: &Refusal, batch: &Batch) -> Option<Result<Vec<Conflict>, String>> {
     let conflicts = refusal.conflicts()?;
     let wrong = match sqlstate_of(&conflicts) {
@@ -41,7 +41,7 @@ pub fn conflicts_of(refusal: &Refusal, batch: &Batch) -> Option<Result<Vec<Confl
     })
 }
 
-/// Whether the conflicts belong to the batch, stand in its order, and make sense.
+/// Checks that the conflicts belong to the batch, have its order, and make sense.
 pub fn lawful(conflicts: &[Conflict], batch: &Batch) -> Result<(), String> {
     if sqlstate_of(conflicts).is_none() {
         return Err(format!("no conflicts, or odd ones: {conflicts:?}"));
@@ -66,7 +66,7 @@ pub fn lawful(conflicts: &[Conflict], batch: &Batch) -> Result<(), String> {
     Ok(())
 }
 
-/// What a conflict tells about its bucket; nothing where it only tells of an open transaction.
+/// Returns the states of a bucket that a conflict shows. Returns `None` if it shows only an open transaction.
 pub fn sighting(conflict: &Conflict) -> Option<Vec<State>> {
     let held = |cell: i64| vec![State::Creating(cell), State::Destroying(cell)];
     match (conflict.reason.as_str(), conflict.holder) {
@@ -78,7 +78,7 @@ pub fn sighting(conflict: &Conflict) -> Option<Vec<State>> {
     }
 }
 
-/// A claim's state as `get_record` words it.
+/// Converts a status of `get_record`.
 pub fn state(status: &str, cell: i64) -> Option<State> {
     match status {
         "ACTIVE" => Some(State::Active(cell)),

@@ -1,4 +1,4 @@
-//! Beginning and settling, in a transaction of their own or as steps of a script.
+//! Begins and settles leases, in transactions of their own or as steps of a script.
 
 use super::board::{Lease, LostBegin};
 use super::draw;
@@ -13,13 +13,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use uuid::Uuid;
 
 impl Worker<'_> {
-    /// `begin_update`, or now and then `try_begin_update`, with its refusals taken apart.
+    /// Calls `begin_update`, or sometimes `try_begin_update`, and parses refusals.
     pub fn begin(&mut self, batch: &Batch, uuid: Option<Uuid>, allows: Allows) -> (Result<Tried, Failure>, Window) {
         let (answer, at, _) = self.begin_raising(batch, uuid, allows);
         (answer, at)
     }
 
-    /// The same, and whether the answer was an error, conflicts or not.
+    /// Like [`Self::begin`], and also returns whether the answer was an error, conflicts included.
     pub fn begin_raising(
         &mut self,
         batch: &Batch,
@@ -64,7 +64,7 @@ impl Worker<'_> {
         (answer, at, raised)
     }
 
-    /// What the conflicts of a batch say about the buckets: true at some moment of the call.
+    /// Records the states of buckets that conflicts show. They were true at some time during the call.
     fn believe(&mut self, conflicts: &[Conflict], at: Window) {
         for conflict in conflicts {
             if let Some(states) = law::sighting(conflict) {
@@ -84,7 +84,7 @@ impl Worker<'_> {
         self.begin_noted(batch, uuid, Allows { serialization: self.strict, ..Allows::default() });
     }
 
-    /// Begins in a transaction of its own and notes what came of it.
+    /// Begins in a transaction of its own, and records the result.
     pub fn begin_noted(&mut self, batch: Batch, uuid: Option<Uuid>, allows: Allows) {
         let (answer, at) = self.begin(&batch, uuid, allows);
         let cell = self.cell;
@@ -114,7 +114,8 @@ impl Worker<'_> {
         }
     }
 
-    /// `commit_update` or `rollback_update`, not judged yet. A refusal with 55000 tells the other outcome.
+    /// Calls `commit_update` or `rollback_update`. The caller judges the answer. A refusal with 55000 shows the other
+    /// outcome.
     pub fn settle(&mut self, uuid: Uuid, outcome: Outcome, allows: Allows) -> (Result<Deed, Failure>, Window) {
         let (kind, other) = match outcome {
             Outcome::Committed => ("commit_update", Outcome::RolledBack),
@@ -135,7 +136,7 @@ impl Worker<'_> {
         (answer, at)
     }
 
-    /// Settles in a transaction of its own and notes what came of it.
+    /// Settles in a transaction of its own, and records the result.
     pub fn settle_noted(&mut self, lease: &Lease, outcome: Outcome) {
         let allows = Allows { serialization: self.strict, busy: true, codes: &[] };
         match self.settle(lease.uuid, outcome, allows) {
@@ -145,7 +146,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The server told how the lease ended.
+    /// Records how the lease ended, by an answer of the server.
     pub fn ended(&mut self, lease: &Lease, deed: Deed, at: Window) {
         match deed {
             Deed::Settled { outcome: Outcome::Committed, first: true } => self.board.hint(&lease.batch, self.cell, 0),

@@ -1,11 +1,13 @@
-//! The stress run: many clients, few buckets, and somebody who cancels statements and kills backends.
+//! The stress run: many clients, few buckets, and a saboteur who cancels statements and kills backends.
 //!
-//! `worker` picks what to do: single calls (`leases`, `pranks`), explicit transactions (`script`), and after a
-//! lost connection what is left of it (`recover`). All follow `law`, which says what the
-//! server may answer, and write `notes`. `saboteur` disturbs them, and `follower` reads the change feed. `finish` settles what is left
-//! and reads the end state; `history` then decides whether every bucket had one owner at a time, by the notes and by the feed.
+//! `worker` chooses actions: single calls (`leases`, `pranks`), explicit transactions (`script`), and after a lost
+//! connection the rest of the interrupted one (`recover`). `law` has the allowed answers, and every action is recorded
+//! in `notes`. `saboteur` disturbs the workers, and `follower` reads the change feed. `finish` settles the remaining
+//! leases and reads the end state. Then `history` judges by the notes and by the feed whether every bucket had one
+//! owner at a time.
 //!
-//! `service` is where the claims are. On a Citus cluster the clients are spread over its nodes as the tables are, and `wrecker` crashes nodes.
+//! `service` has the claims. On a Citus cluster the clients are distributed over the nodes like the tables, and
+//! `wrecker` crashes nodes.
 
 mod board;
 mod draw;
@@ -38,7 +40,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-/// Who follows the change feed.
+/// The role of the reader of the change feed.
 const ROUTER: &str = "stress_router";
 const CELLS: usize = 8;
 const CONNECTIONS: usize = 16;
@@ -55,7 +57,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The role of a cell.
+/// Returns the role of a cell.
 fn role(cell: i64) -> String {
     format!("stress_cell_{cell}")
 }
@@ -76,7 +78,7 @@ fn run(options: Options) -> Result<bool> {
     if let Some(follower) = &mut run.follower {
         follower.finish(&board.service)?;
         let stored = follower::stored(&board.service)?;
-        judge_feed(&follower.told, &stored, &end).into_iter().for_each(|problem| run.notes.problem(problem));
+        judge_feed(&follower.changes, &stored, &end).into_iter().for_each(|problem| run.notes.problem(problem));
     }
     let verdict = judge(&run.notes.events, &end);
     drop(admin);
@@ -89,29 +91,29 @@ fn run(options: Options) -> Result<bool> {
     Ok(ok)
 }
 
-/// What all of them have.
+/// The results of all threads.
 struct Run {
     notes: Notes,
     sabotage: saboteur::Sabotage,
-    /// Where there is more than one node.
+    /// If there is more than one node.
     wreckage: Option<wrecker::Wreckage>,
-    /// Where the change feed is on.
+    /// If the change feed is on.
     follower: Option<Follower>,
 }
 
-/// Lets the workers and those who disturb them run for the given time and gathers what they have.
+/// Lets the workers and the saboteurs run for the configured time, and gathers their results.
 fn disturb(board: &Board, options: &Options) -> Result<Run> {
     let time = Duration::from_secs(options.seconds);
-    let spread = board.service.is_spread();
+    let is_distributed = board.service.is_distributed();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..CONNECTIONS).map(|number| scope.spawn(move || worker::work(board, number))).collect();
         let saboteur = scope.spawn(|| saboteur::disturb(board));
-        let wrecker = spread.then(|| scope.spawn(|| wrecker::wreck(board)));
-        let follower = (!spread).then(|| scope.spawn(|| Follower::follow(board)));
+        let wrecker = is_distributed.then(|| scope.spawn(|| wrecker::wreck(board)));
+        let follower = (!is_distributed).then(|| scope.spawn(|| Follower::follow(board)));
         thread::sleep(time / 2);
         let stolen = options.theft.then(|| wrecker::steal(board)).transpose();
         thread::sleep(time / 2);
-        // Whatever has failed: the others wait for that.
+        // Set also after a failure, because the other threads wait for it.
         board.over.store(true, Relaxed);
         if let Some(bucket) = stolen? {
             println!("stolen: {bucket}");

@@ -1,20 +1,19 @@
-//! What one worker writes down: the history, how long calls took, and what the server should not have said.
+//! The notes of one worker: the history, the latency of calls, and wrong answers.
 
 use crate::history::{Deed, Event, State, Window};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// So many problems are kept word by word; the rest is counted.
+/// The number of problems that are kept as text. The others are counted.
 const KEPT: usize = 20;
 
 #[derive(Debug, Default)]
 pub struct Notes {
     pub events: Vec<Event>,
-    /// Per kind of call, how long each took, in nanoseconds.
+    /// The latencies of each kind of call, in nanoseconds.
     pub latencies: BTreeMap<&'static str, Vec<u64>>,
-    /// How often each kind of call was refused with which SQLSTATE (`lost`: the connection went away).
+    /// The number of refusals by kind of call and SQLSTATE (`lost` is a lost connection).
     pub refusals: BTreeMap<(&'static str, String), u64>,
-    /// Conflicts by reason.
     pub conflicts: BTreeMap<String, u64>,
     pub problems: Vec<String>,
     pub more_problems: usize,

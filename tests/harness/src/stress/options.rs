@@ -7,14 +7,14 @@ const KNOWN: &str = "--seconds N, --seed N, --node DIRECTORY:PORT and --theft";
 pub struct Options {
     pub seconds: u64,
     pub seed: u64,
-    /// More nodes of a Citus cluster, beside the one that the environment leads to: the tables are to be spread over all of them.
+    /// More nodes of a Citus cluster, besides the one of the environment. The tables are distributed over all of them.
     pub nodes: Vec<String>,
-    /// A claim is taken away by hand, which the judge has to notice.
+    /// Whether a claim is stolen by hand, which the judge must notice.
     pub theft: bool,
 }
 
 impl Options {
-    /// Without a seed every run is a new one.
+    /// Parses the command line. Without a seed it chooses one.
     pub fn from_args() -> Result<Self> {
         let seed = rand::random_range(0..1_000_000);
         let mut options = Self { seconds: 20, seed, nodes: Vec::new(), theft: false };

@@ -12,7 +12,7 @@ use rand::RngExt;
 use uuid::Uuid;
 
 impl Worker<'_> {
-    /// Says again what has been said before; all of it must be harmless.
+    /// Repeats an earlier call, which must be harmless.
     pub fn repeat_something(&mut self) {
         let Some(lease) = draw::any_lease(&mut self.rng, &self.board.book(self.cell)) else { return };
         let allows = Allows { serialization: self.strict, busy: true, codes: &["55000"] };
@@ -63,7 +63,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The facts in the rows of `settle_leases`: one row for each lease, and what it says about it.
+    /// Returns the facts in the rows of `settle_leases`. There must be one row for each lease.
     pub fn settled_rows(&mut self, rows: &[SettledRow], commits: &[Uuid], rollbacks: &[Uuid]) -> Vec<(Uuid, Deed)> {
         let mut got: Vec<Uuid> = rows.iter().map(|r| r.lease).collect();
         let mut asked: Vec<Uuid> = commits.iter().chain(rollbacks).copied().collect();
@@ -93,8 +93,8 @@ impl Worker<'_> {
         deeds
     }
 
-    /// Reads.
-    pub fn look(&mut self) {
+    /// Reads leases or records.
+    pub fn read_something(&mut self) {
         let allows = Allows { serialization: self.strict, ..Allows::default() };
         if self.rng.random_bool(0.3) {
             let (answer, _) = self.call("list_leases", |c| c.list(None, 10));
@@ -115,7 +115,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Tries what only another cell may do.
+    /// Tries a call that only another cell may make.
     pub fn trespass(&mut self) {
         let other = (self.cell + self.rng.random_range(1..CELLS as i64) - 1) % CELLS as i64 + 1;
         let Some(theirs) = draw::any_lease(&mut self.rng, &self.board.book(other)) else { return };

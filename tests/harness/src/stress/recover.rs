@@ -1,4 +1,4 @@
-//! What a client does after it lost its connection: find out what took effect.
+//! The actions of a client after it has lost its connection: it finds out which calls took effect.
 
 use super::board::{Lease, LostBegin};
 use super::law::Allows;
@@ -8,19 +8,19 @@ use crate::history::{Deed, Outcome, Window};
 use rand::RngExt;
 use serde_json::Value;
 
-/// The source id of the first create in a payload, which only one batch has.
+/// Returns the source id of the first create in a payload. Only one batch has it.
 pub fn source_of(payload: &Value) -> Option<i64> {
     let id = &payload["create_records"][0]["source"]["rails_primary_key_id"];
     id.as_i64().or_else(|| id.as_str()?.parse().ok())
 }
 
-/// Whether that outstanding lease is what the lost begin asked for.
+/// Returns whether an outstanding lease has the batch of the lost begin.
 pub fn matches(lost: &LostBegin, listed: &Listed) -> bool {
     lost.batch.creates.first().is_some_and(|(_, source)| source_of(&listed.payload) == Some(*source))
 }
 
 impl Worker<'_> {
-    /// Asks for the outcome of the leases whose begin or transaction was lost under a known uuid.
+    /// Reads the outcomes of leases with a known uuid whose begin or transaction was lost.
     pub fn resolve(&mut self) {
         let unresolved = std::mem::take(&mut self.board.book(self.cell).unresolved);
         for lease in unresolved {
@@ -53,7 +53,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Looks among the outstanding leases for begins whose uuid was the server's choice and was lost.
+    /// Searches the outstanding leases for lost begins whose uuid the server has chosen.
     pub fn adopt(&mut self) {
         let lost = std::mem::take(&mut self.board.book(self.cell).lost);
         if lost.is_empty() {

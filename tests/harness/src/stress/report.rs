@@ -4,25 +4,25 @@ use super::Run;
 use crate::history::judge::Verdict;
 use std::time::Duration;
 
-/// Problems of the history to show; the rest is counted.
+/// The number of problems of the history that are printed. The others are counted.
 const SHOWN: usize = 20;
 
 pub struct Report<'a> {
     pub run: &'a Run,
     pub verdict: &'a Verdict,
-    /// No call may take longer.
+    /// The limit for the duration of a call.
     pub bound: Duration,
 }
 
 impl Report<'_> {
-    /// Prints what happened; `true` where nothing was wrong.
+    /// Prints the report. Returns true if there are no problems.
     pub fn print(&self) -> bool {
         let late = self.latencies();
         self.happened();
         self.judge(&late)
     }
 
-    /// A line for each kind of call; returns those that took too long.
+    /// Prints a line for each kind of call. Returns those that took too long.
     fn latencies(&self) -> Vec<String> {
         println!("\n  {:<18} {:>8} {:>9} {:>9} {:>9}", "call", "times", "p50 ms", "p99 ms", "max ms");
         let mut late = Vec::new();
@@ -54,7 +54,7 @@ impl Report<'_> {
         }
         println!(
             "  lock waits    {} backends seen waiting in {} looks, the longest for {:.1} ms",
-            sabotage.waiting, sabotage.looks, sabotage.longest_wait_ms
+            sabotage.waiting, sabotage.readings, sabotage.longest_wait_ms
         );
         println!(
             "  history       {} leases ({} committed, {} rolled back) on {} buckets, {} changes of owner, {} sightings",
@@ -68,19 +68,19 @@ impl Report<'_> {
         if let Some(follower) = follower {
             println!(
                 "  change feed   {} changes in {} pages, {} more pages forgotten and read again",
-                follower.told.len(),
+                follower.changes.len(),
                 follower.pages,
                 follower.forgotten
             );
         }
     }
 
-    /// `ok`, or everything that is wrong.
+    /// Prints `ok`, or all problems.
     fn judge(&self, late: &[String]) -> bool {
         let Run { notes, wreckage, follower, .. } = self.run;
         let nothing = [
             (self.verdict.changes_of_owner == 0, "no bucket ever changed its owner"),
-            (follower.as_ref().is_some_and(|f| f.told.is_empty()), "the change feed told nothing"),
+            (follower.as_ref().is_some_and(|f| f.changes.is_empty()), "the change feed told nothing"),
             (wreckage.as_ref().is_some_and(|w| w.crashes == 0), "no node crashed"),
         ];
         let idle = nothing.iter().filter(|(so, _)| *so).map(|(_, what)| format!("{what}: this proves nothing"));

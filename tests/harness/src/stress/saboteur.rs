@@ -10,13 +10,13 @@ use rand::{RngExt, SeedableRng};
 use std::thread;
 use std::time::Duration;
 
-/// What was done.
+/// The numbers of disturbances.
 #[derive(Debug, Default)]
 pub struct Sabotage {
     pub cancels: u64,
     pub kills: u64,
-    /// Looks at what every backend was doing, and how many backends were seen waiting for a lock.
-    pub looks: u64,
+    /// How often the backends' activity was read, and how many backends were seen waiting for a lock.
+    pub readings: u64,
     pub waiting: i64,
     pub longest_wait_ms: f64,
 }
@@ -24,7 +24,7 @@ pub struct Sabotage {
 const LOOK: &str = "SELECT count(*), coalesce(max(extract(epoch FROM clock_timestamp() - query_start)), 0)::float8 * 1e3 \
                     FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'claims-harness'";
 
-/// Disturbs until the board says that it is over.
+/// Disturbs until the run ends.
 pub fn disturb(board: &Board) -> Result<Sabotage> {
     let mut rng = StdRng::seed_from_u64(board.seed.wrapping_add(99));
     let mut hands: Vec<_> = board.service.nodes().iter().map(|n| Hand::new(n, &board.service.database)).collect();
@@ -41,7 +41,7 @@ pub fn disturb(board: &Board) -> Result<Sabotage> {
                 hand.run(|c| c.execute("SELECT pg_terminate_backend($1)", &[&pid])).is_some()
             }
             7..27 => {
-                // The way of a client library: a connection of its own that asks for the cancel.
+                // Cancels like a client library: over a connection of its own.
                 done.cancels += u64::from(token.cancel_query(NoTls).is_ok());
                 true
             }
@@ -51,7 +51,7 @@ pub fn disturb(board: &Board) -> Result<Sabotage> {
             }
             _ => match hand.run(|c| c.query_one(LOOK, &[])) {
                 Some(row) => {
-                    done.looks += 1;
+                    done.readings += 1;
                     done.waiting += row.get::<_, i64>(0);
                     done.longest_wait_ms = done.longest_wait_ms.max(row.get(1));
                     true
@@ -59,8 +59,8 @@ pub fn disturb(board: &Board) -> Result<Sabotage> {
                 None => false,
             },
         };
-        // Only where nodes crash a superuser may be without an answer.
-        (answered || board.service.is_spread()).then_some(()).context("the saboteur got no answer")?;
+        // A superuser may be without an answer only if nodes crash.
+        (answered || board.service.is_distributed()).then_some(()).context("the saboteur got no answer")?;
     }
     Ok(done)
 }

@@ -1,4 +1,4 @@
-//! Explicit transactions: several calls, savepoints, and an end that may be COMMIT, ROLLBACK or neither.
+//! Explicit transactions: several calls, savepoints, and an end by COMMIT, ROLLBACK or neither.
 
 use super::board::Lease;
 use super::draw;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A fact that is one only if the transaction commits.
+/// A fact that is true only if the transaction commits.
 #[derive(Clone)]
 struct Pending {
     lease: Lease,
@@ -27,19 +27,19 @@ struct Script {
 }
 
 impl Script {
-    /// Whether this transaction itself has settled the lease.
+    /// Returns whether this transaction itself has settled the lease.
     fn settled(&self, uuid: Uuid) -> bool {
         let mut settlings = self.pending.iter().filter(|p| matches!(p.deed, Deed::Settled { first: true, .. }));
         settlings.any(|p| p.lease.uuid == uuid)
     }
 }
 
-/// Why a script went no further.
+/// The reason why a script ended early.
 #[derive(Debug)]
 pub enum Stop {
-    /// A statement was refused: the transaction is to be rolled back.
+    /// A statement was refused, so the transaction must be rolled back.
     Refused,
-    /// The connection is gone.
+    /// The connection is lost.
     Lost,
 }
 
@@ -52,7 +52,7 @@ impl From<Failure> for Stop {
 /// Runs one random transaction.
 pub fn run(worker: &mut Worker) {
     worker.notes.scripts += 1;
-    let levels = if worker.board.service.is_spread() { 1 } else { 3 };
+    let levels = if worker.board.service.is_distributed() { 1 } else { 3 };
     let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][worker.rng.random_range(0..levels)];
     let mut script = Script { strict: level != "READ COMMITTED", started: worker.board.now(), pending: Vec::new() };
     let begun = worker.sql(&format!("BEGIN ISOLATION LEVEL {level}"));
@@ -65,7 +65,7 @@ pub fn run(worker: &mut Worker) {
     }
 }
 
-/// The steps between BEGIN and the end.
+/// Runs the steps between BEGIN and the end.
 fn play(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     for _ in 0..worker.rng.random_range(1..=4) {
         if worker.rng.random_bool(0.5) {
@@ -83,7 +83,7 @@ fn play(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A step inside a savepoint: a refusal, or a whim, takes back only the step.
+/// Runs a step inside a savepoint. After a refusal, or at random, only the step is rolled back.
 fn guarded(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     let before = script.pending.len();
     worker.sql("SAVEPOINT s")?;
@@ -98,7 +98,7 @@ fn guarded(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     worker.sql("RELEASE SAVEPOINT s")
 }
 
-/// One call about leases.
+/// Makes one call about leases.
 fn step(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     match worker.rng.random_range(0..10) {
         0..5 => begin(worker, script),
@@ -112,8 +112,8 @@ fn begin(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     let batch = draw::batch(&mut worker.rng, worker.board, worker.cell, false);
     let allows = Allows { serialization: script.strict, ..Allows::default() };
     let cell = worker.cell;
-    // Conflicts found by try_begin_update may be the transaction's own: they are no sighting. Those of
-    // begin_update are an error, and the transaction or its savepoint has to be rolled back.
+    // Conflicts of try_begin_update may come from this transaction itself, so they are no sighting. Those of
+    // begin_update are an error, after which the transaction or its savepoint is rolled back.
     let (answer, at, raised) = worker.begin_raising(&batch, uuid, allows);
     if let Ok(Ok(uuid)) = &answer {
         let lease = Lease { uuid: *uuid, batch: batch.clone() };
@@ -123,7 +123,7 @@ fn begin(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     if raised { Err(Stop::Refused) } else { Ok(()) }
 }
 
-/// A lease of this transaction, or one that the cell has outstanding.
+/// Chooses a lease of this transaction, or an outstanding one of the cell.
 fn choose(worker: &mut Worker, script: &Script) -> Option<Lease> {
     let own: Vec<&Pending> = script.pending.iter().filter(|p| matches!(p.deed, Deed::Begun { .. })).collect();
     if !own.is_empty() && worker.rng.random_bool(0.6) {
@@ -137,10 +137,10 @@ fn settle(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     let outcome = if worker.rng.random_bool(0.65) { Outcome::Committed } else { Outcome::RolledBack };
     let allows =
         Allows { serialization: script.strict, busy: true, codes: if script.strict { &["P0002"] } else { &[] } };
-    // P0002: a lease that is younger than the snapshot.
+    // P0002: the lease is younger than the snapshot.
     let (answer, at) = worker.settle(lease.uuid, outcome, allows);
     let deed = answer?;
-    // 55000 is an error: what it tells is noted by nobody, the transaction is over.
+    // 55000 is an error that ends the transaction, so the outcome that it shows is not recorded.
     if matches!(deed, Deed::Told(_)) {
         return Err(Stop::Refused);
     }
@@ -169,8 +169,8 @@ fn settle_many(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Keeps what a settling call answered. What others had settled before is as old as the snapshot; what
-/// this transaction settled before is no news.
+/// Records the answer of a settling call. If others settled the lease before, the answer is as old as the snapshot. If
+/// this transaction settled it before, the answer is not new.
 fn note(worker: &mut Worker, script: &mut Script, lease: Lease, deed: Deed, at: Window) {
     if matches!(deed, Deed::Settled { first: true, .. }) {
         if script.settled(lease.uuid) {
@@ -183,7 +183,7 @@ fn note(worker: &mut Worker, script: &mut Script, lease: Lease, deed: Deed, at: 
     }
 }
 
-/// COMMIT, and what follows from its answer.
+/// Commits, and records the consequences.
 fn finish(worker: &mut Worker, script: Script) {
     let (answer, at) = worker.call("COMMIT", |c| c.run("COMMIT"));
     match answer {
@@ -199,8 +199,8 @@ fn finish(worker: &mut Worker, script: Script) {
     }
 }
 
-/// Everything pending is true. The buckets were held from the begin call on; a settled lease let them go
-/// at COMMIT, except for what the same transaction did with them afterwards.
+/// Records all pending facts as true. The buckets were held from the begin call on. A settled lease released them at
+/// COMMIT, unless the same transaction changed them afterwards.
 fn committed(worker: &mut Worker, pending: &[Pending], commit: Window) {
     for (place, p) in pending.iter().enumerate() {
         match &p.deed {
@@ -219,7 +219,7 @@ fn committed(worker: &mut Worker, pending: &[Pending], commit: Window) {
     }
 }
 
-/// The connection was lost at COMMIT: each fact may or may not be one.
+/// Records pending facts after the connection was lost at COMMIT: each may be true or not.
 fn unknown(worker: &mut Worker, pending: &[Pending]) {
     for p in pending {
         match &p.deed {
@@ -236,7 +236,7 @@ fn unknown(worker: &mut Worker, pending: &[Pending]) {
     }
 }
 
-/// ROLLBACK, until it is heard: the saboteur may cancel it.
+/// Rolls back, repeatedly, because the saboteur may cancel it.
 fn give_up(worker: &mut Worker) {
     while !worker.lost && worker.sql("ROLLBACK").is_err() {}
 }

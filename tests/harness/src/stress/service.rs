@@ -1,4 +1,5 @@
-//! Where the claims are: in a database that the run makes for itself, or in tables that it spreads over the nodes of a Citus cluster.
+//! The location of the claims: a database that the run creates, or tables that it distributes over the nodes of a Citus
+//! cluster.
 
 use super::options::Options;
 use super::{CELLS, ROUTER, role};
@@ -10,10 +11,11 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use std::time::Duration;
 
-/// How many shards each table gets.
+/// The number of shards of each table.
 const SHARDS: i32 = 8;
 
-/// What Citus says, without a SQLSTATE of its own, of a call in which another node or its backend went away: nobody knows what became of it.
+/// The messages of Citus, without a SQLSTATE of its own, if another node or its backend was lost during a call. It is
+/// unknown whether the call took effect.
 const NODE_LOST: [&str; 5] = [
     "server closed the connection",
     "failure on connection marked",
@@ -23,7 +25,7 @@ const NODE_LOST: [&str; 5] = [
 ];
 
 pub struct Service {
-    /// Administrators work on the first one.
+    /// The nodes; administrators use the first one.
     nodes: Vec<Server>,
     pub database: String,
 }
@@ -34,12 +36,12 @@ impl Service {
         for place in &options.nodes {
             nodes.push(Server::at(place).with_context(|| format!("--node {place}"))?);
         }
-        // Only a database that is there is known to Citus.
+        // Citus knows only databases that already exist.
         let database = if nodes.len() == 1 { "claims_stress".to_string() } else { nodes[0].database().to_string() };
         Ok(Self { nodes, database })
     }
 
-    pub fn is_spread(&self) -> bool {
+    pub fn is_distributed(&self) -> bool {
         self.nodes.len() > 1
     }
 
@@ -47,31 +49,33 @@ impl Service {
         &self.nodes
     }
 
-    /// A superuser's connection to the node that administrators work on.
+    /// Connects a superuser to the node that administrators use.
     pub fn admin(&self) -> Result<Client> {
         self.nodes[0].admin(&self.database)
     }
 
-    /// Somewhere.
+    /// Returns the number of a random node.
     pub fn any(&self, rng: &mut StdRng) -> usize {
         rng.random_range(0..self.nodes.len())
     }
 
-    /// No call may take longer.
+    /// Returns the limit for the duration of a call, also on a busy machine.
     pub fn bound(&self) -> Duration {
-        Duration::from_millis(if self.is_spread() { 3000 } else { 1000 })
+        Duration::from_millis(if self.is_distributed() { 8000 } else { 4000 })
     }
 
-    /// Some transactions stay open for longer than the bound, so waiting for one shows.
+    /// Returns how long some transactions stay open. It exceeds the bound, so a call that waits for them is noticed.
     pub fn slow_transaction(&self) -> Duration {
         self.bound() * 3 / 2
     }
 
-    /// What the failure is, to a client who knows where the tables are.
+    /// Converts a failure by what a client of distributed tables knows.
     pub fn failure(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Refused(r)
-                if self.is_spread() && r.code == "XX000" && NODE_LOST.iter().any(|part| r.message.contains(part)) =>
+                if self.is_distributed()
+                    && r.code == "XX000"
+                    && NODE_LOST.iter().any(|part| r.message.contains(part)) =>
             {
                 Failure::Lost(r.message)
             }
@@ -79,22 +83,24 @@ impl Service {
         }
     }
 
-    /// Makes the database, the roles and the cells.
+    /// Creates the database, the roles and the cells.
     pub fn prepare(&self) -> Result<Client> {
-        let mut admin = if self.is_spread() { self.admin()? } else { self.nodes[0].fresh_database(&self.database)? };
+        let mut admin =
+            if self.is_distributed() { self.admin()? } else { self.nodes[0].fresh_database(&self.database)? };
         admin.batch_execute("CREATE EXTENSION claims").context("CREATE EXTENSION claims failed")?;
         for cell in 1..=CELLS as i64 {
             fresh_role(&mut admin, &role(cell))?;
             register_cell(&mut admin, cell, &role(cell), &format!("cell {cell}"))?;
         }
-        // Looks for deadlocks early: with some clients waiting, one would be noticed. Citus looks by a timeout of its own.
+        // A short deadlock_timeout, so that a deadlock would be noticed although clients wait. Citus detects deadlocks
+        // with a timeout of its own.
         let database = &self.database;
         for node in &self.nodes {
             node.admin(database)?.batch_execute(&format!(
                 "SET citus.enable_ddl_propagation = off; ALTER DATABASE {database} SET deadlock_timeout = '3ms'"
             ))?;
         }
-        if self.is_spread() {
+        if self.is_distributed() {
             admin.execute("SELECT claims.distribute($1, 'the stress run')", &[&SHARDS])?;
         } else {
             admin.batch_execute(&format!("ALTER DATABASE {database} SET claims.change_feed = on"))?;
@@ -104,9 +110,9 @@ impl Service {
         Ok(admin)
     }
 
-    /// Takes all of it away again. A Citus cluster is left to who has made it.
+    /// Removes the database and the roles. A Citus cluster is left to its creator.
     pub fn remove(&self) -> Result<()> {
-        if self.is_spread() {
+        if self.is_distributed() {
             return Ok(());
         }
         self.nodes[0].drop_database(&self.database)?;

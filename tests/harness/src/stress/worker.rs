@@ -1,4 +1,4 @@
-//! One connection of one cell: random calls, each a transaction of its own.
+//! One connection of one cell: random calls, each in a transaction of its own.
 
 use super::board::{Board, Target};
 use super::law::Allows;
@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use std::thread;
 use std::time::Duration;
 
-/// A cell with so many leases open settles some before it begins more.
+/// The number of outstanding leases from which a cell settles some before it begins more.
 const MANY: usize = 8;
 
 pub struct Worker<'a> {
@@ -24,12 +24,12 @@ pub struct Worker<'a> {
     pub rng: StdRng,
     pub notes: Notes,
     pub conn: Cell,
-    /// REPEATABLE READ or SERIALIZABLE is this connection's default.
+    /// Whether REPEATABLE READ or SERIALIZABLE is the default of this connection.
     pub strict: bool,
     pub lost: bool,
 }
 
-/// Works until the board says that it is over.
+/// Works until the run ends.
 pub fn work(board: &Board, number: usize) -> Result<Notes> {
     let cell = (number % CELLS) as i64 + 1;
     let mut rng = StdRng::seed_from_u64(board.seed.wrapping_mul(1009).wrapping_add(number as u64));
@@ -45,15 +45,15 @@ pub fn work(board: &Board, number: usize) -> Result<Notes> {
     Ok(worker.notes)
 }
 
-/// Connects under a random default isolation level and patience; the saboteur may hit this, too.
+/// Connects with a random default isolation level and `wait_timeout`. The saboteur may hit this, too.
 fn connect(board: &Board, number: usize, cell: i64, rng: &mut StdRng) -> Result<(Cell, bool)> {
     let level = ["read committed", "read committed", "read committed", "repeatable read", "serializable"]
-        [rng.random_range(0..if board.service.is_spread() { 3 } else { 5 })];
-    for _ in 0..if board.service.is_spread() { 2000 } else { 100 } {
+        [rng.random_range(0..if board.service.is_distributed() { 3 } else { 5 })];
+    for _ in 0..if board.service.is_distributed() { 2000 } else { 100 } {
         let node = board.service.any(rng);
-        let patience = if rng.random_bool(0.25) { rng.random_range(5..50) } else { 0 };
+        let wait_timeout_ms = if rng.random_bool(0.25) { rng.random_range(5..50) } else { 0 };
         let setting =
-            format!("SET default_transaction_isolation = '{level}'; SET claims.wait_timeout = '{patience}ms'");
+            format!("SET default_transaction_isolation = '{level}'; SET claims.wait_timeout = '{wait_timeout_ms}ms'");
         let tried = Cell::connect(&board.service.nodes()[node], &board.service.database, cell, &role(cell));
         match tried.and_then(|mut conn| conn.run(&setting).map(|()| conn)) {
             Ok(conn) => {
@@ -67,7 +67,7 @@ fn connect(board: &Board, number: usize, cell: i64, rng: &mut StdRng) -> Result<
 }
 
 impl Worker<'_> {
-    /// A new connection after the old one was killed, then what its loss left open.
+    /// Connects again after the connection was killed, and resolves the interrupted calls.
     fn reconnect(&mut self) -> Result<()> {
         *self.board.target(self.number) = None;
         let (conn, strict) = connect(self.board, self.number, self.cell, &mut self.rng)?;
@@ -86,13 +86,13 @@ impl Worker<'_> {
             0..62 => self.settle_one(),
             62..72 => self.repeat_something(),
             72..77 => self.settle_many(),
-            77..81 => self.look(),
+            77..81 => self.read_something(),
             81..86 => self.trespass(),
             _ => script::run(self),
         }
     }
 
-    /// Makes a call, takes its time, and counts how it ended.
+    /// Makes a call, measures its time, and counts its result.
     pub fn call<T>(
         &mut self,
         kind: &'static str,
@@ -101,7 +101,7 @@ impl Worker<'_> {
         let lo = self.board.now();
         let answer = call(&mut self.conn).map_err(|failure| self.board.service.failure(failure));
         let at = Window::new(lo, self.board.now());
-        // Nobody promises how long a call takes to find a node dead.
+        // The time in which a call notices a dead node is not limited.
         if !self.board.was_dark(at) {
             self.notes.took(kind, at);
         }
@@ -112,7 +112,7 @@ impl Worker<'_> {
         (answer, at)
     }
 
-    /// Notes a refusal that the circumstances do not allow.
+    /// Records a refusal that the circumstances do not allow.
     pub fn check(&mut self, what: &str, failure: &Failure, allows: Allows) {
         if let Failure::Refused(refusal) = failure
             && !allows.permits(refusal)
@@ -121,7 +121,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Plain SQL for transaction control.
+    /// Runs transaction control.
     pub fn sql(&mut self, sql: &str) -> Result<(), Stop> {
         let (answer, _) = self.call("transaction control", |c| c.run(sql));
         if let Err(failure) = &answer {

@@ -1,5 +1,6 @@
-//! Crashes nodes, and the backends that work there for sessions of other nodes; then has Citus finish what they have left between the two
-//! phases of a commit. And a thief, who takes a claim away by hand, so that the judge has something to notice.
+//! Crashes nodes, and backends that work there for sessions of other nodes. Then it makes Citus finish transactions
+//! that remained between the two phases of a commit. It also has a thief, who steals a claim by hand, so that the judge
+//! has something to notice.
 
 use super::board::Board;
 use super::hand::Hand;
@@ -10,27 +11,27 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What was done.
+/// The numbers of crashes.
 #[derive(Debug, Default)]
 pub struct Wreckage {
     pub crashes: u64,
-    /// Backends that worked for other nodes, killed or cancelled.
+    /// Backends that worked for other nodes, killed or canceled.
     pub helpers: u64,
 }
 
-/// A node that takes longer to come back is a failure of the run.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A session needs that long to see that its commit has failed elsewhere.
+/// The time within which a node must come back.
+const WAIT_LIMIT: Duration = Duration::from_secs(120);
+/// The time after which a session has noticed that its commit failed on another node.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// Backends of the node that work for others, or did a moment ago: they may be between the phases.
+/// The node's backends that work for others, or did so a moment ago. They may be between the two phases.
 const HELPERS: &str = "FROM pg_stat_activity WHERE application_name LIKE 'citus_internal%' AND pid <> pg_backend_pid()
                          AND (state <> 'idle' OR state_change > clock_timestamp() - interval '50 ms')";
 
-/// Wrecks until the board says that it is over.
+/// Crashes until the run ends.
 pub fn wreck(board: &Board) -> Result<Wreckage> {
     let mut done = Wreckage::default();
-    if !board.service.is_spread() {
+    if !board.service.is_distributed() {
         return Ok(done);
     }
     let mut rng = StdRng::seed_from_u64(board.seed.wrapping_add(7));
@@ -68,7 +69,7 @@ fn pause(board: &Board, time: Duration) {
     }
 }
 
-/// SIGKILL for a process that the others cannot do without: the server ends all of them and starts with what is in its log.
+/// Kills a process without which the server cannot continue. The server ends all processes and recovers.
 fn crash(hand: &mut Hand) -> Result<()> {
     let text = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
     let Some(pid) = hand.run(|c| c.query_one(text, &[])?.try_get::<_, i32>(0)) else { bail!("a node is not there") };
@@ -76,9 +77,10 @@ fn crash(hand: &mut Hand) -> Result<()> {
     Ok(kill_process(pid, Signal::KILL)?)
 }
 
-/// Until all nodes are there again, and nothing is left between the phases. What a session was at meanwhile, the second time finds.
+/// Waits until all nodes are up, and no transaction is between the two phases. A transaction that a session was ending
+/// at the first attempt is found at the second.
 pub fn recover(board: &Board) -> Result<()> {
-    if !board.service.is_spread() {
+    if !board.service.is_distributed() {
         return Ok(());
     }
     for _ in 0..2 {
@@ -86,7 +88,7 @@ pub fn recover(board: &Board) -> Result<()> {
         for hand in &mut hands(board) {
             let begun = Instant::now();
             while hand.run(|c| c.execute("SELECT recover_prepared_transactions()", &[])).is_none() {
-                if begun.elapsed() > PATIENCE {
+                if begun.elapsed() > WAIT_LIMIT {
                     bail!("a node does not come back");
                 }
                 thread::sleep(Duration::from_millis(50));
@@ -96,11 +98,11 @@ pub fn recover(board: &Board) -> Result<()> {
     Ok(())
 }
 
-/// Takes an ACTIVE claim away, behind the back of all functions, and returns its bucket.
+/// Steals an ACTIVE claim without the functions. Returns its bucket.
 pub fn steal(board: &Board) -> Result<String> {
     let mut hand = Hand::new(&board.service.nodes()[0], &board.service.database);
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < WAIT_LIMIT {
         let stolen = hand.run(|c| {
             let row = c.query_opt("SELECT bucket_value FROM claims.claims WHERE status = 1 LIMIT 1", &[])?;
             let Some(bucket) = row.map(|row| row.get::<_, String>(0)) else { return Ok(None) };

@@ -1,0 +1,100 @@
+//! The entry points of event triggers, for which pgrx has no macro. The functions belong to the bootstrap superuser.
+//! PostgreSQL calls them with the rights of the role that runs the command, so no other role may replace them.
+
+use std::sync::OnceLock;
+
+use pgrx::pg_guard;
+use pgrx::pg_sys::{self, Datum, FunctionCallInfo, NodeTag, Pg_finfo_record};
+
+/// The functions that the event triggers call.
+pub struct EventTriggers {
+    /// Called after a table was created or altered. The argument says whether a partition was attached.
+    pub table_changed: fn(bool),
+    /// Called after tables were dropped.
+    pub tables_dropped: fn(),
+    /// Raises the error for a function that was called directly.
+    pub refuse_direct_call: fn(&'static str),
+}
+
+static TRIGGERS: OnceLock<EventTriggers> = OnceLock::new();
+
+/// Sets the functions. Called once per process.
+pub fn register(triggers: EventTriggers) {
+    let _ = TRIGGERS.set(triggers);
+}
+
+static API: Pg_finfo_record = Pg_finfo_record { api_version: 1 };
+
+#[unsafe(no_mangle)]
+extern "C" fn pg_finfo_claims_complete_triggers() -> &'static Pg_finfo_record {
+    &API
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn pg_finfo_claims_forget_dropped_tables() -> &'static Pg_finfo_record {
+    &API
+}
+
+/// # Safety
+/// Called by PostgreSQL.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn claims_complete_triggers(call: FunctionCallInfo) -> Datum {
+    if let Some(triggers) = TRIGGERS.get() {
+        // SAFETY: guaranteed by the caller.
+        match unsafe { event(call) } {
+            // SAFETY: the event trigger manager has passed the event.
+            Some(event) => (triggers.table_changed)(unsafe { has_attached(event) }),
+            None => (triggers.refuse_direct_call)("complete_triggers"),
+        }
+    }
+    Datum::from(0)
+}
+
+/// # Safety
+/// Called by PostgreSQL.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn claims_forget_dropped_tables(call: FunctionCallInfo) -> Datum {
+    if let Some(triggers) = TRIGGERS.get() {
+        // SAFETY: guaranteed by the caller.
+        match unsafe { event(call) } {
+            Some(_) => (triggers.tables_dropped)(),
+            None => (triggers.refuse_direct_call)("forget_dropped_tables"),
+        }
+    }
+    Datum::from(0)
+}
+
+/// Returns the event that a function is called for, or `None` if it was called directly.
+///
+/// # Safety
+/// A function call by PostgreSQL.
+unsafe fn event(call: FunctionCallInfo) -> Option<*const pg_sys::EventTriggerData> {
+    // SAFETY: the event trigger manager passes the event as the context of its call.
+    unsafe {
+        let context = (*call).context;
+        let is_event = !context.is_null() && (*context).type_ == NodeTag::T_EventTriggerData;
+        is_event.then(|| context.cast_const().cast())
+    }
+}
+
+/// Returns whether the command attaches a partition.
+///
+/// # Safety
+/// The event is that of the running call.
+unsafe fn has_attached(event: *const pg_sys::EventTriggerData) -> bool {
+    // SAFETY: an event has the command's parse tree.
+    unsafe {
+        let command = (*event).parsetree;
+        if command.is_null() || (*command).type_ != NodeTag::T_AlterTableStmt {
+            return false;
+        }
+        let parts = (*command.cast::<pg_sys::AlterTableStmt>()).cmds;
+        let count = if parts.is_null() { 0 } else { (*parts).length };
+        (0..count).any(|at| {
+            let part: *const pg_sys::AlterTableCmd = pg_sys::list_nth(parts, at).cast();
+            (*part).subtype == pg_sys::AlterTableType::AT_AttachPartition
+        })
+    }
+}

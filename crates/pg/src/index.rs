@@ -1,0 +1,306 @@
+//! Look-up of a key in a unique index without a statement, for cases in which the executor would cost more than the
+//! scan.
+//!
+//! The index is found as the planner finds one: the table is locked first, then its list of indexes is read, and an
+//! index is chosen by its definition, not by its name. The lock on the table prevents dropping the index, because
+//! REINDEX CONCURRENTLY and DROP INDEX CONCURRENTLY wait for it before they make an index unusable. So locks are taken
+//! in the order of every statement, the table before its index.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+use pgrx::{IntoDatum, Uuid};
+
+use super::compatibility;
+use super::statement::{self, Reach};
+use super::table::{LOCK, TableRow, open_table};
+use super::tuple::{attribute, is_named};
+
+/// A column of a key, with its value.
+pub struct KeyPart<'k> {
+    pub column: &'static CStr,
+    pub value: KeyValue<'k>,
+}
+
+/// A value of a key.
+#[derive(Clone, Copy)]
+pub enum KeyValue<'k> {
+    Text(&'k str),
+    Int4(i32),
+    Uuid(Uuid),
+}
+
+/// The order by which an index compares a column.
+#[derive(PartialEq, Eq)]
+struct KeyOrder {
+    type_oid: pg_sys::Oid,
+    /// The btree operator family.
+    family: pg_sys::Oid,
+    collation: pg_sys::Oid,
+}
+
+impl KeyValue<'_> {
+    /// Returns the order that the index must have.
+    fn order(self) -> KeyOrder {
+        // The operator families of built-in types have fixed oids.
+        let (type_oid, family, collation) = match self {
+            KeyValue::Text(_) => (pg_sys::TEXTOID, 1994, pg_sys::C_COLLATION_OID),
+            KeyValue::Int4(_) => (pg_sys::INT4OID, 1976, pg_sys::InvalidOid),
+            KeyValue::Uuid(_) => (pg_sys::UUIDOID, 2968, pg_sys::InvalidOid),
+        };
+        KeyOrder { type_oid, family: pg_sys::Oid::from(family), collation }
+    }
+
+    /// Returns the function that compares the column for equality, and the value.
+    fn comparison(self) -> (u32, Option<pg_sys::Datum>) {
+        match self {
+            KeyValue::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
+            KeyValue::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
+            KeyValue::Uuid(value) => (pg_sys::F_UUID_EQ, value.into_datum()),
+        }
+    }
+}
+
+/// The columns of an index that a key names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyColumns {
+    /// All columns: at most one row has the key.
+    All,
+    /// The first columns: many rows may have the key.
+    First,
+}
+
+/// The reason why a key cannot be looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// There is no such table, or it has no valid unique index on these columns.
+    Missing,
+    /// The index is newer than the calling query's snapshot and has broken HOT chains, so it may miss rows
+    /// (`indcheckxmin`).
+    TooNew,
+}
+
+/// Returns the row of table `claims.<table>` with this key, in the snapshot of the calling query. Uses a unique index.
+/// Locks table and index ACCESS SHARE while it reads.
+pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&TableRow) -> T) -> Result<Option<T>, Unusable> {
+    let mut convert = Some(convert);
+    let mut found = None;
+    // SAFETY: a query is running, so there is a snapshot, and it outlives the scan.
+    unsafe {
+        scan(table, key, KeyColumns::All, pg_sys::GetActiveSnapshot(), |row| {
+            found = convert.take().map(|convert| convert(row));
+            false
+        })?;
+    }
+    Ok(found)
+}
+
+/// Returns whether there is a row with this key that is committed now, whatever the isolation level, or that this
+/// transaction has written.
+pub fn is_there_now(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
+    let mut found = false;
+    // SAFETY: the snapshot is active during the scan. After an error the end of the (sub)transaction pops it.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let scanned = scan(table, key, KeyColumns::All, pg_sys::GetActiveSnapshot(), |_| {
+            found = true;
+            false
+        });
+        pg_sys::PopActiveSnapshot();
+        scanned?;
+    }
+    Ok(found)
+}
+
+/// The number of attempts to find the index. While REINDEX CONCURRENTLY exchanges the index, the new one may be visible
+/// before it is valid, and the old one when it no longer is.
+const ATTEMPTS: usize = 5;
+
+/// Calls `each` for the rows with a key until it returns false. Releases its locks.
+///
+/// # Safety
+/// The snapshot can be used for a scan, and outlives it.
+pub(super) unsafe fn scan(
+    table: &CStr,
+    key: &[KeyPart],
+    named: KeyColumns,
+    snapshot: pg_sys::Snapshot,
+    mut each: impl FnMut(&TableRow) -> bool,
+) -> Result<(), Unusable> {
+    // SAFETY: relations and scans are closed here, or at the end of the (sub)transaction after an error. The keys
+    // outlive the scan.
+    unsafe {
+        // A dirty snapshot reads rows that are being written, and every index has entries for these.
+        let is_of_the_past = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+        if !is_shard(table) {
+            statement::require(Reach::Here);
+        }
+        let mut attempts_left = ATTEMPTS;
+        loop {
+            let table = open_table(table);
+            // The lock has processed the invalidation messages about the table since the call began. If the table is
+            // distributed now, its rows are on other nodes.
+            compatibility::require();
+            let found =
+                if table.is_null() { Err(Unusable::Missing) } else { open_index(table, key, named, is_of_the_past) };
+            let read = found.map(|(index, mut keys)| {
+                let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
+                let columns = i32::try_from(keys.len()).unwrap_or(0);
+                let scan = begin_scan(table, index, snapshot, columns);
+                pg_sys::index_rescan(scan, keys.as_mut_ptr(), columns, std::ptr::null_mut(), 0);
+                while pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot)
+                    && each(&TableRow::of(slot))
+                {}
+                pg_sys::index_endscan(scan);
+                pg_sys::ExecDropSingleTupleTableSlot(slot);
+                pg_sys::relation_close(index, LOCK);
+            });
+            if !table.is_null() {
+                pg_sys::relation_close(table, LOCK);
+            }
+            match read {
+                Err(Unusable::Missing) if attempts_left > 1 => pg_sys::AcceptInvalidationMessages(),
+                read => return read,
+            }
+            attempts_left -= 1;
+        }
+    }
+}
+
+/// Returns whether a table is a shard of another one. No other table of the extension has a name that ends in a digit.
+fn is_shard(table: &CStr) -> bool {
+    table.to_bytes().last().is_some_and(u8::is_ascii_digit)
+}
+
+/// Opens and locks a unique index on exactly the key's columns, or one that begins with them, in any order. Returns its
+/// scan keys, too.
+///
+/// # Safety
+/// The table is open and locked.
+unsafe fn open_index(
+    table: pg_sys::Relation,
+    key: &[KeyPart],
+    named: KeyColumns,
+    is_of_the_past: bool,
+) -> Result<(pg_sys::Relation, Vec<pg_sys::ScanKeyData>), Unusable> {
+    let mut unusable = Unusable::Missing;
+    // SAFETY: the list is a copy; an index that was dropped meanwhile is NULL.
+    unsafe {
+        let list = pg_sys::RelationGetIndexList(table);
+        let count = if list.is_null() { 0 } else { (*list).length };
+        for at in 0..count {
+            let index = pg_sys::try_relation_open(pg_sys::list_nth_oid(list, at), LOCK);
+            if index.is_null() {
+                continue;
+            }
+            match is_usable(index).then(|| scan_keys(table, index, key, named)).flatten() {
+                Some(_) if is_of_the_past && is_too_new(index) => unusable = Unusable::TooNew,
+                Some(keys) => {
+                    pg_sys::list_free(list);
+                    return Ok((index, keys));
+                }
+                None => {}
+            }
+            pg_sys::relation_close(index, LOCK);
+        }
+        pg_sys::list_free(list);
+    }
+    Err(unusable)
+}
+
+/// Returns whether an index is unique, valid, immediate and not partial.
+///
+/// # Safety
+/// The index is open.
+unsafe fn is_usable(index: pg_sys::Relation) -> bool {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let form = &*(*index).rd_index;
+        form.indisunique
+            && form.indimmediate
+            && form.indisvalid
+            && form.indisready
+            && form.indislive
+            && (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
+            && pg_sys::RelationGetIndexPredicate(index).is_null()
+    }
+}
+
+/// Returns whether broken HOT chains forbid using an index with this transaction's oldest snapshot. It is the planner's
+/// test of `indcheckxmin` (get_relation_info).
+///
+/// # Safety
+/// The index is open.
+unsafe fn is_too_new(index: pg_sys::Relation) -> bool {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        (*(*index).rd_index).indcheckxmin
+            && !pg_sys::TransactionIdPrecedes(
+                // Called by its path, because PostgreSQL 18 has another function of this name.
+                pg_sys::submodules::htup::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
+                pg_sys::TransactionXmin,
+            )
+    }
+}
+
+/// Returns the scan keys for a key. Returns `None` if the index is not on the key's columns, or does not begin with
+/// them, or does not compare them bytewise.
+///
+/// # Safety
+/// Table and index are open, and the index belongs to the table.
+unsafe fn scan_keys(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    key: &[KeyPart],
+    named: KeyColumns,
+) -> Option<Vec<pg_sys::ScanKeyData>> {
+    // SAFETY: an index has a number of the table's column, a family and a collation for each of its key columns.
+    unsafe {
+        let form = &*(*index).rd_index;
+        let width = usize::try_from(form.indnkeyatts).ok()?;
+        let fits = match named {
+            KeyColumns::All => width == key.len(),
+            KeyColumns::First => width >= key.len(),
+        };
+        if !fits {
+            return None;
+        }
+        let numbers = form.indkey.values.as_slice(key.len());
+        let mut keys = vec![pg_sys::ScanKeyData::default(); key.len()];
+        let mut used = 0usize;
+        for (at, entry) in keys.iter_mut().enumerate() {
+            let column = usize::try_from(numbers[at]).ok()?;
+            // An expression column has no number.
+            let is_of = |part: &KeyPart| column > 0 && is_named(attribute((*table).rd_att, column), part.column);
+            let part = key.iter().position(is_of)?;
+            used |= 1 << part;
+            let order = KeyOrder {
+                type_oid: attribute((*index).rd_att, at + 1).atttypid,
+                family: *(*index).rd_opfamily.add(at),
+                collation: *(*index).rd_indcollation.add(at),
+            };
+            let value = key[part].value;
+            if order != value.order() {
+                return None;
+            }
+            let (equals, value) = value.comparison();
+            let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
+            let number = pg_sys::AttrNumber::try_from(at + 1).ok()?;
+            pg_sys::ScanKeyInit(entry, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
+        }
+        (used == (1 << key.len()) - 1).then_some(keys)
+    }
+}
+
+/// Calls `index_beginscan`, which has one more argument since PostgreSQL 18.
+unsafe fn begin_scan(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    columns: i32,
+) -> pg_sys::IndexScanDesc {
+    #[cfg(not(feature = "pg18"))]
+    return unsafe { pg_sys::index_beginscan(table, index, snapshot, columns, 0) };
+    #[cfg(feature = "pg18")]
+    return unsafe { pg_sys::index_beginscan(table, index, snapshot, std::ptr::null_mut(), columns, 0) };
+}

@@ -1,0 +1,286 @@
+//! Reads jsonb arguments token by token in place: without conversion to text, without recursion, without copying
+//! strings.
+
+use std::ffi::CStr;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use claims_json::{Token, Tokens};
+use pgrx::callconv::{BoxRet, FcInfo};
+use pgrx::pg_sys;
+use pgrx::{FromDatum, IntoDatum};
+
+use super::image::Image;
+use super::sql_type::{argument_of_type, type_in_sql};
+
+/// A detoasted jsonb value in memory of its own.
+#[derive(Clone)]
+pub struct Jsonb {
+    value: Rc<Image>,
+}
+
+impl Jsonb {
+    /// Returns the tokens of the value.
+    pub fn tokens(&self) -> JsonbTokens<'_> {
+        let memory = Memory::new();
+        // SAFETY: the root is a valid container; the iterator is allocated in memory that lives as long as the tokens.
+        let iterator = memory.with(|| unsafe { pg_sys::JsonbIteratorInit(self.root()) });
+        JsonbTokens { iterator, memory, pending: None, lifetime: PhantomData }
+    }
+
+    /// Returns the root container, for PostgreSQL's iterator.
+    fn root(&self) -> *mut pg_sys::JsonbContainer {
+        let value = self.as_ptr().cast::<pg_sys::Jsonb>().cast_mut();
+        // SAFETY: the image is a detoasted jsonb (see from_polymorphic_datum) whose root follows its varlena header. It
+        // is only read, whatever the type of the pointer.
+        unsafe { &raw mut (*value).root }
+    }
+
+    /// # Safety
+    /// The jsonb is not toasted.
+    pub(super) unsafe fn copy_of(jsonb: *const pg_sys::Jsonb) -> Self {
+        // SAFETY: guaranteed by the caller.
+        Jsonb { value: Rc::new(unsafe { Image::of_varlena(pg_sys::Datum::from(jsonb)) }) }
+    }
+
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.value.as_ptr()
+    }
+
+    /// Returns the size of the value as text, and its nesting depth. A value of less than `unasked` bytes is not
+    /// examined. Stops as soon as one of `limits` is exceeded.
+    pub fn extent(&self, unasked: usize, limits: Extent) -> Extent {
+        let mut extent = Extent::default();
+        // SAFETY: the image is a detoasted jsonb; its header holds its size.
+        if unsafe { pgrx::varsize_any(self.as_ptr().cast()) } < unasked {
+            return extent;
+        }
+        // SAFETY: the root is a valid container, and outlives the iterator.
+        let mut iterator = unsafe { pg_sys::JsonbIteratorInit(self.root()) };
+        let mut depth = 0usize;
+        while extent.bytes <= limits.bytes && extent.depth <= limits.depth {
+            let mut value = pg_sys::JsonbValue::default();
+            // SAFETY: the iterator is valid, and the value outlives the call.
+            let step = unsafe { pg_sys::JsonbIteratorNext(&mut iterator, &mut value, false) };
+            match step {
+                pg_sys::JsonbIteratorToken::WJB_DONE => break,
+                pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY | pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => {
+                    depth += 1;
+                    extent.depth = extent.depth.max(depth);
+                    extent.bytes += BRACKETS;
+                }
+                pg_sys::JsonbIteratorToken::WJB_END_ARRAY | pg_sys::JsonbIteratorToken::WJB_END_OBJECT => depth -= 1,
+                // A key, an element or a value. Only strings and numbers can be longer than a word.
+                _ => extent.bytes += SEPARATOR + printed_size(&value),
+            }
+        }
+        extent
+    }
+}
+
+/// The size of two brackets and the separator after them.
+const BRACKETS: usize = 4;
+/// The size of a comma or colon and a space.
+const SEPARATOR: usize = 2;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extent {
+    /// Its length as text, including brackets and separators, rounded up.
+    pub bytes: usize,
+    /// The nesting depth of arrays and objects.
+    pub depth: usize,
+}
+
+/// Returns the length of a scalar as text.
+fn printed_size(value: &pg_sys::JsonbValue) -> usize {
+    match value.type_ {
+        // SAFETY: the type says which member of the union is filled.
+        pg_sys::jbvType::jbvString => unsafe { text(value) }.bytes().map(escaped_size).sum::<usize>() + 2,
+        // SAFETY: the type says that the numeric member is filled. A number can be thousands of times as long as text.
+        pg_sys::jbvType::jbvNumeric => unsafe { number(value) }.len(),
+        _ => "false".len(),
+    }
+}
+
+/// Returns the length of a byte of a string as text.
+fn escaped_size(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\x08' | b'\x0c' | b'\n' | b'\r' | b'\t' => 2,
+        ..b' ' => "\\u0000".len(),
+        _ => 1,
+    }
+}
+
+impl FromDatum for Jsonb {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the caller promises a jsonb datum. A detoasted copy is freed again.
+        unsafe {
+            let plain = pg_sys::pg_detoast_datum(datum.cast_mut_ptr());
+            let value = Image::of_varlena(plain.into());
+            if !std::ptr::eq(plain, datum.cast_mut_ptr()) {
+                pg_sys::pfree(plain.cast());
+            }
+            Some(Jsonb { value: Rc::new(value) })
+        }
+    }
+}
+
+/// Serialized JSON, which is returned as jsonb.
+pub struct JsonText(pub String);
+
+impl IntoDatum for JsonText {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        // serde_json writes NUL as \u0000, so the text has none; jsonb would refuse it anyway.
+        let text = std::ffi::CString::new(self.0).ok()?;
+        // SAFETY: jsonb_in takes one cstring.
+        unsafe { pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(text.as_ptr().into())]) }
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::JSONBOID
+    }
+}
+
+argument_of_type!(Jsonb, "jsonb");
+type_in_sql!(JsonText, "jsonb");
+
+// SAFETY: the datum is a jsonb, made in the memory of the call.
+unsafe impl BoxRet for JsonText {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        match self.into_datum() {
+            // SAFETY: the datum is a jsonb, made in the memory of the call.
+            Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
+            None => fcinfo.return_null(),
+        }
+    }
+}
+
+/// A memory context that is deleted when this value is dropped.
+pub(super) struct Memory(pg_sys::MemoryContext);
+
+impl Memory {
+    pub(super) fn new() -> Self {
+        // SAFETY: the parent context lives as long as the process, so nothing else deletes this one.
+        Memory(unsafe {
+            pg_sys::AllocSetContextCreateInternal(
+                pg_sys::TopMemoryContext,
+                c"claims json".as_ptr(),
+                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+            )
+        })
+    }
+
+    /// Runs a call that allocates in the context.
+    pub(super) fn with<T>(&self, call: impl FnOnce() -> T) -> T {
+        /// A guard that switches back to the previous context, also after an error.
+        struct Back(pg_sys::MemoryContext);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                // SAFETY: it was the one in force.
+                unsafe { pg_sys::MemoryContextSwitchTo(self.0) };
+            }
+        }
+        // SAFETY: the context is there.
+        let _back = Back(unsafe { pg_sys::MemoryContextSwitchTo(self.0) });
+        call()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to its memory, and it is not the current context (see `with`).
+        unsafe { pg_sys::MemoryContextDelete(self.0) };
+    }
+}
+
+/// The tokens of a [`Jsonb`].
+pub struct JsonbTokens<'a> {
+    iterator: *mut pg_sys::JsonbIterator,
+    memory: Memory,
+    pending: Option<Token<'a>>,
+    lifetime: PhantomData<&'a Jsonb>,
+}
+
+impl<'a> JsonbTokens<'a> {
+    fn step(&mut self, skip_nested: bool) -> Token<'a> {
+        // A scalar document is an array of one element with the flag rawScalar.
+        if let Some(token) = self.pending.take() {
+            return token;
+        }
+        // An argument may have millions of tokens.
+        pg_sys::check_for_interrupts!();
+        let mut value = pg_sys::JsonbValue::default();
+        let JsonbTokens { iterator, memory, .. } = self;
+        // SAFETY: the iterator came from JsonbIteratorInit over a jsonb that outlives 'a, and is NULL after the end,
+        // which is the end again.
+        let step = memory.with(|| unsafe { pg_sys::JsonbIteratorNext(iterator, &mut value, skip_nested) });
+        match step {
+            pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => Token::BeginObject,
+            pg_sys::JsonbIteratorToken::WJB_END_OBJECT => Token::EndObject,
+            // SAFETY: WJB_BEGIN_ARRAY fills the array member of the union.
+            pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY => match unsafe { value.val.array } {
+                array if array.rawScalar => self.step(skip_nested),
+                array => Token::BeginArray(usize::try_from(array.nElems).unwrap_or(0)),
+            },
+            pg_sys::JsonbIteratorToken::WJB_END_ARRAY => Token::EndArray,
+            // SAFETY: WJB_KEY fills the string member.
+            pg_sys::JsonbIteratorToken::WJB_KEY => Token::Key(unsafe { text(&value) }),
+            pg_sys::JsonbIteratorToken::WJB_VALUE | pg_sys::JsonbIteratorToken::WJB_ELEM => scalar(&value),
+            _ => Token::Null,
+        }
+    }
+}
+
+impl<'a> Tokens<'a> for JsonbTokens<'a> {
+    fn next(&mut self) -> Token<'a> {
+        self.step(false)
+    }
+
+    fn skip_value(&mut self) {
+        self.step(true);
+    }
+}
+
+fn scalar<'a>(value: &pg_sys::JsonbValue) -> Token<'a> {
+    match value.type_ {
+        // SAFETY: the type says which member of the union is filled.
+        pg_sys::jbvType::jbvString => Token::Text(unsafe { text(value) }),
+        pg_sys::jbvType::jbvNumeric => Token::Number(unsafe { number(value) }),
+        pg_sys::jbvType::jbvBool => Token::Bool,
+        // With skip_nested a container comes as one binary value.
+        pg_sys::jbvType::jbvBinary => Token::BeginObject,
+        _ => Token::Null,
+    }
+}
+
+/// # Safety
+/// The string member of the union is filled.
+unsafe fn text<'a>(value: &pg_sys::JsonbValue) -> &'a str {
+    // SAFETY: guaranteed by the caller; the bytes lie inside the jsonb and are UTF-8, as the database's encoding is.
+    unsafe {
+        let string = value.val.string;
+        let length = usize::try_from(string.len).unwrap_or(0);
+        std::str::from_utf8_unchecked(std::slice::from_raw_parts(string.val.cast::<u8>(), length))
+    }
+}
+
+/// # Safety
+/// The numeric member of the union is filled.
+unsafe fn number(value: &pg_sys::JsonbValue) -> String {
+    // SAFETY: guaranteed by the caller; numeric_out returns a palloc'ed cstring, which is copied and freed.
+    unsafe {
+        let numeric = pg_sys::Datum::from(value.val.numeric);
+        let Some(printed) = pgrx::direct_function_call_as_datum(pg_sys::numeric_out, &[Some(numeric)]) else {
+            return String::new();
+        };
+        let printed: *mut std::ffi::c_char = printed.cast_mut_ptr();
+        let copy = CStr::from_ptr(printed).to_string_lossy().into_owned();
+        pg_sys::pfree(printed.cast());
+        copy
+    }
+}

@@ -1,0 +1,164 @@
+//! Checks the results of a call against the rows and columns that each of its statements must return.
+//!
+//! The other server may be anything: a forgery, another program, a broken proxy. libpq returns every result as the
+//! answer to the next statement. So each statement states how many rows and columns its answer must have, and every
+//! result is matched with the statements that were sent.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use super::bindings::*;
+use super::mismatch::Mismatch;
+use super::result::{Received, RemoteError, Row};
+
+/// The limit of the memory for the rows of one answer, whatever their number.
+const MAX_ANSWER_BYTES: usize = 128 * 1024 * 1024;
+/// The limit of the average memory for a row. Cursors are the longest values, with up to 16 KiB.
+const MAX_ROW_BYTES: usize = 32 * 1024;
+
+#[derive(Debug, Clone)]
+pub struct Expected {
+    columns: usize,
+    rows: RangeInclusive<usize>,
+}
+
+impl Expected {
+    pub fn one_row(columns: usize) -> Self {
+        Expected { columns, rows: 1..=1 }
+    }
+
+    pub fn rows(rows: RangeInclusive<usize>, columns: usize) -> Self {
+        Expected { columns, rows }
+    }
+}
+
+/// A result that the other server still has to send for a statement.
+pub(super) enum Step {
+    /// The confirmation that the statement was prepared.
+    Preparation,
+    Rows(Expected),
+}
+
+/// An incomplete answer: the results of statements that were sent together, and the end of the call.
+#[derive(Default)]
+pub(super) struct Awaited {
+    steps: VecDeque<Step>,
+    /// Whether the first step has its result. Then libpq reports that there is no further one.
+    is_answered: bool,
+    /// The rows of the first step, or of the last one.
+    rows: Vec<Row>,
+    /// The approximate memory of the rows.
+    bytes: usize,
+    /// The largest memory of one result in libpq.
+    largest_result: usize,
+    error: Option<RemoteError>,
+}
+
+/// The state of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    More,
+    Complete,
+}
+
+impl Awaited {
+    pub(super) fn add(&mut self, step: Step) {
+        self.steps.push_back(step);
+    }
+
+    /// Returns the approximate memory of the rows.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the largest memory of one result in libpq, in bytes.
+    pub(super) fn largest_result(&self) -> usize {
+        self.largest_result
+    }
+
+    /// Returns the rows of the last statement, or the error.
+    pub(super) fn into_answer(self) -> Result<Vec<Row>, RemoteError> {
+        self.error.map_or(Ok(self.rows), Err)
+    }
+
+    /// Takes the next result.
+    pub(super) fn take(&mut self, result: &Received) -> Result<Progress, Mismatch> {
+        self.largest_result = self.largest_result.max(result.bytes());
+        match (result.status(), self.steps.front()) {
+            (None, _) if self.is_answered => self.next_step(),
+            (Some(PIPELINE_SYNC), None) if !self.is_answered => return Ok(Progress::Complete),
+            (None | Some(PIPELINE_SYNC), _) => return Err(Mismatch::Early),
+            _ if self.is_answered => return Err(Mismatch::Surplus),
+            // After an error libpq returns results for the other statements itself.
+            (Some(PIPELINE_ABORTED), Some(_)) if self.error.is_some() => self.is_answered = true,
+            // An error may also follow the last statement: the end of the call ends its transaction, which may fail.
+            (Some(FATAL_ERROR), _) if self.error.is_none() => {
+                let libpq_says = || Mismatch::Unreadable(result.complaint());
+                self.error = Some(result.error().ok_or_else(libpq_says)?);
+                self.is_answered = true;
+            }
+            (Some(COMMAND_OK), Some(Step::Preparation)) if self.error.is_none() => self.is_answered = true,
+            (Some(status @ (SINGLE_TUPLE | TUPLES_OK)), Some(Step::Rows(expected))) if self.error.is_none() => {
+                let expected = expected.clone();
+                self.take_rows(result, &expected)?;
+                // Rows come one by one, and after them a result without rows.
+                if status == TUPLES_OK {
+                    if !expected.rows.contains(&self.rows.len()) {
+                        return Err(Mismatch::Rows { got: self.rows.len(), wanted: expected.rows });
+                    }
+                    self.is_answered = true;
+                }
+            }
+            (Some(status), _) => return Err(Mismatch::Kind(kind(status))),
+        }
+        Ok(Progress::More)
+    }
+
+    fn next_step(&mut self) {
+        self.is_answered = false;
+        self.steps.pop_front();
+        if !self.steps.is_empty() {
+            self.rows.clear();
+            self.bytes = 0;
+        }
+    }
+
+    fn take_rows(&mut self, result: &Received, expected: &Expected) -> Result<(), Mismatch> {
+        let (got, wanted) = (result.columns(), expected.columns);
+        if got != wanted {
+            return Err(Mismatch::Columns { got, wanted });
+        }
+        for row in result.rows() {
+            let row = row?;
+            if self.rows.len() == *expected.rows.end() {
+                return Err(Mismatch::MoreRows { most: *expected.rows.end() });
+            }
+            self.bytes += footprint(&row);
+            let most = MAX_ANSWER_BYTES.min(MAX_ROW_BYTES.saturating_mul(*expected.rows.end()));
+            if self.bytes > most {
+                return Err(Mismatch::TooLarge { most });
+            }
+            self.rows.push(row);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the approximate memory of a row.
+fn footprint(row: &Row) -> usize {
+    const ALLOCATION: usize = 16;
+    let value =
+        |value: &Option<String>| size_of::<Option<String>>() + ALLOCATION + value.as_ref().map_or(0, String::len);
+    size_of::<Row>() + ALLOCATION + row.iter().map(value).sum::<usize>()
+}
+
+fn kind(status: std::ffi::c_int) -> &'static str {
+    match status {
+        EMPTY_QUERY => "the answer to an empty statement",
+        COMMAND_OK => "an answer without rows",
+        SINGLE_TUPLE | TUPLES_OK => "rows",
+        COPY_IN | COPY_OUT | COPY_BOTH => "the beginning of a COPY",
+        FATAL_ERROR => "a second error",
+        _ => "an answer of an unknown kind",
+    }
+}

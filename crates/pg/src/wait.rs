@@ -1,0 +1,124 @@
+//! Waits for events outside of this server.
+
+use std::ffi::{c_int, c_long};
+use std::ptr::{NonNull, null_mut};
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys;
+
+/// The readiness of a socket to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Socket {
+    Readable,
+    Writable,
+    Either,
+}
+
+impl Socket {
+    fn events(self) -> u32 {
+        match self {
+            Socket::Readable => pg_sys::WL_SOCKET_READABLE,
+            Socket::Writable => pg_sys::WL_SOCKET_WRITEABLE,
+            Socket::Either => pg_sys::WL_SOCKET_READABLE | pg_sys::WL_SOCKET_WRITEABLE,
+        }
+    }
+}
+
+/// A wait event set that is kept for many waits. Setting it up costs five system calls each time.
+pub struct Waiter {
+    set: NonNull<pg_sys::WaitEventSet>,
+    /// The position of the socket in the set.
+    position: c_int,
+    wanted: Socket,
+}
+
+impl Waiter {
+    /// The socket must stay open while the set is used.
+    pub fn new(socket: c_int) -> Self {
+        const EVENTS: c_int = 3;
+        let wanted = Socket::Readable;
+        // SAFETY: the set has room for the added events; its creation raises an error on failure. MyLatch is this
+        // process' own latch, as long as it has transactions.
+        unsafe {
+            #[cfg(feature = "pg15")]
+            let set = pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, EVENTS);
+            #[cfg(not(feature = "pg15"))]
+            let set = pg_sys::CreateWaitEventSet(null_mut(), EVENTS);
+            let mut waiter = Waiter { set: NonNull::new_unchecked(set), position: 0, wanted };
+            let add = |events, socket, latch| pg_sys::AddWaitEventToSet(set, events, socket, latch, null_mut());
+            add(pg_sys::WL_LATCH_SET, NO_SOCKET, pg_sys::MyLatch);
+            add(pg_sys::WL_EXIT_ON_PM_DEATH, NO_SOCKET, null_mut());
+            waiter.position = add(wanted.events(), socket, null_mut());
+            waiter
+        }
+    }
+
+    /// Like [`wait_for_socket`].
+    pub fn wait(&mut self, wanted: Socket, deadline: Instant) -> bool {
+        pg_sys::check_for_interrupts!();
+        let Some(milliseconds) = milliseconds_until(deadline) else { return false };
+        // SAFETY: the set belongs to this value, and there is room for the one event.
+        unsafe {
+            let set = self.set.as_ptr();
+            if self.wanted != wanted {
+                pg_sys::ModifyWaitEvent(set, self.position, wanted.events(), null_mut());
+                self.wanted = wanted;
+            }
+            let mut event = pg_sys::WaitEvent::default();
+            let happened = pg_sys::WaitEventSetWait(set, milliseconds, &mut event, 1, pg_sys::PG_WAIT_EXTENSION);
+            if happened > 0 && event.events & pg_sys::WL_LATCH_SET != 0 {
+                pg_sys::ResetLatch(pg_sys::MyLatch);
+            }
+        }
+        pg_sys::check_for_interrupts!();
+        true
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        // SAFETY: made by this value, freed once.
+        unsafe { pg_sys::FreeWaitEventSet(self.set.as_ptr()) };
+    }
+}
+
+const NO_SOCKET: c_int = -1;
+
+/// Returns `None` if the deadline has passed.
+fn milliseconds_until(deadline: Instant) -> Option<c_long> {
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    (!remaining.is_zero()).then(|| c_long::try_from(remaining.as_millis() + 1).unwrap_or(c_long::MAX))
+}
+
+/// Waits for a socket. A cancel, a timeout or a shutdown ends the wait with an error. It may return early. Returns
+/// false if the deadline has passed.
+pub fn wait_for_socket(socket: c_int, wanted: Socket, deadline: Instant) -> bool {
+    pg_sys::check_for_interrupts!();
+    let Some(milliseconds) = milliseconds_until(deadline) else { return false };
+    let events = wanted.events() | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: MyLatch is this process' own latch; the caller's socket is open.
+    unsafe {
+        let latch = pg_sys::MyLatch;
+        let happened = pg_sys::WaitLatchOrSocket(latch, events as i32, socket, milliseconds, pg_sys::PG_WAIT_EXTENSION);
+        if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
+            pg_sys::ResetLatch(latch);
+        }
+    }
+    pg_sys::check_for_interrupts!();
+    true
+}
+
+/// Sleeps. A cancel, a timeout or a shutdown ends the sleep with an error.
+pub fn sleep(time: Duration) {
+    let milliseconds = c_long::try_from(time.as_millis()).unwrap_or(c_long::MAX);
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: MyLatch is this process' own latch.
+    unsafe {
+        let latch = pg_sys::MyLatch;
+        let happened = pg_sys::WaitLatch(latch, events as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
+        if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
+            pg_sys::ResetLatch(latch);
+        }
+    }
+    pg_sys::check_for_interrupts!();
+}

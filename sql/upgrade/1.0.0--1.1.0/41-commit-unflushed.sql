@@ -1,5 +1,0 @@
--- The end of a lease that a cell's session sends after its transaction.
-CREATE FUNCTION claims."commit_unflushed"("cell_id" bigint, "lease_uuid" uuid) RETURNS bool
-    SECURITY DEFINER SET search_path TO 'pg_catalog', 'pg_temp'
-    LANGUAGE c AS 'MODULE_PATHNAME', 'commit_unflushed_wrapper';
-INSERT INTO claims.audiences (function_name, audience) VALUES ('commit_unflushed', 'cell');

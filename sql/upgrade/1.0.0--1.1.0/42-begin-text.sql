@@ -1,5 +1,0 @@
--- Records as texts.
-CREATE FUNCTION claims."begin_update_text"("cell_id" bigint, "create_records" TEXT, "destroy_records" TEXT, "lease_uuid" uuid DEFAULT NULL, "cell_xid" xid8 DEFAULT NULL) RETURNS uuid
-    SECURITY DEFINER SET search_path TO pg_catalog, pg_temp
-    LANGUAGE c AS 'MODULE_PATHNAME', 'begin_update_text_wrapper';
-INSERT INTO claims.audiences (function_name, audience) VALUES ('begin_update_text', 'cell');

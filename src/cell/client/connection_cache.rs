@@ -1,0 +1,114 @@
+//! The connections that a session caches, one for each service. SQL cannot reach them.
+//!
+//! A connection is taken out of the cache while it is used, and put back when no answer on it is unread. An error in the middle of an
+//! answer drops it, which closes it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::time::Instant;
+
+use pgrx::pg_sys::Oid;
+
+use super::answer::Answer;
+use super::confirmed;
+use super::settlement::Settlement;
+use crate::pg::libpq::{Link, Reply, Trouble};
+use crate::pg::{foreign, roles};
+use crate::settings;
+
+/// A connection, and the catalog data that it was made from.
+pub struct CachedConnection {
+    pub server: String,
+    /// The user whose mapping it was made with.
+    pub user: Oid,
+    /// The version of the foreign catalog when it was made.
+    pub version: u64,
+    pub link: Link,
+    /// Settlements that were sent after transactions, with their cells, in the order of their unread answers.
+    pub sent: VecDeque<(i64, Settlement)>,
+}
+
+impl CachedConnection {
+    /// Reads the answers to the settlements that were sent after earlier transactions. They come before the answer that the caller
+    /// waits for.
+    pub fn catch_up(&mut self, deadline: Instant) -> Result<(), Trouble> {
+        while let Some((cell_id, settlement)) = self.sent.pop_front() {
+            match self.link.answer(deadline)? {
+                Reply::Rows(rows) => {
+                    let committed = settlement.committed(Answer(rows)).map_err(Trouble::Wrong)?;
+                    confirmed::answered(cell_id, &settlement, committed);
+                }
+                // Recovery settles the leases that the service refuses to settle here. Later calls are not prepared any more.
+                Reply::Refused(error) if error.is_of_prepared() => {
+                    self.link.stop_preparing();
+                }
+                Reply::Refused(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether all unread answers belong to `sent`.
+    fn is_in_order(&self) -> bool {
+        self.link.is_alive() && self.link.outstanding() == self.sent.len()
+    }
+}
+
+thread_local! {
+    /// Never dropped: the sockets close when the process ends, and libpq may be unloaded by then.
+    static CACHE: ManuallyDrop<RefCell<Vec<CachedConnection>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+}
+
+/// Takes out the connection to a service that was made for the current role from the current catalog. Closes all outdated ones.
+pub fn take(server: &str) -> Option<CachedConnection> {
+    close_outdated();
+    take_of(server, roles::current())
+}
+
+/// Takes out the connection to a service that was made with a user's mapping, outdated or not. Raises no error.
+pub fn take_of(server: &str, user: Oid) -> Option<CachedConnection> {
+    CACHE.with(|cached| {
+        let mut cached = cached.borrow_mut();
+        let index = cached.iter().position(|cached| cached.server == server && cached.user == user)?;
+        Some(cached.swap_remove(index))
+    })
+}
+
+/// Returns whether [`take`] would find a connection.
+pub fn is_there(server: &str) -> bool {
+    close_outdated();
+    let user = roles::current();
+    CACHE.with(|cached| cached.borrow().iter().any(|cached| cached.server == server && cached.user == user))
+}
+
+/// Puts a connection back if it can be used again. If other code of this session has cached one meanwhile, this one is closed.
+pub fn put_back(returned: CachedConnection) {
+    CACHE.with(|cached| {
+        let mut cached = cached.borrow_mut();
+        let is_double = cached.iter().any(|other| other.server == returned.server && other.user == returned.user);
+        if !is_double && returned.is_in_order() {
+            cached.push(returned);
+        }
+    });
+}
+
+/// Closes connections at the end of a transaction that must not be cached. Data that was sent is delivered nevertheless.
+pub fn end() {
+    close_where(|cached| !settings::keep_service_connection() || cached.version != foreign::version());
+}
+
+/// Closes connections made from an older catalog, and those of another role: the extension's previous owner.
+pub fn close_outdated() {
+    let user = roles::current();
+    close_where(|cached| cached.version != foreign::version() || cached.user != user);
+}
+
+fn close_where(is_over: impl Fn(&CachedConnection) -> bool) {
+    CACHE.with(|cached| {
+        // It is borrowed only in the functions above, which call nothing that could come back here.
+        if let Ok(mut cached) = cached.try_borrow_mut() {
+            cached.retain(|cached| !is_over(cached));
+        }
+    });
+}

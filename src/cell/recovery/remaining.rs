@@ -1,0 +1,40 @@
+//! Settles leases of recently committed transactions whose sessions have not settled them, because they are busy or have ended.
+
+use std::time::Duration;
+
+use crate::cell::client::Service;
+use crate::cell::client::settlement::Settled;
+use crate::cell::client::unreachable;
+use crate::cell::transactions::Transactions;
+use crate::store::cell::tracked;
+use crate::store::worker::{self, RemainingLeases};
+
+/// Time that a session has to settle its own leases.
+const GRACE: Duration = Duration::from_millis(200);
+/// Maximum age of a lease. Passes of recovery settle older ones, and report orphans.
+const OLDEST: Duration = Duration::from_secs(300);
+/// Timeout of a call to the service.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of leases in one call.
+const AT_ONCE: i64 = 1000;
+
+/// Commits the tracked leases of a cell at the service, and forgets them here. Returns whether no recent lease remains.
+pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> Result<bool, G::Error> {
+    let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let (RemainingLeases { ripe, has_unripe }, service) = transactions.in_database(|connection| {
+        let remaining = worker::remaining(connection, cell_id, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
+        let service =
+            if remaining.ripe.is_empty() { None } else { Some(Service::resolved(connection, server, cell_id)?) };
+        Ok((remaining, service))
+    })?;
+    let Some(service) = service else { return Ok(!has_unripe) };
+    let settled =
+        transactions.at_service(|| service.settle_leases(cell_id, &ripe, &[], ANSWER_TIMEOUT).map_err(unreachable))?;
+    let committed: Vec<_> = settled.into_iter().filter(Settled::is_committed).map(|one| one.lease).collect();
+    transactions.in_database(|connection| {
+        tracked::forget(connection, &committed, Some(&[cell_id]));
+        Ok(())
+    })?;
+    // The caller tries leases that were busy again in a moment. Recovery reports orphans.
+    Ok(!has_unripe && ripe.len() < AT_ONCE as usize)
+}

@@ -1,0 +1,20 @@
+//! Refuses direct calls of trigger functions, with the SQLSTATEs of PostgreSQL's own trigger functions.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
+
+/// Raises 39P01.
+pub fn refuse_direct_call_of_trigger(function: &'static str) {
+    refuse(Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, function, "trigger");
+}
+
+/// Raises 39P03.
+pub fn refuse_direct_call_of_event_trigger(function: &'static str) {
+    refuse(Code::ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED, function, "event trigger");
+}
+
+fn refuse(code: Code, function: &str, kind: &str) {
+    ErrorReport::new(code, format!("function \"{function}\" was not called by {kind} manager"), function_name!())
+        .set_hint("PostgreSQL calls it when a trigger fires. It does nothing else.")
+        .report(PgLogLevel::ERROR);
+}

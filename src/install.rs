@@ -1,0 +1,180 @@
+//! Declares the order in which CREATE EXTENSION runs the files of `sql/install` and creates the functions in Rust.
+
+use pgrx::prelude::*;
+
+extension_sql_file!("../sql/install/schema.sql", name = "schema", bootstrap);
+extension_sql_file!("../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
+extension_sql_file!("../sql/install/service/type_names.sql", name = "type_names", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/transfers.sql", name = "transfers", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
+extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/hold_naming.sql", name = "hold_naming", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
+extension_sql_file!(
+    "../sql/install/service/lists.sql",
+    name = "lists",
+    requires = ["type_names", access::require_own_tables]
+);
+extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
+extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/replicas.sql", name = "replicas", requires = ["admin"]);
+extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
+extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
+extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
+extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);
+extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
+extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
+extension_sql_file!(
+    "../sql/install/cell/services.sql",
+    name = "services",
+    requires = ["admin", cell::services::add_service, cell::services::remove_service]
+);
+extension_sql_file!("../sql/install/cell/worker.sql", name = "worker", requires = ["admin", cell::attend::attend]);
+extension_sql_file!(
+    "../sql/install/service/check_distributed.sql",
+    name = "check_distributed",
+    requires = ["tables", "names", "transfers", access::require_tables_here]
+);
+extension_sql_file!(
+    "../sql/install/service/check.sql",
+    name = "check",
+    requires = ["tables", "transfers", "changes", "check_distributed"]
+);
+extension_sql_file!(
+    "../sql/install/cell/cell.sql",
+    name = "cell",
+    requires = [
+        "admin",
+        cell::track::track_lease,
+        cell::track::forget_leases,
+        cell::recovery::judge::judge_leases,
+        cell::recovery::judge::purge_fences,
+        cell::recovery::reconcile::reconcile
+    ]
+);
+extension_sql_file!(
+    "../sql/install/cell/verify.sql",
+    name = "verify",
+    requires = [
+        "admin",
+        "capture",
+        service::verify::digest::digest_records,
+        cell::verify::digest::digest_expected,
+        cell::verify::expected::expected_records,
+        service::verify::records::verify_records,
+        cell::verify::whole::verify
+    ]
+);
+extension_sql_file!(
+    "../sql/install/cell/discrepancies.sql",
+    name = "discrepancies",
+    requires = ["verify", cell::verify::list::list_discrepancies]
+);
+extension_sql_file!(
+    "../sql/install/service/metrics_distributed.sql",
+    name = "metrics_distributed",
+    requires = ["tables", "transfers", "passes"]
+);
+extension_sql_file!(
+    "../sql/install/metrics.sql",
+    name = "metrics",
+    requires = [
+        "metrics_distributed",
+        "check",
+        "passes",
+        "cell",
+        "orphans",
+        "client",
+        "expiring",
+        "requests",
+        "modes",
+        service::admin::version::version,
+        service::metrics::read_counters,
+        service::metrics::note_check
+    ]
+);
+extension_sql_file!(
+    "../sql/install/cell/share.sql",
+    name = "share",
+    requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
+);
+extension_sql_file!(
+    "../sql/install/cell/client.sql",
+    name = "client",
+    requires = ["admin", cell::client::options::service_validator, cell::client::breaker::service_states]
+);
+extension_sql_file!(
+    "../sql/install/holds/expiring.sql",
+    name = "expiring",
+    requires = [
+        "admin",
+        holds::expiring::add_expiring,
+        holds::expiring::remove_expiring,
+        holds::expiring::acquire_expiring,
+        holds::expiring::renew_expiring,
+        holds::expiring::held_expiring,
+        holds::expiring::release_expiring,
+        holds::expiring::assert_held,
+        service::admin::grants::grant_worker
+    ]
+);
+extension_sql_file!(
+    "../sql/install/holds/requests.sql",
+    name = "requests",
+    requires = [
+        "expiring",
+        holds::requests::enqueue::enqueue_request,
+        holds::requests::take::take_requests,
+        holds::requests::settle::settle_requests,
+        holds::requests::settle::extend_requests,
+        holds::requests::enqueue::retry_requests,
+        holds::requests::enqueue::purge_requests,
+        holds::requests::declare::capture_requests,
+        holds::requests::declare::uncapture_requests
+    ]
+);
+extension_sql_file!("../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
+extension_sql_file!(
+    "../sql/install/cell/declare.sql",
+    name = "declare",
+    requires = [
+        "admin",
+        "capture",
+        cell::capture::declare::spell_out_condition,
+        cell::capture::attribute::declare_attribute,
+        cell::capture::attribute::unclaim_attribute,
+        cell::capture::declare::change_capture_triggers,
+        cell::capture::declare::change_request_triggers,
+        cell::capture::automatic::require_cell,
+        cell::capture::send::pending_batch,
+        cell::capture::send::begin_pending,
+        cell::capture::send::finish
+    ]
+);
+extension_sql_file!("../sql/install/cell/automatic.sql", name = "automatic", requires = ["declare"]);
+extension_sql_file!(
+    "../sql/install/functions.sql",
+    name = "functions",
+    requires = [
+        "admin",
+        "admin_log",
+        "modes",
+        "records",
+        "changes",
+        "check",
+        "passes",
+        "cell",
+        "worker",
+        "services",
+        "client",
+        "automatic",
+        "verify",
+        "share",
+        "expiring",
+        "requests",
+        "discrepancies",
+        "metrics"
+    ],
+    finalize
+);

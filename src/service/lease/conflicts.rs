@@ -1,0 +1,96 @@
+//! Finds the conflicts of a batch: of its lease, and of each bucket. It locks nothing: two sessions that only probe the same
+//! taken name must not conflict with each other.
+
+use claims_model::conflict::{ExistingClaim, reason_for};
+use claims_model::{Conflict, NOBODY, Reason};
+
+use super::lookalikes;
+use super::request::{ClaimStep, Conflicts, Request};
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, View};
+use crate::tables::Key;
+use crate::tables::rows::claims::FoundClaim;
+use crate::tables::rows::leases::ExistingLease;
+use crate::tables::shared::leases;
+
+/// The conflicts of a batch, as seen by one probe of the indexes.
+pub struct Probed<'b> {
+    /// The lease that has this uuid already, outstanding or ended.
+    pub existing: Option<ExistingLease>,
+    /// Whether another open transaction holds the key of this uuid.
+    pub is_lease_busy: bool,
+    pub conflicts: Conflicts<'b>,
+}
+
+/// Probes the batch's buckets, and its lease last. If the first call of the same request has ended by then, the lease exists, and
+/// the claims that were seen belong to it. A uuid that no other call can have is not probed.
+pub fn probe<'b>(connection: &Connection, request: &Request<'b>) -> Probed<'b> {
+    let tables = request.tables;
+    let steps: Vec<_> = request.steps().filter(|step| !matches!(step, ClaimStep::Skeleton(_))).collect();
+    let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
+    let found = tables.standing(connection, &buckets);
+    let contended = tables.contended_buckets(connection, &buckets);
+    let alike =
+        if request.skeletons.is_empty() { Conflicts::new() } else { lookalikes::conflicts(connection, request) };
+    let lease = request.lease.uuid;
+    let is_lease_busy = request.may_be_repeat && tables.contended(connection, Key::Lease(lease));
+    let existing = match request.may_be_repeat {
+        true => leases::existing(connection, &[lease], View::Latest).pop(),
+        false => None,
+    };
+    let now = Moment::now();
+    let conflict = |(step, is_contended): (&ClaimStep<'b>, bool)| {
+        let found = found.get(step.bucket());
+        let reason = match is_contended {
+            true => Reason::InFlight,
+            false => reason_for(
+                step.op(),
+                request.lease.cell_id,
+                found.map(|found| standing(request.lease.cell_id, *step, found)),
+            )?,
+        };
+        let conflict = Conflict {
+            op: step.op(),
+            bucket: step.bucket().clone(),
+            reason,
+            holder_cell_id: found.map(|found| found.holder_cell_id).filter(|holder| *holder != NOBODY),
+            lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
+            similar_to: None,
+        };
+        Some((step.bucket(), conflict))
+    };
+    let mut conflicts: Conflicts = steps.iter().zip(contended).filter_map(conflict).collect();
+    // A conflict of the name itself says more than one of its skeleton.
+    for (bucket, conflict) in alike {
+        conflicts.entry(bucket).or_insert(conflict);
+    }
+    Probed { existing, is_lease_busy, conflicts }
+}
+
+fn standing(cell_id: i64, step: ClaimStep, found: &FoundClaim) -> ExistingClaim {
+    let is_meant = match step {
+        ClaimStep::Create(_) | ClaimStep::Skeleton(_) => true,
+        ClaimStep::Destroy(destroy) => destroy.means(&found.subject, &found.source),
+    };
+    let in_transfer = found.is_in_transfer_of(cell_id);
+    ExistingClaim { holder_cell_id: found.holder_cell_id, active: found.active, is_meant, in_transfer }
+}
+
+/// Adds a conflict that blocked an attempt although the probe did not see it.
+pub fn with_in_flight<'b>(mut conflicts: Conflicts<'b>, step: ClaimStep<'b>) -> Conflicts<'b> {
+    let unseen = Conflict {
+        op: step.op(),
+        bucket: step.bucket().clone(),
+        reason: Reason::InFlight,
+        holder_cell_id: None,
+        lease_age_seconds: None,
+        similar_to: None,
+    };
+    conflicts.entry(step.bucket()).and_modify(|conflict| conflict.reason = Reason::InFlight).or_insert(unseen);
+    conflicts
+}
+
+/// Returns the conflicts in the order of the request.
+pub fn in_order<'b>(request: &Request<'b>, mut conflicts: Conflicts<'b>) -> Vec<Conflict<'b>> {
+    request.batch.buckets().filter_map(|bucket| conflicts.remove(bucket)).collect()
+}

@@ -1,0 +1,96 @@
+//! The implementation of [`Tables`] for distributed tables. Its statements name the values of distribution columns. To find other
+//! transactions' rows it probes the index of a shard.
+
+use super::distribute::{bound_waits, free_waits};
+use super::layout;
+use crate::error::DistributionError;
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::shared_statement;
+use crate::pg::xact::{self, Surroundings};
+use crate::tables::door::Tables;
+
+shared_statement! {
+    /// Asks the node of the change feed, which limits the rates for all nodes if the tables are distributed.
+    KEEP_PACE(INT8OID, INT4OID) = "SELECT claims.keep_pace($1, $2) FROM claims.change_horizon h";
+}
+
+/// Asks the node that limits the rates, if the tables are distributed, whether a cell may begin a lease. Returns 0, or the time
+/// from which on it may, in microseconds. `None` if that node counts nothing.
+fn asked_for_pace(connection: &Connection, cell_id: i64, per_second: Option<i32>) -> Option<i64> {
+    let values: [Value; 2] = [cell_id.into(), per_second.into()];
+    connection.run(&KEEP_PACE, View::Latest, values).first(|row| row.get(1)).flatten()
+}
+
+/// Tables that are distributed over the nodes of a Citus cluster.
+pub struct Citus;
+
+impl Tables for Citus {
+    fn needs_subtransactions(&self) -> bool {
+        true
+    }
+
+    fn have_snapshot(&self) -> bool {
+        false
+    }
+
+    /// A probe takes two round trips, and an attempt gives the same answer after a limited wait.
+    fn probes_cheaply(&self) -> bool {
+        false
+    }
+
+    fn bound_waits(&self, connection: &Connection) {
+        // A crash must not undo the local part of a commit after other nodes were told to commit, whatever the caller's
+        // `synchronous_commit` is.
+        xact::commit_durably();
+        bound_waits(connection);
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        xact::surroundings()
+    }
+
+    fn free_waits(&self, connection: &Connection, around: Surroundings) {
+        // Outside of a transaction block the nodes forget the setting with the transaction.
+        if around == Surroundings::InBlock {
+            free_waits(connection);
+        }
+    }
+
+    /// Other nodes are told to commit after this one has committed, so a crash here must not undo the commit.
+    fn may_commit_unflushed(&self) -> bool {
+        false
+    }
+
+    /// Leases are also begun on nodes that do not share this memory.
+    fn shares_memory(&self) -> bool {
+        false
+    }
+
+    fn counts_begins(&self, connection: &Connection) -> bool {
+        asked_for_pace(connection, 0, None).is_some()
+    }
+
+    fn pass_pace(&self, connection: &Connection, cell_id: i64, per_second: i32) -> Result<(), Moment> {
+        match asked_for_pace(connection, cell_id, Some(per_second)) {
+            None | Some(0) => Ok(()),
+            Some(again) => Err(Moment(again)),
+        }
+    }
+
+    fn begin_admin_action(&self) {
+        xact::commit_durably();
+    }
+
+    fn are_distributed(&self) -> bool {
+        true
+    }
+
+    fn require_here(&self) -> Result<(), DistributionError> {
+        Err(DistributionError::Unsupported)
+    }
+
+    fn require_coordinator(&self) -> Result<(), DistributionError> {
+        layout::require_coordinator()
+    }
+}

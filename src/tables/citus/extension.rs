@@ -1,0 +1,92 @@
+//! The extension on the other nodes of a cluster. Citus creates it on a node that is added, as Citus's own superuser and with the
+//! defaults of CREATE EXTENSION. These statements give it to its owner there, and repeat the changes of `claims.distribute()`.
+
+use super::distribute::{here_only, on_other_nodes};
+use crate::error::{ClaimsError, DistributionError};
+use crate::pg::owner::as_role;
+use crate::pg::roles;
+use crate::pg::spi::Connection;
+
+/// A node on which the extension has another owner than on this one.
+struct ForeignNode {
+    node: String,
+    its_owner: String,
+    owner: String,
+}
+
+/// Returns the first node on which the extension has another owner than here: Citus creates the extension on an added node as its
+/// own superuser. Skips nodes that do not answer.
+fn foreign_node(connection: &Connection) -> Option<ForeignNode> {
+    let text = "SELECT format('%s:%s', n.nodename, n.nodeport), r.result, o.rolname::text
+                  FROM pg_catalog.run_command_on_all_nodes($$
+                       SELECT r.rolname FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'claims' $$) r
+                  JOIN pg_catalog.pg_dist_node n USING (nodeid)
+                  JOIN pg_catalog.pg_namespace s ON s.nspname = 'claims' JOIN pg_catalog.pg_roles o ON o.oid = s.nspowner
+                 WHERE r.success AND r.result NOT IN ('', o.rolname::text) ORDER BY 1 LIMIT 1";
+    let foreign = connection.run_text(text, []);
+    foreign.first(|row| ForeignNode { node: row.must(1), its_owner: row.must(2), owner: row.must(3) })
+}
+
+/// Raises 55000 if the extension has another owner on a node, where this owner may not change it. Asks all nodes.
+pub fn require_own_nodes(connection: &Connection) -> Result<(), ClaimsError> {
+    let foreign = foreign_node(connection);
+    foreign.map_or(Ok(()), |ForeignNode { node, its_owner, owner }| {
+        Err(DistributionError::NodeOfAnother { node, its_owner, owner }.into())
+    })
+}
+
+/// Gives the objects of the extension to their owner on every other node. Only a superuser may do that; for other callers nothing
+/// changes. Raises 55000 if objects of another role are left.
+pub fn hand_over(connection: &Connection) -> Result<(), ClaimsError> {
+    let (foreign, caller) = (foreign_node(connection), roles::caller());
+    let Some(foreign) = foreign.filter(|_| roles::is_superuser(caller)) else {
+        return require_own_nodes(connection);
+    };
+    let quote = "SELECT pg_catalog.quote_literal($1)";
+    let owner: String = connection.run_text(quote, [foreign.owner.into()]).first(|row| row.must(1)).unwrap_or_default();
+    as_role(caller, || on_other_nodes(connection, &HAND_OVER.replace("OWNER_OF_CLAIMS", &owner)))?;
+    require_own_nodes(connection)
+}
+
+/// Changes the owners of the extension's objects. Objects that run with the rights of others stay with the first superuser, who
+/// owns them after CREATE EXTENSION: otherwise the owner could replace them. Row types, array types and sequences of columns
+/// follow the objects that they belong to.
+const HAND_OVER: &str = "
+    DECLARE
+        object pg_catalog.text;
+    BEGIN
+        FOR object IN
+            SELECT i.type || ' ' || i.identity
+              FROM pg_depend d
+              LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+             CROSS JOIN pg_identify_object(d.classid, d.objid, 0) i
+             WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+               AND d.refobjid = (SELECT e.oid FROM pg_extension e WHERE e.extname = 'claims')
+               AND i.type NOT IN ('event trigger', 'foreign-data wrapper')
+               AND (p.oid IS NULL OR p.prorettype <> 'event_trigger'::regtype
+                                     AND p.proname NOT IN ('refuse_unrecorded_truncate', 'service_validator'))
+               AND NOT EXISTS (SELECT FROM pg_depend a WHERE a.classid = d.classid AND a.objid = d.objid AND a.deptype IN ('a', 'i'))
+        LOOP
+            EXECUTE format('ALTER %s OWNER TO %I', object, OWNER_OF_CLAIMS);
+        END LOOP;
+    END";
+
+/// Makes all functions that read the tables PARALLEL RESTRICTED on every node. A parallel worker would make its own connections
+/// to other nodes, and these do not see what the transaction has written. In one database these functions are parallel safe.
+pub fn restrict_parallel(connection: &Connection) -> Result<(), ClaimsError> {
+    here_only(|| connection.run_text(&format!("DO $here$ {RESTRICT_PARALLEL} $here$"), []));
+    on_other_nodes(connection, RESTRICT_PARALLEL)
+}
+
+/// Immutable functions read no table.
+const RESTRICT_PARALLEL: &str = "
+    DECLARE
+        function pg_catalog.regprocedure;
+    BEGIN
+        FOR function IN
+            SELECT p.oid FROM pg_proc p
+             WHERE p.pronamespace = 'claims'::regnamespace AND p.proparallel = 's' AND p.provolatile <> 'i'
+        LOOP
+            EXECUTE format('ALTER FUNCTION %s PARALLEL RESTRICTED', function);
+        END LOOP;
+    END";

@@ -1,0 +1,90 @@
+//! Probes for other open transactions at distributed rows, in the index of a shard on its node.
+
+use std::collections::HashSet;
+
+use claims_model::Bucket;
+use claims_model::lookalike::Skeleton;
+use uuid::Uuid;
+
+use super::door::Citus;
+use super::keys::{by_shard, shard_of_lease, shard_of_skeleton};
+use crate::pg::spi::{Connection, Value};
+use crate::pg::uuid::pg_uuid;
+use crate::tables::door::{EndedLease, Key, KeyTables};
+
+/// Returns those of the buckets of one shard that another open transaction has written or locked.
+fn buckets_in_flight<'b>(connection: &Connection, shard: i64, buckets: &[&'b Bucket<'b>]) -> Vec<&'b Bucket<'b>> {
+    let Some(first) = buckets.first() else { return Vec::new() };
+    // This query reads a row of one shard, so Citus sends all of it to the node of the shard, including the function call.
+    let text = format!(
+        "SELECT claims.buckets_in_flight('claims_{shard}', $2, $3)
+           FROM (SELECT count(*) FROM claims.claims WHERE bucket_value = $1 AND bucket_type = $4) here"
+    );
+    let values: Vec<&str> = buckets.iter().map(|bucket| &*bucket.value).collect();
+    let types: Vec<i32> = buckets.iter().map(|bucket| bucket.bucket_type).collect();
+    let arguments: [Value; 4] = [(&*first.value).into(), values.into(), types.into(), first.bucket_type.into()];
+    let places: Vec<i32> = connection.run_text_now(&text, arguments).first(|row| row.must(1)).unwrap_or_default();
+    let at = |place: i32| buckets.get(usize::try_from(place).ok()?.checked_sub(1)?).copied();
+    places.into_iter().filter_map(at).collect()
+}
+
+/// Returns whether another open transaction has written or locked the row of a lease.
+fn is_lease_in_flight(connection: &Connection, lease: Uuid) -> bool {
+    let Some(shard) = shard_of_lease(connection, lease) else { return false };
+    let text = format!(
+        "SELECT claims.is_lease_in_flight('claim_leases_{shard}', $1)
+           FROM (SELECT count(*) FROM claims.claim_leases WHERE uuid = $1) here"
+    );
+    connection.run_text_now(&text, [pg_uuid(lease).into()]).first(|row| row.must(1)).unwrap_or(false)
+}
+
+/// Returns whether another open transaction has written or locked a skeleton.
+fn is_look_in_flight(connection: &Connection, skeleton: Skeleton) -> bool {
+    ask_of_skeleton(connection, skeleton, |shard| format!("is_look_in_flight('{shard}', $1, $2)"))
+}
+
+/// Returns whether a name with a skeleton is reserved, or is being reserved or unreserved by another open transaction. With
+/// `waits`, waits for that transaction.
+pub fn is_look_reserved(connection: &Connection, skeleton: Skeleton, waits: bool) -> bool {
+    ask_of_skeleton(connection, skeleton, |shard| format!("is_look_reserved('{shard}', $1, $2, {waits})"))
+}
+
+/// Calls a function of the extension on the node of a skeleton. `call` gets the name of its shard.
+fn ask_of_skeleton(connection: &Connection, skeleton: Skeleton, call: impl FnOnce(&str) -> String) -> bool {
+    let Some(shard) = shard_of_skeleton(connection, skeleton) else { return false };
+    let text = format!(
+        "SELECT claims.{} FROM (SELECT count(*) FROM claims.skeletons WHERE skeleton = $1 AND bucket_type = $2) here",
+        call(&format!("skeletons_{shard}"))
+    );
+    let values: [Value; 2] = [pg_uuid(skeleton.hash).into(), skeleton.bucket_type.into()];
+    connection.run_text_now(&text, values).first(|row| row.must(1)).unwrap_or(false)
+}
+
+impl KeyTables for Citus {
+    fn contended(&self, connection: &Connection, key: Key) -> bool {
+        match key {
+            Key::Lease(lease) => is_lease_in_flight(connection, lease),
+            Key::Bucket(bucket) => self.contended_buckets(connection, &[bucket]) == [true],
+            Key::Skeleton(skeleton) => is_look_in_flight(connection, skeleton),
+        }
+    }
+
+    fn contended_buckets(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<bool> {
+        let in_flight: HashSet<&Bucket> = by_shard(connection, buckets)
+            .into_iter()
+            .flat_map(|(shard, part)| buckets_in_flight(connection, shard, &part))
+            .collect();
+        buckets.iter().map(|bucket| in_flight.contains(bucket)).collect()
+    }
+
+    fn is_any_contended(&self, connection: &Connection, leases: &[EndedLease]) -> bool {
+        let held = leases.iter().map(|lease| &lease.held);
+        let buckets: Vec<&Bucket> = held
+            .flat_map(|held| {
+                let replaced = held.replaces.iter().map(|claim| &claim.bucket);
+                held.creates.iter().chain(replaced).chain(held.destroys.iter())
+            })
+            .collect();
+        self.contended_buckets(connection, &buckets).contains(&true)
+    }
+}

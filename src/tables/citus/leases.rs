@@ -1,0 +1,106 @@
+//! Statements on distributed leases. Each is sent to one shard, by the lease's uuid.
+
+use std::convert::Infallible;
+
+use claims_model::Bucket;
+use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
+
+use super::door::Citus;
+use super::keys::{beside, grouped, shards_of_outcomes};
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::{shard_statement, shared_statement};
+use crate::pg::uuid::pg_uuid;
+use crate::tables::bounded::bounded;
+use crate::tables::door::LeaseTables;
+use crate::tables::rows::leases::{EndedRow, Ending, NewLease};
+use crate::tables::shared::leases::{existing, pass_key};
+
+shared_statement! {
+    OLD_OUTCOMES(INT8OID, INT8OID) =
+        "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.settled_at <= clock_timestamp() - make_interval(secs => $1)
+          ORDER BY o.settled_at LIMIT $2";
+    /// Locks outcomes of one shard.
+    LOCK_OUTCOMES(UUIDARRAYOID) = "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1) FOR UPDATE SKIP LOCKED";
+    DROP_OUTCOMES(UUIDARRAYOID) = "DELETE FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1)";
+}
+
+shard_statement! {
+    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = insert_lease!();
+    /// Ends a lease with outcome $4 at $5, and returns its claims. The outcome goes to shard $3, which is colocated with the
+    /// lease's shard.
+    END(UUIDOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        "DELETE FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2
+         RETURNING l.payload -> 'create_records', l.payload -> 'destroy_records',
+                   claims.put_outcome_on_node(l.uuid, l.creator_id, l.request_digest, $3, $4, $5)";
+    UNPASS_KEY(UUIDOID) = "DELETE FROM claims.claim_leases l WHERE l.uuid = $1";
+    FENCE(UUIDOID, INT8OID, TIMESTAMPTZOID) =
+        "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES ($1, $2, 'rolled_back', $3)
+         ON CONFLICT DO NOTHING";
+    LOCK_FREE(UUIDOID, INT8OID) =
+        "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2 FOR UPDATE SKIP LOCKED";
+}
+
+/// Inserts a lease. An existing uuid is a unique violation.
+pub fn put_lease(connection: &Connection, lease: &NewLease) {
+    connection.run(&LEASE, View::Statement, lease.values());
+}
+
+/// Fences an unknown lease. Returns `false` if the lease is known by now.
+fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+    let key = || [pg_uuid(lease).into(), cell_id.into()];
+    if !pass_key(connection, lease, cell_id) {
+        return false;
+    }
+    connection.run(&UNPASS_KEY, View::Statement, [pg_uuid(lease).into()]);
+    connection.run(&FENCE, View::Statement, key().into_iter().chain([Moment::now().into()])).count() == 1
+}
+
+/// Number of uuids to draw to find one on the node of a bucket: enough for a few nodes.
+const DRAWN: usize = 16;
+
+impl LeaseTables for Citus {
+    fn end(&self, connection: &Connection, list: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow> {
+        let shards = shards_of_outcomes(connection, list.iter().copied().map(pg_uuid).collect());
+        let end = |(lease, shard): (&Uuid, i64)| {
+            let key: [Value; 2] = [pg_uuid(*lease).into(), cell_id.into()];
+            let outcome = [shard.into(), ending.outcome().into(), at.into()];
+            let ended = connection.run(&END, View::Statement, key.into_iter().chain(outcome));
+            ended.first(|row| EndedRow { uuid: *lease, creates: row.get(1), destroys: row.get(2) })
+        };
+        list.iter().zip(shards).filter_map(end).collect()
+    }
+
+    fn lock_free(&self, connection: &Connection, list: &[Uuid], cell_id: i64) -> Vec<Uuid> {
+        let lock = |lease: &&Uuid| {
+            connection.run(&LOCK_FREE, View::Statement, [pg_uuid(**lease).into(), cell_id.into()]).count() == 1
+        };
+        list.iter().filter(lock).copied().collect()
+    }
+
+    fn purge_outcomes(&self, connection: &Connection, retention: i64, limit: i64) -> usize {
+        let old = connection.run(&OLD_OUTCOMES, View::Latest, [retention.into(), limit.into()]);
+        let old: Vec<PgUuid> = old.map(|row| row.must(1));
+        let parts = grouped(shards_of_outcomes(connection, old.clone()).into_iter().zip(old));
+        let lock =
+            |part: Vec<PgUuid>| connection.run(&LOCK_OUTCOMES, View::Statement, [part.into()]).map(|row| row.must(1));
+        let locked: Vec<PgUuid> = parts.into_values().flat_map(lock).collect();
+        if locked.is_empty() { 0 } else { connection.run(&DROP_OUTCOMES, View::Statement, [locked.into()]).count() }
+    }
+
+    fn has_outcome(&self, connection: &Connection, lease: Uuid) -> bool {
+        existing(connection, &[lease], View::Latest).iter().any(|lease| lease.outcome.is_some())
+    }
+
+    fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
+        let Ok(is_fenced) = bounded(self, connection, || Ok::<_, Infallible>(fence(connection, lease, cell_id)));
+        is_fenced
+    }
+
+    /// Chooses a uuid on the node of the bucket: a transaction on one node needs no two-phase commit.
+    fn new_lease(&self, connection: &Connection, bucket: Option<&Bucket>) -> Uuid {
+        let drawn: Vec<_> = (0..DRAWN).map(|_| Uuid::now_v7()).collect();
+        bucket.and_then(|bucket| beside(connection, bucket, &drawn)).unwrap_or(drawn[0])
+    }
+}

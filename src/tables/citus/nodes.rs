@@ -1,0 +1,276 @@
+//! Statements on distributed tables that write to all shards of a node that a batch needs. Citus plans a write to one of the
+//! shards, and for the row there a function writes to the others ([`super::on_node`]).
+//!
+//! Citus does not know of the writes to the other shards. So this module takes the locks on them that Citus takes on shards that
+//! it writes to, before it looks up their nodes: they cannot be moved until the transaction ends. Citus does know that the
+//! connection to the node has written, and commits it with the others. But it does not know which connection has written to the
+//! other shards. So these statements are only for transactions with one connection to each node. A transaction of the client with
+//! statements of its own may have several.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use claims_model::{Bucket, Claim};
+use pgrx::pg_sys;
+use uuid::Uuid;
+
+use super::door::Citus;
+use super::{claims as distributed, leases};
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::{Statement, shard_statement, shared_statement};
+use crate::pg::uuid::{pg_uuid, pg_uuids};
+use crate::pg::xact::Surroundings;
+use crate::tables::door::{ClaimTables, Intake};
+use crate::tables::rows::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
+use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
+use crate::tables::rows::leases::NewLease;
+use crate::tables::shared::claims as shared;
+
+shard_statement! {
+    /// Returns the shards of a lease (unless $1 is NULL) and of buckets, in their order, and locks them against being moved.
+    /// Citus takes lock mode 5 on every shard that it writes to. Reads the catalogs of this node only.
+    LOCKED_SHARDS(UUIDOID, TEXTARRAYOID) =
+        "SELECT s.shard, lock_shard_metadata(5, ARRAY[s.shard])
+           FROM (SELECT 0 AS nth, get_shard_id_for_distribution_column('claims.claim_leases', $1) AS shard WHERE $1 IS NOT NULL
+                 UNION ALL
+                 SELECT n.nth, get_shard_id_for_distribution_column('claims.claims', n.value)
+                   FROM unnest($2) WITH ORDINALITY AS n (value, nth) OFFSET 0) s
+          ORDER BY s.nth";
+    /// Returns the nodes of shards.
+    NODES(INT8ARRAYOID) = "SELECT p.shardid, p.groupid FROM pg_dist_placement p WHERE p.shardid = ANY ($1)";
+    LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, INT4ARRAYOID, INT8ARRAYOID,
+                     UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
+        concat!(insert_lease!(),
+        " RETURNING claims.create_on_node(uuid::text, ARRAY[$1::text], $7, $8, $1, $2, $3, $9, $10, $11, $12, $13, $14, $15, $16)");
+    ACTIVATE_ONE(UUIDOID, INT4OID, TEXTOID, INT2OID, TIMESTAMPTZOID) =
+        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
+          WHERE c.bucket_value = $3 AND c.bucket_type = $2 AND c.lease_uuid = $1 AND c.status = $4";
+    REMOVE_ONE(UUIDOID, INT4OID, TEXTOID, INT2OID) =
+        "DELETE FROM claims.claims c WHERE c.bucket_value = $3 AND c.bucket_type = $2 AND c.lease_uuid = $1 AND c.status = $4";
+}
+
+shared_statement! {
+    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID,
+             TEXTARRAYOID) =
+        concat!(activate_held!("claims"),
+        " RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $6, $3, $7, $8, $1, $9, $10, $4, $5)");
+    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
+        concat!(remove_held!("claims"),
+        " RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $5, $3, $6, $7, $1, $8, $9, $4, NULL)");
+}
+
+/// The shard and the node of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Location {
+    shard: i64,
+    node: i32,
+}
+
+/// Returns the shards and nodes of a lease, if one is given, and of buckets, in their order. They do not change until the
+/// transaction ends. `None` if a shard is on several nodes.
+fn locations<'b>(
+    connection: &Connection,
+    lease: Option<Uuid>,
+    buckets: impl Iterator<Item = &'b Bucket<'b>>,
+) -> Option<Vec<Location>> {
+    let values: Vec<&str> = buckets.map(|bucket| &*bucket.value).collect();
+    let arguments: [Value; 2] = [lease.map(pg_uuid).into(), values.into()];
+    let shards: Vec<i64> = connection.run(&LOCKED_SHARDS, View::Latest, arguments).map(|row| row.must(1));
+    let mut distinct = shards.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let count = distinct.len();
+    let found = connection.run(&NODES, View::Latest, [distinct.into()]).map(|row| (row.must(1), row.must(2)));
+    let nodes: HashMap<i64, i32> = found.iter().copied().collect();
+    if found.len() != count || nodes.len() != count {
+        return None;
+    }
+    shards.into_iter().map(|shard| Some(Location { shard, node: *nodes.get(&shard)? })).collect()
+}
+
+/// Groups rows by their nodes, in their order.
+fn by_node<T>(rows: impl Iterator<Item = (Location, T)>) -> BTreeMap<i32, Vec<(i64, T)>> {
+    let mut nodes: BTreeMap<i32, Vec<(i64, T)>> = BTreeMap::new();
+    for (location, row) in rows {
+        nodes.entry(location.node).or_default().push((location.shard, row));
+    }
+    nodes
+}
+
+/// The rows of a batch by node: an anchor row for each node, and further rows for the same nodes.
+struct Parts<T> {
+    anchors: Vec<T>,
+    further: Vec<T>,
+    /// The node of each further row, as the number of its anchor from 1.
+    parts: Vec<i32>,
+    shards: Vec<i64>,
+}
+
+impl<T: Copy> Parts<T> {
+    /// Takes the first row of each node as its anchor. Of the other rows it takes those that the anchor's statement does not
+    /// cover.
+    fn of(nodes: BTreeMap<i32, Vec<(i64, T)>>, is_further: impl Fn(T) -> bool) -> Self {
+        let anchors: Vec<T> = nodes.values().filter_map(|rows| rows.first()).map(|(_, row)| *row).collect();
+        let mut all = Parts { anchors, further: Vec::new(), parts: Vec::new(), shards: Vec::new() };
+        for (part, rows) in (1..).zip(nodes.into_values()) {
+            for (shard, row) in rows.into_iter().skip(1).filter(|(_, row)| is_further(*row)) {
+                all.further.push(row);
+                all.parts.push(part);
+                all.shards.push(shard);
+            }
+        }
+        all
+    }
+}
+
+/// Inserts a lease and claims: one statement for the lease's node, and one for all others. Returns the number of claims. An
+/// existing key is a unique violation.
+fn take(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
+    let buckets = creates.iter().map(|claim| &claim.bucket);
+    let locations = locations(connection, Some(lease.uuid), buckets);
+    let Some([of_lease, of_claims @ ..]) = locations.as_deref() else {
+        leases::put_lease(connection, lease);
+        return distributed::put(connection, lease, creates);
+    };
+    let mut nodes = by_node(of_claims.iter().copied().zip(creates.iter().copied()));
+    let beside = nodes.remove(&of_lease.node).unwrap_or_default();
+    put_with_lease(connection, lease, &beside) + put_elsewhere(connection, lease, nodes)
+}
+
+fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Claim)]) -> usize {
+    if beside.is_empty() {
+        leases::put_lease(connection, lease);
+        return 0;
+    }
+    let (shards, claims): (Vec<i64>, Vec<&Claim>) = beside.iter().copied().unzip();
+    let locations: [Value; 2] = [vec![1; shards.len()].into(), shards.into()];
+    let values = lease.values().into_iter().chain(locations).chain(displayed_arrays(&claims));
+    written(connection.run(&LEASE_AND_CREATE, View::Statement, values).map(|row| row.must(1)))
+}
+
+fn put_elsewhere(connection: &Connection, lease: &NewLease, nodes: BTreeMap<i32, Vec<(i64, &Claim)>>) -> usize {
+    let all = Parts::of(nodes, |_| true);
+    if all.further.is_empty() {
+        return if all.anchors.is_empty() { 0 } else { distributed::put(connection, lease, &all.anchors) };
+    }
+    let anchors = all.anchors.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>();
+    let locations: [Value; 3] = [anchors.into(), all.parts.into(), all.shards.into()];
+    let anchored = all.anchors.iter().flat_map(|claim| displayed_values(claim));
+    let values = lease.key_values().into_iter().chain(locations).chain(displayed_arrays(&all.further)).chain(anchored);
+    let rows = connection.run_made(create_at(all.anchors.len()), View::Statement, values);
+    rows.count() + written(rows.map(|row| row.must(1)))
+}
+
+thread_local! {
+    /// The statements of [create_at], by the number of their anchor rows, which is one for each node.
+    static CREATE: RefCell<HashMap<usize, &'static Statement>> = RefCell::default();
+}
+
+/// Returns the statement that inserts an anchor row on each of several nodes, and further rows there.
+fn create_at(nodes: usize) -> &'static Statement {
+    CREATE.with_borrow_mut(|all| *all.entry(nodes).or_insert_with(|| made(nodes)))
+}
+
+fn made(nodes: usize) -> &'static Statement {
+    use pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
+    const LEASE_AND_PLACES: [pg_sys::Oid; 6] =
+        [UUIDOID, INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID];
+    const ROW: [pg_sys::Oid; 8] = [UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID];
+    let before_rows: Vec<pg_sys::Oid> = LEASE_AND_PLACES.into_iter().chain(DISPLAYED_ARRAYS).collect();
+    let rows: Vec<String> = (0..nodes).map(|nth| distributed::row(before_rows.len() + ROW.len() * nth)).collect();
+    let types: Vec<pg_sys::Oid> = before_rows.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
+    let text = format!(
+        "{}VALUES {} RETURNING claims.create_on_node(bucket_value, $4, $5, $6, $1, $2, $3, $7, $8, $9, $10, $11, $12, $13, $14)",
+        distributed::INTO_CLAIMS,
+        rows.join(", ")
+    );
+    Statement::made(text, types.leak())
+}
+
+/// Adds up the numbers of rows that the functions have written.
+fn written(counts: Vec<i32>) -> usize {
+    counts.into_iter().map(|count| usize::try_from(count).unwrap_or(0)).sum()
+}
+
+impl ClaimTables for Citus {
+    fn activate(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
+        match (all.leases.as_slice(), buckets) {
+            ([lease], [only]) => {
+                let values = one(*lease, only, held).into_iter().chain([all.at.into()]);
+                connection.run(&ACTIVATE_ONE, View::Statement, values).count()
+            }
+            _ => on_nodes(connection, all, buckets, held, Some(all.at))
+                .unwrap_or_else(|| shared::activate(connection, all, buckets, held)),
+        }
+    }
+
+    fn remove(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
+        match (all.leases.as_slice(), buckets) {
+            ([lease], [only]) => connection.run(&REMOVE_ONE, View::Statement, one(*lease, only, held)).count(),
+            _ => on_nodes(connection, all, buckets, held, None)
+                .unwrap_or_else(|| shared::remove(connection, all, buckets, held)),
+        }
+    }
+
+    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, around: Surroundings) -> usize {
+        match intake {
+            Intake::Lease(creates) if around == Surroundings::Alone && !creates.is_empty() => {
+                take(connection, lease, creates)
+            }
+            Intake::Lease(creates) => {
+                leases::put_lease(connection, lease);
+                distributed::put(connection, lease, creates)
+            }
+            Intake::Claim(claim) => distributed::put(connection, lease, &[claim]),
+        }
+    }
+
+    fn replace(&self, connection: &Connection, all: &EndedLeases, replaced: &[(Uuid, &Claim)]) -> usize {
+        replaced.iter().map(|(lease, claim)| distributed::replace(connection, *lease, claim, all.at)).sum()
+    }
+
+    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
+        distributed::standing_on(connection, buckets)
+    }
+}
+
+fn one(lease: Uuid, bucket: &Bucket, held: HeldFor) -> [Value; 4] {
+    [pg_uuid(lease).into(), bucket.bucket_type.into(), (&*bucket.value).into(), (held as i16).into()]
+}
+
+/// Makes claims ACTIVE at a time, or deletes them without one, on all nodes at once. `None` if an ordinary statement does the
+/// same.
+fn on_nodes(
+    connection: &Connection,
+    all: &EndedLeases,
+    buckets: &[&Bucket],
+    held: HeldFor,
+    at: Option<Moment>,
+) -> Option<usize> {
+    // With several connections to a node, a statement must not write there without Citus knowing.
+    if all.around != Surroundings::Alone || buckets.len() < 2 {
+        return None;
+    }
+    let locations = locations(connection, None, buckets.iter().copied())?;
+    let nodes = by_node(locations.into_iter().zip(buckets.iter().copied()));
+    let anchored: HashSet<&str> = nodes.values().filter_map(|rows| rows.first()).map(|(_, row)| &*row.value).collect();
+    // The statement on the anchors finds all types of the values that it names.
+    let parts = Parts::of(nodes, |bucket| !anchored.contains(&*bucket.value));
+    if parts.further.is_empty() {
+        return None;
+    }
+    let [types, _] = types_and_values(buckets);
+    let types_of = |buckets: &[&Bucket]| buckets.iter().map(|bucket| bucket.bucket_type).collect::<Vec<_>>();
+    let values_of = |buckets: &[&Bucket]| Value::from(buckets.iter().map(|bucket| &*bucket.value).collect::<Vec<_>>());
+    let leases = pg_uuids(all.leases.iter().copied());
+    let key: [Value; 4] = [leases, types, values_of(&parts.anchors), (held as i16).into()];
+    let further: [Value; 2] = [types_of(&parts.further).into(), values_of(&parts.further)];
+    let locations: [Value; 3] = [types_of(&parts.anchors).into(), parts.parts.into(), parts.shards.into()];
+    let rest = locations.into_iter().chain(further);
+    let rows = match at {
+        Some(at) => connection.run(&ACTIVATE, View::Statement, key.into_iter().chain([at.into()]).chain(rest)),
+        None => connection.run(&REMOVE, View::Statement, key.into_iter().chain(rest)),
+    };
+    Some(rows.count() + written(rows.map(|row| row.must(1))))
+}

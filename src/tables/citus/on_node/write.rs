@@ -1,0 +1,187 @@
+//! Writes to further shards of a node, on behalf of a statement that Citus has sent to one of them. So a batch needs one message
+//! for each node, not one for each shard. The statement calls these functions in RETURNING, for the rows that it has written.
+//! Citus sends such a call to the node only if the function is declared IMMUTABLE. These functions are not immutable; but one
+//! argument is a column of the row, so no planner evaluates them in advance.
+//!
+//! The caller has locked the shards against being moved ([`crate::tables::citus`], `nodes`).
+
+use std::collections::BTreeMap;
+
+use claims_model::{BadInput, Problem};
+use pgrx::Uuid as PgUuid;
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::arguments::given;
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::compatibility;
+use crate::pg::spi::{self, Connection, Value};
+use crate::tables::citus::shards;
+
+/// Returns the elements of an array argument, which must not contain NULLs.
+fn list<T>(argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
+    given(argument, name)?.into_iter().map(|element| given(element, name)).collect()
+}
+
+/// An array argument, as a function that selects some of its elements.
+type Column = Box<dyn Fn(&[usize]) -> Value>;
+
+/// The further rows to write on a node.
+struct Rows {
+    /// The length of each of the arrays.
+    length: usize,
+    /// The positions of the rows of one part, by shard.
+    by_shard: BTreeMap<i64, Vec<usize>>,
+}
+
+impl Rows {
+    /// Selects the rows of the part whose anchor is at position `place`.
+    fn of(
+        place: usize,
+        parts: Option<Vec<Option<i32>>>,
+        shards: Option<Vec<Option<i64>>>,
+    ) -> Result<Self, ClaimsError> {
+        let (parts, shards) = (list(parts, "parts")?, list(shards, "shards")?);
+        require_length(shards.len(), parts.len(), "shards")?;
+        let mut by_shard: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        for (row, (part, shard)) in parts.iter().zip(shards).enumerate() {
+            require_shard(shard)?;
+            // Parts are counted from 1.
+            if usize::try_from(*part) == Ok(place + 1) {
+                by_shard.entry(shard).or_default().push(row);
+            }
+        }
+        Ok(Rows { length: parts.len(), by_shard })
+    }
+
+    fn column<T: Clone + 'static>(&self, argument: Option<Vec<Option<T>>>, name: &str) -> Result<Column, ClaimsError>
+    where
+        Value: From<Vec<T>>,
+    {
+        self.column_of(list(argument, name)?, name)
+    }
+
+    /// Returns a column of the rows, from a list with an element for each row.
+    fn column_of<T: Clone + 'static>(&self, list: Vec<T>, name: &str) -> Result<Column, ClaimsError>
+    where
+        Value: From<Vec<T>>,
+    {
+        require_length(list.len(), self.length, name)?;
+        Ok(Box::new(move |rows| rows.iter().map(|row| list[*row].clone()).collect::<Vec<T>>().into()))
+    }
+
+    /// Calls `write` for each shard, with the positions of its rows. Returns the number of rows written.
+    fn write(self, write: impl Fn(&Connection, i64, &[usize]) -> usize) -> i32 {
+        let write = |connection: &Connection| {
+            self.by_shard.iter().map(|(shard, rows)| write(connection, *shard, rows)).sum::<usize>()
+        };
+        i32::try_from(spi::connect(write)).unwrap_or(i32::MAX)
+    }
+}
+
+fn require_length(length: usize, expected: usize, name: &str) -> Result<(), ClaimsError> {
+    if length == expected {
+        return Ok(());
+    }
+    Err(BadInput::new(name, Problem::OutOfRange { allowed: "as many elements as parts has" }).into())
+}
+
+/// Raises an error unless a shard number is positive. The names of tables contain it.
+fn require_shard(shard: i64) -> Result<(), ClaimsError> {
+    if shard > 0 { Ok(()) } else { Err(BadInput::new("shards", Problem::OutOfRange { allowed: "1 and more" }).into()) }
+}
+
+/// Creates the claims of the part whose anchor is the returned row, in shards of this node. Returns their number.
+#[pg_extern(schema = "claims", immutable)]
+#[search_path(pg_catalog, pg_temp)]
+fn create_on_node(
+    anchor: Option<String>,
+    anchors: Option<Vec<Option<String>>>,
+    parts: Option<Vec<Option<i32>>>,
+    shards: Option<Vec<Option<i64>>>,
+    lease_uuid: Option<PgUuid>,
+    cell_id: Option<i64>,
+    made_at: Option<TimestampWithTimeZone>,
+    uuids: Option<Vec<Option<PgUuid>>>,
+    bucket_types: Option<Vec<Option<i32>>>,
+    bucket_values: Option<Vec<Option<String>>>,
+    subject_types: Option<Vec<Option<i32>>>,
+    subject_ids: Option<Vec<Option<String>>>,
+    source_types: Option<Vec<Option<i32>>>,
+    source_ids: Option<Vec<Option<String>>>,
+    display_values: Option<Vec<Option<String>>>,
+) -> Result<i32, ErrorReport> {
+    compatibility::require();
+    let (anchor, anchors) = (given(anchor, "anchor")?, list(anchors, "anchors")?);
+    let Some(place) = anchors.iter().position(|other| *other == anchor) else { return Ok(0) };
+    let (lease, cell_id) = (given(lease_uuid, "lease_uuid")?, given(cell_id, "cell_id")?);
+    let made_at = Moment::from(given(made_at, "made_at")?);
+    let rows = Rows::of(place, parts, shards)?;
+    let columns = [
+        rows.column(uuids, "uuids")?,
+        rows.column(bucket_types, "bucket_types")?,
+        rows.column(bucket_values, "bucket_values")?,
+        rows.column(subject_types, "subject_types")?,
+        rows.column(subject_ids, "subject_ids")?,
+        rows.column(source_types, "source_types")?,
+        rows.column(source_ids, "source_ids")?,
+        rows.column_of(given(display_values, "display_values")?, "display_values")?,
+    ];
+    Ok(rows.write(|connection, shard, rows| {
+        let lease = [lease.into(), cell_id.into(), made_at.into()];
+        shards::create(connection, shard, lease, columns.each_ref().map(|column| column(rows)))
+    }))
+}
+
+/// Settles the claims of the part whose anchor is the returned claim, in shards of this node. Without a time it deletes them.
+/// Returns their number.
+#[pg_extern(schema = "claims", immutable)]
+#[search_path(pg_catalog, pg_temp)]
+fn settle_on_node(
+    anchor_type: Option<i32>,
+    anchor_value: Option<String>,
+    anchor_types: Option<Vec<Option<i32>>>,
+    anchor_values: Option<Vec<Option<String>>>,
+    parts: Option<Vec<Option<i32>>>,
+    shards: Option<Vec<Option<i64>>>,
+    leases: Option<Vec<Option<PgUuid>>>,
+    bucket_types: Option<Vec<Option<i32>>>,
+    bucket_values: Option<Vec<Option<String>>>,
+    status: Option<i16>,
+    settled_at: Option<TimestampWithTimeZone>,
+) -> Result<i32, ErrorReport> {
+    compatibility::require();
+    let anchor = (given(anchor_type, "anchor_type")?, given(anchor_value, "anchor_value")?);
+    let anchors = list(anchor_types, "anchor_types")?.into_iter().zip(list(anchor_values, "anchor_values")?);
+    let Some(place) = anchors.into_iter().position(|other| other == anchor) else { return Ok(0) };
+    let (leases, status) = (list(leases, "leases")?, given(status, "status")?);
+    let settled_at = settled_at.map(Moment::from);
+    let rows = Rows::of(place, parts, shards)?;
+    let (types, values) = (rows.column(bucket_types, "bucket_types")?, rows.column(bucket_values, "bucket_values")?);
+    Ok(rows.write(|connection, shard, rows| {
+        let held = [leases.clone().into(), types(rows), values(rows), status.into()];
+        shards::settle(connection, shard, held, settled_at)
+    }))
+}
+
+/// Inserts the outcome of a lease into the shard that is colocated with the lease's.
+#[pg_extern(schema = "claims", immutable)]
+#[search_path(pg_catalog, pg_temp)]
+fn put_outcome_on_node(
+    lease_uuid: Option<PgUuid>,
+    cell_id: Option<i64>,
+    request_digest: Option<&[u8]>,
+    shard: Option<i64>,
+    outcome: Option<&str>,
+    settled_at: Option<TimestampWithTimeZone>,
+) -> Result<bool, ErrorReport> {
+    compatibility::require();
+    let (lease, cell_id) = (given(lease_uuid, "lease_uuid")?, given(cell_id, "cell_id")?);
+    let (shard, outcome) = (given(shard, "shard")?, given(outcome, "outcome")?);
+    require_shard(shard)?;
+    let settled_at = Moment::from(given(settled_at, "settled_at")?);
+    let values = [lease.into(), cell_id.into(), request_digest.into(), outcome.into(), settled_at.into()];
+    Ok(spi::connect(|connection| shards::put_outcome(connection, shard, values)) == 1)
+}

@@ -1,0 +1,353 @@
+//! Transfers of distributed claims. The tables of transfers are complete on every node, and are written on the coordinator only.
+//!
+//! A switch commits on the coordinator first, and on the other nodes a moment later, or after recovery if one of them crashed
+//! meanwhile. So while a transfer's row is being written, the coordinator's copy decides, and a read on any node returns what it
+//! says.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::ffi::{CStr, CString};
+
+use claims_model::Bucket;
+use claims_model::cursor::ClaimCursor;
+use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
+
+use super::door::Citus;
+use super::keys::by_shard;
+use super::layout;
+use crate::error::{DistributionError, or_raise};
+use crate::pg::clock::Moment;
+use crate::pg::in_flight;
+use crate::pg::index::{KeyPart, KeyValue};
+use crate::pg::settings::{LockWaits, under};
+use crate::pg::spi::{Connection, Row, Value, View};
+use crate::pg::statement::shared_statement;
+use crate::pg::table;
+use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use crate::tables::bounded::bounded;
+use crate::tables::door::{FeedTables, TransferTables};
+use crate::tables::rows::buckets::values_by_type;
+use crate::tables::rows::feed::{Change, ChangeSet};
+use crate::tables::rows::known_or_raised;
+use crate::tables::rows::transfers::{STEP, Transfer, TransferStep, locked, locked_columns, step_values};
+
+/// A page of claims stored under cell $2, after the claim ($3, $4, $5, $6), at most $7, in the order of the index by source.
+macro_rules! page {
+    ($columns:literal, $from:literal, $which:literal) => {
+        concat!(
+            "SELECT c.source_type, c.source_id, c.bucket_type, c.bucket_value, ",
+            $columns,
+            " FROM ",
+            $from,
+            " WHERE c.creator_id = $2 AND ",
+            $which,
+            "   AND (c.source_type, length(c.source_id), c.source_id) >= ($3, length($4), $4)
+                AND ((c.source_type, length(c.source_id), c.source_id) > ($3, length($4), $4) OR (c.bucket_type, c.bucket_value) > ($5, $6))
+              ORDER BY c.source_type, length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT $7"
+        )
+    };
+}
+
+/// Changes claims of type $4 with values $5, which are all in one shard. Skips those that another transaction has locked.
+macro_rules! change {
+    ($which:literal, $set:literal) => {
+        concat!(
+            "WITH free AS MATERIALIZED (
+                 SELECT c.bucket_value FROM claims.claims c
+                  WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4 AND c.creator_id = $2 AND ",
+            $which,
+            "       FOR UPDATE OF c SKIP LOCKED)
+             UPDATE claims.claims c SET ",
+            $set,
+            ", updated_at = $3 FROM free f
+              WHERE c.bucket_value = f.bucket_value AND c.bucket_value = ANY ($5) AND c.bucket_type = $4"
+        )
+    };
+}
+
+macro_rules! locations {
+    () => {
+        "SELECT t.transfer_uuid, t.from_cell, t.to_cell, t.cell_id, t.created_at FROM claims.cell_transfers t WHERE "
+    };
+}
+
+shared_statement! {
+    /// Reads a page of the claims of the transfer's subjects that transfer $1 does not hold, and whether they are ACTIVE.
+    WANTED(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
+        "c.status = 1",
+        "claims.claims c JOIN claims.transfer_subjects s
+           ON s.transfer_uuid = $1 AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id",
+        "c.lease_uuid IS DISTINCT FROM $1");
+    HELD(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
+        "true", "claims.claims c", "c.status = 4 AND c.lease_uuid = $1");
+    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = change!(
+        "c.status = 1 AND EXISTS (SELECT FROM claims.transfer_subjects s
+                                   WHERE s.transfer_uuid = $1 AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id)",
+        "status = 4, lease_uuid = $1");
+    RELEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID, INT8OID) = change!(
+        "c.status = 4 AND c.lease_uuid = $1", "creator_id = $6, status = 1, lease_uuid = NULL");
+    ALL_HELD(UUIDOID, INT8OID) =
+        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = $2 AND c.status = 4 AND c.lease_uuid = $1";
+    /// Inserts the key of an existing transfer on every node, which changes nothing. It conflicts with a transaction that has
+    /// inserted the row on a node that has not recovered yet. There the row is invisible, and every change would miss it.
+    PASS_KEY(UUIDOID, INT8OID, INT8OID, TEXTOID) =
+        "INSERT INTO claims.cell_transfers (transfer_uuid, from_cell, to_cell, cell_id, state, subjects, request_digest, reason, role)
+         VALUES ($1, $2, $3, $2, 'preparing', 0, '', '', $4::name) ON CONFLICT DO NOTHING";
+    LOCATIONS(UUIDARRAYOID) = concat!(locations!(), "t.transfer_uuid = ANY ($1)");
+    LOCATIONS_OF_CELL(INT8OID) = concat!(locations!(), "(t.from_cell = $1 OR t.to_cell = $1) AND t.ended_at IS NULL");
+    ALL_LOCATIONS() = concat!(locations!(), "t.ended_at IS NULL");
+    TOLD(TEXTOID) =
+        "SELECT t.transfer_uuid, t.from_cell, t.to_cell, t.cell_id, t.created_at
+           FROM jsonb_to_recordset($1::jsonb) AS t (transfer_uuid uuid, from_cell bigint, to_cell bigint, cell_id bigint, created_at timestamptz)";
+    /// Returns the shard of a table that has only one.
+    SHARD(TEXTOID) = "SELECT s.shardid::text FROM pg_dist_shard s WHERE s.logicalrelid = $1::regclass";
+}
+
+/// Returns this node's shard of a reference table.
+fn shard(connection: &Connection, table: &str) -> String {
+    let shard =
+        connection.run(&SHARD, View::Latest, [format!("claims.{table}").into()]).first(|row| row.must::<String>(1));
+    format!("{table}_{}", shard.unwrap_or_default())
+}
+
+/// Runs `write`, which writes to the tables of transfers. The row lock on the transfer suffices: without the first setting Citus
+/// would lock the whole table. The second setting writes this node's rows in this session, which has locked them.
+fn writing<T>(write: impl FnOnce() -> T) -> T {
+    under(&[(c"citus.all_modifications_commutative", c"on"), (c"citus.enable_local_execution", c"on")], write)
+}
+
+/// Lock timeout in milliseconds for the node of the feed. The rows are new, so the wait is for relation extension.
+const FEED_LOCK_TIMEOUT_MS: i64 = 100;
+
+impl TransferTables for Citus {
+    fn lock_transfer(&self, connection: &Connection, uuid: Uuid) -> Option<Transfer> {
+        // Uses the shard itself, because Citus would lock the rows on all nodes.
+        let text = format!(
+            concat!("SELECT ", locked_columns!(), " FROM claims.{} t WHERE t.transfer_uuid = $1 FOR UPDATE NOWAIT"),
+            shard(connection, "cell_transfers")
+        );
+        let transfer = connection.run_text(&text, [pg_uuid(uuid).into()]).first(|row| locked(uuid, &row))?;
+        let nobody: Value = "".into();
+        let values = [pg_uuid(uuid).into(), transfer.from_cell.into(), transfer.to_cell.into(), nobody];
+        writing(|| connection.run(&PASS_KEY, View::Statement, values));
+        Some(transfer)
+    }
+
+    fn lock_cells(&self, connection: &Connection, cells: [i64; 2]) -> usize {
+        let text = format!(
+            "SELECT c.cell_id FROM claims.{} c WHERE c.cell_id IN ($1, $2) ORDER BY c.cell_id FOR KEY SHARE NOWAIT",
+            shard(connection, "cells")
+        );
+        connection.run_text(&text, cells.map(Value::from)).count()
+    }
+
+    fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
+        let found = connection.run(&WANTED, View::Latest, step_values(transfer, after)).map(found);
+        let mark = |key: [Value; 5]| connection.run(&MARK, View::Statement, key).count();
+        change(connection, transfer, found, mark)
+    }
+
+    fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
+        let found = connection.run(&HELD, View::Latest, step_values(transfer, after)).map(found);
+        let release = |key: [Value; 5]| {
+            connection.run(&RELEASE, View::Statement, key.into_iter().chain([transfer.cell_id.into()])).count()
+        };
+        change(connection, transfer, found, release)
+    }
+
+    fn write_transfers(&self, write: &mut dyn FnMut()) {
+        writing(write);
+    }
+
+    fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
+        let held = held(connection, transfer);
+        let change = Change::Transfer(from, to);
+        let set = ChangeSet { change, cause: Some(transfer.uuid), buckets: held.iter().collect() };
+        let _waits = LockWaits::limit(FEED_LOCK_TIMEOUT_MS);
+        let Ok(()) = bounded(self, connection, || {
+            self.tell(connection, &[set], Moment::now());
+            Ok::<_, Infallible>(())
+        });
+    }
+}
+
+/// A claim that a step has found.
+struct Found {
+    position: ClaimCursor,
+    is_free: bool,
+}
+
+fn found(row: Row) -> Found {
+    let position = ClaimCursor {
+        source_type: row.must(1),
+        source_id: row.must(2),
+        bucket_type: row.must(3),
+        bucket_value: row.must(4),
+    };
+    Found { position, is_free: row.must(5) }
+}
+
+/// Calls `change` for the free claims, by statements that are sent to one shard each.
+fn change(
+    connection: &Connection,
+    transfer: &Transfer,
+    found: Vec<Found>,
+    mut change: impl FnMut([Value; 5]) -> usize,
+) -> TransferStep {
+    let bucket =
+        |one: &Found| Bucket { bucket_type: one.position.bucket_type, value: one.position.bucket_value.clone().into() };
+    let free: Vec<Bucket> = found.iter().filter(|one| one.is_free).map(bucket).collect();
+    let free: Vec<&Bucket> = free.iter().collect();
+    let parts = by_shard(connection, &free).into_values().flat_map(values_by_type);
+    let now = Moment::now();
+    let mut changed = 0;
+    for (bucket_type, mut values) in parts {
+        values.sort_unstable();
+        let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into(), now.into(), bucket_type.into()];
+        let [uuid, cell, at, bucket_type] = key;
+        changed += change([uuid, cell, at, bucket_type, values.into()]) as i64;
+        pgrx::check_for_interrupts!();
+    }
+    let wanted = found.len() as i64;
+    let after = found.into_iter().next_back().filter(|_| wanted == STEP).map(|last| last.position);
+    TransferStep { wanted, changed, after }
+}
+
+/// Returns all claims that the transfer holds, in no order.
+fn held(connection: &Connection, transfer: &Transfer) -> Vec<Bucket<'static>> {
+    let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into()];
+    let rows = connection.run(&ALL_HELD, View::Latest, key);
+    rows.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() })
+}
+
+/// The cell that the claims of a transfer are at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransferLocation {
+    pub transfer: Uuid,
+    pub from_cell: i64,
+    /// The cell that every read returns.
+    pub cell_id: i64,
+    /// The other one of its two cells.
+    pub other_cell_id: i64,
+    pub created_at: Moment,
+}
+
+impl TransferLocation {
+    /// Returns whether it has brought claims to a cell that are stored under another one.
+    pub fn has_brought_to(&self, cell_id: i64) -> bool {
+        self.cell_id == cell_id && self.from_cell != cell_id
+    }
+
+    /// Returns whether it has taken claims from a cell: they are stored under that cell, and belong to another one.
+    pub fn has_taken_from(&self, cell_id: i64) -> bool {
+        self.from_cell == cell_id && self.cell_id != cell_id
+    }
+}
+
+fn location(row: Row) -> TransferLocation {
+    let (from_cell, to_cell, cell_id): (i64, i64, i64) = (row.must(2), row.must(3), row.must(4));
+    let other_cell_id = if cell_id == from_cell { to_cell } else { from_cell };
+    TransferLocation { transfer: from_pg_uuid(row.must(1)), from_cell, cell_id, other_cell_id, created_at: row.must(5) }
+}
+
+/// Returns where the claims of transfers are now. Call it after the claims were read.
+pub fn locations(connection: &Connection, mut transfers: Vec<Uuid>) -> HashMap<Uuid, TransferLocation> {
+    transfers.sort_unstable();
+    transfers.dedup();
+    if transfers.is_empty() {
+        return HashMap::new();
+    }
+    let found = match is_any_in_flight(connection, &transfers) {
+        true => {
+            let list: Vec<_> = transfers.iter().map(|transfer| format!("'{transfer}'")).collect();
+            on_coordinator(connection, &format!("t.transfer_uuid IN ({})", list.join(", ")))
+        }
+        false => connection.run(&LOCATIONS, View::Latest, [pg_uuids(transfers)]).map(location),
+    };
+    found.into_iter().map(|location| (location.transfer, location)).collect()
+}
+
+/// Returns where the claims of unfinished transfers from and to a cell are.
+fn locations_of(connection: &Connection, cell_id: i64) -> Vec<TransferLocation> {
+    let here = || connection.run(&LOCATIONS_OF_CELL, View::Latest, [cell_id.into()]).map(location);
+    let first: Vec<_> = here().into_iter().map(|location| location.transfer).collect();
+    let mut found = match first.is_empty() {
+        true => Vec::new(),
+        false if is_any_in_flight(connection, &first) => {
+            on_coordinator(connection, &format!("{cell_id} IN (t.from_cell, t.to_cell) AND t.ended_at IS NULL"))
+        }
+        false => here(),
+    };
+    found.sort_unstable_by_key(|location| location.transfer);
+    found
+}
+
+/// Returns where the claims of all unfinished transfers are, from this node's own copy.
+pub fn all_locations(connection: &Connection) -> Vec<TransferLocation> {
+    connection.run(&ALL_LOCATIONS, View::Latest, []).map(location)
+}
+
+/// Maximum number of reads if transfers change meanwhile.
+const MAX_READS: usize = 5;
+
+/// Returns the result of `read`, which reads claims of a cell. Repeats it if the cell's transfers have changed meanwhile.
+pub fn while_unmoved<T>(connection: &Connection, cell_id: i64, mut read: impl FnMut(&[TransferLocation]) -> T) -> T {
+    let mut before = locations_of(connection, cell_id);
+    let mut reads = 1;
+    loop {
+        let value = read(&before);
+        let after = locations_of(connection, cell_id);
+        if after == before || reads == MAX_READS {
+            return value;
+        }
+        before = after;
+        reads += 1;
+    }
+}
+
+/// Like [steadily], for claims that can be read only once.
+pub fn once<T>(connection: &Connection, cell_id: i64, read: impl FnOnce(&[TransferLocation]) -> T) -> T {
+    read(&locations_of(connection, cell_id))
+}
+
+/// Returns the transfers that have taken claims from a cell, as an argument.
+pub fn taken_from(cell_id: i64, locations: &[TransferLocation]) -> Value {
+    pg_uuids(locations.iter().filter(|location| location.has_taken_from(cell_id)).map(|location| location.transfer))
+}
+
+/// Returns whether this node's copy of one of the rows is being written, or waits for the recovery of its transaction. The
+/// coordinator's copy is always right.
+fn is_any_in_flight(connection: &Connection, transfers: &[Uuid]) -> bool {
+    if !layout::is_worker() {
+        return false;
+    }
+    let shard = shard(connection, "cell_transfers");
+    // A node that was just added may not have the shard yet.
+    if table::called(&shard).is_none() {
+        return true;
+    }
+    let shard = CString::new(shard).unwrap_or_default();
+    transfers.iter().any(|transfer| is_in_flight_in(&shard, pg_uuid(*transfer)))
+}
+
+fn is_in_flight_in(table: &CStr, transfer: PgUuid) -> bool {
+    let key = [KeyPart { column: c"transfer_uuid", value: KeyValue::Uuid(transfer) }];
+    known_or_raised(in_flight::is_in_flight(table, &key), "claims.cell_transfers (transfer_uuid)")
+}
+
+/// Asks the coordinator. Raises an error if it does not answer, because no other node knows.
+fn on_coordinator(connection: &Connection, condition: &str) -> Vec<TransferLocation> {
+    let command = format!("SELECT coalesce(jsonb_agg(p), '[]') FROM ({}{condition}) p", locations!());
+    let text = "SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r";
+    let answer = connection
+        .run_text_now(text, [command.into()])
+        .first(|row| (row.must::<bool>(1), row.get::<String>(2).unwrap_or_default()));
+    let told = match answer {
+        Some((true, told)) => Ok(told),
+        Some((false, message)) => Err(DistributionError::CoordinatorSilent { message }),
+        None => Err(DistributionError::CoordinatorSilent { message: "It is not known to this node.".into() }),
+    };
+    let told = or_raise(told.map_err(Into::into));
+    connection.run(&TOLD, View::Latest, [told.into()]).map(location)
+}

@@ -1,0 +1,65 @@
+//! Two-phase commits on several nodes. Each node commits its part by itself, a moment after the others, or much later if one of
+//! them has crashed.
+
+use std::collections::HashSet;
+
+use crate::pg::settings::under;
+use crate::pg::spi::{Connection, View};
+use crate::pg::statement::shared_statement;
+
+shared_statement! {
+    /// Returns the node that has begun this transaction, and its number there.
+    OWN() =
+        "SELECT t.initiator_node_identifier || '_' || t.transaction_number
+           FROM pg_catalog.get_current_transaction_id() t WHERE t.transaction_number > 0";
+}
+
+/// Returns this transaction's name on all nodes, or `None` if it has used only this node so far.
+pub fn own_name(connection: &Connection) -> Option<String> {
+    connection.run(&OWN, View::Latest, []).first(|row| row.must(1))
+}
+
+/// The names of transactions that have a prepared part on some node, neither committed nor rolled back.
+pub struct Prepared {
+    names: HashSet<String>,
+    /// A node that has not answered, and its message. Its prepared transactions are unknown.
+    pub silent: Option<(String, String)>,
+}
+
+impl Prepared {
+    /// Returns whether a transaction may not have ended everywhere. The caller must have seen it committed on one node before.
+    pub fn may_have(&self, name: &str) -> bool {
+        self.silent.is_some() || self.names.contains(name)
+    }
+
+    /// Returns the transactions of `before` that have not ended.
+    pub fn left_of(&self, before: &Prepared) -> Vec<String> {
+        self.names.intersection(&before.names).cloned().collect()
+    }
+}
+
+/// Asks all nodes, over separate connections.
+pub fn prepared(connection: &Connection) -> Prepared {
+    // Citus names the part of a connection citus_NODE_PROCESS_NUMBER_CONNECTION.
+    let text = "SELECT r.success, format('%s:%s', n.nodename, n.nodeport), r.result
+                  FROM pg_catalog.run_command_on_all_nodes($$
+                       SELECT pg_catalog.string_agg(pg_catalog.split_part(p.gid, '_', 2) || '_' || pg_catalog.split_part(p.gid, '_', 4), ',')
+                         FROM pg_catalog.pg_prepared_xacts p
+                        WHERE p.gid LIKE 'citus\\_%' AND p.database = pg_catalog.current_database() $$) r
+                  JOIN pg_catalog.pg_dist_node n USING (nodeid)";
+    let answers = under(&[(c"citus.node_connection_timeout", c"5s")], || {
+        connection.run_text(text, []).map(|row| {
+            let (is_answer, node, result): (bool, String, Option<String>) = (row.must(1), row.must(2), row.get(3));
+            if is_answer { Ok(result) } else { Err((node, result.unwrap_or_default())) }
+        })
+    });
+    let mut all = Prepared { names: HashSet::new(), silent: None };
+    for answer in answers {
+        match answer {
+            Ok(names) => all.names.extend(names.unwrap_or_default().split(',').map(str::to_owned)),
+            Err(silent) => all.silent = Some(silent),
+        }
+    }
+    all.names.remove("");
+    all
+}

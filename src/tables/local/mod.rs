@@ -1,0 +1,15 @@
+//! Tables in this database. Index probes with a dirty snapshot find the rows of other open transactions.
+
+mod admin;
+mod claims;
+mod door;
+mod feed;
+mod leases;
+mod names;
+mod records;
+mod release;
+mod skeletons;
+mod transfers;
+mod verify;
+
+pub use self::door::Local;

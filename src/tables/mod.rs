@@ -1,0 +1,165 @@
+//! The tables of the service, behind the trait [`Tables`]. All rules of the service use them through it.
+//!
+//! [`local`] is for tables in this database, [`citus`] for tables that are distributed over the nodes of a Citus cluster. Both
+//! use [`rows`] (columns and types of rows) and [`shared`] (statements that work in both cases). A call decides once, at its
+//! beginning, which of the two it uses ([`connect`], [`at_entry`]).
+
+/// The cell of a claim `c` that every read returns: the cell in the transfer's row if a transfer holds the claim. Both rows are
+/// read in one snapshot, and the transfer's row only for such claims.
+macro_rules! claim_cell {
+    () => {
+        "CASE WHEN c.status = 4
+              THEN coalesce((SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid), c.creator_id)
+              ELSE c.creator_id END"
+    };
+}
+
+/// The other one of the two cells of the transfer that holds a claim.
+macro_rules! other_cell {
+    () => {
+        "CASE WHEN c.status = 4
+              THEN (SELECT CASE t.cell_id WHEN t.from_cell THEN t.to_cell ELSE t.from_cell END
+                      FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END"
+    };
+}
+
+/// Whether a claim `c` stored under cell $1 is at that cell: no transfer has moved it to another one. The subquery for these
+/// transfers runs once, not for each claim.
+macro_rules! at_home {
+    () => {
+        "(c.status <> 4
+          OR (c.lease_uuid <> ALL (ARRAY(SELECT t.transfer_uuid FROM claims.cell_transfers t
+                                          WHERE t.from_cell = $1 AND t.cell_id <> t.from_cell AND t.ended_at IS NULL))) IS NOT FALSE)"
+    };
+}
+
+/// The transfers `t` whose claims belong to cell $1 and are stored under another cell. OFFSET 0 keeps the planner from beginning
+/// with the claims.
+macro_rules! arrived {
+    () => {
+        "(SELECT t.transfer_uuid, t.from_cell FROM claims.cell_transfers t
+           WHERE t.cell_id = $1 AND t.cell_id <> t.from_cell AND t.ended_at IS NULL OFFSET 0) t"
+    };
+}
+
+/// Whether transfer `t` has brought a claim `c`.
+macro_rules! brought {
+    () => {
+        "c.creator_id = t.from_cell AND c.status = 4 AND c.lease_uuid = t.transfer_uuid"
+    };
+}
+
+/// Inserts a lease.
+macro_rules! insert_lease {
+    () => {
+        "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
+         VALUES ($1, $2, $3, $3, $4, $5, $6)"
+    };
+}
+
+/// The beginning of an INSERT of new claims into a table, with its columns.
+macro_rules! insert_into {
+    ($table:literal) => {
+        insert_into!($table, "")
+    };
+    ($table:literal, $more:literal) => {
+        concat!(
+            "INSERT INTO claims.",
+            $table,
+            " (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status,
+              created_at, updated_at",
+            $more,
+            ") "
+        )
+    };
+}
+
+/// Selects new claims from arrays, under the lease $1 of cell $2 at time $3, in their order. unnest() in the select list costs a
+/// third of what it costs in FROM, where PostgreSQL would first write each array to a tuplestore of its own.
+macro_rules! insert_claims {
+    ($uuid:literal, $a:literal, $b:literal, $c:literal, $d:literal, $e:literal, $f:literal, $more:literal, $from:literal) => {
+        concat!(
+            "SELECT unnest(",
+            $uuid,
+            "), unnest(",
+            $a,
+            "), unnest(",
+            $b,
+            "), unnest(",
+            $c,
+            "), unnest(",
+            $d,
+            "), unnest(",
+            $e,
+            "), unnest(",
+            $f,
+            "), $2, $1, 2::smallint, $3, $3",
+            $more,
+            $from
+        )
+    };
+}
+
+/// Whether a claim `c` has one of the types $2 and one of the values $3, and one of the leases $1 holds it with status $4. A type
+/// may be combined with the value of another type without harm, because the lease must hold the claim.
+macro_rules! is_held {
+    () => {
+        "c.bucket_value = ANY ($3) AND c.bucket_type = ANY ($2) AND c.lease_uuid = ANY ($1) AND c.status = $4"
+    };
+}
+
+/// Makes held claims of a table ACTIVE at $5.
+macro_rules! activate_held {
+    ($table:literal) => {
+        concat!("UPDATE claims.", $table, " c SET status = 1, lease_uuid = NULL, updated_at = $5 WHERE ", is_held!())
+    };
+}
+
+/// Deletes held claims of a table.
+macro_rules! remove_held {
+    ($table:literal) => {
+        concat!("DELETE FROM claims.", $table, " c WHERE ", is_held!())
+    };
+}
+
+/// Whether a claim `c` is at the cell under which it is stored: none of the transfers in an argument has taken it.
+macro_rules! not_taken {
+    ($transfers:literal) => {
+        concat!("(c.status <> 4 OR (c.lease_uuid <> ALL (", $transfers, ")) IS NOT FALSE)")
+    };
+}
+
+/// Whether one of the transfers in an argument has brought a claim `c`.
+macro_rules! brought_by {
+    ($transfers:literal) => {
+        concat!("c.status = 4 AND c.lease_uuid = ANY (", $transfers, ")")
+    };
+}
+
+mod bounded;
+pub mod citus;
+mod door;
+mod local;
+pub mod rows;
+pub mod shared;
+
+pub use self::bounded::{bounded, bounded_within};
+pub use self::door::*;
+use crate::pg::compatibility;
+use crate::pg::spi::{self, Connection};
+
+/// Connects for one call, and chooses the implementation that the call uses. Only functions that SQL calls use this.
+pub fn connect<T>(call: impl FnOnce(&'static dyn Tables, &Connection) -> T) -> T {
+    spi::connect(|connection| call(of_this_database(), connection))
+}
+
+/// Like [`connect`], for calls that connect later or not at all.
+pub fn at_entry() -> &'static dyn Tables {
+    compatibility::require();
+    of_this_database()
+}
+
+/// Returns the implementation for the tables of this database, as the compatibility check has found them.
+pub fn of_this_database() -> &'static dyn Tables {
+    if citus::layout::is_distributed() { &citus::Citus } else { &local::Local }
+}

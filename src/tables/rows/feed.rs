@@ -1,0 +1,137 @@
+//! Rows of the change feed.
+
+use claims_model::Bucket;
+use claims_model::feed::{ChangeCursor, CursorStatus, FeedSnapshot};
+use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
+
+use crate::error::FeedError;
+use crate::pg::clock::Moment;
+use crate::pg::roles;
+use crate::pg::spi::Row;
+use crate::pg::xid8::Xid8;
+
+/// A change of a claim's owner. (In one database, one statement records all changes of a transfer.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Create(i64),
+    Destroy(i64),
+    /// The source changes, and the cell stays.
+    Replace(i64),
+    /// The claim moves from one cell to another.
+    Transfer(i64, i64),
+}
+
+impl Change {
+    pub fn op(self) -> &'static str {
+        match self {
+            Change::Create(_) => "create",
+            Change::Destroy(_) => "destroy",
+            Change::Replace(_) => "replace",
+            Change::Transfer(..) => "transfer",
+        }
+    }
+
+    pub fn old_cell(self) -> Option<i64> {
+        match self {
+            Change::Create(_) => None,
+            Change::Destroy(cell) | Change::Replace(cell) | Change::Transfer(cell, _) => Some(cell),
+        }
+    }
+
+    pub fn new_cell(self) -> Option<i64> {
+        match self {
+            Change::Destroy(_) => None,
+            Change::Create(cell) | Change::Replace(cell) | Change::Transfer(_, cell) => Some(cell),
+        }
+    }
+}
+
+/// Names whose owner changes in the same way.
+pub struct ChangeSet<'b> {
+    pub change: Change,
+    /// The lease or the transfer that changes them.
+    pub cause: Option<Uuid>,
+    pub buckets: Vec<&'b Bucket<'b>>,
+}
+
+/// Returns the actor that the feed records for changes of the current call.
+pub fn actor() -> String {
+    roles::name(roles::caller())
+}
+
+/// A row of the feed.
+pub struct StoredSet {
+    pub xid: u64,
+    /// The number of its first change.
+    pub id: i64,
+    pub at: Moment,
+    pub op: String,
+    pub old_cell_id: Option<i64>,
+    pub new_cell_id: Option<i64>,
+    pub lease_uuid: Option<PgUuid>,
+    pub actor: String,
+    pub bucket_types: Vec<i32>,
+    pub bucket_values: Vec<String>,
+}
+
+impl StoredSet {
+    /// Returns the number of its changes after a cursor, of one type or all.
+    pub fn count_behind(&self, after: &ChangeCursor, bucket_type: Option<i32>) -> usize {
+        let is_counted = |(nth, of_type): &(i64, &i32)| {
+            (self.xid, self.id + nth) > (after.xid, after.id) && bucket_type.is_none_or(|wanted| wanted == **of_type)
+        };
+        (0..).zip(&self.bucket_types).filter(is_counted).count()
+    }
+}
+
+/// Reads a row of the feed from its ten columns.
+pub fn stored_set(row: &Row) -> StoredSet {
+    StoredSet {
+        xid: row.must::<Xid8>(1).0,
+        id: row.must(2),
+        at: row.must(3),
+        op: row.must(4),
+        old_cell_id: row.get(5),
+        new_cell_id: row.get(6),
+        lease_uuid: row.get(7),
+        actor: row.must(8),
+        bucket_types: row.must(9),
+        bucket_values: row.must(10),
+    }
+}
+
+/// A change of one bucket.
+pub struct BucketChange {
+    pub at: Moment,
+    pub op: String,
+    pub old_cell_id: Option<i64>,
+    pub new_cell_id: Option<i64>,
+    pub lease_uuid: Option<PgUuid>,
+    pub actor: String,
+}
+
+pub fn bucket_change(row: &Row) -> BucketChange {
+    BucketChange {
+        at: row.must(1),
+        op: row.must(2),
+        old_cell_id: row.get(3),
+        new_cell_id: row.get(4),
+        lease_uuid: row.get(5),
+        actor: row.must(6),
+    }
+}
+
+/// A cursor before every change of every feed.
+pub const BEGINNING: ChangeCursor = ChangeCursor { feed: Uuid::nil(), xid: 0, id: 0, at: 0 };
+
+/// Returns the cursor from which a reader continues, or `None` if there is no change to return yet.
+pub fn start(after: Option<ChangeCursor>, snapshot: FeedSnapshot) -> Result<Option<ChangeCursor>, FeedError> {
+    let Some(cursor) = after else { return Ok(Some(snapshot.horizon)) };
+    match cursor.status(&snapshot) {
+        CursorStatus::Good => Ok(Some(cursor)),
+        CursorStatus::Ahead => Ok(None),
+        CursorStatus::Purged => Err(FeedError::Purged),
+        CursorStatus::Foreign => Err(FeedError::Foreign),
+    }
+}

@@ -1,0 +1,48 @@
+//! Names of a bucket type: their new forms when its profile changes, and reserved names. A reserved name has a row with the
+//! reason, and a claim without owner that keeps all cells from claiming it.
+
+use claims_model::Bucket;
+
+/// A name as it is stored.
+pub struct Stored {
+    pub value: String,
+    pub display: Option<String>,
+    pub cell_id: i64,
+    pub is_leased: bool,
+}
+
+impl Stored {
+    /// Returns its original spelling.
+    pub fn given(&self) -> &str {
+        self.display.as_deref().unwrap_or(&self.value)
+    }
+}
+
+/// A name with its new canonical form, and its original spelling if that differs.
+pub struct Renaming {
+    pub old: String,
+    pub new: String,
+    pub display: Option<String>,
+}
+
+/// Number of rows that one statement writes.
+pub const PORTION: usize = 10_000;
+
+/// A name that was renamed, and the cell that owns it.
+pub struct Renamed {
+    pub cell_id: i64,
+    pub old: Bucket<'static>,
+    pub new: Bucket<'static>,
+}
+
+/// A name to reserve, and its original spelling if that is not canonical.
+pub struct Reserved {
+    pub bucket: Bucket<'static>,
+    pub display: Option<String>,
+}
+
+/// The reason for a reservation, and the role that makes it.
+pub struct Grounds<'g> {
+    pub reason: &'g str,
+    pub role: &'g str,
+}

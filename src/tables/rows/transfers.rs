@@ -1,0 +1,86 @@
+//! Rows of transfers, and the steps that change their claims, independent of where they are stored.
+
+use claims_model::cursor::{ClaimCursor, Cursor};
+use claims_model::transfer::TransferState;
+use uuid::Uuid;
+
+use crate::pg::spi::{Row, Value};
+use crate::pg::uuid::pg_uuid;
+
+/// The columns of a transfer whose row is locked.
+macro_rules! locked_columns {
+    () => {
+        "t.from_cell, t.to_cell, t.cell_id, t.state, t.held, t.skipped, t.request_digest, t.marking_after, t.releasing_after,
+         t.reversed_at IS NOT NULL"
+    };
+}
+pub(in crate::tables) use locked_columns;
+
+/// Number of claims that one step reads.
+pub const STEP: i64 = 10_000;
+
+/// A transfer whose row this transaction has locked.
+pub struct Transfer {
+    pub uuid: Uuid,
+    pub from_cell: i64,
+    pub to_cell: i64,
+    /// The cell that its claims are at, which every read returns.
+    pub cell_id: i64,
+    pub state: TransferState,
+    pub held: i64,
+    pub skipped: i64,
+    pub digest: Vec<u8>,
+    /// The positions at which the pass of marking, or of releasing, continues.
+    pub marking_after: Option<ClaimCursor>,
+    pub releasing_after: Option<ClaimCursor>,
+    pub was_reversed: bool,
+}
+
+/// Reads a row of `locked_columns!()`.
+pub fn locked(uuid: Uuid, row: &Row) -> Transfer {
+    let position = |text: Option<String>| text.and_then(|text| ClaimCursor::decode(&text).ok());
+    Transfer {
+        uuid,
+        from_cell: row.must(1),
+        to_cell: row.must(2),
+        cell_id: row.must(3),
+        // A CHECK constraint admits no other states.
+        state: TransferState::named(&row.must::<String>(4)).unwrap_or(TransferState::Cancelled),
+        held: row.must(5),
+        skipped: row.must(6),
+        digest: row.must(7),
+        marking_after: position(row.get(8)),
+        releasing_after: position(row.get(9)),
+        was_reversed: row.must(10),
+    }
+}
+
+/// The result of a step.
+pub struct TransferStep {
+    /// The number of the transfer's claims that it has found.
+    pub wanted: i64,
+    /// The number of claims that it has changed.
+    pub changed: i64,
+    /// The position at which the next step continues. `None` if the cell has no more claims.
+    pub after: Option<ClaimCursor>,
+}
+
+/// Returns a position before every claim.
+fn start() -> ClaimCursor {
+    ClaimCursor { source_type: i32::MIN, source_id: String::new(), bucket_type: i32::MIN, bucket_value: String::new() }
+}
+
+/// Returns transfer, cell, position and length of a step.
+pub fn step_values(transfer: &Transfer, after: Option<&ClaimCursor>) -> [Value; 7] {
+    let start = start();
+    let after = after.unwrap_or(&start);
+    [
+        pg_uuid(transfer.uuid).into(),
+        transfer.from_cell.into(),
+        after.source_type.into(),
+        after.source_id.as_str().into(),
+        after.bucket_type.into(),
+        after.bucket_value.as_str().into(),
+        STEP.into(),
+    ]
+}

@@ -1,0 +1,14 @@
+//! Statements on the change feed that work for local and distributed tables.
+
+use crate::pg::spi::{Connection, View};
+use crate::pg::statement::shared_statement;
+
+shared_statement! {
+    /// Notifies the listeners on this node.
+    NOTIFY() = "SELECT pg_notify('claims_changes', '')";
+}
+
+/// Notifies the listeners. PostgreSQL sends equal notifications of a transaction only once.
+pub fn notify(connection: &Connection) {
+    connection.run(&NOTIFY, View::Statement, []);
+}

@@ -1,0 +1,54 @@
+//! Statements on the limits of cells.
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::shared_statement;
+
+shared_statement! {
+    ALL() = "SELECT l.cell_id, l.max_outstanding, l.max_batch_size, l.begins_per_second FROM claims.limit_settings l";
+    SET(INT8OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.limit_settings AS l (cell_id, max_outstanding, max_batch_size, begins_per_second, reason, role)
+         VALUES ($1, $2, $3, $4, $5, $6::name)
+         ON CONFLICT (cell_id) DO UPDATE
+         SET max_outstanding = excluded.max_outstanding, max_batch_size = excluded.max_batch_size,
+             begins_per_second = excluded.begins_per_second, reason = excluded.reason, role = excluded.role, since = excluded.since";
+    /// Counts the outstanding leases of cell $1, up to $2. None of them is from before $3.
+    OUTSTANDING(INT8OID, INT8OID, TIMESTAMPTZOID) =
+        "SELECT count(*) FROM (SELECT 1 FROM claims.claim_leases l WHERE l.creator_id = $1 AND l.created_at >= $3 LIMIT $2) AS found";
+}
+
+/// The limits of a cell. `None` means no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CellLimits {
+    pub max_outstanding: Option<i32>,
+    pub max_batch_size: Option<i32>,
+    pub begins_per_second: Option<i32>,
+}
+
+/// Returns the limits of all cells that have any.
+pub fn all(connection: &Connection) -> Vec<(i64, CellLimits)> {
+    connection.run(&ALL, View::Latest, []).map(|row| {
+        let (max_outstanding, max_batch_size) = (row.get(2), row.get(3));
+        (row.must(1), CellLimits { max_outstanding, max_batch_size, begins_per_second: row.get(4) })
+    })
+}
+
+/// Sets the limits of a cell. Waits for another transaction that sets them.
+pub fn set(connection: &Connection, cell_id: i64, limits: CellLimits, reason: &str, role: &str) {
+    let CellLimits { max_outstanding, max_batch_size, begins_per_second } = limits;
+    let values = [
+        cell_id.into(),
+        max_outstanding.into(),
+        max_batch_size.into(),
+        begins_per_second.into(),
+        reason.into(),
+        role.into(),
+    ];
+    connection.run(&SET, View::Statement, values);
+}
+
+/// Returns the number of a cell's outstanding leases now, up to `at_most`.
+pub fn outstanding(connection: &Connection, cell_id: i64, from: Moment, at_most: i64) -> i64 {
+    let values: [Value; 3] = [cell_id.into(), at_most.into(), from.into()];
+    connection.run(&OUTSTANDING, View::Latest, values).first(|row| row.must(1)).unwrap_or(0)
+}

@@ -1,0 +1,146 @@
+//! Statements on transfers that work for local and distributed tables.
+
+use std::collections::HashSet;
+use std::thread::LocalKey;
+
+use claims_model::cursor::{ClaimCursor, Cursor};
+use claims_model::transfer::{Subjects, TransferState};
+use uuid::Uuid;
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Value, View};
+use crate::pg::statement::{Statement, shared_statement};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use crate::tables::door::Tables;
+use crate::tables::rows::transfers::Transfer;
+use crate::tables::shared::lease_details::LeaseDetails;
+
+shared_statement! {
+    /// Inserts a transfer. ON CONFLICT covers both of its keys; the wait for another transaction's key is limited by the lock
+    /// timeout.
+    INSERT(UUIDOID, INT8OID, INT8OID, INT8OID, BYTEAOID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.cell_transfers (transfer_uuid, from_cell, to_cell, cell_id, state, subjects, request_digest, reason, role)
+         VALUES ($1, $2, $3, $2, 'preparing', $4, $5, $6, $7::name) ON CONFLICT DO NOTHING";
+    SUBJECTS(UUIDOID, INT4ARRAYOID, TEXTARRAYOID) =
+        "INSERT INTO claims.transfer_subjects (transfer_uuid, subject_type, subject_id)
+         SELECT $1, s.type, s.id FROM unnest($2, $3) AS s (type, id)";
+    /// Records the progress of marking, at $6.
+    MARKED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET state = $2, held = held + $3, skipped = $4, marking_after = $5, releasing_after = NULL,
+                updated_at = $6, prepared_at = CASE $2 WHEN 'prepared' THEN $6 ELSE prepared_at END
+          WHERE transfer_uuid = $1";
+    /// Records the progress of releasing, at $6: $3 claims, of which $4 count as moved.
+    RELEASED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET state = $2, held = held - $3, moved = moved + $4, releasing_after = $5, marking_after = NULL,
+                updated_at = $6, ended_at = CASE WHEN $2 IN ('finished', 'cancelled') THEN $6 END
+          WHERE transfer_uuid = $1";
+    /// Switches a transfer. After its COMMIT every read returns the new cell.
+    SWITCH(UUIDOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET cell_id = to_cell, state = 'switched', updated_at = $2, switched_at = $2 WHERE transfer_uuid = $1";
+    REVERSE(UUIDOID, TIMESTAMPTZOID) =
+        "UPDATE claims.cell_transfers SET cell_id = from_cell, state = 'prepared', updated_at = $2, reversed_at = $2 WHERE transfer_uuid = $1";
+    AMONG(UUIDARRAYOID) = "SELECT t.transfer_uuid FROM claims.cell_transfers t WHERE t.transfer_uuid = ANY ($1)";
+    DETAILS(UUIDOID) =
+        "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";
+}
+
+/// A transfer to insert.
+pub struct NewTransfer<'t> {
+    pub uuid: Uuid,
+    pub from_cell: i64,
+    pub to_cell: i64,
+    pub subjects: &'t Subjects,
+    pub digest: [u8; 32],
+    pub reason: &'t str,
+    pub role: &'t str,
+}
+
+/// Inserts a transfer. Returns `false` if it exists by now.
+pub fn insert(tables: &dyn Tables, connection: &Connection, new: &NewTransfer) -> bool {
+    let values: [Value; 7] = [
+        pg_uuid(new.uuid).into(),
+        new.from_cell.into(),
+        new.to_cell.into(),
+        (new.subjects.len() as i64).into(),
+        new.digest.as_slice().into(),
+        new.reason.into(),
+        new.role.into(),
+    ];
+    if write(tables, connection, &INSERT, values) == 0 {
+        return false;
+    }
+    let (types, ids): (Vec<i32>, Vec<&str>) = new.subjects.iter().unzip();
+    write(tables, connection, &SUBJECTS, [pg_uuid(new.uuid).into(), types.into(), ids.into()]);
+    true
+}
+
+/// Runs a statement that writes to the tables of transfers. Returns the number of rows.
+fn write(
+    tables: &dyn Tables,
+    connection: &Connection,
+    statement: &'static LocalKey<Statement>,
+    values: impl IntoIterator<Item = Value>,
+) -> usize {
+    let (mut written, mut values) = (0, Some(values));
+    tables.write_transfers(&mut || {
+        written = values.take().map_or(0, |values| connection.run(statement, View::Statement, values).count());
+    });
+    written
+}
+
+/// The progress of a transfer after some steps.
+pub struct TransferProgress<'p> {
+    pub state: TransferState,
+    /// Number of claims that were marked, or released.
+    pub changed: i64,
+    /// While marking, the number of claims that were skipped; while releasing, the number of those that count as moved.
+    pub other: i64,
+    pub after: Option<&'p ClaimCursor>,
+}
+
+fn progress_values(transfer: &Transfer, progress: &TransferProgress) -> [Value; 6] {
+    [
+        pg_uuid(transfer.uuid).into(),
+        progress.state.name().into(),
+        progress.changed.into(),
+        progress.other.into(),
+        progress.after.map(ClaimCursor::encode).into(),
+        Moment::now().into(),
+    ]
+}
+
+pub fn record_marked(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
+    write(tables, connection, &MARKED, progress_values(transfer, progress));
+}
+
+pub fn record_released(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
+    write(tables, connection, &RELEASED, progress_values(transfer, progress));
+}
+
+pub fn switch(tables: &dyn Tables, connection: &Connection, transfer: &Transfer) {
+    write(tables, connection, &SWITCH, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
+}
+
+pub fn reverse(tables: &dyn Tables, connection: &Connection, transfer: &Transfer) {
+    write(tables, connection, &REVERSE, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
+}
+
+/// Returns those of the uuids that belong to transfers.
+pub fn among(connection: &Connection, uuids: &[Uuid]) -> HashSet<Uuid> {
+    let rows = connection.run(&AMONG, View::Latest, [pg_uuids(uuids.iter().copied())]);
+    rows.map(|row| from_pg_uuid(row.must(1))).into_iter().collect()
+}
+
+/// Returns an unfinished transfer in the form of a lease without names, and the cell that it goes to.
+pub fn as_lease(connection: &Connection, uuid: Uuid, view: View) -> Option<(LeaseDetails, i64)> {
+    connection.run(&DETAILS, view, [pg_uuid(uuid).into()]).first(|row| {
+        let details = LeaseDetails {
+            cell_id: row.must(1),
+            created_at: row.must(3),
+            cell_xid: None,
+            creates: "[]".into(),
+            destroys: "[]".into(),
+        };
+        (details, row.must(2))
+    })
+}

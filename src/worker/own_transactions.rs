@@ -1,0 +1,33 @@
+//! Runs each step in a transaction of this database, as the extension's owner. No transaction is open during calls to
+//! the service.
+
+use pgrx::pg_sys::Oid;
+
+use crate::cell::transactions::Transactions;
+use crate::error::{ClaimsError, Failure};
+use crate::pg::background::transaction;
+use crate::pg::owner::as_role;
+use crate::pg::spi::{self, Connection};
+use crate::pg::subtransaction::{Stopped, attempt, caught};
+
+pub struct OwnTransactions {
+    pub owner: Oid,
+}
+
+impl Transactions for OwnTransactions {
+    type Error = Failure;
+    const COMMITS: bool = true;
+
+    fn in_database<T>(&self, step: impl FnOnce(&Connection) -> Result<T, ClaimsError>) -> Result<T, Failure> {
+        // In a subtransaction, so that an error ends that, and not the process.
+        let step = || attempt(|| spi::connect(step));
+        transaction(|| as_role(self.owner, step)).map_err(|stopped| match stopped {
+            Stopped::ByBody(error) => error.into(),
+            Stopped::ByError(caught) => Failure::from(&caught),
+        })
+    }
+
+    fn at_service<T>(&self, call: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, Failure> {
+        caught(call).map_err(|caught| Failure::from(&caught))?.map_err(Failure::from)
+    }
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed,
+# the network between them breaks and the service is slow. Some writers follow the protocol, the others write to a claimed
+# table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long. With
+# CAMPAIGN_WORKERS=yes the library is preloaded, and recovery is the business of the cells' background workers, which are killed, too.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../cells.bash"
+
+seconds=${CAMPAIGN_SECONDS:-30}
+"$CLAIMS_ROOT/scripts/clients"
+export CAMPAIGN_WORKERS=${CAMPAIGN_WORKERS:-no}
+with_workers=()
+[ "$CAMPAIGN_WORKERS" = no ] || with_workers=(-c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s)
+start_cells -c deadlock_timeout=20ms "${with_workers[@]}"
+proxy=$(take_port)
+for cell in cell1 cell2; do
+  at $cell "ALTER SERVER service OPTIONS (SET port '$proxy', SET connect_timeout '2');
+    ALTER DATABASE postgres SET claims.service_timeout = '2s';
+    SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
+done
+at cell2 "SELECT claims.automatic(2, 'service')" >/dev/null
+at cell1 "SELECT claims.attend(1, 'service')" >/dev/null
+# slow SECONDS: what every new lease costs the service from now on.
+at shared "CREATE TABLE slow AS SELECT 0.0::float AS seconds;
+  CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(seconds) FROM public.slow WHERE seconds > 0; RETURN NULL; END';
+  CREATE TRIGGER slow BEFORE INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION slow()"
+slow() { wait_until at shared "UPDATE slow SET seconds = $1"; }
+
+CAMPAIGN_SHARED=${CLUSTER_DIR[shared]}:${CLUSTER_PORT[shared]} \
+CAMPAIGN_CELL1=${CLUSTER_DIR[cell1]}:${CLUSTER_PORT[cell1]} CAMPAIGN_CELL2=${CLUSTER_DIR[cell2]}:${CLUSTER_PORT[cell2]} \
+CAMPAIGN_PASSWORD=$CELLS_PASSWORD CAMPAIGN_PROXY=$proxy CAMPAIGN_CUT=$CLAIMS_TMP/cut CAMPAIGN_OVER=$CLAIMS_TMP/over \
+  "$CLAIMS_CLIENTS/campaign" &
+campaign=$!
+
+# A backend of the applications, of recovery, or a worker: the postmaster then starts everything anew.
+kill_backend() {
+  local pid
+  pid=$(at "$1" "SELECT pid FROM pg_stat_activity WHERE backend_type IN ('client backend', 'claims worker') AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1" 2>/dev/null) || true
+  [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
+}
+clusters=(shared cell1 cell2)
+disturbed=0
+end=$((SECONDS + seconds))
+while { [ $SECONDS -lt $end ] || [ $disturbed -lt 7 ]; } && kill -0 $campaign 2>/dev/null; do
+  sleep "$((RANDOM % 2)).$((RANDOM % 10))"
+  cluster=${clusters[RANDOM % 3]}
+  # each kind once, then at random
+  case $((disturbed < 7 ? disturbed : RANDOM % 7)) in
+    0 | 1) crash "$cluster"; sleep "0.$((RANDOM % 10))"; resume "$cluster" ;;
+    2) kill_backend "$cluster" ;;
+    3) kill_backend "$cluster"; kill_backend "${clusters[RANDOM % 3]}" ;;
+    # The first time for so long that every kind of writer meets it.
+    4) echo close >"$CLAIMS_TMP/cut"; sleep "$((disturbed < 7 ? 3 : 1)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
+    5) echo hold >"$CLAIMS_TMP/cut"; sleep "$((RANDOM % 3)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
+    6) slow 3; sleep "4.$((RANDOM % 10))"; slow 0 ;;
+  esac
+  disturbed=$((disturbed + 1))
+done
+echo "disturbed $disturbed times"
+for cluster in "${clusters[@]}"; do
+  wait_until at "$cluster" 'SELECT 1'
+done
+touch "$CLAIMS_TMP/over"
+wait $campaign

@@ -1,0 +1,14 @@
+CREATE SCHEMA app AUTHORIZATION every_table_owner;
+GRANT USAGE ON SCHEMA app TO PUBLIC;
+SET ROLE every_table_owner;
+CREATE TABLE app.names (id bigint PRIMARY KEY, name text UNIQUE, group_id int);
+CREATE TABLE app.free (id bigint PRIMARY KEY, name text UNIQUE, group_id int);
+CREATE TABLE app.parts (id bigint, name text, group_id int, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE app.low PARTITION OF app.parts FOR VALUES FROM (0) TO (100);
+CREATE VIEW app.shown AS SELECT * FROM app.names;
+CREATE MATERIALIZED VIEW app.copied AS SELECT * FROM app.names;
+CREATE SEQUENCE app.numbers;
+CREATE TYPE app.odd AS ENUM ('a', 'b');
+GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC;
+RESET ROLE;
+CREATE TABLE app.of_superuser (id bigint PRIMARY KEY, name text UNIQUE, group_id int);

@@ -1,0 +1,447 @@
+"""The campaign of profile_race.sh: cells, administrators, routers, and the judgement."""
+import collections
+import random
+import sys
+import threading
+import time
+import uuid
+
+from psql_sessions import Session, fresh_database, psql
+
+SECONDS = float(sys.argv[1])
+DATABASE = "script_profile_race"
+CELLS = (1, 2, 3)
+# Claims of guarded families that are to be released are moved there, one cell for each family.
+GRAVES = (4, 5)
+# One type refuses look-alikes under every profile that it gets; the other one allows them now and then.
+STRICT, LOOSE = "STRICT", "LOOSE"
+# Of a third one the profile changes as fast as it can.
+QUICK = "QUICK"
+PROFILES = {STRICT: ["casefold", "username", "path"], LOOSE: ["exact", "casefold", "username"], QUICK: ["exact", "casefold", "username"]}
+# Names of letters that have twins in Cyrillic: many spellings of few skeletons.
+TWINS = dict(zip("aceop", "асеор"))
+CONTESTED = ["pace", "cope", "poc"]
+GUARDED = ["ocea", "paco"]
+# Claimed from the first moment to the last, each by the spelling that every profile takes for itself.
+PINNED = ["Ada-Lovelace", "ÉCOLE", "Straße", "ÇELIK"]
+# Replaced and moved between cells all the time, and nobody else's at any moment.
+MOVING = ["Bo-Diddley", "İzmir"]
+MOVING_SUBJECT, PINNED_SUBJECT, GUARDED_SUBJECT = 77, 78, 4000
+# What a call may answer where many want the same: conflicts, somebody at work, an old snapshot.
+EXPECTED = {"23505", "55P03", "40001", "25P02", "40P01"}
+
+SETUP = f"""
+CREATE EXTENSION claims;
+ALTER DATABASE {DATABASE} SET client_min_messages = error;
+ALTER DATABASE {DATABASE} SET claims.change_feed = on;
+SELECT claims.register_cell(n, 'postgres', 'cell ' || n) FROM generate_series(1, {len(CELLS) + len(GRAVES)}) n;
+SELECT claims.add_bucket_type(110, '{STRICT}', 'casefold', 'reject'), claims.add_bucket_type(111, '{LOOSE}'), claims.add_bucket_type(112, '{QUICK}');
+
+CREATE FUNCTION claim(type text, name text, id int DEFAULT 1, subject int DEFAULT 1) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', type, 'value', name),
+        'subject', jsonb_build_object('type', 'GROUP', 'id', subject), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', id))) $$;
+CREATE FUNCTION bucket(type text, name text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', type, 'value', name))) $$;
+-- The skeleton of a name, of the letters that are used here.
+CREATE FUNCTION skeleton(profile text, name text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE profile WHEN 'exact' THEN translate(name, 'асеорАСЕОР', 'aceopACEOP') ELSE lower(translate(name, 'асеорАСЕОР', 'aceopaceop')) END $$;
+
+-- Two owners of one skeleton, but for those that are one lease's: there one name follows the other.
+CREATE FUNCTION look_alikes() RETURNS TABLE (problem text) LANGUAGE sql STABLE AS $$
+    SELECT format('%s: %s of cell %s looks like %s of cell %s', t.name, a.bucket_value, a.creator_id, b.bucket_value, b.creator_id)
+      FROM claims.claims a JOIN claims.claims b ON b.bucket_type = a.bucket_type AND b.bucket_value > a.bucket_value
+      JOIN claims.bucket_types t ON t.id = a.bucket_type
+     WHERE t.confusables = 'reject' AND a.creator_id <> -1 AND b.creator_id <> -1 AND (a.lease_uuid = b.lease_uuid) IS NOT TRUE
+       AND skeleton(t.profile, a.bucket_value) = skeleton(t.profile, b.bucket_value) $$;
+
+-- Reads names that are always claimed, in all ways, for a while; a line for each kind of read, with what it missed.
+CREATE FUNCTION read_for(span interval, still text[], moving text[]) RETURNS TABLE (kind text, reads bigint, missed bigint, first text) LANGUAGE plpgsql AS $$
+DECLARE
+    until timestamptz := clock_timestamp() + span;
+    done jsonb := '{{}}'; lost jsonb := '{{}}'; firsts jsonb := '{{}}';
+    type text; name text; kind text; found boolean;
+    records jsonb;
+BEGIN
+    WHILE clock_timestamp() < until LOOP
+        FOREACH type IN ARRAY ARRAY['{STRICT}', '{LOOSE}', '{QUICK}'] LOOP
+            FOREACH kind IN ARRAY ARRAY['get_record', 'records', 'get_records', 'verify_records', 'list_records', 'lease_details', 'bucket_history'] LOOP
+                name := (still || moving)[1 + floor(random() * cardinality(still || moving))];
+                CASE kind
+                WHEN 'get_record' THEN
+                    -- Many in one statement, which has one snapshot.
+                    SELECT count(*) = 40 INTO found
+                      FROM generate_series(1, 40) g CROSS JOIN LATERAL claims.get_record(type, name || left(g::text, 0)) r
+                     WHERE coalesce(r.display_value, r.bucket_value) = name;
+                WHEN 'records' THEN
+                    SELECT count(*) = 1 INTO found FROM claims.records r WHERE r.bucket_type = type AND r.bucket_value = claims.canonical(type, name);
+                WHEN 'get_records' THEN
+                    SELECT jsonb_agg(jsonb_build_object('type', type, 'value', n)) INTO records FROM unnest(still || moving) n;
+                    SELECT count(*) = jsonb_array_length(records) INTO found FROM claims.get_records(records);
+                WHEN 'verify_records' THEN
+                    SELECT jsonb_agg(claim(type, n, 1000, {PINNED_SUBJECT}) -> 0) INTO records FROM unnest(still) n;
+                    SELECT count(*) = 0 INTO found FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', '999', '1000', records, '0', false) v WHERE v.bucket_type = type AND v.discrepancy <> 'extra';
+                WHEN 'list_records' THEN
+                    SELECT count(*) = cardinality(still) INTO found FROM claims.list_records(1, 'RAILS_TABLE_ROUTES') r WHERE r.bucket_type = type AND coalesce(r.display_value, r.bucket_value) = ANY (still);
+                WHEN 'bucket_history' THEN
+                    SELECT count(*) > 0 INTO found FROM claims.bucket_history(type, name);
+                WHEN 'lease_details' THEN
+                    -- Of a claim that no lease holds there is nothing to be told; of one that a lease holds there is.
+                    SELECT coalesce(bool_and(d.n > 0), true) INTO found
+                      FROM claims.records r CROSS JOIN LATERAL (SELECT count(*) AS n FROM claims.lease_details(bucket_type => type, bucket_value => name)) d
+                     WHERE r.bucket_type = type AND r.lease_uuid IS NOT NULL AND coalesce(r.display_value, r.bucket_value) = name;
+                END CASE;
+                done := jsonb_set(done, ARRAY[kind], to_jsonb(coalesce((done ->> kind)::bigint, 0) + 1));
+                IF NOT found THEN
+                    lost := jsonb_set(lost, ARRAY[kind], to_jsonb(coalesce((lost ->> kind)::bigint, 0) + 1));
+                    firsts := jsonb_build_object(kind, type || ' ' || name) || firsts;
+                END IF;
+            END LOOP;
+        END LOOP;
+    END LOOP;
+    RETURN QUERY SELECT d.key, d.value::bigint, coalesce((lost ->> d.key)::bigint, 0), firsts ->> d.key FROM jsonb_each_text(done) d;
+END $$;
+"""
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def spelled(draw, family):
+    """A spelling of a name of the family: letters of either script, capital or not."""
+    letters = [TWINS[letter] if draw.random() < 0.5 else letter for letter in family]
+    return "".join(letter.upper() if draw.random() < 0.2 else letter for letter in letters)
+
+
+class Race:
+    """What all threads share."""
+
+    def __init__(self):
+        self.until = time.monotonic() + SECONDS
+        self.errors, self.tally, self.reads = [], collections.Counter(), {}
+        self.lock = threading.Lock()
+        # Of guarded families: from when to when nobody could have one, and when somebody asked for one and got it.
+        self.guards, self.taken = [], []
+
+    def is_on(self):
+        return time.monotonic() < self.until
+
+    def may_wait(self):
+        """Whether what has begun may still end by itself."""
+        return time.monotonic() < self.until + 60
+
+    def wrong(self, what):
+        with self.lock:
+            self.errors.append(what)
+
+    def count(self, what, times=1):
+        with self.lock:
+            self.tally[what] += times
+
+    def read(self, level, lines):
+        for kind, reads, missed, first in (line.split("|") for line in lines):
+            with self.lock:
+                done, lost, example = self.reads.get((level, kind), (0, 0, ""))
+                self.reads[level, kind] = (done + int(reads), lost + int(missed), example or first)
+
+    def client(self, who):
+        return Client(self, who)
+
+
+class Client:
+    """A session whose errors are SQLSTATEs. An unexpected one is a failure of the campaign."""
+
+    def __init__(self, race, who):
+        self.race, self.who = race, who
+        self.session = Session("-v", "VERBOSITY=sqlstate")
+
+    def ask(self, sql, *also):
+        """The lines of an answer; None where it is an error that may be."""
+        answer = self.session.ask(sql)
+        if answer is None:
+            self.race.wrong(f"{self.who}: the connection is gone after {sql}")
+            return None
+        codes = {line.split()[-1] for line in answer if line.startswith("ERROR")}
+        if codes - EXPECTED - set(also):
+            self.race.wrong(f"{self.who}: {sql}: {answer}")
+        return None if codes else answer
+
+    def begin(self, cell, creates="'[]'", destroys="'[]'"):
+        """The lease, or None."""
+        answer = self.ask(f"SELECT lease_uuid FROM claims.try_begin_update({cell}, {creates}, {destroys}, '{uuid.uuid4()}')")
+        return answer[0] if answer and answer[0] else None
+
+    def settle(self, cell, lease, how="commit"):
+        """Settles a lease, sooner or later."""
+        for _ in range(1000):
+            if self.ask(f"SELECT claims.{how}_update({cell}, '{lease}')"):
+                return True
+            time.sleep(0.01)
+        self.race.wrong(f"{self.who}: lease {lease} cannot be settled")
+        return False
+
+    def transfer(self, from_cell, to_cell, subject):
+        """Moves the claims of a subject."""
+        transfer = uuid.uuid4()
+        subjects = f"""'[{{"type": "GROUP", "ids": [{subject}]}}]'"""
+        calls = (f"SELECT finished FROM claims.prepare_transfer('{transfer}', {from_cell}, {to_cell}, {subjects}, 'race')",
+                 f"SELECT true FROM claims.switch_transfer('{transfer}', 'race')", f"SELECT finished FROM claims.finish_transfer('{transfer}')")
+        for call in calls:
+            while self.ask(call) != ["t"] and self.race.may_wait():
+                time.sleep(0.01)
+
+    def close(self):
+        self.session.close()
+
+
+def claim(type_name, name, number=1, subject=1):
+    return f"claim('{type_name}', {quoted(name)}, {number}, {subject})"
+
+
+def bucket(type_name, name):
+    return f"bucket('{type_name}', {quoted(name)})"
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+def cell(race, number, seed):
+    """Claims, gives up, replaces and renames names of the contested families; settles late, and one way or the other."""
+    draw, client = random.Random(seed), race.client(f"cell {number}")
+    while race.is_on():
+        client.ask(f"SET claims.wait_timeout = {draw.choice([0, 0, 0, 30])}")
+        type_name = draw.choice([STRICT, LOOSE])
+        new = spelled(draw, draw.choice(CONTESTED))
+        owned = client.ask("SELECT coalesce(c.display_value, c.bucket_value) FROM claims.claims c JOIN claims.bucket_types t ON t.id = c.bucket_type "
+                           f"WHERE c.creator_id = {number} AND t.name = '{type_name}' AND c.status = 1 AND c.source_id = '1' ORDER BY random() LIMIT 1")
+        what = draw.choice(["create", "create", "destroy", "destroy", "replace", "rename"]) if owned else "create"
+        creates = {"create": claim(type_name, new), "replace": owned and claim(type_name, owned[0]), "rename": claim(type_name, new)}.get(what, "'[]'")
+        destroys = "'[]'" if what == "create" else bucket(type_name, owned[0])
+        lease = client.begin(number, creates, destroys)
+        if lease is None:
+            race.count("refused")
+            continue
+        race.count(what)
+        if draw.random() < 0.3:
+            time.sleep(draw.random() * 0.02)
+        client.settle(number, lease, draw.choice(["commit", "commit", "commit", "rollback"]))
+    client.close()
+
+
+def replacer(race):
+    """Replaces the names that are always claimed by themselves, by the cell that they are at."""
+    draw, client = random.Random(5), race.client("replacer")
+    while race.is_on():
+        type_name, name = draw.choice([STRICT, LOOSE, QUICK]), draw.choice(MOVING)
+        at = client.ask(f"SELECT cell_id FROM claims.get_record('{type_name}', {quoted(name)})")
+        lease = client.begin(at[0], claim(type_name, name, 2000, MOVING_SUBJECT), bucket(type_name, name)) if at else None
+        if lease:
+            client.settle(at[0], lease, draw.choice(["commit", "rollback"]))
+            race.count("replaced for ever")
+        time.sleep(draw.random() * 0.05)
+    client.close()
+
+
+# --- administrators ---------------------------------------------------------------------------------------------------
+
+def profiles(race):
+    """Changes profiles, and whether look-alikes are refused."""
+    draw, client = random.Random(6), race.client("profiles")
+    client.ask("SET claims.wait_timeout = 100")
+    while race.is_on():
+        type_name = draw.choice([STRICT, LOOSE, LOOSE, QUICK, QUICK, QUICK, QUICK])
+        confusables = "reject" if type_name == STRICT else draw.choice(["allow", "reject"])
+        call = f"set_profile('{type_name}', '{draw.choice(PROFILES[type_name])}', 'race', '{confusables}'"
+        if draw.random() < 0.2:
+            race.count("dry runs", client.ask(f"SELECT count(*) FROM claims.{call})") is not None)
+        else:
+            end = draw.choice(["COMMIT"] * 9 + ["ROLLBACK"])
+            done = client.ask(f"BEGIN; SELECT count(*) FROM claims.{call}, false)")
+            if draw.random() < 0.2:
+                time.sleep(draw.random() * 0.02)
+            client.ask(end)
+            race.count("profiles" if done and end == "COMMIT" else "no profile")
+        time.sleep(draw.random() * 0.01)
+    client.close()
+
+
+def reserver(race):
+    """Reserves names of the contested families, and sets them free."""
+    draw, client = random.Random(7), race.client("reserver")
+    while race.is_on():
+        type_name = draw.choice([STRICT, LOOSE])
+        names = "ARRAY[" + ", ".join(quoted(spelled(draw, draw.choice(CONTESTED))) for _ in range(draw.randrange(1, 3))) + "]"
+        call = draw.choice(["reserve_names", "unreserve_names"])
+        if call == "unreserve_names" and draw.random() < 0.8:
+            names = f"ARRAY(SELECT coalesce(display_value, bucket_value) FROM claims.reserved_names WHERE bucket_type = '{type_name}' AND reason = 'race' ORDER BY random() LIMIT 3)"
+        done = client.ask(f"BEGIN; SELECT claims.{call}('{type_name}', {names}, 'race')")
+        if draw.random() < 0.2:
+            time.sleep(draw.random() * 0.02)
+        client.ask(draw.choice(["COMMIT"] * 9 + ["ROLLBACK"]))
+        race.count(call if done and done != ["0"] else f"no {call}")
+        time.sleep(draw.random() * 0.01)
+    client.close()
+
+
+def ways_to_go(client, draw, name, number, race):
+    """A claim of cell 1 of a guarded name goes, in one of the ways in which claims go; which one, or None where it stays."""
+    way = draw.choice(["destroyed", "renamed", "corrected", "transferred", "released", "settled"])
+    if way in ("destroyed", "renamed", "settled"):
+        creates = claim(STRICT, f"plain-{draw.randrange(10**9)}", 3000) if way == "renamed" else "'[]'"
+        lease = client.begin(1, creates, bucket(STRICT, name))
+        if not lease:
+            return None
+        if way != "settled":
+            return client.settle(1, lease) and way
+        while client.ask(f"SELECT outcome FROM claims.settle_leases(1, ARRAY['{lease}']::uuid[], '{{}}')") != ["committed"] and race.may_wait():
+            time.sleep(0.01)
+        return way
+    if way == "corrected":
+        call = (f"SELECT v.outcome FROM claims.get_record('{STRICT}', {quoted(name)}) r, "
+                "claims.verify_records(1, 'RAILS_TABLE_ROUTES', '3999', '4000', '[]', '0', true, ARRAY[r.uuid]) v")
+        return way if client.ask(call) == ["corrected"] else None
+    client.transfer(1, GRAVES[number] if way == "released" else 2, GUARDED_SUBJECT + number)
+    if way == "released":
+        while client.ask(f"SELECT claims.release_records({GRAVES[number]}, 'race')") != ["1"] and race.may_wait():
+            time.sleep(0.01)
+        return way
+    while not (lease := client.begin(2, "'[]'", bucket(STRICT, name))) and race.may_wait():
+        time.sleep(0.01)
+    return way if lease and client.settle(2, lease) else None
+
+
+def guard(race, number):
+    """Reserves a name while one that looks like it is claimed, and has that one go: from then on nobody gets any."""
+    draw, client = random.Random(30 + number), race.client("guard")
+    family = GUARDED[number]
+    while race.is_on():
+        name, reserved = spelled(draw, family), spelled(draw, family)
+        lease = client.begin(1, claim(STRICT, name, 4000, GUARDED_SUBJECT + number))
+        if not lease:
+            continue
+        if draw.random() < 0.2:
+            # Reserved while the lease is outstanding, which is then rolled back.
+            is_reserved = client.ask(f"SELECT claims.reserve_names('{STRICT}', ARRAY[{quoted(reserved)}], 'guard')") == ["1"]
+            client.settle(1, lease, "rollback")
+            way = "rolled back"
+        else:
+            client.settle(1, lease)
+            is_reserved = client.ask(f"SELECT claims.reserve_names('{STRICT}', ARRAY[{quoted(reserved)}], 'guard')") == ["1"]
+            while not (way := ways_to_go(client, draw, name, number, race)) and race.may_wait():
+                time.sleep(0.01)
+        if is_reserved and way:
+            race.count(way)
+            began = time.monotonic()
+            time.sleep(0.05 + draw.random() * 0.1)
+            race.guards.append((family, reserved, way, began, time.monotonic()))
+            while client.ask(f"SELECT claims.unreserve_names('{STRICT}', ARRAY[{quoted(reserved)}], 'guard')") is None and race.may_wait():
+                time.sleep(0.01)
+        time.sleep(draw.random() * 0.05)
+    client.close()
+
+
+def thief(race, seed):
+    """Asks for guarded names all the time."""
+    draw, client = random.Random(seed), race.client("thief")
+    while race.is_on():
+        family = draw.choice(GUARDED)
+        name, began = spelled(draw, family), time.monotonic()
+        lease = client.begin(3, claim(STRICT, name, 5000))
+        if lease:
+            race.taken.append((family, name, began, time.monotonic()))
+            client.settle(3, lease, "rollback")
+        race.count("thefts" if lease else "no thefts")
+        time.sleep(draw.random() * 0.01)
+    client.close()
+
+
+def mover(race):
+    """Moves names that are always claimed from cell to cell and back."""
+    draw, client = random.Random(8), race.client("mover")
+    here, there = 1, 2
+    while race.is_on():
+        client.transfer(here, there, MOVING_SUBJECT)
+        race.count("transfers")
+        here, there = there, here
+        time.sleep(0.2 + draw.random() * 0.3)
+    client.close()
+
+
+# --- who looks --------------------------------------------------------------------------------------------------------
+
+def reader(race, level, seconds):
+    client = race.client(f"reader in {level}")
+    names = [f"ARRAY[{', '.join(map(quoted, names))}]" for names in (PINNED, MOVING)]
+    while race.is_on():
+        lines = client.ask(f"BEGIN ISOLATION LEVEL {level}; SELECT * FROM read_for('{seconds} s', {', '.join(names)}); COMMIT")
+        race.read(level, lines or [])
+    client.close()
+
+
+def checker(race):
+    client = race.client("checker")
+    while race.is_on():
+        problems = client.ask("SELECT problem, bucket_type, bucket_value, detail FROM claims.check()") or []
+        problems += client.ask("SELECT * FROM look_alikes()") or []
+        for problem in problems:
+            race.wrong(f"while it ran: {problem}")
+        race.count("checks")
+        time.sleep(0.1)
+    client.close()
+
+
+# --- the judgement ----------------------------------------------------------------------------------------------------
+
+def settle_all():
+    """What threads have left, if they failed."""
+    for number in CELLS:
+        psql(f"SELECT claims.rollback_update({number}, lease_uuid) FROM claims.list_leases({number}, NULL, 100000)")
+
+
+def judge(race):
+    for problem in psql("SELECT 'check(): ' || concat_ws(' ', problem, bucket_type, bucket_value, detail) FROM claims.check() UNION ALL SELECT * FROM look_alikes()").splitlines():
+        race.wrong(f"at the end: {problem}")
+    for (level, kind), (reads, missed, first) in sorted(race.reads.items()):
+        print(f"{level}: {kind} read {reads} times and missed {missed}")
+        if missed:
+            race.wrong(f"{level}: {kind} missed {missed} of {reads} names that were claimed, first {first}")
+    for family, name, began, ended in race.taken:
+        for guarded, reserved, way, from_, until in race.guards:
+            if guarded == family and from_ < began and ended < until:
+                race.wrong(f"{name} was claimed although {reserved} was reserved, after a claim that had looked like it was {way}")
+    # Every claim is found by the spelling that it was given, and what is reserved is nobody's.
+    lost = psql("SELECT concat_ws(' ', r.bucket_type, r.bucket_value) FROM claims.records r WHERE NOT EXISTS "
+                "(SELECT FROM claims.get_record(r.bucket_type, coalesce(r.display_value, r.bucket_value)) g WHERE g.uuid = r.uuid)")
+    owned = psql("SELECT concat_ws(' ', bucket_type, bucket_value) FROM claims.reserved_names n JOIN claims.records r USING (bucket_type, bucket_value)")
+    for what, names in (("is not found", lost), ("is reserved and owned", owned)):
+        for name in names.splitlines():
+            race.wrong(f"at the end: {name} {what}")
+
+
+def main():
+    fresh_database(DATABASE, SETUP)
+    for type_name in (STRICT, LOOSE, QUICK):
+        for names, number, subject in ((PINNED, 1000, PINNED_SUBJECT), (MOVING, 2000, MOVING_SUBJECT)):
+            for name in names:
+                psql(f"SELECT claims.commit_update(1, claims.begin_update(1, {claim(type_name, name, number, subject)}))")
+    race = Race()
+    work = [(cell, number, number + 10 * turn) for number in CELLS for turn in range(1)]
+    work += [(replacer,), (profiles,), (reserver,), (mover,), (checker,), (thief, 20), (guard, 0), (guard, 1)]
+    work += [(reader, "READ COMMITTED", 1), (reader, "READ COMMITTED", 1), (reader, "REPEATABLE READ", 0.2)]
+    threads = [threading.Thread(target=what, args=(race, *arguments)) for what, *arguments in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    settle_all()
+    judge(race)
+    print(f"{len(race.guards)} times guarded, {len(race.taken)} names taken when they were not; {dict(race.tally)}")
+    for what in ("create", "destroy", "replace", "rename", "refused", "replaced for ever", "profiles", "no profile", "reserve_names", "unreserve_names",
+                 "thefts", "no thefts", "transfers", "checks", "destroyed", "renamed", "corrected", "transferred", "released", "settled", "rolled back"):
+        if not race.tally[what]:
+            race.wrong(f"nothing of this happened: {what}")
+    if race.errors:
+        counted = collections.Counter(race.errors)
+        sys.exit("\n".join(["FAILED:", *(f"{error} ({times} times)" for error, times in counted.most_common(40))]))
+
+
+main()

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# What begins and settlements send to other nodes: few messages, each for all shards of a node. What Citus does not know of them does no harm:
+# shards that are being moved are not written, and a transaction that has statements of its own finds what it has written.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../citus.bash"
+
+citus_cluster 2
+citus_service
+citus_spread 8
+
+# batch PREFIX COUNT [TYPE]: so many names of a type, as SQL.
+batch() { printf "(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', '%s', 'value', '%s-' || n), 'subject', jsonb_build_object('type', 'GROUP', 'id', n), 'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'id', n))) FROM generate_series(1, %s) n)" "${3:-ROUTES}" "$1" "$2"; }
+buckets() { printf "(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', '%s-' || n))) FROM generate_series(1, %s) n)" "$1" "$2"; }
+active() { sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE '$1-%' AND status = 1 AND lease_uuid IS NULL"; }
+there() { sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE '$1-%'"; }
+# said STATEMENT...: what a session that has plans and connections says to other nodes in the last of them.
+said() {
+  local commands=() statement
+  for statement in "${@:1:$#-1}"; do commands+=(-c "$statement"); done
+  psql -XqAt "${commands[@]}" -c "SET citus.log_remote_commands = on" -c "${!#}" 2>&1 >/dev/null | grep -oE 'issuing .*' | cut -c9- || true
+}
+count() { grep -c "$1" || true; }
+save() { printf 'SELECT claims.commit_update(1, claims.begin_update(1, %s))' "$1"; }
+
+# --- how many ---------------------------------------------------------------------------------------------------------------
+warm=$(save "$(batch warm 30)")
+begun=$(said "$warm" "SELECT claims.begin_update(1, $(batch single 1), lease_uuid => NULL)")
+expect 'a begin of one claim: BEGIN, one statement, RELEASE, COMMIT' "$(wc -l <<<"$begun")" 4
+single=$(sql "SELECT lease_uuid FROM claims.list_leases(1)")
+ended=$(said "$(save "$(batch warmer 1)")" "SELECT claims.commit_update(1, '$single')")
+expect 'its commit: BEGIN, the lease, the claim, RELEASE, COMMIT' "$(wc -l <<<"$ended")" 5
+expect 'they wait for locks there as long as they may' "$(printf '%s\n' "$begun" "$ended" | count 'SAVEPOINT.*SET LOCAL lock_timeout')" 2
+expect 'and leave it' "$(printf '%s\n' "$begun" "$ended" | count '^SET')" 0
+expect 'ACTIVE' "$(active single)" 1
+begun=$(said "$warm" "SELECT claims.begin_update(1, $(batch many 30), lease_uuid => '$(lease 1)')")
+expect 'a begin of 30 claims: a statement for each node' "$(count '^INSERT' <<<"$begun")" 2
+expect 'two phases' "$(count PREPARE <<<"$begun")$(count '^COMMIT PREPARED' <<<"$begun")" 42
+ended=$(said "$warm" "SELECT claims.commit_update(1, '$(lease 1)')")
+expect 'its commit: the lease, and a statement for each node' "$(grep -c '^DELETE\|^UPDATE' <<<"$ended")" 3
+expect 'all ACTIVE' "$(active many)" 30
+expect 'the outcome' "$(sql "SELECT claims.lease_outcome(1, '$(lease 1)')") $(sql "SELECT count(request_digest) FROM claims.lease_outcomes WHERE lease_uuid = '$(lease 1)'")" 'committed 1'
+misplaced="SELECT count(*) FROM run_command_on_shards('claims.claims', \$\$SELECT count(*) FROM %1\$s c WHERE get_shard_id_for_distribution_column('claims.claims', c.bucket_value) <> substring('%1\$s' FROM '[0-9]+\$')::bigint\$\$) WHERE result IS DISTINCT FROM '0'"
+expect 'every claim is in its shard' "$(sql "$misplaced")" 0
+
+# --- the other ends -----------------------------------------------------------------------------------------------------------
+sql "SELECT claims.begin_update(1, $(batch undone 30), $(buckets many 20), '$(lease 2)')" >/dev/null
+expect 'a rollback' "$(sql "SELECT claims.rollback_update(1, '$(lease 2)')") $(there undone) $(active many)" 't 0 30'
+expect 'destroyed, and replaced' "$(sql "SELECT claims.commit_update(1, claims.begin_update(1, $(batch many 10), $(buckets many 20)))") $(active many)" 't 20'
+both="$(batch twin 12) || $(batch twin 12 USERNAMES) || $(batch twin 12 EMAILS)"
+expect 'values of several types' "$(sql "SELECT claims.commit_update(1, claims.begin_update(1, $both))") $(active twin)" 't 36'
+expect 'rolled back' "$(sql "SELECT claims.rollback_update(1, claims.begin_update(1, replace(($both)::text, 'twin', 'twix')::jsonb))") $(there twix)" 't 0'
+sql "SELECT claims.begin_update(1, $(batch damaged 30), lease_uuid => '$(lease 3)')" >/dev/null
+sql "DELETE FROM claims.claims WHERE bucket_value = 'damaged-17'"
+expect 'a claim that is not there' "$(sqlstate "SELECT claims.commit_update(1, '$(lease 3)')")" XX001
+expect 'leaves all as it was' "$(active damaged) $(there damaged) $(sql "SELECT claims.lease_outcome(1, '$(lease 3)')")" '0 29 outstanding'
+sql "INSERT INTO claims.claims SELECT gen_random_uuid(), bucket_type, 'damaged-17', subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status, created_at, updated_at FROM claims.claims WHERE bucket_value = 'damaged-16'"
+expect 'there again' "$(sql "SELECT claims.commit_update(1, '$(lease 3)')") $(active damaged)" 't 30'
+expect 'one of 30 is taken: nothing is kept' "$(sql "SELECT jsonb_array_length(conflicts) FROM claims.try_begin_update(2, $(batch other 30) || $(batch many 1))") $(there other)" '1 0'
+expect 'forms that names were given in' "$(sql "SELECT claims.add_bucket_type(100, 'FOLDED', 'casefold')" >/dev/null; sql "$(save "$(batch Folded 30 FOLDED)")") $(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'folded-%' AND display_value LIKE 'Folded-%'")" 't 30'
+
+# --- where it must not be so --------------------------------------------------------------------------------------------------
+begun=$(said "$warm" BEGIN "SELECT claims.begin_update(1, $(batch block 30), lease_uuid => '$(lease 4)')")
+expect 'in a transaction block Citus knows of each shard' "$(count on_node <<<"$begun")" 0
+expect 'and waits are as before afterwards' "$(count '^SET LOCAL lock_timeout = 0' <<<"$begun")" 2
+begun=$(said "$warm" "DO \$\$ BEGIN PERFORM claims.begin_update(1, $(batch done 30), lease_uuid => '$(lease 4)'); END \$\$")
+expect 'in a function, too' "$(count create_on_node <<<"$begun")" 0
+sql "SELECT claims.rollback_update(1, '$(lease 4)')" >/dev/null
+parallel() { psql -XqAt -v VERBOSITY=terse -c "SET citus.force_max_query_parallelization = on" "$@" 2>&1 | tail -1; }
+for turn in 1 2 3; do
+  expect 'a transaction that has read in several connections' "$(parallel -c BEGIN -c 'SELECT count(*) FROM claims.claims' -c "SELECT claims.begin_update(1, $(batch "mixed$turn" 30), lease_uuid => '$(lease "1$turn")') IS NOT NULL" -c 'SELECT count(*) FROM claims.claims' -c "SELECT claims.commit_update(1, '$(lease "1$turn")')" -c COMMIT)" t
+  expect 'has all' "$(active "mixed$turn")" 30
+done
+expect 'a function that reads so' "$(parallel -c "DO \$\$ BEGIN PERFORM count(*) FROM claims.claims; PERFORM claims.begin_update(1, $(batch inner 30), lease_uuid => '$(lease 5)'); PERFORM count(*) FROM claims.claims; PERFORM claims.commit_update(1, '$(lease 5)'); END \$\$" -c "SELECT 'done'")" done
+expect 'has all' "$(active inner)" 30
+expect 'two calls of one statement' "$(sql "$(save "$(batch inone 30)")") $(active inone)" 't 30'
+expect 'an error in the statement undoes them' "$(sqlstate "SELECT claims.begin_update(1, $(batch undone 30)), 1 / (SELECT count(*) - count(*) FROM pg_class)") $(there undone)" '22012 0'
+expect 'whatever the caller sets' "$(psql -XqAt -v VERBOSITY=sqlstate -c 'SET citus.function_opens_transaction_block = off' -c "SELECT claims.begin_update(1, $(batch undone 30)), 1 / (SELECT count(*) - count(*) FROM pg_class)" 2>&1) $(there undone)" 'ERROR:  22012 0'
+
+# --- shards that are being moved ------------------------------------------------------------------------------------------------
+# Citus holds this lock on a shard from when it has copied the last row until the shard is elsewhere.
+sql "SELECT claims.begin_update(1, $(batch early 30), lease_uuid => '$(lease 6)')" >/dev/null
+mkfifo "$CLAIMS_TMP/mover"
+# Those of one node: Citus itself plans to write into one of them, at most.
+for shard in $(sql "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = 'claims.claims'::regclass AND shardid % 2 = 0"); do
+  psql -XqAt <"$CLAIMS_TMP/mover" >/dev/null 2>&1 &
+  exec {mover}>"$CLAIMS_TMP/mover"
+  echo "BEGIN; SELECT lock_shard_metadata(7, ARRAY[$shard::bigint]);" >&"$mover"
+  for _ in $(seq 1 100); do [ "$(sql "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND objid = $shard")" = 0 ] || break; sleep 0.05; done
+  expect "a begin while shard $shard moves" "$(sql "SELECT conflicts -> 0 ->> 'reason' FROM claims.try_begin_update(1, $(batch "moved$shard" 30))") $(there "moved$shard")" 'in_flight 0'
+  expect "a commit while shard $shard moves" "$(sqlstate "SELECT claims.commit_update(1, '$(lease 6)')")" 55P03
+  exec {mover}>&-
+  wait $!
+done
+expect 'afterwards' "$(sql "SELECT claims.commit_update(1, '$(lease 6)')") $(active early)" 't 30'
+sql "SELECT claims.settle_leases(1, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(1)))" >/dev/null
+expect 'check() finds nothing' "$(sql "SELECT coalesce(string_agg(problem || ' ' || coalesce(detail, ''), ', '), '-') FROM claims.check()")" -
+echo ok

@@ -1,0 +1,136 @@
+"""Every error that the code raises has a row in a document, with its SQLSTATE; every row is an error that the code raises."""
+
+import re
+
+
+# Notices and warnings are no errors. HV000 is a placeholder: `refusal` replaces it by the SQLSTATE of the service.
+NO_ERRORS = {"00000", "01000", "HV000"}
+# Outside of src/error: a cancel that PostgreSQL has raised as a lock timeout.
+RAISING = {"crates/pg/src/interrupts.rs"}
+# The forms of RAISE whose SQLSTATE and message are read.
+READ = r" (?:EXCEPTION USING ERRCODE = (.*?),|WARNING USING) MESSAGE = (?:format\()?'((?:[^']|'')*)'"
+
+
+class Condition:
+    def __init__(self, place, sqlstate, message):
+        self.place = place
+        self.sqlstate = sqlstate        # None: whatever the cause had
+        self.message = message
+        parts = [re.escape(part) for part in re.split(r"\{[^{}]*\}|%s|%I", plain(message))]
+        self.pattern = re.compile(".*".join(parts), re.S)
+
+
+def plain(message):
+    return re.sub(r"\s+", " ", message.replace('\\"', "").replace('"', "").replace("`", "")).strip()
+
+
+def problems(tree, sqlstates):
+    conditions = list(_of_rust(tree, sqlstates)) + list(_of_sql(tree))
+    rows = list(_rows(tree))
+    for condition in conditions:
+        if not any(_fits(condition, states, text) for _, _, states, text in rows):
+            yield f"{condition.place}: {condition.sqlstate or 'any SQLSTATE'} “{condition.message}”: no document has a row for it"
+    for path, line, states, text in rows:
+        if not any(_fits(condition, states, text) for condition in conditions):
+            yield f"{path}:{line}: {', '.join(states)} “{text}”: nothing raises it"
+    overview = {state for line, heading, header, cells in tree.documents["docs/errors.md"].rows
+                if header[0] == "SQLSTATE" and heading.startswith("What to do") for state in re.findall(r"\b[0-9A-Z]{5}\b", cells[0])}
+    raised = {condition.sqlstate for condition in conditions if condition.sqlstate} | set(_codes(tree, sqlstates))
+    for state in sorted(raised - overview - NO_ERRORS):
+        yield f"docs/errors.md: {state} has no row in “What to do, by SQLSTATE”"
+
+
+def _codes(tree, sqlstates):
+    """Every SQLSTATE that Rust raises, whatever its message is made of."""
+    for path, text in tree.sources.items():
+        if path.startswith("src/error/") or path in RAISING:
+            yield from (sqlstates[code] for code in re.findall(r"\b\w*Code::(ERRCODE_\w+)", text))
+
+
+def elsewhere(tree):
+    """Errors that this check does not read: of Rust outside of src/error, and of SQL in another form of RAISE."""
+    for path, text in sorted(tree.sources.items()):
+        if path.endswith(".rs") and path.startswith(("src/", "crates/pg/src/")) and not path.startswith("src/error/") and path not in RAISING:
+            pattern, what = r"\bErrorReport::new\(|\bereport!\(", "raises an error outside of src/error"
+        elif path.startswith(("sql/install/", "sql/upgrade/")) and path.endswith(".sql"):
+            pattern, what = rf"\bRAISE\b(?!{READ})(?!;)", "RAISE in a form that is not compared with docs/errors.md"
+        else:
+            continue
+        for found in re.finditer(pattern, text):
+            yield f"{path}:{text[: found.start()].count(chr(10)) + 1}: {what}"
+
+
+def _fits(condition, states, text):
+    return (condition.sqlstate is None or condition.sqlstate in states) and condition.pattern.fullmatch(text)
+
+
+def _rows(tree):
+    """(path, line, SQLSTATEs, message) of each message in a table of errors; Postgres' own messages, and those of Citus, are not ours to know."""
+    for path, document in sorted(tree.documents.items()):
+        for line, _, header, cells in document.rows:
+            if header[:2] != ["SQLSTATE", "message"] or any("PostgreSQL" in cell or "Citus itself" in cell for cell in cells[2:3]):
+                continue
+            states = re.findall(r"\b[0-9A-Z]{5}\b", cells[0])
+            for message in cells[1].split("; "):
+                yield path, line, states, plain(message)
+
+
+def _of_rust(tree, sqlstates):
+    """`Text(Code::…, format!("…"` and `ErrorReport::new(Code::…, …` of src/error; the problems of input."""
+    for path, text in sorted(tree.sources.items()):
+        if not path.startswith("src/error/"):
+            continue
+        for found in re.finditer(r"\b(?:Text|ErrorReport::new)\(\s*(?:Code::(ERRCODE_\w+)|code),\s*(?:format!\(\s*)?(\"(?:[^\"\\]|\\.)*\"|\w+)?", text):
+            code, literal = found.groups()
+            place = f"{path}:{text[: found.start()].count(chr(10)) + 1}"
+            if literal is None or not literal.startswith('"'):
+                # What somebody else has said, or a variable: then its literal stands before.
+                literal = _assigned(text[: found.start()], literal)
+                if literal is None:
+                    continue
+            yield Condition(place, sqlstates[code] if code else None, literal[1:-1])
+        if path.endswith("/bad_input.rs"):
+            yield from _of_input(path, text, sqlstates)
+
+
+def _assigned(before, name):
+    found = re.findall(rf"let {name} =\s*(?:format!\(\s*)?(\"(?:[^\"\\]|\\.)*\")", before) if name else []
+    # Only the nearest, and only in the same function.
+    return found[-1] if found and "\n}\n" not in before[before.rindex(found[-1]) :] else None
+
+
+def _of_input(path, text, sqlstates):
+    codes = {}
+    body = text[text.index("fn bad_input_code") :]
+    for problems_of, code in re.findall(r"((?:\|?\s*Problem::\w+(?:\s*\{\s*\.\.\s*\})?\s*)+)=>\s*\{?\s*Code::(ERRCODE_\w+)", body):
+        for problem in re.findall(r"Problem::(\w+)", problems_of):
+            codes[problem] = sqlstates[code]
+    other = sqlstates[re.search(r"_ => Code::(ERRCODE_\w+)", body).group(1)]
+    for found in re.finditer(r"\n {8}(\w+)(?: \{[^}]*\})? => (?:\{\s*)?\(\s*(?:format!\(\s*)?(\"(?:[^\"\\]|\\.)*\")", text):
+        place = f"{path}:{text[: found.start()].count(chr(10)) + 2}"
+        yield Condition(place, codes.get(found.group(1), other), found.group(2)[1:-1])
+
+
+def _of_sql(tree):
+    for path, text in sorted(tree.sources.items()):
+        if not path.startswith(("sql/install/", "sql/upgrade/")):
+            continue
+        for found in re.finditer(rf"\bRAISE{READ}", text):
+            place = f"{path}:{text[: found.start()].count(chr(10)) + 1}"
+            states = re.findall(r"'([0-9A-Z]{5})'", found.group(1)) if found.group(1) else ["01000"]
+            for state in states or [None]:
+                yield Condition(place, state, found.group(2).replace("''", "'"))
+
+
+def violations(tree):
+    """What claims.check() can find has a row in docs/operations.md, and nothing else has."""
+    text = "".join(tree.sources[f"sql/install/service/{name}.sql"] for name in ("check", "check_distributed"))
+    found = set(re.findall(r"SELECT '([a-z][a-z ,]{15,})',", text))
+    told = {}
+    for line, _, header, cells in tree.documents["docs/operations.md"].rows:
+        if header[0] == "problem":
+            told.update({problem.strip(): line for problem in cells[0].split(";")})
+    for problem in sorted(found - set(told)):
+        yield f"docs/operations.md: check() can find “{problem}”, which has no row"
+    for problem in sorted(set(told) - found):
+        yield f"docs/operations.md:{told[problem]}: “{problem}”: check() finds no such thing"

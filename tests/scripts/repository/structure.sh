@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# No two files of Rust import each other, directly or through others, and no two of what a folder has in it.
+. "$(dirname "$0")/../common.bash"
+
+expect 'every program of tests/scripts has a name of its own' "$(find "$CLAIMS_ROOT/tests/scripts" -name '*.sh' -printf '%f\n' | LC_ALL=C sort | uniq -d)" ''
+
+expect 'every part of an upgrade has a number of its own' "$(find "$CLAIMS_ROOT/sql/upgrade" -name '[0-9]*.sql' -printf '%h/%f\n' | sed -E 's/(.*\/[0-9]+)-.*/\1/' | LC_ALL=C sort | uniq -d)" ''
+
+circles() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/structure.py" "$1"; }
+expect 'no circle' "$(circles "$CLAIMS_ROOT")" ''
+
+# with FILE LINE...: what is found in a copy of the tree whose FILE has these lines more.
+with() {
+  rm -rf "$CLAIMS_TMP/tree"
+  mkdir -p "$CLAIMS_TMP/tree/crates/pg" "$CLAIMS_TMP/tree/crates/model"
+  cp -r "$CLAIMS_ROOT/src" "$CLAIMS_TMP/tree"
+  cp -r "$CLAIMS_ROOT/crates/pg/src" "$CLAIMS_TMP/tree/crates/pg"
+  cp -r "$CLAIMS_ROOT/crates/model/src" "$CLAIMS_TMP/tree/crates/model"
+  printf '%s\n' "${@:2}" >>"$CLAIMS_TMP/tree/$1"
+  circles "$CLAIMS_TMP/tree"
+}
+expect 'two files' "$(with crates/pg/src/table.rs 'use super::index::find;')" 'crates/pg/src: index uses table uses index'
+expect 'in a list' "$(with crates/pg/src/table.rs 'use crate::{text, index::{self, find as found}};')" 'crates/pg/src: index uses table uses index'
+expect 'without use' "$(with crates/pg/src/table.rs 'fn found() { crate::index::find() }')" 'crates/pg/src: index uses table uses index'
+expect 'through others' "$(with src/error/access.rs 'use crate::service::low_water;' | grep -cE '^src: .* uses .* uses ')" 1
+expect 'a higher module, by a file that nobody uses' "$(with src/error/higher.rs 'use crate::service::low_water;' | grep -cE '^src: .*error uses service')" 1
+expect 'two folders, by files that do not import each other' "$(with src/cell/client/higher.rs 'use crate::cell::verify::digest;' | grep -cE '^src: cell::client uses cell::verify uses .*cell::client$')" 1
+expect 'of another crate' "$(with crates/model/src/claim.rs 'use crate::batch::Batch;')" 'crates/model/src: batch uses claim uses batch'
+expect 'comments and tests are none' "$(with crates/pg/src/table.rs '// use super::index::find;' '#[cfg(test)]' 'mod tests { use super::index::find; }')" ''
+
+# --- doc comments ---------------------------------------------------------------------------------------------------
+
+openings() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/openings.py" "$1"; }
+expect 'no doc comment begins with a word that needs another comment' "$(openings "$CLAIMS_ROOT")" ''
+
+# opened LINE...: what is found in a file of these lines.
+opened() {
+  rm -rf "$CLAIMS_TMP/tree"
+  mkdir -p "$CLAIMS_TMP/tree/src/error"
+  printf '%s\n' "$@" >"$CLAIMS_TMP/tree/src/error/opened.rs"
+  openings "$CLAIMS_TMP/tree"
+}
+for opening in 'The same' What Whose 'Of which' 'By whom' That; do
+  expect "$opening" "$(opened "/// $opening for a batch." 'fn one() {}')" "src/error/opened.rs:1: $opening for a batch."
+done
+expect 'of a module, and of a field' "$(opened '//! What it is.' '' 'struct One {' '    /// That it is.' '}')" $'src/error/opened.rs:1: What it is.\nsrc/error/opened.rs:4: That it is.'
+expect 'a longer word, a later line, and another comment' "$(opened '/// Whatever it is.' '/// What else it is.' 'fn one() {' '    // That it is.' '}')" ''
+
+# Each call asks once where the tables of the service are, where it begins.
+expect 'a door below the SQL functions' "$(with src/service/admission.rs 'fn found() { tables::at_entry(); }')" 'src: service::admission chooses a door, and has no SQL function'
+expect 'another door' "$(with src/service/read/record.rs 'fn found(tables: &dyn Tables) {' '    tables::at_entry();' '}')" \
+  'src: service::read::record::found was handed a door, and chooses another one'
+expect 'past the door' "$(with src/service/admission.rs 'fn found() { layout::is_distributed(); }')" 'src: service::admission asks Citus, and not the door'
+
+# --- tests in SQL ---------------------------------------------------------------------------------------------------
+
+# long_lines ROOT: the lines of pg_regress files and isolation specs that have more than 150 characters.
+long_lines() { (cd "$1/tests" && LC_ALL=C.UTF-8 grep -rnoE '^.{151}' pg_regress/sql isolation/specs | cut -d: -f1,2) || true; }
+expect 'no line of a test in SQL is too long' "$(long_lines "$CLAIMS_ROOT")" ''
+
+mkdir -p "$CLAIMS_TMP/long/tests/pg_regress/sql" "$CLAIMS_TMP/long/tests/isolation/specs"
+printf -- '-- %0148d\n' 0 >"$CLAIMS_TMP/long/tests/pg_regress/sql/long.sql"
+printf '# é%0147d\n# é%0148d\n' 0 0 >"$CLAIMS_TMP/long/tests/isolation/specs/long.spec"
+expect 'a long line of each kind; characters count' "$(long_lines "$CLAIMS_TMP/long")" $'pg_regress/sql/long.sql:1\nisolation/specs/long.spec:2'
