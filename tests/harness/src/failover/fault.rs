@@ -10,6 +10,7 @@ use rand::seq::SliceRandom;
 
 use super::cluster::Cluster;
 use super::node::Node;
+use super::options::{Mode, Options};
 use super::relay::Flow;
 use super::rest;
 
@@ -45,9 +46,14 @@ impl Kind {
     }
 }
 
-/// Returns every kind once, and then all of them repeatedly in random order.
-pub fn schedule(rounds: usize, has_disks: bool, rng: &mut StdRng) -> Vec<Kind> {
+/// Returns every kind once, and then all of them repeatedly in random order. The control begins with the death of a
+/// node, after which the old primary cannot lead again at once and keep what it alone has.
+pub fn schedule(options: &Options, rng: &mut StdRng) -> Vec<Kind> {
+    let Options { mode, rounds, has_disks, .. } = *options;
     let mut kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| has_disks || *kind != Kind::DiskFull).collect();
+    if mode == Mode::Asynchronous {
+        kinds.sort_by_key(|kind| *kind != Kind::KillNode);
+    }
     let mut planned = Vec::new();
     while planned.len() < rounds {
         planned.extend(&kinds);

@@ -99,7 +99,7 @@ fn campaign(cluster: &Cluster, board: &Board) -> Result<(Vec<Round>, Notes, Opti
 fn play_all(cluster: &Cluster, board: &Board, rounds: &mut Vec<Round>) -> Result<()> {
     let mut rng = StdRng::seed_from_u64(board.seed);
     let options = &cluster.options;
-    for (n, kind) in fault::schedule(options.rounds, options.has_disks, &mut rng).into_iter().enumerate() {
+    for (n, kind) in fault::schedule(options, &mut rng).into_iter().enumerate() {
         if board.now() / 1_000_000_000 >= options.minutes * 60 {
             break;
         }

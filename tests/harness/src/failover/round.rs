@@ -8,12 +8,17 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::board::Board;
+use super::board::{Board, CELLS};
 use super::cluster::Cluster;
 use super::fault::{Fault, Kind};
+use super::options::Mode;
 use super::relay::Flow;
 
 const TICK: Duration = Duration::from_millis(200);
+/// The control's number of calls that are acknowledged before the primary fails and that no standby has, and the time
+/// limit for them.
+const UNREPLICATED: usize = 20;
+const TRAFFIC: Duration = Duration::from_secs(60);
 /// The time limits until the service is back or the fault ends, then until the service is back, and then until the
 /// cluster is complete.
 const HELP: Duration = Duration::from_secs(60);
@@ -45,6 +50,9 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
     if lagged {
         old.peers.set(Flow::Held);
         thread::sleep(Duration::from_millis(rng.random_range(300..1000)));
+        if cluster.options.mode == Mode::Asynchronous {
+            await_unreplicated(board)?;
+        }
     }
     let struck = board.now();
     let fault = Fault::strike(cluster, old, kind, rng)?;
@@ -73,8 +81,23 @@ pub fn play(cluster: &Cluster, board: &Board, kind: Kind, rng: &mut StdRng) -> R
     })
 }
 
+/// Waits, while replication stops, until enough calls are acknowledged. All of them began after the stop but those that
+/// were under way, at most one for each cell.
+fn await_unreplicated(board: &Board) -> Result<()> {
+    let (began, before) = (Instant::now(), board.count());
+    let enough = before + UNREPLICATED + usize::try_from(CELLS)?;
+    while board.count() < enough {
+        if began.elapsed() > TRAFFIC {
+            bail!("only {} calls were acknowledged in {} s", board.count() - before, TRAFFIC.as_secs());
+        }
+        thread::sleep(TICK);
+    }
+    Ok(())
+}
+
 /// Waits until another node leads and serves. Returns the node, and whether the fault had to end first. Without a
-/// complete synchronous standby Patroni lets no node lead, and then somebody must repair the old primary.
+/// complete synchronous standby Patroni lets no node lead, and then somebody must repair the old primary. Asynchronous
+/// standbys need no such help.
 fn await_service(
     cluster: &Cluster,
     board: &Board,
@@ -85,6 +108,7 @@ fn await_service(
     let began = Instant::now();
     let mut elected: Option<(String, u64)> = None;
     let mut helped = false;
+    let may_help = cluster.options.mode == Mode::Synchronous;
     loop {
         if !helped {
             fault.keep_up()?;
@@ -99,7 +123,7 @@ fn await_service(
         {
             return Ok((name.clone(), helped));
         }
-        if elected.is_none() && !helped && began.elapsed() > HELP {
+        if may_help && elected.is_none() && !helped && began.elapsed() > HELP {
             fault.end(rng)?;
             helped = true;
         }
