@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed,
 # the network between them breaks and the service is slow. Some writers follow the protocol, the others write to a claimed
-# table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. CAMPAIGN_SECONDS is how long. With
-# CAMPAIGN_WORKERS=yes the library is preloaded, and recovery is the business of the cells' background workers, which are killed, too.
+# table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. The campaign takes CAMPAIGN_SECONDS, and on
+# a busy machine as much longer as it needs for enough to happen. With CAMPAIGN_WORKERS=yes the library is preloaded, and the cells'
+# background workers do the recovery. They are killed, too.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
@@ -28,7 +29,7 @@ slow() { wait_until at shared "UPDATE slow SET seconds = $1"; }
 
 CAMPAIGN_SHARED=${CLUSTER_DIR[shared]}:${CLUSTER_PORT[shared]} \
 CAMPAIGN_CELL1=${CLUSTER_DIR[cell1]}:${CLUSTER_PORT[cell1]} CAMPAIGN_CELL2=${CLUSTER_DIR[cell2]}:${CLUSTER_PORT[cell2]} \
-CAMPAIGN_PASSWORD=$CELLS_PASSWORD CAMPAIGN_PROXY=$proxy CAMPAIGN_CUT=$CLAIMS_TMP/cut CAMPAIGN_OVER=$CLAIMS_TMP/over \
+CAMPAIGN_PASSWORD=$CELLS_PASSWORD CAMPAIGN_PROXY=$proxy CAMPAIGN_CUT=$CLAIMS_TMP/cut CAMPAIGN_OVER=$CLAIMS_TMP/over CAMPAIGN_ENOUGH=$CLAIMS_TMP/enough \
   "$CLAIMS_CLIENTS/campaign" &
 campaign=$!
 
@@ -40,8 +41,9 @@ kill_backend() {
 }
 clusters=(shared cell1 cell2)
 disturbed=0
-end=$((SECONDS + seconds))
-while { [ $SECONDS -lt $end ] || [ $disturbed -lt 7 ]; } && kill -0 $campaign 2>/dev/null; do
+end=$((SECONDS + seconds)) limit=$((SECONDS + seconds + 300))
+while { [ $SECONDS -lt $end ] || [ $disturbed -lt 7 ] || { [ ! -e "$CLAIMS_TMP/enough" ] && [ $SECONDS -lt $limit ]; }; } &&
+  kill -0 $campaign 2>/dev/null; do
   sleep "$((RANDOM % 2)).$((RANDOM % 10))"
   cluster=${clusters[RANDOM % 3]}
   # each kind once, then at random

@@ -16,12 +16,12 @@ mod verdict;
 mod worker;
 mod writer;
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context, Result, anyhow};
 use postgres::{Client, Config, NoTls};
@@ -63,6 +63,8 @@ pub struct Field {
     proxy_port: u16,
     /// A file that contains `close` or `hold` while the network is cut.
     cut: PathBuf,
+    /// A file that tells the script that enough has happened.
+    enough: PathBuf,
     /// A file that ends the campaign when it exists.
     over: PathBuf,
     /// Whether background workers do the recovery.
@@ -82,6 +84,7 @@ impl Field {
             password: get("CAMPAIGN_PASSWORD")?,
             proxy_port: get("CAMPAIGN_PROXY")?.parse()?,
             cut: get("CAMPAIGN_CUT")?.into(),
+            enough: get("CAMPAIGN_ENOUGH")?.into(),
             over: get("CAMPAIGN_OVER")?.into(),
             has_workers: env::var("CAMPAIGN_WORKERS").is_ok_and(|value| value == "yes"),
         })
@@ -123,29 +126,32 @@ fn run() -> Result<bool> {
     println!("campaign: {} writers in two cells, {NAMES} names, seed {seed}", WRITERS.concat().len());
     let network = proxy::start(&field)?;
     let stopped = AtomicBool::new(false);
-    let mut tally = thread::scope(|scope| {
-        let (field, stopped) = (&field, &stopped);
+    let mut tally = Tally::default();
+    let problems = thread::scope(|scope| {
+        let (field, stopped, tally) = (&field, &stopped, &tally);
         let (mut writers, mut recoveries) = (Vec::new(), Vec::new());
         for cell in [1, 2] {
-            recoveries.push(scope.spawn(move || recovery::run(field, cell, stopped)));
+            recoveries.push(scope.spawn(move || recovery::run(field, cell, tally.sharing_counts(), stopped)));
             for (number, kind) in WRITERS[cell - 1].iter().copied().enumerate() {
                 let seed = seed + (cell * 100 + number) as u64;
                 writers.push(scope.spawn(move || match kind {
-                    Kind::Explicit => writer::run(field, cell, seed),
-                    Kind::Unaware(mode) => unaware::run(field, cell, mode, seed),
+                    Kind::Explicit => writer::run(field, cell, tally.sharing_counts(), seed),
+                    Kind::Unaware(mode) => unaware::run(field, cell, mode, tally.sharing_counts(), seed),
                 }));
             }
         }
+        await_end(field, tally)?;
         // Recovery stops after the writers, which may wait for a transaction that it ends.
         let writers: Vec<_> = writers.into_iter().map(ScopedJoinHandle::join).collect();
         stopped.store(true, Relaxed);
         let recoveries = recoveries.into_iter().map(ScopedJoinHandle::join);
-        let mut all = Tally::default();
+        let mut problems = Vec::new();
         for tally in writers.into_iter().chain(recoveries) {
-            all.merge(tally.map_err(|_| anyhow!("a thread panicked"))?);
+            problems.extend(tally.map_err(|_| anyhow!("a thread panicked"))?.problems);
         }
-        Ok::<_, anyhow::Error>(all)
+        Ok::<_, anyhow::Error>(problems)
     })?;
+    tally.problems = problems;
     if field.has_workers {
         worker::finish(&field, &mut tally)?;
     }
@@ -157,8 +163,21 @@ fn run() -> Result<bool> {
         sabotage::try_all(&field, &mut tally)?;
     }
     drop(network);
-    tally.demand_that_it_was_a_campaign(field.has_workers);
+    tally.problems.extend(tally.too_rare(field.has_workers));
     Ok(tally.print())
+}
+
+/// Waits until the script ends the campaign. Tells the script when enough has happened, however slow the machine is.
+fn await_end(field: &Field, tally: &Tally) -> Result<()> {
+    while !field.is_over() {
+        // A cell that is down is counted the next time.
+        let counted = !field.has_workers || worker::count_passes(field, tally).is_ok();
+        if counted && tally.too_rare(field.has_workers).is_empty() {
+            fs::write(&field.enough, "")?;
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
+    Ok(())
 }
 
 /// Sleeps for a random time, which is sometimes longer than stale_after.

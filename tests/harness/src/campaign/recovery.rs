@@ -14,8 +14,7 @@ const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned 
 
 /// Runs two passes concurrently, every half second, until the writers have stopped. The stale_after of a pass is two
 /// seconds. If there are workers, they run the passes, and this function only ends prepared transactions.
-pub fn run(field: &Field, cell: usize, stopped: &AtomicBool) -> Tally {
-    let mut tally = Tally::default();
+pub fn run(field: &Field, cell: usize, mut tally: Tally, stopped: &AtomicBool) -> Tally {
     while !stopped.load(Relaxed) {
         thread::sleep(Duration::from_millis(500));
         // If the cell is down, the passes fail as well and report it.

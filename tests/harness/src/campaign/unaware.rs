@@ -62,10 +62,9 @@ enum At {
 }
 
 /// Works until the campaign ends.
-pub fn run(field: &Field, cell: usize, mode: Mode, seed: u64) -> Tally {
+pub fn run(field: &Field, cell: usize, mode: Mode, tally: Tally, seed: u64) -> Tally {
     let rng = StdRng::seed_from_u64(seed);
-    let mut application =
-        Application { field, cell, mode, rng, tally: Tally::default(), client: None, statements: Vec::new() };
+    let mut application = Application { field, cell, mode, rng, tally, client: None, statements: Vec::new() };
     while !field.is_over() {
         application.round();
     }

@@ -12,13 +12,14 @@ use super::tally::Tally;
 /// How long the workers may take on a busy machine.
 const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
-/// The number of successful passes, their rollbacks and orphans, and the number of passes that did not reach the
-/// service.
+/// The number of successful passes, of their rollbacks, and of passes that did not reach the service.
 const PASSES: &str = "SELECT count(*) FILTER (WHERE kind = 'reconcile' AND sqlstate IS NULL),
            coalesce(sum((counts ->> 'rolled_back')::bigint) FILTER (WHERE kind = 'reconcile'), 0)::bigint,
-           coalesce(sum((counts ->> 'orphaned')::bigint) FILTER (WHERE kind = 'reconcile'), 0)::bigint,
            count(*) FILTER (WHERE sqlstate = '08001')
       FROM claims.passes";
+
+const ORPHANS: &str =
+    "SELECT coalesce(sum((counts ->> 'orphaned')::bigint), 0)::bigint FROM claims.passes WHERE kind = 'reconcile'";
 
 /// Failures for which the campaign is not the reason.
 const ODD: &str = "SELECT kind, sqlstate, message FROM claims.passes
@@ -28,16 +29,26 @@ const ODD: &str = "SELECT kind, sqlstate, message FROM claims.passes
 const SETTLED: &str =
     "SELECT count(*) = 0 FROM claims.cells_outstanding_leases WHERE created_at < now() - interval '3 seconds'";
 
-/// Waits until the workers have settled the committed leases, counts their passes, and ends them.
+/// Counts the passes of both cells' workers so far.
+pub fn count_passes(field: &Field, tally: &Tally) -> Result<()> {
+    let mut counts = [0; 3];
+    for cell in [1, 2] {
+        let row = field.connect(cell, "postgres")?.query_one(PASSES, &[])?;
+        counts.iter_mut().enumerate().for_each(|(column, count)| *count += row.get::<_, i64>(column));
+    }
+    for (what, count) in ["worker: passes", "worker: rolled back", "worker: service unreachable"].iter().zip(counts) {
+        tally.set(what, count);
+    }
+    Ok(())
+}
+
+/// Waits until the workers have settled the committed leases, and ends them.
 pub fn finish(field: &Field, tally: &mut Tally) -> Result<()> {
+    count_passes(field, tally)?;
     for cell in [1, 2] {
         let mut client = field.connect(cell, "postgres").context("a cell is gone")?;
         until(&mut client, SETTLED, "a worker leaves what has committed")?;
-        let row = client.query_one(PASSES, &[])?;
-        tally.add("worker: passes", row.get(0));
-        tally.add("worker: rolled back", row.get(1));
-        tally.add("worker: service unreachable", row.get(3));
-        let orphans: i64 = row.get(2);
+        let orphans: i64 = client.query_one(ORPHANS, &[])?.get(0);
         if orphans > 0 {
             tally.problem(format!("cell {cell}: the worker met {orphans} orphans"));
         }

@@ -46,9 +46,9 @@ impl From<postgres::Error> for Stop {
 }
 
 /// Works until the campaign ends.
-pub fn run(field: &Field, cell: usize, seed: u64) -> Tally {
+pub fn run(field: &Field, cell: usize, tally: Tally, seed: u64) -> Tally {
     let rng = StdRng::seed_from_u64(seed);
-    let mut writer = Writer { field, cell, rng, tally: Tally::default(), local: None, service: None };
+    let mut writer = Writer { field, cell, rng, tally, local: None, service: None };
     while !field.is_over() {
         writer.round();
     }
