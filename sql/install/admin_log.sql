@@ -1,4 +1,4 @@
--- What administrators did, why, and as whom.
+-- The log of admin actions.
 
 CREATE TABLE claims.admin_log (
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -10,14 +10,15 @@ CREATE TABLE claims.admin_log (
     counts       jsonb,
     id           uuid        NOT NULL PRIMARY KEY
 );
-COMMENT ON TABLE claims.admin_log IS 'Every administrative act that was committed. What was rolled back stands in the server''s log only. Nothing drops rows by itself.';
+COMMENT ON TABLE claims.admin_log IS
+    'Every admin action that was committed. Actions that were rolled back are only in the server''s log. Nothing deletes rows automatically.';
 COMMENT ON COLUMN claims.admin_log.at IS 'When it was done (clock time).';
-COMMENT ON COLUMN claims.admin_log.session_role IS 'Role that had logged in, by its name then.';
-COMMENT ON COLUMN claims.admin_log.role IS 'Role that called, after SET ROLE, by its name then.';
+COMMENT ON COLUMN claims.admin_log.session_role IS 'Role that had logged in, by its name at that time.';
+COMMENT ON COLUMN claims.admin_log.role IS 'Role that called, after SET ROLE, by its name at that time.';
 COMMENT ON COLUMN claims.admin_log.action IS 'Name of the function.';
-COMMENT ON COLUMN claims.admin_log.arguments IS 'What it was given, by name.';
-COMMENT ON COLUMN claims.admin_log.reason IS 'Why, in the words of whoever did it; NULL: the function asks for no reason.';
-COMMENT ON COLUMN claims.admin_log.counts IS 'How much it has changed, in numbers; NULL: the function counts nothing.';
+COMMENT ON COLUMN claims.admin_log.arguments IS 'Its arguments, by name.';
+COMMENT ON COLUMN claims.admin_log.reason IS 'The reason that was given; NULL: the function takes none.';
+COMMENT ON COLUMN claims.admin_log.counts IS 'Numbers of what it has changed; NULL: the function counts nothing.';
 COMMENT ON COLUMN claims.admin_log.id IS 'A UUIDv7.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.admin_log', '');

@@ -1,9 +1,9 @@
--- What is to be watched, of both sides, as OpenMetrics names it. Bounded: what may be many is estimated, or counted up to 10,000.
+-- Metrics of both sides, named as in OpenMetrics. Their cost is bounded: large numbers are estimated, or counted up to 10,000.
 
 CREATE FUNCTION claims.metrics() RETURNS TABLE (name text, labels jsonb, value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    -- What is planned while a table is empty must not read all of it later. Where one row leads to another, OFFSET 0 keeps them from being
-    -- joined in another way than by the index.
+    -- A plan made while a table is empty must not read the whole table later. In look-ups of one row by another, OFFSET 0 prevents
+    -- other joins than by the index.
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET max_parallel_workers_per_gather = 0
 AS $$
 #variable_conflict use_column
@@ -17,12 +17,13 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY
-    SELECT 'claims_info', jsonb_build_object('library', v.library, 'extension', v.extension, 'protocol', v.protocol::text, 'unicode', v.unicode), 1.0::float8
+    SELECT 'claims_info', jsonb_build_object('library', v.library, 'extension', v.extension, 'protocol', v.protocol::text, 'unicode', v.unicode),
+           1.0::float8
       FROM claims.version() v;
-    -- An exporter that repeats what it was told before repeats this, too.
+    -- An exporter that repeats old values repeats this one, too.
     RETURN QUERY SELECT 'claims_time_seconds', '{}'::jsonb, extract(epoch FROM now)::float8;
 
-    -- At the service: leases, by cell; also those of cells that are not registered. The age of none is 0.
+    -- At the service: leases by cell, also of cells that are not registered. The age is 0 if there are none.
     RETURN QUERY
     WITH RECURSIVE hop AS (
         (SELECT l.creator_id FROM claims.claim_leases l ORDER BY l.creator_id, l.created_at LIMIT 1)
@@ -46,10 +47,11 @@ BEGIN
                                 ('claims_oldest_lease_age_seconds', greatest(extract(epoch FROM now - f.oldest), 0))) AS m (name, value)
      WHERE m.value IS NOT NULL;
 
-    -- Claims by cell, as the planner would estimate them: nothing where ANALYZE has not been there yet.
+    -- Claims by cell, estimated as the planner does: no row before the first ANALYZE.
     RETURN QUERY
     WITH size AS MATERIALIZED (
-        SELECT CASE WHEN c.relpages > 0 THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::float8) ELSE c.reltuples END AS rows
+        SELECT CASE WHEN c.relpages > 0 THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::float8)
+               ELSE c.reltuples END AS rows
           FROM pg_class c WHERE c.oid = 'claims.claims'::regclass AND c.reltuples >= 0),
     stats AS MATERIALIZED (
         SELECT s.rows, coalesce(p.most_common_vals::text::bigint[], '{}') AS common, coalesce(p.most_common_freqs, '{}') AS shares,
@@ -57,19 +59,20 @@ BEGIN
           FROM size s JOIN pg_stats p ON p.schemaname = 'claims' AND p.tablename = 'claims' AND p.attname = 'creator_id' AND NOT p.inherited)
     SELECT 'claims_claims', jsonb_build_object('cell', c.cell_id::text),
            round(s.rows * coalesce(s.shares[array_position(s.common, c.cell_id)],
-                 -- One of the cells that are not common shares what these have left.
+                 -- Cells that are not common values share the remainder equally.
                  CASE WHEN s.cells > cardinality(s.common)
-                      THEN greatest(1 - (SELECT coalesce(sum(f.f), 0) FROM unnest(s.shares) AS f (f)), 0) / (s.cells - cardinality(s.common)) ELSE 0 END))::float8
+                      THEN greatest(1 - (SELECT coalesce(sum(f.f), 0) FROM unnest(s.shares) AS f (f)), 0) / (s.cells - cardinality(s.common))
+                      ELSE 0 END))::float8
       FROM stats s CROSS JOIN claims.cells c;
 
-    -- What only shared memory knows.
+    -- Counters in shared memory.
     RETURN QUERY SELECT c.name, c.labels, c.value FROM claims.counters() c;
 
     RETURN QUERY
     SELECT 'claims_mode', jsonb_strip_nulls(jsonb_build_object('cell', nullif(m.cell_id, -1)::text, 'mode', m.mode)), 1::float8
       FROM claims.mode_settings m WHERE m.mode <> 'open';
 
-    -- Transfers that have not ended, by state. The age of none is 0.
+    -- Transfers that have not ended, by state. The age is 0 if there are none.
     RETURN QUERY
     SELECT m.name, jsonb_build_object('state', s.state), m.value::float8
       FROM (VALUES ('preparing'), ('prepared'), ('switched'), ('finishing')) AS s (state)
@@ -86,13 +89,14 @@ BEGIN
               LEFT JOIN LATERAL pg_partition_tree(c.oid) part ON part.isleaf
               JOIN pg_class p ON p.oid = coalesce(part.relid, c.oid)
              WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'p')
-               AND c.relname IN ('claims', 'claim_leases', 'lease_outcomes', 'change_sets', 'cells_outstanding_leases', 'requests', 'expiring_claims', 'pass_log', 'admin_log')
+               AND c.relname IN ('claims', 'claim_leases', 'lease_outcomes', 'change_sets', 'cells_outstanding_leases', 'requests',
+                                 'expiring_claims', 'pass_log', 'admin_log')
              GROUP BY c.relname) t
      CROSS JOIN LATERAL (VALUES ('claims_table_bytes', t.bytes), ('claims_table_rows', t.rows)) AS m (name, value)
      WHERE m.value IS NOT NULL;
 
-    -- Who keeps dead rows of this database from being removed, and so makes reading slower and slower. Sessions are seen by a
-    -- superuser, or by a member of pg_read_all_stats, which the extension's owner should be.
+    -- The holders of old snapshots, which keep dead rows of this database from being removed, and so make reading slower. Only a
+    -- superuser or a member of pg_read_all_stats sees other sessions; the extension's owner should be one.
     RETURN QUERY
     WITH holders AS (
         SELECT 'session' AS holder, a.pid::text AS pid, a.usename::text AS usename, nullif(a.application_name, '') AS name, a.xact_start AS since,
@@ -101,16 +105,20 @@ BEGIN
          WHERE a.pid <> pg_backend_pid() AND (a.datid = here OR a.datid IS NULL) AND coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL
            AND a.backend_type <> 'autovacuum worker'
         UNION ALL
-        SELECT 'prepared transaction', NULL, p.owner::text, p.gid, p.prepared, age(p.transaction) FROM pg_prepared_xacts p WHERE p.database = current_database()
+        SELECT 'prepared transaction', NULL, p.owner::text, p.gid, p.prepared, age(p.transaction) FROM pg_prepared_xacts p
+         WHERE p.database = current_database()
         UNION ALL
-        SELECT 'replication slot', s.active_pid::text, NULL, s.slot_name::text, NULL, age(s.xmin) FROM pg_replication_slots s WHERE s.xmin IS NOT NULL),
+        SELECT 'replication slot', s.active_pid::text, NULL, s.slot_name::text, NULL, age(s.xmin) FROM pg_replication_slots s
+         WHERE s.xmin IS NOT NULL),
     oldest AS (
-        SELECT jsonb_strip_nulls(jsonb_build_object('holder', h.holder, 'pid', h.pid, 'usename', h.usename, 'name', h.name)) AS labels, h.since, h.transactions
+        SELECT jsonb_strip_nulls(jsonb_build_object('holder', h.holder, 'pid', h.pid, 'usename', h.usename, 'name', h.name)) AS labels,
+               h.since, h.transactions
           FROM holders h ORDER BY h.transactions DESC, h.since LIMIT 1)
     SELECT m.name, o.labels, m.value::float8
       FROM oldest o
      CROSS JOIN LATERAL (VALUES ('claims_oldest_snapshot_transactions', o.transactions::numeric),
-                                ('claims_oldest_snapshot_age_seconds', CASE WHEN o.since IS NOT NULL THEN greatest(extract(epoch FROM now - o.since), 0) END)) AS m (name, value)
+                                ('claims_oldest_snapshot_age_seconds',
+                                    CASE WHEN o.since IS NOT NULL THEN greatest(extract(epoch FROM now - o.since), 0) END)) AS m (name, value)
      WHERE m.value IS NOT NULL;
 
     -- In a cell.
@@ -131,7 +139,7 @@ BEGIN
      GROUP BY c.cell_id;
     RETURN QUERY SELECT 'claims_lease_fences', '{}'::jsonb, count(*)::float8 FROM (SELECT FROM claims.lease_fences LIMIT 10000) f;
 
-    -- Of each kind of pass: whether the last one failed, and when, and how, the last one that did not.
+    -- For each kind of pass: whether the last one failed; and time and counts of the last one that did not.
     RETURN QUERY
     WITH pass AS MATERIALIZED (
         SELECT p.kind, p.cell_id, p.source_type, max(p.id::text) AS last, max(p.id::text) FILTER (WHERE p.sqlstate IS NULL) AS last_good
@@ -145,12 +153,13 @@ BEGIN
     UNION ALL
     SELECT 'claims_pass_age_seconds', g.labels, greatest(extract(epoch FROM now - g.ended_at), 0)::float8 FROM good g WHERE g.ended_at IS NOT NULL
     UNION ALL
-    SELECT 'claims_pass_duration_seconds', g.labels, greatest(extract(epoch FROM g.ended_at - g.started_at), 0)::float8 FROM good g WHERE g.ended_at IS NOT NULL
+    SELECT 'claims_pass_duration_seconds', g.labels, greatest(extract(epoch FROM g.ended_at - g.started_at), 0)::float8 FROM good g
+     WHERE g.ended_at IS NOT NULL
     UNION ALL
     SELECT 'claims_pass_count', g.labels || jsonb_build_object('count', c.key), c.value::float8
       FROM good g CROSS JOIN LATERAL jsonb_each_text(g.counts) c WHERE jsonb_typeof(g.counts -> c.key) = 'number';
 
-    -- A breaker belongs to the cells that use its service. Where none is attended to, any cell of this database may.
+    -- A breaker belongs to the cells that use its service; if none is known, to all cells of this database.
     RETURN QUERY
     WITH used AS MATERIALIZED (
         SELECT a.cell_id, a.service FROM claims.attended_cells a UNION SELECT a.cell_id, a.service FROM claims.automatic_service a)
@@ -159,15 +168,18 @@ BEGIN
       LEFT JOIN LATERAL (SELECT u.cell_id FROM used u WHERE u.service = s.service
                          UNION ALL
                          SELECT c.cell_id FROM claims.cells c WHERE NOT EXISTS (SELECT FROM used u WHERE u.service = s.service)) c ON true
-     CROSS JOIN LATERAL (VALUES ('claims_service_breaker', 'closed', (s.breaker = 'closed')::int::float8), ('claims_service_breaker', 'open', (s.breaker = 'open')::int::float8),
-                                ('claims_service_breaker', 'trying', (s.breaker = 'trying')::int::float8), ('claims_service_failures', NULL, s.failures::float8)) AS m (name, state, value);
+     CROSS JOIN LATERAL (VALUES ('claims_service_breaker', 'closed', (s.breaker = 'closed')::int::float8),
+                                ('claims_service_breaker', 'open', (s.breaker = 'open')::int::float8),
+                                ('claims_service_breaker', 'trying', (s.breaker = 'trying')::int::float8),
+                                ('claims_service_failures', NULL, s.failures::float8)) AS m (name, state, value);
 
-    -- Requests that are not done, by queue; how many are done is history, and none of this function's business.
+    -- Requests that are not complete, by queue. Complete ones are not counted.
     RETURN QUERY
     WITH RECURSIVE open AS (
         (SELECT r.queue FROM claims.requests r WHERE r.status IN ('new', 'in-progress') ORDER BY r.queue, r.entity, r.id LIMIT 1)
         UNION ALL
-        SELECT (SELECT r.queue FROM claims.requests r WHERE r.status IN ('new', 'in-progress') AND r.queue > open.queue ORDER BY r.queue, r.entity, r.id LIMIT 1)
+        SELECT (SELECT r.queue FROM claims.requests r WHERE r.status IN ('new', 'in-progress') AND r.queue > open.queue
+                 ORDER BY r.queue, r.entity, r.id LIMIT 1)
           FROM open WHERE open.queue IS NOT NULL),
     failed AS (
         (SELECT r.queue FROM claims.requests r WHERE r.status = 'error' ORDER BY r.queue, r.entity, r.id LIMIT 1)
@@ -192,7 +204,7 @@ BEGIN
                                 ('claims_oldest_request_age_seconds', greatest(extract(epoch FROM now - f.oldest), 0))) AS m (name, value)
      WHERE m.value IS NOT NULL;
 
-    -- Verifications that workers share have a kind each.
+    -- Each shared verification has a kind of its own: they are counted together.
     RETURN QUERY
     SELECT 'claims_expiring_keys', jsonb_build_object('kind', k.kind, 'state', s.state), s.keys::float8
       FROM (SELECT CASE WHEN e.kind LIKE 'claims.verify %' THEN 'claims.verify' ELSE e.kind END AS kind,
@@ -201,7 +213,11 @@ BEGIN
      CROSS JOIN LATERAL (VALUES ('held', k.held), ('free', k.keys - k.held)) AS s (state, keys);
 END $$;
 COMMENT ON FUNCTION claims.metrics() IS
-    'What is to be watched of this database, in either: names and units as OpenMetrics has them, one row for each value. Claims are estimated from statistics, leases and requests counted up to 10,000 a cell or queue. What is counted (begins, commits, rollbacks, conflicts, durations, the last check()) is there where the library is preloaded, since the server started. No bucket values, no payloads. Where the tables are distributed, of all nodes. For administrators and monitoring roles. Locks nothing, works on a hot standby.';
+    'Metrics of this database, the shared one or a cell''s: names and units as in OpenMetrics, one row for each value. Claims are estimated from '
+    'statistics, leases and requests counted up to 10,000 a cell or queue. Counters (begins, commits, rollbacks, conflicts, durations, the last '
+    'check()) exist if the library is preloaded, and start with the server. No bucket values, no payloads. On distributed tables the metrics of '
+    'all nodes. For administrators and monitoring roles. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.counters() IS 'Internal: the part of claims.metrics() that is kept in shared memory. Locks nothing.';
-COMMENT ON FUNCTION claims.note_check(bigint, bigint) IS 'Internal: remembers in shared memory that claims.check() has ended, how many violations it found, and how many rows that are dated in the future.';
+COMMENT ON FUNCTION claims.note_check(bigint, bigint) IS
+    'Internal: stores in shared memory that claims.check() has ended, how many violations it found, and how many rows are dated in the future.';
 INSERT INTO claims.audiences (function_name, audience) VALUES ('metrics', 'monitor');

@@ -1,4 +1,4 @@
--- What was done again and again, by whom it was called: recovery, verification, dropping what is old.
+-- The log of passes: recovery, verification and purging.
 
 CREATE TABLE claims.pass_log (
     id          uuid        NOT NULL PRIMARY KEY,
@@ -13,7 +13,7 @@ CREATE TABLE claims.pass_log (
 );
 CREATE INDEX pass_log_kind ON claims.pass_log (kind, id);
 COMMENT ON TABLE claims.pass_log IS 'The last 1,000 passes of each kind; claims.passes shows them. Not dumped.';
-COMMENT ON INDEX claims.pass_log_kind IS 'Finds those older than the last 1,000 of a kind.';
+COMMENT ON INDEX claims.pass_log_kind IS 'Finds passes older than the last 1,000 of a kind.';
 COMMENT ON COLUMN claims.pass_log.id IS 'A UUIDv7, in the order in which the passes ended.';
 COMMENT ON COLUMN claims.pass_log.kind IS 'reconcile, verify, purge, or settle (failures of the worker only).';
 COMMENT ON COLUMN claims.pass_log.cell_id IS 'The cell, if any.';
@@ -27,7 +27,9 @@ COMMENT ON COLUMN claims.pass_log.message IS 'Message of that error.';
 CREATE VIEW claims.passes AS
     SELECT p.kind, p.cell_id, p.source_type, p.started_at, p.ended_at, p.counts, p.sqlstate, p.message
       FROM claims.pass_log p;
-COMMENT ON VIEW claims.passes IS 'One row for each pass of recovery, verification and purging, the last 1,000 of each kind. A failed pass is shown only if the worker ran it: otherwise its transaction was rolled back, and its caller got the error.';
+COMMENT ON VIEW claims.passes IS
+    'One row for each pass of recovery, verification and purging, the last 1,000 of each kind. A failed pass is shown only if the worker ran it: '
+    'otherwise its transaction was rolled back, and its caller got the error.';
 COMMENT ON COLUMN claims.passes.kind IS 'reconcile, verify, purge, or settle (failures of the worker only).';
 COMMENT ON COLUMN claims.passes.cell_id IS 'The cell, if any.';
 COMMENT ON COLUMN claims.passes.source_type IS 'Name of the source type, for a verification.';

@@ -1,4 +1,4 @@
--- The ground: an encoding and a schema.
+-- Checks the encoding, and creates the schema.
 
 DO $$
 BEGIN
@@ -9,6 +9,6 @@ BEGIN
     END IF;
 END $$;
 
--- CREATE SCHEMA without IF NOT EXISTS: a schema that was there before belongs to somebody else, and is refused.
+-- CREATE SCHEMA without IF NOT EXISTS: a schema that exists already belongs to another user, and is refused.
 CREATE SCHEMA claims;
 COMMENT ON SCHEMA claims IS 'Globally unique names: leases, claims and their verification.';

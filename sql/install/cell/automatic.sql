@@ -9,7 +9,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'cell_id and service must be given both, or be both null',
             HINT = 'automatic(NULL, NULL) turns automatic mode off.';
     END IF;
-    -- Both for the cell that it is on for, and for the one that it will be on for.
+    -- The caller needs rights for the cell whose automatic mode is on, and for the one whose it will be.
     IF EXISTS (SELECT FROM claims.automatic_service a JOIN claims.cells c ON c.cell_id = a.cell_id) THEN
         PERFORM claims.require_cell(a.cell_id) FROM claims.automatic_service a;
     ELSIF EXISTS (SELECT FROM claims.automatic_service) THEN
@@ -25,4 +25,6 @@ BEGIN
         ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service;
 END $$;
 COMMENT ON FUNCTION claims.automatic(bigint, text) IS
-    'In a cell: from now on every transaction that changed claimed columns does begin_pending(cell_id, service) by itself when it is about to commit; both NULL: turns that off. The background worker attends to the cell from now on, also when automatic mode is turned off again: claims.attend(cell_id, NULL) ends that. For who may act for the cell. Locks the one row that says so.';
+    'In a cell: from now on every transaction that changed claimed columns calls begin_pending(cell_id, service) when it is about to commit; both '
+    'NULL: turns that off. The background worker attends to the cell from now on, also when automatic mode is turned off again: '
+    'claims.attend(cell_id, NULL) ends that. For roles that may act for the cell. Locks the row of claims.automatic_service.';

@@ -9,50 +9,58 @@ CREATE TABLE claims.claimed_attributes (
     condition    text,
     PRIMARY KEY (table_name, attribute)
 );
-COMMENT ON TABLE claims.claimed_attributes IS 'In a cell: the columns whose values are claimed. Written by claims.claim_attribute() and claims.unclaim_attribute().';
+COMMENT ON TABLE claims.claimed_attributes IS
+    'In a cell: the columns whose values are claimed. Written by claims.claim_attribute() and claims.unclaim_attribute().';
 COMMENT ON COLUMN claims.claimed_attributes.table_name IS 'The table.';
 COMMENT ON COLUMN claims.claimed_attributes.attribute IS 'The column whose values, as text, are bucket values.';
 COMMENT ON COLUMN claims.claimed_attributes.bucket_type IS 'Name of the bucket type.';
-COMMENT ON COLUMN claims.claimed_attributes.subject_type IS 'Name of the type of what the values belong to.';
+COMMENT ON COLUMN claims.claimed_attributes.subject_type IS 'Name of the subject type.';
 COMMENT ON COLUMN claims.claimed_attributes.subject_key IS 'The column that holds the subject''s id.';
-COMMENT ON COLUMN claims.claimed_attributes.source_type IS 'Name of the source type: what the table is called at the service.';
+COMMENT ON COLUMN claims.claimed_attributes.source_type IS 'Name of the source type: the table''s name at the service.';
 COMMENT ON COLUMN claims.claimed_attributes.source_key IS 'The column that holds the source''s id.';
-COMMENT ON COLUMN claims.claimed_attributes.condition IS 'Which rows are claimed, every name in it spelled out; NULL: all.';
+COMMENT ON COLUMN claims.claimed_attributes.condition IS 'Condition for rows that are claimed, with qualified names; NULL: all rows.';
 
 CREATE VIEW claims.claimed_columns AS
     SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type, a.subject_key, a.source_type, a.source_key, a.condition
       FROM claims.claimed_attributes a;
-COMMENT ON VIEW claims.claimed_columns IS 'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no privileges on the tables.';
+COMMENT ON VIEW claims.claimed_columns IS
+    'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no privileges on '
+    'the tables.';
 
 CREATE TABLE claims.automatic_service (
     single  boolean PRIMARY KEY DEFAULT true CHECK (single),
     cell_id bigint  NOT NULL,
     service text    NOT NULL
 );
-COMMENT ON TABLE claims.automatic_service IS 'In a cell: the service of automatic mode, one row, or none if it is off. Written by claims.automatic().';
+COMMENT ON TABLE claims.automatic_service IS
+    'In a cell: the service of automatic mode, one row, or none if it is off. Written by claims.automatic().';
 COMMENT ON COLUMN claims.automatic_service.single IS 'Always true: there is at most one row.';
 COMMENT ON COLUMN claims.automatic_service.cell_id IS 'The cell that owns the claims.';
 COMMENT ON COLUMN claims.automatic_service.service IS 'Name of the foreign server that leads to the shared database.';
 
--- One row for each transaction that changed claimed columns in automatic mode and called SET CONSTRAINTS, dropped before the
--- transaction ends: it is only there for its deferred trigger. So nothing is lost with it, and it needs no WAL.
+-- One row for each transaction that changed claimed columns in automatic mode and called SET CONSTRAINTS, deleted before the
+-- transaction ends. Only its deferred trigger needs the row, so the table needs no WAL.
 CREATE UNLOGGED TABLE claims.automatic_queue (
     changes bigint NOT NULL
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000000);
-COMMENT ON TABLE claims.automatic_queue IS 'Internal: makes PostgreSQL call a deferred trigger for SET CONSTRAINTS. Its rows are deleted in the same transaction.';
-COMMENT ON COLUMN claims.automatic_queue.changes IS '0: queued at the first change. Otherwise: queued again, behind all other deferred triggers, after so many changes.';
+COMMENT ON TABLE claims.automatic_queue IS
+    'Internal: makes PostgreSQL call a deferred trigger for SET CONSTRAINTS. Its rows are deleted in the same transaction.';
+COMMENT ON COLUMN claims.automatic_queue.changes IS
+    '0: queued at the first change. Otherwise the number of changes after which it was queued again, behind all other deferred triggers.';
 
--- What capture has given way to, since the extension is here. Sequences count without a lock, and whatever becomes of the transaction.
+-- Counts of claims that capture left out or adopted since the extension was installed. Sequences count without a lock, also if the transaction rolls
+-- back.
 CREATE SEQUENCE claims.capture_left_out_missing MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_not_owner MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_other_source MINVALUE 0;
 CREATE SEQUENCE claims.capture_adopted MINVALUE 0;
 COMMENT ON SEQUENCE claims.capture_left_out_missing IS 'In a cell: counts names that rows gave up although they were not claimed.';
 COMMENT ON SEQUENCE claims.capture_left_out_not_owner IS 'In a cell: counts names that rows gave up although another cell owns them.';
-COMMENT ON SEQUENCE claims.capture_left_out_other_source IS 'In a cell: counts names that rows gave up although they were claimed for other rows or subjects.';
+COMMENT ON SEQUENCE claims.capture_left_out_other_source IS
+    'In a cell: counts names that rows gave up although they were claimed for other rows or subjects.';
 COMMENT ON SEQUENCE claims.capture_adopted IS 'In a cell: counts claims of this cell without a row that rows adopted.';
--- Postgres notes these privileges as those that they came with, also where there are default ones.
+-- PostgreSQL records these privileges as the initial ones, also if there are default privileges.
 REVOKE ALL ON SEQUENCE claims.capture_left_out_missing, claims.capture_left_out_not_owner, claims.capture_left_out_other_source,
     claims.capture_adopted FROM PUBLIC;
 SELECT pg_catalog.setval(s, 0) FROM pg_catalog.unnest(ARRAY['claims.capture_left_out_missing', 'claims.capture_left_out_not_owner',
@@ -66,7 +74,7 @@ SELECT pg_catalog.pg_extension_config_dump('claims.claimed_attributes', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.automatic_service', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.automatic_queue', 'WHERE false');
 
--- It takes its owner's rights, and a search_path, by itself, where it executes a statement: most rows need none.
+-- Not SECURITY DEFINER: it takes its owner's rights and a search_path only when it executes a statement, and most rows need none.
 CREATE FUNCTION claims.capture_row() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME', 'capture_row_wrapper';
 CREATE FUNCTION claims.send_automatically() RETURNS trigger
     LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'send_automatically_wrapper';
@@ -92,7 +100,7 @@ CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON c
 CREATE CONSTRAINT TRIGGER automatic AFTER INSERT OR UPDATE ON claims.automatic_queue
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION claims.send_automatically();
 
--- Event triggers run with the rights of whoever gave the command, a superuser perhaps: only a superuser may replace them.
+-- Event triggers run with the rights of the role that executes the command, which may be a superuser: only a superuser may replace them.
 CREATE FUNCTION claims.complete_triggers() RETURNS event_trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'claims_complete_triggers';
 CREATE FUNCTION claims.forget_dropped_tables() RETURNS event_trigger
@@ -103,8 +111,8 @@ BEGIN
     EXECUTE format('ALTER FUNCTION claims.forget_dropped_tables() OWNER TO %I', pg_catalog.pg_get_userbyid(10));
 END $$;
 
--- Whether values of a type look the same as text in every session: enums without a cast of their own, and what an immutable
--- function makes text of, but for the types whose functions say so and still look at settings.
+-- Returns whether the text of a value is the same in every session: for enums without a cast of their own, and types whose
+-- conversion to text is immutable, except those whose function is declared so and still depends on settings.
 CREATE FUNCTION claims.has_fixed_text(value_type oid) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$

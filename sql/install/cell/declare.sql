@@ -1,6 +1,6 @@
--- Declaring what is captured; comments and audiences of everything to do with claimed columns.
+-- Declaring claimed columns; comments and audiences of their functions.
 
--- With the caller's search_path and rights, as far as names in the condition are concerned; nothing is left to it else.
+-- Runs with the caller's search_path and rights, but uses them only to resolve names in the condition.
 CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
                                        subject_key name, source_type text, source_key name DEFAULT NULL,
                                        condition text DEFAULT NULL)
@@ -16,21 +16,35 @@ INSERT INTO claims.audiences (function_name, audience) VALUES
     ('pending_batch', 'cell'), ('begin_pending', 'cell'), ('finish', 'cell'), ('automatic', 'cell');
 
 COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text) IS
-    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source in source_key (the primary key, where left out), columns of any types whose text does not depend on settings; condition is a boolean expression over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table against writers until the transaction ends.';
-COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS 'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
-COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS 'Internal: a condition with every name in it qualified, as the caller''s search_path has them.';
+    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source '
+    'in source_key (by default the primary key), columns of any types whose text does not depend on settings; condition is a boolean expression '
+    'over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts '
+    'missing triggers back. Locks the table against writers until the transaction ends.';
+COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS
+    'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
+COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS
+    'Internal: returns a condition with every name qualified by the caller''s search_path.';
 COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name) IS
-    'In a cell: ends the capture of a column; its claims stay as they are. For the table''s owner. 42704 where it is not claimed. Where it was the table''s last, locks the table against everybody until the transaction ends.';
+    'In a cell: ends the capture of a column; its claims stay as they are. For the table''s owner. 42704 if it is not claimed. If it was the '
+    'table''s last claimed column, locks the table ACCESS EXCLUSIVE until the transaction ends.';
 COMMENT ON FUNCTION claims.pending_batch() IS
-    'In a cell: what the current transaction has changed of claimed columns and not sent yet, netted, as begin_update takes it. Always one row. 54000 where it is too much to keep. Locks nothing.';
+    'In a cell: the net changes of claimed columns that the current transaction has not sent yet, in the form of begin_update. Always one row. '
+    '54000 if there are too many to keep. Locks nothing.';
 COMMENT ON FUNCTION claims.begin_pending(bigint, text) IS
-    'In a cell: leases the pending batch at the service, a foreign server that leads to the shared database, and tracks the lease, which it returns; NULL where nothing is pending. Conflicts come with the SQLSTATE and DETAIL of begin_update; 57014 where the service did not answer within claims.service_timeout, 08001 where it cannot be reached. When the local transaction does not commit, recovery rolls the lease back. Locks the lease''s key here, and what begin_update locks there.';
+    'In a cell: leases the pending batch at the service, a foreign server that leads to the shared database, and tracks the lease, which it '
+    'returns; NULL if nothing is pending. Conflicts have the SQLSTATE and DETAIL of begin_update; 57014 if the service did not answer within '
+    'claims.service_timeout, 08001 if it cannot be reached. If the local transaction does not commit, recovery rolls the lease back. Locks the '
+    'lease''s key here, and what begin_update locks there.';
 COMMENT ON FUNCTION claims.finish(bigint, text, uuid) IS
-    'In a cell, after the local COMMIT: commits a tracked lease at the service and forgets it here. true: this call committed it; false: it had been committed before. 55000 before the local COMMIT, and for a lease that is not tracked. What it leaves undone, recovery does. Locks the tracked row here, and what commit_update locks there.';
-COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS 'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
-COMMENT ON FUNCTION claims.change_request_triggers(oid, text, text, boolean) IS 'Internal: as change_capture_triggers, of a table whose changes become requests.';
-COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that takes note of what a row adds and removes.';
-COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether values of a type look the same as text in every session.';
+    'In a cell, after the local COMMIT: commits a tracked lease at the service and forgets it here. true: this call committed it; false: it had '
+    'been committed before. 55000 before the local COMMIT, and for a lease that is not tracked. If it fails, recovery commits the lease. Locks '
+    'the tracked row here, and what commit_update locks there.';
+COMMENT ON FUNCTION claims.change_capture_triggers(oid, boolean) IS
+    'Internal: puts the triggers of claimed tables on a table and its partitions, or takes them off.';
+COMMENT ON FUNCTION claims.change_request_triggers(oid, text, text, boolean) IS
+    'Internal: like change_capture_triggers, for a table whose changes become requests.';
+COMMENT ON FUNCTION claims.capture_row() IS 'Internal: trigger of claimed tables that records the names that a row adds and removes.';
+COMMENT ON FUNCTION claims.has_fixed_text(oid) IS 'Internal: whether the text of a type''s values is the same in every session.';
 COMMENT ON FUNCTION claims.complete_triggers() IS 'Internal: event trigger that has new partitions of claimed and captured tables refuse TRUNCATE.';
 COMMENT ON FUNCTION claims.forget_dropped_tables() IS 'Internal: event trigger that ends the capture of tables that are dropped.';
 COMMENT ON FUNCTION claims.refuse_truncate() IS 'Internal: trigger of claimed tables; 55000.';

@@ -1,4 +1,4 @@
--- In a cell: what recovery found to be saved without claims.
+-- In a cell: the orphans that recovery found.
 
 CREATE TABLE claims.seen_orphans (
     lease_uuid uuid        NOT NULL PRIMARY KEY,
@@ -6,15 +6,16 @@ CREATE TABLE claims.seen_orphans (
     outcome    text        COLLATE "C",
     seen_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-COMMENT ON TABLE claims.seen_orphans IS 'In a cell: the orphans that the last pass of recovery has found; claims.orphans() shows them. Not in a dump: the next pass finds them again.';
+COMMENT ON TABLE claims.seen_orphans IS
+    'In a cell: the orphans that the last pass of recovery has found; claims.orphans() shows them. Not in a dump: the next pass finds them again.';
 COMMENT ON COLUMN claims.seen_orphans.lease_uuid IS 'The lease.';
 COMMENT ON COLUMN claims.seen_orphans.cell_id IS 'The cell.';
-COMMENT ON COLUMN claims.seen_orphans.outcome IS 'What the service says of it: rolled_back, or NULL where it does not know it.';
+COMMENT ON COLUMN claims.seen_orphans.outcome IS 'Outcome at the service: rolled_back, or NULL if the service does not know the lease.';
 COMMENT ON COLUMN claims.seen_orphans.seen_at IS 'When the pass found it (clock time).';
 
 CREATE FUNCTION claims.orphans(cell_id bigint) RETURNS TABLE (lease_uuid uuid, tracked_at timestamptz, outcome text, seen_at timestamptz)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    -- Right for any number of both, whatever the statistics say.
+    -- A hash join is right for any number of rows in both tables, whatever the statistics say.
     SET enable_nestloop = off SET enable_hashjoin = on
 AS $$
 BEGIN
@@ -24,7 +25,8 @@ BEGIN
                   WHERE o.cell_id = orphans.cell_id ORDER BY t.created_at, o.lease_uuid;
 END $$;
 COMMENT ON FUNCTION claims.orphans(bigint) IS
-    'In a cell: the leases that committed here and have no claims at the service, as the last pass of claims.reconcile() found them, and that nobody has forgotten since. For who may act for the cell. Locks nothing.';
+    'In a cell: the leases that committed here and have no claims at the service, as the last pass of claims.reconcile() found them, unless they '
+    'were forgotten since. For roles that may act for the cell. Locks nothing.';
 
 INSERT INTO claims.audiences (function_name, audience) VALUES ('orphans', 'cell'), ('explain_lease', 'cell');
 SELECT pg_catalog.pg_extension_config_dump('claims.seen_orphans', 'WHERE false');

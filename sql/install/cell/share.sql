@@ -1,5 +1,5 @@
--- One verification by several workers: the passes, and the ranges of them that are still to be done. Who has a range is an
--- expiring claim of kind 'claims.verify ' and the pass, on the range's number.
+-- One verification by several workers: the passes, and their ranges that are not verified yet. An expiring claim of kind
+-- 'claims.verify ' and the pass, with the range's number as its key, says which worker has a range.
 
 CREATE TABLE claims.verification_passes (
     pass          uuid        NOT NULL PRIMARY KEY,
@@ -20,9 +20,10 @@ COMMENT ON COLUMN claims.verification_passes.pass IS 'Identifies the pass.';
 COMMENT ON COLUMN claims.verification_passes.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.verification_passes.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.verification_passes.correct IS 'Whether discrepancies are corrected.';
-COMMENT ON COLUMN claims.verification_passes.divided_up_to IS 'The source id up to which there are ranges; NULL: there are none yet, or they reach to the end.';
+COMMENT ON COLUMN claims.verification_passes.divided_up_to IS
+    'The source id up to which there are ranges; NULL: there are none yet, or they reach to the end.';
 COMMENT ON COLUMN claims.verification_passes.divided IS 'Whether the ranges reach to the end.';
-COMMENT ON COLUMN claims.verification_passes.ranges IS 'How many ranges it has been divided into so far.';
+COMMENT ON COLUMN claims.verification_passes.ranges IS 'Number of ranges so far.';
 COMMENT ON COLUMN claims.verification_passes.begun_at IS 'When it began (clock time).';
 COMMENT ON COLUMN claims.verification_passes.finished_at IS 'When it ended (clock time).';
 
@@ -37,7 +38,7 @@ COMMENT ON TABLE claims.verification_ranges IS 'In a cell: the parts of the rang
 COMMENT ON INDEX claims.verification_ranges_pkey IS 'The number of a range is the key of its expiring claim.';
 COMMENT ON COLUMN claims.verification_ranges.pass IS 'The pass.';
 COMMENT ON COLUMN claims.verification_ranges.number IS 'Number of the range, from 1.';
-COMMENT ON COLUMN claims.verification_ranges.source_id_gt IS 'The rest begins after this source id; NULL: at the beginning.';
+COMMENT ON COLUMN claims.verification_ranges.source_id_gt IS 'The unverified part begins after this source id; NULL: at the beginning.';
 COMMENT ON COLUMN claims.verification_ranges.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
 
 CREATE VIEW claims.verification_workers AS
@@ -52,7 +53,7 @@ COMMENT ON COLUMN claims.verification_workers.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.verification_workers.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.verification_workers.correct IS 'Whether discrepancies are corrected.';
 COMMENT ON COLUMN claims.verification_workers.number IS 'Number of the range.';
-COMMENT ON COLUMN claims.verification_workers.source_id_gt IS 'The rest begins after this source id.';
+COMMENT ON COLUMN claims.verification_workers.source_id_gt IS 'The unverified part begins after this source id.';
 COMMENT ON COLUMN claims.verification_workers.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
 COMMENT ON COLUMN claims.verification_workers.worker IS 'The worker that holds it, or held it last.';
 COMMENT ON COLUMN claims.verification_workers.held IS 'Whether the hold is valid; if not, the next worker that needs a range takes this one.';
@@ -61,10 +62,15 @@ COMMENT ON COLUMN claims.verification_workers.expires_at IS 'When the hold expir
 INSERT INTO claims.audiences (function_name, audience) VALUES ('begin_verification', 'cell'), ('verify_share', 'cell');
 
 COMMENT ON FUNCTION claims.begin_verification(bigint, text, boolean) IS
-    'In a cell: begins a verification of all claims of one source type for workers that share it, or joins the one under way, and returns its id. Waits at most a second for another open transaction that is beginning one (55P03).';
+    'In a cell: begins a verification of all claims of one source type for workers that share it, or joins the one under way, and returns its id. '
+    'Waits at most a second for another open transaction that is beginning one (55P03).';
 COMMENT ON FUNCTION claims.verify_share(uuid, text, text, int, interval, interval) IS
-    'In a cell: one step of a worker in a shared verification; to be called repeatedly, each call in a transaction of its own, until finished is true. Verifies as claims.verify() does, for at most half of hold_for, the range that the worker''s previous call took, and takes a range for the next call: one whose hold has expired, or a new one. in_hand false and finished false: other workers have the rest; call again a little later. A worker whose hold has expired corrects and records nothing more. To be called under READ COMMITTED. Locks what claims.verify() locks, the range''s expiring claim FOR KEY SHARE, and while it takes a new range the pass, for which it waits at most a second.';
+    'In a cell: one step of a worker in a shared verification; call it repeatedly, each call in a transaction of its own, until finished is true. '
+    'Verifies as claims.verify() does, for at most half of hold_for, the range that the worker''s previous call took, and takes a range for the '
+    'next call: one whose hold has expired, or a new one. in_hand false and finished false: other workers have the rest; call again a little '
+    'later. A worker whose hold has expired corrects and records nothing more. Needs READ COMMITTED. Locks what claims.verify() locks, the '
+    'range''s expiring claim FOR KEY SHARE, and while it takes a new range the pass, for which it waits at most a second.';
 
--- With the extension, but without their rows: in a restored database a verification begins anew.
+-- Dumps leave out their rows: in a restored database a verification begins anew.
 SELECT pg_catalog.pg_extension_config_dump('claims.verification_passes', 'WHERE false');
 SELECT pg_catalog.pg_extension_config_dump('claims.verification_ranges', 'WHERE false');

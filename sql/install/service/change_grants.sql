@@ -1,4 +1,4 @@
--- Grants (or revokes) the schema and the functions for some audiences, and to cells what they may read.
+-- Grants (or revokes) the schema and the functions for some audiences, and for cells the views that they may read.
 CREATE OR REPLACE FUNCTION claims.change_grants(role_name name, audiences text[], granting boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
@@ -10,19 +10,20 @@ BEGIN
     FOR target IN
         SELECT p.oid FROM pg_proc p JOIN claims.audiences a ON a.function_name = p.proname
          WHERE p.pronamespace = 'claims'::regnamespace AND (a.audience = ANY (change_grants.audiences) OR granting AND a.audience = 'all')
-           -- An owner keeps what is its own.
+           -- The owner of a function keeps its right.
            AND (granting OR p.proowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name))
          ORDER BY p.oid::regprocedure::text
     LOOP
         EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
     END LOOP;
     IF 'cell' = ANY (change_grants.audiences) THEN
-        -- What tells a cell about itself: the columns it claims, how far its verification is and in whose hands, the service, the passes.
-        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, claims.service_state, claims.passes %s %I', verb, word, role_name);
+        -- Views about the cell itself: its claimed columns, the progress and the workers of its verification, the service, the passes.
+        EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, '
+                       'claims.service_state, claims.passes %s %I', verb, word, role_name);
     END IF;
     IF granting THEN
         EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);
-    -- A role that keeps the functions of another audience keeps what all have.
+    -- A role that keeps the functions of another audience keeps the functions of audience all.
     ELSIF NOT EXISTS (SELECT FROM pg_proc p LEFT JOIN claims.audiences f ON f.function_name = p.proname, aclexplode(p.proacl) a
                        WHERE p.pronamespace = 'claims'::regnamespace AND f.audience IS DISTINCT FROM 'all'
                          AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name)) THEN

@@ -1,14 +1,15 @@
--- What must always be true, and the proof that it is.
+-- check(): finds violations of the rules that the tables must always keep.
 
--- The three look-ups below read by an index and never join. They are functions of their own because claims.find_problems() plans everything
--- else without nested loops.
+-- The three look-ups below read by an index and never join. They are functions of their own because claims.find_problems() plans all other
+-- statements without nested loops.
 CREATE FUNCTION claims.find_claims_on(bucket_type int, bucket_value text) RETURNS TABLE (status smallint, lease_uuid uuid)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_indexscan = on SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
     SELECT c.status, c.lease_uuid FROM claims.claims c
      WHERE c.bucket_type = find_claims_on.bucket_type AND c.bucket_value = find_claims_on.bucket_value
 $$;
-COMMENT ON FUNCTION claims.find_claims_on(int, text) IS 'Internal: the claims on a bucket, for claims.find_problems(): one, unless the unique index is gone. Locks nothing.';
+COMMENT ON FUNCTION claims.find_claims_on(int, text) IS
+    'Internal: the claims on a bucket, for claims.find_problems(): one, unless the unique index is gone. Locks nothing.';
 
 CREATE FUNCTION claims.find_settled_leases() RETURNS TABLE (lease_uuid uuid, outcome text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_indexscan = on SET enable_seqscan = off SET enable_bitmapscan = off
@@ -16,7 +17,8 @@ AS $$
     SELECT l.uuid, o.outcome FROM claims.claim_leases l
      CROSS JOIN LATERAL (SELECT o.outcome FROM claims.lease_outcomes o WHERE o.lease_uuid = l.uuid OFFSET 0) o
 $$;
-COMMENT ON FUNCTION claims.find_settled_leases() IS 'Internal: leases that are outstanding and have an outcome, for claims.find_problems(). Locks nothing.';
+COMMENT ON FUNCTION claims.find_settled_leases() IS
+    'Internal: leases that are outstanding and have an outcome, for claims.find_problems(). Locks nothing.';
 
 CREATE FUNCTION claims.find_unknown_owners() RETURNS TABLE (cell_id bigint, claims bigint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_indexscan = on SET enable_seqscan = off SET enable_bitmapscan = off
@@ -31,12 +33,13 @@ AS $$
       FROM hop h
      WHERE h.creator_id <> -1 AND NOT EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = h.creator_id OFFSET 0)
 $$;
-COMMENT ON FUNCTION claims.find_unknown_owners() IS 'Internal: the cells that own claims and are not registered, for claims.find_problems(). Locks nothing.';
+COMMENT ON FUNCTION claims.find_unknown_owners() IS
+    'Internal: the cells that own claims and are not registered, for claims.find_problems(). Locks nothing.';
 
 CREATE FUNCTION claims.find_problems() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
-    -- claim_leases is empty whenever it is analyzed, and may have 100,000 rows a moment later. A nested loop that is planned for none is
-    -- quadratic then. A hash join is right for any number, and spills to disk.
+    -- claim_leases is mostly empty when it is analyzed, and may have 100,000 rows a moment later. A nested loop planned for no rows
+    -- is quadratic then. A hash join is right for any number, and spills to disk.
     SET enable_nestloop = off SET enable_mergejoin = off SET enable_hashjoin = on SET enable_seqscan = on
 AS $$
 #variable_conflict use_column
@@ -45,7 +48,7 @@ DECLARE
     future timestamptz := clock_timestamp() + interval '1 minute';
 BEGIN
     PERFORM claims.require_tables_here();
-    -- jit: the planner takes every payload for a long one, and compiling would take longer than the answer.
+    -- jit is off: the planner expects long payloads, and compiling would take longer than the query.
     RETURN QUERY
     WITH types AS MATERIALIZED (
         -- Every name of every type, and the name that is shown.
@@ -58,12 +61,13 @@ BEGIN
           LEFT JOIN claims.subject_types s ON n.kind = 'subject' AND s.id = n.id
           LEFT JOIN claims.source_types o ON n.kind = 'source' AND o.id = n.id
     ), named AS MATERIALIZED (
-        -- What the outstanding leases' payloads name. A bucket may stand once in each list: then it is replaced.
+        -- The records in the payloads of outstanding leases. A bucket may occur once in each list: then it is replaced.
         SELECT r.uuid AS lease_uuid, r.status, t.id AS bucket_type,
                coalesce(t.shown, r.record #>> '{bucket,type}') AS type_name, r.record #>> '{bucket,value}' AS bucket_value,
                coalesce(s.shown, r.record #>> '{subject,type}') || ' ' || (r.record #>> '{subject,id}') AS subject,
                coalesce(o.shown, r.record #>> '{source,type}') || ' ' || (r.record #>> '{source,rails_primary_key_id}') AS source,
-               row_number() OVER (PARTITION BY r.uuid, r.status, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth,
+               row_number() OVER (PARTITION BY r.uuid, r.status, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}')
+                   AS nth,
                max(r.status) OVER (PARTITION BY r.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS last_status
           FROM (SELECT l.uuid, part.status, r.record
                   FROM claims.claim_leases l
@@ -89,7 +93,7 @@ BEGIN
            -- A transfer may hold a million claims: those that are in order are only counted, below.
            AND NOT (c.status = 4 AND c.created_at <= future AND c.updated_at <= future AND x.transfer_uuid IS NOT NULL)
     )
-    -- One row for each claim: the first of what is wrong with it.
+    -- One row for each claim: its first problem.
     SELECT p.problem, c.lease_uuid, c.type_name, c.bucket_value, p.detail
       FROM leased c
       LEFT JOIN claims.claim_leases l ON l.uuid = c.lease_uuid
@@ -109,20 +113,22 @@ BEGIN
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
           WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM c.status
          UNION ALL
-         SELECT 'claim is not what the payload of its lease says', format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
+         SELECT 'claim is not what the payload of its lease says',
+                format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
           WHERE c.subject <> h.subject OR c.source <> h.source
          UNION ALL
          SELECT 'claim is dated in the future', format('Created at %s, updated at %s.', c.created_at, c.updated_at)
           WHERE c.created_at > future OR c.updated_at > future
          LIMIT 1) AS p (problem, detail)
     UNION ALL
-    -- Of the claims that are there only those that have not been reported as such. One look into the index for each that its lease does not hold.
+    -- Only existing claims that are not reported above. One index look-up for each claim that its lease does not hold.
     SELECT 'lease does not hold a claim of its payload', h.lease_uuid, h.type_name, h.bucket_value,
            CASE WHEN c.status IS NULL THEN 'There is no such claim.'
                 ELSE format('The claim''s status is %s, its lease %s.', c.status, coalesce(c.lease_uuid::text, 'null')) END
       FROM (SELECT h.lease_uuid, h.bucket_type, h.type_name, h.bucket_value FROM held h
              WHERE h.nth = 1
-               AND NOT EXISTS (SELECT FROM leased c WHERE c.bucket_type = h.bucket_type AND c.bucket_value = h.bucket_value AND c.lease_uuid = h.lease_uuid)
+               AND NOT EXISTS (SELECT FROM leased c WHERE c.bucket_type = h.bucket_type AND c.bucket_value = h.bucket_value
+                                  AND c.lease_uuid = h.lease_uuid)
             OFFSET 0) AS h
       LEFT JOIN LATERAL claims.find_claims_on(h.bucket_type, h.bucket_value) AS c ON true
      WHERE c.lease_uuid IS DISTINCT FROM h.lease_uuid
@@ -143,14 +149,17 @@ BEGIN
     SELECT 'outcome is dated in the future', o.lease_uuid, NULL, NULL, format('Settled at %s.', o.settled_at)
       FROM claims.lease_outcomes o WHERE o.settled_at > future
     UNION ALL
-    -- One more pass through the claims, while a transfer is open.
-    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL, format('It counts %s, there are %s.', t.held, coalesce(n.found, 0))
+    -- One more scan of the claims, if a transfer is open.
+    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL,
+           format('It counts %s, there are %s.', t.held, coalesce(n.found, 0))
       FROM claims.cell_transfers t
-      LEFT JOIN (SELECT c.creator_id, c.lease_uuid, count(*) AS found FROM claims.claims c WHERE c.status = 4 GROUP BY c.creator_id, c.lease_uuid) AS n
+      LEFT JOIN (SELECT c.creator_id, c.lease_uuid, count(*) AS found FROM claims.claims c WHERE c.status = 4
+                  GROUP BY c.creator_id, c.lease_uuid) AS n
         ON n.creator_id = t.from_cell AND n.lease_uuid = t.transfer_uuid
      WHERE t.ended_at IS NULL AND coalesce(n.found, 0) <> t.held
     UNION ALL
-    SELECT 'transfer and its state do not agree', t.transfer_uuid, NULL, NULL, format('It is %s, at cell %s, and counts %s claims.', t.state, t.cell_id, t.held)
+    SELECT 'transfer and its state do not agree', t.transfer_uuid, NULL, NULL,
+           format('It is %s, at cell %s, and counts %s claims.', t.state, t.cell_id, t.held)
       FROM claims.cell_transfers t
      WHERE t.cell_id NOT IN (t.from_cell, t.to_cell)
         OR t.state = 'switched' AND t.cell_id <> t.to_cell
@@ -172,7 +181,7 @@ BEGIN
     SELECT 'claims of a cell that is not registered', NULL, NULL, NULL, format('Cell %s has %s claims.', o.cell_id, o.claims)
       FROM claims.find_unknown_owners() o
     UNION ALL
-    -- What is reserved stands among the claims, as nobody's: there the promise's own index keeps everybody else out.
+    -- A reserved name is also a claim of nobody (creator_id -1): the unique index on the bucket keeps cells from claiming it.
     SELECT 'reserved name is not held', NULL, coalesce(t.name, r.bucket_type::text), r.bucket_value, 'There is no such claim of nobody.'
       FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type
      WHERE NOT EXISTS (SELECT FROM claims.claims c
@@ -180,9 +189,10 @@ BEGIN
     UNION ALL
     SELECT 'name is held by nobody and not reserved', NULL, coalesce(t.name, c.bucket_type::text), c.bucket_value, format('Its uuid is %s.', c.uuid)
       FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
-     WHERE c.creator_id = -1 AND NOT EXISTS (SELECT FROM claims.reservations r WHERE r.bucket_type = c.bucket_type AND r.bucket_value = c.bucket_value)
+     WHERE c.creator_id = -1 AND NOT EXISTS (SELECT FROM claims.reservations r
+                                                WHERE r.bucket_type = c.bucket_type AND r.bucket_value = c.bucket_value)
     UNION ALL
-    -- Of types that refuse names that look alike. Looks of names that nobody has claimed do no harm: whoever needs one takes it.
+    -- Skeletons of types that refuse look-alikes. A skeleton of a name that nobody has claimed does no harm: the next begin takes it over.
     SELECT 'claim has no look', NULL, t.name, c.bucket_value, 'A name that looks like it could be claimed.'
       FROM claims.bucket_types t JOIN claims.claims c ON c.bucket_type = t.id
      WHERE t.confusables = 'reject' AND c.creator_id <> -1
@@ -194,12 +204,13 @@ BEGIN
      WHERE t.confusables = 'reject'
        AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = r.bucket_type AND s.reserved = r.bucket_value)
     UNION ALL
-    SELECT 'look is of a name that is not reserved', NULL, coalesce(t.name, s.bucket_type::text), s.reserved, 'No name that looks like it can be claimed.'
+    SELECT 'look is of a name that is not reserved', NULL, coalesce(t.name, s.bucket_type::text), s.reserved,
+           'No name that looks like it can be claimed.'
       FROM claims.skeletons s LEFT JOIN claims.bucket_types t ON t.id = s.bucket_type
      WHERE s.reserved <> ''
        AND NOT EXISTS (SELECT FROM claims.reservations r WHERE r.bucket_type = s.bucket_type AND r.bucket_value = s.reserved)
     UNION ALL
-    -- Readers would not get them before such a transaction has been. Looked up in the index, like the next one.
+    -- Readers would not get these changes before such a transaction exists. An index look-up, like the next one.
     SELECT 'changes are of a transaction that has not been', NULL, NULL, NULL, format('The transaction is %s.', s.xid)
       FROM (SELECT s.xid FROM claims.change_sets s WHERE s.xid >= pg_snapshot_xmax(pg_current_snapshot()) ORDER BY s.xid DESC, s.id DESC LIMIT 1) s
      WHERE s.xid IS DISTINCT FROM pg_current_xact_id_if_assigned()
@@ -214,7 +225,7 @@ BEGIN
     -- A later server of that name would be a service at once.
     SELECT 'named service does not exist', NULL, NULL, NULL, format('There is no foreign server "%s".', n.server_name)
       FROM claims.named_services n WHERE NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = n.server_name);
-    -- While there is an index that promises it, whatever its name, no bucket can occur twice; without one, count.
+    -- A valid unique index, whatever its name, guarantees that no bucket occurs twice; without one, count.
     IF NOT EXISTS (SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
                     WHERE i.indrelid = 'claims.claims'::regclass AND m.amname = 'btree'
                       AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indisready AND i.indislive
@@ -232,7 +243,7 @@ BEGIN
          GROUP BY c.bucket_type, t.name, c.bucket_value HAVING count(*) > 1;
     END IF;
 END $$;
-COMMENT ON FUNCTION claims.find_problems() IS 'Internal: what claims.check() tells, with all names. Locks nothing.';
+COMMENT ON FUNCTION claims.find_problems() IS 'Internal: the rows of claims.check(), with all names. Locks nothing.';
 
 CREATE OR REPLACE FUNCTION claims.check() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -245,7 +256,7 @@ DECLARE
     seen jsonb[];
 BEGIN
     IF distributed THEN
-        -- What is there at two looks, and not only while a transaction commits on one node after the other.
+        -- Report only problems found twice: the first look may have met a transaction that commits on one node after the other.
         seen := ARRAY(SELECT to_jsonb(p) FROM claims.find_distributed_problems() p);
         IF cardinality(seen) > 0 THEN
             PERFORM pg_sleep(0.2);
@@ -260,7 +271,7 @@ BEGIN
                 SELECT * FROM claims.find_distributed_problems() d WHERE cardinality(seen) > 0 AND to_jsonb(d) = ANY (seen)) p
     LOOP
         RETURN NEXT;
-        -- Rows of a clock that was wrong break no promise: they are counted by themselves.
+        -- Rows with the time of a wrong clock break no rule: they are counted separately.
         IF problem LIKE '% is dated in the future' THEN
             future := future + 1;
         ELSE
@@ -269,4 +280,7 @@ BEGIN
     END LOOP;
     PERFORM claims.note_check(problems, future);
 END $$;
-COMMENT ON FUNCTION claims.check() IS 'One row per violation of what must always be true: zero rows. Reads once through claims.claims and all leases, and once more through claims.claims while a transfer is open; locks nothing. For administrators, and for monitoring roles, which are not told bucket values and payloads.';
+COMMENT ON FUNCTION claims.check() IS
+    'Returns one row per violation of the rules that the tables must always keep, normally none. Reads claims.claims and all leases once, and '
+    'claims.claims once more while a transfer is open; locks nothing. For administrators, and for monitoring roles, which see no bucket values '
+    'and payloads.';

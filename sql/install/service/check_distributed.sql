@@ -1,10 +1,10 @@
--- What must always be true where the tables are spread over the nodes of a Citus cluster.
+-- check() for distributed tables.
 
--- The same questions as in claims.find_problems(), but for what is of no use there. Citus joins rows of different nodes only when they
--- were fetched first: so each statement on spread tables is a part of its own.
+-- The queries of claims.find_problems(), without those that do not apply. Citus joins rows of different nodes only after it has
+-- fetched them, so each query of a distributed table is a WITH query of its own.
 CREATE FUNCTION claims.find_distributed_problems() RETURNS TABLE (problem text, lease_uuid uuid, bucket_type text, bucket_value text, detail text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off
-    -- As in claims.find_problems(): right for any number of leases, whatever the statistics say.
+    -- A hash join is right for any number of leases, whatever the statistics say, as in claims.find_problems().
     SET enable_nestloop = off SET enable_mergejoin = off SET enable_hashjoin = on SET enable_seqscan = on
 AS $$
 #variable_conflict use_column
@@ -12,7 +12,7 @@ DECLARE
     cell_ids bigint[];
     roles text[];
 BEGIN
-    -- As text: it is planned anew each time, and Citus takes no plan that is good for any value.
+    -- EXECUTE plans it anew each time: Citus accepts no generic plan.
     RETURN QUERY EXECUTE $query$
     WITH types AS MATERIALIZED (
         SELECT n.kind, n.name, n.id, coalesce(b.name, s.name, o.name) AS shown
@@ -35,8 +35,10 @@ BEGIN
                coalesce(t.shown, r.record #>> '{bucket,type}') AS type_name, r.record #>> '{bucket,value}' AS bucket_value,
                coalesce(s.shown, r.record #>> '{subject,type}') || ' ' || (r.record #>> '{subject,id}') AS subject,
                coalesce(o.shown, r.record #>> '{source,type}') || ' ' || (r.record #>> '{source,rails_primary_key_id}') AS source,
-               row_number() OVER (PARTITION BY l.uuid, part.status, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS nth,
-               max(part.status) OVER (PARTITION BY l.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}') AS last_status
+               row_number() OVER (PARTITION BY l.uuid, part.status, coalesce(t.shown, r.record #>> '{bucket,type}'),
+                   r.record #>> '{bucket,value}') AS nth,
+               max(part.status) OVER (PARTITION BY l.uuid, coalesce(t.shown, r.record #>> '{bucket,type}'), r.record #>> '{bucket,value}')
+                   AS last_status
           FROM leases l
          CROSS JOIN (VALUES ('create_records', 2::smallint), ('destroy_records', 3::smallint)) AS part (list, status)
          CROSS JOIN LATERAL jsonb_array_elements(
@@ -109,7 +111,8 @@ BEGIN
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
           WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM c.status
          UNION ALL
-         SELECT 'claim is not what the payload of its lease says', format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
+         SELECT 'claim is not what the payload of its lease says',
+                format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
           WHERE c.subject <> h.subject OR c.source <> h.source
          UNION ALL
          SELECT 'claim is dated in the future', format('Created at %s, updated at %s.', c.created_at, c.updated_at)
@@ -138,12 +141,14 @@ BEGIN
     UNION ALL
     SELECT 'outcome is dated in the future', o.lease_uuid, NULL, NULL, format('Settled at %s.', o.settled_at) FROM late_outcomes o
     UNION ALL
-    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL, format('It counts %s, there are %s.', t.held, coalesce(n.found, 0))
+    SELECT 'transfer does not hold the claims that it counts', t.transfer_uuid, NULL, NULL,
+           format('It counts %s, there are %s.', t.held, coalesce(n.found, 0))
       FROM transfers t
       LEFT JOIN held_by_transfers n ON n.lease_uuid = t.transfer_uuid AND n.creator_id = t.from_cell
      WHERE t.ended_at IS NULL AND coalesce(n.found, 0) <> t.held
     UNION ALL
-    SELECT 'transfer and its state do not agree', t.transfer_uuid, NULL, NULL, format('It is %s, at cell %s, and counts %s claims.', t.state, t.cell_id, t.held)
+    SELECT 'transfer and its state do not agree', t.transfer_uuid, NULL, NULL,
+           format('It is %s, at cell %s, and counts %s claims.', t.state, t.cell_id, t.held)
       FROM transfers t
      WHERE t.cell_id NOT IN (t.from_cell, t.to_cell)
         OR t.state = 'switched' AND t.cell_id <> t.to_cell
@@ -164,7 +169,8 @@ BEGIN
     SELECT 'claims of a cell that is not registered', NULL, NULL, NULL, format('Cell %s has %s claims.', o.creator_id, o.claims)
       FROM owners o WHERE o.creator_id <> -1 AND o.creator_id NOT IN (SELECT c.cell_id FROM cells c)
     UNION ALL
-    SELECT 'reserved name is not held', NULL, coalesce((SELECT t.shown FROM types t WHERE t.kind = 'bucket' AND t.id = r.bucket_type LIMIT 1), r.bucket_type::text),
+    SELECT 'reserved name is not held', NULL,
+           coalesce((SELECT t.shown FROM types t WHERE t.kind = 'bucket' AND t.id = r.bucket_type LIMIT 1), r.bucket_type::text),
            r.bucket_value, 'There is no such claim of nobody.'
       FROM reserved r WHERE NOT r.is_held
     UNION ALL
@@ -188,11 +194,13 @@ BEGIN
       FROM looks s
      WHERE s.reserved <> '' AND NOT EXISTS (SELECT FROM reserved r WHERE r.bucket_type = s.bucket_type AND r.bucket_value = s.reserved)
     $query$ USING clock_timestamp() + interval '1 minute';
-    EXECUTE 'SELECT array_agg(c.cell_id ORDER BY c.cell_id), array_agg(c.role_name::text ORDER BY c.cell_id) FROM claims.cells c' INTO cell_ids, roles;
+    EXECUTE 'SELECT array_agg(c.cell_id ORDER BY c.cell_id), array_agg(c.role_name::text ORDER BY c.cell_id) FROM claims.cells c'
+       INTO cell_ids, roles;
     RETURN QUERY
-    SELECT 'role of a cell does not exist', NULL::uuid, NULL::text, NULL::text, format('Cell %s belongs to role %s.', c.cell_id, coalesce(c.role, 'null'))
+    SELECT 'role of a cell does not exist', NULL::uuid, NULL::text, NULL::text,
+           format('Cell %s belongs to role %s.', c.cell_id, coalesce(c.role, 'null'))
       FROM unnest(cell_ids, roles) AS c (cell_id, role) WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = c.role);
-    -- Citus creates the extension on a node that is added, as its own superuser. Nodes that do not answer are passed over.
+    -- Citus creates the extension on a new node as its own superuser. Nodes that do not answer are skipped.
     RETURN QUERY EXECUTE $query$
     WITH owners AS MATERIALIZED (
         SELECT n.groupid, n.nodename, n.nodeport, r.result AS owner
@@ -206,4 +214,6 @@ BEGIN
       FROM owners o JOIN owners c ON c.groupid = 0 AND c.owner <> o.owner
     $query$;
 END $$;
-COMMENT ON FUNCTION claims.find_distributed_problems() IS 'Internal: what claims.check() tells where the tables are distributed, with all names. The nodes have no common snapshot: what is being committed may look like a problem. Locks nothing.';
+COMMENT ON FUNCTION claims.find_distributed_problems() IS
+    'Internal: the rows of claims.check() on distributed tables, with all names. The nodes have no common snapshot: a transaction that is '
+    'committing may look like a problem. Locks nothing.';

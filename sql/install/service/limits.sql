@@ -1,4 +1,4 @@
--- What cells may at most.
+-- Limits of cells.
 
 CREATE TABLE claims.limit_settings (
     cell_id           bigint      NOT NULL PRIMARY KEY,
@@ -11,25 +11,26 @@ CREATE TABLE claims.limit_settings (
 );
 COMMENT ON TABLE claims.limit_settings IS 'The limits that were set; claims.cell_limits shows them. Written by claims.set_cell_limits().';
 COMMENT ON COLUMN claims.limit_settings.cell_id IS 'The cell.';
-COMMENT ON COLUMN claims.limit_settings.max_outstanding IS 'So many leases it may have outstanding; NULL: any number.';
-COMMENT ON COLUMN claims.limit_settings.max_batch_size IS 'So many records its batches may have; NULL: what claims.max_batch_size says.';
-COMMENT ON COLUMN claims.limit_settings.begins_per_second IS 'So many begins and fences a second; NULL: any number. Holds only where the library is preloaded.';
-COMMENT ON COLUMN claims.limit_settings.reason IS 'Why, in the words of whoever set them.';
+COMMENT ON COLUMN claims.limit_settings.max_outstanding IS 'The most leases that it may have outstanding; NULL: no limit.';
+COMMENT ON COLUMN claims.limit_settings.max_batch_size IS 'The most records of a batch; NULL: only claims.max_batch_size limits it.';
+COMMENT ON COLUMN claims.limit_settings.begins_per_second IS
+    'The most begins and fences a second; NULL: no limit. Holds only where the library is preloaded.';
+COMMENT ON COLUMN claims.limit_settings.reason IS 'The reason that was given.';
 COMMENT ON COLUMN claims.limit_settings.since IS 'When they were set (clock time).';
-COMMENT ON COLUMN claims.limit_settings.role IS 'Role that set them, by its name then.';
+COMMENT ON COLUMN claims.limit_settings.role IS 'Role that set them, by its name at that time.';
 
 CREATE VIEW claims.cell_limits AS
     SELECT c.cell_id, c.name AS cell_name, l.max_outstanding, l.max_batch_size, l.begins_per_second, l.reason, l.since, l.role
       FROM claims.cells c JOIN claims.limit_settings l ON l.cell_id = c.cell_id
      WHERE num_nonnulls(l.max_outstanding, l.max_batch_size, l.begins_per_second) > 0;
-COMMENT ON VIEW claims.cell_limits IS 'What cells may at most: one row for each that has a limit.';
+COMMENT ON VIEW claims.cell_limits IS 'The limits of cells: one row for each cell that has one.';
 COMMENT ON COLUMN claims.cell_limits.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.cell_limits.cell_name IS 'Name of the cell, if any.';
-COMMENT ON COLUMN claims.cell_limits.max_outstanding IS 'So many leases it may have outstanding; NULL: any number.';
-COMMENT ON COLUMN claims.cell_limits.max_batch_size IS 'So many records its batches may have; NULL: what claims.max_batch_size says.';
-COMMENT ON COLUMN claims.cell_limits.begins_per_second IS 'So many begins and fences a second; NULL: any number.';
-COMMENT ON COLUMN claims.cell_limits.reason IS 'Why, in the words of whoever set them.';
+COMMENT ON COLUMN claims.cell_limits.max_outstanding IS 'The most leases that it may have outstanding; NULL: no limit.';
+COMMENT ON COLUMN claims.cell_limits.max_batch_size IS 'The most records of a batch; NULL: only claims.max_batch_size limits it.';
+COMMENT ON COLUMN claims.cell_limits.begins_per_second IS 'The most begins and fences a second; NULL: no limit.';
+COMMENT ON COLUMN claims.cell_limits.reason IS 'The reason that was given.';
 COMMENT ON COLUMN claims.cell_limits.since IS 'When they were set (clock time).';
-COMMENT ON COLUMN claims.cell_limits.role IS 'Role that set them, by its name then.';
+COMMENT ON COLUMN claims.cell_limits.role IS 'Role that set them, by its name at that time.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.limit_settings', '');

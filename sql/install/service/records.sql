@@ -1,4 +1,4 @@
--- Claims as people read them.
+-- The view records: claims with names instead of numbers.
 
 -- Two branches, so that a condition on the cell finds its claims by an index in either.
 CREATE OR REPLACE VIEW claims.records AS

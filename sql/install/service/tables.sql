@@ -9,9 +9,9 @@ CREATE TABLE claims.bucket_types (
     profile     text COLLATE "C" NOT NULL DEFAULT 'exact' CHECK (profile IN ('exact', 'casefold', 'username', 'domain', 'email', 'path')),
     confusables text COLLATE "C" NOT NULL DEFAULT 'allow' CHECK (confusables IN ('allow', 'reject'))
 );
-COMMENT ON COLUMN claims.bucket_types.profile IS 'What counts as the same name: exact, casefold, username, domain, email or path.';
-COMMENT ON COLUMN claims.bucket_types.confusables IS 'What becomes of a name that looks like another one of the type: allow or reject.';
-COMMENT ON TABLE claims.bucket_types IS 'What kinds of names are claimed. Extended by claims.add_bucket_type().';
+COMMENT ON COLUMN claims.bucket_types.profile IS 'The profile by which names are compared: exact, casefold, username, domain, email or path.';
+COMMENT ON COLUMN claims.bucket_types.confusables IS 'Whether names of the type may look alike: allow or reject.';
+COMMENT ON TABLE claims.bucket_types IS 'The bucket types. Extended by claims.add_bucket_type().';
 COMMENT ON COLUMN claims.bucket_types.id IS 'Number of the type, as claims.claims keeps it.';
 COMMENT ON COLUMN claims.bucket_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
 
@@ -19,7 +19,7 @@ CREATE TABLE claims.subject_types (
     id   int  PRIMARY KEY CHECK (id >= 0),
     name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63)
 );
-COMMENT ON TABLE claims.subject_types IS 'What kinds of things claims belong to. Extended by claims.add_subject_type().';
+COMMENT ON TABLE claims.subject_types IS 'The subject types. Extended by claims.add_subject_type().';
 COMMENT ON COLUMN claims.subject_types.id IS 'Number of the type, as claims.claims keeps it.';
 COMMENT ON COLUMN claims.subject_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
 
@@ -27,7 +27,7 @@ CREATE TABLE claims.source_types (
     id   int  PRIMARY KEY CHECK (id >= 0),
     name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63)
 );
-COMMENT ON TABLE claims.source_types IS 'What tables of a cell claims come from. Extended by claims.add_source_type().';
+COMMENT ON TABLE claims.source_types IS 'The source types, the tables of a cell. Extended by claims.add_source_type().';
 COMMENT ON COLUMN claims.source_types.id IS 'Number of the type, as claims.claims keeps it.';
 COMMENT ON COLUMN claims.source_types.name IS 'The name that is shown. Callers may write any of claims.type_names.';
 
@@ -56,15 +56,17 @@ CREATE TABLE claims.cells (
 );
 COMMENT ON TABLE claims.cells IS 'The registered cells, each with the role that may act for it. Written by claims.register_cell().';
 COMMENT ON COLUMN claims.cells.cell_id IS 'Number of the cell.';
-COMMENT ON COLUMN claims.cells.role IS 'Role whose privileges allow a caller to act for the cell. regrole survives a renamed role and is dumped by name.';
+COMMENT ON COLUMN claims.cells.role IS
+    'Role whose privileges allow a caller to act for the cell. regrole survives a renamed role and is dumped by name.';
 COMMENT ON COLUMN claims.cells.name IS 'Name of the cell for people, if any.';
 COMMENT ON COLUMN claims.cells.address IS 'Where routers find the cell, if known.';
 COMMENT ON COLUMN claims.cells.registered_at IS 'When the cell was first registered.';
-COMMENT ON COLUMN claims.cells.attributes IS 'What else routers need to know of the cell: a JSON object.';
-COMMENT ON COLUMN claims.cells.role_name IS 'The role by its name, where claims.distribute() has spread the tables: the numbers of roles differ between nodes. Otherwise not in use.';
+COMMENT ON COLUMN claims.cells.attributes IS 'Further data about the cell for routers: a JSON object.';
+COMMENT ON COLUMN claims.cells.role_name IS
+    'On distributed tables the name of the role, since the numbers of roles differ between nodes. Otherwise not in use.';
 
--- No CHECK constraints on the three tables that every lease writes: Postgres reads their expressions anew for every
--- statement, which cost a third of a small begin. The functions check what they are given, claims.check() what is stored.
+-- No CHECK constraints on the three tables that every lease writes: PostgreSQL reads their expressions for every statement, which
+-- cost a third of a small begin. The functions check their arguments, claims.check() the stored rows.
 CREATE TABLE claims.claims (
     uuid         uuid        NOT NULL DEFAULT gen_random_uuid(),
     bucket_type  int         NOT NULL,
@@ -86,17 +88,18 @@ CREATE TABLE claims.claims (
 -- fillfactor: commit writes each claim a second time; with room on the page that is a HOT update.
 -- vacuum_truncate: truncating takes an ACCESS EXCLUSIVE lock, for which no save in a cell should wait.
 CREATE INDEX claims_source ON claims.claims (creator_id, source_type, length(source_id), source_id);
-COMMENT ON TABLE claims.claims IS 'Every claim: a bucket, what it belongs to, where it comes from, the cell that owns it. Written only by the functions of this extension.';
-COMMENT ON INDEX claims.claims_bucket IS 'The promise itself: every bucket occurs once.';
+COMMENT ON TABLE claims.claims IS 'Every claim: bucket, subject, source, and the cell that owns it. Written only by the functions of this extension.';
+COMMENT ON INDEX claims.claims_bucket IS 'Guarantees that every bucket occurs once.';
 COMMENT ON INDEX claims.claims_source IS 'The order in which claims are listed and verified.';
 COMMENT ON COLUMN claims.claims.uuid IS 'Identity of the claim, a UUIDv7.';
 COMMENT ON COLUMN claims.claims.bucket_type IS 'Type of the bucket: claims.bucket_types.id.';
-COMMENT ON COLUMN claims.claims.bucket_value IS 'Value of the bucket in its canonical form, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
-COMMENT ON COLUMN claims.claims.subject_type IS 'Type of what the bucket belongs to: claims.subject_types.id.';
-COMMENT ON COLUMN claims.claims.subject_id IS 'Id of what the bucket belongs to, kept as text.';
+COMMENT ON COLUMN claims.claims.bucket_value IS
+    'Value of the bucket in its canonical form, 1 to 1,024 characters of at most 2,600 bytes, compared byte by byte.';
+COMMENT ON COLUMN claims.claims.subject_type IS 'Type of the subject: claims.subject_types.id.';
+COMMENT ON COLUMN claims.claims.subject_id IS 'Id of the subject, as text.';
 COMMENT ON COLUMN claims.claims.source_type IS 'Table of the cell''s own database: claims.source_types.id.';
 COMMENT ON COLUMN claims.claims.source_id IS 'Primary key in that table, kept as text.';
-COMMENT ON COLUMN claims.claims.creator_id IS 'The owning cell. While status is 4, the transfer says whose the claim is (claims.cell_transfers.cell_id).';
+COMMENT ON COLUMN claims.claims.creator_id IS 'The owning cell. While status is 4, the transfer has the owner (claims.cell_transfers.cell_id).';
 COMMENT ON COLUMN claims.claims.lease_uuid IS 'The outstanding lease, or the transfer, that holds the claim; NULL exactly when status is 1.';
 COMMENT ON COLUMN claims.claims.status IS '0 UNSPECIFIED, 1 ACTIVE, 2 LEASE_CREATING, 3 LEASE_DESTROYING, 4 TRANSFERRING.';
 COMMENT ON COLUMN claims.claims.created_at IS 'When the claim was made (clock time).';
@@ -125,7 +128,7 @@ COMMENT ON COLUMN claims.claim_leases.payload IS 'The normalized request: {"crea
 COMMENT ON COLUMN claims.claim_leases.created_at IS 'When the lease was made (clock time, not the start of the transaction).';
 COMMENT ON COLUMN claims.claim_leases.updated_at IS 'When the lease last changed (clock time).';
 COMMENT ON COLUMN claims.claim_leases.request_digest IS 'SHA-256 of the normalized request: tells a repeat from another request.';
-COMMENT ON COLUMN claims.claim_leases.cell_xid IS 'pg_current_xact_id() of the cell''s local transaction, where the cell told it.';
+COMMENT ON COLUMN claims.claim_leases.cell_xid IS 'pg_current_xact_id() of the cell''s local transaction, if the cell passed it.';
 
 CREATE TABLE claims.lease_outcomes (
     lease_uuid     uuid        PRIMARY KEY,
@@ -135,8 +138,9 @@ CREATE TABLE claims.lease_outcomes (
     settled_at     timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (vacuum_truncate = off);
 CREATE INDEX lease_outcomes_settled_at ON claims.lease_outcomes (settled_at);
-COMMENT ON TABLE claims.lease_outcomes IS 'How each settled lease ended, kept for claims.outcome_retention. A fenced lease is one that was rolled back before it began.';
-COMMENT ON INDEX claims.lease_outcomes_settled_at IS 'Finds what claims.purge_outcomes() drops, oldest first.';
+COMMENT ON TABLE claims.lease_outcomes IS
+    'How each settled lease ended, kept for claims.outcome_retention. A fenced lease is one that was rolled back before it began.';
+COMMENT ON INDEX claims.lease_outcomes_settled_at IS 'Finds the outcomes that claims.purge_outcomes() deletes, oldest first.';
 COMMENT ON COLUMN claims.lease_outcomes.lease_uuid IS 'The lease.';
 COMMENT ON COLUMN claims.lease_outcomes.creator_id IS 'The cell that took or fenced it.';
 COMMENT ON COLUMN claims.lease_outcomes.outcome IS 'committed or rolled_back.';
@@ -145,8 +149,10 @@ COMMENT ON COLUMN claims.lease_outcomes.settled_at IS 'When it was settled (cloc
 
 CREATE VIEW claims.leases AS
     SELECT l.uuid AS lease_uuid, l.creator_id AS cell_id, cell.name AS cell_name, l.created_at, clock_timestamp() - l.created_at AS age,
-           CASE jsonb_typeof(l.payload -> 'create_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'create_records') ELSE 0 END::bigint AS creates,
-           CASE jsonb_typeof(l.payload -> 'destroy_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'destroy_records') ELSE 0 END::bigint AS destroys,
+           CASE jsonb_typeof(l.payload -> 'create_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'create_records')
+               ELSE 0 END::bigint AS creates,
+           CASE jsonb_typeof(l.payload -> 'destroy_records') WHEN 'array' THEN jsonb_array_length(l.payload -> 'destroy_records')
+               ELSE 0 END::bigint AS destroys,
            l.cell_xid
       FROM claims.claim_leases l LEFT JOIN claims.cells cell ON cell.cell_id = l.creator_id;
 COMMENT ON VIEW claims.leases IS 'The outstanding leases in numbers, for monitoring: no names, no payloads.';
@@ -154,10 +160,10 @@ COMMENT ON COLUMN claims.leases.lease_uuid IS 'The lease.';
 COMMENT ON COLUMN claims.leases.cell_id IS 'The cell that took it.';
 COMMENT ON COLUMN claims.leases.cell_name IS 'Name of the cell, if any.';
 COMMENT ON COLUMN claims.leases.age IS 'How long ago it was made.';
-COMMENT ON COLUMN claims.leases.creates IS 'How many claims it is to create.';
-COMMENT ON COLUMN claims.leases.destroys IS 'How many claims it is to destroy.';
+COMMENT ON COLUMN claims.leases.creates IS 'How many claims it creates.';
+COMMENT ON COLUMN claims.leases.destroys IS 'How many claims it destroys.';
 
--- Data that pg_dump must carry. Seeded types come with CREATE EXTENSION; added ones are data, and so are names that seeded ones got.
+-- Data that pg_dump must include. Seeded types come with CREATE EXTENSION; added types and new names of seeded ones are data.
 SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id NOT BETWEEN 0 AND 13 AND id NOT BETWEEN 15 AND 18');
 SELECT pg_catalog.pg_extension_config_dump('claims.subject_types', 'WHERE id > 4');
 SELECT pg_catalog.pg_extension_config_dump('claims.source_types', 'WHERE id > 14');

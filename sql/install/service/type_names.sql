@@ -1,7 +1,7 @@
 -- The names of types.
 
--- All names of all types, shown or not. A type keeps every name that it ever had, so that whoever knows it by an older one is still
--- understood. Digests go by the first one: it never changes.
+-- All names of all types, shown or not. A type keeps every name that it ever had, so that callers can still use an older one.
+-- Digests use the first name: it never changes.
 CREATE TABLE claims.type_names (
     kind   text    COLLATE "C" NOT NULL CHECK (kind IN ('bucket', 'subject', 'source')),
     name   text    COLLATE "C" NOT NULL CHECK (length(name) BETWEEN 1 AND 63),
@@ -11,12 +11,13 @@ CREATE TABLE claims.type_names (
     PRIMARY KEY (kind, name)
 );
 CREATE UNIQUE INDEX type_names_first ON claims.type_names (kind, id) WHERE first;
-COMMENT ON TABLE claims.type_names IS 'All names of all types, each of them accepted. Written by claims.add_bucket_type() and the like, and claims.rename_type().';
+COMMENT ON TABLE claims.type_names IS
+    'All names of all types, each of them accepted. Written by claims.add_bucket_type() and the like, and claims.rename_type().';
 COMMENT ON INDEX claims.type_names_first IS 'A type has one first name.';
 COMMENT ON COLUMN claims.type_names.kind IS 'bucket, subject or source.';
 COMMENT ON COLUMN claims.type_names.name IS 'The name.';
 COMMENT ON COLUMN claims.type_names.id IS 'Number of the type.';
-COMMENT ON COLUMN claims.type_names.first IS 'The name that the type had first. Digests go by it.';
+COMMENT ON COLUMN claims.type_names.first IS 'Whether it is the first name of the type, which digests use.';
 COMMENT ON COLUMN claims.type_names.seeded IS 'It came with the extension, and not from a dump.';
 
 -- A table of its own, because pg_dump carries whole rows: the row of a seeded type comes with CREATE EXTENSION, its other name does not.
@@ -26,7 +27,9 @@ CREATE TABLE claims.type_renames (
     name text COLLATE "C" NOT NULL,
     PRIMARY KEY (kind, id)
 );
-COMMENT ON TABLE claims.type_renames IS 'The shown names of types that were renamed. What is written here, also by a restore, is shown. Written by claims.rename_type().';
+COMMENT ON TABLE claims.type_renames IS
+    'The shown names of types that were renamed. A trigger shows every name that is written here, also by a restore. Written by '
+    'claims.rename_type().';
 COMMENT ON COLUMN claims.type_renames.kind IS 'bucket, subject or source.';
 COMMENT ON COLUMN claims.type_renames.id IS 'Number of the type.';
 COMMENT ON COLUMN claims.type_renames.name IS 'The name that is shown.';
