@@ -1,4 +1,4 @@
-# The commands of this repository. Each does what is needed before it and nothing twice.
+# The commands of this repository. Each runs its prerequisites, and nothing twice.
 #   PG_MAJOR=17                    which PostgreSQL to build for (default: 15)
 #   PG_CONFIG=/path/to/pg_config   the same, where it is not the one that the Debian package installs
 #   CARGO_TARGET_DIR=…             where build output goes (default: target/)
@@ -67,10 +67,10 @@ pgxn: ## Make the source distribution for PGXN, in target/pgxn
 	@scripts/pgxn
 
 oci: PG_MAJOR := $(or $(PG_MAJOR),$(if $(PG_CONFIG),,18))
-oci: setup ## Make what the image of the extension has in it (PG_MAJOR=18), in target/oci
+oci: setup ## Make the contents of the extension's image (PG_MAJOR=18), in target/oci
 	@scripts/oci-layout
 
-release-check: ## What has to pass before a release, beside make test and make test-matrix: bare machines, packages, the image, the incidents
+release-check: ## Run the checks before a release, besides make test and make test-matrix: bare machines, packages, the image, the incidents
 	@scripts/release-check
 
 bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, without writing; SECTION=cell_save, size or transfer write their own part)

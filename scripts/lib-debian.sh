@@ -1,4 +1,4 @@
-# Folders with a Debian in them, for what has to be tried on a machine that has nothing: sourced, not run. Needs root.
+# Folders with a Debian in them, for tests on a bare machine: sourced, not run. Needs root.
 #
 #   folder=$(debian_folder bookworm bare)         # fresh, nothing but ca-certificates, git and make
 #   debian_give_rust "$folder"                    # the toolchain of this machine, without what was installed with it
@@ -11,7 +11,7 @@
 SUPPORTED_MAJORS=(15 17 18)
 DEBIAN_ROOT=$CLAIMS_TARGET/debian
 
-# The Debian release whose own PostgreSQL a major version is.
+# Prints the Debian release that has this major version of PostgreSQL.
 suite_of_major() {
   case $1 in
     15) echo bookworm ;;
@@ -26,7 +26,7 @@ need_debian() {
   "$CLAIMS_ROOT/scripts/setup" release
 }
 
-# What apt here calls Debian, and Debian-Security.
+# The mirrors of Debian and Debian-Security in the configuration of apt here.
 apt_repository() {
   # The dollar signs are apt's.
   # shellcheck disable=SC2016
@@ -38,7 +38,7 @@ debian_mirror() {
   printf '%s\n' "$mirror"
 }
 
-# debian_base SUITE: the folder that fresh ones are copied from. Made once; remove it for a newer one.
+# debian_base SUITE: the folder from which fresh ones are copied. Made once; remove it for a newer one.
 debian_base() {
   local suite=$1 base=$DEBIAN_ROOT/base-$1 mirror security http_proxy= https_proxy=
   if [ ! -e "$base/etc/complete" ]; then
@@ -49,7 +49,7 @@ debian_base() {
     [ -n "$http_proxy" ] || unset http_proxy
     [ -n "$https_proxy" ] || unset https_proxy
     rm -rf "$base" && mkdir -p "$DEBIAN_ROOT"
-    # debootstrap has no script for releases that are younger than itself: they all are as sid is.
+    # debootstrap has no script for releases that are younger than itself: use that of sid.
     debootstrap --variant=minbase --include=ca-certificates,git,make "$suite" "$base" "$mirror" \
       "$([ -e "/usr/share/debootstrap/scripts/$suite" ] && echo "/usr/share/debootstrap/scripts/$suite" || echo /usr/share/debootstrap/scripts/sid)" \
       >"$base.log" 2>&1 || { tail -20 "$base.log" >&2; die "debootstrap of $suite failed"; }
@@ -78,13 +78,13 @@ debian_folder() {
   printf '%s\n' "$folder"
 }
 
-# debian_kept MAJOR: the folder in which this PostgreSQL is built and tested; what it has built is there the next time.
+# debian_kept MAJOR: the folder in which this PostgreSQL is built and tested; it keeps its build for the next run.
 debian_kept() {
   local folder=$DEBIAN_ROOT/pg$1 program=${CARGO_HOME:-$HOME/.cargo}/bin/cargo-pgrx
   if [ ! -e "$folder/etc/complete" ]; then folder=$(debian_folder "$(suite_of_major "$1")" "pg$1") || exit 1; fi
   debian_give_rust "$folder"
   debian_give_sources "$folder"
-  # cargo-pgrx takes minutes to build. Where the one of this machine does not run in there, scripts/setup makes another.
+  # cargo-pgrx takes minutes to build. If the one of this machine does not run in the folder, scripts/setup builds another.
   [ -e "$folder/root/.cargo/bin/cargo-pgrx" ] || [ ! -e "$program" ] || cp "$program" "$folder/root/.cargo/bin/"
   printf '%s\n' "$folder"
 }
@@ -99,7 +99,7 @@ debian_give_rust() {
   done
 }
 
-# debian_give_sources FOLDER: what git knows or would add, as it is now. Build output that is there stays.
+# debian_give_sources FOLDER: copies the files that git tracks or would add. Build output in the folder stays.
 debian_give_sources() {
   mkdir -p "$1/root/claims"
   find "$1/root/claims" -mindepth 1 -maxdepth 1 ! -name target -exec rm -rf {} +
@@ -107,8 +107,8 @@ debian_give_sources() {
     tar -C "$CLAIMS_ROOT" --null --files-from=- --ignore-failed-read --warning=no-failed-read -c | tar -C "$1/root/claims" -x
 }
 
-# in_debian FOLDER COMMAND: a shell in it, as root in root's home, with nothing of this environment but what DEBIAN_ENV
-# names. Its mounts and its processes end with it.
+# in_debian FOLDER COMMAND: runs a shell in the folder, as root in root's home, with only those variables of this environment that
+# DEBIAN_ENV names. Its mounts and its processes end with it.
 in_debian() {
   local folder=$1 variable settings=()
   for variable in ${DEBIAN_ENV:-}; do [ -z "${!variable:-}" ] || settings+=("$variable=${!variable}"); done

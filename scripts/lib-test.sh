@@ -11,7 +11,7 @@
 TEST_LIMIT_SECONDS=${TEST_LIMIT_SECONDS:-300}
 PROGRAM_LIMIT=$((3 * TEST_LIMIT_SECONDS + ${CAMPAIGN_SECONDS:-0} + ${STRESS_SECONDS:-0}))
 RUST_LIMIT=$((12 * TEST_LIMIT_SECONDS))      # cargo compiles
-# A difference is printed under the label of its statements (`-- what is asserted`), or under its permutation.
+# A difference is printed under the label of its statements (`-- label`), or under its permutation.
 export PG_REGRESS_DIFF_OPTS="-U3 -F '^-- \|^starting permutation'"
 export PGISOLATIONTIMEOUT=$((TEST_LIMIT_SECONDS / 5)) PG_TEST_TIMEOUT_DEFAULT=$((TEST_LIMIT_SECONDS / 10))
 
@@ -20,8 +20,8 @@ is_alone() { grep -qE '^(#|--) test: alone$' "$1"; }
 
 # --- reporting ---------------------------------------------------------------------------------------------------
 
-# report VERDICT COUNT NAME MILLISECONDS [DETAILS]: one line, what is in the file DETAILS after it, and a line for the
-# summary. The verdict is ok, FAILED, known or skipped; COUNT is how many tests it stands for.
+# report VERDICT COUNT NAME MILLISECONDS [DETAILS]: prints one line and the file DETAILS, and writes a line for the summary. The
+# verdict is ok, FAILED, known or skipped; COUNT is the number of tests in it.
 report() {
   (
     flock 8
@@ -37,7 +37,7 @@ report() {
 
 last_lines() { tail -n "${TEST_LOG_LINES:-60}" "$1"; }
 
-# limited SECONDS LOG COMMAND...: its exit code; 124 if it had to be ended.
+# limited SECONDS LOG COMMAND...: runs a command and returns its exit code; 124 if it was ended at the limit.
 limited() {
   local limit=$1 log=$2 rc=0
   shift 2
@@ -77,13 +77,13 @@ next_test() {
   ) 8>"$1.lock"
 }
 
-# worker NUMBER QUEUE: in a shell of its own.
+# worker NUMBER QUEUE: runs in a shell of its own.
 worker() {
   local line
   WORKER=test$1
   CHILD=
   declare -gA PREPARED=()
-  CLUSTER_DIR=() CLUSTER_PORT=() CLAIMS_STAGE_COPY=       # what there is of them is the caller's
+  CLUSTER_DIR=() CLUSTER_PORT=() CLAIMS_STAGE_COPY=       # forget those of the caller
   trap_cleanup
   trap 'cleanup; [ -z "${CLAIMS_TMP:-}" ] || rm -rf "$CLAIMS_TMP" "$CLAIMS_CLUSTERS"' EXIT
   trap '[ -z "$CHILD" ] || { kill -TERM "$CHILD"; wait "$CHILD"; } 2>/dev/null; exit 143' TERM
@@ -104,31 +104,31 @@ run_test() {
   esac
 }
 
-# log_min_messages: tests provoke errors by the thousand; that a process crashed is logged as LOG.
+# log_min_messages: tests provoke thousands of errors; a crash of a process is logged as LOG.
 need_server() {
   [ -z "${CLUSTER_DIR[$WORKER]:-}" ] || return 0
   start_cluster "$WORKER" --fast -c log_min_messages=log
   PREPARED=()
 }
 
-# After a test that hung or crashed the server.
+# Replaces the cluster after a test that hung or crashed the server.
 drop_server() {
   stop_cluster "$WORKER"
   PREPARED=()
 }
 
-# The lines of the worker's server log that tell of a crash, from byte MARK on; kill -9 is the tests' own doing.
+# Prints the lines about crashes in the worker's server log, from byte MARK on; without kill -9, which tests use themselves.
 server_log() { printf '%s/log' "${CLUSTER_DIR[$WORKER]}"; }
 log_mark() { stat -c %s "$(server_log)"; }
 crashes_since() {
   tail -c "+$(($1 + 1))" "$(server_log)" | grep -aE 'PANIC|TRAP:|terminated by signal' | grep -av 'terminated by signal 9: Killed' || true
 }
 
-# Crashes of the same kind as one line, with how many they were.
+# Prints one line for each kind of crash, with their number.
 same_once() { sed -E 's/, PID: [0-9]+\)?$//; s/^.* LOG:  //; s/\(PID [0-9]+\) //' | sort | uniq -c; }
 
-# judge RC CRASHES: ok, FAILED, or known where all that went wrong is an assertion of PostgreSQL's own that fails without
-# this extension too (scripts/test-checked finds them, and puts them into KNOWN_ASSERTIONS).
+# judge RC CRASHES: prints ok, FAILED, or known if the only failure is an assertion of PostgreSQL that fails without this extension
+# too (scripts/test-checked finds these, and puts them into KNOWN_ASSERTIONS).
 judge() {
   if [ ! -s "$2" ]; then
     [ "$1" = 0 ] && echo ok || echo FAILED
@@ -139,7 +139,7 @@ judge() {
   fi
 }
 
-# Whether a crash is not a known one. An assertion that fails ends the process by SIGABRT.
+# Returns whether a crash is not a known one. An assertion that fails ends the process by SIGABRT.
 unknown_crashes() {
   sed -E 's/.*(TRAP: .*), PID: [0-9]+\)?.*/\1/' | grep -av 'terminated by signal 6: Aborted' | grep -avxF -f "$KNOWN_ASSERTIONS" >/dev/null
 }
@@ -151,7 +151,7 @@ run_rust() {
   PGRX_PG_CONFIG_PATH=$(find_pg_config)
   export PGRX_PG_CONFIG_PATH
   run_step 'rust: cargo fmt' $RUST_LIMIT cargo fmt --all --check
-  # Of the extension's features the one for this PostgreSQL; cargo pgrx picks it by itself.
+  # Enable the extension's feature for this PostgreSQL; cargo pgrx does that itself.
   run_step 'rust: cargo clippy' $RUST_LIMIT \
     cargo clippy --workspace --all-targets --no-default-features --features "claims/pg$PG_MAJOR" -- -D warnings
   run_cargo_tests
@@ -172,7 +172,7 @@ run_cargo_tests() {
   fi
 }
 
-# The programs behind the stress run and the campaign; not a test of their own.
+# Builds the programs of the stress run and the campaigns; not a test of its own.
 run_clients() { run_step 'rust: build the clients' $RUST_LIMIT scripts/clients; }
 
 # --- pg_regress and pg_isolation_regress ----------------------------------------------------------------------------
@@ -185,7 +185,7 @@ regress_program() {
   case $1 in regress) echo "$pgxs/test/regress/pg_regress" ;; isolation) echo "$pgxs/test/isolation/pg_isolation_regress" ;; esac
 }
 
-# The names of all tests of a kind: the schedule's, in its order, then those that the schedule forgot.
+# Prints the names of all tests of a kind: those of the schedule, in its order, then those that it lacks.
 regress_names() {
   local dir
   dir=$(regress_dir "$1")
@@ -194,7 +194,7 @@ regress_names() {
   } | awk 'NF && !seen[$1]++ { print $1 }'
 }
 
-# The programs read a copy, in which a test without expected output has some that differs: so that it fails.
+# The programs read a copy, in which a test without expected output gets one that differs, so that it fails.
 copy_regress() {
   local dir name
   dir=$(regress_dir "$1")
@@ -207,7 +207,7 @@ copy_regress() {
   done < <(regress_names "$1")
 }
 
-# pg_regress_run KIND NAME [OPTION...]: the one test; its files are in $out/KIND/run/NAME.
+# pg_regress_run KIND NAME [OPTION...]: runs one test; its files are in $out/KIND/run/NAME.
 pg_regress_run() {
   local kind=$1 name=$2 run=$out/$1/run/$WORKER-$2 rc=0
   shift 2
@@ -221,8 +221,8 @@ pg_regress_run() {
   return $rc
 }
 
-# The database of a kind, with what the file `setup` makes in it: the model of the one that each test gets. It is a test like
-# the others, and counts once.
+# Makes the template database of a kind by the file `setup`. Each test gets a copy. `setup` is a test like the others, and counts
+# once.
 prepare_regress() {
   local kind=$1 started run=$out/$1/run/$WORKER-setup rc=0
   [ -z "${PREPARED[$kind]:-}" ] || return 0
@@ -240,8 +240,8 @@ prepare_regress() {
   if mkdir "$out/$kind/setup-passed" 2>/dev/null; then report ok 1 "$kind: setup" $(($(now_ms) - started)); fi
 }
 
-# Each test has a database of its own under the same name, so that no test sees what another left there. Roles are the cluster's:
-# the test that leaves one behind fails itself. Those that are there before are printed.
+# Each test has a database of its own under the same name, so that no test sees rows of another. Roles belong to the cluster: a test
+# that leaves one behind fails. Prints the roles that exist before.
 fresh_database() {
   in_server -At -c "DROP DATABASE IF EXISTS claims_$1 WITH (FORCE)" -c "CREATE DATABASE claims_$1 TEMPLATE claims_${1}_model" -c "$ROLES"
 }
@@ -284,14 +284,14 @@ run_regress() {
 
 # --- tests that are programs ----------------------------------------------------------------------------------------
 
-# script_file NAME: the program of that name, in one of the folders; there are no two of one name (tests/scripts/repository/structure.sh).
+# script_file NAME: prints the program of that name, in one of the folders; names are unique (tests/scripts/repository/structure.sh).
 script_file() {
   local file
   for file in tests/scripts/*/"$1".sh; do echo "$file"; return; done
 }
 
-# Each finds a running cluster in its environment, and scripts/lib.sh for more of them. CLAIMS_TMP is a fresh directory,
-# CLAIMS_CLUSTERS the one where its clusters are: a program that is killed cannot stop them.
+# Each program finds a running cluster in its environment, and starts more by scripts/lib.sh. CLAIMS_TMP is a fresh directory,
+# CLAIMS_CLUSTERS the directory of its clusters: a program that is killed cannot stop them.
 run_script() {
   local name=$1 file log=$out/log/script-$1.log started mark rc=0 verdict
   file=$(script_file "$1")
@@ -305,7 +305,7 @@ run_script() {
   { crashes_since "$mark"; cat "$CLAIMS_TMP/crashes" 2>/dev/null || true; } >"$log.crashes"
   verdict=$(judge $rc "$log.crashes")
   [ "$verdict" != known ] || : >"$log"
-  # What it needs is not here: its last line says what.
+  # Skipped: its last line says what is missing.
   [ $rc != 77 ] || [ -s "$log.crashes" ] || verdict=skipped
   same_once <"$log.crashes" >>"$log"
   if [ "$verdict" = ok ]; then
@@ -321,7 +321,7 @@ run_script() {
   unset CLAIMS_TMP CLAIMS_CLUSTERS
 }
 
-# Sixteen connections at odds with each other, and a judge of what they saw.
+# Sixteen connections that want the same names, and a check of their answers.
 run_stress() {
   local seconds=${STRESS_SECONDS:-20} mark
   need_server

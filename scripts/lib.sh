@@ -1,9 +1,9 @@
-# Shared by everything in scripts/ and by the tests in tests/scripts: source it, do not run it.
+# Functions for scripts/ and tests/scripts: source it, do not run it.
 #
 #   . scripts/lib.sh
 #   start_cluster shared                    # a throwaway cluster; PGHOST, PGPORT, PGUSER, PGDATABASE now lead to it
 #   start_cluster cell1 -c wal_level=logical
-#   use_cluster shared                      # lead the environment back to the first one
+#   use_cluster shared                      # point the environment at the first one again
 #   stop_cluster cell1                      # otherwise all of them are stopped and removed when the shell exits
 #
 # Every cluster runs a private copy of the PostgreSQL installation with this extension in it (see scripts/build), so
@@ -82,8 +82,8 @@ declare -A CLUSTER_DIR=() CLUSTER_PORT=()
 
 port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# take_port: prints a port on which nobody listens, below those that the kernel gives to clients. As long as this shell lives no
-# other call gets it, so that a server can be stopped and started again on its port.
+# take_port: prints a free port, below those that the kernel gives to clients. As long as this shell lives no other call gets it, so
+# that a server can be stopped and started again on its port.
 take_port() {
   local port taken=${TMPDIR:-/tmp}/claims-ports.$(id -u)
   mkdir -p "$taken"
@@ -136,7 +136,7 @@ start_cluster() {
 
   for attempt in 1 2 3 4 5 6 7 8 9 10; do
     port=$(take_port)
-    # Nothing of ours may stay open in the server: a reader at the end of a pipe would wait for it.
+    # The server must inherit no open file: a reader at the end of a pipe would wait for it.
     if (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p $port" -w -t 60 start \
         </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); then
       CLUSTER_PORT[$name]=$port
@@ -149,7 +149,7 @@ start_cluster() {
   die "PostgreSQL did not start in $dir"
 }
 
-# Lead PGHOST and so on to a running cluster.
+# Points PGHOST and so on at a running cluster.
 use_cluster() {
   [ -n "${CLUSTER_PORT[$1]:-}" ] || die "no cluster named $1"
   export PGHOST=${CLUSTER_DIR[$1]} PGPORT=${CLUSTER_PORT[$1]} PGUSER=postgres PGDATABASE=postgres PGPASSWORD
@@ -159,7 +159,7 @@ use_cluster() {
 
 cluster_log() { as_server cat "${CLUSTER_DIR[$1]}/log"; }
 
-# restart_cluster NAME [fast|immediate]: on the same port.
+# restart_cluster NAME [fast|immediate]: restarts a cluster on the same port.
 restart_cluster() {
   local dir=${CLUSTER_DIR[$1]}
   (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p ${CLUSTER_PORT[$1]}" -w -t 60 \
@@ -171,12 +171,12 @@ stop_cluster() {
   [ -n "$dir" ] || return 0
   unset "CLUSTER_DIR[$1]" "CLUSTER_PORT[$1]"
   (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -m immediate -w stop </dev/null >/dev/null 2>&1) || true
-  # The log goes with the directory: what it says of a crash is for whoever runs the test.
+  # The log is removed with the directory, so print its lines about crashes.
   [ -z "${CLAIMS_TMP:-}" ] || grep -ahE 'PANIC|TRAP:' "$dir/log" >>"$CLAIMS_TMP/crashes" || true
   rm -rf "$dir"
 }
 
-# stop_abandoned DIRECTORY: the clusters in it, whose shell was killed.
+# stop_abandoned DIRECTORY: stops the clusters in it whose shell was killed.
 stop_abandoned() {
   local dir
   for dir in "$1"/claims-*/; do
@@ -203,16 +203,16 @@ trap_cleanup() {
   trap 'exit 143' TERM
 }
 
-# --- small things for tests -----------------------------------------------------------------------------------------
+# --- helpers for tests -----------------------------------------------------------------------------------------
 
-# sql [DATABASE] 'STATEMENT': the bare result, stop at the first error.
+# sql [DATABASE] 'STATEMENT': prints the bare result, and stops at the first error.
 sql() {
   local db=$PGDATABASE
   if [ $# = 2 ]; then db=$1; shift; fi
   psql -XqAt -v ON_ERROR_STOP=1 -d "$db" -c "$1"
 }
 
-# sqlstate [DATABASE] 'STATEMENT': the SQLSTATE it ends with, 00000 if it succeeds.
+# sqlstate [DATABASE] 'STATEMENT': prints the SQLSTATE of a statement, 00000 if it succeeds.
 sqlstate() {
   local db=$PGDATABASE
   if [ $# = 2 ]; then db=$1; shift; fi
@@ -222,7 +222,7 @@ sqlstate() {
   printf '%s\n' "${state:-00000}"
 }
 
-# How long a test waits for what has to come. A machine under load is slow, and where all is well nobody waits that long.
+# The limit of a test's waits. It is long because a machine under load is slow; a test that passes rarely waits that long.
 WAIT_LIMIT_SECONDS=120
 
 # wait_until COMMAND...: repeats a command until it succeeds.
