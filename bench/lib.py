@@ -1,4 +1,4 @@
-"""What the sections share: psql, pgbench, medians, rows of the result."""
+"""Helpers of the sections: psql, pgbench, medians, rows of the result."""
 
 import contextlib
 import os
@@ -16,8 +16,7 @@ BATCHES = [1, 10, 100, 1000]
 CONNECTIONS = [1, 8]
 LOADED = 20_000 if QUICK else 1_000_000
 # The planner knows nothing of a table without a row, and plans made then are cached: the literal protocol scans the table from
-# then on. It is not to lose by that, so "empty" means a thousand claims. How this extension does on a table without any is
-# measured by itself.
+# then on. To be fair to it, "empty" means a thousand claims. This extension on a table without any row is measured separately.
 NEARLY_EMPTY = 1000
 TABLES = ["empty", "million"]
 STARTED = time.monotonic()
@@ -40,7 +39,7 @@ def leading_to(cluster):
 
 @contextlib.contextmanager
 def on(cluster):
-    """What goes to the main cluster goes to this one."""
+    """Sends statements for the main cluster to this one."""
     before = dict(os.environ)
     os.environ.update(leading_to(cluster))
     try:
@@ -49,7 +48,7 @@ def on(cluster):
         os.environ.update(before)
 
 
-# The server that preloads the library, as the manual wants it of a service.
+# The server that preloads the library, as the documents recommend for a service.
 PRELOADED = "counted"
 
 
@@ -109,7 +108,7 @@ def server_settings(settings):
 
 
 class Session:
-    """A connection that stays open, with whatever transaction it has begun; quiet: it is to be terminated."""
+    """A connection that stays open, with its open transaction; quiet: it will be terminated."""
 
     def __init__(self, database, role="postgres", quiet=False):
         self.process = subprocess.Popen(

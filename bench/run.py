@@ -59,7 +59,7 @@ def wanted_and_found(checks):
 
 
 def part_of_results(title):
-    """What RESULTS.md has under this title, if anything."""
+    """Returns the part of RESULTS.md under this title, if there is one."""
     parts = RESULTS.read_text().split("\n## ")[1:] if RESULTS.exists() else []
     return next((f"\n## {part.rstrip()}\n" for part in parts if part.startswith(f"{title}\n")), "")
 

@@ -11,9 +11,9 @@ TITLE = "A save in a cell"
 CLIENTS = [1, 8, 64]
 ROUNDS = 1 if QUICK else 3
 SECONDS = 1 if QUICK else 2
-# Sessions that begin have plans to make, which is not what is looked for: the more of them, the longer.
+# Warm up longer with more sessions: new sessions make plans first, which is not measured.
 LASTING = {1: SECONDS, 8: 2 * SECONDS, 64: 4 * SECONDS}
-# What differs by a hundredth wants more rounds.
+# A difference of a hundredth needs more rounds.
 FINE_ROUNDS = 3 if QUICK else 15
 BULK = 10_000
 BULK_ROUNDS = 2 if QUICK else 7
@@ -89,7 +89,7 @@ def by_pgbench(database, script, cluster="cell", options=""):
 
 
 def saves(what, clients, seconds):
-    """What saves.rs measures: saves a second, median and 99 of 100, in ms."""
+    """Returns the measurements of saves.rs: saves a second, median and 99th percentile, in ms."""
     program = os.path.join(os.environ.get("CLAIMS_TARGET", HERE / ".." / "target"), "release", "saves")
     done = subprocess.run([program, what, str(clients), str(seconds)], text=True, capture_output=True)
     if done.returncode != 0:
@@ -114,7 +114,7 @@ SIDES = {
 
 
 def settle():
-    """Until nothing is outstanding: nobody measures the rest of somebody else's saves."""
+    """Waits until no lease is outstanding, so that no round measures the rest of the one before."""
     for _ in range(300):
         at_cell(CELL, "SELECT * FROM claims.reconcile(1, 'service', '0', 10000)")
         if psql(SERVICE, "SELECT count(*) FROM claims.claim_leases") == "0":
@@ -168,7 +168,7 @@ def unclaimed(section):
             say(f"a save in a cell: no claimed column, {what}, round {turn + 1}")
             for table in ("noted", "unclaimed") if turn % 2 else ("unclaimed", "noted"):
                 found[table].append(1e6 / pgbench(CELL, script.format(table=table), seconds=SECONDS, options=options, cluster="cell"))
-        # Round by round, so that what both have had to bear at that time falls out.
+        # Round by round, so that other load of that time affects both.
         ratio = median(a / b for a, b in zip(found["noted"], found["unclaimed"]))
         rows.append([what, f"{median(found['unclaimed']):.1f}", f"{median(found['noted']):.1f}", f"{ratio:.3f}"])
         if not options:

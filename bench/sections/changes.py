@@ -1,4 +1,4 @@
-"""What the change feed costs: begin and commit with it on and off, in pairs."""
+"""The cost of the change feed: begin and commit with it on and off, in pairs."""
 
 from lib import BATCHES, NEARLY_EMPTY, QUICK, Section, median, pgbench, psql, say
 from workload import clean, functions, make_database
@@ -26,7 +26,7 @@ def client(size):
 
 
 def in_pairs(measure, size):
-    """What was found with the feed off and on, one right after the other, in changing order. The first pair only warms up."""
+    """Returns measurements with the feed off and on, one right after the other, in changing order. The first pair only warms up."""
     pairs = []
     for turn in range(ROUNDS):
         found = {}

@@ -1,4 +1,4 @@
-"""How long it takes to hear that another open transaction is in the way."""
+"""The time until a call reports a conflict with another open transaction."""
 
 from lib import QUICK, Section, Session, percentile, pgbench, psql, say
 

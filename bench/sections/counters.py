@@ -1,4 +1,4 @@
-"""What counting costs a begin: the same cycles on a server that preloads the library, and so counts, and on one that does not."""
+"""The cost of counters in a begin: equal cycles on a server that preloads the library, and so counts, and on one that does not."""
 
 from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, median, psql, say
 

@@ -1,4 +1,4 @@
-"""What a client sees: leases a second, every transaction durable."""
+"""Measured at the client: leases a second, every transaction durable."""
 
 from lib import BATCHES, CONNECTIONS, QUICK, TABLES, Section, median, pgbench, say
 from workload import SIDES, clean, script

@@ -23,7 +23,7 @@ def measure(database, size):
 def measure_fresh(size):
     """The extension alone, on a table that never held a row: one session from its first call on."""
     make_database(f"fresh_{size}", 0)
-    # Loading the library and making the plans, on the table as it is, is not what is looked for: one cycle before.
+    # One cycle first: loading the library and making the plans is not measured.
     call = "SELECT array_to_string(bench.cycles_claims({}, {}), ' ');"
     got = psql(f"fresh_{size}", call.format(size, 1) + call.format(size, COUNTS[size] * 5), "cell_1")
     psql("postgres", f"DROP DATABASE fresh_{size}")

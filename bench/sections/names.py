@@ -1,11 +1,11 @@
-"""What names cost: types that compare bytes, canonical forms, and the first name that is free."""
+"""The cost of names: types that compare bytes, canonical forms, and the first name that is free."""
 
 from lib import CELL_ROLES, QUICK, Section, median, psql, say
 
 OWN_DATABASES = True
 # `plain` has the types that come with the extension. `profiled` has types with profiles beside them.
 PLAIN, PROFILED = "names_plain", "names_profiled"
-# A hundredth is looked for: many short rounds in changing order.
+# Differences of a hundredth need many short rounds in changing order.
 ROUNDS, LEASES = (11, 200) if QUICK else (101, 400)
 CALLS = 20_000 if QUICK else 200_000
 FIRST_ROUNDS = 5 if QUICK else 25

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lib import CONNECTIONS, HERE, QUICK, Section, Session, median, pgbench, psql, say
 
-# A flush to disk would take most of the time and hide what is looked for.
+# A flush to disk would take most of the time and hide the differences.
 OPTIONS = "-c synchronous_commit=off -c claims.notify_requests=off"
 JOBS = 2_000 if QUICK else 5_000
 HISTORY = 20_000 if QUICK else 1_000_000

@@ -1,4 +1,4 @@
-"""The same calls among ever more claims, and after a snapshot was held for long. Run by its name alone; BENCH_SIZES says how many
+"""Calls among more and more claims, and after a snapshot was held for long. Run by its name alone; BENCH_SIZES says how many
 millions (1,10; 100 takes half an hour and 40 GB of disk)."""
 
 import os
@@ -81,7 +81,7 @@ def took(script):
 
 
 def measured(claims):
-    """What each call takes among so many claims, in µs."""
+    """Returns the time of each call among so many claims, in µs."""
     found = {}
     for what, script in calls(claims, HOT).items():
         found[f"{what}, by key, in memory"] = took(script)

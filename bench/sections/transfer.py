@@ -1,4 +1,4 @@
-"""What reading costs while a transfer holds the names: before, in it, and after the switch, in turns."""
+"""The cost of reading while a transfer holds the names: before, in it, and after the switch, in turns."""
 
 import json
 import random

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The pg_regress files, or the isolation specs, on tables that are spread over the nodes of a Citus cluster:
+# The pg_regress files, or the isolation specs, on distributed tables of a Citus cluster:
 #   [ON=worker1] [OPTIONS='-c setting=value'] [PART=1/2] tests/citus/regress.sh WORKERS [NAME...]
 #   KIND=isolation tests/citus/regress.sh WORKERS [NAME...]
 # 0 workers: the coordinator keeps all shards. ON: the node on which the files run, the coordinator if none is named. PART: the first half of
@@ -75,7 +75,7 @@ done
 on_coordinator
 [ "$workers" != 0 ] || sql "SELECT citus_set_node_property('$PGHOST', $PGPORT, 'shouldhaveshards', true)" >/dev/null
 sql "SELECT claims.distribute(4, 'the tests')" >/dev/null 2>&1
-# What the file `setup` has made on the coordinator, and what is no matter of Citus.
+# Creates the objects that the file `setup` has made on the coordinator only, outside of Citus.
 for name in "${nodes[@]:1}"; do
   on_node "$name"
   # Citus does not know roles that are older than it is in its database.

@@ -1,6 +1,5 @@
 # Three clusters: `shared` keeps the claims, `cell1` and `cell2` are cells with data of their own. Sourced after common.bash.
-#
-#   start_cells                       starts them; what follows leads to the extension's own database in each
+#   start_cells                       starts them; the commands below use the extension's own database in each
 #   at shared 'SELECT …'              as the superuser;  as_cell 1 '…' at the service as that cell
 #   open NAME cell1; tell NAME '…'    a session of the cell's application that stays open, and what it answers
 #   crash cell1; resume cell1         kill -9 of every process, and the start after it

@@ -2,8 +2,8 @@
 #
 #   citus_cluster 2 [-c setting=value]...   a coordinator and two workers, each with the database CITUS_DATABASE, under CITUS_SETTINGS
 #   citus_service                           claims on the coordinator, with the cells 1 and 2
-#   citus_spread 8                          its tables spread over eight shards
-#   on_coordinator; on_worker 1             what follows leads there; NODES has such a command for each node
+#   citus_spread 8                          its tables distributed in eight shards
+#   on_coordinator; on_worker 1             later commands use this node; NODES has such a command for each node
 #   citus_start worker3; citus_join worker3 one more node
 
 CITUS_DATABASE=${CITUS_DATABASE:-spread}

@@ -52,7 +52,7 @@ END $$;
 """
 
 
-# What has to happen, each some times, for the campaign to prove anything.
+# Events that must each happen some times for the campaign to prove anything.
 KINDS = ("savepoints", "long", "prepared", "killed writers", "rolled back", "killed readers", "committed")
 
 
@@ -72,7 +72,7 @@ def session_with_codes():
     return Session("-v", "VERBOSITY=sqlstate")
 
 
-# What may go wrong where many want the same: conflicts in time, and 25P02 after them.
+# SQLSTATEs that concurrent calls may get: temporary conflicts, and 25P02 after them.
 EXPECTED = {"40001", "40P01", "55P03", "25P02"}
 
 
@@ -101,7 +101,7 @@ def writer(number, clock, errors, tally):
                 savepoints -= 1
                 tally["savepoints"] += 1
             elif step < 0.4:
-                # Whoever has written keeps all readers waiting.
+                # A transaction that has written delays all readers.
                 answers += session.ask(f"SELECT pg_current_xact_id(); SELECT pg_sleep({draw.random() * 0.4:.3f})") or []
                 tally["long"] += 1
             else:
@@ -217,7 +217,7 @@ def main():
         thread.join()
     for gid in psql("SELECT gid FROM pg_prepared_xacts").splitlines():
         psql(f"COMMIT PREPARED '{gid}'")
-    # Of those that were killed some backends may still be at it.
+    # Backends of killed clients may still be running.
     while psql(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{DATABASE}' AND pid <> pg_backend_pid() AND backend_type = 'client backend'") != "0":
         time.sleep(0.05)
     for number in range(1, READERS + 1):

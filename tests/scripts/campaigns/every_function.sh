@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every function of the extension, found in the catalog, is called as every kind of role, with NULLs and odd arguments, at the service and in a cell:
-# no role without a right succeeds in anything that every_function/allowed.txt does not list with its reason; nothing is an internal error; nothing
-# waits; no process dies. Each call is rolled back. CAMPAIGN_SECONDS: how long random combinations are tried after the systematic ones.
+# a role without a right succeeds only in calls that every_function/allowed.txt lists with a reason; no call is an internal error or waits; no process
+# dies. Each call is rolled back. CAMPAIGN_SECONDS: how long random combinations are tried after the systematic ones.
 . "$(dirname "$0")/../common.bash"
 
 here=$CLAIMS_ROOT/tests/scripts/campaigns/every_function
@@ -28,7 +28,7 @@ done
 
 python3 -B "$here/campaign.py" "$here/allowed.txt" "$CLAIMS_TMP" "${CAMPAIGN_SECONDS:-5}"
 
-# What is wrong is found: in a function that comes to the extension, that is found in the catalog, too.
+# The campaign detects faults: it also finds new functions of the extension in the catalog.
 # planted WHAT AUDIENCE BODY
 planted() {
   sql every_service "CREATE FUNCTION claims.planted(n bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN $3; END'; ALTER EXTENSION claims ADD FUNCTION claims.planted(bigint);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A short failover campaign, one fault of each quick kind: nothing that a cell was told is lost. And its control: without synchronous
-# replication something is, and the same check finds it.
+# A short failover campaign, one fault of each quick kind, loses no acknowledged call. Its control, without synchronous replication, loses some, and
+# the same check finds them.
 . "$(dirname "$0")/../common.bash"
 
 for program in patroni etcd; do

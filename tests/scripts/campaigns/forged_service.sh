@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# A forged service: cells whose service answers wrongly, in every way that is known. Each lie is told at a save; with CAMPAIGN_SECONDS for so
-# long at every call of a cell, in an order that FORGE_SEED decides. FORGE_LIES=two or all tells each at a save and one other call, or at
-# every call; FORGE_ONLY has only the cases that contain a text, such as 'COPY' or 'verify: Nth'.
-# Times are judged against how late the machine is otherwise.
+# Cells whose service is forged and answers wrongly, in every known way. By default each lie answers a save; with CAMPAIGN_SECONDS every call of a
+# cell for that time, in an order that FORGE_SEED decides. With FORGE_LIES=two or all each lie answers a save and one other call, or every call;
+# FORGE_ONLY runs only the cases that contain a text, such as 'COPY' or 'verify: Nth'. Times are compared with the delays of the machine.
 . "$(dirname "$0")/../common.bash"
 
 "$CLAIMS_ROOT/scripts/clients"

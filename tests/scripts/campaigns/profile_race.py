@@ -15,7 +15,7 @@ CELLS = (1, 2, 3)
 GRAVES = (4, 5)
 # One type refuses look-alikes under every profile that it gets; the other one allows them now and then.
 STRICT, LOOSE = "STRICT", "LOOSE"
-# Of a third one the profile changes as fast as it can.
+# The profile of a third type changes as fast as possible.
 QUICK = "QUICK"
 PROFILES = {STRICT: ["casefold", "username", "path"], LOOSE: ["exact", "casefold", "username"], QUICK: ["exact", "casefold", "username"]}
 # Names of letters that have twins in Cyrillic: many spellings of few skeletons.
@@ -24,10 +24,10 @@ CONTESTED = ["pace", "cope", "poc"]
 GUARDED = ["ocea", "paco"]
 # Claimed from the first moment to the last, each by the spelling that every profile takes for itself.
 PINNED = ["Ada-Lovelace", "ÉCOLE", "Straße", "ÇELIK"]
-# Replaced and moved between cells all the time, and nobody else's at any moment.
+# Always claimed: replaced and moved between cells all the time.
 MOVING = ["Bo-Diddley", "İzmir"]
 MOVING_SUBJECT, PINNED_SUBJECT, GUARDED_SUBJECT = 77, 78, 4000
-# What a call may answer where many want the same: conflicts, somebody at work, an old snapshot.
+# SQLSTATEs that concurrent calls may get: conflicts, locks, old snapshots.
 EXPECTED = {"23505", "55P03", "40001", "25P02", "40P01"}
 
 SETUP = f"""
@@ -119,13 +119,13 @@ WANTED = ("create", "destroy", "replace", "rename", "refused", "replaced for eve
 
 
 class Race:
-    """What all threads share."""
+    """State that all threads share."""
 
     def __init__(self):
         self.until = time.monotonic() + SECONDS
         self.errors, self.tally, self.reads = [], collections.Counter(), {}
         self.lock = threading.Lock()
-        # Of guarded families: from when to when nobody could have one, and when somebody asked for one and got it.
+        # For guarded families: the periods in which no cell could claim one, and the times at which a cell claimed one.
         self.guards, self.taken = [], []
 
     def is_on(self):
@@ -399,7 +399,7 @@ def checker(race):
 # --- the judgement ----------------------------------------------------------------------------------------------------
 
 def settle_all():
-    """What threads have left, if they failed."""
+    """Returns the errors of failed threads."""
     for number in CELLS:
         psql(f"SELECT claims.rollback_update({number}, lease_uuid) FROM claims.list_leases({number}, NULL, 100000)")
 
@@ -415,7 +415,7 @@ def judge(race):
         for guarded, reserved, way, from_, until in race.guards:
             if guarded == family and from_ < began and ended < until:
                 race.wrong(f"{name} was claimed although {reserved} was reserved, after a claim that had looked like it was {way}")
-    # Every claim is found by the spelling that it was given, and what is reserved is nobody's.
+    # Every claim is found by its original spelling, and no cell has a reserved name.
     lost = psql("SELECT concat_ws(' ', r.bucket_type, r.bucket_value) FROM claims.records r WHERE NOT EXISTS "
                 "(SELECT FROM claims.get_record(r.bucket_type, coalesce(r.display_value, r.bucket_value)) g WHERE g.uuid = r.uuid)")
     owned = psql("SELECT concat_ws(' ', bucket_type, bucket_value) FROM claims.reserved_names n JOIN claims.records r USING (bucket_type, bucket_value)")

@@ -1,4 +1,4 @@
-"""What the campaigns share: psql, and sessions of it that can be killed. All go to the database of PGDATABASE."""
+"""Helpers of the campaigns: psql, and sessions of it that can be killed. All use the database of PGDATABASE."""
 import os
 import subprocess
 

@@ -21,7 +21,7 @@ CREATE TABLE effects (request bigint, entity text, request_type text, process uu
 """
 
 
-# What becomes of what was taken; each has to happen some times for the campaign to prove anything.
+# Ends of taken requests; each must happen some times for the campaign to prove anything.
 FATES = ("done", "killed", "late")
 
 

@@ -28,7 +28,7 @@ for n in 1 2; do
   at "cell$n" 'SELECT claims.automatic(NULL, NULL)' >/dev/null
 done
 
-# By hand, as the application's role: begin_pending before the COMMIT, finish after it.
+# Without automatic mode, as the application's role: begin_pending before the COMMIT, finish after it.
 open app cell1
 expect 'by hand: begin' "$(tell app "BEGIN; $(add hand) SELECT claims.begin_pending(1, 'service') IS NOT NULL;")" t
 lease=$(at shared 'SELECT uuid FROM claims.claim_leases')

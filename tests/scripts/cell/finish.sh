@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# finish() while somebody else is settling the same lease, has just done so, or does not come to an end.
+# finish() while another session is settling the same lease, has just settled it, or does not end.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# list_discrepancies moves only what differs: of 20,000 claims in order it asks for digests, and compares what is near the one that
-# is wrong. It is for those who may act for the cell, and not for a standby.
+# list_discrepancies transfers only ranges that differ: it asks for digests of 20,000 correct claims, and compares the records near the wrong one.
+# Only roles that may act for the cell may call it, and not on a standby.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Only a server that its owner has named is called as a service: a cell's role cannot use another server of an administrator, nor an
-# administrator of claims somebody else's server.
+# Only a server that its owner has named is called as a service: a cell's role cannot use another server of an administrator, nor an administrator of
+# claims a server of another role.
 . "$(dirname "$0")/../common.bash"
 
 for role in script_claims_owner script_claims_admin script_claims_app script_claims_loader; do

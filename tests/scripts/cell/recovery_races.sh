@@ -24,7 +24,7 @@ one_order() {
       a) got+="$(tell app 'ROLLBACK')$(at cell1 "SELECT count(*) FROM routes WHERE name = '$name'") " ;;
     esac
   done
-  # What each step must have said.
+  # Expected outputs of the steps.
   local fenced=no settled=no saved=0
   for step in $(sed 's/./& /g' <<<"$order"); do
     case $step in
@@ -41,7 +41,7 @@ one_order() {
     esac
   done
   expect "$order, transaction named: $named" "$got" "$wanted"
-  # Whatever was not settled by the two passes is settled by two more.
+  # Two more passes settle leases that the first two did not.
   reconcile 1 0 >/dev/null; reconcile 1 0 >/dev/null
   [ $saved = 1 ] && wanted=committed || wanted=rolled_back
   expect "$order, transaction named: $named: in the end" "$(outcome 1 $number)" $wanted

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A service that answers wrongly (wrong_service.py): whatever it sends, an answer is what was asked for or an error, a wait ends in time, obeys
-# cancels and shutdowns, and takes no more memory than it may.
+# A service that answers wrongly (wrong_service.py): a call accepts only a correct answer and otherwise fails, a wait ends in time and obeys cancels
+# and shutdowns, and memory is bounded.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
@@ -15,7 +15,7 @@ for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
 at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '60s'; ALTER DATABASE postgres SET claims.breaker_failures = 0;
   ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")', ADD sslmode 'disable', ADD gssencmode 'disable');
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service')" >/dev/null
-# Whatever happens to the rows of the cell is written down.
+# A trigger records every change of the cell's rows.
 at cell1 "CREATE TABLE changed (what text, by name DEFAULT session_user);
   CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN INSERT INTO changed VALUES (TG_OP); RETURN NULL; END';
   CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON routes FOR EACH STATEMENT EXECUTE FUNCTION note()" >/dev/null
@@ -185,7 +185,7 @@ expect 'and the session calls the service again' "$(save_name computed)" ''
 at cell1 "ALTER USER MAPPING FOR postgres SERVER service OPTIONS (SET password '$CELLS_PASSWORD')"
 
 say 'memory'
-# What it took at most, in MiB, since the session began.
+# The peak memory of the session, in MiB.
 peak() { awk '/VmHWM/ { print int($2 / 1024) }' "/proc/$1/status"; }
 bounded() {
   local call=$1 kind=$2 wanted=$3 limit=$4 pid before after result

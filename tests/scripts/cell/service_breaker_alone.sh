@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shared breaker and a session that wants it open: whoever gives up early, cancels or sends much proves nothing against the service, and
-# nobody alone stops the others.
+# The shared breaker and a session that tries to open it: short timeouts, cancels and large requests do not count as failures, and one session alone
+# cannot stop the others.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

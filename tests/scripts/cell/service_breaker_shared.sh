@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The breaker where the library is preloaded: all sessions of the server share it, so that nobody queues up at a dead service.
+# The breaker with a preloaded library: all sessions of the server share it, so that they do not wait one by one for a dead service.
 # test: alone
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
@@ -9,7 +9,7 @@ for n in 1 2; do
   at "cell$n" "ALTER DATABASE postgres SET claims.service_timeout = '10s';
     SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic($n, 'service')" >/dev/null
 done
-# What became of saves, and how long each took, in ms.
+# Outcome and time of each save, in ms.
 at cell1 "CREATE UNLOGGED TABLE tries (at timestamptz DEFAULT clock_timestamp(), took float8, state text);
   GRANT INSERT, SELECT, TRUNCATE ON tries TO app"
 TRY="DO \$\$

@@ -50,7 +50,7 @@ for milliseconds in $(seq 200 4 240); do
 done
 expect 'both at once: never taken for an answer' "$(tr ' ' '\n' <<<"$ended" | sed /^$/d | sort -u) $(tracked 1)" '57014 11 12'
 limit 0; quick
-# What was settled before the pass ended stays settled.
+# Leases that were settled before the pass ended stay settled.
 expect 'without limits' "$(reconcile 1 | cut -d'|' -f 4-) $(tracked 1)" '0|0 -'
 agree 'cancelled here'
 

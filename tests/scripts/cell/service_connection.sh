@@ -11,7 +11,7 @@ done
 service_pids() { at shared "SELECT coalesce(string_agg(pid::text, ' '), '-') FROM pg_stat_activity WHERE application_name = 'claims cell 1'"; }
 until_sessions() { [ "$(wait_for "$1" at shared "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'claims cell 1'")" = "$1" ] || echo "there are $(service_pids)" >&2; }
 outstanding() { at shared 'SELECT count(*) FROM claims.claim_leases'; }
-# What is settled is forgotten by recovery; then both sides agree.
+# Recovery forgets settled leases; then both sides agree.
 all_agree() { reconcile 1 >/dev/null; reconcile 2 >/dev/null; agree "$1"; }
 save_name() { tell app "INSERT INTO routes (name) VALUES ('$1')"; }
 
@@ -58,7 +58,7 @@ expect 'its session was killed: the call is repeated over another one' "$(save_n
 expect 'and that is kept' "$([ "$(service_pids)" != "$first" ] && service_pids | wc -w)" 1
 restart_cluster shared
 expect 'it was restarted' "$(save_name restarted)$(settled)" soon
-# What is committed there and not flushed a crash undoes (service_unflushed.sh); here everything is.
+# A crash would undo commits that are not flushed (service_unflushed.sh); here all are flushed.
 at shared CHECKPOINT
 crash shared; resume shared
 expect 'it crashed' "$(save_name crashed)$(settled)" soon

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ends of transactions, of connections and of owners: with a way to the service that has no room left, with parallel queries, and when
-# what the connection was made from goes.
+# Ends of transactions, of connections and of owners: with a full send buffer, with parallel queries, and when the server, the mapping or the owner of
+# the connection is dropped.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

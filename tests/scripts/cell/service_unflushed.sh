@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a session sends after its COMMIT the service need not flush: a crash there may undo it. What was told, and what was forgotten for it,
-# is never lost.
+# The service need not flush the commit that a session sends after its own COMMIT: a crash there may undo it. Confirmed outcomes, and tracked rows
+# deleted after them, are never lost.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

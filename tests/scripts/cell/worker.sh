@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
-# Recovery does not come by for the time being: what is settled before is settled because it was committed.
+# Recovery does not run for now: leases that are settled are settled because their transactions committed.
 start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1h
 
 # until_true WHAT CLUSTER STATEMENT: in time the statement says t.

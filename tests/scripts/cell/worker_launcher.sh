@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A database has one worker of each kind, and one that is no longer named has none, whatever becomes of the launcher.
+# A database has one worker of each kind, and a database that is no longer named has none, also after the launcher has died.
 . "$(dirname "$0")/../common.bash"
 
 start_cluster launcher --fast -c shared_preload_libraries=claims -c 'claims.databases=postgres, other' -c claims.verify_interval=1h

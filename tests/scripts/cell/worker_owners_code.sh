@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is committed is settled, whatever the owner of a claimed table does to the worker: a condition that sleeps, a table that is locked.
+# Committed leases are settled although the owner of a claimed table delays the worker by a condition that sleeps, or a locked table.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tables of claims that somebody has handed to Citus: every function refuses, in sessions that are open already too, on every
-# node, instead of reading an empty table; other work in the database goes on, and nothing is lost.
+# Tables of claims that were distributed by Citus' own functions: every function refuses on every node, also in open sessions, instead of reading an
+# empty table; other work in the database continues, and nothing is lost.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
@@ -72,7 +72,7 @@ SQL
 }
 # The validators of options, and what looks at catalogs, shared memory or its arguments only.
 no_tables='service_validator|has_fixed_text|running_verifications|service_states|spell_out_condition|canonical_form|note_check'
-# What nobody may call but functions that have refused before.
+# Internal functions, which only functions call that have refused before.
 inner='change_grants|changes_of|find_claims_on|find_settled_leases|find_unknown_owners|find_distributed_problems|buckets_in_flight'
 calls=$(sql "SELECT p.proname || ' SELECT * FROM ' || p.oid::regproc || '(' || coalesce((SELECT string_agg($(value_of), ', ' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n)), '') || ')'
                FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.prokind = 'f'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The change feed on tables that are spread over the nodes of a Citus cluster: every node tells the same changes in the same order, each once
-# and none left out, whoever is late, crashes or stands between the two phases of a commit; nobody is told of what another node does not show yet.
+# The change feed on distributed tables: every node returns the same changes in the same order, each once and none left out, with late commits,
+# crashes and commits between their two phases; no reader gets a change that another node does not show yet.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
@@ -212,7 +212,7 @@ BEGIN
     SELECT b.lease_uuid INTO lease FROM claims.try_begin_update(cell, CASE WHEN how % 3 = 0 THEN '[]' ELSE claim END, CASE WHEN how % 3 = 1 THEN '[]' ELSE bucket END) b;
     IF lease IS NOT NULL THEN PERFORM claims.commit_update(cell, lease); END IF;
 END \$\$" 2>/dev/null
-# What a reader is told next, and whether the name, asked then, is older than that.
+# The next change that a reader gets, and whether a look-up of the name after it returns an older state.
 sql "CREATE FUNCTION read_on(after text) RETURNS SETOF text LANGUAGE plpgsql AS \$\$
 DECLARE c record; r record; stale boolean;
 BEGIN
@@ -249,7 +249,7 @@ reader() {
   local place=$start page
   ${NODES[$1]}
   while [ -d "$CLAIMS_TMP" ]; do
-    # What is read and the place behind it are kept together.
+    # The changes read and the cursor after them are stored in one transaction.
     page=$(sql "SELECT read_on('$place')" 2>>"$CLAIMS_TMP/errors.reading") || page=
     if [ -n "$page" ]; then
       printf '%s\n' "$page" >>"$CLAIMS_TMP/read.$1"

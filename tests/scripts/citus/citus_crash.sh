@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Nodes of a Citus cluster that crash at chosen moments: right after a cell was told, with nothing flushed by anybody else; in an open
-# transaction; between PREPARE TRANSACTION and COMMIT PREPARED, the coordinator and a worker. What a cell was told is there afterwards,
-# a batch is there whole or not at all, and what nobody can know yet is in_flight.
+# Nodes of a Citus cluster that crash at chosen moments: right after an answer to a cell, with no other flush; in an open transaction; between PREPARE
+# TRANSACTION and COMMIT PREPARED, the coordinator and a worker. Acknowledged calls survive, a batch is complete or absent, and undecided claims are
+# in_flight.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
-# Commits are not flushed by default, and nobody flushes them by and by. Recovery comes when it is called.
+# Commits are not flushed by default, nor by the WAL writer. Recovery runs only when it is called.
 citus_cluster 2 -c synchronous_commit=off -c wal_writer_delay=10s -c citus.recover_2pc_interval=-1
 citus_service
 citus_spread 8

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# claims.distribute() of many claims while cells go on on the coordinator: they begin and commit, settle what they have begun before, and read.
-# It says how far it is, nothing that a cell was told is lost, and how long begins and settlements were refused is measured.
+# claims.distribute() of many claims while cells work on the coordinator: they begin and commit, settle earlier leases, and read. It shows its
+# progress, no acknowledged call is lost, and the test measures how long begins and settlements were refused.
 # DISTRIBUTE_CLAIMS: how many claims there are (50000).
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
@@ -40,7 +40,7 @@ for who in saves:one saves:two settlements:settle reads:read; do
 done
 sleep 2
 
-# What the session says while it works, with the time; and what the workers' statistics say of the copying.
+# The notices of the session, with the time; and the workers' statistics of the copying.
 began=$(date +%s.%N)
 (psql -XqAt -c "SELECT claims.distribute(8, 'a test')" 2>&1; touch "$CLAIMS_TMP/distributed") | while IFS= read -r line; do printf '%s %s\n' "$(date +%s.%N)" "$line"; done >"$CLAIMS_TMP/said" &
 distributing=$!

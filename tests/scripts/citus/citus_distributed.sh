@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tables that claims.distribute() has spread over the nodes of a Citus cluster: what is there before is there afterwards; sessions on
-# different nodes get the answers that sessions of one node get, without waiting; what distributed claims do not have is 0A000.
+# Distributed tables: rows from before claims.distribute() are kept; sessions on different nodes get the answers that sessions of one node get,
+# without waiting; functions that distributed claims do not have are 0A000.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What begins and settlements send to other nodes: few messages, each for all shards of a node. What Citus does not know of them does no harm:
+# Begins and settlements send few messages to other nodes, each for all shards of a node. Writes that Citus does not know of do no harm:
 # shards that are being moved are not written, and a transaction that has statements of its own finds what it has written.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Operating claims that are spread over the nodes of a Citus cluster: release_records frees what nobody holds, wherever it is, and waits for
-# nobody; metrics() tells the same on every node, of all nodes, and goes on telling when one is down.
+# Operating distributed claims: release_records frees claims that no lease holds, on all nodes, without waiting; metrics() returns the same on every
+# node, for all nodes, and still works when one is down.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Another profile for a type whose names are spread over the nodes of a Citus cluster: names move between shards as they were but for their
-# names; nobody on any node claims by the old profile meanwhile, also where a node has crashed between the two phases of the change.
+# Another profile for a type with distributed names: claims move between shards, and only their names change; no node claims by the old profile
+# meanwhile, also if a node has crashed between the two phases of the change.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
@@ -15,7 +15,7 @@ handle() { printf '[{"bucket": {"type": "%s", "value": "%s"}, "subject": {"type"
 take() { sql "SELECT claims.commit_update($1, claims.begin_update($1, '$(handle "$2" "${3:-HANDLES}")'))" >/dev/null; }
 set_profile() { sql "SELECT count(*) FROM claims.set_profile('HANDLES', '$1', 'a test', ${2:-NULL}, false)"; }
 taking() { sqlstate "SELECT claims.begin_update(2, '$(handle "$1" "${2:-HANDLES}")')"; }
-# What of each claim must stay, whatever it is called.
+# The columns of each claim that must not change with its name.
 rest() { sql "SELECT md5(string_agg(concat_ws(' ', uuid, coalesce(display_value, bucket_value), subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status, created_at, updated_at), ',' ORDER BY uuid)) FROM claims.claims WHERE bucket_type = 100"; }
 nothing_is_wrong() { expect "$1: check() finds nothing" "$(sql "SELECT coalesce(string_agg(problem || ' ' || coalesce(detail, ''), ', '), '-') FROM claims.check()")" -; }
 free() { sql "SELECT claims.settle_leases(c, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(c))) FROM unnest('{1,2}'::bigint[]) c" >/dev/null; }

@@ -100,7 +100,7 @@ churn() {
     done | psql -XqAt -v VERBOSITY=sqlstate >>"$CLAIMS_TMP/churn.$1" 2>&1 || true
   done
 }
-# What each read said, and when it was asked.
+# The answer of each read, and the time at which it began.
 watch() {
   while [ ! -e "$CLAIMS_TMP/stop" ]; do
     for number in 1 2 3 4 5 6 7 8; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the holder of an expiring claim was told survives a crash, and so does a fence of recovery, whatever synchronous_commit says.
+# Answers to the holder of an expiring claim survive a crash, and so does a fence of recovery, whatever synchronous_commit is.
 . "$(dirname "$0")/../common.bash"
 
 # The WAL writer sleeps: only what was flushed at its commit survives a crash.
@@ -8,7 +8,7 @@ fresh_database script_expiring_crash
 sql "SELECT claims.add_expiring('k', '{a,b}')" >/dev/null
 
 # killed_after STATEMENT...: a session that does not wait for the disk; prints the last answer, and then its backend is killed.
-# What it writes to the log must not begin a page that is flushed for another reason: the checkpoint sees to that.
+# The checkpoint keeps its WAL records from sharing a page that is flushed for another reason.
 killed_after() {
   sql CHECKPOINT
   { printf '%s;\n' 'SET synchronous_commit = off' 'SELECT 1' "$@"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# An upgrade that is half done, of the extension and of PostgreSQL: the servers have the new library, the databases of service and cell the
-# old tables, and somebody has already tried pg_upgrade. A lease was saved and not settled before. Nothing is lost, and at the end all is new.
+# An upgrade that is half done, of the extension and of PostgreSQL: the servers have the new library, the databases of service and cell the old
+# tables, and an administrator has already tried pg_upgrade. A lease was saved and not settled before. Nothing is lost, and at the end everything is
+# upgraded.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../upgrade/upgrade.bash"
 . "$(dirname "$0")/../upgrade/pg_upgrade.bash"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test: alone
-# One cell hammers: who it is, how much, throttled whatever it sets, and the others are served.
+# One cell begins too many leases: the test finds the cell, limits it whatever it sets, and checks that the others are served.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -59,7 +59,7 @@ for try in 1 2 3 4 5 6; do
   resume cell1
   expect "after a crash in the middle, try $try" "$(state_in cell1 "$(pass)")" 00000
 done
-# What the service has heard of, the cell has kept, whatever its synchronous_commit; so a crash right after a pass locks nobody out.
+# The cell flushes an epoch before it presents it, whatever synchronous_commit is, so a crash right after a pass does not lock the cell out.
 at cell1 "ALTER DATABASE postgres SET synchronous_commit = off"; at cell1 "ALTER SYSTEM SET synchronous_commit = off"; at cell1 "ALTER SYSTEM SET wal_writer_delay = '10s'"
 halt cell1; resume cell1
 for try in 1 2 3; do

@@ -51,7 +51,7 @@ expect 'and its age grows' "$(as_watch "SELECT value > 1 FROM claims.metrics() W
 at shared 'VACUUM claims.claim_leases'
 expect 'vacuum cannot remove what it could see' "$(at shared "SELECT pg_relation_size('claims.claim_leases') > 40 * $leases")" t
 
-# What saves and routers need is as fast as before.
+# Calls of saves and routers are as fast as before.
 expect 'reading by key' "$(at_most 2 "$key_before" "$(took "$by_key")")" yes
 expect 'begin and rollback' "$(at_most 2 "$begin_before" "$(took "$begin_commit")")" yes
 expect 'a list of no leases, and so recovery' "$(at_most 2 "$list_before" "$(took "$list")")" yes

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The service's clock jumps a week ahead, and back. Nothing is decided wrongly meanwhile; what was dated in the future is seen, settled and
-# verified as if it were not.
+# The service's clock jumps a week ahead, and back. No decision is wrong meanwhile; rows dated in the future are listed, settled and verified like
+# others.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A role's password leaked: what was done with it, the role is shut out, a new one is the cell's, and what was done is put right.
+# A role's password leaked: the test finds its changes, locks the role out, gives the cell a new role, and corrects the changes.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the documents name is there, and what is there the documents name: objects of the catalog with their arguments, settings
-# with their defaults, files, headings, targets of make, tests, SQLSTATEs and messages. One fault of each kind is found.
-# The examples for psql run, and print what README says.
+# The documents name only things that exist, and all that they must name: objects of the catalog with their arguments, settings with their defaults,
+# files, headings, targets of make, tests, SQLSTATEs and messages. The check finds one fault of each kind. The examples for psql run, and print the
+# output in README.
 . "$(dirname "$0")/../common.bash"
 
 here=$CLAIMS_ROOT/tests/scripts/repository/documents

@@ -17,7 +17,7 @@ printf '{"service": %s, "cell": %s, "cell2": %s, "secrets": "%s", "password": "%
   "$(place shared names)" "$(place cell1 app)" "$(place cell2 app)" "$SECRETS" "$CELL_PASSWORD" "$PATH" >"$CLAIMS_TMP/places"
 follow() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/runbook_commands.py" "$CLAIMS_ROOT" "$CLAIMS_TMP/places" "$@"; }
 
-# What is wrong in it is found: a role that may not, a command that does not exist, one that does nothing.
+# The test finds faults: a role without the right, a command that does not exist, one that does nothing.
 section='Saves fail with 55000, in mode …'
 wrong() { sed "$1" "$runbook" | follow "$section" | grep -oE 'ERROR: +.*|it answers .*' | head -1; }
 expect 'a role that may not' "$(wrong "s/^\*\*Act\*\* (service, administrator). When the reason/**Act** (service, monitor). When the reason/" | grep -c 'permission denied')" 1

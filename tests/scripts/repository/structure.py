@@ -38,7 +38,7 @@ def paths_of(tree: str, before: Module = ()) -> list[Module]:
 
 def named_in(text: str, here: Module, modules: dict[Module, str]) -> set[Module]:
     """The modules that a module's text names."""
-    # What stands in a module within the file is of this file, and names it with `super`.
+    # A module within the file belongs to the file, and names it with `super`.
     text = re.sub(r"\n(?:pub )?mod \w+ \{\n.*?\n\}", "", text, flags=re.DOTALL)
     paths = [path for use in re.findall(r"\buse\s+([^;]+);", text) for path in paths_of(use)]
     paths += [tuple(path.split("::")) for path in re.findall(r"\b(?:crate|super|self)(?:::\w+)+", text)]
@@ -59,7 +59,7 @@ def named_in(text: str, here: Module, modules: dict[Module, str]) -> set[Module]
 
 
 def circle(graph: dict[Module, set[Module]]) -> list[str]:
-    """One circle, told from the first of its modules on."""
+    """Returns one circle, starting with its first module by name."""
     try:
         TopologicalSorter({here: sorted(named) for here, named in sorted(graph.items())}).prepare()
     except CycleError as error:

@@ -68,7 +68,7 @@ SELECT pg_backend_pid() AS pid \gset
 \! kill -SEGV $PID
 SELECT 1;
 SQL
-# What a PostgreSQL with assertions writes when one fails.
+# The log lines of a PostgreSQL with assertions when one fails.
 trap_line() { printf '\\! echo '"'"'TRAP: failed Assert("%s"), File: "x.c", Line: 7, PID: 99'"'"' >>"$PGHOST/log"\n' "$1"; }
 trap_line known | regress known
 trap_line new | regress new
@@ -82,7 +82,7 @@ TABLE seen;
 SQL
 echo 'TRAP: failed Assert("known"), File: "x.c", Line: 7' >"$CLAIMS_TMP/known"
 
-# runner ARGUMENT...: as somebody would call it who has no cluster yet. Its output is in the file `out`.
+# runner ARGUMENT...: runs scripts/test without a running cluster. Its output is in the file `out`.
 runner() {
   env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE -u CLAIMS_CLUSTERS -u CLAIMS_CLUSTER_DIR -u CLAIMS_TMP \
     CARGO_TARGET_DIR="$CLAIMS_TMP/target" KNOWN_ASSERTIONS="$CLAIMS_TMP/known" TEST_LIMIT_SECONDS="${limit:-60}" TEST_KILL_SECONDS=1 \

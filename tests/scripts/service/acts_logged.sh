@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every administrative act leaves a row in claims.admin_log and a line in the server's log: who, as whom, what, why, and how much it changed.
-# Which functions are acts is read from the catalog and from src/: a new one fails here until it is tried, or said to be none.
+# Every admin action leaves a row in claims.admin_log and a line in the server's log, with roles, arguments, reason and counts. The test reads from
+# the catalog and from src/ which functions are admin actions: a new one fails here until it is tested, or listed as none.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
@@ -89,7 +89,7 @@ act shared finish_transfer "$transfer" '{"moved": 3}' "SELECT * FROM claims.fini
 as_boss shared "SELECT * FROM claims.prepare_transfer('$(lease 8)', 2, 1, '[{\"type\": \"GROUP\", \"ids\": [1]}]', 'back')" >/dev/null
 act shared cancel_transfer "{\"transfer_uuid\": \"$(lease 8)\"}" '{"released": 3}' "SELECT * FROM claims.cancel_transfer('$(lease 8)', :why)"
 
-# What is rolled back has its line, and no row.
+# An action that is rolled back has a line and no row.
 before=$(rows shared) bytes=$(log_size shared)
 as_boss shared "BEGIN; SELECT claims.set_mode('read_only', 'never mind'); ROLLBACK" >/dev/null
 expect 'rolled back: a line, and no row' "$(($(rows shared) - before)) $(logged shared "$bytes" | grep -c 'set_mode by role "claims_boss": never mind')" '0 1'
@@ -112,7 +112,7 @@ expect 'adopt_cell: its line there' "$(logged shared "$bytes" | grep -c 'adopt_c
 none='distribute purge_outcomes purge_changes purge_fences purge_requests add_expiring remove_expiring'
 internal='change_grants change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"
-# By name in the code; with a reason, or for nobody but administrators, in the catalog.
+# Found by name in the code; by a reason, or by rights of administrators only, in the catalog.
 { grep -rhoE 'AdminAction::(begin|without_reason|of_cell)\("[a-z_]+"' src | sed -E 's/.*"(.*)"/\1/'
   at shared "SELECT p.proname FROM pg_proc p
               WHERE p.pronamespace = 'claims'::regnamespace AND p.prokind = 'f' AND p.provolatile = 'v' AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)

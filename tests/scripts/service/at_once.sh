@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What another open transaction holds is answered within some milliseconds, whatever the call. The median of many calls counts,
+# Every call answers within some milliseconds when another open transaction holds the claim. The median of many calls counts,
 # in proportion to what other work takes meanwhile, so that a busy machine does not fail it.
 # test: alone
 . "$(dirname "$0")/../common.bash"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Autovacuum runs index expressions for nobody: the role outside is the cluster's first superuser then, and decides nothing.
+# Autovacuum runs index expressions with the cluster's first superuser as outside role, which gives no rights in claims.
 . "$(dirname "$0")/../common.bash"
 
 start_cluster vacuumed --fast -c autovacuum_naptime=1 -c autovacuum_analyze_threshold=1 -c autovacuum_analyze_scale_factor=0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# statement_timeout and pg_cancel_backend while a call waits: 57014 as from any statement, nothing kept, the session goes on.
+# statement_timeout and pg_cancel_backend while a call waits: 57014 as from any statement, nothing is changed, and the session continues.
 . "$(dirname "$0")/../common.bash"
 
 fresh_database script_cancelled

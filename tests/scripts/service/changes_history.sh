@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Places in the change feed, where the database changes under a reader: on a standby, after a crash, after a failover that lost changes
-# and one that lost none, after dump and restore. Nothing is ever left out in silence.
+# Cursors of the change feed when the database changes: on a standby, after a crash, after a failover that lost changes
+# and one that lost none, after dump and restore. No change is left out without an error.
 . "$(dirname "$0")/../common.bash"
 
 start_cluster primary --fast -c synchronous_commit=on -c wal_level=replica -c max_wal_senders=4 -c hot_standby=on

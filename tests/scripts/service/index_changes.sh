@@ -26,7 +26,7 @@ sql "$(drop)"
 expect 'dropped: no answer' "$(sqlstate "SELECT * FROM claims.get_record('ROUTES', 'a')")" 55000
 expect 'nor to who is in the way' "$(sqlstate "SELECT claims.begin_update(1, '[]', '[$(bucket nobody)]')")" 55000
 expect 'get_records needs none' "$(sql "SELECT count(*) FROM claims.get_records('[{\"type\": 1, \"value\": \"a\"}]')")" 1
-# What is there instead does not promise the same, or cannot be searched for the same.
+# The indexes that exist instead do not guarantee uniqueness, or cannot be used for the search.
 while read -r what; do
   sql "$what"
   expect "not by this one: $what" "$(sqlstate "SELECT * FROM claims.get_record('ROUTES', 'a')")" 55000

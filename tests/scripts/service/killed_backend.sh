@@ -55,7 +55,7 @@ expect 'killed after an asynchronous begin: outstanding' "$(sql "SELECT claims.l
 in_session 'SET synchronous_commit = off' "SELECT claims.commit_update(1, '$(lease 21)')"
 kill_it
 expect 'killed after an asynchronous commit: committed' "$(sql "SELECT claims.lease_outcome(1, '$(lease 21)')")" committed
-# The same of what cells and routers rely on besides: transfers, corrections, forced rollbacks, epochs.
+# Transfers, corrections, forced rollbacks and epochs survive as well.
 asynchronously() { in_session 'SET synchronous_commit = off' 'SELECT 1' "$@"; kill_it; }
 owner() { sql "SELECT cell_id, status FROM claims.get_record('ROUTES', 'off')"; }
 sql "SELECT claims.prepare_transfer('$(lease 30)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [1]}]', 'test')" >/dev/null

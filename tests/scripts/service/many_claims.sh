@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test: alone
-# What must not depend on how many claims there are: a transfer is switched by one commit of one row, and metrics() takes milliseconds.
+# Costs that must not depend on the number of claims: one commit of one row switches a transfer, and metrics() takes milliseconds.
 # TRANSFER_CLAIMS: how many claims move (20000).
 . "$(dirname "$0")/../common.bash"
 
@@ -32,7 +32,7 @@ expect 'all are prepared' "$(prepare "$small" 7) $(prepare "$large" 9970)" "10|0
 where() { sql "SELECT cell_id, count(*) FROM claims.records WHERE subject_id = '9970' GROUP BY 1"; }
 expect 'they are where they were' "$(where)" "1|$claims"
 
-# What the transaction of an act has written, by table: rows that are new, changed and gone.
+# The rows that the transaction of an action has inserted, updated and deleted, by table.
 written() {
   sql "BEGIN; SELECT claims.${1}_transfer('$large', 'test');
        SELECT string_agg(format('%s %s %s %s', c.relname, n.new, n.changed, n.gone), ', ' ORDER BY c.relname)

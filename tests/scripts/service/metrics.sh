@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What metrics() counts in shared memory, and when: what commits, what is answered, and nothing that was taken back.
+# The counters of metrics() in shared memory: they count committed calls and answers, and no calls that were rolled back.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
@@ -29,7 +29,7 @@ expect 'a rollback, and a fence' "$(counted 1)" '2 1 1 1'
 as_cell 1 "SELECT count(*) FROM claims.settle_leases(1, ARRAY[claims.begin_update(1, $(creates three)), claims.begin_update(1, $(creates four))], ARRAY[claims.begin_update(1, $(creates five)), gen_random_uuid(), gen_random_uuid()])" >/dev/null
 expect 'many at once' "$(counted 1)" '5 3 2 3'
 
-# What is taken back does not count.
+# Calls that are rolled back do not count.
 as_cell 1 "BEGIN; SELECT claims.begin_update(1, $(creates six)); SELECT claims.rollback_update(1, gen_random_uuid()); ROLLBACK" >/dev/null 2>&1
 expect 'a transaction that is rolled back' "$(counted 1)" '5 3 2 3'
 as_cell 1 "BEGIN; SELECT claims.begin_update(1, $(creates six)); SAVEPOINT a; SELECT claims.begin_update(1, $(creates seven)); SAVEPOINT b; SELECT claims.begin_update(1, $(creates eight)); RELEASE b; ROLLBACK TO a;

@@ -205,7 +205,7 @@ at shared "SELECT claims.set_mode('settle_only', 'to see it on the dashboard', 2
 open holder shared postgres
 tell holder "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
 sleep 2.5
-# look DASHBOARD SECONDS: what a person at the dashboard would not see, or could not tell apart, after that time.
+# look DASHBOARD SECONDS: the panels of a dashboard that show no data, or series without distinct names, after that time.
 cat >"$work/look.py" <<'PYTHON'
 import json, re, sys, time, urllib.parse, urllib.request
 dashboard, server, seconds = sys.argv[1:]

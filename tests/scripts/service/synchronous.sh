@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Synchronous replication: what a cell was told survives the loss of the primary; read_after on standbys.
+# Synchronous replication: acknowledged calls survive the loss of the primary; read_after on standbys.
 . "$(dirname "$0")/../common.bash"
 
 start_cluster synchronous --fast -c fsync=on -c synchronous_commit=on -c wal_level=replica -c max_wal_senders=4 -c hot_standby=on \
@@ -11,7 +11,8 @@ make_standby "cluster_name = 'b'"
 until_is() { [ "$(wait_for "$2" sql "$1")" = "$2" ] || die "$1 never is $2"; } # QUERY VALUE
 set_standbys() { sql "ALTER SYSTEM SET synchronous_standby_names = '$1'" && sql 'SELECT pg_reload_conf()' >/dev/null && until_is 'SHOW synchronous_standby_names' "$1"; }
 begin() { printf "SELECT claims.begin_update(1, '[%s]', '[]', '%s')" "$(claim "$1")" "$(lease "$2")"; }
-# What a session answers, or "waits": for a standby, until its wait is cancelled. Then the transaction has committed here, and maybe nowhere else.
+# Prints the answer of a session, or "waits" if it waits for a standby; then cancels the wait. The transaction has then committed on the primary,
+# maybe only there.
 answer() {
   local session
   PGAPPNAME=answers PGOPTIONS='-c synchronous_commit=off' psql -XqAt -v VERBOSITY=terse -c "$1" >"$CLAIMS_TMP/answer" 2>&1 &

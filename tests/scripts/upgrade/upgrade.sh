@@ -31,7 +31,7 @@ expect 'a change of a claimed column is refused' "$(message $old "INSERT INTO pu
 expect 'a change of a captured table is refused' "$(message $old "INSERT INTO public.captured VALUES (7, 'seven')")" "$refusal"
 expect 'the view works' "$(sql $old "SELECT bucket_value FROM claims.records WHERE lease_uuid = '$(lease 21)'")" tracked
 expect 'no cell can be registered' "$(sqlstate $old "BEGIN; SELECT claims.register_cell(4, 'script_claims_one'); ROLLBACK")" 55000
-# Whatever there is to call, with nothing and with something: no crash, no internal error.
+# Calls every function, with NULLs and with values: no crash, no internal error.
 calls=$(sql $old "SELECT format('SELECT claims.%I(%s);', p.proname, (SELECT string_agg(format('%s::%s', v, format_type(a.type, NULL)), ', ' ORDER BY a.n)
                      FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY a (type, n),
                           coalesce(CASE WHEN given THEN CASE format_type(a.type, NULL) WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1' WHEN 'jsonb' THEN '''[]''' WHEN 'uuid' THEN '''$(lease 1)'''
@@ -95,7 +95,7 @@ rows_of $old "$CLAIMS_TMP/rows.after"
 expect 'the rows are the same' "$(diff <(LC_ALL=C sort "$CLAIMS_TMP/rows.before") <(LC_ALL=C sort "$CLAIMS_TMP/rows.after") | grep '^[<>]' | grep -vE '^> claims\.(audiences|(bucket|subject|source)_types)	' || true)" ''
 expect 'check() finds nothing' "$(sql $old 'SELECT count(*) FROM claims.check()')" 0
 
-# The same declarations in a fresh database: the same catalog.
+# Equal declarations in a fresh database give an equal catalog.
 make_database $new
 sql $new "CREATE EXTENSION claims"
 sql $new "SELECT claims.register_cell(1, 'script_claims_one', 'one'), claims.register_cell(2, 'script_claims_two', 'two'), claims.grant_read('script_claims_router'), claims.grant_worker('script_claims_two')" >/dev/null
@@ -108,7 +108,7 @@ expect 'PUBLIC may call nothing but what indexes call' "$(sql $old "SELECT strin
 may() { sql $old "SELECT count(*) FROM claims.audiences a WHERE a.audience = ANY ('$2') AND NOT EXISTS (SELECT FROM pg_proc p WHERE p.proname = a.function_name AND p.pronamespace = 'claims'::regnamespace AND has_function_privilege('$1', p.oid, 'EXECUTE'))"; }
 expect 'roles may call what is for them' "$(may script_claims_one '{reader,cell}') $(may script_claims_two '{reader,cell,worker}') $(may script_claims_router '{reader}')" '0 0 0'
 
-# What was refused in between was made up for.
+# The upgrade caught up with the calls that were refused meanwhile.
 expect 'word of a dropped table has gone' "$(sql $old "SELECT count(*) FROM claims.claimed_attributes WHERE attribute = 'name'")" 0
 expect 'partitions that came in between refuse TRUNCATE' "$(sqlstate $old 'TRUNCATE public.middle') $(sqlstate $old 'TRUNCATE public.captured_middle')" '55000 55000'
 sql $old "CREATE TABLE public.high PARTITION OF public.parts FOR VALUES FROM (20) TO (30)"

@@ -97,7 +97,7 @@ for kind in FUNCTIONS TABLES SEQUENCES TYPES; do sql $old "ALTER DEFAULT PRIVILE
 describe $new "$CLAIMS_TMP/wanted"
 describe $old "$CLAIMS_TMP/got" "ALTER EXTENSION claims UPDATE"
 expect_same 'the same with an owner who is no superuser' "$CLAIMS_TMP/got" "$CLAIMS_TMP/wanted"
-# What parts make is the owner's, and nobody else's, without their saying so.
+# New objects of the parts belong to the owner, without a statement for it.
 { awk '/^-- part 99-/ { exit } 1' "$script"
   echo "CREATE TABLE claims.made (id bigint GENERATED ALWAYS AS IDENTITY); CREATE VIEW claims.made_view AS SELECT 1 AS made; CREATE SEQUENCE claims.made_numbers;
         CREATE TYPE claims.made_kind AS ENUM ('a'); CREATE FUNCTION claims.made() RETURNS int LANGUAGE sql AS 'SELECT 1';"

@@ -61,7 +61,7 @@ class Call:
         return {argument: value for (argument, _), value in zip(self.function.arguments, self.values)}
 
     def is_answered_by_planner(self):
-        """Of a strict function PostgreSQL says NULL for NULL, and asks for no right to execute it."""
+        """Returns whether PostgreSQL answers NULL to a NULL argument of a strict function without checking the right to execute it."""
         return self.function.is_strict and "NULL" in self.values
 
 
@@ -121,7 +121,7 @@ def refused(function, draw):
         yield combination(function, draw)
 
 
-# What a transaction may have done before the call.
+# Statements that the transaction may have executed before the call.
 BEFORE = [(), (), ("BEGIN READ ONLY",), ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT FROM app.names"), ("BEGIN ISOLATION LEVEL SERIALIZABLE",),
           ("BEGIN", "SAVEPOINT s", "INSERT INTO app.names VALUES (1000, 'new', 1)"), ("BEGIN", "DELETE FROM app.names", "SET CONSTRAINTS ALL IMMEDIATE"),
           ("SET search_path = app, pg_temp",), ("SET synchronous_commit = off",)]
@@ -203,7 +203,7 @@ def rules():
 
 
 def problem(database, role, call, listed):
-    """What is wrong with the answer to a call."""
+    """Returns the problem with the answer to a call, if there is one."""
     if call.answer == "lost":
         return "the connection was lost"
     if call.answer.startswith("XX"):
@@ -214,7 +214,7 @@ def problem(database, role, call, listed):
         return "the campaign calls it wrongly"
     if call.answer != "00000" or role not in UNPRIVILEGED or call.is_answered_by_planner():
         return None
-    # All of them are asked: each is to be used.
+    # Every value must be used at least once.
     return None if any([rule.allows(database, role, call) for rule in listed]) else "it succeeds, and is not in the list"
 
 
@@ -255,7 +255,7 @@ def main():
                         examples.setdefault(key, call)
                     if call.answer == "lost":
                         break
-                # What comes after a call that lost its connection is sent over a new one.
+                # After a call that lost its connection the next one uses a new connection.
                 lost = next((place for place, call in enumerate(calls) if call.answer == "lost"), len(calls))
                 calls = calls[lost + 1:]
 
@@ -266,7 +266,7 @@ def main():
     def first(role, function, executable):
         if not executable:
             return refused(function, draw)
-        # A superuser tries all of what nobody else does.
+        # A superuser tries all calls that no other role tries.
         tried = role == "superuser" and any(function.signature in may["cell", other] for other in TRYING)
         return sample(function, draw) if (role in SAMPLED or tried) and SECONDS < LONG else systematic(function)
 

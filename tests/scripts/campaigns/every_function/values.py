@@ -6,7 +6,7 @@ LEASES = {n: f"'{UUID.format(n)}'" for n in range(1, 13)}
 RECORD = ('{"bucket": {"type": "ROUTES", "value": "fresh"}, "subject": {"type": "GROUP", "id": 1}, '
           '"source": {"type": "RAILS_TABLE_ROUTES", "id": 1}}')
 
-# By the name of the argument, or by function and name.
+# Values by the name of the argument, or by function and name.
 PLAUSIBLE = {
     "cell_id": "1", "from_cell": "2", "to_cell": "1", "service": "'service'", "reason": "'a reason'", "correct": "false",
     "create_records": f"'[{RECORD}]'", "destroy_records": "'[]'", "alternatives": f"""'[{{"create_records": [{RECORD}]}}]'""",
@@ -47,7 +47,7 @@ OIDS = ["0", "1", "4294967295", "'claims.claims'::regclass::oid", "'app.low'::re
 
 
 def arrays(element, values):
-    """Empty, of NULLs, of one and of several, of two dimensions with lower bounds that nobody expects, and of many."""
+    """Arrays that are empty, of NULLs, of one and of several elements, of two dimensions with unusual lower bounds, and of many."""
     return ["'{}'", "'{NULL}'", f"ARRAY[{values[0]}]", f"ARRAY[{values[0]}, NULL, {values[-1]}]", f"ARRAY[{values[0]}, {values[0]}]",
             f"array_fill(({values[0]})::{element}, '{{2,2}}', '{{-1,7}}')", f"array_fill(NULL::{element}, '{{3}}', '{{2147483640}}')",
             f"array_fill(({values[-1]})::{element}, '{{120000}}')"]

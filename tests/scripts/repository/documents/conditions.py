@@ -84,7 +84,7 @@ def _of_rust(tree, sqlstates):
             code, literal = found.groups()
             place = f"{path}:{text[: found.start()].count(chr(10)) + 1}"
             if literal is None or not literal.startswith('"'):
-                # What somebody else has said, or a variable: then its literal stands before.
+                # The message comes from another program, or is a variable whose literal is above.
                 literal = _assigned(text[: found.start()], literal)
                 if literal is None:
                     continue
@@ -123,7 +123,7 @@ def _of_sql(tree):
 
 
 def violations(tree):
-    """What claims.check() can find has a row in docs/operations.md, and nothing else has."""
+    """Every problem that claims.check() can find has a row in docs/operations.md, and every row is such a problem."""
     text = "".join(tree.sources[f"sql/install/service/{name}.sql"] for name in ("check", "check_distributed"))
     found = set(re.findall(r"SELECT '([a-z][a-z ,]{15,})',", text))
     told = {}

@@ -1,4 +1,4 @@
-"""What the code has, and documents do not say, or say otherwise: functions, tables, settings, who may call what."""
+"""Functions, tables, settings and rights of the code that the documents lack or describe wrongly."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What README's example prints is what psql prints: examples.py ROOT < OUTPUT; examples.py ROOT --script makes the script."""
+"""Compares the output in README's example with that of psql: examples.py ROOT < OUTPUT; examples.py ROOT --script makes the script."""
 
 import re
 import sys

@@ -1,11 +1,11 @@
-"""Makes one fault of each kind, and fails where it is not found: faults.py ROOT CATALOG ERRCODES."""
+"""Makes one fault of each kind, and fails if the check does not find it: faults.py ROOT CATALOG ERRCODES."""
 
 import json
 import sys
 
 from check import load, problems
 
-# (what, document, text there, text in its place, what is to be reported); no text: added at the end.
+# (kind, document, old text, new text, expected report); without an old text the new one is added at the end.
 DOCUMENTS = [
     ("a link to a file", "README.md", None, "[x](docs/none.md)", "link to docs/none.md: no such file"),
     ("a link to a heading", "README.md", "(docs/errors.md)", "(docs/errors.md#none)", "link to docs/errors.md#none: no such heading"),
@@ -65,7 +65,7 @@ def main(root, catalog, errcodes):
             continue
         expect(what, tree.changed(document=(path, text.replace(old, new) if old else f"{text}\n\n{new}\n")), report)
 
-    # A condition, and a link, that the code got and no document knows.
+    # New conditions and links in the code.
     path = "src/error/hold.rs"
     more = 'fn more() -> Text { Text(Code::ERRCODE_DISK_FULL, format!("{what} is full"), None, None) }'
     expect("a condition of Rust", tree.changed(source=(path, tree.sources[path] + more)), "53100 “{what} is full”: no document has a row for it")
@@ -83,7 +83,7 @@ def main(root, catalog, errcodes):
 
     expect("a file that the code names", tree.changed(source=("src/lib.rs", "// See src/none.rs.")), "src/lib.rs:1: src/none.rs: no such file")
 
-    # What the catalog got.
+    # New objects in the catalog.
     unheard_of = [{"name": "unheard_of", "arguments": [], "columns": [], "audience": "cell", "internal": False}]
     expect("a function", tree.changed(functions={**tree.functions, "unheard_of": unheard_of}), "function claims.unheard_of: no document names it")
     relations = {**tree.relations, "unheard_of": {"kind": "v", "columns": []}}

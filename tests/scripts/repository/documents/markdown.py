@@ -1,4 +1,4 @@
-"""What a document consists of, as far as its names are concerned: code spans, code blocks, links, headings, tables."""
+"""The parts of a document that have names: code spans, code blocks, links, headings, tables."""
 
 import re
 

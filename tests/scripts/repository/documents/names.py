@@ -1,17 +1,17 @@
-"""What documents name, and the code has not."""
+"""Names in the documents that the code does not have."""
 
 import fnmatch
 import os
 import re
 
-# What building makes.
+# Files that the build makes.
 MADE = re.compile(r"target(/|$)")
 ROOTS = r"(?:src|crates|sql|tests|scripts|docs|examples|bench|packaging)"
 CODE_FILE = re.compile(r"[\w./-]+\.(rs|sql|sh|spec|bash|py|js|rb|toml|md|yaml)")
 # A part of a path that stands for others: NAME, VERSION, N.N.N.
 PLACEHOLDER = re.compile(r"[A-Z]{2,}|[*…]")
 STANDS_FOR_OTHERS = re.compile(r"(?<![A-Za-z])(NAME|VERSION|MAJOR)(?![A-Z])")
-# What a document is free to make up: values of names, and what a version before had.
+# Words that a document may invent: values of names, and words of earlier versions.
 VALUES = {"docs/names.md"}
 HISTORY = {"CHANGELOG.md"}
 UPGRADES = {"CONTRIBUTING.md"}
@@ -121,7 +121,7 @@ def _calls(tree, document):
 
 
 def _inside(text, start):
-    """What stands between parentheses, without what stands between those inside."""
+    """Returns the text between parentheses, without the text in inner ones."""
     depth, inside = 1, []
     for character in text[start:]:
         depth += {"(": 1, ")": -1}.get(character, 0)

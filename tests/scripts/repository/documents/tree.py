@@ -15,7 +15,7 @@ NO_CODE = re.compile(r"\.(md|out|lock|zip)$|^sql/(releases|upgrade)/|^tests/(pg_
 class Tree:
     def __init__(self, root, catalog):
         self.root = root
-        self.only = None        # the paths that need a look; None: all
+        self.only = None        # the paths to check; None: all
         self.files = set()
         self.folders = set()
         for folder, folders, files in os.walk(root):
@@ -76,7 +76,7 @@ class Tree:
         return path in there or beside in there or any(one.endswith("/" + path) for one in there)
 
     def changed(self, document=None, source=None, **others):
-        """The same, but for a document (path, text), a source (path, text), or what the catalog has."""
+        """Returns a copy with another document (path, text), source (path, text), or catalog."""
         other = copy.copy(self)
         other.only = {path for path, _ in filter(None, (document, source))}
         if document:
