@@ -6,9 +6,8 @@
 # them, and so on. The sessions of a spec are on different nodes, those that administer on the coordinator; functions and tables that a
 # spec makes are on all nodes. Needs a PostgreSQL that has Citus (PG_CONFIG). Each file has a fresh copy of the cluster. Prints a line for
 # each; what differs is in target/tests/citus/KIND-ON/NAME.diff.
-#
-# differences/KIND/NAME.patch is where an answer differs for a good reason, which it says first. What is not tried at all is in excluded.KIND,
-# a line each with the reason; on workers, where nobody administers, also what is in excluded.KIND.worker.
+# differences/KIND/NAME.patch has expected differences, with the reason at its head. excluded.KIND lists tests that are left out, one line each with
+# the reason. Workers, which administrators do not use, also leave out those in excluded.KIND.worker.
 . "$(dirname "$0")/../../scripts/lib.sh"
 . "$CLAIMS_ROOT/scripts/lib-test.sh"
 . "$CLAIMS_ROOT/tests/scripts/citus.bash"

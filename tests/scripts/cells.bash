@@ -1,13 +1,13 @@
 # Three clusters: `shared` keeps the claims, `cell1` and `cell2` are cells with data of their own. Sourced after common.bash.
 #   start_cells                       starts them; the commands below use the extension's own database in each
 #   at shared 'SELECT …'              as the superuser;  as_cell 1 '…' at the service as that cell
-#   open NAME cell1; tell NAME '…'    a session of the cell's application that stays open, and what it answers
+#   open NAME cell1; tell NAME '…'    a session of the cell's application that stays open; sends it SQL and prints the answer
 #   crash cell1; resume cell1         kill -9 of every process, and the start after it
 #   copy_of cell1 NAME; start_copy NAME   a clone of its files, beside it
 #   reconcile 1 [STALE_AFTER]         one pass of recovery, as the application's role
 #   agree WHAT                        claims and saved rows are the same, nothing is left over
 
-# start_cells [-c setting=value]...: what is committed survives a crash of the processes, but not of the machine. The cells give the service
+# start_cells [-c setting=value]...: commits survive a crash of the processes, but not of the machine. The cells give the service
 # a long time to answer: tests of how long set it themselves.
 start_cells() {
   local number
@@ -61,10 +61,10 @@ open() {
   SESSION_IN[$1]=$fd
 }
 
-# In a subshell that starts something: a session ends when nobody holds the other end of its input any more.
+# For a subshell that starts a process: a session ends when no process holds the other end of its input any more.
 leave_sessions() { local fd; for fd in "${SESSION_IN[@]}"; do exec {fd}>&-; done; }
 
-# send NAME SQL: without waiting; answer NAME: what it has answered since, in one line.
+# send NAME SQL: sends SQL without waiting; answer NAME: prints the output since, in one line.
 send() {
   SESSION_MARK=$(wc -l <"${SESSION_OUT[$1]}")
   printf '%s\n;\\echo done\n' "$2" >&"${SESSION_IN[$1]}"

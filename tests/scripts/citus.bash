@@ -16,7 +16,7 @@ if [ ! -e "$("$CLAIMS_BINDIR/pg_config" --sharedir)/extension/citus.control" ]; 
 fi
 CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 
-# They reach each other by their sockets, so nobody needs a password.
+# They reach each other by their sockets, so no password is needed.
 citus_cluster() {
   local number
   NODES=(on_coordinator)
@@ -96,9 +96,9 @@ ask() {
   printf '%s\n' "${answer#ERROR:  }"
 }
 
-# --- clients that save under load, and are told what was saved --------------------------------------------------------------
+# --- clients that save under load, and record the answers --------------------------------------------------------------
 
-# clients PHASE NODE...: one at each node in the background, until stop_clients. Each writes down what it was told, and each error with its time.
+# clients PHASE NODE...: one at each node in the background, until stop_clients. Each records its answers, and each error with its time.
 clients() {
   local phase=$1 number=0 node
   shift
@@ -127,11 +127,11 @@ client() {
 }
 stop_clients() { touch "$CLAIMS_TMP/stop"; wait "${CLIENTS[@]}" || true; }
 
-# judge_clients PHASE SQLSTATES: all that was told is there, no other errors came, and check() finds nothing.
+# judge_clients PHASE SQLSTATES: all acknowledged claims exist, no other errors came, and check() finds nothing.
 judge_clients() {
   cat "$CLAIMS_TMP/told.$1".* | LC_ALL=C sort >"$CLAIMS_TMP/told"
   sql "SELECT bucket_value FROM claims.claims WHERE status = 1 AND bucket_value LIKE '$1-%'" | LC_ALL=C sort >"$CLAIMS_TMP/there"
-  # What it is instead, where it is not.
+  # Prints the differences.
   LC_ALL=C comm -23 "$CLAIMS_TMP/told" "$CLAIMS_TMP/there" | while read -r name; do sql "SELECT 'not ACTIVE: ' || '$name' || coalesce((SELECT ' status ' || status FROM claims.claims WHERE bucket_value = '$name'), ' is not there')"; done >&2
   expect "$1: all that was told is there" "$(LC_ALL=C comm -23 "$CLAIMS_TMP/told" "$CLAIMS_TMP/there" | head -3)" ''
   expect "$1: something was told" "$([ "$(wc -l <"$CLAIMS_TMP/told")" -gt 50 ] && echo yes)" yes

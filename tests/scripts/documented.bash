@@ -3,7 +3,7 @@
 #   start_documented               starts the clusters `shared`, `cell1` and `cell2`, and executes the document's blocks
 #   as ROLE SERVICE|CELL1|CELL2 '…'  as a role, in database `names` of the service or `app` of a cell
 #   state_as ROLE PLACE '…'        the SQLSTATE that it ends with
-#   follow SECTION STEP [PLACE [WORD]]  a step of docs/runbook.md, `Look`, `Act 3`, its commands as the roles that stand there
+#   follow SECTION STEP [PLACE [WORD]]  a step of docs/runbook.md, `Look`, `Act 3`: executes its commands as the roles named there
 # Fills in the values that a reader would: passwords, the host's address, the path of the root certificate. The rest stays unchanged.
 
 steps() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/steps.py" "$CLAIMS_ROOT" "$@"; }

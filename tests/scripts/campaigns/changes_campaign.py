@@ -57,7 +57,7 @@ KINDS = ("savepoints", "long", "prepared", "killed writers", "rolled back", "kil
 
 
 class Clock:
-    """When the campaign is over: after its time, and on a slow machine when enough has happened, but in the end in any case."""
+    """The end of the campaign: after its time; on a slow machine when enough has happened, four minutes later at the latest."""
 
     def __init__(self):
         self.started = time.monotonic()

@@ -11,7 +11,7 @@ from psql_sessions import Session, fresh_database, psql
 SECONDS = float(sys.argv[1])
 DATABASE = "script_profile_race"
 CELLS = (1, 2, 3)
-# Claims of guarded families that are to be released are moved there, one cell for each family.
+# Cells to which claims of guarded families move before release_records, one cell for each family.
 GRAVES = (4, 5)
 # One type refuses look-alikes under every profile that it gets; the other one allows them now and then.
 STRICT, LOOSE = "STRICT", "LOOSE"
@@ -129,7 +129,7 @@ class Race:
         self.guards, self.taken = [], []
 
     def is_on(self):
-        """Whether the race goes on: for its time, and on a slow machine until all that is wanted has happened, but not for ever."""
+        """Returns whether the race continues: for its time, on a slow machine until all required events have happened, but not for ever."""
         now = time.monotonic()
         return now < self.until or (now < self.until + 240 and not all(self.tally[what] for what in WANTED))
 
@@ -317,7 +317,7 @@ def ways_to_go(client, draw, name, number, race):
 
 
 def guard(race, number):
-    """Reserves a name while one that looks like it is claimed, and has that one go: from then on nobody gets any."""
+    """Reserves a name while a look-alike is claimed, and has that claim destroyed: from then on no cell gets a look-alike."""
     draw, client = random.Random(30 + number), race.client("guard")
     family = GUARDED[number]
     while race.is_on():

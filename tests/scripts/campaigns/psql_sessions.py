@@ -21,7 +21,7 @@ def psql(sql):
 
 
 class Session:
-    """A psql that answers one statement after another, and dies when it is told to. `options` are psql's."""
+    """A psql that answers one statement after another, and can be killed. `options` are psql's."""
 
     def __init__(self, *options):
         self.process = subprocess.Popen(["psql", "-XqAt", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -26,7 +26,7 @@ FATES = ("done", "killed", "late")
 
 
 class Clock:
-    """When the campaign is over: after its time, and on a slow machine when every fate has occurred, but in the end in any case."""
+    """The end of the campaign: after its time; on a slow machine when every fate has occurred, four minutes later at the latest."""
 
     def __init__(self):
         self.started = time.monotonic()
@@ -56,7 +56,7 @@ def front_end(number, clock, errors, tally):
 
 
 def back_end(number, clock, errors, tally):
-    """Works until told to stop; every now and then it dies in the middle, or sleeps past its hold."""
+    """Works until it is stopped; now and then it dies in the middle, or sleeps past its hold."""
     draw = random.Random(1000 + number)
     session = Session()
     while not clock.is_over(tally, later=1):
@@ -115,7 +115,7 @@ def one_take(session, process, hold, draw, errors):
 
 
 def drain():
-    """One back end without accidents finishes what is left, within a time that is more than enough."""
+    """One back end without faults finishes the remaining requests, within a generous time."""
     session = Session()
     until = time.monotonic() + 300
     while time.monotonic() < until:

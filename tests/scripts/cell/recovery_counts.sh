@@ -51,7 +51,7 @@ as_app 1 "INSERT INTO routes (name) VALUES ('unknown'); $(track 33)" >/dev/null
 expect 'tracked only: unknown' "$(reconcile 1) $(tracked 1)" '0|0|0|0|2 32 33'
 expect 'kept, and reported again and again' "$(reconcile 1 0 1) $(tracked 1)" '0|0|0|0|2 32 33'
 expect 'with a warning that names them' "$(grep -c "^WARNING.*2 leases of cell 1\|DETAIL.*$(lease 32), $(lease 33)" "$CLAIMS_TMP/warnings")" 4
-# what the guide says: claim again what was saved, then forget
+# as docs/cell/recovery.md says: claim the saved names again, then forget the leases
 for n in 34:undone 35:unknown; do
   begin 1 ${n%:*} ${n#*:}; commit 1 ${n%:*} >/dev/null
 done

@@ -8,7 +8,7 @@ number=100
 
 say 'a lease gone stale while its local transaction is open'
 # Recovery's two passes, fence (f) and rollback (r), against the application's two steps, track (t) and its end, commit (c)
-# or rollback (a). Two passes more (f, f) settle what is left. If the transaction is named, age does not count.
+# or rollback (a). Two passes more (f, f) settle the remaining leases. If the transaction is named, age does not count.
 one_order() {
   local order=$1 named=$2 step name xid='' tracking=no ended='' got='' wanted=''
   number=$((number + 1))

@@ -11,14 +11,14 @@ as app cell1 "INSERT INTO routes (path) VALUES ('alpha')"
 
 # dump: cell 1's database, as its backup has it.
 dump() { ( in_place cell1; pg_dumpall --roles-only -f "$CLAIMS_TMP/roles.sql"; pg_dump -Fc -f "$CLAIMS_TMP/app.dump" ) }
-# restore NAME: on a machine that has nothing of cell 1's disk, as docs/operations.md has it. Nothing of the database itself is left out.
+# restore NAME: restores the whole database by the commands of docs/operations.md, on a machine without the files of cell 1's disk.
 restore() {
   start_cluster "$1" --fast -c shared_preload_libraries=claims -c claims.databases=app -c log_min_messages=panic
   without_password restart_cluster "$1"
   ( use_cluster "$1"; psql -Xq -f "$CLAIMS_TMP/roles.sql" >/dev/null 2>&1; sql "CREATE DATABASE app ENCODING 'UTF8' TEMPLATE template0"
     sql 'ALTER ROLE claims_owner SUPERUSER'; pg_restore --exit-on-error --role=claims_owner -d app "$CLAIMS_TMP/app.dump"; sql 'ALTER ROLE claims_owner NOSUPERUSER' )
 }
-# The disk of cell 1's server is not to be seen from elsewhere.
+# Other machines do not see the disk of cell 1's server.
 elsewhere() { mv "$SECRETS/cell1" "$SECRETS/not-here"; }
 at_home() { mv "$SECRETS/not-here" "$SECRETS/cell1"; }
 at_service() { as claims_admin service "SELECT string_agg(bucket_value, ' ' ORDER BY bucket_value), (SELECT count(*) FROM claims.leases) FROM claims.records WHERE cell_id = 1"; }

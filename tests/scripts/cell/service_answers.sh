@@ -11,7 +11,7 @@ python3 "$(dirname "$0")/wrong_service.py" "$CLAIMS_TMP/port" "$mode" "$log" &
 forger=$!
 trap 'kill "$forger" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
 for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
-# Nobody of this test stops calling: what counts for the breaker is looked at where it says so.
+# No breaker in this test, except where the test sets it.
 at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '60s'; ALTER DATABASE postgres SET claims.breaker_failures = 0;
   ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")', ADD sslmode 'disable', ADD gssencmode 'disable');
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service')" >/dev/null
@@ -28,7 +28,7 @@ open app cell1
 expect 'the right answers' "$(save_name right)$(save_name right2)$(connections)" 1
 
 say 'wrong answers to a begin'
-# The call, and what is wrong with its answer, each with a connection of its own.
+# Each call with each wrong answer, over a connection of its own.
 wrong() {
   local call=$1 kind before
   shift
@@ -91,7 +91,7 @@ for kind in no_row one_more_row other_lease null words copy_out rows; do
 done
 
 say 'an end to every wait'
-# Cancelled, the session goes on; terminated, it ends.
+# A cancelled session continues; a terminated one ends.
 endless() {
   local call=$1 kind pid at
   shift

@@ -24,7 +24,7 @@ slow 3 60; limit 3s
 expect 'a timeout at the service: the others are settled' "$(reconcile 1) $(tracked 1)" '4|3|0|1|0 3'
 expect 'and a warning says why' "$(grep -c "$(lease 3).*canceling statement due to statement timeout" "$CLAIMS_TMP/warnings")" 1
 
-# Somebody there cancels the call with all leases: then each is settled alone.
+# A cancel at the service of the call with all leases: then each lease is settled alone.
 limit 0; quick
 slow 3 5
 save 1 5 cancel5

@@ -34,7 +34,7 @@ expect 'again, and not for the first time' "$(unflushed 2) $(as_cell 1 "SELECT c
 expect 'commit_update says that it was done before' "$(commit 1 2)" f
 fall
 expect 'which is true' "$(outcome 1 2)" committed
-# told WHAT STATEMENT ANSWER: what a call tells of lease N is so after a crash.
+# told WHAT STATEMENT ANSWER: the answer of a call about lease N is still right after a crash.
 told() {
   alone; unflushed "$N" >/dev/null
   expect "$1 tells" "$(eval "$2")" "$3"

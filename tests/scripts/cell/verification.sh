@@ -24,7 +24,7 @@ expect 'in order' "$(verify 1) $(verify 2)" '2500|0|0|0|0|0|0|t 300|0|0|0|0|0|0|
 expect 'digests agree across clusters' "$(as_cell 1 "SELECT records, digest FROM claims.digest_records(1, 'RAILS_TABLE_ROUTES')")" \
   "$(as_app 1 "SELECT records, digest FROM claims.digest_expected('RAILS_TABLE_ROUTES')")"
 
-# a name that both cells have: only the owner keeps it, the other one is told
+# a name that both cells have: the owner keeps it, the other cell reports it
 at cell2 "INSERT INTO routes (name) VALUES ('one-17')"
 age
 expect 'held by another cell' "$(verify 2 'correct => true')" '301|1|0|0|0|1|0|t'
@@ -38,7 +38,7 @@ at shared "DELETE FROM claims.claims WHERE bucket_value = 'one-5'; UPDATE claims
 expect 'reported' "$(verify 1)" '2505|1|1|5|0|0|0|t'
 expect 'nothing changed' "$(verify 1)" '2505|1|1|5|0|0|0|t'
 
-# killed while it corrects: what it did at the service is done, the rest is found again
+# killed while it corrects: its corrections at the service stay, the next call finds the rest
 at cell1 "CREATE FUNCTION slow(id bigint) RETURNS boolean LANGUAGE plpgsql AS \$\$ BEGIN
     IF id = 2000 AND current_setting('application_name') = 'victim' THEN PERFORM pg_sleep(600); END IF; RETURN true; END \$\$;
   UPDATE claims.claimed_attributes SET condition = 'public.slow(id)'"
@@ -54,7 +54,7 @@ at cell1 'UPDATE claims.claimed_attributes SET condition = NULL'
 expect 'the rest is found by the next' "$(verify 1 'correct => true')" '2505|0|0|5|5|0|0|t'
 expect 'then all is in order' "$(verify 1)" '2500|0|0|0|0|0|0|t'
 
-# the service is down, and goes down in between: a clear error, nothing remembered, nothing left open
+# the service is down, or goes down during the call: a clear error, no position stored, no connection left open
 halt shared immediate
 expect 'service down' "$(state_as_app 1 "SELECT * FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES')")" 08001
 resume shared
@@ -72,7 +72,7 @@ at cell1 'UPDATE claims.claimed_attributes SET condition = NULL'
 resume shared
 expect 'after a crash of the service' "$(verify 1)" '2500|0|0|0|0|0|0|t'
 
-# stopped by max_runtime, and the cell crashes in between: on from where it stopped
+# stopped by max_runtime, then the cell crashes: the next call continues at the stored position
 for _ in 1 2; do verify 1 "10, max_runtime => '0'" >/dev/null; done
 stopped=$(at cell1 'SELECT source_id FROM claims.verification_progress')
 crash cell1; resume cell1

@@ -18,7 +18,7 @@ at cell1 "ALTER TABLE routes ADD COLUMN grp int NOT NULL DEFAULT 7;
     END IF; RETURN true; END \$\$"
 expect 'all claims are made' "$(as_app 1 "SELECT corrected FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', correct => true)")" 8000
 
-# work NAME HOLD: a worker from beginning to end, as the guide has it. What it counts commits with what it has done.
+# work NAME HOLD: a worker as in docs/cell/verification.md, from beginning to end. Its counts commit with its work.
 work() {
   PGAPPNAME=$1 as_app 1 "DO \$\$
     DECLARE pass uuid; share record;
@@ -46,7 +46,7 @@ anew() {
 lose() { local name; for name in "$@"; do at shared "DELETE FROM claims.claims WHERE bucket_value = '$name'"; done; }
 # The victim's process, once it is held up in the middle of a range.
 held_up() { wait_for_any at cell1 "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim' AND wait_event = 'PgSleep'"; }
-# Its time is up: whoever comes next may take its range.
+# Its hold has expired: the next worker may take its range.
 expire() { at cell1 "UPDATE claims.expiring_claims SET expires_at = clock_timestamp() WHERE claimant = 'victim'"; }
 nothing_left() {
   expect "$1: nothing is left of the pass" "$(at cell1 "SELECT count(*) FROM claims.verification_passes WHERE finished_at IS NULL") $(at cell1 'SELECT count(*) FROM claims.verification_ranges') $(at cell1 'SELECT count(*) FROM claims.expiring_claims')" '0 0 0'
@@ -62,7 +62,7 @@ expect 'four workers: everything once' "$(total)" '8000|3|3'
 expect 'four workers: the work is shared' "$(at cell1 "SELECT count(*) > 1 FROM (SELECT worker FROM counts GROUP BY 1 HAVING sum(checked) > 0) w")" t
 nothing_left 'four workers'
 
-# SIGKILL in the middle of a range, which takes the whole cluster down; whoever comes next takes over
+# SIGKILL in the middle of a range, which restarts the whole cluster; the next worker takes the range over
 anew
 start victim '1 hour'; victim=$WORKER
 pid=$(held_up)

@@ -133,7 +133,7 @@ until_true 'verification of every source type' cell1 "SELECT count(*) > 0 FROM c
 expect 'it corrects nothing by itself' "$(passes cell1 "kind = 'verify' AND counts ->> 'corrected' <> '0'")" 0
 reload_with cell1 "claims.verify_correct = on"
 until_true 'unless it is to' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'unclaimed'"
-# While the service does not say what it has, nothing is open here.
+# While the service does not answer, no transaction is open here.
 open locker shared "$(at shared 'SELECT current_user')"
 tell locker 'BEGIN; LOCK TABLE claims.claims' >/dev/null
 until_true 'verify: the worker waits for the service' shared "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'cell1' AND wait_event_type = 'Lock' AND query LIKE '%digest_records%'"

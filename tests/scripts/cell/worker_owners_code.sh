@@ -21,7 +21,7 @@ as_mallory "CREATE TABLE slow (id bigint PRIMARY KEY, path text UNIQUE, owner_id
 as_mallory "SELECT claims.claim_attribute('slow', 'path', 'ROUTES', 'GROUP', 'owner_id', 'RAILS_TABLE_GROUPS', condition => 'sleeps(is_shown)')" >/dev/null
 as_app 1 "SELECT claims.attend(1, 'service')" >/dev/null
 
-# settles WHAT FROM: leases that are committed, and one that is given up, while the owner's code does what it does.
+# settles WHAT FROM: committed leases, and one that is given up, are settled while the owner's code runs.
 settles() {
   local number xid
   for number in 1 2; do
@@ -45,7 +45,7 @@ settles 'a table that is locked' 20
 tell locker ROLLBACK >/dev/null
 close locker
 
-# Verification goes on when the condition no longer sleeps.
+# Verification continues when the condition no longer sleeps.
 as_mallory "CREATE OR REPLACE FUNCTION sleeps(boolean) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN false; END'"
 at cell1 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'" >/dev/null
 until_true 60 'a verification has ended' cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'verify' AND sqlstate IS NULL"

@@ -207,7 +207,7 @@ class Connection(threading.Thread):
             "error_of_20_mib": lambda: error("ZZ001", "x" * (20 * MIB)),
         }
         if mode in simple:
-            # In one go: what is too much is there before the answer is taken.
+            # Send all at once, so that the surplus arrives before the client reads the answer.
             self.send(simple[mode]() + READY)
         elif mode in ("in_transaction", "in_failed_transaction"):
             self.send(right_one + message(b"Z", b"T" if mode == "in_transaction" else b"E"))

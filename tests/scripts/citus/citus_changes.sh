@@ -9,7 +9,7 @@ citus_cluster 2
 citus_service
 save() { sql "SELECT claims.commit_update($1, claims.begin_update($1, $2, ${3:-"'[]'"}))"; }
 cursor() { sql 'SELECT claims.change_cursor()'; }
-# Until no transaction of the node of the feed keeps readers from what is committed. (Autovacuum has some, too.)
+# Waits until no transaction on the node of the feed delays committed changes. (Autovacuum has some, too.)
 decided() {
   local _
   for _ in $(seq 1 200); do
@@ -18,9 +18,9 @@ decided() {
   done
   echo 'FAILED: the feed is never decided' >&2; exit 1
 }
-# told AFTER: what comes after a cursor.
+# told AFTER: prints the changes after a cursor.
 told() { sql "SELECT string_agg(concat_ws(' ', op, bucket_value, coalesce(old_cell_id::text, '-'), coalesce(new_cell_id::text, '-')), ', ') FROM claims.list_changes('$1')"; }
-# expect_told NAME AFTER WANTED: on every node.
+# expect_told NAME AFTER WANTED: expects the changes after a cursor, on every node.
 expect_told() { local node; (on_coordinator; decided); for node in "${NODES[@]}"; do expect "$1, $node" "$($node; told "$2")" "$3"; done; }
 
 # --- a feed that there is before ------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ kept_by() {
         WHERE n.nodename LIKE '%$1%' ORDER BY i LIMIT $3) f"
 }
 
-# --- what is told, by calls on every node -----------------------------------------------------------------------------------------------
+# --- the changes of calls on every node -----------------------------------------------------------------------------------------------
 # shellcheck disable=SC2046
 for node in "${NODES[@]}"; do
   key=${node// /-}
@@ -174,7 +174,7 @@ for crashed in "$other" "$feed"; do
   expect_told "then each once, after a crash of $crashed" "$place" "create $here - 1, create $there - 1, create $(kept_by "$feed" "behind-$round" 1) - 2"
 done
 
-# --- a node that is down: what is of several nodes waits ----------------------------------------------------------------------------------
+# --- a node is down: changes of several nodes wait ----------------------------------------------------------------------------------
 on_coordinator
 place=$(cursor)
 # shellcheck disable=SC2046

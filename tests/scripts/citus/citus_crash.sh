@@ -42,7 +42,7 @@ heard() {
 # Servers that were started meanwhile hold the pipe open.
 end_session() { printf '\\q\n' >&9; exec 9>&-; wait "$SESSION_PID" || true; }
 
-# --- right after it was told: one node keeps it all, and commits alone --------------------------------------------------------------
+# --- right after the answer: one node has all rows, and commits alone --------------------------------------------------------------
 for node in coordinator worker1 worker2; do
   on_node "$node"
   # Half of them in a transaction of the caller's, who would rather not wait for flushes.

@@ -16,7 +16,7 @@ for n in $(seq 1 $leases); do printf "SELECT claims.begin_update(2, %s, lease_uu
 summed() { sql "SELECT count(*), sum(hashtextextended(c::text, 1)) FROM claims.claims c WHERE bucket_value LIKE 'there/%'"; }
 before=$(summed)
 
-# Each call leaves a line in the file calls.NAME: what it was about, the SQLSTATE, when it was called, and how long it took, in seconds.
+# Each call leaves a line in the file calls.NAME: its kind, the SQLSTATE, its start, and its time in seconds.
 asked() { printf '\\set since `date +%%s.%%N`\n%s;\nSELECT '"'%s ' || :'SQLSTATE' || ' ' || :'since' || ' ' || round((extract(epoch FROM clock_timestamp()) - :'since')::numeric, 3);\n" "$2" "$1"; }
 caller() {
   local round=0
@@ -57,7 +57,7 @@ while grep -qvxFf <(sed -nE 's/^([0-9]+) 00000 .*/\1/p' "$CLAIMS_TMP/calls.settl
   settlements | psql -XqAt -v VERBOSITY=sqlstate 2>>"$CLAIMS_TMP/errors" | grep -E '^[0-9]+ [0-9A-Z]{5} ' >>"$CLAIMS_TMP/calls.settle"
 done
 
-# --- what was said ------------------------------------------------------------------------------------------------------------------
+# --- the notices ------------------------------------------------------------------------------------------------------------------
 expect 'distributed' "$(sed 's/^[^ ]* //' "$CLAIMS_TMP/said" | tail -1)" 8
 tables=$(sql "SELECT count(DISTINCT logicalrelid) FROM pg_dist_partition WHERE logicalrelid::text LIKE 'claims.%'")
 notices=$(grep -oE 'spreading table claims\.[a-z_]+ \([0-9]+ of [0-9]+, ' "$CLAIMS_TMP/said")
@@ -67,7 +67,7 @@ expect 'the last of them' "$(tail -1 <<<"$notices" | sed -E 's/.*\((.*), /\1/')"
 expect 'they come one by one' "$(grep 'spreading table' "$CLAIMS_TMP/said" | cut -d' ' -f1 | cut -c1-12 | sort -u | wc -l | awk '{ print ($1 > 2 ? "yes" : $1) }')" yes
 if [ "$claims" -ge 50000 ]; then expect 'rows are counted on the workers' "$(grep -c '|[1-9]' "$CLAIMS_TMP/progress" | sed 's/[1-9].*/yes/')" yes; fi
 
-# --- what cells were told ----------------------------------------------------------------------------------------------------------------
+# --- the answers to cells ----------------------------------------------------------------------------------------------------------------
 expect 'all claims are there' "$(summed)" "$before"
 expect 'no session was told anything but that it is to try again' "$(cat "$CLAIMS_TMP"/calls.{one,two,settle} | awk '{ print $2 }' | sort -u | grep -vE '^(00000|55P03|55000|0A000)$' | tr '\n' ' ')" ''
 missing() { awk '$2 == "00000" { print $1 }' "$CLAIMS_TMP/calls.$1" | LC_ALL=C sort | LC_ALL=C comm -23 - <(sql "SELECT bucket_value FROM claims.claims WHERE status = 1 AND bucket_value LIKE '$1-%'" | LC_ALL=C sort) | head -3; }
@@ -82,7 +82,7 @@ settle_all
 expect_clean 'in the end'
 (on_worker 1; expect_clean 'on a worker')
 
-# --- what is left on the coordinator -------------------------------------------------------------------------------------------------------
+# --- the old rows on the coordinator -------------------------------------------------------------------------------------------------------
 expect 'the rows from before are on its disk' "$(sql "SELECT pg_relation_size('claims.claims') > 0")" t
 sql "SELECT truncate_local_data_after_distributing_table('claims.claims')" >/dev/null
 expect 'until they are taken away' "$(sql "SELECT pg_relation_size('claims.claims')")" 0

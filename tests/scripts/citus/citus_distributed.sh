@@ -6,7 +6,7 @@
 
 detail() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^DETAIL:  //p' | head -1; }
 reasons() { sql "SELECT string_agg(c ->> 'reason', ' ') FROM (SELECT conflicts FROM claims.try_begin_update(1, $1, $2)) x, jsonb_array_elements(conflicts) c"; }
-# quick NAME EXPECTED NODE CREATES DESTROYS: what is said, and that nobody was waited for.
+# quick NAME EXPECTED NODE CREATES DESTROYS: expects this answer, without a wait.
 quick() {
   local started answer elapsed
   started=$(date +%s%3N)

@@ -41,7 +41,7 @@ expect 'it keeps no shards yet' "$(shards_on worker3)" 0
 # --- shards move ------------------------------------------------------------------------------------------------------------------
 clients move coordinator worker1 worker2 worker3
 sleep 1
-# First what is whole on every node. (citus_rebalance_start does that by itself.)
+# Reference tables first. (citus_rebalance_start does that by itself.)
 sql 'SELECT replicate_reference_tables()' >/dev/null
 for way in block_writes force_logical auto; do
   read -r shard from_host from_port < <(sql "SELECT s.shardid, n.nodename, n.nodeport FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node n USING (groupid)
@@ -57,7 +57,7 @@ stop_clients
 judge_clients move '55P03|55000|40P01|40001'
 calls_on worker1 2
 
-# A transaction that goes on after a shard has moved that it has read: Citus would write into the old copy.
+# A transaction that continues after a shard that it has read was moved: Citus would write into the old copy.
 shard_of() { sql "SELECT s.shardid, n.nodename, n.nodeport FROM pg_dist_placement s JOIN pg_dist_node n USING (groupid) WHERE s.shardid = get_shard_id_for_distribution_column('claims.claims', '$1')"; }
 name=moved
 read -r shard from_host from_port < <(shard_of "$name" | tr '|' ' ')

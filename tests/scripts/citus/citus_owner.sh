@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A Citus cluster whose extension belongs to a role that is no superuser, as operations.md recommends. Citus creates the extension on a node that
-# is added, as Citus's own superuser: that is told by each call that it stops, and by check(), and a superuser's refresh_grants() or distribute()
-# mends it. Then nodes are added, shards move, and nodes are emptied and taken away, while cells save. A repair by hand, in one
+# is added, as Citus's own superuser: the calls that fail because of it and check() report that, and a superuser's refresh_grants() or distribute()
+# corrects it. Then nodes are added, shards move, and nodes are emptied and taken away, while cells save. A repair by hand, in one
 # transaction that ends in check(), is made as the owner.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The stress run on tables that are spread over the nodes of a Citus cluster: sixteen sessions on three nodes begin, settle, repeat, trespass
+# The stress run on distributed tables: sixteen sessions on three nodes begin, settle, repeat, trespass
 # and read, by single calls and in longer transactions, while statements are cancelled, backends killed and nodes crashed. By what the clients
 # were told every bucket has had one owner at a time, and the tables end as that history does. Then a shorter run in which somebody
 # takes one claim away by hand: the same check has to find it. STRESS_SECONDS is how long the first one takes.

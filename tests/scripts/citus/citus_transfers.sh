@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Transfers of claims that are spread over the nodes of a Citus cluster: one that is under way when they are spread; every node says the
+# Transfers of distributed claims: one that is open when the tables are distributed; every node says the
 # same cell, beside begins on all of them; nodes that crash between the two phases of each act, with reads that say the right cell all
 # the time.
 . "$(dirname "$0")/../common.bash"
@@ -35,7 +35,7 @@ at_one() { printf '1 1*one=%s 1:%s 2:0' "$1" "$1"; }
 at_two() { printf '2 2*two=%s 1:0 2:%s' "$1" "$1"; }
 nothing_is_wrong() { expect "$1: check() finds nothing" "$(sql "SELECT coalesce(string_agg(problem || ' ' || coalesce(detail, ''), ', '), '-') FROM claims.check()")" -; }
 
-# --- under way when the tables are spread -----------------------------------------------------------------------------------
+# --- open when the tables are distributed -----------------------------------------------------------------------------------
 own 1 1 early 40
 own 1 2 still 25
 own 1 3 ended 5
@@ -59,7 +59,7 @@ expect 'finished, too' "$(finish 1)" '43 true'
 everywhere 'in the end' "$(at_two 40)" early 40
 nothing_is_wrong 'finished'
 
-# --- who may, and what everybody is told, on every node ------------------------------------------------------------------------
+# --- rights, and answers on every node ------------------------------------------------------------------------
 for call in "prepare_transfer('$(lease 9)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [1]}]', 'a test')" "switch_transfer('$(lease 1)', 'a test')" "reverse_transfer('$(lease 1)', 'a test')" \
   "finish_transfer('$(lease 1)')" "cancel_transfer('$(lease 1)', 'a test')"; do
   expect "on a worker: $call" "$(on_worker 1; message "SELECT claims.$call")" 'distributed claims are administered on the coordinator'
@@ -130,7 +130,7 @@ expect 'all were finished' "$(sql "SELECT count(*) FROM claims.transfers WHERE s
 expect 'nobody had a name that was there' "$(cat "$CLAIMS_TMP"/churn.* | grep -c TAKEN || true)" 0
 expect 'and nothing went wrong' "$(grep -h ERROR "$CLAIMS_TMP"/churn.* "$CLAIMS_TMP/watch.errors" | grep -vE '55P03|23505' | sort | uniq -c | head -5)" ''
 expect 'something was read' "$([ "$(cat "$CLAIMS_TMP"/watch.[12] | wc -l)" -gt 100 ] && echo yes)" yes
-# A read that was asked after a switch was told says the new cell, until the next one was begun.
+# A read that began after the answer of a switch returns the new cell, until the next switch begins.
 expect 'no read was wrong' "$(python3 - "$CLAIMS_TMP" <<'PYTHON'
 import sys
 where = sys.argv[1]
@@ -157,7 +157,7 @@ everywhere 'afterwards' "$( [ $at = 1 ] && at_one 30 || at_two 30)" busy 30
 crash() { local name; for name in "$@"; do restart_cluster "$name" immediate; done; }
 prepared_on() { (on_worker "$1"; sql "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'citus_%'"); }
 # The coordinator waits for a standby that is not there, with its own commit written, and the workers' parts prepared.
-# between STATEMENT: on the coordinator, held between the phases; what it is told is in a file.
+# between STATEMENT: runs it on the coordinator, held between the phases; its answer is in a file.
 between() {
   local _
   sql "ALTER SYSTEM SET synchronous_standby_names = 'nobody'" >/dev/null
@@ -169,7 +169,7 @@ between() {
   echo 'FAILED: nothing gets prepared' >&2
   exit 1
 }
-# ended NODE...: these crash, and the coordinator goes on.
+# ended NODE...: these nodes crash, and the coordinator continues.
 ended() {
   sql "ALTER SYSTEM RESET synchronous_standby_names" >/dev/null
   crash "$@"
@@ -189,7 +189,7 @@ for crashes in worker1 'worker1 worker2' coordinator 'worker1 coordinator'; do
   own 1 $number "$name" 16
   request="claims.prepare_transfer('$(lease $number)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [$number]}]', 'a test')"
 
-  # The transfer itself is put in between the phases: nobody goes on with it before all nodes have it.
+  # The transfer itself is between the phases: no step of it continues before all nodes have committed.
   between "SELECT marked FROM $request"
   everywhere "not prepared yet ($crashes)" "$(at_one 16)" "$name" 16
   # shellcheck disable=SC2086
@@ -205,7 +205,7 @@ for crashes in worker1 'worker1 worker2' coordinator 'worker1 coordinator'; do
   everywhere "not switched yet ($crashes)" "$(at_one 16)" "$name" 16
   # shellcheck disable=SC2086
   ended $crashes
-  # The commit stands: this is what it was told, if it was, and what every node says, recovered or not.
+  # The commit is decided: its answer, if it got one, and the answers of all nodes agree, recovered or not.
   everywhere "switched, but not on all nodes ($crashes)" "$(at_two 16)" "$name" 16
   expect 'a conflict says so' "$(on_worker 1; told 1 "'[$(claim "$name-1")]'" "'[]'")" 'leased 2 true'
   expect 'nobody goes on with it' "$(sqlstate "SELECT * FROM claims.finish_transfer('$(lease $number)')")" 55P03
@@ -229,7 +229,7 @@ for crashes in worker1 'worker1 worker2' coordinator 'worker1 coordinator'; do
   nothing_is_wrong "finished ($crashes)"
 done
 
-# Where the coordinator cannot be asked, nobody says what may be wrong; all other names are found.
+# If the coordinator does not answer, reads of these names fail instead of returning a wrong cell; all other names are found.
 own 1 30 alone 8
 prepare 30 30 1 2 >/dev/null
 between "SELECT claims.switch_transfer('$(lease 30)', 'a test')"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Four clients claim names while claims.distribute() spreads the tables, while a shard moves to another node, and while nodes are
-# killed: what a client was told is there afterwards, what failed left nothing, and check() finds nothing.
+# Four clients claim names while claims.distribute() runs, while a shard moves to another node, and while nodes are killed: acknowledged claims exist
+# afterwards, failed calls left no rows, and check() finds nothing.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
@@ -38,6 +38,6 @@ done
 stop_clients
 citus_recover
 expect 'nothing is left prepared' "$(prepared_on 1) $(prepared_on 2)" '0 0'
-# A client whose connection broke was told nothing: what it began may stay outstanding.
+# A client whose connection broke got no answer: its lease may stay outstanding.
 judge_clients kill '55P03|55000|40P01|08006|08003|08001|57P01|57P02|57P03'
 echo ok

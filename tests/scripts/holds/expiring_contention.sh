@@ -8,7 +8,7 @@ fresh_database script_expiring
 sql "SELECT claims.add_expiring('service', (SELECT array_agg('s' || n) FROM generate_series(1, 10010) n))" >/dev/null
 sql "CREATE TABLE won (instance int, key text, token bigint, ms numeric)"
 
-# One that has ten keys in a transaction that stays open: whoever waited for it would wait to the end.
+# One instance has ten keys in a transaction that stays open: a call that waited for it would wait to the end.
 mkfifo "$CLAIMS_TMP/open"
 psql -XqAt <"$CLAIMS_TMP/open" >"$CLAIMS_TMP/opened" 2>&1 & opened=$!
 exec 8>"$CLAIMS_TMP/open"
@@ -65,7 +65,7 @@ idle=$(sql "VACUUM claims.expiring_claims" && sql "SELECT ms('SELECT count(*) FR
 expect "an instance for which nothing is free asks for $idle ms of CPU" "$(sql "SELECT $idle < 20")" t
 expect 'one that wants nothing pays nothing' "$(sql "SELECT ms('SELECT count(*) FROM claims.acquire_expiring(''service'', ''new'', ''1 h'', 0)') < 1")" t
 
-# one dies with its keys in hand: nobody takes them over before they expire, and somebody does then
+# one instance dies with its keys: no other takes them over before they expire, and one does then
 sql "SELECT claims.release_expiring('service', 'i' || n) FROM generate_series(1, 16) n" >/dev/null
 mkfifo "$CLAIMS_TMP/in"
 psql -XqAt <"$CLAIMS_TMP/in" >"$CLAIMS_TMP/dies" 2>&1 &

@@ -22,7 +22,7 @@ token=$(killed_after "SELECT token FROM claims.acquire_expiring('k', 'one', '10 
 expect 'an acquire survives' "$(state a '0 s')" "one|$token|t"
 killed_after "SELECT count(*) FROM claims.renew_expiring('k', 'one', '1 h')" >/dev/null
 expect 'a renewal survives' "$(state a '30 min')" "one|$token|t"
-# Told by a transaction that never ended.
+# Answers in a transaction that never ended.
 in_vain=$(killed_after BEGIN "SELECT token FROM claims.acquire_expiring('k', 'two', '1 h')")
 expect 'the acquire is undone' "$(sql "SELECT claimant IS NULL FROM claims.expiring_claims WHERE key = 'b'")" t
 next=$(sql "SELECT token FROM claims.acquire_expiring('k', 'two', '1 h')")

@@ -42,10 +42,10 @@ judge() {
   expect "$1: no other effects" "$(sql "SELECT count(*) FROM example_effects e JOIN claims.requests r ON r.id = e.request WHERE r.status <> 'complete'")" 0
 }
 
-# the back end is away: the front end goes on
+# the back end is down: the front end continues
 expect 'back end away: recorded' "$(enqueue 1 200 create)" 200
 expect 'back end away: waits' "$(left)" 200
-# the front end is away: the back end finishes what is there
+# the front end is down: the back end finishes the recorded requests
 start_workers 3
 judge 'front end away'
 expect 'front end away: all of it' "$(sql "SELECT count(*) FROM example_effects")" 200

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A customer moves from one cell to another while a router asks and goes where it is told, verification with corrections runs in both
+# A customer moves from one cell to another while a router asks and goes to the returned cell, verification with corrections runs in both
 # cells, and both save: never a gap, never a wrong cell. CUSTOMER_CLAIMS and READS_A_SECOND make it larger.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
@@ -25,12 +25,12 @@ expect 'all is claimed' "$(verify 1) $(verify 2)" "$((claims + 200))|0|0|$((clai
 at cell1 'VACUUM ANALYZE routes'; at shared 'VACUUM ANALYZE claims.claims'
 seen() { at shared "SELECT count(*) FILTER (WHERE cell_id = 1), count(*) FILTER (WHERE cell_id = 2) FROM claims.records WHERE subject_id = '9970'"; }
 
-# The router asks for the customer's names at random, and then the cell that it was told for the rows.
+# The router looks up the customer's names at random, and then asks the returned cell for the rows.
 python3 -B "$(dirname "$0")/incident_10_router.py" "$reads" "$claims" "$CLAIMS_TMP/stop" \
   "${CLUSTER_DIR[shared]}" "${CLUSTER_PORT[shared]}" "${CLUSTER_DIR[cell1]}" "${CLUSTER_PORT[cell1]}" "${CLUSTER_DIR[cell2]}" "${CLUSTER_PORT[cell2]}" \
   >"$CLAIMS_TMP/router" 2>&1 &
 router=$!
-# Verification corrects in both cells, one pass after the other, and both go on saving; what they do is none of the customer's.
+# Verification corrects in both cells, one pass after the other, and both keep saving other names than the customer's.
 others=()
 for n in 1 2; do
   ( while [ ! -e "$CLAIMS_TMP/stop" ]; do verify "$n" >>"$CLAIMS_TMP/verified$n" 2>&1 || echo failed >>"$CLAIMS_TMP/verified$n"; done ) & others+=($!)

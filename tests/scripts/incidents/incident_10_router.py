@@ -1,4 +1,4 @@
-"""The router of incident_10_customer_moves.sh: asks for names of the customer, and then the cell that it was told for the rows.
+"""The router of incident_10_customer_moves.sh: looks up names of the customer, and then asks the returned cell for the rows.
 
 Arguments: reads a second, names, the file that ends it, and socket directory and port of the service and of both cells. It fails where
 a name has no owner, where the names of one answer are at two cells, and where the cell that it was told has no such row.

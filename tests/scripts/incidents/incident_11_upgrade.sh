@@ -54,7 +54,7 @@ in_names shared 'SELECT claims.refresh_grants()' >/dev/null
 expect 'the service serves cells that are not upgraded' "$(state_in_names shared "SELECT claims.rollback_update(1, claims.begin_update(1, '[$(claim new 9)]'))" script_claims_one)" 00000
 expect 'in the cell calls are still refused' "$(message cell1 "SELECT claims.track_lease('$(lease 5)')")" "$refusal"
 
-# --- the cell: somebody begins with pg_upgrade ------------------------------------------------------------------------------
+# --- the cell: an administrator begins with pg_upgrade ------------------------------------------------------------------------------
 
 # to_new CLUSTER: pg_upgrade to a new data directory of the same major version, which then takes the place of the old one.
 to_new() {

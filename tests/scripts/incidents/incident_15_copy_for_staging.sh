@@ -66,7 +66,7 @@ production_is_as_before 'a copy with a service of its own'
 expect 'production may have the name' "$(saves cell1 delta) $(names_at service)" '00000 alpha beta delta gamma unsettled'
 expect 'the copy verifies' "$(as app staged "SELECT missing, different, extra FROM claims.verify(1, 'claims_service', 'RAILS_TABLE_ROUTES', recent => '0')")" '0|0|0'
 
-# Only production's own server is connected there: when it stops, nobody is.
+# Only production's own server is connected there: when it stops, there is no connection.
 CELL_PASSWORD=$production_password
 expect 'production is the only one that acts as the cell' "$(wait_for t as monitor service "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'claims cell 1'") $(follow "$section" Check | cut -d'|' -f 1 | sort -u)" 't cell_1'
 halt cell1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A cell's database is gone for good: its names become free, and nothing of it stays. By an administrator who is no superuser.
+# A cell's database is gone for good: an administrator who is no superuser frees its names and removes the cell.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -41,7 +41,7 @@ expect 'the cell is not disturbed' "$(in_cluster cell1 "$(pass)")" '2|0|0|0'
 expect 'and has what it saved' "$(claimed 1) $(outcome 1 2) $(outcome 1 3)" 'after early unknown committed committed'
 halt clone
 
-# --- passes at once, and crashes, lock nobody out ------------------------------------------------------------------------
+# --- concurrent passes and crashes do not lock the cell out ------------------------------------------------------------------------
 
 errors=$CLAIMS_TMP/errors
 for number in 1 2 3 4; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shared database is restored from yesterday's backup; and another time it fails over and has lost its last second. Names that it does not
-# know any more are in use in cells: nobody takes one before every cell is compared.
+# The shared database is restored from yesterday's backup; and another time it fails over and has lost its last second. Cells use names that it has
+# lost: no cell gets one before every cell is compared.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
@@ -20,7 +20,7 @@ backup() { halt shared; rm -rf "$CLAIMS_TMP/backup"; cp -a "${CLUSTER_DIR[shared
 restore() {
   halt shared immediate
   rm -rf "${CLUSTER_DIR[shared]}/data"; cp -a "$CLAIMS_TMP/backup" "${CLUSTER_DIR[shared]}/data"; rm -f "${CLUSTER_DIR[shared]}/data/postmaster.pid"
-  # Nobody but whoever is on the machine: cells come by TCP.
+  # Only users on the machine can connect: cells use TCP.
   (cd /tmp && as_server sed -i "s/^listen_addresses = .*/listen_addresses = ''/" "${CLUSTER_DIR[shared]}/data/postgresql.conf")
   resume shared
   expect 'no cell can reach it yet' "$(state_as_app 1 "SELECT claims.explain_lease(1, 'service', '$(lease 1)')")" 08001
@@ -71,7 +71,7 @@ expect 'the name that was given up is free' "$(as_cell 2 "SELECT claims.rollback
 agree 'after the restore'
 expect 'both acts stand in the log' "$(at shared "SELECT string_agg(arguments ->> 'mode', ' ' ORDER BY id) FROM claims.admin_log WHERE action = 'set_mode'")" 'settle_only open'
 
-# --- a failover that lost its last second: what was settled then is outstanding, unknown, or settled otherwise -------------------
+# --- a failover that lost its last second: leases settled then are outstanding, unknown, or settled otherwise -------------------
 
 begin 1 11 begun "$(at cell1 'SELECT pg_current_xact_id()')"
 save 2 12 half

@@ -68,7 +68,7 @@ expect 'a list is as fast as before' "$(at_most 2 "$list_before" "$(took "$list"
 expect 'check' "$(at shared 'SELECT count(*) FROM claims.check()')" 0
 close report 2>/dev/null || true
 
-# A prepared transaction that nobody ends holds one, too: its gid is told.
+# A prepared transaction that nobody ends holds a snapshot, too: the metric has its gid.
 as_cell 1 "BEGIN; SELECT claims.begin_update(1, '[$(claim prepared)]'); PREPARE TRANSACTION 'forgotten by somebody'" >/dev/null
 expect 'a prepared transaction' "$(as_watch "SELECT DISTINCT labels ->> 'holder', labels ->> 'name', labels ->> 'usename' FROM claims.metrics() WHERE name LIKE 'claims_oldest_snapshot%' AND labels ->> 'holder' LIKE 'prepared%'")" 'prepared transaction|forgotten by somebody|cell1'
 as_cell 1 "ROLLBACK PREPARED 'forgotten by somebody'"

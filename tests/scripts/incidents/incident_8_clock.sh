@@ -17,7 +17,7 @@ future() { as_watch "SELECT value FROM claims.metrics() WHERE name = 'claims_fut
 pass() { as_app 1 "SELECT committed, rolled_back, pending, orphaned FROM claims.reconcile(1, 'service')" 2>>"$CLAIMS_TMP/warnings"; }
 at cell1 "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'); GRANT SELECT ON routes TO PUBLIC" >/dev/null
 
-# Before: one that is saved and settled, but not forgotten; one in an open transaction; one that nobody has saved yet.
+# Before: a lease that is saved and settled, but not forgotten; one in an open transaction; one that is not saved yet.
 save 1 1 settled; commit 1 1 >/dev/null
 open late cell1
 xid=$(tell late 'BEGIN; SELECT pg_current_xact_id()')
@@ -53,13 +53,13 @@ expect 'the clock itself is a metric' "$(as_watch "SELECT abs(value - $(date +%s
 expect 'check() tells of them, and of what was settled then' "$(as_watch "SELECT count(*) FILTER (WHERE problem ~ 'future|ahead') > 2, count(*) = count(*) FILTER (WHERE problem ~ 'future|ahead') FROM claims.check()")" 't|t'
 expect 'the oldest is not older than nothing' "$(as_watch "SELECT value FROM claims.metrics() WHERE name = 'claims_oldest_lease_age_seconds' AND labels ->> 'cell' = '1'")" 0
 
-# Act: recovery as ever. It does not wait until the week is over.
+# Act: ordinary recovery. It does not wait for the end of the week.
 expect 'what was saved is committed, the other one fenced' "$(pass)" '1|0|1|1'
 expect 'and given up' "$(pass)" '0|1|0|1'
 expect 'none from the future any more' "$(future)" 0
 expect 'what it is sure of' "$(outcome 1 5) $(outcome 1 4)" 'committed rolled_back'
 
-# Outcomes that were purged: nothing is missing, and what is tracked is forgotten.
+# Outcomes that were purged: no claim is missing, and tracked leases are forgotten.
 expect 'the service does not know one any more' "$(as_app 1 'SELECT right(lease_uuid::text, 1), outcome FROM claims.orphans(1)')" '1|'
 expect 'a claim that is extra is no recent one, though it is from the future' "$(as_app 1 "SELECT missing, different, extra, corrected, skipped FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', recent => '1 minute', correct => true)")" '0|2|1|2|1'
 expect 'what has just been settled is' "$(as_app 1 "SELECT missing, different, extra, corrected, skipped FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', recent => '0', correct => true)")" '0|1|0|1|0'

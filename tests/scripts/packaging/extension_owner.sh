@@ -34,13 +34,13 @@ for function in complete_triggers:event_trigger forget_dropped_tables:event_trig
 done
 expect 'nor the validator of the wrapper, which runs for whoever creates a server' \
   "$(PGUSER=script_claims_owner sqlstate "CREATE OR REPLACE FUNCTION claims.service_validator(options text[], catalog oid) RETURNS void LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'")" 42501
-# a function that was there before, whose place stays empty for whoever owns the schema
+# a function that existed before: the owner of the schema could create another one in its place
 as_owner "CREATE FUNCTION claims.add_capture_triggers(table_name regclass) RETURNS void LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; END'"
 as_owner "SELECT claims.change_capture_triggers('public.users'::regclass, true)" >/dev/null
 expect 'no other function is called as a superuser' "$(sql "SELECT rolsuper FROM pg_roles WHERE rolname = 'script_claims_owner'")" f
 # after pg_upgrade the extension belongs to the superuser that ran it, and everything in it still to its owner
 sql "UPDATE pg_extension SET extowner = 10 WHERE extname = 'claims'"
-# what is asked on the way belongs to the extension's owner, who may put other things there
+# the tables that an event trigger changes belong to the extension's owner, who may put triggers on them
 as_owner "CREATE FUNCTION claims.evil() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN ALTER ROLE script_claims_owner SUPERUSER; RETURN NULL; END'"
 as_owner "CREATE TRIGGER evil AFTER DELETE ON claims.claimed_attributes FOR EACH STATEMENT EXECUTE FUNCTION claims.evil()"
 sql 'DROP TABLE public.users' >/dev/null 2>&1 || true

@@ -46,7 +46,7 @@ sql postgres "CREATE DATABASE script_strings ENCODING 'UTF8' TEMPLATE template0"
 expect 'installs whatever standard_conforming_strings is' "$(psql -Xq -v ON_ERROR_STOP=1 -d script_strings -c 'SET standard_conforming_strings = off' -c 'CREATE EXTENSION claims' >/dev/null 2>&1 && echo yes)" yes
 sql postgres 'DROP DATABASE script_strings'
 
-# default privileges that a database administrator has set give nobody anything here
+# default privileges that a database administrator has set grant nothing here
 sql postgres 'DROP DATABASE IF EXISTS script_defaults' 2>/dev/null
 sql postgres "CREATE DATABASE script_defaults ENCODING 'UTF8' TEMPLATE template0"
 sql postgres 'DROP ROLE IF EXISTS script_claims_cell' 2>/dev/null

@@ -1,4 +1,4 @@
-"""Executes every command of docs/runbook.md as the role that stands there: runbook_commands.py ROOT PLACES [SECTION...]
+"""Executes every command of docs/runbook.md as the role named there: runbook_commands.py ROOT PLACES [SECTION...]
 
 PLACES is a JSON file with the addresses of the service and the two cells of docs/cell/first-steps.md. SETUP makes the trouble that a section is about.
 FILL replaces the placeholders that a reader replaces. BEFORE has the steps that the text describes between two commands. An error or a warning is a

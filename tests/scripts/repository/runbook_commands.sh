@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every command of docs/runbook.md, as the role that stands there, against the service and the two cells that docs/cell/first-steps.md makes: none fails, none warns.
+# Executes every command of docs/runbook.md as the role named there, on the service and the two cells of docs/cell/first-steps.md: none fails, none
+# warns.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../documented.bash"
 

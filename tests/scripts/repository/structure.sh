@@ -9,7 +9,7 @@ expect 'every part of an upgrade has a number of its own' "$(find "$CLAIMS_ROOT/
 circles() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/structure.py" "$1"; }
 expect 'no circle' "$(circles "$CLAIMS_ROOT")" ''
 
-# with FILE LINE...: what is found in a copy of the tree whose FILE has these lines more.
+# with FILE LINE...: prints the problems of a copy of the tree whose FILE has these additional lines.
 with() {
   rm -rf "$CLAIMS_TMP/tree"
   mkdir -p "$CLAIMS_TMP/tree/crates/pg" "$CLAIMS_TMP/tree/crates/model"
@@ -33,7 +33,7 @@ expect 'comments and tests are none' "$(with crates/pg/src/table.rs '// use supe
 openings() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/openings.py" "$1"; }
 expect 'no doc comment begins with a word that needs another comment' "$(openings "$CLAIMS_ROOT")" ''
 
-# opened LINE...: what is found in a file of these lines.
+# opened LINE...: prints the problems of a file with these lines.
 opened() {
   rm -rf "$CLAIMS_TMP/tree"
   mkdir -p "$CLAIMS_TMP/tree/src/error"

@@ -10,7 +10,7 @@ printf '#!/bin/sh\n' >"$root/scripts/build" && chmod +x "$root/scripts/build"   
 : >"$root/tests/isolation/schedule"
 cp "$CLAIMS_ROOT/tests/scripts/common.bash" "$root/tests/scripts/"
 
-# file NAME: a test of pg_regress, from standard input, and what it is expected to print: itself, and the output after `---`.
+# file NAME: makes a test of pg_regress from standard input. Its expected output is the test itself, and the text after `---`.
 file() {
   local sql=$root/tests/pg_regress/sql/$1.sql
   sed '/^---$/,$d' >"$sql" <"$CLAIMS_TMP/in"

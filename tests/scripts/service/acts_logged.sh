@@ -108,7 +108,8 @@ expect 'adopt_cell: its line there' "$(logged shared "$bytes" | grep -c 'adopt_c
 
 # --- were these all? -----------------------------------------------------------------------------------------------
 
-# None here: what needs several nodes (citus_distributed has it), what drops what is old (claims.passes has it), keys that a program's instances share, and what other functions call.
+# Not admin actions: functions for several nodes (citus_distributed tests them), purges (claims.passes has them), functions of expiring keys, and
+# internal functions.
 none='distribute purge_outcomes purge_changes purge_fences purge_requests add_expiring remove_expiring'
 internal='change_grants change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"

@@ -25,7 +25,7 @@ mkfifo "$CLAIMS_TMP/held"
 psql -XqAt -d script_cancels <"$CLAIMS_TMP/held" >/dev/null 2>&1 &
 exec 6>"$CLAIMS_TMP/held"
 echo 'SELECT pg_advisory_lock(1);' >&6
-# answer SETTING: SQLSTATE of a begin that is cancelled when it has waited in vain; otherwise it would go on for ten minutes.
+# answer SETTING: prints the SQLSTATE of a begin that is cancelled after it has waited; otherwise it would run for ten minutes.
 answer() {
   ( wait_for 1 sql "SELECT count(pg_cancel_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND objid = 2 AND granted" >/dev/null ) &
   PGAPPNAME=slow psql -XqAt -v VERBOSITY=sqlstate -d script_cancels -c "SET $1" -c "SELECT claims.begin_update(1, '[$(claim slow)]')" 2>&1 || true
@@ -39,7 +39,7 @@ sql 'DROP FUNCTION slow CASCADE' 2>/dev/null
 have 1 slow
 sql "SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[$(bucket slow)]'))" >/dev/null
 
-# They are in the way for less than the millisecond that the begin waits for each: it goes on, having waited.
+# They hold a name for less than the millisecond that the begin waits for each, so the begin waits and continues.
 cat >"$CLAIMS_TMP/others.sql" <<'SQL'
 \set n random(1, 20000)
 BEGIN;
@@ -57,7 +57,7 @@ exec 7>"$CLAIMS_TMP/in"
 printf '%s\n' "SET claims.wait_timeout = '30s';" >&7
 now() { date +%s%3N; }
 
-# One begin: it takes up to half a minute, since it waits for whoever is in the way. When it ends it says when that was, by the server's clock.
+# One begin: it takes up to half a minute, since it waits for the other sessions. At its end it prints the time of the server's clock.
 slowest=0 early=0 round=0
 while [ $round -lt "$rounds" ]; do
   : >"$CLAIMS_TMP/out"

@@ -8,7 +8,7 @@ fresh_database script_changes_history
 sql "SELECT claims.grant_read('script_claims_router'); ALTER DATABASE script_changes_history SET claims.change_feed = on" >/dev/null
 expect 'the setting reaches every session' "$(PGUSER=script_claims_one sql 'SELECT claims.version() IS NOT NULL; SHOW claims.change_feed' | tail -1)" on
 
-# told CURSOR: what comes after it, as a router; place: the last one's cursor. '' is the beginning.
+# told CURSOR: prints the changes after it, as a router; place: prints the last one's cursor. '' is the beginning.
 cursor() { [ -n "$1" ] && printf "'%s'" "$1" || printf NULL; }
 told() { PGUSER=script_claims_router sql "SELECT string_agg(op || ' ' || bucket_value, ', ' ORDER BY xid, id) FROM claims.list_changes($(cursor "$1"))"; }
 place() { PGUSER=script_claims_router sql "SELECT cursor FROM claims.list_changes($(cursor "$1")) ORDER BY xid DESC, id DESC LIMIT 1"; }
@@ -32,7 +32,7 @@ caught_up
 expect 'the standby tells the same' "$(on_standby told "$first")" 'create b, create c, create d'
 expect 'and where one begins' "$(on_standby sql 'SELECT claims.change_cursor()')" "$(sql 'SELECT claims.change_cursor()')"
 expect 'a history on a standby' "$(on_standby sql "SELECT count(*) FROM claims.bucket_history('ROUTES', 'a')")" 1
-# a transaction that is open on the primary keeps back what is younger there, too
+# a transaction that is open on the primary delays later changes there, too
 mkfifo "$CLAIMS_TMP/open"
 psql -XqAt <"$CLAIMS_TMP/open" >/dev/null &
 exec 7>"$CLAIMS_TMP/open"

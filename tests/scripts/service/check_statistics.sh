@@ -22,7 +22,7 @@ sql "INSERT INTO claims.claim_leases (uuid, creator_id, payload)
      INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status, lease_uuid)
        SELECT 1, payload #>> '{create_records,0,bucket,value}', 2, payload #>> '{create_records,0,subject,id}', 3,
               payload #>> '{create_records,0,source,rails_primary_key_id}', creator_id, 2, uuid FROM claims.claim_leases"
-# Beside them: names that nobody may look like, reserved ones, outcomes, an open transfer, and in a cell tracked leases, orphans, expiring keys.
+# Also names of types that refuse look-alikes, reserved ones, outcomes, an open transfer, and in a cell tracked leases, orphans, expiring keys.
 alike=100
 sql "SELECT claims.add_bucket_type($alike, 'HANDLES', 'exact', 'reject')" >/dev/null
 sql "INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status)
@@ -40,7 +40,7 @@ statistics() {
   sql "SET allow_system_table_mods = on; DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'claims'::regnamespace);
        UPDATE pg_class SET relpages = 100, reltuples = 100 * $1 WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'i')"
 }
-# work STATEMENT: what it answers, and whether its plans handled at most a hundred rows for each lease.
+# work STATEMENT: prints its answer, and whether its plans handled at most a hundred rows for each lease.
 work() {
   psql -XqAt -v ON_ERROR_STOP=1 -c "LOAD 'auto_explain'" -c "SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off;
     SET auto_explain.log_nested_statements = on; SET auto_explain.log_format = json" -c 'SET client_min_messages = log' -c "$1" 2>"$plans" || { tail -5 "$plans"; return; }
@@ -56,7 +56,7 @@ for rows in 0 250; do
   expect "orphans() where they say $rows" "$(work 'SELECT count(*) FROM claims.orphans(1)' | tr '\n' ' ')" "$leases linear "
 done
 
-# Also where nothing is in order. What is wrong with a single claim is looked up: fewer of these.
+# With all rows damaged. check() looks up each damaged claim, so there are fewer of these.
 few=$((leases / 20))
 sql "DELETE FROM claims.claims WHERE bucket_value IN (SELECT 'held ' || n FROM generate_series(1, $few) n);
      UPDATE claims.claims SET lease_uuid = gen_random_uuid() WHERE bucket_value IN (SELECT 'held ' || n FROM generate_series($few + 1, 2 * $few) n);

@@ -31,7 +31,7 @@ for call in "claims.begin_update(1, '[$(claim x)]')" "claims.begin_update(1, '[$
   expect "a write is refused: ${call%%(*}" "$(on_standby sqlstate "SELECT * FROM $call")" 25006
   expect "a write in a READ ONLY transaction: ${call%%(*}" "$(psql -XqAt -v VERBOSITY=sqlstate -c 'BEGIN READ ONLY' -c "SELECT * FROM $call" 2>&1 | grep -oE '[0-9A-Z]{5}$' | head -1)" 25006
 done
-# what is committed on the primary is seen once it is replayed
+# the standby shows commits of the primary once it has replayed them
 sql "SELECT claims.commit_update(1, '$(lease 1)')" >/dev/null
 caught_up
 expect 'the commit arrives' "$(on_standby sql "SELECT string_agg(bucket_value, ' ' ORDER BY bucket_value) FROM claims.list_records(1)")" 'active coming'

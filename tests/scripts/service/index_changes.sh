@@ -51,7 +51,7 @@ holder() {
   wait_until grep -q ready "$CLAIMS_TMP/holder"
   : >"$CLAIMS_TMP/holder"
 }
-# waiting STATEMENT: what it answers that began while the holder was at it
+# waiting STATEMENT: prints the answer of a call that began while the holder held its lock
 waiting() {
   PGAPPNAME=waiting psql -XqAt -v VERBOSITY=sqlstate -d script_index -c "$1" >"$CLAIMS_TMP/waiting" 2>&1 &
   local pid=$!
@@ -68,7 +68,7 @@ holder "BEGIN; $(drop)"
 expect 'dropped beside a call that waits' "$(waiting "SELECT count(*) FROM claims.get_record('ROUTES', 'a')" | grep -o 55000)" 55000
 sql "$(create)"
 
-# An old snapshot, from before the index was made: what it shows is what was then.
+# A snapshot from before the index was made shows the rows of that time.
 holder 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM claims.cells;'
 sql "SELECT claims.rollback_update(1, claims.begin_update(1, '[]', '[$(bucket a)]'))" >/dev/null
 sql "BEGIN; $(drop) $(create) COMMIT"

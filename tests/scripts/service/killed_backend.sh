@@ -47,7 +47,7 @@ expect 'and its names are free' "$(sql "SELECT claims.commit_update(2, claims.be
 expect 'the old one is what it was' "$(sql "SELECT status, cell_id FROM claims.get_record('ROUTES', 'old')")" 'ACTIVE|1'
 expect 'check' "$(sql 'SELECT count(*) FROM claims.check()')" 0
 
-# A cell's own synchronous_commit does not count: what it was told survives. wal_writer_delay is long, so that nobody else writes.
+# The cell's own synchronous_commit does not matter: acknowledged calls survive. wal_writer_delay is long, so that the WAL writer does not flush.
 sql "ALTER SYSTEM SET wal_writer_delay = '10s'" && sql 'SELECT pg_reload_conf()' >/dev/null
 in_session 'SET synchronous_commit = off' 'SELECT 1' "SELECT claims.begin_update(1, '[$(claim off)]', '[]', '$(lease 21)')"
 kill_it

@@ -45,7 +45,7 @@ tell early COMMIT >/dev/null
 expect 'what was not rolled back is listed' "$(list) $(at shared "$differ")" '1 0'
 as_cell 1 "SELECT claims.rollback_update(1, '$(lease 5)')" >/dev/null
 
-# An old snapshot sees what was settled since: of a transaction, of a cursor.
+# An old snapshot, of a transaction or a cursor, shows leases that were settled since.
 begin 1 3 old
 tell early "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM claims.list_leases(1)" >/dev/null
 open cursor shared cell1

@@ -146,7 +146,7 @@ expect 'that pages nobody' "$(is_quiet ClaimsCheckFinds)" yes
 at shared "UPDATE claims.claims SET updated_at = clock_timestamp() WHERE bucket_value = 'kept 1'"; at shared 'SELECT count(*) FROM claims.check()' >/dev/null
 until_yes 'dated right and checked again' is_quiet ClaimsDatedInTheFuture
 
-# Times that nobody can write, and that a test cannot wait for: the same rules with a threshold of seconds.
+# A test cannot set or wait for these times: it uses the rules with a threshold of seconds.
 open holder shared postgres
 tell holder "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SET application_name = 'a long report'" >/dev/null
 sed -i -e 's/> 3600$/> 2/' -e 's/> 2 \* 86400 or/> 2 or/' -e 's/> 120 and/> 0 and/' "$work/alerts.yml"
@@ -233,7 +233,7 @@ sed -e 's/{{server}} {{database}}/{{colour}}/' -e 's/claims_lease_fences/claims_
 expect 'faults are noticed' "$(look "$work/dashboard.json" 0 | grep -oE 'no series has the label colour|no answer|two series are called' | LC_ALL=C sort -u | tr '\n' ' ')" 'no answer no series has the label colour two series are called '
 close holder
 
-# --- nothing to be heard ---------------------------------------------------------------------------------------------------
+# --- no metrics ---------------------------------------------------------------------------------------------------
 
 missing() { [ "$(samples "ALERTS{alertname=\"ClaimsMetricsMissing\", alertstate=\"firing\", $1}")" -gt 0 ] && echo yes || echo no; }
 expect 'nothing is missing' "$(is_quiet ClaimsMetricsMissing)" yes

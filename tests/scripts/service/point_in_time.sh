@@ -55,7 +55,7 @@ expect 'two cells use one name' "$(saved 1) / $(saved 2)" 'archived halfway kept
 at shared 'SELECT pg_switch_wal()' >/dev/null
 halt shared
 (cd /tmp && as_server mv "$data" "$data.mistaken" && as_server cp -a "$archive/base" "$data" && as_server touch "$data/recovery.signal")
-# Nobody but whoever has the socket can connect, until the mode is set.
+# Only users of the socket can connect until the mode is set.
 printf '%s\n' "restore_command = 'cp $archive/%f %p'" "recovery_target_time = '$moment'" "recovery_target_action = promote" \
   "listen_addresses = ''" | (cd /tmp && as_server sh -c "cat >> '$data/postgresql.auto.conf'")
 resume shared

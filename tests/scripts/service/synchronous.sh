@@ -63,7 +63,7 @@ expect 'read_after is cancelled' "$(psql -XqAt -v VERBOSITY=sqlstate -c 'SET sta
 sql 'CREATE ROLE script_claims_nobody LOGIN'
 expect 'nobody else' "$(PGUSER=script_claims_nobody sqlstate "SELECT claims.read_after('$(lease 5)')")" 42501
 
-# Whoever sets synchronous_commit = off waits nevertheless, and so does a repeat of what was cancelled.
+# A session with synchronous_commit = off waits nevertheless, and so does a repeat of a cancelled call.
 sql "$(begin waits 6)" >/dev/null
 sql "$(begin unflushed 9)" >/dev/null
 stop_standby
@@ -77,7 +77,7 @@ expect 'settle_leases waits, also for what was settled before' "$(answer "SELECT
 expect 'a correction waits' "$(answer "SELECT * FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', correct => true, recent => '0')")" waits
 expect 'reading does not wait' "$(answer "SELECT cell_id FROM claims.get_record('ROUTES', 'waits7')")" 1
 
-# The primary is lost, and the standby has all that was told.
+# The primary is lost, and the standby has all acknowledged calls.
 start_standby
 until_is "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'" 1
 told=0

@@ -93,7 +93,7 @@ restore_and_compare() {
     expect "$how: the index of $owner is there" "$(sql "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('public.handles_${owner}_form') AND indisunique AND indisvalid")" 1
     expect "$how: and keeps names apart for $owner" "$(PGUSER=script_claims_$owner sqlstate "INSERT INTO public.handles_$owner VALUES (2, 'ADA')")" 23505
   done
-  # capture goes on, and later partitions belong to it
+  # capture continues, and includes later partitions
   expect "$how: the triggers are there" "$(triggers "$target_db")" "$(triggers "$source_db")"
   expect "$how: claimed columns are captured" "$(sql "BEGIN; INSERT INTO public.plain VALUES (2, 'd'); INSERT INTO public.parts VALUES (2, 'e'); SELECT jsonb_array_length(create_records) FROM claims.pending_batch(); ROLLBACK")" 2
   expect "$how: changes become requests" "$(sql "BEGIN; INSERT INTO public.captured VALUES (2, 'd'); SELECT count(*) FROM claims.requests WHERE queue = 'dumped'; ROLLBACK")" 2
@@ -120,7 +120,7 @@ pg_restore --exit-on-error --jobs=2 --section=pre-data --section=data --dbname="
 pg_restore --exit-on-error --jobs=2 --section=post-data --dbname="$target_db" "$CLAIMS_TMP/custom.dump"
 restore_and_compare 'custom, parallel'
 
-# a dump of what was restored is the dump
+# a dump of the restored database equals the first dump
 sql "DROP DATABASE $target_db"
 sql "CREATE DATABASE $target_db ENCODING 'UTF8' TEMPLATE template0"
 pg_restore --exit-on-error --single-transaction --dbname="$target_db" "$CLAIMS_TMP/custom.dump"
@@ -128,7 +128,7 @@ expect 'a dump of the restored database is the same' \
   "$(pg_dump --dbname="$target_db" | sed "s/$target_db/$source_db/g" | grep -vE '^-- |^\\(un)?restrict' | LC_ALL=C sort | sha256sum)" \
   "$(pg_dump --dbname="$source_db" | grep -vE '^-- |^\\(un)?restrict' | LC_ALL=C sort | sha256sum)"
 
-# The extension belongs to whoever restores it, and calls the service with a user mapping of its own: as a dump of one cluster has it in another.
+# The extension belongs to the role that restores it, and calls the service with that role's user mapping, as after a restore in another cluster.
 sql "DROP DATABASE $target_db"
 sql "CREATE ROLE script_claims_restorer SUPERUSER"
 sql "CREATE DATABASE $target_db ENCODING 'UTF8' TEMPLATE template0"

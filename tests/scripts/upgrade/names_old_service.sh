@@ -54,7 +54,7 @@ sql $cell "CREATE TABLE users (id bigint PRIMARY KEY, handle text UNIQUE, n int 
   SELECT claims.claim_attribute('users', 'handle', 'HANDLES', 'USER', 'n', 'RAILS_TABLE_USERS');
   INSERT INTO users VALUES (1, 'Ada')" >/dev/null
 unicode=$(sql $service 'SELECT unicode FROM claims.version()')
-# as_if VERSION: what the cell says of its tables arrives at the service as VERSION; what it really says is kept.
+# as_if VERSION: has the version of Unicode that the cell sends arrive at the service as VERSION, and records the real one.
 sql $service "ALTER FUNCTION claims.require_naming(text, text[], text[]) RENAME TO require_naming_here; CREATE TABLE said (unicode text)"
 as_if() {
   sql $service "CREATE OR REPLACE FUNCTION claims.require_naming(unicode text, bucket_types text[], profiles text[]) RETURNS void LANGUAGE sql

@@ -29,7 +29,7 @@ rows_of $db "$CLAIMS_TMP/rows.before"
 
 # --- and after each upgrade -----------------------------------------------------------------------------------------
 
-# Not told: a right that owners of new tables have since PostgreSQL 17, and what pg_dump leaves out because it says nothing:
+# Left out of the comparison: a right that owners of new tables have since PostgreSQL 17, and redundant lines that pg_dump omits:
 # initial privileges that are those of every table or function, or of a column's sequence for the superuser who ran it, and the comments of constraints that are triggers,
 # or that NOT NULL has become in PostgreSQL 18.
 describe_majors() {
@@ -54,7 +54,7 @@ look() {
   expect "$how: check() finds nothing" "$(sql $db 'SELECT count(*) FROM claims.check()')" 0
   expect "$how: the change feed is there" "$(sql $db "SELECT bucket_value FROM claims.list_changes()")" told
   expect "$how: and a reader goes on" "$(sql $db "SELECT count(*) FROM claims.list_changes('$feed_place')")" 0
-  # Everything works; nothing of it is kept, for the next upgrade.
+  # Everything works; the changes are rolled back before the next upgrade.
   expect "$how: the outstanding lease commits" "$(PGUSER=script_claims_one sql $db "BEGIN; SELECT claims.commit_update(1, '$(lease 1)'); ROLLBACK")" t
   expect "$how: the tracked lease is to be committed" "$(PGUSER=script_claims_one sql $db "SELECT verdict FROM claims.judge_leases('[{\"lease_uuid\": \"$(lease 21)\", \"created_at\": \"2026-01-01\"}]')")" commit
   expect "$how: a name that is taken" "$(PGUSER=script_claims_two sqlstate $db "SELECT claims.begin_update(2, '[$(claim active)]')")" 23505

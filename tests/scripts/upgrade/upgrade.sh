@@ -52,9 +52,9 @@ sql $old "INSERT INTO claims.claimed_attributes VALUES ('public.doomed', 'name',
 sql $old "DROP TABLE public.doomed"
 expect 'word of a dropped table stays' "$(sql $old "SELECT count(*) FROM claims.claimed_attributes WHERE attribute = 'name'")" 1
 
-# --- ALTER EXTENSION, while clients go on ---------------------------------------------------------------------------
+# --- ALTER EXTENSION while clients work ---------------------------------------------------------------------------
 
-# A client: one call after another, each in a session of its own, until told to stop. What each ended with.
+# A client makes one call after another, each in a session of its own, until it is stopped, and records how each ended.
 client() {
   local n=0
   while [ ! -e "$CLAIMS_TMP/stop" ]; do

@@ -214,7 +214,7 @@ def problem(database, role, call, listed):
         return "the campaign calls it wrongly"
     if call.answer != "00000" or role not in UNPRIVILEGED or call.is_answered_by_planner():
         return None
-    # Every value must be used at least once.
+    # A list, so that every rule is asked: each must be used at least once.
     return None if any([rule.allows(database, role, call) for rule in listed]) else "it succeeds, and is not in the list"
 
 

@@ -1,4 +1,4 @@
-"""The glossary: the words of README and of the architecture together. Nobody learns many, and none has two meanings."""
+"""Checks the glossary, the words of README and of the architecture together: there are few, and none occurs twice."""
 
 from collections import Counter
 

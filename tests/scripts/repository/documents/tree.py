@@ -8,7 +8,7 @@ import re
 from markdown import Document
 
 LEFT_OUT = {"target", ".git", "node_modules"}
-# Not the code: what is written about it, what was, and what tests expect.
+# Files that are not code: documents, released scripts, and expected outputs.
 NO_CODE = re.compile(r"\.(md|out|lock|zip)$|^sql/(releases|upgrade)/|^tests/(pg_regress|isolation|scripts/repository/documents)/|package-lock")
 
 
