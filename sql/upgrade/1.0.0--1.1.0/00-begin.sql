@@ -1,11 +1,11 @@
--- What the other parts use; 99-finish.sql takes it away again.
+-- Helpers of the other parts; 99-finish.sql drops them.
 
--- What the extension consisted of before: what was granted on it since stays.
+-- The objects that the extension had before: grants on them stay.
 CREATE TABLE claims.known_before AS
     SELECT d.classid, d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
      WHERE e.extname = 'claims' AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e';
 
--- Adds types that come with this version. A database may have types of its own in their places: then nothing is changed.
+-- Adds types that come with this version. If the database has types of its own with their ids or names, it changes nothing.
 CREATE FUNCTION claims.seed_types(kind text, ids int[], names text[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
@@ -13,7 +13,7 @@ DECLARE
     type_table regclass := format('claims.%I', kind || '_types');
     taken record;
 BEGIN
-    -- Types that are being added at this moment are waited for.
+    -- Waits for transactions that are adding types.
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', type_table);
     EXECUTE format('SELECT string_agg(format(''%%s "%%s"'', t.id, t.name), '', '' ORDER BY t.id) AS found,
                            string_agg(format(''%%s "%%s"'', s.id, s.name), '', '' ORDER BY t.id) AS wanted

@@ -1,9 +1,8 @@
--- The service's tables and what reads them.
+-- The service's tables, and the functions that read them.
 
 -- The plain unique index: the primary key (bucket_value, bucket_type).
---
--- While it is built cells read and do not write. Whoever has it built before, with CREATE UNIQUE INDEX CONCURRENTLY, spares
--- them that: an index that fits is taken as it is. What locks out readers comes last, and takes no time of its own.
+-- While it is built cells can read, but not write. An administrator can avoid that by CREATE UNIQUE INDEX CONCURRENTLY before: the upgrade uses an
+-- index that fits. Statements that block readers come last, and take no time.
 LOCK TABLE claims.claims IN SHARE MODE;
 DO $$
 DECLARE

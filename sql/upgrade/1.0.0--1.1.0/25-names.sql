@@ -1,4 +1,4 @@
--- How names are compared. The types that are there go by bytes, as they did.
+-- How names are compared. Existing types still compare bytes.
 
 ALTER TABLE claims.bucket_types
     ADD COLUMN profile     text COLLATE "C" NOT NULL DEFAULT 'exact' CHECK (profile IN ('exact', 'casefold', 'username', 'domain', 'email', 'path')),

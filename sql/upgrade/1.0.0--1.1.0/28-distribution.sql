@@ -1,4 +1,4 @@
--- Where the tables are: what SQL functions ask before they read them.
+-- The checks of SQL functions whether the tables are in this database.
 
 CREATE FUNCTION claims."require_own_tables"() RETURNS VOID
 STRICT STABLE PARALLEL SAFE SECURITY DEFINER

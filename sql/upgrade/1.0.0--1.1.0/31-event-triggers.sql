@@ -1,5 +1,5 @@
--- The event triggers are there only where a table is claimed or captured, or a service named, they are no part of the extension, and they belong to the
--- cluster's first superuser: so pg_dump carries them with the tables' triggers, and pg_upgrade can make them anew.
+-- The event triggers exist only if a table is claimed or captured, or a service named. They are not members of the extension, and they belong to the
+-- cluster's first superuser: so pg_dump includes them with the tables' triggers, and pg_upgrade can recreate them.
 DO $$
 DECLARE
     is_needed boolean := EXISTS (SELECT FROM pg_catalog.pg_trigger t

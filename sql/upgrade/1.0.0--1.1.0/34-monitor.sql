@@ -1,4 +1,4 @@
--- Monitoring roles, and what takes grants away again.
+-- Monitoring roles, and the functions that revoke grants.
 
 ALTER TABLE claims.audiences DROP CONSTRAINT audiences_audience_check;
 ALTER TABLE claims.audiences ADD CONSTRAINT audiences_audience_check CHECK (audience IN ('all', 'reader', 'router', 'cell', 'worker', 'monitor'));

@@ -1,3 +1,3 @@
--- What must always be true, and the proof that it is.
+-- check().
 
 -- include sql/install/service/check.sql

@@ -1,4 +1,4 @@
--- Operating it: the log of acts, modes, and what administrators do about leases and cells.
+-- Operation: the log of admin actions, modes, and admin actions on leases and cells.
 
 -- include sql/install/admin_log.sql
 -- include sql/install/service/modes.sql
@@ -33,7 +33,7 @@ LANGUAGE c
 AS 'MODULE_PATHNAME', 'remove_cell_wrapper';
 INSERT INTO claims.audiences (function_name, audience) VALUES ('lease_details', 'cell');
 
--- Limits, epochs, and what a cell is told of its leases.
+-- Limits, epochs, and details of leases.
 -- include sql/install/service/limits.sql
 -- include sql/install/service/epochs.sql
 -- include sql/install/cell/epochs.sql

@@ -1,4 +1,4 @@
--- Transfers between cells, and what reads by them.
+-- Transfers between cells, and the view that reads them.
 
 -- include sql/install/service/transfers.sql
 -- include sql/install/service/records.sql

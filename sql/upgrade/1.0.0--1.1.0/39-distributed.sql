@@ -1,9 +1,9 @@
--- Where the tables are spread over the nodes of a Citus cluster.
+-- Distributed tables.
 
 ALTER TABLE claims.cells ADD COLUMN role_name name;
 -- include sql/install/service/check_distributed.sql
 
--- The change feed where the tables are spread: what the node that keeps it tells others.
+-- The change feed on distributed tables: functions of the node that keeps it.
 
 CREATE FUNCTION claims."take_change_places"("row_count" INT) RETURNS bigint[]
 SET search_path TO pg_catalog, pg_temp
@@ -14,17 +14,17 @@ STRICT STABLE
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'change_node_wrapper';
--- Where the begins of cells that have a rate are counted.
+-- The counter of begins of cells that have a limit of begins per second.
 CREATE FUNCTION claims."keep_pace"("cell_id" bigint, "per_second" INT) RETURNS bigint
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'keep_pace_wrapper';
 
--- Who changes a profile keeps out whoever writes names by it.
+-- The lock of a change of profile against writers of names.
 
 -- include sql/install/service/hold_naming.sql
 
--- What statements on spread tables do on the node that they are sent to.
+-- Functions that statements on distributed tables call on a node.
 
 CREATE FUNCTION claims."create_on_node"(
 	"anchor" TEXT,

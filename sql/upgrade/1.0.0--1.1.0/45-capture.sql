@@ -1,11 +1,11 @@
--- Capture: what it leaves out and adopts is counted.
--- What capture has given way to, since the extension is here. Sequences count without a lock, and whatever becomes of the transaction.
+-- Capture: counts of claims that it left out or adopted since the extension was installed. Sequences count without a lock, also if the transaction
+-- rolls back.
 CREATE SEQUENCE claims.capture_left_out_missing MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_not_owner MINVALUE 0;
 CREATE SEQUENCE claims.capture_left_out_other_source MINVALUE 0;
 CREATE SEQUENCE claims.capture_adopted MINVALUE 0;
--- Postgres notes these privileges as those that they came with, also where there are default ones; and with them the owner, which
--- is to be the schema's by then, whoever runs this.
+-- PostgreSQL records these privileges as the initial ones, also if there are default privileges, and with them the owner, which must be the schema's
+-- by then, whichever role runs this.
 DO $$
 DECLARE
     counter regclass;
@@ -26,5 +26,5 @@ SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_not_owner', 
 SELECT pg_catalog.pg_extension_config_dump('claims.capture_left_out_other_source', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.capture_adopted', '');
 
--- It takes its owner's rights, and a search_path, by itself, where it executes a statement: most rows need none.
+-- Not SECURITY DEFINER: it takes its owner's rights and a search_path only when it executes a statement, and most rows need none.
 CREATE OR REPLACE FUNCTION claims.capture_row() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME', 'capture_row_wrapper';

@@ -1,4 +1,4 @@
--- Services are named: servers of postgres_fdw and dblink_fdw are called only where an administrator has said so.
+-- Services are named: the extension calls servers of postgres_fdw and dblink_fdw only if an administrator has named them.
 
 -- include sql/install/cell/services.sql
 CREATE FUNCTION claims.add_service(server_name name, reason text) RETURNS void
@@ -7,7 +7,7 @@ CREATE FUNCTION claims.remove_service(server_name name, reason text) RETURNS voi
     LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'remove_service_wrapper';
 DROP FUNCTION claims.require_service(text);
 
--- The server of automatic mode goes on being called.
+-- The server of automatic mode stays a service.
 INSERT INTO claims.named_services (server_name, role)
 SELECT s.srvname, current_user
   FROM pg_catalog.pg_foreign_server s JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw

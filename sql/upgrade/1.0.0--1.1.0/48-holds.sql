@@ -1,4 +1,4 @@
--- The shorter holds: what one take hands out is bounded, and tables are captured in Rust.
+-- The shorter holds: the result of a take is bounded, and tables are captured in Rust.
 
 CREATE OR REPLACE FUNCTION claims."capture_requests"("table_name" regclass, "queue" TEXT, "entity_column" name) RETURNS VOID
 SECURITY DEFINER

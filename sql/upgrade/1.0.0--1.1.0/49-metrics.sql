@@ -1,4 +1,4 @@
--- What is to be watched.
+-- Metrics.
 
 CREATE FUNCTION claims."counters"() RETURNS TABLE ("name" TEXT, "labels" jsonb, "value" double precision)
 STRICT STABLE SECURITY DEFINER

@@ -1,10 +1,9 @@
--- What every upgrade ends with: owners, privileges and comments as CREATE EXTENSION leaves them.
+-- The end of every upgrade: owners, privileges and comments as after CREATE EXTENSION.
 
 DROP FUNCTION claims.seed_types(text, int[], text[]);
 
--- Whoever runs ALTER EXTENSION owns what this script has made. It belongs to the extension's owner, but for what runs with the
--- rights of others: that belongs to the cluster's first superuser. The owner is the schema's: after pg_upgrade the extension itself
--- belongs to the superuser that ran it.
+-- The role that runs ALTER EXTENSION owns the new objects. Give them to the extension's owner, but functions that run with the rights of others to
+-- the cluster's first superuser. The owner is that of the schema: after pg_upgrade the extension itself belongs to the superuser that ran it.
 DO $$
 DECLARE
     owner oid := (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims');
@@ -26,7 +25,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- PUBLIC gets nothing of what is new, nor does anybody whom default privileges name.
+-- PUBLIC gets no right on new objects, nor do roles that default privileges name.
 DO $$
 DECLARE
     other record;
@@ -40,7 +39,7 @@ BEGIN
           LEFT JOIN pg_catalog.pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
           LEFT JOIN pg_catalog.pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
           LEFT JOIN pg_catalog.pg_type y ON d.classid = 'pg_type'::regclass AND y.oid = d.objid
-         -- PUBLIC always: then Postgres notes these privileges as those that the object came with
+         -- PUBLIC always: so PostgreSQL records these privileges as the initial ones
          CROSS JOIN LATERAL (SELECT 0::oid AS grantee WHERE y.oid IS NULL AND c.relkind IS DISTINCT FROM 'S'
                              UNION SELECT a.grantee FROM pg_catalog.aclexplode(coalesce(c.relacl, p.proacl, y.typacl)) a
                                     WHERE a.grantee NOT IN (0, coalesce(c.relowner, p.proowner, y.typowner))) a
@@ -57,7 +56,7 @@ DROP TABLE claims.known_before;
 -- The one exception, for indexes (sql/install/functions.sql).
 GRANT EXECUTE ON FUNCTION claims.canonical_form(text, text) TO PUBLIC;
 
--- Every object explains itself: keys, constraints and the columns of views by what they are.
+-- Every object has a comment: keys, constraints and the columns of views get a generated one.
 DO $$
 DECLARE
     silent record;
@@ -87,7 +86,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- While the library was of another version than the tables, nobody heard of tables that were dropped, nor of partitions that came.
+-- While library and tables were of different versions, the event triggers did not handle dropped tables and new partitions.
 DELETE FROM claims.claimed_attributes a WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = a.table_name);
 DELETE FROM claims.captured_tables t WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.table_name);
 SELECT claims.change_capture_triggers(a.table_name, true)
@@ -100,5 +99,5 @@ SELECT claims.change_request_triggers(t.table_name, t.queue, t.entity_column::te
                 WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
                                    WHERE g.tgrelid = p.relid AND g.tgname = ('claims_truncate_' || md5(t.queue))::name));
 
--- Roles get what is new for their kind.
+-- Grants roles the new functions of their kind.
 SELECT claims.refresh_grants();
