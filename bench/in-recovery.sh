@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench/in-recovery.sh COMMAND...: runs it while the cluster in use is a standby that has replayed all there is. No second copy of
-# the data is needed for that.
+# bench/in-recovery.sh COMMAND...: runs a command while the cluster in use is a standby that has replayed all its log, without a second copy of the
+# data.
 . "$(dirname "$0")/../scripts/lib.sh"
 
 claims_bindir

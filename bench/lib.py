@@ -30,7 +30,7 @@ def say(text):
 
 
 def leading_to(cluster):
-    """The environment that leads to another cluster, by the name that it was started with; None: to the main one."""
+    """Returns the environment for another cluster, by its name; None: for the main one."""
     if cluster is None:
         return dict(os.environ)
     host, port = os.environ[f"CLUSTER_{cluster}"].rsplit(":", 1)
@@ -94,7 +94,7 @@ WITHOUT_FLUSHES = {"fsync": "off"}
 
 @contextlib.contextmanager
 def server_settings(settings):
-    """The server with these settings, and afterwards as it was."""
+    """Runs the server with these settings, and restores the old ones afterwards."""
     def alter(change):
         for name in settings:
             psql("postgres", f"ALTER SYSTEM {change(name)}")
@@ -143,7 +143,7 @@ def percentile(values, share):
 
 @dataclass
 class Section:
-    """A part of the report: tables of measurements, and checks against what is wanted."""
+    """A part of the report: tables of measurements, and checks against the requirements."""
 
     title: str
     text: str = ""

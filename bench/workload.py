@@ -16,7 +16,7 @@ def make_database(name, loaded):
     """A database with both implementations; loaded with claims and analyzed, or as fresh as CREATE EXTENSION leaves it."""
     say(f"database {name}" + (f": loading {loaded} claims into each side" if loaded else ""))
     psql("postgres", CELL_ROLES + f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
-    # A fresh database is for this extension alone, which gets no help.
+    # A fresh database measures only this extension, without settings of the planner.
     for setting in PLANNER.split(";") if loaded else ():
         psql("postgres", f"ALTER DATABASE {name} SET {setting}")
     psql(name, "CREATE EXTENSION claims")

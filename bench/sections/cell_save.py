@@ -18,7 +18,7 @@ FINE_ROUNDS = 3 if QUICK else 15
 BULK = 10_000
 BULK_ROUNDS = 2 if QUICK else 7
 
-# As saves.rs calls them.
+# Names that saves.rs uses.
 SERVICE, CELL, ORPHANED = "save_service", "save_cell", "save_orphaned"
 
 ROUTES = """
@@ -38,7 +38,7 @@ def make():
     say("a save in a cell: the service, and the cell, whose server preloads the library and has a worker")
     psql("postgres", CELL_ROLES + f"CREATE DATABASE {SERVICE} TEMPLATE template0 ENCODING 'UTF8'")
     psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.max_batch_size = {2 * BULK}")
-    # With many clients the worker may come before a `finish` that is late, and be at the lease when it comes.
+    # With many clients the worker may settle a lease before a late `finish`, and hold it at that moment.
     psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.wait_timeout = '10s'")
     psql(SERVICE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1');"
                   "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1")
@@ -47,7 +47,7 @@ def make():
     at_cell("postgres", CELL_ROLES)
     for database, port in ((CELL, os.environ["PGPORT"]), (ORPHANED, "1")):
         at_cell("postgres", f"CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8'")
-        # With many clients on few processors an answer takes its time.
+        # With many clients on few processors answers are slow.
         at_cell("postgres", f"ALTER DATABASE {database} SET claims.service_timeout = '30s'")
         at_cell(database, f"""
             CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1');
@@ -235,8 +235,7 @@ def run():
         "automatic mode with a connection for each transaction, as in 1.0.0. These by pgbench (-M prepared). floor: the row, and one "
         "durable transaction of one row at the service before its COMMIT. app: the protocol driven by the application: begin, row, track, "
         "COMMIT, commit. These by a client with two kept connections (tests/harness/src/saves), which saves in automatic mode as "
-        "well, for the comparison. How long until something is so at the service is asked from there, from the moment when the application has its "
-        "answer.")
+        "well, for the comparison. The times until a change is visible at the service are measured there, from the application's answer on.")
     for part in (rates, unclaimed, delays, breaker, bulk, first_call):
         part(section)
     settle()

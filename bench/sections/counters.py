@@ -37,9 +37,9 @@ def run():
             for cluster in clusters.values():
                 psql("counters", "VACUUM claims.claims; VACUUM claims.claim_leases; VACUUM claims.lease_outcomes", cluster=cluster)
     begin, both = (median(a[what] / b[what] for a, b in zip(found["counted"], found["not counted"])) for what in (0, 1))
-    section = Section("What counting costs",
+    section = Section("The cost of counters",
                       f"One connection, {CYCLES} leases of one claim in one transaction, {ROUNDS} times on each of two servers: one that preloads the library, "
-                      "and so counts begins, settlements and how long they take, and one that does not. The ratio is the median of those of the pairs.")
+                      "and so counts begins, settlements and their times, and one that does not. The ratio is the median over the pairs.")
     rows = [[what, *(f"{median(row[place] for row in found[name]):.1f}" for name in clusters), f"{ratio:.3f}"]
             for place, what, ratio in ((0, "begin, µs", begin), (1, "begin + commit, µs", both))]
     section.tables.append(("one claim", ["", *clusters, "ratio"], rows))

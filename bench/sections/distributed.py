@@ -1,5 +1,5 @@
-"""What a call costs on tables that are spread over the nodes of a Citus cluster, against the same tables in one database: time, and messages
-to other nodes, which are counted. Skipped where PostgreSQL has no Citus."""
+"""The cost of a call on distributed tables of a Citus cluster, compared with tables in one database: time, and the number of messages to other
+nodes. Skipped without Citus."""
 
 import os
 import re
@@ -17,7 +17,7 @@ ROUNDS = 3 if QUICK else 9
 CYCLES = {1: 100, 10: 50, 100: 10, 1000: 4}
 CLIENTS, SECONDS = 8, 2 if QUICK else 10
 WANTED = {1: 4, 10: 5, 100: 4, 1000: 2}
-# Sent to all nodes of a transaction before the first answer is waited for.
+# Citus sends these to all nodes of a transaction before it waits for the first answer.
 AT_ONCE = ("SAVEPOINT", "RELEASE", "ROLLBACK", "SET", "PREPARE", "COMMIT")
 
 
@@ -55,7 +55,7 @@ def once(cluster, size, start):
 
 
 def messages(size):
-    """For begin and for commit: messages to other nodes, and how often an answer is waited for."""
+    """Returns, for begin and for commit, the messages to other nodes, and how often the call waits for an answer."""
     warm, counted = (calls(size, f"counted{n}") for n in (1, 2))
     lines = warm + ["SET citus.log_remote_commands = on;", counted[0], "\\warn -- settled", counted[1]]
     done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", DATABASE, "-U", "postgres"], input="\n".join(lines),
@@ -109,8 +109,9 @@ def run():
                 rates[name].append(pgbench(DATABASE, functions("claims", size), CLIENTS, seconds=SECONDS, cluster=cluster))
         one, spread = median(rates["one"]), median(rates["spread"])
         work.append([size, f"{one * 2:.0f}", f"{spread * 2:.0f}", f"{one / spread:.1f}"])
-    section.text = ("One connection, begin and commit as two transactions that are flushed, ms (medians). All nodes are on this machine, so what three of them do "
-                    "more than one is not to be seen: this is the price. Waits: how often the call waits for an answer of another node.")
+    section.text = ("One connection, begin and commit as two transactions that are flushed, ms (medians). All nodes are on this "
+                    "machine, so this shows the cost of three nodes, not their additional capacity. Waits: how often the call waits for an answer of another "
+                    "node.")
     section.tables.append(("begin + commit", ["claims a batch", "one node", "three nodes", "ratio", "waits", "messages"], rows))
     section.tables.append((f"leases a second with {CLIENTS} clients, which take all of this machine: the ratio is how much more work a call makes in all",
                            ["claims a batch", "one node", "three nodes", "ratio"], work))

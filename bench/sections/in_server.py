@@ -33,8 +33,8 @@ def measure_fresh(size):
 def run():
     section = Section("Begin and commit in the server",
                       "One connection, many leases in one transaction, µs a call (medians). a is this extension, b the "
-                      "literal protocol. What is created is destroyed again, so the tables stay as full as they are: \"empty\" is a "
-                      f"thousand claims, because plans that the literal protocol makes for a table without rows are bad.")
+                      "literal protocol. Created claims are destroyed again, so the tables keep their size: \"empty\" is a "
+                      f"thousand claims, because the literal protocol makes bad plans for a table without rows.")
     cost = {}
     for database in TABLES:
         rows = []

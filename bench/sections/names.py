@@ -140,9 +140,9 @@ def firsts(section):
 
 def run():
     section = Section("Names", "One connection, in the server. Begin and commit: many leases of one new name in one transaction, each way against the first "
-                      "in the same round, medians. Where no type has a profile the look at the type's profile is left out: that is what the "
-                      "ratio of `exact` compares; the library of 1.0.0 differs in too much else. A conflict is that of "
-                      "`try_begin_update` for one name that is taken; `begin_first` is given ten batches of one name, nine of which are taken.")
+                      "in the same round, medians. If no type has a profile, a begin does not check the type's profile: the ratio of `exact` "
+                      "shows the cost of that check. A conflict is that of `try_begin_update` for one taken name; `begin_first` gets ten "
+                      "batches of one name, nine of them taken.")
     make()
     saves(section)
     canonical(section)

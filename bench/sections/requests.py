@@ -19,7 +19,7 @@ KEYS = 10_000
 PGMQ = "pgmq==1.1.4"
 PROCESS = "lpad(:client_id::text, 32, '0')::uuid"
 
-# One request, one transaction; the effect would stand in between.
+# One request in one transaction; a real effect would come between the two calls.
 WORK = (f"BEGIN;\nSELECT count(*) AS taken FROM claims.take_requests('work', {PROCESS}) \\gset\n"
         f"\\if :taken\nSELECT claims.settle_requests({PROCESS});\n\\endif\nCOMMIT;\n")
 ENQUEUE = "SELECT count(claims.enqueue_request('work', '{prefix}' || n, 'update', '{{\"n\": 1}}')) FROM generate_series(1, {n}) n"
@@ -167,8 +167,8 @@ def history(section):
 
 
 def expiring(section):
-    """Lowest of eight, on tables that were vacuumed just before, keys all free. The plain UPDATE waits for whoever holds a row, and tells
-    nobody what it took: there is no ratio that is wanted."""
+    """Lowest of eight, on tables that were vacuumed just before, keys all free. The plain UPDATE waits for locked rows, and does not
+    return the rows that it took, so no ratio is required."""
     database("requests_expiring", f"""
         CREATE EXTENSION claims;
         SELECT claims.add_expiring('k', (SELECT array_agg('key ' || n) FROM generate_series(1, {KEYS}) n));

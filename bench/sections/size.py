@@ -15,7 +15,7 @@ MILLION = 20_000 if QUICK else 1_000_000
 HELD = 5_000 if QUICK else 900_000
 ROUNDS = 1 if QUICK else 3
 SECONDS = 1 if QUICK else 4
-# Names are looked for anywhere, or among these, which the memory has after a moment.
+# The calls look for names in the whole table, or among these, which are in memory after a moment.
 HOT = 10_000 if QUICK else 100_000
 DATABASE = "size"
 TYPE = "RAILS_TABLE_ROUTES"
@@ -145,7 +145,7 @@ def held_snapshot(claims, section):
 
 
 @on(PRELOADED)
-# The disk is for the claims, not for their log.
+# Keep the log small: the disk is for the claims.
 @server_settings({**WITHOUT_FLUSHES, "max_wal_size": "2GB"})
 def run():
     make()

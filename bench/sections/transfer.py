@@ -15,7 +15,7 @@ NAMES = 5_000 if QUICK else 50_000
 ROUNDS = 5 if QUICK else 31
 CALLS = 5_000
 TRANSFER = "00000000-0000-4000-8000-000000000001"
-# Names of the one kind and of the other were claimed in turns, so that they lie side by side.
+# Names of both kinds were claimed alternately, so that they are stored side by side.
 KINDS = ["rest", "move"]
 
 ROUTER = f"\\set i random(1, {NAMES})\nSELECT * FROM claims.get_record('ROUTES', '{{kind}}/' || :i);\n"
@@ -51,7 +51,7 @@ def by_router(turn):
 
 
 class Processor:
-    """A session, and µs of a processor that the server takes for what it runs there: what else runs on the machine does not count."""
+    """A session, and the µs of processor time that the server takes for its statements, without other load of the machine."""
 
     def __init__(self):
         self.session = Session(DATABASE)
@@ -97,9 +97,9 @@ def run():
     psql("postgres", "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'cell_1') THEN CREATE ROLE cell_1 LOGIN; CREATE ROLE cell_2 LOGIN; END IF; END $$")
     fill()
     section = Section(TITLE,
-                      f"µs to read a name that stays, and one that a transfer holds, of {NAMES} each that were claimed in turns; one connection, one kind right after "
-                      "the other, medians, of the ratio over the pairs. A router sends a statement for each name: how long it waits (pgbench -M prepared), and how long a processor "
-                      "of the server works for it. Of the others, too, the time of the processor: in one query there is nothing around the calls.")
+                      f"µs to read an ACTIVE name and one that a transfer holds, among {NAMES} of each, claimed alternately; one connection, one kind right "
+                      "after the other; medians, and medians of the ratios of the pairs. A router sends one statement for each name: its waiting time "
+                      "(pgbench -M prepared), and the processor time of the server. The other rows are processor times, too.")
     rows = []
     states = {"at rest, both": None,
               "prepared": f"SELECT * FROM claims.prepare_transfer('{TRANSFER}', 1, 2, '[{{\"type\": 2, \"ids\": [2]}}]', 'bench')",
