@@ -20,7 +20,7 @@ COMMENT ON COLUMN claims.pass_log.cell_id IS 'The cell, if any.';
 COMMENT ON COLUMN claims.pass_log.source_type IS 'Name of the source type, for a verification.';
 COMMENT ON COLUMN claims.pass_log.started_at IS 'When it began (clock time).';
 COMMENT ON COLUMN claims.pass_log.ended_at IS 'When it ended (clock time).';
-COMMENT ON COLUMN claims.pass_log.counts IS 'What it returned, by column.';
+COMMENT ON COLUMN claims.pass_log.counts IS 'Its counts, by column.';
 COMMENT ON COLUMN claims.pass_log.sqlstate IS 'SQLSTATE of the error that ended it; NULL if it succeeded.';
 COMMENT ON COLUMN claims.pass_log.message IS 'Message of that error.';
 
@@ -35,7 +35,7 @@ COMMENT ON COLUMN claims.passes.cell_id IS 'The cell, if any.';
 COMMENT ON COLUMN claims.passes.source_type IS 'Name of the source type, for a verification.';
 COMMENT ON COLUMN claims.passes.started_at IS 'When it began (clock time).';
 COMMENT ON COLUMN claims.passes.ended_at IS 'When it ended (clock time).';
-COMMENT ON COLUMN claims.passes.counts IS 'What it returned, by column.';
+COMMENT ON COLUMN claims.passes.counts IS 'Its counts, by column.';
 COMMENT ON COLUMN claims.passes.sqlstate IS 'SQLSTATE of the error that ended it; NULL if it succeeded.';
 COMMENT ON COLUMN claims.passes.message IS 'Message of that error.';
 
