@@ -14,7 +14,7 @@ pub const MAX_DATABASES: usize = 64;
 
 /// The slot in which sessions find the worker of their database.
 #[derive(FromBytes)]
-pub struct Post {
+pub struct WakeupSlot {
     /// Oid of the database; 0 for a free slot.
     database: AtomicU32,
     /// 1 if the worker has found nothing to do, so that sessions with work must wake it.
@@ -23,13 +23,13 @@ pub struct Post {
 }
 
 /// The slots, in shared memory.
-pub static POSTS: Shared<[Post; MAX_DATABASES]> = Shared::new(c"claims workers");
+pub static WAKEUP_SLOTS: Shared<[WakeupSlot; MAX_DATABASES]> = Shared::new(c"claims workers");
 
 thread_local! {
     /// Whether this transaction has work for the worker.
     static HAS_WORK: Cell<bool> = const { Cell::new(false) };
     /// The slot of this process if it is a worker.
-    static OWN: Cell<Option<&'static Post>> = const { Cell::new(None) };
+    static OWN: Cell<Option<&'static WakeupSlot>> = const { Cell::new(None) };
 }
 
 /// Wakes the worker at the end of a transaction that has work for it.
@@ -45,31 +45,31 @@ fn transaction_ended() {
     if !HAS_WORK.replace(false) {
         return;
     }
-    let Some(posts) = POSTS.get() else { return };
+    let Some(slots) = WAKEUP_SLOTS.get() else { return };
     let database = background::own_database();
-    if let Some(post) = posts.iter().find(|post| post.database.load(Ordering::Acquire) == database) {
+    if let Some(slot) = slots.iter().find(|slot| slot.database.load(Ordering::Acquire) == database) {
         // If several transactions end at the same time, only the first one wakes it.
-        if post.is_idle.swap(0, Ordering::AcqRel) == 1 {
-            post.sleeper.wake();
+        if slot.is_idle.swap(0, Ordering::AcqRel) == 1 {
+            slot.sleeper.wake();
         }
     }
 }
 
 /// Takes a slot for this process, the only worker of its database that sessions wake. Returns `None` if all slots are taken.
-pub fn take_post() -> Option<&'static Post> {
+pub fn take_wakeup_slot() -> Option<&'static WakeupSlot> {
     let database = background::own_database();
     let is_free =
-        |post: &&Post| post.database.compare_exchange(0, database, Ordering::AcqRel, Ordering::Acquire).is_ok();
-    let post = POSTS.get()?.iter().find(is_free)?;
-    post.sleeper.become_this_process();
-    OWN.set(Some(post));
-    Some(post)
+        |slot: &&WakeupSlot| slot.database.compare_exchange(0, database, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    let slot = WAKEUP_SLOTS.get()?.iter().find(is_free)?;
+    slot.sleeper.become_this_process();
+    OWN.set(Some(slot));
+    Some(slot)
 }
 
 /// Releases the slot of this process.
-pub fn leave_post() {
-    if let Some(post) = OWN.take() {
-        post.is_idle.store(0, Ordering::Release);
-        post.database.store(0, Ordering::Release);
+pub fn leave_wakeup_slot() {
+    if let Some(slot) = OWN.take() {
+        slot.is_idle.store(0, Ordering::Release);
+        slot.database.store(0, Ordering::Release);
     }
 }

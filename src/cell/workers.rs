@@ -41,7 +41,7 @@ pub static SLOTS: Locked<[Slot; MAX_DATABASES * DUTIES]> = Locked::new(c"claims 
 pub static LAUNCHER: Shared<Sleeper> = Shared::new(c"claims launcher");
 
 /// A running worker.
-pub struct Occupant {
+pub struct RunningWorker {
     pub pid: i32,
     pub duty: Duty,
     pub database: String,
@@ -55,11 +55,11 @@ impl Slot {
         Slot { pid: background::own_pid(), duty: duty as u32, database: background::own_database(), database_name }
     }
 
-    fn occupant(&self) -> Option<Occupant> {
+    fn running_worker(&self) -> Option<RunningWorker> {
         let name = self.database_name.split(|byte| *byte == 0).next().unwrap_or_default();
         let duty = [Duty::Recovery, Duty::Verification].into_iter().find(|duty| *duty as u32 == self.duty)?;
         let database = String::from_utf8_lossy(name).into_owned();
-        (self.pid != 0).then_some(Occupant { pid: self.pid, duty, database })
+        (self.pid != 0).then_some(RunningWorker { pid: self.pid, duty, database })
     }
 }
 
@@ -79,16 +79,16 @@ pub fn take_slot(duty: Duty, database: &str) -> bool {
 }
 
 fn leave_slot() {
-    wakeup::leave_post();
+    wakeup::leave_wakeup_slot();
     let own = background::own_pid();
     SLOTS.write(|slots| slots.iter_mut().filter(|slot| slot.pid == own).for_each(|slot| *slot = FREE));
     wake_launcher();
 }
 
 /// Returns the running workers. One that was just started may still be missing.
-pub fn occupants() -> Vec<Occupant> {
+pub fn running_workers() -> Vec<RunningWorker> {
     let slots = SLOTS.read(|slots| *slots);
-    slots.iter().flatten().filter_map(Slot::occupant).collect()
+    slots.iter().flatten().filter_map(Slot::running_worker).collect()
 }
 
 /// Makes this process the one that is woken when a worker takes or leaves a slot.

@@ -136,7 +136,7 @@ pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) 
     let now = Moment::now();
     let not_held = || Err(HoldError::NotHeld { kind: kind.to_owned(), key: key.to_owned(), token }.into());
     // An old snapshot shows neither releases nor renewals, so first read the committed state.
-    let is_stale = xact::keeps_one_snapshot();
+    let is_stale = xact::uses_transaction_snapshot();
     if is_stale && !expiring::is_held(connection, kind, key, token, now) {
         not_held()
     } else if without_waiting(|| expiring::lock_held(connection, kind, key, token, now)) == Some(true) {

@@ -94,7 +94,7 @@ pub fn begun(tables: &dyn Tables, cell_id: i64, made_at: Moment) {
 /// Returns the time before which the calling query can see no outstanding leases of a cell.
 pub fn of_caller(tables: &dyn Tables, cell_id: i64) -> Moment {
     let Some((mark, slot)) = of_cell(tables, cell_id) else { return Moment::MIN };
-    let (false, Some(began)) = (xact::keeps_one_snapshot(), xact::query_began()) else { return Moment::MIN };
+    let (false, Some(began)) = (xact::uses_transaction_snapshot(), xact::query_began()) else { return Moment::MIN };
     let (own, now) = (Phase::of(cell_id), Moment::now().0);
     let read = PHASES.read(|phases| {
         let phase = &phases[slot];
@@ -119,7 +119,7 @@ pub fn listed(tables: &dyn Tables, cell_id: i64, from: Moment, oldest: Option<Mo
     let Some((mark, slot)) = of_cell(tables, cell_id).filter(|_| xact::counts_transactions()) else { return };
     let (Some(running), Some(began)) = (xact::oldest_running(), xact::query_began()) else { return };
     // Rows that were written by hand before this time are visible to the snapshot.
-    let shown_until = if xact::keeps_one_snapshot() { Moment::MIN } else { began }.0;
+    let shown_until = if xact::uses_transaction_snapshot() { Moment::MIN } else { began }.0;
     let (own, now) = (Phase::of(cell_id), Moment::now().0);
     let list = LeaseList { from: from.0, oldest: oldest.map(|oldest| oldest.0), running, shown_until, now };
     PHASES.write(|phases| {

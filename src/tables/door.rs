@@ -15,7 +15,7 @@ use super::rows::cells::Registration;
 use super::rows::claims::{ClaimPart, EndedLeases, FoundClaim, HeldFor, StoredClaim};
 use super::rows::feed::{BucketChange, ChangeSet, StoredSet};
 use super::rows::leases::{EndedRow, Ending, NewLease};
-use super::rows::names::{Grounds, Renamed, Renaming, Reserved, Stored};
+use super::rows::names::{Renamed, Renaming, Reserved, ReservedBy, Stored};
 use super::rows::skeletons::Bearing;
 use super::rows::transfers::{Transfer, TransferStep};
 use super::rows::verify::{Actual, DigestRow, Part};
@@ -202,7 +202,7 @@ pub trait NameTables {
     fn rename(&self, connection: &Connection, bucket_type: i32, renamings: &[Renaming], tells: bool) -> Vec<Renamed>;
 
     /// Reserves names of one type. A claimed name is a unique violation.
-    fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], grounds: &Grounds);
+    fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], reserved_by: &ReservedBy);
 }
 
 /// Transfers, and the claims that they hold.

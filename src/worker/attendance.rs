@@ -16,7 +16,7 @@ use crate::cell::recovery::reconcile::{self, RecoveryTally};
 use crate::cell::recovery::remaining;
 use crate::cell::transactions::Transactions;
 use crate::cell::verify::slice;
-use crate::cell::wakeup::take_post;
+use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::error::{self, Failure, Hindrance};
 use crate::pg::activity;
@@ -50,15 +50,15 @@ pub fn run(duty: Duty, database: &str) {
     if !workers::take_slot(duty, database) {
         return;
     }
-    let (post, unwoken_interval) = match duty {
-        Duty::Recovery => (take_post(), UNWOKEN_INTERVAL),
+    let (slot, unwoken_interval) = match duty {
+        Duty::Recovery => (take_wakeup_slot(), UNWOKEN_INTERVAL),
         Duty::Verification => (None, CELLS_INTERVAL),
     };
     let mut schedule = Schedule::default();
     let mut logged = None;
     loop {
         // From here on a commit wakes the worker, so commits during this round are not missed.
-        post.inspect(|post| post.is_idle.store(1, Ordering::Release));
+        slot.inspect(|slot| slot.is_idle.store(1, Ordering::Release));
         let pause = match transaction(readiness) {
             Readiness::Ready { owner, cells } => {
                 round(duty, owner, &cells, &mut schedule);
@@ -78,9 +78,9 @@ pub fn run(duty: Duty, database: &str) {
         activity::show(None);
         // A commit during the round has set the latch, and waiting for the service may have reset it. The slot shows
         // the commit, too.
-        let is_called = || post.is_some_and(|post| post.is_idle.load(Ordering::Acquire) == 0);
+        let is_called = || slot.is_some_and(|slot| slot.is_idle.load(Ordering::Acquire) == 0);
         if !is_called() {
-            background::sleep(if post.is_none() {
+            background::sleep(if slot.is_none() {
                 Some(pause.map_or(unwoken_interval, |pause| pause.min(unwoken_interval)))
             } else {
                 pause

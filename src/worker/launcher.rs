@@ -10,7 +10,7 @@ use claims_model::backoff::Backoff;
 
 use super::{LONGEST_PAUSE, PAUSES, WORKERS};
 use crate::cell::wakeup::MAX_DATABASES;
-use crate::cell::workers::{self, Duty, Occupant};
+use crate::cell::workers::{self, Duty, RunningWorker};
 use crate::error;
 use crate::pg::background::{self, Worker};
 use crate::settings;
@@ -28,8 +28,8 @@ struct Position {
 }
 
 impl Position {
-    fn is_of(&self, occupant: &Occupant) -> bool {
-        self.duty == occupant.duty && self.database == occupant.database
+    fn is_of(&self, worker: &RunningWorker) -> bool {
+        self.duty == worker.duty && self.database == worker.database
     }
 }
 
@@ -63,7 +63,7 @@ impl Supervision {
 
     /// Starts the worker if none is running and it is due. Returns how long to wait before the next check, if one is
     /// needed.
-    fn attend_to(&mut self, position: &Position, is_occupied: bool) -> Option<Duration> {
+    fn attend_to(&mut self, position: &Position, is_running: bool) -> Option<Duration> {
         if self.worker.as_ref().is_some_and(Worker::has_ended) {
             self.worker = None;
             if self.started.elapsed() >= LONG_LIFE {
@@ -72,7 +72,7 @@ impl Supervision {
             self.due = Instant::now() + self.pauses.pause();
         }
         // An earlier launcher may have started the worker. This launcher is woken when it ends.
-        if is_occupied {
+        if is_running {
             return None;
         }
         if self.worker.is_none() && self.due <= Instant::now() {
@@ -92,11 +92,11 @@ pub fn run() {
     workers::become_launcher();
     let mut supervised: HashMap<Position, Supervision> = HashMap::new();
     loop {
-        let (positions, occupants) = (positions(), workers::occupants());
-        dismiss(&positions, &mut supervised, &occupants);
+        let (positions, running) = (positions(), workers::running_workers());
+        dismiss(&positions, &mut supervised, &running);
         let attend = |position: &Position| {
-            let is_occupied = occupants.iter().any(|occupant| position.is_of(occupant));
-            supervised.entry(position.clone()).or_insert_with(Supervision::new).attend_to(position, is_occupied)
+            let is_running = running.iter().any(|worker| position.is_of(worker));
+            supervised.entry(position.clone()).or_insert_with(Supervision::new).attend_to(position, is_running)
         };
         let next_check = positions.iter().filter_map(attend).min();
         // The latch is set when a worker begins or ends, and when settings are reloaded.
@@ -106,12 +106,12 @@ pub fn run() {
 
 /// Ends the workers that should not run, also those that an earlier launcher has started, and those that have not begun
 /// yet.
-fn dismiss(positions: &[Position], supervised: &mut HashMap<Position, Supervision>, occupants: &[Occupant]) {
+fn dismiss(positions: &[Position], supervised: &mut HashMap<Position, Supervision>, running: &[RunningWorker]) {
     let dismissed: Vec<_> = supervised.keys().filter(|position| !positions.contains(position)).cloned().collect();
     for worker in dismissed.into_iter().filter_map(|position| supervised.remove(&position)?.worker) {
         worker.stop();
     }
-    for occupant in occupants.iter().filter(|occupant| !positions.iter().any(|position| position.is_of(occupant))) {
-        background::terminate(occupant.pid);
+    for worker in running.iter().filter(|worker| !positions.iter().any(|position| position.is_of(worker))) {
+        background::terminate(worker.pid);
     }
 }

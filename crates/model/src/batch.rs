@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::claim::{Bucket, Claim, Destroy, Op};
 use crate::lookalike::{self, NewSkeleton};
-use crate::problem::{BadInput, Place, Problem};
+use crate::problem::{BadInput, JsonPath, Problem};
 use crate::reader;
 use crate::types::Types;
 use claims_json::Tokens;
@@ -43,7 +43,7 @@ impl<'a> Batch<'a> {
         types: &Types,
         max_records: usize,
     ) -> Result<Vec<Self>, BadInput> {
-        let argument = Place::Argument("alternatives");
+        let argument = JsonPath::Argument("alternatives");
         let within = |count| {
             let problem = Problem::OutOfRange { allowed: "an array of 1 to 100 batches" };
             if (1..=MAX_ALTERNATIVES).contains(&count) { Ok(()) } else { Err(BadInput::new(argument, problem)) }
@@ -53,7 +53,7 @@ impl<'a> Batch<'a> {
             if creates.is_empty() && destroys.is_empty() {
                 return Err(BadInput::new(path, Problem::EmptyBatch));
             }
-            let lists = ["create_records", "destroy_records"].map(|list| Place::Key(path, list).to_string());
+            let lists = ["create_records", "destroy_records"].map(|list| JsonPath::Key(path, list).to_string());
             Batch::of(creates, destroys, [&lists[0], &lists[1]])
         })
     }
@@ -128,13 +128,13 @@ fn read_lists<'a>(
     };
     let creates = reader::list(
         creates,
-        &Place::Argument("create_records"),
+        &JsonPath::Argument("create_records"),
         |count| within("create_records", count),
         |tokens, path| reader::claim(tokens, path, types),
     )?;
     let destroys = reader::list(
         destroys,
-        &Place::Argument("destroy_records"),
+        &JsonPath::Argument("destroy_records"),
         |count| within("destroy_records", creates.len() + count),
         |tokens, path| reader::destroy(tokens, path, types),
     )?;
@@ -161,18 +161,18 @@ impl<'a> StoredBatch<'a> {
         destroys: &mut impl Tokens<'a>,
         types: &Types,
     ) -> Result<Self, BadInput> {
-        let (create_place, destroy_place) =
-            (Place::Argument("payload.create_records"), Place::Argument("payload.destroy_records"));
+        let (creates_path, destroys_path) =
+            (JsonPath::Argument("payload.create_records"), JsonPath::Argument("payload.destroy_records"));
         let unlimited = |_| Ok(());
-        let bucket = |tokens: &mut dyn Tokens<'a>, path: &Place| reader::bucket_of_record(tokens, path, types);
-        let destroys = reader::list(destroys, &destroy_place, unlimited, bucket)?;
+        let bucket = |tokens: &mut dyn Tokens<'a>, path: &JsonPath| reader::bucket_of_record(tokens, path, types);
+        let destroys = reader::list(destroys, &destroys_path, unlimited, bucket)?;
         if destroys.is_empty() {
             // Without destroys no claim is replaced, so the buckets are enough.
-            let creates = reader::list(creates, &create_place, unlimited, bucket)?;
+            let creates = reader::list(creates, &creates_path, unlimited, bucket)?;
             return Ok(StoredBatch { creates, replaces: Vec::new(), destroys });
         }
         let created =
-            reader::list(creates, &create_place, unlimited, |tokens, path| reader::stored_claim(tokens, path, types))?;
+            reader::list(creates, &creates_path, unlimited, |tokens, path| reader::stored_claim(tokens, path, types))?;
         let destroyed: HashSet<_> = destroys.iter().collect();
         let (replaces, creates): (Vec<_>, Vec<_>) =
             created.into_iter().partition(|claim| destroyed.contains(&claim.bucket));
@@ -201,7 +201,7 @@ pub fn bucket_list<'a>(
         let problem = Problem::TooMany { what: "buckets", got: count, limit: max_buckets };
         if count > max_buckets { Err(BadInput::new(argument, problem)) } else { Ok(()) }
     };
-    reader::list(tokens, &Place::Argument(argument), within, |tokens, path| {
+    reader::list(tokens, &JsonPath::Argument(argument), within, |tokens, path| {
         reader::looked_up_bucket(tokens, path, types)
     })
 }
@@ -218,7 +218,7 @@ pub fn expected_records<'a>(
         if count > max_records { Err(BadInput::new(argument, problem)) } else { Ok(()) }
     };
     let claims =
-        reader::list(tokens, &Place::Argument(argument), within, |tokens, path| reader::claim(tokens, path, types))?;
+        reader::list(tokens, &JsonPath::Argument(argument), within, |tokens, path| reader::claim(tokens, path, types))?;
     refuse_duplicates(argument, claims.iter().map(|claim| &claim.bucket))?;
     Ok(claims)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::limits;
-use crate::problem::{BadInput, Place, Problem, shortened};
+use crate::problem::{BadInput, JsonPath, Problem, shortened};
 use crate::types::{Kind, Types, UNSPECIFIED};
 use claims_json::Token;
 
@@ -26,40 +26,40 @@ pub fn bounded_text(text: &str, limit: usize) -> Result<&str, Problem> {
 
 /// Reads a bucket value, which must be a string, because a number has more than one spelling. The limit in bytes
 /// applies to the canonical form, and is checked there.
-pub fn bucket_value<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput> {
+pub fn bucket_value<'a>(token: Token<'a>, path: &JsonPath) -> Result<&'a str, BadInput> {
     match token {
         Token::Text(text) => bounded_text(text, limits::BUCKET_VALUE_CHARS),
         other => Err(Problem::WrongType { wanted: "a string", got: other.type_name() }),
     }
-    .map_err(|problem| BadInput::new(place, problem))
+    .map_err(|problem| BadInput::new(path, problem))
 }
 
 /// Reads any string.
-pub fn any_text<'a>(token: Token<'a>, place: &Place) -> Result<&'a str, BadInput> {
+pub fn any_text<'a>(token: Token<'a>, path: &JsonPath) -> Result<&'a str, BadInput> {
     match token {
         Token::Text(text) => Ok(text),
-        other => Err(BadInput::new(place, Problem::WrongType { wanted: "a string", got: other.type_name() })),
+        other => Err(BadInput::new(path, Problem::WrongType { wanted: "a string", got: other.type_name() })),
     }
 }
 
 /// Reads a subject id or source id, as text.
-pub fn record_id<'a>(token: Token<'a>, place: &Place) -> Result<Cow<'a, str>, BadInput> {
+pub fn record_id<'a>(token: Token<'a>, path: &JsonPath) -> Result<Cow<'a, str>, BadInput> {
     match token {
         Token::Text(text) => bounded_text(text, limits::ID_CHARS).map(Cow::Borrowed),
         Token::Number(number) => integer(&number).map(|id| Cow::Owned(id.to_string())),
         other => Err(Problem::WrongType { wanted: "a string or a number", got: other.type_name() }),
     }
-    .map_err(|problem| BadInput::new(place, problem))
+    .map_err(|problem| BadInput::new(path, problem))
 }
 
 /// Reads a type by name or number.
-pub fn type_id(token: Token, kind: Kind, types: &Types, place: &Place) -> Result<i32, BadInput> {
+pub fn type_id(token: Token, kind: Kind, types: &Types, path: &JsonPath) -> Result<i32, BadInput> {
     match token {
         Token::Text(name) => named_type(name, kind, types),
         Token::Number(number) => integer(&number).and_then(|id| numbered_type(id, kind, types)),
         other => Err(Problem::WrongType { wanted: "a string or a number", got: other.type_name() }),
     }
-    .map_err(|problem| BadInput::new(place, problem))
+    .map_err(|problem| BadInput::new(path, problem))
 }
 
 /// Returns the id of a type by name.

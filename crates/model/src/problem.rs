@@ -102,19 +102,19 @@ impl BadInput {
 
 /// The path to a value in the arguments. It is formatted only for an error.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'p> {
+pub enum JsonPath<'p> {
     Argument(&'p str),
-    Index(&'p Place<'p>, usize),
-    Key(&'p Place<'p>, &'p str),
+    Index(&'p JsonPath<'p>, usize),
+    Key(&'p JsonPath<'p>, &'p str),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for JsonPath<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Argument(name) => write!(out, "{name}"),
-            Place::Index(parent, index) => write!(out, "{parent}[{index}]"),
-            Place::Key(parent, key) if is_plain(key) => write!(out, "{parent}.{}", shortened(key)),
-            Place::Key(parent, key) => write!(out, "{parent}.{}", serde_json::Value::from(shortened(key))),
+            JsonPath::Argument(name) => write!(out, "{name}"),
+            JsonPath::Index(parent, index) => write!(out, "{parent}[{index}]"),
+            JsonPath::Key(parent, key) if is_plain(key) => write!(out, "{parent}.{}", shortened(key)),
+            JsonPath::Key(parent, key) => write!(out, "{parent}.{}", serde_json::Value::from(shortened(key))),
         }
     }
 }

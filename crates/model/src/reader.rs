@@ -7,7 +7,7 @@ use claims_names::Profile;
 use crate::claim::{Bucket, Claim, Destroy, Reference};
 use crate::id;
 use crate::limits;
-use crate::problem::{BadInput, Place, Problem};
+use crate::problem::{BadInput, JsonPath, Problem};
 use crate::types::{Kind, Types};
 use claims_json::{Token, Tokens};
 
@@ -25,9 +25,9 @@ const SOURCE_ID_KEYS: [&str; 3] = ["rails_primary_key_id", "railsPrimaryKeyId", 
 /// Reads the elements of an array argument. `check_count` refuses too many elements before any is read.
 pub fn list<'a, T>(
     tokens: &mut dyn Tokens<'a>,
-    argument: &Place,
+    argument: &JsonPath,
     check_count: impl FnOnce(usize) -> Result<(), BadInput>,
-    mut element: impl FnMut(&mut dyn Tokens<'a>, &Place) -> Result<T, BadInput>,
+    mut element: impl FnMut(&mut dyn Tokens<'a>, &JsonPath) -> Result<T, BadInput>,
 ) -> Result<Vec<T>, BadInput> {
     let count = match tokens.next() {
         Token::BeginArray(count) => count,
@@ -35,7 +35,7 @@ pub fn list<'a, T>(
     };
     check_count(count)?;
     let items =
-        (0..count).map(|index| element(tokens, &Place::Index(argument, index))).collect::<Result<Vec<T>, _>>()?;
+        (0..count).map(|index| element(tokens, &JsonPath::Index(argument, index))).collect::<Result<Vec<T>, _>>()?;
     tokens.next();
     Ok(items)
 }
@@ -43,12 +43,12 @@ pub fn list<'a, T>(
 /// Reads `{"create_records": […], "destroy_records": […]}`. A missing list is empty.
 pub fn batch<'a>(
     tokens: &mut dyn Tokens<'a>,
-    place: &Place,
+    path: &JsonPath,
     types: &Types,
     max_records: usize,
 ) -> Result<(Vec<Claim<'a>>, Vec<Destroy<'a>>), BadInput> {
     let (mut creates, mut destroys) = (Vec::new(), Vec::new());
-    object(tokens, place, |tokens, key, at| {
+    object(tokens, path, |tokens, key, at| {
         let within = |others: usize| {
             move |count| {
                 let problem = Problem::TooManyRecords { got: others + count, limit: max_records };
@@ -57,10 +57,10 @@ pub fn batch<'a>(
         };
         match key {
             "create_records" => {
-                creates = list(tokens, at, within(destroys.len()), |tokens, place| claim(tokens, place, types))?;
+                creates = list(tokens, at, within(destroys.len()), |tokens, path| claim(tokens, path, types))?;
             }
             "destroy_records" => {
-                destroys = list(tokens, at, within(creates.len()), |tokens, place| destroy(tokens, place, types))?;
+                destroys = list(tokens, at, within(creates.len()), |tokens, path| destroy(tokens, path, types))?;
             }
             _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: BATCH_KEYS })),
         }
@@ -70,23 +70,23 @@ pub fn batch<'a>(
 }
 
 /// Reads a record of `create_records`, which must have bucket, subject and source.
-pub fn claim<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Claim<'a>, BadInput> {
-    claim_with(tokens, place, types, Form::Claimed)
+pub fn claim<'a>(tokens: &mut dyn Tokens<'a>, path: &JsonPath, types: &Types) -> Result<Claim<'a>, BadInput> {
+    claim_with(tokens, path, types, Form::Claimed)
 }
 
 /// Reads a record of a payload, which was checked when it was stored, and has canonical forms.
-pub fn stored_claim<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Claim<'a>, BadInput> {
-    claim_with(tokens, place, types, Form::Stored)
+pub fn stored_claim<'a>(tokens: &mut dyn Tokens<'a>, path: &JsonPath, types: &Types) -> Result<Claim<'a>, BadInput> {
+    claim_with(tokens, path, types, Form::Stored)
 }
 
 fn claim_with<'a>(
     tokens: &mut dyn Tokens<'a>,
-    place: &Place,
+    path: &JsonPath,
     types: &Types,
     form: Form,
 ) -> Result<Claim<'a>, BadInput> {
     let (mut bucket_part, mut subject_part, mut source_part) = (None, None, None);
-    object(tokens, place, |tokens, key, at| {
+    object(tokens, path, |tokens, key, at| {
         match key {
             "bucket" => bucket_part = Some(named_bucket(tokens, at, types, form)?),
             "subject" => subject_part = Some(reference(tokens, at, types, Kind::Subject, &["id"], SUBJECT_KEYS)?),
@@ -95,19 +95,19 @@ fn claim_with<'a>(
         }
         Ok(())
     })?;
-    let (bucket, display) = present(bucket_part, place, "bucket")?;
+    let (bucket, display) = present(bucket_part, path, "bucket")?;
     Ok(Claim {
         bucket,
         display,
-        subject: present(subject_part, place, "subject")?,
-        source: present(source_part, place, "source")?,
+        subject: present(subject_part, path, "subject")?,
+        source: present(source_part, path, "source")?,
     })
 }
 
 /// Reads a record of `destroy_records`, which must have a bucket, and may have a subject and a source.
-pub fn destroy<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Destroy<'a>, BadInput> {
+pub fn destroy<'a>(tokens: &mut dyn Tokens<'a>, path: &JsonPath, types: &Types) -> Result<Destroy<'a>, BadInput> {
     let (mut bucket_part, mut subject, mut source) = (None, None, None);
-    object(tokens, place, |tokens, key, at| {
+    object(tokens, path, |tokens, key, at| {
         match key {
             "bucket" => bucket_part = Some(bucket(tokens, at, types)?),
             "subject" => subject = Some(reference(tokens, at, types, Kind::Subject, &["id"], SUBJECT_KEYS)?),
@@ -116,13 +116,17 @@ pub fn destroy<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) ->
         }
         Ok(())
     })?;
-    Ok(Destroy { bucket: present(bucket_part, place, "bucket")?, subject, source })
+    Ok(Destroy { bucket: present(bucket_part, path, "bucket")?, subject, source })
 }
 
 /// Reads the bucket of a stored record, and skips subject and source.
-pub fn bucket_of_record<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
+pub fn bucket_of_record<'a>(
+    tokens: &mut dyn Tokens<'a>,
+    path: &JsonPath,
+    types: &Types,
+) -> Result<Bucket<'a>, BadInput> {
     let mut bucket_part = None;
-    object(tokens, place, |tokens, key, at| {
+    object(tokens, path, |tokens, key, at| {
         match key {
             "bucket" => bucket_part = Some(named_bucket(tokens, at, types, Form::Stored)?.0),
             "subject" | "source" => tokens.skip_value(),
@@ -130,17 +134,21 @@ pub fn bucket_of_record<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &
         }
         Ok(())
     })?;
-    present(bucket_part, place, "bucket")
+    present(bucket_part, path, "bucket")
 }
 
 /// Reads `{"type": …, "value": …}`.
-pub fn bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
-    named_bucket(tokens, place, types, Form::Claimed).map(|(bucket, _)| bucket)
+pub fn bucket<'a>(tokens: &mut dyn Tokens<'a>, path: &JsonPath, types: &Types) -> Result<Bucket<'a>, BadInput> {
+    named_bucket(tokens, path, types, Form::Claimed).map(|(bucket, _)| bucket)
 }
 
 /// Reads a bucket of a look-up. Its value may be too long for a claim: then no claim has it.
-pub fn looked_up_bucket<'a>(tokens: &mut dyn Tokens<'a>, place: &Place, types: &Types) -> Result<Bucket<'a>, BadInput> {
-    named_bucket(tokens, place, types, Form::LookedUp).map(|(bucket, _)| bucket)
+pub fn looked_up_bucket<'a>(
+    tokens: &mut dyn Tokens<'a>,
+    path: &JsonPath,
+    types: &Types,
+) -> Result<Bucket<'a>, BadInput> {
+    named_bucket(tokens, path, types, Form::LookedUp).map(|(bucket, _)| bucket)
 }
 
 /// The form in which a name is written.
@@ -157,12 +165,12 @@ enum Form {
 /// Reads a bucket. Returns its canonical form, and the name as the caller wrote it if that is different.
 fn named_bucket<'a>(
     tokens: &mut dyn Tokens<'a>,
-    place: &Place,
+    path: &JsonPath,
     types: &Types,
     form: Form,
 ) -> Result<(Bucket<'a>, Option<Cow<'a, str>>), BadInput> {
     let (mut bucket_type, mut value, mut display) = (None, None, None);
-    object(tokens, place, |tokens, key, at| {
+    object(tokens, path, |tokens, key, at| {
         match key {
             "type" => bucket_type = Some(id::type_id(tokens.next(), Kind::Bucket, types, at)?),
             "value" if form == Form::Claimed => value = Some(id::bucket_value(tokens.next(), at)?),
@@ -177,8 +185,8 @@ fn named_bucket<'a>(
         }
         Ok(())
     })?;
-    let bucket_type = present(bucket_type, place, "type")?;
-    let value = present(value, place, "value")?;
+    let bucket_type = present(bucket_type, path, "type")?;
+    let value = present(value, path, "value")?;
     let canonical = match form {
         Form::Stored => return Ok((Bucket { bucket_type, value: Cow::Borrowed(value) }, display)),
         Form::LookedUp => types.canonical_for_lookup(bucket_type, value),
@@ -186,13 +194,13 @@ fn named_bucket<'a>(
             // The name is its own canonical form. Its characters were counted where it was read, its bytes are not.
             Profile::Exact => {
                 let excess = limits::bucket_value_excess(value);
-                excess.map_or(Ok(()), |problem| Err(BadInput::new(Place::Key(place, "value"), problem)))?;
+                excess.map_or(Ok(()), |problem| Err(BadInput::new(JsonPath::Key(path, "value"), problem)))?;
                 Ok(Cow::Borrowed(value))
             }
             profile => profile.canonical(value),
         },
     };
-    let canonical = canonical.map_err(|problem| BadInput::new(Place::Key(place, "value"), Problem::name(problem)))?;
+    let canonical = canonical.map_err(|problem| BadInput::new(JsonPath::Key(path, "value"), Problem::name(problem)))?;
     let display = (*canonical != *value).then_some(Cow::Borrowed(value));
     Ok((Bucket { bucket_type, value: canonical }, display))
 }
@@ -200,7 +208,7 @@ fn named_bucket<'a>(
 /// Reads a subject or a source. Its id may have several keys, one of which must be there.
 fn reference<'a>(
     tokens: &mut dyn Tokens<'a>,
-    place: &Place,
+    path: &JsonPath,
     types: &Types,
     kind: Kind,
     id_keys: &[&'static str],
@@ -208,7 +216,7 @@ fn reference<'a>(
 ) -> Result<Reference<'a>, BadInput> {
     let mut type_id = None;
     let mut found: Option<(String, Cow<'a, str>)> = None;
-    object(tokens, place, |tokens, key, at| {
+    object(tokens, path, |tokens, key, at| {
         match key {
             "type" => type_id = Some(id::type_id(tokens.next(), kind, types, at)?),
             _ if id_keys.contains(&key) => {
@@ -221,50 +229,47 @@ fn reference<'a>(
         }
         Ok(())
     })?;
-    Ok(Reference {
-        type_id: present(type_id, place, "type")?,
-        id: present(found.map(|(_, id)| id), place, id_keys[0])?,
-    })
+    Ok(Reference { type_id: present(type_id, path, "type")?, id: present(found.map(|(_, id)| id), path, id_keys[0])? })
 }
 
 /// Reads `{"type": …, "ids": […]}`: subjects of one type.
 pub fn subjects<'a>(
     tokens: &mut dyn Tokens<'a>,
-    place: &Place,
+    path: &JsonPath,
     types: &Types,
 ) -> Result<(i32, Vec<Cow<'a, str>>), BadInput> {
     let (mut type_id, mut ids) = (None, None);
-    object(tokens, place, |tokens, key, at| {
+    object(tokens, path, |tokens, key, at| {
         match key {
             "type" => type_id = Some(id::type_id(tokens.next(), Kind::Subject, types, at)?),
-            "ids" => ids = Some(list(tokens, at, |_| Ok(()), |tokens, place| id::record_id(tokens.next(), place))?),
+            "ids" => ids = Some(list(tokens, at, |_| Ok(()), |tokens, path| id::record_id(tokens.next(), path))?),
             _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed: SUBJECTS_KEYS })),
         }
         Ok(())
     })?;
-    Ok((present(type_id, place, "type")?, present(ids, place, "ids")?))
+    Ok((present(type_id, path, "type")?, present(ids, path, "ids")?))
 }
 
 /// Calls `field` for each field of an object.
 fn object<'a>(
     tokens: &mut dyn Tokens<'a>,
-    place: &Place,
-    mut field: impl FnMut(&mut dyn Tokens<'a>, &'a str, &Place) -> Result<(), BadInput>,
+    path: &JsonPath,
+    mut field: impl FnMut(&mut dyn Tokens<'a>, &'a str, &JsonPath) -> Result<(), BadInput>,
 ) -> Result<(), BadInput> {
     match tokens.next() {
         Token::BeginObject => {}
-        other => return Err(wrong_type(place, "an object", &other)),
+        other => return Err(wrong_type(path, "an object", &other)),
     }
     while let Token::Key(key) = tokens.next() {
-        field(tokens, key, &Place::Key(place, key))?;
+        field(tokens, key, &JsonPath::Key(path, key))?;
     }
     Ok(())
 }
 
-fn present<T>(value: Option<T>, place: &Place, key: &str) -> Result<T, BadInput> {
-    value.ok_or_else(|| BadInput::new(Place::Key(place, key), Problem::Missing))
+fn present<T>(value: Option<T>, path: &JsonPath, key: &str) -> Result<T, BadInput> {
+    value.ok_or_else(|| BadInput::new(JsonPath::Key(path, key), Problem::Missing))
 }
 
-fn wrong_type(place: &Place, wanted: &'static str, got: &Token) -> BadInput {
-    BadInput::new(place, Problem::WrongType { wanted, got: got.type_name() })
+fn wrong_type(path: &JsonPath, wanted: &'static str, got: &Token) -> BadInput {
+    BadInput::new(path, Problem::WrongType { wanted, got: got.type_name() })
 }

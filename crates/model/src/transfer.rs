@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::payload::request_digest;
-use crate::problem::{BadInput, Place, Problem};
+use crate::problem::{BadInput, JsonPath, Problem};
 use crate::reader;
 use crate::types::Types;
 use claims_json::Tokens;
@@ -53,15 +53,15 @@ pub struct Subjects(BTreeSet<(i32, String)>);
 impl Subjects {
     /// Reads `[{"type": …, "ids": […]}, …]`.
     pub fn read<'a>(tokens: &mut impl Tokens<'a>, types: &Types) -> Result<Self, BadInput> {
-        let argument = Place::Argument("subjects");
+        let argument = JsonPath::Argument("subjects");
         let mut subjects = BTreeSet::new();
         let mut named = 0usize;
         let within = |count| {
             let problem = Problem::TooMany { what: "subjects", got: count, limit: MAX_SUBJECTS };
             if count > MAX_SUBJECTS { Err(BadInput::new(argument, problem)) } else { Ok(()) }
         };
-        reader::list(tokens, &argument, within, |tokens, place| {
-            let (type_id, ids) = reader::subjects(tokens, place, types)?;
+        reader::list(tokens, &argument, within, |tokens, path| {
+            let (type_id, ids) = reader::subjects(tokens, path, types)?;
             named += ids.len();
             within(named)?;
             subjects.extend(ids.into_iter().map(|id| (type_id, id.into_owned())));

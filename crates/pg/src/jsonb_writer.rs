@@ -16,13 +16,13 @@ struct JsonbWriter<'t> {
 }
 
 /// The position of one missing value. Writing the value consumes it, so exactly one is written.
-pub struct Place<'w, 't>(&'w mut JsonbWriter<'t>);
+pub struct MissingValue<'w, 't>(&'w mut JsonbWriter<'t>);
 
 /// The proof that a value was written.
 pub struct Written(());
 
 /// A key of an object, and the function that writes its value.
-pub type Field<'f, 't> = (&'static str, &'f dyn Fn(Place<'_, 't>) -> Written);
+pub type Field<'f, 't> = (&'static str, &'f dyn Fn(MissingValue<'_, 't>) -> Written);
 
 impl Jsonb {
     /// Builds an object with these fields. PostgreSQL raises 54000 if it has more bytes than a jsonb can have.
@@ -36,7 +36,7 @@ impl Jsonb {
     }
 }
 
-impl<'t> Place<'_, 't> {
+impl<'t> MissingValue<'_, 't> {
     pub fn text(self, text: &'t str) -> Written {
         self.0.push(self.0.parts, Some(text));
         Written(())
@@ -51,13 +51,13 @@ impl<'t> Place<'_, 't> {
     pub fn array<T>(
         self,
         items: impl Iterator<Item = T>,
-        mut write: impl FnMut(Place<'_, 't>, T) -> Written,
+        mut write: impl FnMut(MissingValue<'_, 't>, T) -> Written,
     ) -> Written {
         let writer = self.0;
         let outer = std::mem::replace(&mut writer.parts, pg_sys::JsonbIteratorToken::WJB_ELEM);
         writer.push(pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY, None);
         for item in items {
-            write(Place(writer), item);
+            write(MissingValue(writer), item);
         }
         writer.push(pg_sys::JsonbIteratorToken::WJB_END_ARRAY, None);
         writer.parts = outer;
@@ -71,7 +71,7 @@ impl<'t> JsonbWriter<'t> {
         self.push(pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT, None);
         for (key, write) in fields {
             self.push(pg_sys::JsonbIteratorToken::WJB_KEY, Some(key));
-            write(Place(self));
+            write(MissingValue(self));
         }
         self.parts = outer;
         self.push(pg_sys::JsonbIteratorToken::WJB_END_OBJECT, None)

@@ -47,7 +47,7 @@ fn log_nothing() -> XLogRecPtr {
 }
 
 /// Returns whether the transaction uses one snapshot for all its statements (REPEATABLE READ, SERIALIZABLE).
-pub fn keeps_one_snapshot() -> bool {
+pub fn uses_transaction_snapshot() -> bool {
     // SAFETY: reads a backend variable.
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }

@@ -127,7 +127,7 @@ fn send_pending(
 /// Forgets settled leases of earlier transactions of this session, if there are enough for a statement. It does nothing with an
 /// old snapshot, in which forgetting could conflict with recovery.
 fn forget_settled(connection: &Connection, cell_id: i64) {
-    if xact::keeps_one_snapshot() {
+    if xact::uses_transaction_snapshot() {
         return;
     }
     let settled = confirmed::to_forget(cell_id);

@@ -71,7 +71,7 @@ fn list_discrepancies(
         let after = after.map(|text| DiscrepancyCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?;
         let listing = Listing::new(after, page_size(max_results)?);
-        if xact::keeps_one_snapshot() {
+        if xact::uses_transaction_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
         list(connection, cell_id, &server, &source_type, recent, listing).map_err(unreachable)

@@ -74,7 +74,7 @@ fn verify_share(
         arguments::deadline(hold_for, "hold_for", Moment::now())?;
         let pass = passes::pass(connection, uuid).ok_or(VerificationError::UnknownPass { pass: uuid })?;
         access::act_here_for(&catalog::current(connection), pass.cell_id)?;
-        if xact::keeps_one_snapshot() {
+        if xact::uses_transaction_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
         let share = Share { kind: kind(uuid), pass, worker, server, batch, recent, hold_for };

@@ -68,7 +68,7 @@ fn verify(
         let (batch, recent) = (batch(batch_size)?, arguments::span(recent, "recent")?);
         let deadline = max_runtime.map(|runtime| deadline(started_at, runtime)).transpose()?;
         let task = WholeTask { cell_id, source_type, batch, recent, correct, deadline };
-        if xact::keeps_one_snapshot() {
+        if xact::uses_transaction_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
         let (tally, finished) = task.run_and_log(connection, &server)?;

@@ -70,7 +70,7 @@ fn is_unfinished(status: &str) -> bool {
 /// locked, so that it cannot become complete unnoticed, and must not have been complete before. Otherwise the update is
 /// not blocked, and the search tests it.
 fn wait_for_create(connection: &Connection, queue: &str, entity: &str) -> bool {
-    !xact::keeps_one_snapshot()
+    !xact::uses_transaction_snapshot()
         && requests::lock_create(connection, queue, entity)
         && requests::create_status(connection, queue, entity, View::Latest).as_deref().is_some_and(is_unfinished)
 }

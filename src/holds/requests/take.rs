@@ -213,7 +213,7 @@ fn lock_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
         return advisory::is_free(key).then_some(locked);
     }
     // With one snapshot for the whole transaction it cannot read again, so its own requests wait until it ends.
-    (!xact::keeps_one_snapshot() && advisory::try_lock(key)).then(lock)
+    (!xact::uses_transaction_snapshot() && advisory::try_lock(key)).then(lock)
 }
 
 /// Chooses the requests to take: a create alone, or all updates if no create precedes them. It decides by the committed

@@ -116,7 +116,7 @@ fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError>
         role_called(connection, &role_name)?;
         admin::lock_grants(tables, connection)?;
         tables.change_grants(connection, &role_name, audience.names(), true);
-        admin::let_read(tables, connection, audience.relations(), &role_name);
+        admin::grant_select(tables, connection, audience.relations(), &role_name);
         Ok(())
     })
 }
@@ -128,7 +128,7 @@ fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError
     action.with("role_name", role_name.as_str()).perform(|tables, connection| {
         let role = role_called(connection, &role_name)?;
         admin::lock_grants(tables, connection)?;
-        admin::let_read_no_more(tables, connection, audience.relations(), role, &role_name);
+        admin::revoke_select(tables, connection, audience.relations(), role, &role_name);
         tables.change_grants(connection, &role_name, audience.names(), false);
         if tables.has_cells(connection, role) {
             tables.change_grants(connection, &role_name, &["reader", "cell"], true);

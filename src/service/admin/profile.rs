@@ -87,7 +87,7 @@ fn set(
     let named = [("bucket_type", bucket_type.as_str()), ("profile", profile.name())];
     let action = named.into_iter().fold(action, |action, (name, value)| action.with(name, value));
     action.with("confusables", confusables.map(|choice| choice.name())).perform_counted(|tables, connection| {
-        if xact::keeps_one_snapshot() {
+        if xact::uses_transaction_snapshot() {
             return Err(NamesError::OldSnapshot.into());
         }
         tables::bounded(tables, connection, || {
@@ -205,7 +205,7 @@ impl Change {
             return tell(tables, connection, &renamed);
         }
         if feed::is_on() && !renamings.is_empty() {
-            feed::told(connection);
+            feed::notify_readers(connection);
         }
     }
 

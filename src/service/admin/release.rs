@@ -83,7 +83,7 @@ fn release_some(
         && let Some(released) = tables.release_in_bulk(connection, cell_id, max_results, feed::is_on())
     {
         if released > 0 && feed::is_on() {
-            feed::told(connection);
+            feed::notify_readers(connection);
         }
         return released;
     }

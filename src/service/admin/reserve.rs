@@ -23,7 +23,7 @@ use crate::pg::subtransaction::subtransaction;
 use crate::service::{ATTEMPTS, lock_timeout, naming};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
-use crate::tables::rows::names::{Grounds, Reserved};
+use crate::tables::rows::names::{Reserved, ReservedBy};
 use crate::tables::rows::skeletons::Bearing;
 use crate::tables::shared::{names, skeletons};
 use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
@@ -137,7 +137,7 @@ fn reserve(
         let _waits = LockWaits::until(deadline.max(Instant::now() + lock_timeout(attempt)));
         let around = tables.surroundings();
         let take = || {
-            tables.reserve(connection, bucket_type, &new, &Grounds { reason, role: &role });
+            tables.reserve(connection, bucket_type, &new, &ReservedBy { reason, role: &role });
             let skeletons = skeletons(new.iter().map(|name| &name.bucket), &catalog.types);
             tables.put_skeletons(connection, &skeletons, Bearing::Reserved);
             Ok::<_, Infallible>(())

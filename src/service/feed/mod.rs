@@ -9,4 +9,4 @@ mod purge;
 mod tell;
 
 pub use purge::drop_old;
-pub use tell::{is_on, tell, tell_ended, tell_freed, told};
+pub use tell::{is_on, notify_readers, tell, tell_ended, tell_freed};

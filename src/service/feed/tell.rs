@@ -29,7 +29,7 @@ pub fn tell(tables: &dyn Tables, connection: &Connection, sets: &[ChangeSet], at
             tables.tell(connection, sets, at);
             Ok::<_, Infallible>(())
         });
-        told(connection);
+        notify_readers(connection);
     }
 }
 
@@ -37,7 +37,7 @@ pub fn tell(tables: &dyn Tables, connection: &Connection, sets: &[ChangeSet], at
 const LOCK_TIMEOUT_MS: i64 = 100;
 
 /// Sends a NOTIFY if that is configured. Called after changes were recorded.
-pub fn told(connection: &Connection) {
+pub fn notify_readers(connection: &Connection) {
     if settings::notify_changes() {
         feed::notify(connection);
     }
@@ -71,7 +71,7 @@ pub fn tell_ended(
         return;
     }
     tables.tell(connection, &sets, at);
-    told(connection);
+    notify_readers(connection);
 }
 
 /// Records the names that an administrator freed by rolling a lease back. The cell may have saved these names and readers may

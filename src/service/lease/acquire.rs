@@ -71,7 +71,7 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
             StepsTaken::Kept => return Ok(Acquired::Lease(request.begun())),
             // The snapshot does not show a claim that has to be destroyed. A create is different: the next probe sees its
             // conflict.
-            StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::keeps_one_snapshot() => {
+            StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::uses_transaction_snapshot() => {
                 return Err(ClaimsError::StaleClaim);
             }
             StepsTaken::InFlight(step) | StepsTaken::Changed(step) if is_last => {

@@ -80,7 +80,7 @@ fn end(
         ToEnd { cell_id, leases: &[lease], ending: Ending::Rollback, claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS };
     match end_leases(tables, connection, &catalog, to_end)? {
         1 => freed(tables, connection, lease, &details, &catalog.types),
-        _ if xact::keeps_one_snapshot() => Err(ClaimsError::StaleLease { lease }),
+        _ if xact::uses_transaction_snapshot() => Err(ClaimsError::StaleLease { lease }),
         // The cell has settled the lease meanwhile.
         _ => Err(ClaimsError::LeaseBusy),
     }

@@ -4,16 +4,16 @@
 use claims_model::{Batch, Bucket, Claim, Destroy, Reference, TypeTable, Types};
 
 use crate::pg::jsonb::Jsonb;
-use crate::pg::jsonb_writer::{Field, Place, Written};
+use crate::pg::jsonb_writer::{Field, MissingValue, Written};
 
 /// Returns `{"create_records": […], "destroy_records": […]}`, in the order of the request.
 pub fn payload<'t>(batch: &'t Batch, types: &'t Types) -> Jsonb {
-    let creates = |json: Place<'_, 't>| {
+    let creates = |json: MissingValue<'_, 't>| {
         json.array(batch.creates.iter(), |json, Claim { bucket, display, subject, source }| {
             record(json, types, (bucket, display.as_deref()), Some(subject), Some(source))
         })
     };
-    let destroys = |json: Place<'_, 't>| {
+    let destroys = |json: MissingValue<'_, 't>| {
         json.array(batch.destroys.iter(), |json, Destroy { bucket, subject, source }| {
             record(json, types, (bucket, None), subject.as_ref(), source.as_ref())
         })
@@ -22,16 +22,16 @@ pub fn payload<'t>(batch: &'t Batch, types: &'t Types) -> Jsonb {
 }
 
 fn record<'t>(
-    json: Place<'_, 't>,
+    json: MissingValue<'_, 't>,
     types: &'t Types,
     (bucket, display): (&'t Bucket, Option<&'t str>),
     subject: Option<&'t Reference>,
     source: Option<&'t Reference>,
 ) -> Written {
-    let bucket = |json: Place<'_, 't>| {
-        let type_name = |json: Place<'_, 't>| json.text(name(&types.bucket, bucket.bucket_type));
-        let value = |json: Place<'_, 't>| json.text(&bucket.value);
-        let given = |json: Place<'_, 't>| json.text(display.unwrap_or_default());
+    let bucket = |json: MissingValue<'_, 't>| {
+        let type_name = |json: MissingValue<'_, 't>| json.text(name(&types.bucket, bucket.bucket_type));
+        let value = |json: MissingValue<'_, 't>| json.text(&bucket.value);
+        let given = |json: MissingValue<'_, 't>| json.text(display.unwrap_or_default());
         let fields: [Field; 3] = [("type", &type_name), ("value", &value), ("display_value", &given)];
         json.object(if display.is_some() { &fields } else { &fields[..2] })
     };
@@ -44,10 +44,14 @@ fn record<'t>(
     json.object(&fields)
 }
 
-fn reference<'t>(types: &'t TypeTable, to: &'t Reference, id_key: &'static str) -> impl Fn(Place<'_, 't>) -> Written {
+fn reference<'t>(
+    types: &'t TypeTable,
+    to: &'t Reference,
+    id_key: &'static str,
+) -> impl Fn(MissingValue<'_, 't>) -> Written {
     move |json| {
-        let type_name = |json: Place<'_, 't>| json.text(name(types, to.type_id));
-        let id = |json: Place<'_, 't>| json.text(&to.id);
+        let type_name = |json: MissingValue<'_, 't>| json.text(name(types, to.type_id));
+        let id = |json: MissingValue<'_, 't>| json.text(&to.id);
         json.object(&[("type", &type_name), (id_key, &id)])
     }
 }

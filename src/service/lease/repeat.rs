@@ -47,7 +47,7 @@ pub fn answer(
 /// Raises a serialization failure if the lease has an outcome that the transaction's own snapshot does not show.
 pub fn refuse_stale(connection: &Connection, existing: &ExistingLease) -> Result<(), ClaimsError> {
     let settled_unseen = existing.outcome.is_some()
-        && xact::keeps_one_snapshot()
+        && xact::uses_transaction_snapshot()
         && !leases::existing(connection, &[existing.uuid], View::Statement).contains(existing);
     if settled_unseen { Err(ClaimsError::StaleLease { lease: existing.uuid }) } else { Ok(()) }
 }

@@ -135,7 +135,7 @@ fn settle_one(
         }
         match leases::existing(connection, &[lease], View::Latest).pop() {
             Some(existing) if existing.cell_id != cell_id => return Err(ClaimsError::UnknownLease { lease }),
-            Some(ExistingLease { outcome: None, .. }) if xact::keeps_one_snapshot() => {
+            Some(ExistingLease { outcome: None, .. }) if xact::uses_transaction_snapshot() => {
                 return Err(ClaimsError::StaleLease { lease });
             }
             // The lease began, or its lock was released, between the two queries: try again.

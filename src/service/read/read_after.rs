@@ -30,14 +30,14 @@ fn has_ended_within(lease: Option<PgUuid>, timeout: Option<Interval>) -> Result<
     let timeout = arguments::span(given(timeout, "timeout")?, "timeout")?.as_micros();
     let deadline = Instant::now() + Duration::from_micros(u64::try_from(timeout).unwrap_or(u64::MAX));
     // A transaction with one snapshot does not see later outcomes, so it must not report them, and waiting does not help.
-    let view = if xact::keeps_one_snapshot() { View::Caller } else { View::Latest };
+    let view = if xact::uses_transaction_snapshot() { View::Caller } else { View::Latest };
     let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let existing = spi::connect(|connection| leases::existing(connection, &[lease], view).pop());
         if existing.is_some_and(|existing| existing.outcome.is_some()) {
             return Ok(true);
         }
-        if xact::keeps_one_snapshot() {
+        if xact::uses_transaction_snapshot() {
             return Err(ClaimsError::NotInSnapshot { lease });
         }
         let left = deadline.saturating_duration_since(Instant::now());

@@ -83,5 +83,5 @@ fn tell(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, from:
         return;
     }
     tables.tell_moved(connection, transfer, from, to);
-    feed::told(connection);
+    feed::notify_readers(connection);
 }

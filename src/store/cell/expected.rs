@@ -248,7 +248,7 @@ impl Attribute {
 
     fn with_names_now(&self, connection: &Connection, names: &[&str]) -> Vec<ClaimedRow> {
         // A separate statement has a new snapshot, except in a transaction that keeps one snapshot.
-        if !xact::keeps_one_snapshot() {
+        if !xact::uses_transaction_snapshot() {
             return self.with_names(connection, names);
         }
         let (condition, parameters) = self.may_have_names(names);

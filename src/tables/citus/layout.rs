@@ -103,7 +103,7 @@ fn require_no_parallel_worker() {
 /// Raises an error in a transaction that keeps one snapshot if the tables are distributed, because the nodes have no common
 /// snapshot.
 fn require_read_committed() {
-    if FOUND.get() == Whereabouts::Distributed && xact::keeps_one_snapshot() {
+    if FOUND.get() == Whereabouts::Distributed && xact::uses_transaction_snapshot() {
         raise::<()>(Err(DistributionError::Isolation.into()));
     }
 }

@@ -16,7 +16,7 @@ use crate::pg::statement::shared_statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::tables::door::NameTables;
 use crate::tables::rows::claims::HeldFor;
-use crate::tables::rows::names::{Grounds, PORTION, Renamed, Renaming, Reserved, Stored};
+use crate::tables::rows::names::{PORTION, Renamed, Renaming, Reserved, ReservedBy, Stored};
 
 shared_statement! {
     /// Changes nothing. A trigger on each node locks out transactions that write names whose profile can change, and waits for
@@ -88,8 +88,8 @@ impl NameTables for Citus {
         renamed
     }
 
-    fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], grounds: &Grounds) {
-        names.iter().for_each(|name| reserve_one(connection, bucket_type, name, grounds));
+    fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], reserved_by: &ReservedBy) {
+        names.iter().for_each(|name| reserve_one(connection, bucket_type, name, reserved_by));
     }
 }
 
@@ -148,11 +148,17 @@ fn put_back(
     }
 }
 
-fn reserve_one(connection: &Connection, bucket_type: i32, name: &Reserved, grounds: &Grounds) {
+fn reserve_one(connection: &Connection, bucket_type: i32, name: &Reserved, reserved_by: &ReservedBy) {
     let (now, value, display) = (Moment::now(), &*name.bucket.value, name.display.as_deref());
     let held = [bucket_type.into(), pg_uuid(Uuid::now_v7()).into(), value.into(), display.into(), now.into()];
     connection.run(&HOLD_ONE, View::Statement, held);
-    let told =
-        [bucket_type.into(), value.into(), display.into(), grounds.reason.into(), grounds.role.into(), now.into()];
+    let told = [
+        bucket_type.into(),
+        value.into(),
+        display.into(),
+        reserved_by.reason.into(),
+        reserved_by.role.into(),
+        now.into(),
+    ];
     connection.run(&RESERVE_ONE, View::Statement, told);
 }

@@ -9,7 +9,7 @@ use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuids;
 use crate::tables::door::NameTables;
 use crate::tables::rows::feed::actor;
-use crate::tables::rows::names::{Grounds, PORTION, Renamed, Renaming, Reserved, Stored};
+use crate::tables::rows::names::{PORTION, Renamed, Renaming, Reserved, ReservedBy, Stored};
 
 statement! {
     /// Locks out transactions that write names whose profile can change, and waits for them.
@@ -91,7 +91,7 @@ impl NameTables for Local {
         Vec::new()
     }
 
-    fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], grounds: &Grounds) {
+    fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], reserved_by: &ReservedBy) {
         let (now, uuids) = (Moment::now(), pg_uuids(names.iter().map(|_| Uuid::now_v7())));
         let values = || names.iter().map(|name| &*name.bucket.value).collect::<Vec<&str>>();
         let displays = || names.iter().map(|name| name.display.as_deref()).collect::<Vec<Option<&str>>>();
@@ -101,8 +101,8 @@ impl NameTables for Local {
             bucket_type.into(),
             values().into(),
             displays().into(),
-            grounds.reason.into(),
-            grounds.role.into(),
+            reserved_by.reason.into(),
+            reserved_by.role.into(),
             now.into(),
         ];
         connection.run(&RESERVE, View::Statement, told);

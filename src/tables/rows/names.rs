@@ -42,7 +42,7 @@ pub struct Reserved {
 }
 
 /// The reason for a reservation, and the role that makes it.
-pub struct Grounds<'g> {
+pub struct ReservedBy<'g> {
     pub reason: &'g str,
     pub role: &'g str,
 }

@@ -131,12 +131,12 @@ pub fn remove_cell(connection: &Connection, cell_id: i64) {
 }
 
 /// Grants a role SELECT on relations.
-pub fn let_read(tables: &dyn Tables, connection: &Connection, relations: &[&str], role_name: &str) {
+pub fn grant_select(tables: &dyn Tables, connection: &Connection, relations: &[&str], role_name: &str) {
     tables.grant(connection, &format!("GRANT SELECT ON {} TO {}", relations.join(", "), quoted(connection, role_name)));
 }
 
 /// Revokes SELECT on relations from a role. An owner keeps the privilege on its own relations.
-pub fn let_read_no_more(tables: &dyn Tables, connection: &Connection, relations: &[&str], role: Oid, role_name: &str) {
+pub fn revoke_select(tables: &dyn Tables, connection: &Connection, relations: &[&str], role: Oid, role_name: &str) {
     let relations: Vec<_> = relations.iter().map(|relation| (*relation).to_owned()).collect();
     let foreign =
         connection.run(&FOREIGN, View::Latest, [relations.into(), role.into()]).map(|row| row.must::<String>(1));

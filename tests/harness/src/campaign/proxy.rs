@@ -50,7 +50,7 @@ pub fn start(field: &Field) -> Result<Network> {
     thread::spawn(move || {
         while !ended.load(Relaxed) {
             match listener.accept() {
-                Ok((client, _)) => lead(client, port, &cut, &ended),
+                Ok((client, _)) => forward(client, port, &cut, &ended),
                 Err(_) => thread::sleep(TICK),
             }
         }
@@ -59,7 +59,7 @@ pub fn start(field: &Field) -> Result<Network> {
 }
 
 /// Forwards one connection. Closes it if there is no server at the other end.
-fn lead(client: TcpStream, port: u16, cut: &Path, ended: &Arc<AtomicBool>) {
+fn forward(client: TcpStream, port: u16, cut: &Path, ended: &Arc<AtomicBool>) {
     if matches!(state(cut), Cut::Close) {
         return;
     }

@@ -74,7 +74,7 @@ async fn listen(listener: std::net::TcpListener, state: Arc<State>) {
     loop {
         match listener.accept().await {
             Ok((client, _)) if state.flow() != Flow::Broken => {
-                tokio::spawn(lead(client, state.clone()));
+                tokio::spawn(forward(client, state.clone()));
             }
             Ok(_) => {}
             Err(_) => sleep(TICK).await,
@@ -83,7 +83,7 @@ async fn listen(listener: std::net::TcpListener, state: Arc<State>) {
 }
 
 /// Forwards one connection. Closes it if there is no server at the other end.
-async fn lead(client: TcpStream, state: Arc<State>) {
+async fn forward(client: TcpStream, state: Arc<State>) {
     let born = state.breaks.load(Relaxed);
     while state.flow() == Flow::Held {
         sleep(TICK).await;

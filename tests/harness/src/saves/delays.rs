@@ -7,15 +7,15 @@ use anyhow::{Result, bail};
 use postgres::{Client, Statement};
 
 use super::sides::name;
-use super::{ORPHANED, Place, ROLE, SERVICE, Saver};
+use super::{Clusters, ORPHANED, ROLE, SERVICE, Saver};
 use crate::server::Server;
 
 /// The time after which a lease counts as left to recovery.
 const DELAY_LIMIT: Duration = Duration::from_secs(30);
 
 /// Measures from the answer to COMMIT until the claim is ACTIVE at the service.
-pub fn committed(place: &Place) -> Result<Saver> {
-    let (mut cell, mut service) = (place.cell()?, place.service()?);
+pub fn committed(clusters: &Clusters) -> Result<Saver> {
+    let (mut cell, mut service) = (clusters.cell()?, clusters.service()?);
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
     let state = state(&mut service)?;
     Ok(Box::new(move || {
@@ -26,8 +26,8 @@ pub fn committed(place: &Place) -> Result<Saver> {
 }
 
 /// Measures from a ROLLBACK, after the claim was leased, until the name is free again.
-pub fn aborted(place: &Place) -> Result<Saver> {
-    let (mut cell, mut service) = (place.cell()?, place.service()?);
+pub fn aborted(clusters: &Clusters) -> Result<Saver> {
+    let (mut cell, mut service) = (clusters.cell()?, clusters.service()?);
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
     let state = state(&mut service)?;
     Ok(Box::new(move || {
@@ -60,13 +60,13 @@ fn until(service: &mut Client, state: &Statement, name: &str, wanted: Option<&st
 }
 
 /// Measures the first call of a new session.
-pub fn first(place: &Place) -> Result<Saver> {
-    Ok(first_call(place.service.clone(), SERVICE))
+pub fn first(clusters: &Clusters) -> Result<Saver> {
+    Ok(first_call(clusters.service.clone(), SERVICE))
 }
 
 /// Like [`first`], on a server that has preloaded the library.
-pub fn first_preloaded(place: &Place) -> Result<Saver> {
-    Ok(first_call(place.cell.clone(), ORPHANED))
+pub fn first_preloaded(clusters: &Clusters) -> Result<Saver> {
+    Ok(first_call(clusters.cell.clone(), ORPHANED))
 }
 
 fn first_call(server: Server, database: &'static str) -> Saver {

@@ -25,12 +25,12 @@ const CELL: &str = "save_cell";
 const ORPHANED: &str = "save_orphaned";
 
 /// The clusters.
-struct Place {
+struct Clusters {
     service: Server,
     cell: Server,
 }
 
-impl Place {
+impl Clusters {
     fn service(&self) -> Result<Client> {
         Ok(self.service.connect(SERVICE, ROLE)?)
     }
@@ -49,7 +49,7 @@ type Saver = Box<dyn FnMut() -> Result<Duration>>;
 
 /// The work of the clients, and how often per second they do it all together; `None` is as often as they can.
 struct Side {
-    make: fn(&Place) -> Result<Saver>,
+    make: fn(&Clusters) -> Result<Saver>,
     rate: Option<f64>,
 }
 
@@ -67,8 +67,8 @@ fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, clients, seconds] = arguments.as_slice() else { bail!("usage: saves WHAT CLIENTS SECONDS") };
     let side = side(what).with_context(|| format!("there is no {what}"))?;
-    let place = Place { service: Server::from_env()?, cell: Server::named("CLUSTER_cell")? };
-    let (took, mut measured) = measure(&side, &place, clients.parse()?, Duration::from_secs_f64(seconds.parse()?))?;
+    let clusters = Clusters { service: Server::from_env()?, cell: Server::named("CLUSTER_cell")? };
+    let (took, mut measured) = measure(&side, &clusters, clients.parse()?, Duration::from_secs_f64(seconds.parse()?))?;
     measured.sort_unstable();
     let share = |share: f64| {
         let place = (share * measured.len() as f64) as usize;
@@ -80,7 +80,7 @@ fn run() -> Result<()> {
 
 fn side(what: &str) -> Option<Side> {
     const SAVES_A_SECOND: f64 = 200.0;
-    let (make, rate): (fn(&Place) -> Result<Saver>, _) = match what {
+    let (make, rate): (fn(&Clusters) -> Result<Saver>, _) = match what {
         "floor" => (sides::minimum, None),
         "app" => (sides::app, None),
         "auto" => (sides::auto, None),
@@ -97,10 +97,10 @@ fn side(what: &str) -> Option<Side> {
 
 /// Runs the clients. Returns the elapsed time, and the measured time of each save. All clients connect and save once
 /// before the first one begins.
-fn measure(side: &Side, place: &Place, clients: usize, time: Duration) -> Result<(Duration, Vec<Duration>)> {
+fn measure(side: &Side, clusters: &Clusters, clients: usize, time: Duration) -> Result<(Duration, Vec<Duration>)> {
     let start = Barrier::new(clients);
     let run = |number: usize| {
-        let saver = (side.make)(place).and_then(|mut saver| saver().map(|_| saver));
+        let saver = (side.make)(clusters).and_then(|mut saver| saver().map(|_| saver));
         start.wait();
         let begun = Instant::now();
         let measured = client(saver?, begun, time, side.rate.map(|rate| (rate / clients as f64, number)))?;

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::{Place, Saver};
+use super::{Clusters, Saver};
 use crate::batch::Batch;
 
 /// Returns a name that was never used before.
@@ -22,8 +22,8 @@ fn timed(save: impl FnOnce() -> Result<()>) -> Result<Duration> {
 
 /// Saves a row, and before its COMMIT one durable transaction of one row at the service. No save
 /// can cost less if it asks another database first.
-pub fn minimum(place: &Place) -> Result<Saver> {
-    let (mut cell, mut service) = (place.cell()?, place.service()?);
+pub fn minimum(clusters: &Clusters) -> Result<Saver> {
+    let (mut cell, mut service) = (clusters.cell()?, clusters.service()?);
     let row = cell.prepare("INSERT INTO plain (name) VALUES ($1)")?;
     let other = service.prepare("INSERT INTO floor (name) VALUES ($1)")?;
     Ok(Box::new(move || {
@@ -38,8 +38,8 @@ pub fn minimum(place: &Place) -> Result<Saver> {
 }
 
 /// Follows the protocol, driven by the application over two permanent connections.
-pub fn app(place: &Place) -> Result<Saver> {
-    let (mut cell, mut service) = (place.cell()?, place.service()?);
+pub fn app(clusters: &Clusters) -> Result<Saver> {
+    let (mut cell, mut service) = (clusters.cell()?, clusters.service()?);
     let row = cell.prepare("INSERT INTO plain (name) VALUES ($1) RETURNING id")?;
     let track = cell.prepare("SELECT claims.track_lease($1)")?;
     let begin = service.prepare("SELECT claims.begin_update(1, $1, '[]', $2)")?;
@@ -59,8 +59,8 @@ pub fn app(place: &Place) -> Result<Saver> {
 }
 
 /// Uses automatic mode: the application inserts a row.
-pub fn auto(place: &Place) -> Result<Saver> {
-    let mut cell = place.cell()?;
+pub fn auto(clusters: &Clusters) -> Result<Saver> {
+    let mut cell = clusters.cell()?;
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
     Ok(Box::new(move || {
         timed(|| {
@@ -71,15 +71,15 @@ pub fn auto(place: &Place) -> Result<Saver> {
 }
 
 /// Measures a save that a deferred trigger refuses.
-pub fn refused(place: &Place) -> Result<Saver> {
-    let mut cell = place.orphaned()?;
+pub fn refused(clusters: &Clusters) -> Result<Saver> {
+    let mut cell = clusters.orphaned()?;
     let row = cell.prepare("INSERT INTO refused (name) VALUES ($1)")?;
     Ok(Box::new(move || fails(&mut cell, &row, "P0001")))
 }
 
 /// Measures a save that is refused because the breaker is open.
-pub fn refused_open(place: &Place) -> Result<Saver> {
-    let mut cell = place.orphaned()?;
+pub fn refused_open(clusters: &Clusters) -> Result<Saver> {
+    let mut cell = clusters.orphaned()?;
     let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
     Ok(Box::new(move || fails(&mut cell, &row, "08001")))
 }
