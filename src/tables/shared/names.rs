@@ -10,7 +10,7 @@ shared_statement! {
     SET_PROFILE(INT4OID, TEXTOID, TEXTOID) = "UPDATE claims.bucket_types SET profile = $2, confusables = $3 WHERE id = $1";
     RESERVED(INT4OID, TEXTARRAYOID) =
         "SELECT r.bucket_value FROM claims.reservations r WHERE r.bucket_type = $1 AND r.bucket_value = ANY ($2)";
-    LET_GO(INT4OID, TEXTARRAYOID) =
+    FREE_RESERVED(INT4OID, TEXTARRAYOID) =
         "DELETE FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1 AND c.creator_id = -1";
     UNRESERVE(INT4OID, TEXTARRAYOID) =
         "DELETE FROM claims.reservations r WHERE r.bucket_type = $1 AND r.bucket_value = ANY ($2) RETURNING r.bucket_value";
@@ -37,6 +37,6 @@ pub fn unreserve(connection: &Connection, bucket_type: i32, values: &[&str]) -> 
         .run(&UNRESERVE, View::Statement, [bucket_type.into(), values.to_vec().into()])
         .map(|row| row.must(1));
     let held = freed.iter().map(String::as_str).collect::<Vec<_>>();
-    connection.run(&LET_GO, View::Statement, [bucket_type.into(), held.into()]);
+    connection.run(&FREE_RESERVED, View::Statement, [bucket_type.into(), held.into()]);
     freed
 }
