@@ -125,7 +125,7 @@ for kind in passwords notices half silence; do
 done
 
 say 'a connection within a transaction'
-at cell1 "ALTER SERVER service OPTIONS (SET connect_timeout '20')"
+at cell1 "ALTER SERVER service OPTIONS (SET connect_timeout '60')"
 answers 'connect in_transaction'
 open app cell1
 expect 'is none' "$(save_name in-transaction)" 'ERROR:  08P01'
@@ -178,7 +178,7 @@ answers 'connect iterations_1500000'
 open app cell1
 expect 'a computation that takes too long' "$(save_name computed)" 'ERROR:  08001'
 answers nothing
-at cell1 "ALTER SERVER service OPTIONS (SET connect_timeout '20')"
+at cell1 "ALTER SERVER service OPTIONS (SET connect_timeout '60')"
 pid=$(pid_of)
 expect 'ends' "$(wait_for 1 threads "$pid")" 1
 expect 'and the session calls the service again' "$(save_name computed)" ''
