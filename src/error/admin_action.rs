@@ -1,7 +1,8 @@
 //! The line of an admin action in the server's log.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
+use pgrx::PgLogLevel;
+
+use super::declare::text;
 
 /// Logs an admin action. A later rollback does not remove the line.
 pub fn log_admin_action(
@@ -13,8 +14,7 @@ pub fn log_admin_action(
 ) {
     let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     let counted = counts.map_or_else(String::new, |counts| format!(". Counts: {counts}"));
-    let message = format!("claims: {action} by role \"{role}\"{because}");
-    ErrorReport::new(Code::ERRCODE_SUCCESSFUL_COMPLETION, message, function_name!())
-        .set_detail(format!("Session role \"{session_role}\". Arguments: {arguments}{counted}"))
-        .report(PgLogLevel::LOG);
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "claims: {action} by role \"{role}\"{because}",
+        detail "Session role \"{session_role}\". Arguments: {arguments}{counted}")
+    .send(PgLogLevel::LOG);
 }

@@ -1,7 +1,8 @@
 //! Refuses direct calls of trigger functions, with the SQLSTATEs of PostgreSQL's own trigger functions.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
+
+use super::declare::text;
 
 /// Raises 39P01.
 pub fn refuse_direct_call_of_trigger(function: &'static str) {
@@ -14,7 +15,7 @@ pub fn refuse_direct_call_of_event_trigger(function: &'static str) {
 }
 
 fn refuse(code: Code, function: &str, kind: &str) {
-    ErrorReport::new(code, format!("function \"{function}\" was not called by {kind} manager"), function_name!())
-        .set_hint("PostgreSQL calls it when a trigger fires. It does nothing else.")
-        .report(PgLogLevel::ERROR);
+    text!({ code }: "function \"{function}\" was not called by {kind} manager",
+        hint "PostgreSQL calls it when a trigger fires. It does nothing else.")
+    .send(PgLogLevel::ERROR);
 }

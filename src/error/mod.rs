@@ -8,6 +8,7 @@ mod bad_input;
 mod capture;
 mod cell;
 mod claims_error;
+mod declare;
 mod direct_call;
 mod distribution;
 mod feed;

@@ -1,15 +1,32 @@
-//! The parts of an error for PostgreSQL, and texts that several kinds of errors share.
+//! The parts of an error or a message for PostgreSQL.
 
-use pgrx::PgSqlErrorCode as Code;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code, function_name};
 
-/// The SQLSTATE, message, DETAIL and HINT of an error.
-pub(super) struct Text(pub Code, pub String, pub Option<String>, pub Option<&'static str>);
+/// The SQLSTATE, message, DETAIL and HINT of an error, a warning or a notice. [text!](super::declare) builds it.
+pub(super) struct Text {
+    pub code: Code,
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+}
 
-pub(super) fn stale(what: String, subject: &str) -> Text {
-    Text(
-        Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
-        format!("could not serialize access to {what} due to concurrent update"),
-        Some(format!("{subject} changed after this transaction took its snapshot.")),
-        Some("Repeat the transaction."),
-    )
+impl Text {
+    /// Returns the report that PostgreSQL raises.
+    #[track_caller]
+    pub(super) fn report(self) -> ErrorReport {
+        let mut report = ErrorReport::new(self.code, self.message, function_name!());
+        if let Some(detail) = self.detail {
+            report = report.set_detail(detail);
+        }
+        if let Some(hint) = self.hint {
+            report = report.set_hint(hint);
+        }
+        report
+    }
+
+    #[track_caller]
+    pub(super) fn send(self, level: PgLogLevel) {
+        self.report().report(level);
+    }
 }

@@ -3,12 +3,17 @@
 import re
 
 
-# Notices and warnings are no errors. HV000 is a placeholder: `refusal` replaces it by the SQLSTATE of the service.
+# Notices and warnings are no errors. HV000 is a placeholder: src/error/cell.rs replaces it by the SQLSTATE of the service.
 NO_ERRORS = {"00000", "01000", "HV000"}
 # Outside of src/error: a cancel that PostgreSQL has raised as a lock timeout.
 RAISING = {"crates/pg/src/interrupts.rs"}
 # The forms of RAISE whose SQLSTATE and message are read.
 READ = r" (?:EXCEPTION USING ERRCODE = (.*?),|WARNING USING) MESSAGE = (?:format\()?'((?:[^']|'')*)'"
+# The head of a declaration in `errors!` or of a `text!`: its SQLSTATE, which may be an expression; and the message behind it.
+DECLARED = r"(?:=>|\btext!\()\s*(?:(ERRCODE_\w+)|\{(?:[^{}]|\{[^{}]*\})*\})\s*:"
+MESSAGE = r"\s*\(?\s*(\"(?:[^\"\\]|\\.)*\")"
+# The files of src/error that declare no error: they have the macros, and what these use.
+MACROS = {"src/error/declare.rs", "src/error/text.rs"}
 
 
 class Condition:
@@ -44,14 +49,16 @@ def _codes(tree, sqlstates):
     """Every SQLSTATE that Rust raises, whatever its message is made of."""
     for path, text in tree.sources.items():
         if path.startswith("src/error/") or path in RAISING:
-            yield from (sqlstates[code] for code in re.findall(r"\b\w*Code::(ERRCODE_\w+)", text))
+            yield from (sqlstates[code] for code in re.findall(r"\b(ERRCODE_\w+)", text))
 
 
 def elsewhere(tree):
-    """Errors that this check does not read: of Rust outside of src/error, and of SQL in another form of RAISE."""
+    """Errors that this check does not read: of Rust outside of src/error or in another form, and of SQL in another form of RAISE."""
     for path, text in sorted(tree.sources.items()):
         if path.endswith(".rs") and path.startswith(("src/", "crates/pg/src/")) and not path.startswith("src/error/") and path not in RAISING:
             pattern, what = r"\bErrorReport::new\(|\bereport!\(", "raises an error outside of src/error"
+        elif path.startswith("src/error/") and path not in MACROS:
+            pattern, what = rf"{DECLARED}(?!{MESSAGE})|\btext!\((?!\s*(?:ERRCODE_|\{{))|\bErrorReport::new\(", "a message that is not compared with docs/errors.md"
         elif path.startswith(("sql/install/", "sql/upgrade/")) and path.endswith(".sql"):
             pattern, what = rf"\bRAISE\b(?!{READ})(?!;)", "RAISE in a form that is not compared with docs/errors.md"
         else:
@@ -76,39 +83,14 @@ def _rows(tree):
 
 
 def _of_rust(tree, sqlstates):
-    """`Text(Code::…, format!("…"` and `ErrorReport::new(Code::…, …` of src/error; the problems of input."""
+    """`ERRCODE_…: "…"` in the declarations of src/error."""
     for path, text in sorted(tree.sources.items()):
-        if not path.startswith("src/error/"):
+        if not path.startswith("src/error/") or path in MACROS:
             continue
-        for found in re.finditer(r"\b(?:Text|ErrorReport::new)\(\s*(?:Code::(ERRCODE_\w+)|code),\s*(?:format!\(\s*)?(\"(?:[^\"\\]|\\.)*\"|\w+)?", text):
+        for found in re.finditer(DECLARED + MESSAGE, text):
             code, literal = found.groups()
             place = f"{path}:{text[: found.start()].count(chr(10)) + 1}"
-            if literal is None or not literal.startswith('"'):
-                # The message comes from another program, or is a variable whose literal is above.
-                literal = _assigned(text[: found.start()], literal)
-                if literal is None:
-                    continue
             yield Condition(place, sqlstates[code] if code else None, literal[1:-1])
-        if path.endswith("/bad_input.rs"):
-            yield from _of_input(path, text, sqlstates)
-
-
-def _assigned(before, name):
-    found = re.findall(rf"let {name} =\s*(?:format!\(\s*)?(\"(?:[^\"\\]|\\.)*\")", before) if name else []
-    # Only the nearest, and only in the same function.
-    return found[-1] if found and "\n}\n" not in before[before.rindex(found[-1]) :] else None
-
-
-def _of_input(path, text, sqlstates):
-    codes = {}
-    body = text[text.index("fn bad_input_code") :]
-    for problems_of, code in re.findall(r"((?:\|?\s*Problem::\w+(?:\s*\{\s*\.\.\s*\})?\s*)+)=>\s*\{?\s*Code::(ERRCODE_\w+)", body):
-        for problem in re.findall(r"Problem::(\w+)", problems_of):
-            codes[problem] = sqlstates[code]
-    other = sqlstates[re.search(r"_ => Code::(ERRCODE_\w+)", body).group(1)]
-    for found in re.finditer(r"\n {8}(\w+)(?: \{[^}]*\})? => (?:\{\s*)?\(\s*(?:format!\(\s*)?(\"(?:[^\"\\]|\\.)*\")", text):
-        place = f"{path}:{text[: found.start()].count(chr(10)) + 2}"
-        yield Condition(place, codes.get(found.group(1), other), found.group(2)[1:-1])
 
 
 def _of_sql(tree):

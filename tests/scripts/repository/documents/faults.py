@@ -67,8 +67,15 @@ def main(root, catalog, errcodes):
 
     # New conditions and links in the code.
     path = "src/error/hold.rs"
-    more = 'fn more() -> Text { Text(Code::ERRCODE_DISK_FULL, format!("{what} is full"), None, None) }'
-    expect("a condition of Rust", tree.changed(source=(path, tree.sources[path] + more)), "53100 “{what} is full”: no document has a row for it")
+    for what, more, report in (
+        ("a condition of Rust", 'Full { what: String } => ERRCODE_DISK_FULL: "{what} is full";', "53100 “{what} is full”: no document has a row for it"),
+        ("a condition with arguments", 'text!(ERRCODE_DISK_FULL: ("{} is full", what))', "53100 “{} is full”: no document has a row for it"),
+        ("a condition whose SQLSTATE is computed", 'Full { what: String } => { if a { b } else { c } }: "{what} is full";', "any SQLSTATE “{what} is full”: no document has a row for it"),
+        ("a condition whose message is computed", "Full { what: String } => ERRCODE_DISK_FULL: { what };", "a message that is not compared"),
+        ("a text whose message is computed", "text!({ code }: { what })", "a message that is not compared"),
+        ("a report without a declaration", "ErrorReport::new(Code::ERRCODE_DISK_FULL, what)", "a message that is not compared"),
+    ):
+        expect(what, tree.changed(source=(path, tree.sources[path] + more)), report)
     path = "sql/install/cell/cell.sql"
     more = "RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = format('\"%s\" is full', a)"
     expect("a condition of SQL", tree.changed(source=(path, tree.sources[path] + more)), "is full”: no document has a row for it")
