@@ -7,7 +7,7 @@ use claims_names::NameProblem;
 /// A problem and its path in the input, for example `create_records[3].bucket.value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInput {
-    pub place: String,
+    pub path: String,
     pub problem: Problem,
 }
 
@@ -95,8 +95,8 @@ impl Problem {
 }
 
 impl BadInput {
-    pub fn new(place: impl fmt::Display, problem: Problem) -> Self {
-        BadInput { place: place.to_string(), problem }
+    pub fn new(path: impl fmt::Display, problem: Problem) -> Self {
+        BadInput { path: path.to_string(), problem }
     }
 }
 

@@ -36,7 +36,7 @@ fn problem_of(change: impl FnOnce(&mut Value)) -> (String, Problem) {
     change(&mut bad);
     let creates = json!([record("first"), bad]);
     let error = read(&creates, &json!([]), &types()).expect_err("must be refused");
-    (error.place, error.problem)
+    (error.path, error.problem)
 }
 
 /// A path, the problem that is reported there, and the function that gives a valid record this problem.
@@ -288,7 +288,7 @@ fn two_spellings_in_one_list_are_one_bucket() {
     let creates = json!([path("Acme"), path("aCME")]);
     let error = read(&creates, &json!([]), &folding_types()).expect_err("one bucket");
     let first = "create_records[0].bucket".to_owned();
-    assert_eq!(error, BadInput { place: "create_records[1].bucket".into(), problem: Problem::Duplicate { first } });
+    assert_eq!(error, BadInput { path: "create_records[1].bucket".into(), problem: Problem::Duplicate { first } });
     assert!(read(&creates, &json!([]), &types()).is_ok());
 }
 
@@ -296,7 +296,7 @@ fn two_spellings_in_one_list_are_one_bucket() {
 fn a_refused_name_has_its_path() {
     let creates = json!([path("ok"), path("a//b")]);
     let error = read(&creates, &json!([]), &folding_types()).expect_err("no path");
-    assert_eq!(error.place, "create_records[1].bucket.value");
+    assert_eq!(error.path, "create_records[1].bucket.value");
     assert!(matches!(error.problem, Problem::NoName { .. }));
 }
 

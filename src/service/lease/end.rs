@@ -112,6 +112,6 @@ fn read_payload<'a>(lease: &'a EndedRow, catalog: &Catalog) -> Result<EndedLease
     let mut creates = lease.creates.as_ref().ok_or_else(|| damaged("payload has no create_records"))?.tokens();
     let mut destroys = lease.destroys.as_ref().ok_or_else(|| damaged("payload has no destroy_records"))?.tokens();
     let held = StoredBatch::read(&mut creates, &mut destroys, &catalog.types)
-        .map_err(|bad| damaged(&format!("{} cannot be read", bad.place)))?;
+        .map_err(|bad| damaged(&format!("{} cannot be read", bad.path)))?;
     Ok(EndedLease { uuid: lease.uuid, held })
 }
