@@ -40,7 +40,7 @@ DOCUMENTS = [
     ("an SQLSTATE", "docs/errors.md", "| 23505 | lease uuid … is in use", "| 23503 | lease uuid … is in use", "“lease uuid … is in use”: nothing raises it"),
     ("an SQLSTATE, seen from the code", "docs/errors.md", "| 23505 | lease uuid … is in use", "| 23503 | lease uuid … is in use", "“lease uuid {lease} is in use”: no document has a row for it"),
     ("a message", "docs/errors.md", "lease … was committed", "lease … has been committed", "“lease {lease} was committed”: no document has a row for it"),
-    ("a problem of input", "docs/errors.md", "unknown key …", "strange key …", "“unknown key {place}”: no document has a row for it"),
+    ("a problem of input", "docs/errors.md", "unknown key …", "strange key …", "“unknown key {path}”: no document has a row for it"),
     ("an SQLSTATE of the overview", "docs/errors.md", "| 2F003 | text |", "| 2F004 | text |", "2F003 has no row in"),
     ("what check() finds", "docs/operations.md", "lease is outstanding and settled", "lease is settled twice", "check() can find “lease is outstanding and settled”"),
     ("what check() does not find", "docs/operations.md", "lease is outstanding and settled", "lease is settled twice", "“lease is settled twice”: check() finds no such thing"),
