@@ -16,8 +16,8 @@ now_ms() { date +%s%3N; }
 
 open app cell1
 tell app '\set VERBOSITY default' >/dev/null
-expect 'whose state it is, is said where one looks' "$(at cell1 "SELECT count(*) FROM pg_attribute WHERE attrelid = 'claims.service_state'::regclass AND attname = 'breaker'
-  AND col_description(attrelid, attnum) LIKE '%Where the library is not preloaded, the state is that of the session that asks, and other sessions have other ones.%'")" 1
+expect 'the comment of the column says which sessions share a state' "$(at cell1 "SELECT count(*) FROM pg_attribute WHERE attrelid = 'claims.service_state'::regclass AND attname = 'breaker'
+  AND col_description(attrelid, attnum) LIKE '%If the library is not preloaded, each session has a state of its own.%'")" 1
 expect 'a session that has called nothing knows nothing' "$(tell app 'SELECT count(*) FROM claims.service_state')" 0
 save_name one >/dev/null
 expect 'all is well' "$(state)" 'service|closed|0|f|'
