@@ -1,9 +1,7 @@
 //! Authorization. Identity is a role, never a setting.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
 use crate::error::{AccessError, ClaimsError};
+use crate::pg::prelude::*;
 use crate::pg::{compatibility, roles};
 use crate::store::catalog::{Catalog, Cell};
 use crate::tables::{self, Tables};

@@ -8,13 +8,12 @@ use claims_model::limits::REASON_CHARS;
 use claims_model::{BadInput, Problem};
 use serde_json::{Map, Value};
 
-use crate::access;
-use crate::arguments;
 use crate::error::{ClaimsError, log_admin_action};
 use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::store::admin_log::{self, AdminLogEntry};
 use crate::tables::{self, Tables};
+use crate::{access, arguments};
 
 /// The numbers of changed rows, for the logs.
 pub type Counts = Vec<(&'static str, i64)>;

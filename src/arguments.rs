@@ -18,13 +18,21 @@ const LARGEST_PAYLOAD: Extent = Extent { bytes: PAYLOAD_BYTES, depth: PAYLOAD_DE
 const LONGEST_HOLD: i128 = 10 * 366 * 24 * 60 * 60 * 1_000_000;
 
 /// Returns the value of an argument that must not be NULL.
-pub fn given<T>(argument: Option<T>, name: &str) -> Result<T, ClaimsError> {
+pub fn required<T>(argument: Option<T>, name: &str) -> Result<T, ClaimsError> {
     argument.ok_or_else(|| BadInput::new(name, Problem::Null).into())
 }
 
+/// Unwraps arguments that must not be NULL: `require!(cell_id, reason);` declares variables of these names.
+macro_rules! require {
+    ($($argument:ident),+) => {
+        $(let $argument = $crate::arguments::required($argument, stringify!($argument))?;)+
+    };
+}
+pub(crate) use require;
+
 /// Returns a text of 1 to `limit` characters.
 pub fn text(value: Option<String>, name: &str, limit: usize) -> Result<String, ClaimsError> {
-    let value = given(value, name)?;
+    let value = required(value, name)?;
     check_text(&value, limit).map_err(|problem| BadInput::new(name, problem))?;
     Ok(value)
 }
@@ -73,7 +81,7 @@ pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, Claims
 
 /// Returns the time a duration after `now`. A month is 30 days and a day 24 hours, whatever the calendar.
 pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
-    let microseconds = given(duration, name)?.as_micros();
+    let microseconds = required(duration, name)?.as_micros();
     if !(1..=LONGEST_HOLD).contains(&microseconds) {
         return Err(BadInput::new(name, Problem::OutOfRange { allowed: "1 microsecond to 3660 days" }).into());
     }

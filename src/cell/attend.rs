@@ -1,14 +1,11 @@
 //! `attend`: chooses the cells that the background worker attends to.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
-use crate::access;
-use crate::arguments;
 use crate::cell::{services, wakeup};
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::spi;
 use crate::store::{catalog, worker};
+use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -17,7 +14,7 @@ fn attend(cell_id: Option<i64>, service: Option<String>) -> Result<(), ErrorRepo
 }
 
 fn attend_to(cell_id: Option<i64>, service: Option<String>) -> Result<(), ClaimsError> {
-    let cell_id = arguments::given(cell_id, "cell_id")?;
+    let cell_id = arguments::required(cell_id, "cell_id")?;
     spi::connect(|connection| access::act_here_for(&catalog::current(connection), cell_id))?;
     if let Some(service) = &service {
         services::admit(service)?;

@@ -7,19 +7,17 @@
 use std::time::Duration;
 
 use claims_model::epoch::StoredEpoch;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use crate::access;
 use crate::admin_action::AdminAction;
-use crate::arguments::given;
-use crate::cell::client::Service;
-use crate::cell::client::unreachable;
+use crate::arguments::required;
+use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::background::{self, Errand};
 use crate::pg::owner::as_role;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
@@ -133,8 +131,8 @@ fn adopt_cell(cell_id: Option<i64>, service: Option<String>, reason: Option<Stri
 
 fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) -> Result<i64, ClaimsError> {
     let action = AdminAction::begin("adopt_cell", reason)?;
-    let cell_id = given(cell_id, "cell_id")?;
-    let server = given(service, "service")?;
+    let cell_id = required(cell_id, "cell_id")?;
+    let server = required(service, "service")?;
     let reason = action.reason().to_owned();
     action.with("cell_id", cell_id).with("service", server.as_str()).perform(|_, connection| {
         access::act_here_for(&catalog::current(connection), cell_id)?;

@@ -4,14 +4,12 @@
 //! was made for another purpose the statement could call functions which that server's users have created. So only the owner of a
 //! server can make it a service.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
 use crate::admin_action::AdminAction;
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::cell::client;
 use crate::error::{CellError, ClaimsError, notice_of_own_wrapper};
 use crate::pg::name::Name;
+use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::store::cell::servers::Server;
@@ -25,7 +23,7 @@ fn add_service(server_name: Option<Name>, reason: Option<String>) -> Result<(), 
 
 fn add(server_name: Option<Name>, reason: Option<String>) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("add_service", reason)?;
-    let Name(server) = given(server_name, "server_name")?;
+    let Name(server) = required(server_name, "server_name")?;
     let found = spi::connect(|connection| client::can_be_one(connection, &server))?;
     must_own(&server, &found)?;
     if client::is_of_own_wrapper(&found) {
@@ -43,7 +41,7 @@ fn remove_service(server_name: Option<Name>, reason: Option<String>) -> Result<(
 
 fn remove(server_name: Option<Name>, reason: Option<String>) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("remove_service", reason)?;
-    let Name(server) = given(server_name, "server_name")?;
+    let Name(server) = required(server_name, "server_name")?;
     action.with("server_name", server.as_str()).perform(|_, connection| {
         must_be_unused(connection, &server)?;
         if services::remove(connection, &server) { Ok(()) } else { Err(CellError::NotNamedYet { server }.into()) }

@@ -1,23 +1,19 @@
 //! `track_lease` and `forget_leases`: record a lease with its local transaction, until the service has confirmed it.
 
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::uuids;
-use crate::access;
-use crate::arguments;
 use crate::cell::wakeup;
 use crate::error::{CellError, ClaimsError};
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
-use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::tracked;
+use crate::{access, arguments, settings};
 use uuid::Uuid;
 
 /// Minimum lock timeout of tracking: long enough for the relation extension lock, which would otherwise make the caller's transaction
@@ -28,7 +24,7 @@ const LOCK_TIMEOUT_MS: i64 = 5;
 #[search_path(pg_catalog, pg_temp)]
 fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
-        let lease = from_pg_uuid(arguments::given(lease_uuid, "lease_uuid")?);
+        let lease = from_pg_uuid(arguments::required(lease_uuid, "lease_uuid")?);
         let cell_id = only(access::cells_of_caller(&catalog::current(connection))?);
         let _waits = LockWaits::limit(settings::wait_timeout().max(LOCK_TIMEOUT_MS));
         translate_error(

@@ -22,7 +22,6 @@ pub struct WakeupSlot {
     sleeper: Sleeper,
 }
 
-/// The slots, in shared memory.
 pub static WAKEUP_SLOTS: Shared<[WakeupSlot; MAX_DATABASES]> = Shared::new(c"claims workers");
 
 thread_local! {

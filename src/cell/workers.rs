@@ -37,10 +37,8 @@ const FREE: Slot = Slot { pid: 0, duty: 0, database: 0, database_name: [0; NAME_
 
 /// The slots, in shared memory.
 pub static SLOTS: Locked<[Slot; MAX_DATABASES * DUTIES]> = Locked::new(c"claims worker slots");
-/// The launcher, in shared memory.
 pub static LAUNCHER: Shared<Sleeper> = Shared::new(c"claims launcher");
 
-/// A running worker.
 pub struct RunningWorker {
     pub pid: i32,
     pub duty: Duty,

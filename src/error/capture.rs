@@ -47,10 +47,8 @@ errors! {
         NotCapturable { table: String } => ERRCODE_WRONG_OBJECT_TYPE: "\"{table}\" cannot be captured",
             detail "It is no table, or a temporary one, or belongs to the system or to claims itself.",
             hint "Name a table or a partitioned table.";
-        /// The entity column does not exist.
         NoColumn { table: String, column: String } => ERRCODE_UNDEFINED_COLUMN: "column \"{column}\" of table \"{table}\" does not exist",
             hint "Name the column that says which entity a row belongs to.";
-        /// The entity column is a virtual generated column.
         VirtualColumn { table: String, column: String } => ERRCODE_WRONG_OBJECT_TYPE:
             "column \"{column}\" of table \"{table}\" is a virtual generated column",
             detail "Triggers are not given the values of such columns.",

@@ -46,7 +46,6 @@ errors! {
         NotNamedYet { server: String } => ERRCODE_UNDEFINED_OBJECT:
             ("foreign server \"{}\" is not named as a service of claims", shortened(&server)),
             hint "Servers of the wrapper claims_service need no name: take the user mapping away, or drop the server.";
-        /// The service to be removed is in use.
         ServiceInUse { server: String, users: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             ("foreign server \"{}\" is in use as a service", shortened(&server)),
             detail "It is called by {users}.",
@@ -127,7 +126,6 @@ errors! {
     }
 }
 
-/// Describes a mismatch as a sentence.
 fn described(mismatch: Mismatch) -> String {
     let counted = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let rows = |number| counted(number, "row");
@@ -147,7 +145,7 @@ fn described(mismatch: Mismatch) -> String {
         Mismatch::Transaction(says) => format!("The service says behind it that {says}."),
         Mismatch::NoText => "It has a value that is not valid UTF-8, or has a zero byte.".to_owned(),
         Mismatch::Value(value) => format!("It says \"{}\".", shortened(&value)),
-        Mismatch::Unreadable(complaint) => format!("It cannot be read: {}.", complaint.trim_end_matches('.')),
+        Mismatch::Unreadable(reason) => format!("It cannot be read: {}.", reason.trim_end_matches('.')),
     }
 }
 

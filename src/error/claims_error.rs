@@ -21,15 +21,14 @@ use super::verification::VerificationError;
 use crate::pg::altered::Altered;
 
 errors! {
-    /// An error of a call.
     pub enum ClaimsError {
         /// Input with a wrong form or size.
         BadInput(BadInput);
         /// The batch cannot have all its claims. `detail` is the JSON of the conflicts.
-        Conflicts { weightiest: Reason, count: usize, detail: String } => { remedy(weightiest).0 }:
+        Conflicts { decisive: Reason, count: usize, detail: String } => { remedy(decisive).0 }:
             ("could not claim {} of the batch", if count == 1 { "one bucket".to_owned() } else { format!("{count} buckets") }),
             detail { detail },
-            hint ("{}", remedy(weightiest).1);
+            hint ("{}", remedy(decisive).1);
         LeaseBusy => ERRCODE_LOCK_NOT_AVAILABLE: "lease is being begun, fenced or settled by another open transaction",
             hint "Repeat the call when that transaction has ended; claims.wait_timeout says how long to wait for it.";
         TableLocked => ERRCODE_LOCK_NOT_AVAILABLE: "another transaction has locked a table of claims",

@@ -20,7 +20,6 @@ errors! {
         OwnerCannotLogIn { owner: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the owner of claims cannot log in to the nodes",
             detail "Functions of claims reach the other nodes as role \"{owner}\", which has no LOGIN.",
             hint "Give the role LOGIN, and each node a way to enter the others as it, in pg_hba.conf or pg_dist_authinfo.";
-        /// A node cannot be reached as the owner.
         Unreachable { node: String, message: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             "the owner of claims cannot log in to the nodes",
             detail "Node {node}: {message}",

@@ -37,8 +37,8 @@ errors! {
             detail "Another isolation level would show it names as they were when the transaction began.",
             hint "Begin the transaction with ISOLATION LEVEL READ COMMITTED.";
         /// Names to be reserved are claimed. `detail` is the JSON of the conflicts.
-        CannotReserve { weightiest: Reason, count: usize, detail: String } =>
-            { if weightiest.retryable() { Code::ERRCODE_LOCK_NOT_AVAILABLE } else { Code::ERRCODE_UNIQUE_VIOLATION } }:
+        CannotReserve { decisive: Reason, count: usize, detail: String } =>
+            { if decisive.retryable() { Code::ERRCODE_LOCK_NOT_AVAILABLE } else { Code::ERRCODE_UNIQUE_VIOLATION } }:
             ("could not reserve {}", if count == 1 { "one name".to_owned() } else { format!("{count} names") }),
             detail { detail },
             hint "Leave out what is claimed, or have its cell give it up first; nothing was reserved.";

@@ -4,19 +4,15 @@
 
 use claims_model::limits::{CLAIMANT_CHARS, KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
-use pgrx::datum::{Interval, TimestampWithTimeZone};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::access;
-use crate::arguments;
 use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::without_waiting;
 use crate::pg::xact;
 use crate::store::holds::expiring;
-use crate::tables;
+use crate::{access, arguments, tables};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -39,7 +35,7 @@ fn change_keys(
     change: fn(&Connection, &str, Vec<String>) -> usize,
 ) -> Result<i64, ClaimsError> {
     spi::connect(|connection| {
-        let kind = arguments::given(kind, "kind")?;
+        let kind = arguments::required(kind, "kind")?;
         access::administer(tables::at_entry())?;
         let kind = arguments::text(Some(kind), "kind", KIND_CHARS)?;
         let keys = arguments::keys(keys.unwrap_or_default(), "keys")?;
@@ -126,7 +122,7 @@ fn release_expiring(
 fn assert_held(kind: Option<String>, key: Option<String>, token: Option<i64>) -> Result<(), ErrorReport> {
     let kind = arguments::text(kind, "kind", KIND_CHARS)?;
     let key = arguments::text(key, "key", KEY_CHARS)?;
-    let token = arguments::given(token, "token")?;
+    let token = arguments::required(token, "token")?;
     Ok(spi::connect(|connection| require_held(connection, &kind, &key, token))?)
 }
 

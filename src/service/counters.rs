@@ -44,7 +44,6 @@ pub struct Durations {
     nanoseconds: AtomicU64,
 }
 
-/// The counters of one cell.
 #[derive(FromBytes)]
 pub struct CellCounters {
     owner: AtomicU64,
@@ -101,7 +100,7 @@ pub fn settle_took(cell_id: i64, took: Duration) {
     }
 }
 
-/// Counts a begin that was refused, by the weightiest reason of its conflicts.
+/// Counts a begin that was refused, by the decisive reason of its conflicts.
 pub fn refused(cell_id: i64, reason: Option<Reason>) {
     let place = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
     if let Some((counters, place)) = of_cell(cell_id).zip(place) {

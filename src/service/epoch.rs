@@ -4,18 +4,16 @@ use claims_model::epoch::StoredEpoch;
 use claims_model::limits::REASON_CHARS;
 use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::{admission, durability};
-use crate::access;
 use crate::admin_action::AdminAction;
-use crate::arguments::{self, given};
+use crate::arguments::{self, required};
 use crate::error::{AdmissionError, ClaimsError};
+use crate::pg::prelude::*;
 use crate::pg::{roles, spi};
 use crate::store::{admin_log, catalog};
-use crate::tables;
 use crate::tables::shared::epochs;
+use crate::{access, tables};
 
 /// Takes the epoch that a cell's database presents. `reconcile`, `verify` and `adopt_cell` call it from the cell. With
 /// `adopt_because` the database becomes the acting one whatever another database has presented. The cell's role asks for that on
@@ -29,8 +27,8 @@ fn present_epoch(
     predecessor: default!(Option<i64>, "NULL"),
     adopt_because: default!(Option<String>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    let cell_id = given(cell_id, "cell_id")?;
-    let epoch = given(epoch, "epoch")?;
+    let cell_id = required(cell_id, "cell_id")?;
+    let epoch = required(epoch, "epoch")?;
     Ok(match adopt_because {
         None => present(cell_id, StoredEpoch { epoch, predecessor }),
         Some(reason) => adopt(cell_id, epoch, reason),

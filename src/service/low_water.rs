@@ -12,8 +12,7 @@ use crate::cell_slots::{self, CellSlot, MAX_CELLS};
 use crate::pg::background::own_database;
 use crate::pg::clock::Moment;
 use crate::pg::shared::{Locked, Shared};
-use crate::pg::table;
-use crate::pg::xact;
+use crate::pg::{table, xact};
 use crate::tables::Tables;
 
 #[derive(FromBytes)]

@@ -1,13 +1,12 @@
 //! The part of `metrics()` that reads shared memory. sql/install/metrics.sql has the rest.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 use super::counters::{self, Checked, Seen, SeenDurations};
 use super::low_water;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
+use crate::pg::prelude::*;
 use crate::pg::spi;
 use crate::store::catalog;
 use crate::tables;

@@ -33,7 +33,6 @@ shared_statement! {
          UNION ALL SELECT 5, c.cell_id, c.name, c.address, NULL, NULL, c.role::oid, c.role_name::text FROM claims.cells c";
 }
 
-/// A registered cell.
 pub struct Cell {
     pub role: Oid,
     pub name: Option<String>,
@@ -87,7 +86,6 @@ pub fn current_without_spi() -> Rc<Catalog> {
     catalog
 }
 
-/// Returns the catalog if this session has cached it.
 pub fn current_if_cached() -> Option<Rc<Catalog>> {
     cached()
 }
@@ -244,7 +242,7 @@ pub fn announce_change(trigger: &PgTrigger) {
         cache::announce_change(relation);
         // On the nodes of a Citus cluster the row is in a shard, but sessions watch the distributed table.
         let table = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
-        if let Some(table) = table.filter(|table| *table != name).and_then(table::called) {
+        if let Some(table) = table.filter(|table| *table != name).and_then(table::by_name) {
             cache::announce_change(table);
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use claims_model::cursor::ClaimCursor;
 use claims_model::feed::ChangeCursor;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 use claims_model::{Bucket, Claim, StoredBatch};
@@ -16,7 +17,7 @@ use super::rows::claims::{ClaimPart, EndedLeases, FoundClaim, HeldFor, StoredCla
 use super::rows::feed::{BucketChange, ChangeSet, StoredSet};
 use super::rows::leases::{EndedRow, Ending, NewLease};
 use super::rows::names::{Renamed, Renaming, Reserved, ReservedBy, Stored};
-use super::rows::skeletons::Bearing;
+use super::rows::skeletons::{Bearing, SkeletonChange};
 use super::rows::transfers::{Transfer, TransferStep};
 use super::rows::verify::{Actual, DigestRow, Part};
 use crate::error::{ClaimsError, DistributionError};
@@ -30,7 +31,7 @@ pub const CONTENTION_SQLSTATES: [Code; 3] =
 
 /// The rows to insert together.
 #[derive(Clone, Copy)]
-pub enum Intake<'i> {
+pub enum RowsToInsert<'i> {
     /// A lease, and the claims that it creates.
     Lease(&'i [&'i Claim<'i>]),
     /// A claim under a lease that was inserted before.
@@ -86,7 +87,7 @@ pub trait LeaseTables {
 pub trait ClaimTables {
     /// Inserts a lease and claims under it, as LEASE_CREATING and in their order. Returns the number of claims. An existing key
     /// is a unique violation.
-    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, around: Surroundings) -> usize;
+    fn take(&self, connection: &Connection, lease: &NewLease, rows: RowsToInsert, around: Surroundings) -> usize;
 
     /// Makes claims ACTIVE that ended leases hold with a status. Returns their number.
     fn activate(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize;
@@ -129,28 +130,19 @@ pub trait SkeletonTables {
     /// claim and reserved names may share one.
     fn put_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)], bearing: Bearing);
 
-    /// Deletes the skeletons of names that are no longer reserved.
-    fn unreserve_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]);
-
-    /// Deletes the skeletons of names that are no longer claimed.
-    fn free_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]);
-
-    /// Gives skeletons to the names that replace their bearers, because the lease of the new names has committed.
-    fn pass_on_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]);
-
-    /// Leaves skeletons with their bearers, because the lease of the names that were to replace them was rolled back.
-    fn keep_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]);
+    /// Makes one change to each of several skeletons.
+    fn change_skeletons(&self, connection: &Connection, change: SkeletonChange, skeletons: &[(Skeleton, &Bucket)]);
 
     /// Settles the skeletons of leases whose claims are settled.
     fn settle_skeletons(&self, connection: &Connection, ended: &EndedSkeletons, ending: Ending) {
         match ending {
             Ending::Commit => {
-                self.pass_on_skeletons(connection, &ended.created);
-                self.free_skeletons(connection, &ended.destroyed);
+                self.change_skeletons(connection, SkeletonChange::PassOn, &ended.created);
+                self.change_skeletons(connection, SkeletonChange::Free, &ended.destroyed);
             }
             Ending::Rollback => {
-                self.free_skeletons(connection, &ended.created);
-                self.keep_skeletons(connection, &ended.created);
+                self.change_skeletons(connection, SkeletonChange::Free, &ended.created);
+                self.change_skeletons(connection, SkeletonChange::Keep, &ended.created);
             }
         }
     }
@@ -217,20 +209,10 @@ pub trait TransferTables {
     fn write_transfers(&self, write: &mut dyn FnMut());
 
     /// Runs one step of marking the claims of the transfer's subjects. Does not wait for other transactions.
-    fn mark_held(
-        &self,
-        connection: &Connection,
-        transfer: &Transfer,
-        after: Option<&claims_model::cursor::ClaimCursor>,
-    ) -> TransferStep;
+    fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep;
 
     /// Runs one step of making the claims that the transfer holds ACTIVE, at the cell where they are.
-    fn release_held(
-        &self,
-        connection: &Connection,
-        transfer: &Transfer,
-        after: Option<&claims_model::cursor::ClaimCursor>,
-    ) -> TransferStep;
+    fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep;
 
     /// Records in the change feed that all claims of a transfer have moved from one cell to the other.
     fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from: i64, to: i64);
@@ -275,7 +257,6 @@ pub trait RoleTables {
 
     fn role_of_cell(&self, connection: &Connection, cell_id: i64) -> Option<Oid>;
 
-    /// Returns whether a role belongs to a cell.
     fn has_cells(&self, connection: &Connection, role: Oid) -> bool;
 
     /// Grants the functions of audiences to a role, or revokes them.
@@ -304,7 +285,7 @@ pub trait ReleaseTables {
     /// Deletes up to `limit` claims of a cell that no lease holds, and returns them. Does not wait for other transactions.
     fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<Bucket<'static>>;
 
-    /// Like [`Tables::release`], and returns only the number of claims. With `tells`, the same statement records them in the
+    /// Like [`release`](Self::release), and returns only the number of claims. With `tells`, the same statement records them in the
     /// change feed as freed. Returns `None` if these tables have no such statement.
     fn release_in_bulk(&self, _: &Connection, _cell_id: i64, _limit: i64, _tells: bool) -> Option<i64> {
         None

@@ -49,7 +49,6 @@ macro_rules! brought {
     };
 }
 
-/// Inserts a lease.
 macro_rules! insert_lease {
     () => {
         "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)

@@ -19,19 +19,17 @@ use crate::cell::verify::slice;
 use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::error::{self, Failure, Hindrance};
-use crate::pg::activity;
 use crate::pg::background::{self, transaction};
-use crate::pg::extension;
 use crate::pg::spi::{self, Connection};
+use crate::pg::{activity, extension};
 use crate::service::{admission, feed};
-use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::tracked;
 use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
 use crate::tables::citus::layout;
 use crate::tables::{self, Tables};
-use crate::version;
+use crate::{settings, version};
 
 /// How often the worker checks whether the extension is installed.
 const INSTALL_CHECK_INTERVAL: Duration = Duration::from_secs(5);

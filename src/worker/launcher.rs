@@ -11,9 +11,8 @@ use claims_model::backoff::Backoff;
 use super::{LONGEST_PAUSE, PAUSES, WORKERS};
 use crate::cell::wakeup::MAX_DATABASES;
 use crate::cell::workers::{self, Duty, RunningWorker};
-use crate::error;
 use crate::pg::background::{self, Worker};
-use crate::settings;
+use crate::{error, settings};
 
 /// A worker that ran for this long is restarted after the first pause.
 const LONG_LIFE: Duration = Duration::from_secs(60);

@@ -35,7 +35,6 @@ pub fn register() {
     }
 }
 
-/// Runs the worker of this name.
 fn run_worker(name: &str, database: &str) {
     if let Some((duty, _)) = WORKERS.into_iter().find(|(_, of)| *of == name) {
         attendance::run(duty, database);

@@ -205,7 +205,6 @@ impl Log {
         self.compact();
     }
 
-    /// Records that a subtransaction was rolled back.
     pub fn roll_back(&mut self, subtransaction: u32) {
         self.entries.retain(|(owner, _)| *owner != subtransaction);
         self.compact();
@@ -254,15 +253,15 @@ impl Log {
 impl Net {
     fn add(&mut self, bucket: NamedBucket, ends: Ends, by: i64) {
         let (of_bucket, of_ends) = (bucket.value.len(), ends.bytes());
-        let mut place = match self.claims.entry(bucket) {
-            Entry::Occupied(place) => place,
-            Entry::Vacant(place) => {
-                place.insert(vec![(ends, by)]);
+        let mut entry = match self.claims.entry(bucket) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                entry.insert(vec![(ends, by)]);
                 self.bytes += of_bucket + of_ends;
                 return;
             }
         };
-        let claims = place.get_mut();
+        let claims = entry.get_mut();
         match claims.iter().position(|(known, _)| *known == ends) {
             Some(at) => {
                 claims[at].1 += by;
@@ -277,7 +276,7 @@ impl Net {
             }
         }
         if claims.is_empty() {
-            place.remove();
+            entry.remove();
             self.bytes -= of_bucket;
         }
     }

@@ -79,7 +79,7 @@ struct ConflictForm<'a> {
 }
 
 /// Returns the reason that decides the SQLSTATE, or `None` if there are no conflicts.
-pub fn weightiest(conflicts: &[Conflict]) -> Option<Reason> {
+pub fn decisive_reason(conflicts: &[Conflict]) -> Option<Reason> {
     conflicts.iter().map(|conflict| conflict.reason).min()
 }
 
@@ -184,10 +184,10 @@ mod tests {
         use Reason::*;
         let all = [InFlight, Leased, Confusable, Reserved, Taken, OtherSource, Missing, NotOwner].map(conflict);
         for lighter in 1..all.len() {
-            assert_eq!(weightiest(&all[..=lighter]), Some(all[lighter].reason));
+            assert_eq!(decisive_reason(&all[..=lighter]), Some(all[lighter].reason));
         }
-        assert_eq!(weightiest(&all), Some(Reason::NotOwner));
-        assert_eq!(weightiest(&all[..2]), Some(Reason::Leased));
-        assert_eq!(weightiest(&[]), None);
+        assert_eq!(decisive_reason(&all), Some(Reason::NotOwner));
+        assert_eq!(decisive_reason(&all[..2]), Some(Reason::Leased));
+        assert_eq!(decisive_reason(&[]), None);
     }
 }

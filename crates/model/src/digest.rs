@@ -12,7 +12,6 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a digest.
 pub const BYTES: usize = 32;
 
 /// A claim as input of a digest. Types are names, because their numbers may differ between databases.
@@ -46,7 +45,6 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds one claim.
     pub fn add(&mut self, entry: &Entry) {
         self.records += 1;
         self.sum = sum(self.sum, limbs(entry.hash()));

@@ -13,7 +13,6 @@ const STRIDE: i64 = 1024;
 /// A position in the feed: `list_changes` continues after this change. (0, 0) is before every change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCursor {
-    /// The feed of the position.
     pub feed: Uuid,
     pub xid: u64,
     pub id: i64,
@@ -75,7 +74,6 @@ pub struct FeedSnapshot {
     pub found_at: Option<i64>,
 }
 
-/// The validity of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CursorStatus {
     /// No change is missing between the cursor and the next one.

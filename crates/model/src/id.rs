@@ -62,7 +62,6 @@ pub fn type_id(token: Token, kind: Kind, types: &Types, path: &JsonPath) -> Resu
     .map_err(|problem| BadInput::new(path, problem))
 }
 
-/// Returns the id of a type by name.
 pub fn named_type(name: &str, kind: Kind, types: &Types) -> Result<i32, Problem> {
     let id = types.of(kind).id(name);
     id.ok_or_else(|| unknown_type(kind, name)).and_then(|id| specified(id, kind))

@@ -51,7 +51,6 @@ impl Document {
     }
 }
 
-/// The tokens of a [`Document`].
 pub struct DocumentTokens<'a> {
     document: &'a Document,
     next: usize,

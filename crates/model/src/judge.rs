@@ -72,7 +72,7 @@ impl Verdict {
 /// Decides about a lease.
 pub fn judge(facts: Facts) -> Step {
     match facts {
-        // A row that this transaction itself tracked is not saved before it commits.
+        // The tracked row of the calling transaction itself is not saved before that transaction commits.
         Facts { tracked_here: true, .. } => Step::Wait,
         Facts { tracked: true, .. } => Step::Commit,
         Facts { transaction: LocalTransaction::Running, .. } => Step::Wait,

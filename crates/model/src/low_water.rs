@@ -47,7 +47,6 @@ impl Mark for AtomicI64 {
     }
 }
 
-/// The marks of a cell.
 pub struct Marks<'m, M> {
     /// The earliest lease that was begun in this phase.
     pub low: &'m M,

@@ -88,7 +88,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns the problem of a name.
     pub fn name(problem: NameProblem) -> Self {
         if problem.is_length() { Problem::NameTooLong { problem } } else { Problem::NoName { problem } }
     }

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use claims_names::Profile;
 
 use crate::claim::{Bucket, Claim, Destroy, Reference};
-use crate::id;
-use crate::limits;
 use crate::problem::{BadInput, JsonPath, Problem};
 use crate::types::{Kind, Types};
+use crate::{id, limits};
 use claims_json::{Token, Tokens};
 
 const BATCH_KEYS: &str = "create_records, destroy_records";

@@ -12,7 +12,6 @@ use claims_json::Tokens;
 /// The largest number of subjects of one transfer.
 pub const MAX_SUBJECTS: usize = 1_000_000;
 
-/// The state of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferState {
     /// Claims are being marked.

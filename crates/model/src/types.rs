@@ -15,7 +15,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Kind::Bucket, Kind::Subject, Kind::Source].into_iter().find(|kind| kind.name() == name)
     }

@@ -17,7 +17,6 @@ enum BrokenEpochs {
     EverythingTaken,
 }
 
-/// The step of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum EpochStep {
     /// Has read this pair, and presents it to resolve an earlier pass.

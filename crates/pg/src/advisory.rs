@@ -1,7 +1,6 @@
 //! Advisory locks, for cases in which no row can be locked.
 
-use pgrx::pg_sys;
-use pgrx::{IntoDatum, direct_function_call};
+use pgrx::{IntoDatum, direct_function_call, pg_sys};
 
 /// Takes the lock until the end of the transaction. Returns false if another session has it. Never waits.
 pub fn try_lock(key: i64) -> bool {

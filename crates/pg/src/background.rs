@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, DynamicBackgroundWorker};
-use pgrx::pg_guard;
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 use zerocopy::FromBytes;
 
 const LIBRARY: &str = "claims";
@@ -21,7 +20,6 @@ pub struct Mains {
 
 static MAINS: OnceLock<Mains> = OnceLock::new();
 
-/// Whether this process is a worker.
 static IS_WORKER: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this process is a worker of this extension.

@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
-use pgrx::pg_guard;
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 
 use super::compatibility;
 

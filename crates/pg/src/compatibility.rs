@@ -5,8 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
-use pgrx::pg_guard;
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 
 thread_local! {
     static IS_CHECKED: Cell<bool> = const { Cell::new(false) };

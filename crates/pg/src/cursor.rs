@@ -32,7 +32,7 @@ impl Connection {
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call that copies them; SPI is
         // connected. The portal is closed here or, after an error, with the (sub)transaction.
-        statement::as_sent(|| unsafe {
+        statement::with_distributed_hooks(|| unsafe {
             let portal = pg_sys::SPI_cursor_open_with_args(
                 std::ptr::null(),
                 text.as_ptr(),
@@ -70,7 +70,7 @@ impl Connection {
                 let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, datums, nulls, as_caller);
                 self.drain(portal, 1, each);
             };
-            statement::as_sent(|| statement.with_plan(execute));
+            statement::with_distributed_hooks(|| statement.with_plan(execute));
         });
     }
 

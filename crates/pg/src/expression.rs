@@ -48,7 +48,6 @@ pub fn read_condition<E>(
     }
 }
 
-/// Returns the name of a table, for messages.
 pub fn table_name(table: pg_sys::Oid) -> String {
     // SAFETY: the result is NULL or a palloc'ed cstring.
     unsafe {

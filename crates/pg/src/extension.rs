@@ -2,8 +2,7 @@
 
 use std::ffi::CStr;
 
-use pgrx::FromDatum;
-use pgrx::pg_sys;
+use pgrx::{FromDatum, pg_sys};
 
 /// Returns the version of an extension in this database, as it is committed now or changed by this transaction.
 pub fn installed_version(name: &CStr) -> Option<String> {

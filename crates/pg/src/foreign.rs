@@ -26,8 +26,8 @@ unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _ha
     VERSION.set(VERSION.get() + 1);
 }
 
-/// Notifies all sessions, when the transaction commits, that their cached data about servers is outdated. A change of a
-/// server does the same.
+/// Notifies all sessions, when the transaction commits, that their cached data about foreign servers is outdated. ALTER
+/// SERVER sends these notifications itself.
 pub fn announce_change() {
     // SAFETY: registers a message, in a transaction.
     unsafe { pg_sys::CacheInvalidateCatalog(pg_sys::ForeignServerRelationId) };
@@ -39,7 +39,6 @@ pub fn version() -> u64 {
     VERSION.get()
 }
 
-/// Returns the server with this name.
 pub fn server(name: &str) -> Option<pg_sys::Oid> {
     let name = CString::new(name).ok()?;
     // SAFETY: looks a name up; a server that is missing is none.
@@ -47,7 +46,6 @@ pub fn server(name: &str) -> Option<pg_sys::Oid> {
     (server != pg_sys::Oid::INVALID).then_some(server)
 }
 
-/// Returns the name of a server, if it exists.
 pub fn server_name(server: pg_sys::Oid) -> Option<String> {
     // SAFETY: NULL, or what the catalog has.
     unsafe {

@@ -19,7 +19,6 @@ impl Image {
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), size_of_val(&*self.0)) }
     }
 
-    /// Copies bytes.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut image = Image::zeroed(bytes.len());
         image.bytes_mut()[..bytes.len()].copy_from_slice(bytes);

@@ -8,8 +8,7 @@
 
 use std::ffi::CStr;
 
-use pgrx::pg_sys;
-use pgrx::{IntoDatum, Uuid};
+use pgrx::{IntoDatum, Uuid, pg_sys};
 
 use super::compatibility;
 use super::statement::{self, Reach};
@@ -22,7 +21,6 @@ pub struct KeyPart<'k> {
     pub value: KeyValue<'k>,
 }
 
-/// A value of a key.
 #[derive(Clone, Copy)]
 pub enum KeyValue<'k> {
     Text(&'k str),

@@ -7,8 +7,7 @@ use std::rc::Rc;
 
 use claims_json::{Token, Tokens};
 use pgrx::callconv::{BoxRet, FcInfo};
-use pgrx::pg_sys;
-use pgrx::{FromDatum, IntoDatum};
+use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use super::image::Image;
 use super::sql_type::{argument_of_type, type_in_sql};
@@ -20,7 +19,6 @@ pub struct Jsonb {
 }
 
 impl Jsonb {
-    /// Returns the tokens of the value.
     pub fn tokens(&self) -> JsonbTokens<'_> {
         let memory = Memory::new();
         // SAFETY: the root is a valid container; the iterator is allocated in memory that lives as long as the tokens.
@@ -198,7 +196,6 @@ impl Drop for Memory {
     }
 }
 
-/// The tokens of a [`Jsonb`].
 pub struct JsonbTokens<'a> {
     iterator: *mut pg_sys::JsonbIterator,
     memory: Memory,

@@ -34,6 +34,7 @@ pub mod libpq;
 pub mod lock;
 pub mod name;
 pub mod owner;
+pub mod prelude;
 pub mod prepared;
 pub mod replication;
 mod retired;

@@ -3,8 +3,7 @@
 use std::ffi::CStr;
 
 use pgrx::callconv::{BoxRet, FcInfo};
-use pgrx::pg_sys;
-use pgrx::{FromDatum, IntoDatum};
+use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use super::sql_type::argument_of_type;
 

@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 
 use super::spi::{Connection, Rows, StatementArguments, Value};
-use super::statement::saved_plan;
+use super::statement::prepare_for_session;
 
 /// A prepared statement that only reads.
 pub struct Prepared {
@@ -16,7 +16,7 @@ impl Prepared {
     /// Parses the statement under the current search_path.
     pub fn new(connection: &Connection, text: String, argument_types: &[pg_sys::Oid]) -> Self {
         connection.must_be_innermost();
-        Prepared { plan: saved_plan(&text, argument_types), text, argument_types: argument_types.to_vec() }
+        Prepared { plan: prepare_for_session(&text, argument_types), text, argument_types: argument_types.to_vec() }
     }
 
     /// Runs it with the snapshot of the calling query. Raises an error if the number or types of the values do not fit.

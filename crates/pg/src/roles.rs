@@ -51,7 +51,6 @@ pub fn caller_is_admin() -> bool {
     is_admin(caller())
 }
 
-/// Returns the owner of a function, if it exists.
 pub fn owner_of_function(function: pg_sys::Oid) -> Option<pg_sys::Oid> {
     let functions = pg_sys::SysCacheIdentifier::PROCOID as std::ffi::c_int;
     // SAFETY: NULL, or a row of pg_proc, which is given back.
@@ -66,15 +65,13 @@ pub fn owner_of_function(function: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
-/// Returns the role with this name.
-pub fn called(name: &str) -> Option<pg_sys::Oid> {
+pub fn by_name(name: &str) -> Option<pg_sys::Oid> {
     let name = c_text(name);
     // SAFETY: looks the name up in the catalog.
     let role = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
     (role != pg_sys::InvalidOid).then_some(role)
 }
 
-/// Returns the name of a role, for messages.
 pub fn name(role: pg_sys::Oid) -> String {
     // SAFETY: with noerr the result is NULL or a palloc'ed cstring.
     unsafe {

@@ -5,8 +5,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use pgrx::pg_guard;
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 pub use zerocopy::FromBytes;
 
 /// Types whose values may be in shared memory without a lock. Several processes read and write a value concurrently

@@ -50,7 +50,6 @@ thread_local! {
 }
 
 pub struct Connection {
-    /// The nesting level.
     level: u32,
     not_send: PhantomData<*mut ()>,
 }
@@ -129,12 +128,12 @@ impl Connection {
         view: View,
         values: impl IntoIterator<Item = Value>,
     ) -> Rows<'_> {
-        statement.with(|statement| self.run_made(statement, view, values))
+        statement.with(|statement| self.run_leaked(statement, view, values))
     }
 
     /// Executes a statement that was made at run time, and returns its rows.
-    pub fn run_made(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
-        statement::as_sent(|| self.execute_as_set(statement, view, values))
+    pub fn run_leaked(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        statement::with_distributed_hooks(|| self.execute_as_set(statement, view, values))
     }
 
     /// Executes a statement on a shard of this node. No part of it goes to other nodes.
@@ -176,7 +175,7 @@ impl Connection {
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call; SPI is connected.
-        statement::as_sent(|| unsafe {
+        statement::with_distributed_hooks(|| unsafe {
             let status = pg_sys::SPI_execute_with_args(terminated.as_ptr(), count, types, datums, nulls, false, 0);
             self.rows_of(status, text)
         })
@@ -192,7 +191,7 @@ impl Connection {
         let (count, nulls) = (arguments.count(), arguments.nulls.as_ptr());
         // SAFETY: the arrays have one element for each value and live as long as the call. After an error the end of
         // the connection frees the plan; rows have been copied out of the executor before the plan goes.
-        statement::as_sent(|| unsafe {
+        statement::with_distributed_hooks(|| unsafe {
             let plan = pg_sys::SPI_prepare(terminated.as_ptr(), count, types);
             if plan.is_null() {
                 pgrx::error!("SPI_prepare failed: {text}");
@@ -262,7 +261,6 @@ pub(super) unsafe fn latest_snapshot() -> pg_sys::Snapshot {
 pub struct Rows<'c> {
     table: *mut pg_sys::SPITupleTable,
     count: usize,
-    /// The level of the connection.
     level: u32,
     /// The subtransaction that has read the rows, and the number of rolled-back subtransactions by then.
     read_in: pg_sys::SubTransactionId,
@@ -276,12 +274,10 @@ impl Rows<'_> {
         self.count
     }
 
-    /// Converts all rows.
     pub fn map<T>(&self, convert: impl FnMut(Row) -> T) -> Vec<T> {
         (0..self.count).map(|index| Row { rows: self, index }).map(convert).collect()
     }
 
-    /// Converts the first row.
     pub fn first<T>(&self, convert: impl FnOnce(Row) -> T) -> Option<T> {
         (self.count > 0).then(|| convert(Row { rows: self, index: 0 }))
     }

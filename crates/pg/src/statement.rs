@@ -56,7 +56,7 @@ pub fn register(hooks: WhileDistributed) {
 }
 
 /// Sets how statements of this session are planned from now on.
-pub fn plan(planning: Planning) {
+pub fn set_planning(planning: Planning) {
     PLANNING.set(planning);
 }
 
@@ -73,7 +73,7 @@ pub fn require(reach: Reach) {
 }
 
 /// Runs `execute` for a statement that may go to other nodes.
-pub(super) fn as_sent<T>(execute: impl FnOnce() -> T) -> T {
+pub(super) fn with_distributed_hooks<T>(execute: impl FnOnce() -> T) -> T {
     let Some(hooks) = while_distributed() else { return execute() };
     (hooks.before)();
     let result = under(hooks.settings, execute);
@@ -159,7 +159,7 @@ impl Statement {
     /// Returns a statement whose text is known only at run time. It goes to one shard whatever its values, or to a
     /// table of this node. It is kept for the session, so the number of statements of each kind must not exceed the
     /// number of shards.
-    pub fn made(text: String, argument_types: &'static [pg_sys::Oid]) -> &'static Self {
+    pub fn leaked(text: String, argument_types: &'static [pg_sys::Oid]) -> &'static Self {
         Box::leak(Box::new(Statement::new(text.leak(), argument_types, Reach::OneShard)))
     }
 
@@ -169,10 +169,6 @@ impl Statement {
 
     pub(super) fn argument_types(&self) -> &'static [pg_sys::Oid] {
         self.argument_types
-    }
-
-    fn prepare(&self) {
-        self.plan.set(planned(self.text, self.argument_types, self.planning.get()));
     }
 
     /// Runs `execute` with the plan, and ensures that the plan was made under the settings of [`planning_by_index`].
@@ -190,7 +186,7 @@ impl Statement {
         }
         if self.plan.get().is_null() {
             self.planning.set(planning);
-            self.prepare();
+            self.plan.set(prepare(self.text, self.argument_types, planning));
         }
         let plan = self.plan.get();
         // SAFETY: the plan lives until it is freed here. It has one source, because every statement's text is one
@@ -221,11 +217,11 @@ impl Statement {
 }
 
 /// Prepares a statement with the planning of this session, and keeps it. SPI must be connected.
-pub(super) fn saved_plan(text: &str, argument_types: &[pg_sys::Oid]) -> pg_sys::SPIPlanPtr {
-    planned(text, argument_types, PLANNING.get())
+pub(super) fn prepare_for_session(text: &str, argument_types: &[pg_sys::Oid]) -> pg_sys::SPIPlanPtr {
+    prepare(text, argument_types, PLANNING.get())
 }
 
-fn planned(text: &str, argument_types: &[pg_sys::Oid], planning: Planning) -> pg_sys::SPIPlanPtr {
+fn prepare(text: &str, argument_types: &[pg_sys::Oid], planning: Planning) -> pg_sys::SPIPlanPtr {
     let options = match planning {
         Planning::Once => pg_sys::CURSOR_OPT_GENERIC_PLAN,
         Planning::EachTime => pg_sys::CURSOR_OPT_CUSTOM_PLAN,

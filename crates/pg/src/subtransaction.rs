@@ -2,9 +2,8 @@
 
 use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
-use pgrx::{PgLogLevel, PgSqlErrorCode, PgTryBuilder};
+use pgrx::{PgLogLevel, PgSqlErrorCode, PgTryBuilder, pg_sys};
 
 use super::interrupts::Interrupts;
 use super::settings::LockWaits;

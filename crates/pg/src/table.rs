@@ -12,7 +12,6 @@ use super::tuple::{attribute, is_named, width};
 use super::value::Column;
 use super::{cache, compatibility};
 
-/// A stored row of a table.
 pub struct TableRow {
     slot: *mut pg_sys::TupleTableSlot,
     /// The column after the last one that was read. Columns are usually read in the table's order.
@@ -131,7 +130,7 @@ pub fn number(table: &CStr) -> Option<pg_sys::Oid> {
 }
 
 /// Returns the number of a table of schema `claims` whose name is known only at run time, or `None` if there is none.
-pub fn called(name: &str) -> Option<pg_sys::Oid> {
+pub fn by_name(name: &str) -> Option<pg_sys::Oid> {
     number(&c_text(name))
 }
 

@@ -4,8 +4,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 
 use pgrx::htup::heap_getattr_raw;
-use pgrx::pg_sys;
-use pgrx::{FromDatum, PgTrigger, PgTriggerLevel, PgTriggerOperation};
+use pgrx::{FromDatum, PgTrigger, PgTriggerLevel, PgTriggerOperation, pg_sys};
 
 use super::image::Image;
 use super::stored::{self, BoundedText};
@@ -53,7 +52,6 @@ impl<'t> RowChange<'t> {
         unsafe { (*self.data.tg_relation).rd_id }
     }
 
-    /// Returns the function that is called.
     pub fn function(&self) -> pg_sys::Oid {
         // SAFETY: the trigger lives while its function runs.
         unsafe { (*self.data.tg_trigger).tgfoid }
@@ -125,7 +123,6 @@ impl RowVersion<'_> {
         }
     }
 
-    /// Returns the row type of the table.
     pub fn row_type(self) -> pg_sys::Oid {
         // SAFETY: the descriptor lives as long as the trigger runs.
         unsafe { (*self.descriptor).tdtypeid }
@@ -146,7 +143,6 @@ impl RowVersion<'_> {
         }
     }
 
-    /// Returns the ctid of the row.
     pub fn ctid(self) -> Value {
         // SAFETY: the tuple lives as long as the trigger runs. A tid is three numbers of two bytes, in this order
         // (ItemPointerData).

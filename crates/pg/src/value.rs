@@ -58,7 +58,6 @@ mod closed {
 }
 use closed::Closed;
 
-/// A type of arguments.
 pub trait Argument: Closed {
     #[doc(hidden)]
     const TYPE: pg_sys::Oid;

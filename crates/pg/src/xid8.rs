@@ -1,8 +1,7 @@
 //! xid8: a transaction id that does not wrap around.
 
 use pgrx::callconv::{BoxRet, FcInfo};
-use pgrx::pg_sys;
-use pgrx::{FromDatum, IntoDatum};
+use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use super::sql_type::argument_of_type;
 

@@ -3,13 +3,12 @@
 use claims_model::Kind;
 use claims_model::types::Types;
 use pgrx::pg_sys::Oid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::declare::{must_own, spelled_out};
 use crate::arguments;
 use crate::error::{CaptureError, ClaimsError, notice_of_changed_declaration, warn_of_no_unique_index};
 use crate::pg::name::{Name, Relation};
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
 use crate::store::cell::declared::{self, ClaimableTable, Declaration, Uniqueness};
@@ -29,16 +28,15 @@ fn declare_attribute(
     source_key: Option<Name>,
     condition: Option<String>,
 ) -> Result<(), ErrorReport> {
-    let Relation(table) = arguments::given(table_name, "table_name")?;
-    let Name(attribute) = arguments::given(attribute, "attribute")?;
-    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
-    let subject_type = arguments::given(subject_type, "subject_type")?;
-    let Name(subject_key) = arguments::given(subject_key, "subject_key")?;
-    let source_type = arguments::given(source_type, "source_type")?;
+    let Relation(table) = arguments::required(table_name, "table_name")?;
+    let Name(attribute) = arguments::required(attribute, "attribute")?;
+    arguments::require!(bucket_type, subject_type);
+    let Name(subject_key) = arguments::required(subject_key, "subject_key")?;
+    let source_type = arguments::required(source_type, "source_type")?;
     let source_key = source_key.map(|Name(key)| key);
     let mut declaration =
         Declaration { attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition: None };
-    let name = spi::connect(|connection| fit(connection, table, &mut declaration))?;
+    let name = spi::connect(|connection| complete(connection, table, &mut declaration))?;
     // This reads the owner's code and can raise a WARNING, which can leave this function by an error: no resource may be open.
     declaration.condition = condition.map(|condition| spelled_out(table, &condition, true)).transpose()?;
     let (before, uniqueness) = spi::connect(|connection| {
@@ -59,8 +57,8 @@ fn declare_attribute(
 
 /// Raises an error unless the declaration fits the table, and completes it. Locks the table, so that no column changes
 /// afterwards.
-fn fit(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Result<String, ClaimsError> {
-    let ClaimableTable { name, can_be_claimed, .. } = owned(connection, table)?;
+fn complete(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Result<String, ClaimsError> {
+    let ClaimableTable { name, can_be_claimed, .. } = own_table(connection, table)?;
     if !can_be_claimed {
         return Err(CaptureError::NotClaimable { table: name }.into());
     }
@@ -79,9 +77,9 @@ fn fit(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Re
         }
     }
     let types = &catalog::current(connection).types;
-    declaration.bucket_type = lasting(types, Kind::Bucket, &declaration.bucket_type)?;
-    declaration.subject_type = lasting(types, Kind::Subject, &declaration.subject_type)?;
-    declaration.source_type = lasting(types, Kind::Source, &declaration.source_type)?;
+    declaration.bucket_type = first_name_of(types, Kind::Bucket, &declaration.bucket_type)?;
+    declaration.subject_type = first_name_of(types, Kind::Subject, &declaration.subject_type)?;
+    declaration.source_type = first_name_of(types, Kind::Source, &declaration.source_type)?;
     match attribute_type {
         Some(type_name) => Err(CaptureError::UnfitColumn { column: declaration.attribute.clone(), type_name }.into()),
         None => Ok(name),
@@ -89,7 +87,7 @@ fn fit(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Re
 }
 
 /// Returns a table if the caller has the privileges of its owner.
-fn owned(connection: &Connection, table: Oid) -> Result<ClaimableTable, ClaimsError> {
+fn own_table(connection: &Connection, table: Oid) -> Result<ClaimableTable, ClaimsError> {
     let found = declared::table(connection, table).ok_or(CaptureError::NoTable { table })?;
     must_own(&found.name, found.owner)?;
     Ok(found)
@@ -114,7 +112,7 @@ fn column(
 }
 
 /// Returns the first name of a type, by which it is found again after it was renamed.
-fn lasting(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError> {
+fn first_name_of(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError> {
     match types.of(kind).first_name_of(name) {
         Some(first) if first != "UNSPECIFIED" => Ok(first.to_owned()),
         _ => Err(CaptureError::NoSuchType { kind, name: name.to_owned() }.into()),
@@ -125,9 +123,9 @@ fn lasting(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError>
 #[search_path(pg_catalog, pg_temp)]
 fn unclaim_attribute(table_name: Option<Relation>, attribute: Option<Name>) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
-        let Relation(table) = arguments::given(table_name, "table_name")?;
-        let Name(attribute) = arguments::given(attribute, "attribute")?;
-        let ClaimableTable { name, .. } = owned(connection, table)?;
+        let Relation(table) = arguments::required(table_name, "table_name")?;
+        let Name(attribute) = arguments::required(attribute, "attribute")?;
+        let ClaimableTable { name, .. } = own_table(connection, table)?;
         if !declared::forget(connection, table, &attribute) {
             return Err(CaptureError::NotClaimed { table: name, attribute }.into());
         }

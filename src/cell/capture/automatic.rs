@@ -9,20 +9,18 @@
 //! nothing changes any more.
 
 use pgrx::PgTrigger;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::{log, send, slow_search};
-use crate::access;
-use crate::arguments;
 use crate::error::{ClaimsError, raise};
 use crate::pg::owner::as_owner_of;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::transaction_end::Hooks;
 use crate::pg::trigger::{PlainValue, RowChange};
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::attributes;
+use crate::{access, arguments};
 
 /// The hooks. They must run before those of the log, which check that everything was sent.
 pub const HOOKS: Hooks = Hooks { before_commit: send_at_end, ..Hooks::NONE };
@@ -63,7 +61,7 @@ fn send_at_end() -> Result<(), ErrorReport> {
 #[search_path(pg_catalog, pg_temp)]
 fn require_cell(cell_id: Option<i64>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)
     })
     .map_err(ErrorReport::from)

@@ -1,16 +1,14 @@
 //! Conditions, rights and triggers for declaring a claimed column.
 
 use pgrx::pg_sys::Oid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::arguments;
 use crate::error::{CaptureError, ClaimsError, refuse_direct_call_of_event_trigger};
 use crate::pg::event_trigger::EventTriggers;
+use crate::pg::prelude::*;
 use crate::pg::{expression, roles, spi};
 use crate::store::cell::triggers::{self, Purpose};
 use crate::tables::citus::layout;
-use crate::{access, version};
+use crate::{access, arguments, version};
 
 /// Returns a condition with all its names spelled out, as the caller's search_path resolves them, so that it means the same for
 /// everybody later. The condition is read with the rights of the table's owner. With `warn`, raises a WARNING if it is not
@@ -69,13 +67,13 @@ fn change_request_triggers(
     entity_column: Option<String>,
     add: Option<bool>,
 ) -> Result<(), ErrorReport> {
-    let queue = arguments::given(queue, "queue")?;
+    let queue = arguments::required(queue, "queue")?;
     change(table_name, add, &Purpose::Requests { queue, column: entity_column.unwrap_or_default() })
 }
 
 fn change(table: Option<Oid>, add: Option<bool>, purpose: &Purpose) -> Result<(), ErrorReport> {
-    let table = arguments::given(table, "table_name")?;
-    let change = if arguments::given(add, "add")? { triggers::add } else { triggers::drop };
+    let table = arguments::required(table, "table_name")?;
+    let change = if arguments::required(add, "add")? { triggers::add } else { triggers::drop };
     Ok(spi::connect(|connection| change(connection, table, purpose)).map_err(ClaimsError::from)?)
 }
 

@@ -19,8 +19,7 @@ use crate::cell::recovery::judge::{self, JudgedLease};
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::RemoteError;
 use crate::pg::spi::Connection;
-use crate::store::cell::attributes;
-use crate::store::cell::tracked;
+use crate::store::cell::{attributes, tracked};
 
 /// Maximum number of leases that are settled at once, the newest ones.
 const AT_ONCE: i64 = 1000;

@@ -84,7 +84,6 @@ fn new_excess(
     })
 }
 
-/// Returns the claimed columns of a table.
 fn captured_columns(change: &RowChange, version: RowVersion) -> Result<Option<Rc<CapturedColumns>>, ClaimsError> {
     if let Some(known) = attributes::captured_if_cached(change.table()).filter(|_| compatibility::is_checked()) {
         return Ok(Some(known));

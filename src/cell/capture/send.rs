@@ -4,26 +4,21 @@ use std::time::{Duration, Instant};
 
 use claims_model::capture::{Create, Pending};
 use claims_model::outgoing::Outgoing;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::lenient::LenientBatch;
 use super::{log, own_leases, slow_search};
-use crate::access;
-use crate::arguments;
 use crate::cell::client::{Service, afterwards, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::jsonb::JsonText;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::wait;
-use crate::pg::xact;
-use crate::settings;
+use crate::pg::{wait, xact};
 use crate::store::catalog;
 use crate::store::cell::{skipped_destroys, tracked};
+use crate::{access, arguments, settings};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -40,9 +35,9 @@ fn pending_batch()
 #[search_path(pg_catalog, pg_temp)]
 fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option<PgUuid>, ErrorReport> {
     let lease = spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
-        let service = arguments::given(service, "service")?;
+        let service = arguments::required(service, "service")?;
         slow_search::forget();
         let lease = send_pending(connection, cell_id, &service, false)?;
         // The caller expects one lease for all of its changes, and commits next.
@@ -182,10 +177,10 @@ fn must_have_keys(pending: &Pending) -> Result<(), ClaimsError> {
 fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
     xact::must_be_writable(c"claims.finish()");
     spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
-        let server = arguments::given(service, "service")?;
-        let lease = from_pg_uuid(arguments::given(lease_uuid, "lease_uuid")?);
+        let server = arguments::required(service, "service")?;
+        let lease = from_pg_uuid(arguments::required(lease_uuid, "lease_uuid")?);
         let state = tracked::states(connection, std::iter::once((lease, None))).pop();
         if state.as_ref().is_some_and(|state| state.tracked_here) {
             return Err(CaptureError::NotCommittedHere { lease }.into());

@@ -1,10 +1,8 @@
 //! `skip_capture`: stops capturing changes in the current transaction, so that rows change and their claims do not.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
 use super::log;
 use crate::admin_action::AdminAction;
+use crate::pg::prelude::*;
 use crate::pg::xact;
 
 #[pg_extern(schema = "claims", security_definer)]

@@ -11,9 +11,8 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
-use super::confirmed;
-use super::connection_cache;
 use super::settlement::Settlement;
+use super::{confirmed, connection_cache};
 use crate::pg::libpq::Command;
 use crate::pg::roles;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};

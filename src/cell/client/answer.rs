@@ -12,17 +12,14 @@ use crate::pg::xid8::Xid8;
 pub struct Answer(pub(super) Vec<Row>);
 
 impl Answer {
-    /// Converts all rows.
     pub fn map<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<Vec<T>, Mismatch> {
         self.0.into_iter().map(|columns| convert(&AnswerRow(columns))).collect()
     }
 
-    /// Converts the first row.
     pub fn first<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<Option<T>, Mismatch> {
         self.0.into_iter().next().map(|columns| convert(&AnswerRow(columns))).transpose()
     }
 
-    /// Converts the only row.
     pub fn only<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<T, Mismatch> {
         self.first(convert)?.ok_or(Mismatch::Rows { got: 0, wanted: 1..=1 })
     }

@@ -4,16 +4,13 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use claims_model::breaker::{Admission, Breaker, Caller, Limits};
-use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys::Oid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::states;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::background;
 use crate::pg::clock::Moment;
-use crate::pg::foreign;
+use crate::pg::prelude::*;
+use crate::pg::{background, foreign};
 use crate::settings;
 
 /// Size of a request that the service must answer within `claims.breaker_timeout`. A larger request gets that time once more for each

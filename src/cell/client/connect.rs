@@ -66,7 +66,6 @@ pub fn can_be_one(connection: &Connection, server: &str) -> Result<Server, Claim
 pub struct Address {
     server: String,
     pub oid: Oid,
-    /// The user of the user mapping.
     pub user: Oid,
     /// The version of the foreign catalog when it was read.
     version: u64,
@@ -116,7 +115,7 @@ pub fn open(address: &Address) -> Result<CachedConnection, ClaimsError> {
 pub fn failure(server: String, trouble: Trouble) -> CellError {
     match trouble {
         Trouble::Lost(detail) => CellError::ServiceUnreachable { server, detail },
-        Trouble::NoPlace(detail) => CellError::ServiceFull { server, detail },
+        Trouble::TooManyConnections(detail) => CellError::ServiceFull { server, detail },
         Trouble::NoFiles => CellError::NoFiles { server },
         Trouble::Wrong(mismatch) => CellError::WrongAnswer { server, mismatch },
         Trouble::OutOfTime => CellError::ServiceUnreachable { server, detail: "It did not answer in time.".into() },

@@ -40,7 +40,7 @@ impl CachedConnection {
                     confirmed::answered(cell_id, &settlement, committed);
                 }
                 // Recovery settles the leases that the service refuses to settle here. Later calls are not prepared any more.
-                Reply::Refused(error) if error.is_of_prepared() => {
+                Reply::Refused(error) if error.is_prepared_statement_error() => {
                     self.link.stop_preparing();
                 }
                 Reply::Refused(_) => {}

@@ -64,7 +64,6 @@ const MAX_LISTED: i64 = 10_000;
 /// records fit.
 const PORTION: usize = 500;
 
-/// The arguments of a begin.
 pub struct BeginRequest {
     pub cell_id: i64,
     pub lease: Uuid,
@@ -76,7 +75,6 @@ pub struct BeginRequest {
     pub naming: RequiredNaming,
 }
 
-/// An outstanding lease.
 pub struct OutstandingLease {
     pub lease: Uuid,
     pub cell_xid: Option<Xid8>,
@@ -84,7 +82,6 @@ pub struct OutstandingLease {
     pub stale: bool,
 }
 
-/// A page of outstanding leases.
 pub struct LeasePage {
     pub leases: Vec<OutstandingLease>,
     /// The cursor at which the next page begins.

@@ -137,7 +137,9 @@ impl<'c> Service<'c> {
                     return Ok(read);
                 }
                 // A pooler is between cell and service, although it looked like the server itself.
-                Ok(Reply::Refused(error)) if error.is_of_prepared() && connection.link.stop_preparing() => {
+                Ok(Reply::Refused(error))
+                    if error.is_prepared_statement_error() && connection.link.stop_preparing() =>
+                {
                     reused = Some(connection);
                 }
                 // The server is a standby after a switch-over: a new connection may lead to the new primary.

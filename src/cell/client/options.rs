@@ -1,12 +1,10 @@
 //! The options of servers and user mappings of the wrapper `claims_service`, which are libpq's options.
 
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::pg_sys::{self, Oid};
-use pgrx::prelude::*;
 
 use crate::error::{AccessError, CellError, ClaimsError};
-use crate::pg::libpq;
-use crate::pg::roles;
+use crate::pg::prelude::*;
+use crate::pg::{libpq, roles};
 
 /// Options that only superusers may set: the waiver of the password, and files of the database server.
 const OF_SUPERUSERS: [&str; 5] = ["password_required", "passfile", "sslcert", "sslkey", "sslkeylogfile"];

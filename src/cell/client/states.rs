@@ -32,7 +32,6 @@ impl Slot {
     }
 }
 
-/// The slots, in shared memory.
 pub static SHARED: Locked<[Slot; MAX_SERVICES]> = Locked::new(c"claims breakers");
 
 thread_local! {

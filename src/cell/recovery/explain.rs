@@ -3,20 +3,16 @@
 use std::time::Duration;
 
 use claims_model::judge::{Step, after_fencing};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::{Interval, TimestampWithTimeZone};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::judge::{self, JudgedLease};
 use crate::access;
-use crate::arguments::given;
-use crate::cell::client::Service;
-use crate::cell::client::unreachable;
+use crate::arguments::required;
+use crate::cell::client::{Service, unreachable};
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::name::Name;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
@@ -53,9 +49,9 @@ fn explain_lease(
     ErrorReport,
 > {
     let explained = spi::connect(|connection| {
-        let cell_id = given(cell_id, "cell_id")?;
-        let server = given(service, "service")?;
-        let lease = from_pg_uuid(given(lease_uuid, "lease_uuid")?);
+        let cell_id = required(cell_id, "cell_id")?;
+        let server = required(service, "service")?;
+        let lease = from_pg_uuid(required(lease_uuid, "lease_uuid")?);
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = Service::new(connection, &server, cell_id)?;
         explain_one(connection, &service, cell_id, lease).map_err(unreachable)

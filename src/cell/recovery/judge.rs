@@ -6,27 +6,21 @@ use std::time::{Duration, Instant};
 use claims_model::judge::{self, Facts, LocalTransaction, Step, Verdict};
 use claims_model::{BadInput, Problem};
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
-use crate::access;
-use crate::arguments;
 use crate::cell::client::leases::OutstandingLease;
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::subtransaction;
 use crate::pg::uuid::pg_uuid;
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
-use crate::settings;
 use crate::store::cell::tracked::{self, LeaseArgument};
-use crate::tables;
+use crate::{access, arguments, settings, tables};
 
 /// Maximum number of fences that one purge deletes.
 const PURGE_BATCH: i64 = 10_000;
@@ -36,7 +30,6 @@ const PURGE_BATCH: i64 = 10_000;
 const CONTENTION_SQLSTATES: [Code; 3] =
     [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED, Code::ERRCODE_T_R_SERIALIZATION_FAILURE];
 
-/// A lease to judge.
 pub struct JudgedLease {
     pub lease: Uuid,
     /// Whether it is older than stale_after.
@@ -58,8 +51,8 @@ fn judge_leases(
     stale_after: default!(Option<Interval>, "'10 minutes'"),
 ) -> Result<TableIterator<'static, (name!(lease_uuid, PgUuid), name!(verdict, String))>, ErrorReport> {
     let judged = spi::connect(|connection| {
-        let leases = arguments::given(leases, "leases")?;
-        let stale_after = arguments::span(arguments::given(stale_after, "stale_after")?, "stale_after")?;
+        let leases = arguments::required(leases, "leases")?;
+        let stale_after = arguments::span(arguments::required(stale_after, "stale_after")?, "stale_after")?;
         let candidates = candidates(tracked::lease_arguments(connection, leases, stale_after))?;
         Ok::<_, ClaimsError>(judge(connection, &candidates))
     })?;

@@ -9,26 +9,21 @@ use std::time::Duration;
 
 use claims_model::judge::Verdict;
 use claims_model::{BadInput, Problem};
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::judge::{JudgedLease, judge};
-use crate::access;
-use crate::arguments;
-use crate::cell::client::Service;
 use crate::cell::client::settlement::Settled;
-use crate::cell::client::unreachable;
+use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::{self, CellError, ClaimsError};
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
-use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::{orphans, tracked};
 use crate::store::pass_log::Pass;
+use crate::{access, arguments, settings};
 
 /// Maximum number of leases in a page, which is also the service's limit for one call that settles.
 const MAX_PAGE: i32 = 10_000;
@@ -82,14 +77,14 @@ fn reconcile(
 > {
     xact::must_be_writable(c"claims.reconcile()");
     let (cell_id, tally) = spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
-        let server = arguments::given(service, "service")?;
+        let server = arguments::required(service, "service")?;
         let pass = Recovery {
             transactions: connection,
             cell_id,
-            stale_after: arguments::span(arguments::given(stale_after, "stale_after")?, "stale_after")?,
-            page: page_size(arguments::given(max_results, "max_results")?)?,
+            stale_after: arguments::span(arguments::required(stale_after, "stale_after")?, "stale_after")?,
+            page: page_size(arguments::required(max_results, "max_results")?)?,
         };
         Ok::<_, ClaimsError>((cell_id, pass.run_and_log(&server)?))
     })?;

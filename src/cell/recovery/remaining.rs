@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::cell::client::Service;
 use crate::cell::client::settlement::Settled;
-use crate::cell::client::unreachable;
+use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
 use crate::store::cell::tracked;
 use crate::store::worker::{self, RemainingLeases};

@@ -1,15 +1,11 @@
 //! `begin_verification`: begins a verification that several workers share.
 
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::expected::Expected;
-use crate::access;
-use crate::arguments;
 use crate::error::{ClaimsError, VerificationError};
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::subtransaction;
@@ -17,6 +13,7 @@ use crate::pg::uuid::pg_uuid;
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
+use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -27,9 +24,7 @@ fn begin_verification(
 ) -> Result<PgUuid, ErrorReport> {
     xact::must_be_writable(c"claims.begin_verification()");
     Ok(spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let source_type = arguments::given(source_type, "source_type")?;
-        let correct = arguments::given(correct, "correct")?;
+        arguments::require!(cell_id, source_type, correct);
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;

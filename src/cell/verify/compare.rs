@@ -36,7 +36,6 @@ pub struct Comparison<'a> {
 /// A bucket: its type and its value.
 type BucketName = (String, String);
 
-/// The result of comparing a range.
 #[derive(Default)]
 pub struct ComparedRange {
     /// Number of rows that need a claim, and of extra claims.
@@ -44,7 +43,6 @@ pub struct ComparedRange {
     pub found: Vec<FoundDiscrepancy>,
 }
 
-/// A discrepancy, and its outcome.
 pub struct FoundDiscrepancy {
     pub discrepancy: Discrepancy,
     pub bucket_type: String,

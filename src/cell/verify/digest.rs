@@ -1,11 +1,9 @@
 //! `digest_expected`: returns the digest of the claims that a range of the cell's own tables needs.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
 use super::expected::Expected;
 use crate::arguments::{self, source_range};
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::spi;
 use crate::store::catalog;
 
@@ -17,7 +15,7 @@ fn digest_expected(
     source_id_lte: default!(Option<String>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(records, i64), name!(digest, Vec<u8>))>, ErrorReport> {
     let digest = spi::connect(|connection| {
-        let source_type = arguments::given(source_type, "source_type")?;
+        let source_type = arguments::required(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;

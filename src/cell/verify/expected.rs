@@ -6,14 +6,13 @@ use std::rc::Rc;
 use claims_model::digest::{Digest, Entry};
 use claims_model::source_key::is_id;
 use claims_model::source_range::{self, SourceRange};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arguments::{self, source_range};
 use crate::cell::client::naming::RequiredNaming;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::JsonText;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
 use crate::store::cell::expected::{self, Attribute, ClaimedRow};
@@ -27,7 +26,7 @@ fn expected_records(
     source_id_lte: default!(Option<String>, "NULL"),
 ) -> Result<JsonText, ErrorReport> {
     let records = spi::connect(|connection| {
-        let source_type = arguments::given(source_type, "source_type")?;
+        let source_type = arguments::required(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
@@ -78,7 +77,6 @@ impl ExpectedClaim {
     }
 }
 
-/// Returns claims as a JSON list.
 pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c ExpectedClaim>) -> String {
     Value::Array(claims.into_iter().map(ExpectedClaim::json).collect()).to_string()
 }

@@ -10,23 +10,19 @@ use claims_model::limits::PAGE_BYTES;
 use claims_model::source_range::SourceRange;
 use claims_model::verify::Outcome;
 use claims_model::{BadInput, Problem};
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::begin::must_be_claimed;
 use super::compare::{ComparedRange, Comparison, FoundDiscrepancy};
 use super::expected::{Expected, Summary};
 use super::remote::Remote;
 use super::walk::{Findings, RangesInOrder, Walk};
-use crate::access;
-use crate::arguments;
-use crate::cell::client::Service;
-use crate::cell::client::unreachable;
+use crate::cell::client::{Service, unreachable};
 use crate::error::{ClaimsError, VerificationError};
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::store::catalog;
+use crate::{access, arguments};
 
 /// Number of rows that one comparison reads.
 const BATCH: i64 = 1000;
@@ -60,11 +56,10 @@ fn list_discrepancies(
     // On a standby, changes that are not replayed yet would look like discrepancies.
     xact::must_not_be_standby(c"claims.list_discrepancies()");
     let rows = spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let server = arguments::given(service, "service")?;
-        let source_type = arguments::given(source_type, "source_type")?;
-        let max_results = arguments::given(max_results, "max_results")?;
-        let recent = arguments::span(arguments::given(recent, "recent")?, "recent")?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
+        let server = arguments::required(service, "service")?;
+        arguments::require!(source_type, max_results);
+        let recent = arguments::span(arguments::required(recent, "recent")?, "recent")?;
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;

@@ -41,7 +41,6 @@ impl SeenRows {
         self.claiming_rows.values().cloned().collect()
     }
 
-    /// Returns the row that needs a bucket.
     pub fn claiming_row(&self, bucket_type: &str, value: &str) -> Option<ExpectedClaim> {
         self.claiming_rows.get(&(bucket_type.to_owned(), value.to_owned())).cloned()
     }

@@ -9,10 +9,6 @@ use claims_model::limits::CLAIMANT_CHARS;
 use std::time::{Duration, Instant};
 
 use claims_model::source_range::SourceRange;
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::begin::{must_be_claimed, with_lock_timeout};
@@ -22,14 +18,12 @@ use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{SHARED_BATCHES, Walk};
 use super::whole::batch;
-use crate::access;
-use crate::arguments;
-use crate::cell::client::Service;
-use crate::cell::client::unreachable;
+use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
 use crate::holds::expiring::require_held;
 use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::without_waiting;
 use crate::pg::uuid::from_pg_uuid;
@@ -37,6 +31,7 @@ use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
 use crate::store::holds::expiring;
+use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -66,11 +61,11 @@ fn verify_share(
 > {
     xact::must_be_writable(c"claims.verify_share()");
     let (share, outcome) = spi::connect(|connection| {
-        let uuid = from_pg_uuid(arguments::given(pass, "pass")?);
+        let uuid = from_pg_uuid(arguments::required(pass, "pass")?);
         let worker = arguments::text(worker, "worker", CLAIMANT_CHARS)?;
-        let server = arguments::given(service, "service")?;
-        let batch = batch(arguments::given(batch_size, "batch_size")?)?;
-        let recent = arguments::span(arguments::given(recent, "recent")?, "recent")?;
+        let server = arguments::required(service, "service")?;
+        let batch = batch(arguments::required(batch_size, "batch_size")?)?;
+        let recent = arguments::span(arguments::required(recent, "recent")?, "recent")?;
         arguments::deadline(hold_for, "hold_for", Moment::now())?;
         let pass = passes::pass(connection, uuid).ok_or(VerificationError::UnknownPass { pass: uuid })?;
         access::act_here_for(&catalog::current(connection), pass.cell_id)?;

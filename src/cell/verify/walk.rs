@@ -90,7 +90,6 @@ pub trait Findings {
     fn are_enough(&self) -> bool;
 }
 
-/// A walk in progress.
 pub struct Walk<'w, F> {
     pub comparison: Comparison<'w>,
     pub batch: i64,

@@ -3,9 +3,6 @@
 use std::time::{Duration, Instant};
 
 use claims_model::{BadInput, Problem};
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::begin::{must_be_claimed, with_lock_timeout};
 use super::compare::Comparison;
@@ -13,17 +10,16 @@ use super::expected::Expected;
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{RangesInOrder, Walk};
-use crate::access;
-use crate::arguments;
-use crate::cell::client::Service;
-use crate::cell::client::unreachable;
+use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::error::{self, ClaimsError, VerificationError};
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::positions;
 use crate::store::pass_log::Pass;
+use crate::{access, arguments};
 
 const MAX_BATCH: i32 = 10_000;
 
@@ -56,12 +52,9 @@ fn verify(
     xact::must_be_writable(c"claims.verify()");
     let started_at = Instant::now();
     let (task, tally, finished) = spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let server = arguments::given(service, "service")?;
-        let source_type = arguments::given(source_type, "source_type")?;
-        let batch_size = arguments::given(batch_size, "batch_size")?;
-        let recent = arguments::given(recent, "recent")?;
-        let correct = arguments::given(correct, "correct")?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
+        let server = arguments::required(service, "service")?;
+        arguments::require!(source_type, batch_size, recent, correct);
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;

@@ -2,17 +2,15 @@
 
 use claims_model::limits::KIND_CHARS;
 use pgrx::pg_sys::Oid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::access;
-use crate::arguments;
 use crate::error::{CaptureError, ClaimsError};
 use crate::pg::lock::{self, Strength};
 use crate::pg::name::{Name, Relation};
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::store::cell::triggers::{self, Purpose};
 use crate::store::holds::captured_tables::{self, Table};
+use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -22,14 +20,14 @@ fn capture_requests(
     entity_column: Option<Name>,
 ) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
-        let Relation(table) = arguments::given(table_name, "table_name")?;
-        let queue = arguments::given(queue, "queue")?;
-        let Name(column) = arguments::given(entity_column, "entity_column")?;
-        owned(connection, table)?;
+        let Relation(table) = arguments::required(table_name, "table_name")?;
+        let queue = arguments::required(queue, "queue")?;
+        let Name(column) = arguments::required(entity_column, "entity_column")?;
+        own_table(connection, table)?;
         let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
         // Locked, so that neither the table's owner nor its columns change from here on.
         lock::table(table, Strength::AgainstWriters);
-        must_fit(connection, table, owned(connection, table)?, &column)?;
+        must_fit(connection, table, own_table(connection, table)?, &column)?;
         let purpose = Purpose::Requests { queue: queue.clone(), column: column.clone() };
         triggers::add(connection, table, &purpose)?;
         captured_tables::record(connection, table, &queue, &column);
@@ -41,9 +39,9 @@ fn capture_requests(
 #[search_path(pg_catalog, pg_temp)]
 fn uncapture_requests(table_name: Option<Relation>, queue: Option<String>) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
-        let Relation(table) = arguments::given(table_name, "table_name")?;
-        let queue = arguments::given(queue, "queue")?;
-        owned(connection, table)?;
+        let Relation(table) = arguments::required(table_name, "table_name")?;
+        let queue = arguments::required(queue, "queue")?;
+        own_table(connection, table)?;
         let purpose = Purpose::Requests { queue: queue.clone(), column: String::new() };
         triggers::drop(connection, table, &purpose)?;
         captured_tables::forget(connection, table, &queue);
@@ -52,7 +50,7 @@ fn uncapture_requests(table_name: Option<Relation>, queue: Option<String>) -> Re
 }
 
 /// Returns a table whose capture the caller may change.
-fn owned(connection: &Connection, table: Oid) -> Result<Table, ClaimsError> {
+fn own_table(connection: &Connection, table: Oid) -> Result<Table, ClaimsError> {
     let found = captured_tables::table(connection, table).ok_or(CaptureError::NoTable { table })?;
     access::own_or_administer(found.owner)?;
     Ok(found)

@@ -2,21 +2,16 @@
 
 use claims_model::limits::{KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::hints;
-use crate::access;
-use crate::arguments;
 use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::xact;
-use crate::settings;
 use crate::store::holds::requests;
-use crate::tables;
+use crate::{access, arguments, settings, tables};
 
 /// The number of requests that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;
@@ -42,7 +37,7 @@ pub fn record(
 ) -> Result<i64, ClaimsError> {
     let queue = arguments::text(queue, "queue", KIND_CHARS)?;
     let entity = arguments::text(entity, "entity", KEY_CHARS)?;
-    let request_type = arguments::given(request_type, "request_type")?;
+    let request_type = arguments::required(request_type, "request_type")?;
     if !["create", "update"].contains(&&*request_type) {
         let problem = Problem::OutOfRange { allowed: "create or update" };
         return Err(BadInput::new("request_type", problem).into());
@@ -102,8 +97,7 @@ pub fn retry_requests(queue: Option<String>, entity: Option<String>) -> Result<i
 #[search_path(pg_catalog, pg_temp)]
 pub fn purge_requests(queue: Option<String>, older_than: Option<Interval>) -> Result<i64, ErrorReport> {
     Ok(spi::connect(|connection| {
-        let queue = arguments::given(queue, "queue")?;
-        let older_than = arguments::given(older_than, "older_than")?;
+        arguments::require!(queue, older_than);
         access::administer(tables::at_entry())?;
         let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;

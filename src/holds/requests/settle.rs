@@ -4,22 +4,18 @@ use std::collections::BTreeSet;
 
 use claims_model::limits;
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::{enqueue, hands, hints, unblock};
-use crate::arguments;
 use crate::error::{ClaimsError, HoldError};
 use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
-use crate::settings;
 use crate::store::holds::requests::{self, Holds, InHand};
+use crate::{arguments, settings};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -28,7 +24,7 @@ pub fn settle_requests(
     error: default!(Option<String>, "NULL"),
 ) -> Result<i64, ErrorReport> {
     let now = Moment::now();
-    let process = arguments::given(process_id, "process_id")?;
+    let process = arguments::required(process_id, "process_id")?;
     let error = error.map(|error| arguments::at_most(error, "error", limits::ERROR_CHARS)).transpose()?;
     Ok(spi::connect(|connection| {
         let mut in_hand = hands::of(process);
@@ -94,7 +90,7 @@ fn unblock_and_announce(connection: &Connection, settled: &[InHand], complete: b
 #[search_path(pg_catalog, pg_temp)]
 pub fn extend_requests(process_id: Option<PgUuid>, hold_for: Option<Interval>) -> Result<i64, ErrorReport> {
     let now = Moment::now();
-    let process = arguments::given(process_id, "process_id")?;
+    let process = arguments::required(process_id, "process_id")?;
     let until = arguments::deadline(hold_for, "hold_for", now)?;
     Ok(spi::connect(|connection| match unexpired_holds(connection, process, now)? {
         0 => Err(ClaimsError::from(HoldError::NothingInHand { process: from_pg_uuid(process) })),

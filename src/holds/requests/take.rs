@@ -5,21 +5,17 @@ use std::collections::{HashSet, VecDeque};
 use claims_model::hash::fnv1a;
 use claims_model::limits::KIND_CHARS;
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::portion::{self, Handed};
 use super::{hands, hints, unblock};
 use crate::arguments;
-use crate::pg::advisory;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::subtransaction::{NO_WAIT_LIMIT_MS, Undone, subtransaction};
-use crate::pg::xact;
+use crate::pg::{advisory, xact};
 use crate::store::holds::requests::{self, Candidate, InHand, Outstanding};
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -39,8 +35,8 @@ pub fn take_requests(
     let now = Moment::now();
     let order = Order {
         queue: arguments::text(queue, "queue", KIND_CHARS)?,
-        process: arguments::given(process_id, "process_id")?,
-        after_id: arguments::given(after_id, "after_id")?,
+        process: arguments::required(process_id, "process_id")?,
+        after_id: arguments::required(after_id, "after_id")?,
         hold_until: hold_for.map(|hold| arguments::deadline(Some(hold), "hold_for", now)).transpose()?,
         now,
     };

@@ -4,8 +4,6 @@ use claims_json::{Token, Tokens};
 use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, CELL_TEXT_CHARS};
 use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::Oid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::grants::{self, Audience, role_called};
 use crate::admin_action::AdminAction;
@@ -13,6 +11,7 @@ use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
 use crate::pg::jsonb::{Extent, Jsonb};
 use crate::pg::name::Name;
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::tables::Tables;
 use crate::tables::rows::cells::Registration;

@@ -1,18 +1,13 @@
 //! `distribute`: distributes the tables of the service over the nodes of a Citus cluster, once.
 
 use claims_model::{BadInput, Problem};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, DistributionError, notice_of_distributing};
 use crate::pg::compatibility;
+use crate::pg::prelude::*;
 use crate::tables;
-use crate::tables::citus::catalog;
-use crate::tables::citus::distribute as store;
-use crate::tables::citus::extension;
-use crate::tables::citus::feed;
-use crate::tables::citus::layout::{self, Whereabouts};
+use crate::tables::citus::{catalog, distribute as store, extension, feed, layout};
 use crate::tables::shared::admin;
 
 /// Maximum number of shards of a table.
@@ -37,7 +32,8 @@ fn distribute_tables(shards: Option<i32>, reason: Option<String>) -> Result<i32,
     if catalog::catalogs().is_empty() {
         return Err(DistributionError::NoCitus.into());
     }
-    if layout::find_tables()? == Whereabouts::Distributed {
+    let is_distributed = layout::check_tables()?;
+    if is_distributed {
         return Err(DistributionError::Already.into());
     }
     action.with("shards", shards).perform(|_, connection| {

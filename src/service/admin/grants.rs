@@ -1,13 +1,12 @@
 //! Grants for readers, workers and monitoring roles, and those of all roles after an upgrade. Cells get theirs when they are registered.
 
 use pgrx::pg_sys::Oid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::admin_action::AdminAction;
 use crate::error::{AdminError, ClaimsError};
 use crate::pg::extension::outside_of_scripts;
 use crate::pg::name::Name;
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::tables::shared::admin;
 
@@ -137,12 +136,10 @@ fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError
     })
 }
 
-/// Returns whether a role has this grant.
 pub fn has(connection: &Connection, audience: Audience, role: Oid) -> bool {
     admin::can_read(connection, audience.relations()[0], role)
 }
 
-/// Returns the oid of a role.
 pub fn role_called(connection: &Connection, name: &str) -> Result<Oid, ClaimsError> {
     admin::role_called(connection, name).ok_or_else(|| AdminError::UnknownRole { name: name.to_owned() }.into())
 }

@@ -1,12 +1,11 @@
 //! `set_cell_limits`: limits the leases, the batches and the rate of a cell.
 
 use claims_model::{BadInput, Problem};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::admin_action::AdminAction;
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::{AccessError, AdminError, ClaimsError};
+use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::store::catalog;
 use crate::tables::shared::limits::{self, CellLimits};
@@ -25,7 +24,7 @@ fn set_cell_limits(
 
 fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("set_cell_limits", reason)?;
-    let cell_id = given(cell_id, "cell_id")?;
+    let cell_id = required(cell_id, "cell_id")?;
     let CellLimits { max_outstanding, max_batch_size, begins_per_second } = limits;
     at_least(max_outstanding, 0, "max_outstanding", "0 and more")?;
     at_least(max_batch_size, 1, "max_batch_size", "1 and more")?;

@@ -2,12 +2,11 @@
 
 use claims_model::mode::Mode;
 use claims_model::{BadInput, Problem};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::admin_action::AdminAction;
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError};
+use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::store::catalog;
 use crate::tables::shared::modes;
@@ -25,7 +24,7 @@ fn set_mode(
 fn set(mode: Option<String>, reason: Option<String>, cell_id: Option<i64>) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("set_mode", reason)?;
     let unknown = || BadInput::new("mode", Problem::OutOfRange { allowed: "open, settle_only or read_only" });
-    let mode = Mode::named(&given(mode, "mode")?).ok_or_else(unknown)?;
+    let mode = Mode::named(&required(mode, "mode")?).ok_or_else(unknown)?;
     let reason = action.reason().to_owned();
     action.with("mode", mode.name()).with("cell_id", cell_id).perform(|_, connection| match cell_id {
         Some(cell_id) if !catalog::current(connection).cells.contains_key(&cell_id) => {

@@ -4,17 +4,15 @@ use std::borrow::Cow;
 
 use claims_model::types::Kind;
 use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::arguments;
 use crate::error::{ClaimsError, NamesError};
+use crate::pg::prelude::*;
 use crate::store::catalog;
-use crate::tables;
+use crate::{arguments, tables};
 
 /// Returns the profile that an argument names.
 pub fn profile(name: Option<String>) -> Result<Profile, ClaimsError> {
-    profile_named(&arguments::given(name, "profile")?)
+    profile_named(&arguments::required(name, "profile")?)
 }
 
 fn profile_named(name: &str) -> Result<Profile, ClaimsError> {
@@ -25,7 +23,7 @@ fn profile_named(name: &str) -> Result<Profile, ClaimsError> {
 
 /// Returns how to treat confusable names.
 pub fn confusables(name: Option<String>) -> Result<Confusables, ClaimsError> {
-    let name = arguments::given(name, "confusables")?;
+    let name = arguments::required(name, "confusables")?;
     let bad = || BadInput::new("confusables", Problem::OutOfRange { allowed: "allow or reject" });
     Ok(Confusables::parse(&name).ok_or_else(bad)?)
 }
@@ -38,8 +36,7 @@ fn canonical(bucket_type: Option<String>, bucket_value: Option<String>) -> Resul
 }
 
 fn of_type(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<String, ClaimsError> {
-    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
-    let bucket_value = arguments::given(bucket_value, "bucket_value")?;
+    arguments::require!(bucket_type, bucket_value);
     let catalog = catalog::current_without_spi();
     let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
         .map_err(|problem| BadInput::new("bucket_type", problem))?;
@@ -74,9 +71,7 @@ fn compare(
     bucket_types: Option<Vec<Option<String>>>,
     profiles: Option<Vec<Option<String>>>,
 ) -> Result<(), ClaimsError> {
-    let unicode = arguments::given(unicode, "unicode")?;
-    let bucket_types = arguments::given(bucket_types, "bucket_types")?;
-    let profiles = arguments::given(profiles, "profiles")?;
+    arguments::require!(unicode, bucket_types, profiles);
     let catalog = catalog::current_without_spi();
     for (bucket_type, profile) in bucket_types.iter().zip(&profiles) {
         let (Some(bucket_type), Some(there)) = (bucket_type, profile) else { continue };

@@ -12,25 +12,23 @@ use claims_model::lookalike::Skeleton;
 use claims_model::renaming::{Collision, Collisions, LookAlikes, Survey};
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::names;
 use crate::admin_action::AdminAction;
-use crate::arguments;
 use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
 use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::pg::{wait, xact};
 use crate::service::feed;
-use crate::settings;
 use crate::store::catalog;
-use crate::tables::rows::feed::{Change as Told, ChangeSet};
+use crate::tables::rows::feed::{Change as FeedChange, ChangeSet};
 use crate::tables::rows::names::{PORTION, Renamed, Renaming};
 use crate::tables::rows::skeletons::Bearing;
 use crate::tables::shared::admin::lock_types;
 use crate::tables::shared::names as statements;
 use crate::tables::{self, Tables};
+use crate::{arguments, settings};
 
 /// Interval between checks for unsettled leases.
 const EVERY: Duration = Duration::from_millis(50);
@@ -65,10 +63,10 @@ fn set(
     dry_run: Option<bool>,
 ) -> Result<Vec<Collision>, ClaimsError> {
     let action = AdminAction::begin("set_profile", reason)?;
-    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
+    let bucket_type = arguments::required(bucket_type, "bucket_type")?;
     let profile = names::profile(profile)?;
     let confusables = confusables.map(|name| names::confusables(Some(name))).transpose()?;
-    let dry_run = arguments::given(dry_run, "dry_run")?;
+    let dry_run = arguments::required(dry_run, "dry_run")?;
     // Takes the old naming from the current catalog, and builds a type with the new profile.
     let change = |connection: &Connection| {
         let catalog = catalog::current(connection);
@@ -100,7 +98,6 @@ fn set(
     })
 }
 
-/// A change of a profile.
 struct Change {
     number: i32,
     old: Naming,
@@ -117,18 +114,18 @@ fn tell(tables: &dyn Tables, connection: &Connection, renamed: &[Renamed]) {
         by_cell.entry(one.cell_id).or_default().push(one);
     }
     // The kind of change, whether it is for names whose canonical form differs, and which of the two names it is about.
-    type Kind = (fn(i64) -> Told, bool, fn(&Renamed) -> &Bucket<'static>);
+    type Kind = (fn(i64) -> FeedChange, bool, fn(&Renamed) -> &Bucket<'static>);
     let kinds: [Kind; 3] = [
-        (Told::Destroy, true, |one| &one.old),
-        (Told::Create, true, |one| &one.new),
-        (Told::Replace, false, |one| &one.new),
+        (FeedChange::Destroy, true, |one| &one.old),
+        (FeedChange::Create, true, |one| &one.new),
+        (FeedChange::Replace, false, |one| &one.new),
     ];
     let mut sets = Vec::new();
-    for (told, is_other_name, bucket) in kinds {
+    for (change, is_other_name, bucket) in kinds {
         for (cell_id, all) in &by_cell {
             let meant = all.iter().filter(|one| (one.old != one.new) == is_other_name);
             sets.push(ChangeSet {
-                change: told(*cell_id),
+                change: change(*cell_id),
                 cause: None,
                 buckets: meant.map(|one| bucket(one)).collect(),
             });
@@ -152,14 +149,14 @@ impl Change {
     fn plan(&self, tables: &dyn Tables, connection: &Connection) -> Plan {
         let mut plan = Plan::default();
         tables.each_name(connection, self.number, &mut |name| {
-            let becomes = plan.survey.add(name.given(), name.cell_id, self.number, &self.types);
+            let becomes = plan.survey.add(name.displayed(), name.cell_id, self.number, &self.types);
             let Some((new, skeleton)) = becomes else { return };
             plan.held += usize::from(name.is_leased && (new != name.value || skeleton.is_some()));
             if let Some(skeleton) = skeleton {
                 let skeletons = if name.cell_id == NOBODY { &mut plan.reserved } else { &mut plan.claimed };
                 skeletons.push((skeleton, Bucket { bucket_type: self.number, value: new.clone().into() }));
             }
-            let display = Some(name.given()).filter(|given| **given != *new).map(str::to_owned);
+            let display = Some(name.displayed()).filter(|displayed| **displayed != *new).map(str::to_owned);
             if new != name.value || display != name.display {
                 plan.renamings.push(Renaming { old: name.value, new, display });
             }
@@ -173,16 +170,16 @@ impl Change {
         }
         let survey = self.plan(tables, connection).survey;
         self.notice(tables, connection, &survey);
-        Ok(self.tell(tables, connection, &survey))
+        Ok(self.list_collisions(tables, connection, &survey))
     }
 
-    fn tell(&self, tables: &dyn Tables, connection: &Connection, survey: &Survey) -> Vec<Collision> {
+    fn list_collisions(&self, tables: &dyn Tables, connection: &Connection, survey: &Survey) -> Vec<Collision> {
         if survey.is_clean() {
             return Vec::new();
         }
         let mut found = Collisions::default();
         tables.each_name(connection, self.number, &mut |name| {
-            found.add(survey, (&name.value, name.given()), name.cell_id, self.number, &self.types);
+            found.add(survey, (&name.value, name.displayed()), name.cell_id, self.number, &self.types);
         });
         found.list()
     }
@@ -194,7 +191,7 @@ impl Change {
         }
         let mut alike = LookAlikes::default();
         tables.each_name(connection, self.number, &mut |name| {
-            alike.add(survey, name.given(), name.cell_id, self.number, &self.types);
+            alike.add(survey, name.displayed(), name.cell_id, self.number, &self.types);
         });
         notice_of_look_alikes(&alike.list());
     }
@@ -229,7 +226,7 @@ impl Change {
         let plan = loop {
             let plan = self.plan(tables, connection);
             if !plan.survey.is_clean() {
-                let collisions = self.tell(tables, connection, &plan.survey);
+                let collisions = self.list_collisions(tables, connection, &plan.survey);
                 return Err(NamesError::Collisions { collisions }.into());
             }
             match plan.held {

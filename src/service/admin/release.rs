@@ -5,21 +5,20 @@ use std::convert::Infallible;
 use claims_model::lookalike::skeletons;
 use claims_model::mode::Need;
 use claims_model::{BadInput, Bucket, NOBODY, Problem};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::cells::take_away;
 use crate::admin_action::AdminAction;
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
 use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
-use crate::service::admission;
-use crate::service::feed;
+use crate::service::{admission, feed};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::cells::Leftovers;
 use crate::tables::rows::feed::{Change, ChangeSet};
+use crate::tables::rows::skeletons::SkeletonChange;
 use crate::tables::shared::admin;
 use crate::tables::{self, Tables};
 
@@ -46,15 +45,15 @@ fn release(
     dry_run: Option<bool>,
 ) -> Result<i64, ClaimsError> {
     let action = AdminAction::begin("release_records", reason)?;
-    let cell_id = given(cell_id, "cell_id")?;
-    let max_results = given(max_results, "max_results")?;
+    let cell_id = required(cell_id, "cell_id")?;
+    let max_results = required(max_results, "max_results")?;
     if !(1..=MAX_RELEASED).contains(&max_results) {
         return Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 1000000" }).into());
     }
     if cell_id == NOBODY {
         return Err(AccessError::UnknownCell { cell_id }.into());
     }
-    if given(dry_run, "dry_run")? {
+    if required(dry_run, "dry_run")? {
         return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
     }
     let action = action.with("cell_id", cell_id).with("max_results", max_results);
@@ -97,7 +96,7 @@ fn release_some(
 
 /// Frees the skeletons of released claims, and writes them to the change feed. Returns their number.
 fn finish(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, cell_id: i64, released: &[Bucket]) -> i64 {
-    tables.free_skeletons(connection, &skeletons(released.iter(), &catalog.types));
+    tables.change_skeletons(connection, SkeletonChange::Free, &skeletons(released.iter(), &catalog.types));
     let set = ChangeSet { change: Change::Destroy(cell_id), cause: None, buckets: released.iter().collect() };
     feed::tell(tables, connection, &[set], Moment::now());
     released.len() as i64
@@ -111,7 +110,7 @@ fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), Error
 
 fn remove(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("remove_cell", reason)?;
-    let cell_id = given(cell_id, "cell_id")?;
+    let cell_id = required(cell_id, "cell_id")?;
     action.with("cell_id", cell_id).perform(|tables, connection| {
         // Under this lock no other session registers the cell or gives its role another cell.
         admin::lock_grants(tables, connection)?;

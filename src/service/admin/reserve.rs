@@ -9,24 +9,22 @@ use claims_model::conflict::{self, ExistingClaim, reason_for};
 use claims_model::lookalike::{BesideReserved, skeletons};
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Types, id};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::admin_action::AdminAction;
-use crate::arguments;
 use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
 use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::subtransaction;
 use crate::service::{ATTEMPTS, lock_timeout, naming};
-use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::names::{Reserved, ReservedBy};
-use crate::tables::rows::skeletons::Bearing;
+use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 use crate::tables::shared::{names, skeletons};
 use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
+use crate::{arguments, settings};
 
 /// Maximum number of names in one call.
 const MAX_NAMES: usize = 10_000;
@@ -39,8 +37,7 @@ fn reserve_names(
     reason: Option<String>,
 ) -> Result<i64, ErrorReport> {
     let action = AdminAction::begin("reserve_names", reason)?;
-    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
-    let bucket_values = arguments::given(bucket_values, "bucket_values")?;
+    arguments::require!(bucket_type, bucket_values);
     let reason = action.reason().to_owned();
     let action = action.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
     Ok(action.perform_counted(|tables, connection| {
@@ -58,8 +55,7 @@ fn unreserve_names(
     reason: Option<String>,
 ) -> Result<i64, ErrorReport> {
     let action = AdminAction::begin("unreserve_names", reason)?;
-    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
-    let bucket_values = arguments::given(bucket_values, "bucket_values")?;
+    arguments::require!(bucket_type, bucket_values);
     let action = action.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
     Ok(action.perform_counted(|tables, connection| {
         let (catalog, names) = named(connection, &bucket_type, &bucket_values)?;
@@ -73,7 +69,7 @@ fn unreserve(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, na
     let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
     let freed = names::unreserve(connection, number, &values);
     let freed: Vec<_> = freed.into_iter().map(|value| Bucket { bucket_type: number, value: value.into() }).collect();
-    tables.unreserve_skeletons(connection, &skeletons(freed.iter(), &catalog.types));
+    tables.change_skeletons(connection, SkeletonChange::Unreserve, &skeletons(freed.iter(), &catalog.types));
     freed.len() as i64
 }
 
@@ -148,9 +144,9 @@ fn reserve(
             return Ok(new.len() as i64);
         }
         let conflicts = conflicts_with(tables, connection, &new);
-        if let Some(weightiest) = conflict::weightiest(&conflicts) {
+        if let Some(decisive) = conflict::decisive_reason(&conflicts) {
             let (count, detail) = (conflicts.len(), conflict::to_json(&conflicts, &catalog.types)?);
-            return Err(NamesError::CannotReserve { weightiest, count, detail }.into());
+            return Err(NamesError::CannotReserve { decisive, count, detail }.into());
         }
     }
     Err(ClaimsError::TableLocked)

@@ -3,13 +3,12 @@
 use claims_model::limits::{FIRST_FREE_TYPE, TYPE_NAME_CHARS, is_longer_than};
 use claims_model::types::{TypeTable, UNSPECIFIED};
 use claims_model::{BadInput, Kind, Naming, Problem, Types};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::names;
 use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::store::catalog;
 use crate::tables::shared::admin;
@@ -71,9 +70,7 @@ fn add(
 }
 
 fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result<(), ClaimsError> {
-    let kind = arguments::given(kind, "kind")?;
-    let id = arguments::given(id, "id")?;
-    let name = arguments::given(name, "name")?;
+    arguments::require!(kind, id, name);
     let action = AdminAction::without_reason("rename_type")?;
     let kind = Kind::named(&kind)
         .ok_or_else(|| BadInput::new("kind", Problem::OutOfRange { allowed: "bucket, subject or source" }))?;

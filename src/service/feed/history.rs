@@ -2,20 +2,15 @@
 
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::TimestampWithTimeZone;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::access;
-use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::name::Name;
+use crate::pg::prelude::*;
 use crate::service::naming;
 use crate::store::catalog;
-use crate::tables;
 use crate::tables::rows::feed::BucketChange;
+use crate::{access, arguments, tables};
 
 /// The status of a claim that has no owner yet.
 const LEASE_CREATING: i16 = 2;
@@ -50,8 +45,7 @@ fn bucket_history(
     ErrorReport,
 > {
     let (tenures, catalog) = tables::connect(|tables, connection| {
-        let bucket_type = arguments::given(bucket_type, "bucket_type")?;
-        let bucket_value = arguments::given(bucket_value, "bucket_value")?;
+        arguments::require!(bucket_type, bucket_value);
         access::read_as_administrator()?;
         let catalog = catalog::current(connection);
         let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)

@@ -8,20 +8,16 @@ use claims_model::cursor::Cursor;
 use claims_model::feed::ChangeCursor;
 use claims_model::types::Kind;
 use claims_model::{BadInput, id};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::TimestampWithTimeZone;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::page::ChangePage;
-use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::name::Name;
+use crate::pg::prelude::*;
 use crate::pg::xid8::Xid8;
 use crate::service::read::page_size;
 use crate::store::catalog;
-use crate::tables;
 use crate::tables::Wanted;
+use crate::{arguments, tables};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
@@ -51,7 +47,7 @@ fn list_changes(
     ErrorReport,
 > {
     let rows = tables::connect(|tables, connection| {
-        let max_results = arguments::given(max_results, "max_results")?;
+        let max_results = arguments::required(max_results, "max_results")?;
         let catalog = catalog::current(connection);
         let after = after.map(|text| ChangeCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?;

@@ -3,20 +3,17 @@
 use std::convert::Infallible;
 
 use claims_model::mode::Need;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::access;
-use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::service::admission;
 use crate::store::catalog;
 use crate::store::pass_log::Pass;
 use crate::tables::{self, Tables};
+use crate::{access, arguments};
 
 /// Number of rows that one statement deletes.
 const PURGE_BATCH: i64 = 1000;
@@ -25,7 +22,7 @@ const PURGE_BATCH: i64 = 1000;
 #[search_path(pg_catalog, pg_temp)]
 fn purge_changes(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
     Ok(tables::connect(|tables, connection| {
-        let older_than = arguments::given(older_than, "older_than")?;
+        let older_than = arguments::required(older_than, "older_than")?;
         access::administer(tables)?;
         admission::admit_everybody(&catalog::current(connection), Need::Settle)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;

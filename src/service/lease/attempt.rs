@@ -13,7 +13,7 @@ use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::pg::xact::Surroundings;
 use crate::service::low_water;
 use crate::tables::shared::claims;
-use crate::tables::{self, CONTENTION_SQLSTATES, Intake, Tables};
+use crate::tables::{self, CONTENTION_SQLSTATES, RowsToInsert, Tables};
 
 /// The error of an attempt that has to be rolled back.
 pub struct Rejected;
@@ -90,7 +90,7 @@ fn put_lease(
     creates: &[&Claim],
     around: Surroundings,
 ) -> usize {
-    let put = tables.take(connection, &request.lease, Intake::Lease(creates), around);
+    let put = tables.take(connection, &request.lease, RowsToInsert::Lease(creates), around);
     // Only now: the low-water mark relies on the row being in the table while its transaction is open.
     low_water::begun(tables, request.lease.cell_id, request.lease.made_at);
     put
@@ -98,7 +98,7 @@ fn put_lease(
 
 fn take_one(connection: &Connection, request: &Request, step: ClaimStep, around: Surroundings) -> Result<(), Rejected> {
     let taken = match step {
-        ClaimStep::Create(claim) => request.tables.take(connection, &request.lease, Intake::Claim(claim), around),
+        ClaimStep::Create(claim) => request.tables.take(connection, &request.lease, RowsToInsert::Claim(claim), around),
         ClaimStep::Skeleton(new) => request.tables.take_skeletons(connection, &[new], true),
         ClaimStep::Destroy(destroy) => claims::mark(connection, &request.lease, &[destroy]),
     };

@@ -6,23 +6,19 @@ use claims_json::Tokens;
 use claims_model::json::{Document, NotJson};
 use claims_model::mode::Need;
 use claims_model::{BadInput, Batch, Conflict, Problem, conflict};
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::acquire::Acquired;
 use super::first::{self, Alternatives, Common};
-use crate::access;
-use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::jsonb::{JsonText, Jsonb};
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xid8::Xid8;
 use crate::service::{admission, counters, durability, naming};
-use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::{self, Tables};
+use crate::{access, arguments, settings};
 
 /// An argument with a list of records.
 enum Records {
@@ -81,9 +77,9 @@ fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<PgUuid, Claim
         Acquired::Lease(begun) => return Ok(pg_uuid(begun.lease)),
         Acquired::Conflicts(conflicts) => conflicts,
     };
-    let weightiest = conflict::weightiest(&conflicts).ok_or(ClaimsError::LeaseBusy)?;
+    let decisive = conflict::decisive_reason(&conflicts).ok_or(ClaimsError::LeaseBusy)?;
     let detail = conflict::to_json(&conflicts, &catalog.types)?;
-    Err(ClaimsError::Conflicts { weightiest, count: conflicts.len(), detail })
+    Err(ClaimsError::Conflicts { decisive, count: conflicts.len(), detail })
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -115,9 +111,9 @@ fn begin_one<T>(
     [creates, destroys]: [Option<Records>; 2],
     answer: impl FnOnce(Acquired, &Catalog) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
-    let cell_id = arguments::given(wanted.cell_id, "cell_id")?;
-    let creates = arguments::given(creates, "create_records")?;
-    let destroys = arguments::given(destroys, "destroy_records")?;
+    let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
+    let creates = arguments::required(creates, "create_records")?;
+    let destroys = arguments::required(destroys, "destroy_records")?;
     let read = |catalog: &Catalog| {
         let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
@@ -140,8 +136,8 @@ fn begin_first(
     >,
     ErrorReport,
 > {
-    let wanted = Wanted { cell_id: Some(arguments::given(cell_id, "cell_id")?), lease_uuid, cell_xid };
-    let alternatives = arguments::given(alternatives, "alternatives")?;
+    let wanted = Wanted { cell_id: Some(arguments::required(cell_id, "cell_id")?), lease_uuid, cell_xid };
+    let alternatives = arguments::required(alternatives, "alternatives")?;
     let read = |catalog: &Catalog| {
         let mut tokens = alternatives.tokens();
         Ok(Alternatives::several(Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?))
@@ -171,7 +167,7 @@ fn begin<'r, T>(
     answer: impl FnOnce(Acquired, &Catalog) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
     let began = Instant::now();
-    let cell_id = arguments::given(wanted.cell_id, "cell_id")?;
+    let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
     let catalog = catalog::current_without_spi();
     access::act_for(&catalog, cell_id)?;
     tables::connect(|tables, connection| {
@@ -207,7 +203,7 @@ fn note(cell_id: i64, answer: &Acquired, began: Instant) {
     match answer {
         Acquired::Lease(begun) if begun.is_new => counters::begun(cell_id),
         Acquired::Lease(_) => {}
-        Acquired::Conflicts(conflicts) => counters::refused(cell_id, conflict::weightiest(conflicts)),
+        Acquired::Conflicts(conflicts) => counters::refused(cell_id, conflict::decisive_reason(conflicts)),
     }
 }
 

@@ -4,32 +4,28 @@ use std::time::{Duration, Instant};
 
 use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
 use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
 use crate::admin_action::{AdminAction, Counts};
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::{AdminError, ClaimsError, TransferError};
 use crate::pg::jsonb::JsonText;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
-use crate::service::durability;
-use crate::service::feed;
+use crate::service::{durability, feed};
 use crate::settings;
 use crate::store::catalog;
 use crate::tables::Tables;
 use crate::tables::rows::leases::Ending;
 use crate::tables::shared::lease_details::{self, LeaseDetails};
-use crate::tables::shared::leases;
-use crate::tables::shared::transfers;
+use crate::tables::shared::{leases, transfers};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -43,8 +39,8 @@ fn force_rollback(
 
 fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) -> Result<JsonText, ClaimsError> {
     let action = AdminAction::begin("force_rollback", reason)?;
-    let cell_id = given(cell_id, "cell_id")?;
-    let lease = from_pg_uuid(given(lease, "lease_uuid")?);
+    let cell_id = required(cell_id, "cell_id")?;
+    let lease = from_pg_uuid(required(lease, "lease_uuid")?);
     action.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|tables, connection| {
         durability::promise();
         let end = || end(tables, connection, cell_id, lease);

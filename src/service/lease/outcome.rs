@@ -1,21 +1,16 @@
 //! `lease_outcome` and `purge_outcomes`: return and delete the outcomes of leases.
 
 use claims_model::mode::Need;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::access;
-use crate::arguments;
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, View};
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::service::admission;
-use crate::settings;
 use crate::store::catalog;
-use crate::tables;
 use crate::tables::shared::leases;
+use crate::{access, arguments, settings, tables};
 
 /// Number of outcomes that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;
@@ -24,8 +19,8 @@ const PURGE_BATCH: i64 = 10_000;
 #[search_path(pg_catalog, pg_temp)]
 fn lease_outcome(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<Option<String>, ErrorReport> {
     let outcome = spi::connect(|connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let lease = from_pg_uuid(arguments::given(lease_uuid, "lease_uuid")?);
+        let cell_id = arguments::required(cell_id, "cell_id")?;
+        let lease = from_pg_uuid(arguments::required(lease_uuid, "lease_uuid")?);
         access::act_for(&catalog::current(connection), cell_id)?;
         let existing =
             leases::existing(connection, &[lease], View::Caller).pop().filter(|existing| existing.cell_id == cell_id);

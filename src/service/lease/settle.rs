@@ -4,29 +4,24 @@ use std::time::{Duration, Instant};
 
 use claims_model::mode::Need;
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use super::repeat::refuse_stale;
-use crate::access;
-use crate::arguments;
 use crate::error::{ClaimsError, notice_of_fence};
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
 use crate::service::{admission, counters, durability, feed};
-use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
-use crate::tables::shared::leases;
-use crate::tables::shared::transfers;
+use crate::tables::shared::{leases, transfers};
 use crate::tables::{self, Key, Tables};
+use crate::{access, arguments, settings};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -76,8 +71,8 @@ enum LeaseEnd {
 fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Flush) -> Result<LeaseEnd, ClaimsError> {
     let began = Instant::now();
     tables::connect(|tables, connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let lease = from_pg_uuid(arguments::given(lease, "lease_uuid")?);
+        let cell_id = arguments::required(cell_id, "cell_id")?;
+        let lease = from_pg_uuid(arguments::required(lease, "lease_uuid")?);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         admission::admit(tables, &catalog, cell_id, Need::Settle)?;

@@ -5,16 +5,12 @@ use std::collections::{HashMap, HashSet};
 use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
-use crate::access;
-use crate::arguments;
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
@@ -23,9 +19,9 @@ use crate::pg::xact;
 use crate::service::{admission, counters, durability};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
-use crate::tables::shared::leases;
-use crate::tables::shared::transfers;
+use crate::tables::shared::{leases, transfers};
 use crate::tables::{self, Tables};
+use crate::{access, arguments};
 
 /// Maximum number of leases in one call.
 const MAX_LEASES: usize = 10_000;
@@ -53,7 +49,7 @@ fn settle_leases(
     ErrorReport,
 > {
     let answers = tables::connect(|tables, connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
         // array_agg() over no rows returns NULL.
         let (commits, rollbacks) = (commit_leases.unwrap_or_default(), rollback_leases.unwrap_or_default());
         let catalog = catalog::current(connection);

@@ -2,16 +2,13 @@
 
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Problem, Types, id};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::{Interval, TimestampWithTimeZone};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::access;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::name::Name;
+use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::pg::spi::{Connection, View};
 use crate::pg::uuid::from_pg_uuid;

@@ -2,18 +2,13 @@
 
 use claims_model::BadInput;
 use claims_model::cursor::{Cursor, LeaseCursor};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::TimestampWithTimeZone;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::page_size;
-use crate::access;
-use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xid8::Xid8;
@@ -22,6 +17,7 @@ use crate::store::catalog;
 use crate::tables::rows::leases::ListedLease;
 use crate::tables::shared::leases;
 use crate::tables::{self, Tables};
+use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
@@ -46,7 +42,7 @@ fn list_leases(
     ErrorReport,
 > {
     let rows = tables::connect(|tables, connection| {
-        let max_results = arguments::given(max_results, "max_results")?;
+        let max_results = arguments::required(max_results, "max_results")?;
         match cell_id {
             Some(cell_id) => access::act_for(&catalog::current(connection), cell_id)?,
             None => access::read_as_administrator()?,
@@ -72,7 +68,6 @@ fn first_page(tables: &dyn Tables, connection: &Connection, cell_id: i64, limit:
     leases
 }
 
-/// A cursor before all leases.
 const BEFORE_ALL: LeaseCursor = LeaseCursor { created_at: Moment::MIN.0, lease_uuid: Uuid::nil() };
 
 type Listed = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);

@@ -1,22 +1,19 @@
 //! `list_records`: returns a cell's claims in pages, in the order in which the cell verifies them.
 
 use claims_model::cursor::{ClaimCursor, Cursor};
+use claims_model::source_range::SourceRange;
 use claims_model::types::Kind;
-use claims_model::{BadInput, Problem, Types, id, limits};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::TimestampWithTimeZone;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
+use claims_model::{BadInput, Problem, Types, id};
 
 use super::record::status_name;
 use super::{MAX_RESULTS, page_size};
-use crate::access;
-use crate::arguments;
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::store::catalog;
 use crate::tables::rows::claims::{ClaimPart, StoredClaim};
 use crate::tables::{self, Tables};
+use crate::{access, arguments};
 
 #[pg_extern(name = "list_records", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
@@ -52,9 +49,7 @@ fn list_records_2(
     ErrorReport,
 > {
     let rows = tables::connect(|tables, connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let max_results = arguments::given(max_results, "max_results")?;
-        let whole_sources = arguments::given(whole_sources, "whole_sources")?;
+        arguments::require!(cell_id, max_results, whole_sources);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let bad = |argument: &'static str| move |problem| BadInput::new(argument, problem);
@@ -62,11 +57,9 @@ fn list_records_2(
             .map(|name| id::type_from_text(&name, Kind::Source, &catalog.types).map_err(bad("source_type")))
             .transpose()?;
         let after = after.map(|text| ClaimCursor::decode(&text).map_err(bad("after"))).transpose()?;
-        for (bound, name) in [(&source_id_gt, "source_id_gt"), (&source_id_lte, "source_id_lte")] {
-            bound.as_deref().map(|text| id::bounded_text(text, limits::ID_CHARS).map_err(bad(name))).transpose()?;
-        }
+        let SourceRange { above, up_to } = arguments::source_range(source_id_gt, source_id_lte)?;
         let bucket_types = bucket_types.map(|names| numbers(names, &catalog.types)).transpose()?;
-        let range = Range { only, after, above: source_id_gt.unwrap_or_default(), up_to: source_id_lte, bucket_types };
+        let range = Range { only, after, above: above.unwrap_or_default(), up_to, bucket_types };
         let limit = page_size(max_results)?;
         let mut records = pages(tables, connection, cell_id, &range, limit);
         if whole_sources && records.len() as i64 == limit {

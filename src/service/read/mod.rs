@@ -16,7 +16,6 @@ use crate::error::ClaimsError;
 /// Maximum number of rows that one call may ask for.
 const MAX_RESULTS: i32 = 100_000;
 
-/// Returns the size of a page.
 pub fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
     if (1..=MAX_RESULTS).contains(&max_results) {
         return Ok(max_results.into());

@@ -3,13 +3,10 @@
 use std::time::{Duration, Instant};
 
 use claims_model::backoff::Backoff;
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::arguments::{self, given};
+use crate::arguments::{self, required};
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, View};
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::{wait, xact};
@@ -26,8 +23,8 @@ fn read_after(lease_uuid: Option<PgUuid>, timeout: default!(Option<Interval>, "'
 }
 
 fn has_ended_within(lease: Option<PgUuid>, timeout: Option<Interval>) -> Result<bool, ClaimsError> {
-    let lease = from_pg_uuid(given(lease, "lease_uuid")?);
-    let timeout = arguments::span(given(timeout, "timeout")?, "timeout")?.as_micros();
+    let lease = from_pg_uuid(required(lease, "lease_uuid")?);
+    let timeout = arguments::span(required(timeout, "timeout")?, "timeout")?.as_micros();
     let deadline = Instant::now() + Duration::from_micros(u64::try_from(timeout).unwrap_or(u64::MAX));
     // A transaction with one snapshot does not see later outcomes, so it must not report them, and waiting does not help.
     let view = if xact::uses_transaction_snapshot() { View::Caller } else { View::Latest };

@@ -4,18 +4,14 @@ use claims_model::batch::bucket_list;
 use claims_model::limits::PAGE_BYTES;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::TimestampWithTimeZone;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::arguments;
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
+use crate::pg::prelude::*;
 use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
-use crate::tables;
 use crate::tables::rows::claims::StoredClaim;
+use crate::{arguments, tables};
 
 /// Maximum number of buckets in one call.
 const MAX_BUCKETS: usize = 10_000;
@@ -75,8 +71,7 @@ fn get_record_2(
 fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Option<Routed>, ClaimsError> {
     let tables = tables::at_entry();
     let catalog = catalog::current_without_spi();
-    let bucket_type = arguments::given(bucket_type, "bucket_type")?;
-    let bucket_value = arguments::given(bucket_value, "bucket_value")?;
+    arguments::require!(bucket_type, bucket_value);
     let type_id = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
         .map_err(|problem| BadInput::new("bucket_type", problem))?;
     let read = |types: &Types| {
@@ -117,7 +112,7 @@ fn get_records_2(
 > {
     let found = tables::connect(|tables, connection| {
         let catalog = catalog::current(connection);
-        let buckets = arguments::given(buckets, "buckets")?;
+        let buckets = arguments::required(buckets, "buckets")?;
         let read = |types: &Types| {
             let buckets = bucket_list(&mut buckets.tokens(), "buckets", types, MAX_BUCKETS)?;
             Ok((tables.claims(connection, &buckets), buckets.len()))

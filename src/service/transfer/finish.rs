@@ -3,14 +3,11 @@
 use std::time::Instant;
 
 use claims_model::transfer::TransferState;
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::{deadline, has_passed, perform};
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, TransferError};
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::service::durability;
 use crate::tables::Tables;

@@ -10,13 +10,12 @@ mod switch;
 use std::time::{Duration, Instant};
 
 use claims_model::mode::Need;
-use pgrx::PgSqlErrorCode as Code;
-use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
+use pgrx::{PgSqlErrorCode as Code, Uuid as PgUuid};
 use uuid::Uuid;
 
 use crate::admin_action::{AdminAction, Counts};
-use crate::arguments::{self, given};
+use crate::arguments::{self, required};
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
@@ -38,7 +37,7 @@ fn perform<T>(
     transfer_uuid: Option<PgUuid>,
     body: impl FnOnce(&dyn Tables, &Connection, Transfer) -> Result<(T, Counts), ClaimsError>,
 ) -> Result<T, ClaimsError> {
-    let uuid = from_pg_uuid(given(transfer_uuid, "transfer_uuid")?);
+    let uuid = from_pg_uuid(required(transfer_uuid, "transfer_uuid")?);
     action.with("transfer_uuid", uuid.to_string()).perform_counted(|tables, connection| {
         at_once(tables, connection, || {
             let transfer = locked(tables, connection, uuid)?.ok_or(TransferError::Unknown { transfer: uuid })?;

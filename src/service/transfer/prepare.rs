@@ -3,17 +3,14 @@
 use std::time::Instant;
 
 use claims_model::transfer::{Subjects, TransferState};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::{admit, at_once, deadline, has_passed, locked};
 use crate::admin_action::AdminAction;
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError, TransferError};
 use crate::pg::jsonb::Jsonb;
+use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection, View};
@@ -22,9 +19,8 @@ use crate::pg::uuid::from_pg_uuid;
 use crate::store::catalog;
 use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
-use crate::tables::shared::leases;
-use crate::tables::shared::transfers;
 use crate::tables::shared::transfers::{NewTransfer, TransferProgress};
+use crate::tables::shared::{leases, transfers};
 
 /// The result of a call: claims marked, claims skipped in this pass, and whether all claims are marked.
 type Prepared = (i64, i64, bool);
@@ -43,7 +39,6 @@ fn prepare_transfer(
     Ok(TableIterator::once(prepare(arguments)?))
 }
 
-/// The arguments of prepare_transfer.
 struct PrepareArguments {
     transfer_uuid: Option<PgUuid>,
     from_cell: Option<i64>,
@@ -65,10 +60,10 @@ struct PrepareRequest {
 
 fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     let action = AdminAction::begin("prepare_transfer", arguments.reason)?;
-    let uuid = from_pg_uuid(given(arguments.transfer_uuid, "transfer_uuid")?);
-    let from_cell = given(arguments.from_cell, "from_cell")?;
-    let to_cell = given(arguments.to_cell, "to_cell")?;
-    let subjects = given(arguments.subjects, "subjects")?;
+    let uuid = from_pg_uuid(required(arguments.transfer_uuid, "transfer_uuid")?);
+    let from_cell = required(arguments.from_cell, "from_cell")?;
+    let to_cell = required(arguments.to_cell, "to_cell")?;
+    let subjects = required(arguments.subjects, "subjects")?;
     let deadline = deadline(arguments.max_runtime)?;
     if from_cell == to_cell {
         return Err(TransferError::OneCell { cell_id: from_cell }.into());

@@ -1,13 +1,11 @@
 //! `switch_transfer` and `reverse_transfer`: change the one row that decides which cell reads return.
 
 use claims_model::transfer::TransferState;
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use super::perform;
 use crate::admin_action::{AdminAction, Counts};
 use crate::error::{ClaimsError, TransferError};
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::service::{durability, feed};
 use crate::tables::Tables;

@@ -4,12 +4,11 @@
 //! compared record by record, and leased and recent claims are skipped.
 
 use claims_model::digest::{Digest, Entry};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
 use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::verify::Part;
@@ -24,8 +23,7 @@ fn digest_records(
     source_id_lte: default!(Option<String>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(records, i64), name!(digest, Vec<u8>))>, ErrorReport> {
     let digest = tables::connect(|tables, connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let source_type = arguments::given(source_type, "source_type")?;
+        arguments::require!(cell_id, source_type);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         let (source_type, _) = arguments::source_type(&source_type, &catalog.types)?;

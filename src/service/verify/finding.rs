@@ -5,7 +5,6 @@ use claims_model::{Bucket, Claim};
 
 use crate::tables::rows::verify::Actual;
 
-/// A discrepancy.
 pub struct Finding<'e> {
     pub discrepancy: Discrepancy,
     pub expected: Option<&'e Claim<'e>>,
@@ -14,7 +13,6 @@ pub struct Finding<'e> {
 }
 
 impl Finding<'_> {
-    /// Returns its bucket.
     pub fn bucket(&self) -> Option<&Bucket<'_>> {
         self.expected.map(|claim| &claim.bucket).or(self.actual.as_ref().map(|actual| &actual.claim.bucket))
     }

@@ -7,10 +7,6 @@ use claims_model::mode::Need;
 use claims_model::types::UNSPECIFIED;
 use claims_model::verify::{self as rules, Discrepancy, Outcome};
 use claims_model::{BadInput, Claim, NOBODY, Problem, Types};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::Interval;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 use uuid::Uuid;
 
 use super::correct;
@@ -20,6 +16,7 @@ use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::{JsonText, Jsonb};
+use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::pg::uuid::from_pg_uuid;
 use crate::service::read::status_name;
@@ -58,11 +55,7 @@ fn verify_records(
     ErrorReport,
 > {
     let answers = tables::connect(|tables, connection| {
-        let cell_id = arguments::given(cell_id, "cell_id")?;
-        let expected = arguments::given(expected, "expected")?;
-        let recent = arguments::given(recent, "recent")?;
-        let correct = arguments::given(correct, "correct")?;
-        let source_type = arguments::given(source_type, "source_type")?;
+        arguments::require!(cell_id, expected, recent, correct, source_type);
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
         if correct {
@@ -73,7 +66,8 @@ fn verify_records(
         let recent = arguments::span(recent, "recent")?;
         let (source_type, _) = arguments::source_type(&source_type, &catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
-        let only = extra_uuids.map(|uuids| uuids.into_iter().flatten().map(from_pg_uuid).collect::<HashSet<_>>());
+        let extra_uuids =
+            extra_uuids.map(|uuids| uuids.into_iter().flatten().map(from_pg_uuid).collect::<HashSet<_>>());
         let part = Part { cell_id, source_type, range: &range };
         let can_change =
             |expected: &Vec<Claim>| expected.iter().any(|claim| naming::can_change(claim.bucket.bucket_type));
@@ -84,7 +78,7 @@ fn verify_records(
                 |catalog: &Catalog| read(&catalog.types),
                 can_change,
             )?;
-            let mut findings = find(tables, connection, &part, &expected, only.as_ref(), recent)?;
+            let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
             durability::promise();
             correct::correct(tables, connection, cell_id, recent, &catalog.types, &mut findings);
             return answers(&findings, &catalog.types);
@@ -92,7 +86,7 @@ fn verify_records(
         // A comparison takes no lock on the profiles.
         naming::with_unchanged_profiles(connection, &catalog, |types| {
             let expected = read(types)?;
-            let mut findings = find(tables, connection, &part, &expected, only.as_ref(), recent)?;
+            let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
             find_rivals(tables, connection, recent, types, &mut findings);
             Ok((answers(&findings, types)?, can_change(&expected)))
         })
@@ -114,7 +108,7 @@ fn find<'e>(
     connection: &Connection,
     part: &Part,
     expected: &'e [Claim<'e>],
-    only: Option<&HashSet<Uuid>>,
+    extra_uuids: Option<&HashSet<Uuid>>,
     recent: Interval,
 ) -> Result<Vec<Finding<'e>>, ClaimsError> {
     let in_range = tables.actual_in(connection, part, recent, MAX_COMPARED + 1);
@@ -122,8 +116,10 @@ fn find<'e>(
         return Err(VerificationError::RangeTooLarge { limit: MAX_COMPARED }.into());
     }
     let wanted: HashSet<_> = expected.iter().map(|claim| &claim.bucket).collect();
-    let is_extra =
-        |actual: &Actual| !wanted.contains(&actual.claim.bucket) && only.is_none_or(|only| only.contains(&actual.uuid));
+    let is_extra = |actual: &Actual| {
+        !wanted.contains(&actual.claim.bucket)
+            && extra_uuids.is_none_or(|extra_uuids| extra_uuids.contains(&actual.uuid))
+    };
     let extra = in_range.into_iter().filter(is_extra).map(|actual| Finding {
         discrepancy: Discrepancy::Extra,
         expected: None,
@@ -131,14 +127,14 @@ fn find<'e>(
         actual: Some(actual),
     });
     let buckets: Vec<_> = expected.iter().map(|claim| &claim.bucket).collect();
-    let mut standing = tables.actual_on(connection, &buckets, recent);
-    let lacking = expected.iter().filter_map(|claim| {
-        let actual = standing.remove(&claim.bucket);
+    let mut found = tables.actual_on(connection, &buckets, recent);
+    let missing_or_different = expected.iter().filter_map(|claim| {
+        let actual = found.remove(&claim.bucket);
         let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(part.cell_id)));
         let (discrepancy, outcome) = rules::judge(claim, seen)?;
         Some(Finding { discrepancy, expected: Some(claim), actual, outcome })
     });
-    let mut findings: Vec<_> = extra.chain(lacking).collect();
+    let mut findings: Vec<_> = extra.chain(missing_or_different).collect();
     findings.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
     Ok(findings)
 }

@@ -142,7 +142,6 @@ fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Capture
     Ok(CAPTURED.with(|all| all.put(table, fresh, captured)))
 }
 
-/// A row of ATTRIBUTES.
 struct ColumnRow {
     /// Quoted names: the table, the column, the subject key, the source key.
     names: [String; 4],

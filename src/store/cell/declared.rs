@@ -161,7 +161,6 @@ pub fn forget(connection: &Connection, table: Oid, attribute: &str) -> bool {
     connection.run(&FORGET, View::Statement, [table.into(), attribute.into()]).count() > 0
 }
 
-/// Returns whether any column of a table is claimed.
 pub fn is_claimed(connection: &Connection, table: Oid) -> bool {
     connection.run(&IS_CLAIMED, View::Statement, [table.into()]).count() > 0
 }

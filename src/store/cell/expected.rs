@@ -7,9 +7,8 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use claims_model::capture::READ_BYTES;
-use claims_model::source_key;
 use claims_model::source_range::SourceRange;
-use claims_model::{Profile, Types};
+use claims_model::{Profile, Types, source_key};
 use pgrx::pg_sys::Oid;
 
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
@@ -257,7 +256,6 @@ impl Attribute {
         rows.into_iter().filter(|claimed_row| self.is_one_of(claimed_row, names)).collect()
     }
 
-    /// The table's oid.
     pub fn table(&self) -> Oid {
         self.table
     }

@@ -32,7 +32,6 @@ macro_rules! base_type {
 }
 pub(super) use base_type;
 
-/// The kind of a key column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     Integer,

@@ -22,7 +22,6 @@ pub struct Server {
     pub is_named: bool,
 }
 
-/// Returns the foreign server of a name.
 pub fn server(connection: &Connection, name: &str) -> Option<Server> {
     connection.run(&SERVER, View::Statement, [name.into()]).first(|row| Server {
         oid: row.must(1),

@@ -52,7 +52,7 @@ impl RoleTables for Citus {
 
     fn role_of_cell(&self, connection: &Connection, cell_id: i64) -> Option<Oid> {
         let name = connection.run(&ROLE_NAME_OF_CELL, View::Latest, [cell_id.into()]).first(|row| row.get::<String>(1));
-        name.flatten().and_then(|name| roles::called(&name))
+        name.flatten().and_then(|name| roles::by_name(&name))
     }
 
     fn has_cells(&self, connection: &Connection, role: Oid) -> bool {
@@ -80,7 +80,7 @@ impl RoleTables for Citus {
     fn refresh_grants(&self, connection: &Connection) {
         or_raise(extension::restrict_parallel(connection));
         let cells: Vec<String> = connection.run(&ROLES_OF_CELLS, View::Latest, []).map(|row| row.must(1));
-        for role in cells.iter().filter(|role| roles::called(role).is_some()) {
+        for role in cells.iter().filter(|role| roles::by_name(role).is_some()) {
             self.change_grants(connection, role, &["reader", "cell"], true);
         }
         let others = connection.run(&READERS_AND_OTHERS, View::Latest, []);
@@ -95,7 +95,7 @@ impl RoleTables for Citus {
     }
 
     fn role(&self, _number: Oid, name: Option<String>) -> Oid {
-        name.and_then(|name| roles::called(&name)).unwrap_or(Oid::INVALID)
+        name.and_then(|name| roles::by_name(&name)).unwrap_or(Oid::INVALID)
     }
 
     fn require_own_nodes(&self, connection: &Connection) -> Result<(), ClaimsError> {

@@ -212,7 +212,7 @@ fn standpoint(row: &Row, feed: i32, era: i32) -> Standpoint {
 }
 
 /// Returns the cursor in columns 2 to 4, or one before everything if the era is new.
-fn place(row: &Row, standpoint: &Standpoint) -> ChangeCursor {
+fn cursor_of(row: &Row, standpoint: &Standpoint) -> ChangeCursor {
     let feed = standpoint.feed;
     if standpoint.is_new {
         return ChangeCursor { feed, xid: 0, id: 0, at: 0 };
@@ -227,7 +227,7 @@ pub fn state(connection: &Connection, cursor: &ChangeCursor) -> Option<(FeedSnap
     connection.run(&STATE, View::Caller, values).first(|row| {
         let standpoint = standpoint(&row, 1, 5);
         let state = FeedSnapshot {
-            horizon: place(&row, &standpoint),
+            horizon: cursor_of(&row, &standpoint),
             decided: row.must::<Xid8>(8).0,
             next: row.must::<Xid8>(9).0,
             is_standby: row.must(10),
@@ -241,7 +241,7 @@ pub fn state(connection: &Connection, cursor: &ChangeCursor) -> Option<(FeedSnap
 pub fn newest(connection: &Connection) -> Option<(ChangeCursor, i32)> {
     connection.run(&NEWEST, View::Caller, []).first(|row| {
         let standpoint = standpoint(&row, 1, 5);
-        (place(&row, &standpoint), standpoint.era)
+        (cursor_of(&row, &standpoint), standpoint.era)
     })
 }
 

@@ -23,7 +23,6 @@ shard_statement! {
     SHARDS_OF_BUCKETS(TEXTARRAYOID) =
         "SELECT get_shard_id_for_distribution_column('claims.claims', n.value)
            FROM unnest($1) WITH ORDINALITY AS n (value, nth) ORDER BY n.nth";
-    /// Returns the shard of a key.
     SHARD_OF_LEASE(UUIDOID) = "SELECT get_shard_id_for_distribution_column('claims.claim_leases', $1)::text";
     SHARDS_OF_OUTCOMES(UUIDARRAYOID) =
         "SELECT get_shard_id_for_distribution_column('claims.lease_outcomes', n.uuid)
@@ -58,12 +57,10 @@ pub(super) fn shards_of_outcomes(connection: &Connection, leases: Vec<PgUuid>) -
     connection.run(&SHARDS_OF_OUTCOMES, View::Latest, [leases.into()]).map(|row| row.must(1))
 }
 
-/// Returns the shard of a lease.
 pub(super) fn shard_of_lease(connection: &Connection, lease: Uuid) -> Option<String> {
     connection.run(&SHARD_OF_LEASE, View::Latest, [pg_uuid(lease).into()]).first(|row| row.must(1))
 }
 
-/// Returns the shard of a skeleton.
 pub(super) fn shard_of_skeleton(connection: &Connection, skeleton: Skeleton) -> Option<String> {
     connection.run(&SHARD_OF_LOOK, View::Latest, [pg_uuid(skeleton.hash).into()]).first(|row| row.must(1))
 }

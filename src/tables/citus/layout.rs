@@ -61,21 +61,13 @@ pub const SETTINGS: &[(&CStr, &CStr)] = &[
     (c"plan_cache_mode", c"auto"),
 ];
 
-/// The place of the tables that every call reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whereabouts {
-    Here,
-    Distributed,
-}
-
 thread_local! {
-    static FOUND: Cell<Whereabouts> = const { Cell::new(Whereabouts::Here) };
+    static IS_DISTRIBUTED: Cell<bool> = const { Cell::new(false) };
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether the tables are distributed.
 pub fn is_distributed() -> bool {
-    FOUND.get() == Whereabouts::Distributed
+    IS_DISTRIBUTED.get()
 }
 
 /// Checks the tables for the compatibility check. Raises an error if calls would read the wrong tables. Returns `false` while a
@@ -84,34 +76,24 @@ pub fn require_own_tables() -> bool {
     if extension::is_script_running() {
         return false;
     }
-    let found = find_tables();
-    FOUND.set(*found.as_ref().unwrap_or(&Whereabouts::Here));
-    statement::plan(if FOUND.get() == Whereabouts::Distributed { Planning::EachTime } else { Planning::Once });
-    raise(found.map_err(Into::into));
-    require_no_parallel_worker();
-    true
-}
-
-/// Refuses parallel workers if the tables are distributed: their connections to other nodes would not see the changes of the
-/// transaction.
-fn require_no_parallel_worker() {
+    let checked = check_tables();
+    IS_DISTRIBUTED.set(*checked.as_ref().unwrap_or(&false));
+    statement::set_planning(if is_distributed() { Planning::EachTime } else { Planning::Once });
+    raise(checked.map_err(Into::into));
+    // The connections of a parallel worker to other nodes would not see the changes of the transaction.
     if is_distributed() && xact::is_parallel_worker() {
         raise::<()>(Err(DistributionError::InParallelWorker.into()));
     }
-}
-
-/// Raises an error in a transaction that keeps one snapshot if the tables are distributed, because the nodes have no common
-/// snapshot.
-fn require_read_committed() {
-    if FOUND.get() == Whereabouts::Distributed && xact::uses_transaction_snapshot() {
-        raise::<()>(Err(DistributionError::Isolation.into()));
-    }
+    true
 }
 
 /// Checks a statement while the tables are distributed. A statement that was not written for distributed tables is an error,
 /// never an answer.
 pub fn require_reach(reach: Reach) {
-    require_read_committed();
+    // The nodes have no common snapshot that a transaction could keep.
+    if is_distributed() && xact::uses_transaction_snapshot() {
+        raise::<()>(Err(DistributionError::Isolation.into()));
+    }
     if reach == Reach::Here {
         raise::<()>(Err(DistributionError::Unsupported.into()));
     }
@@ -119,7 +101,7 @@ pub fn require_reach(reach: Reach) {
 
 /// Refuses administrative actions on other nodes than the coordinator, which has their log and their locks.
 pub fn require_coordinator() -> Result<(), DistributionError> {
-    if is_distributed() && IS_WORKER.get() { Err(DistributionError::OnTheCoordinator) } else { Ok(()) }
+    if is_worker() { Err(DistributionError::OnTheCoordinator) } else { Ok(()) }
 }
 
 /// Returns whether the tables are distributed and this node is not the coordinator.
@@ -129,18 +111,19 @@ pub fn is_worker() -> bool {
 
 /// Returns whether the tables are those that calls expect.
 pub fn has_own_tables() -> bool {
-    find_tables().is_ok()
+    check_tables().is_ok()
 }
 
-/// Returns where the tables are. If Citus changes a table it sends invalidations, after which this is checked again.
-pub fn find_tables() -> Result<Whereabouts, DistributionError> {
+/// Checks in the catalogs that the tables are those that calls expect, and returns whether they are distributed. If Citus changes
+/// a table it sends invalidations, after which this is checked again.
+pub fn check_tables() -> Result<bool, DistributionError> {
     let catalogs = catalog::catalogs();
     if catalogs.is_empty() {
-        return Ok(Whereabouts::Here);
+        return Ok(false);
     }
     // Watch first, so that no invalidation is missed that arrives during the check.
     compatibility::watch(extension::relations(c"claims").into_iter().chain(catalogs).collect());
-    let Some(managed) = catalog::managed(c"claims") else { return Ok(Whereabouts::Here) };
+    let Some(managed) = catalog::managed(c"claims") else { return Ok(false) };
     IS_WORKER.set(managed.is_worker);
     let on_one_node = ON_ONE_NODE.iter().map(|(table, _)| *table);
     let mut expected: Vec<_> =
@@ -148,8 +131,8 @@ pub fn find_tables() -> Result<Whereabouts, DistributionError> {
     expected.sort_unstable();
     match managed.tables.as_slice() {
         [] if managed.is_worker => Err(DistributionError::NotTheCoordinator),
-        [] => Ok(Whereabouts::Here),
-        tables if tables == expected => Ok(Whereabouts::Distributed),
+        [] => Ok(false),
+        tables if tables == expected => Ok(true),
         _ => Err(DistributionError::ByOtherMeans { tables: managed.tables }),
     }
 }

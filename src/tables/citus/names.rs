@@ -150,9 +150,9 @@ fn put_back(
 
 fn reserve_one(connection: &Connection, bucket_type: i32, name: &Reserved, reserved_by: &ReservedBy) {
     let (now, value, display) = (Moment::now(), &*name.bucket.value, name.display.as_deref());
-    let held = [bucket_type.into(), pg_uuid(Uuid::now_v7()).into(), value.into(), display.into(), now.into()];
-    connection.run(&HOLD_ONE, View::Statement, held);
-    let told = [
+    let claim_values = [bucket_type.into(), pg_uuid(Uuid::now_v7()).into(), value.into(), display.into(), now.into()];
+    connection.run(&HOLD_ONE, View::Statement, claim_values);
+    let reservation_values = [
         bucket_type.into(),
         value.into(),
         display.into(),
@@ -160,5 +160,5 @@ fn reserve_one(connection: &Connection, bucket_type: i32, name: &Reserved, reser
         reserved_by.role.into(),
         now.into(),
     ];
-    connection.run(&RESERVE_ONE, View::Statement, told);
+    connection.run(&RESERVE_ONE, View::Statement, reservation_values);
 }

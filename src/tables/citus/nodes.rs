@@ -21,7 +21,7 @@ use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{Statement, shard_statement, shared_statement};
 use crate::pg::uuid::{pg_uuid, pg_uuids};
 use crate::pg::xact::Surroundings;
-use crate::tables::door::{ClaimTables, Intake};
+use crate::tables::door::{ClaimTables, RowsToInsert};
 use crate::tables::rows::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
 use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
@@ -37,7 +37,6 @@ shard_statement! {
                  SELECT n.nth, get_shard_id_for_distribution_column('claims.claims', n.value)
                    FROM unnest($2) WITH ORDINALITY AS n (value, nth) OFFSET 0) s
           ORDER BY s.nth";
-    /// Returns the nodes of shards.
     NODES(INT8ARRAYOID) = "SELECT p.shardid, p.groupid FROM pg_dist_placement p WHERE p.shardid = ANY ($1)";
     LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, INT4ARRAYOID, INT8ARRAYOID,
                      UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
@@ -158,7 +157,7 @@ fn put_elsewhere(connection: &Connection, lease: &NewLease, nodes: BTreeMap<i32,
     let locations: [Value; 3] = [anchors.into(), all.parts.into(), all.shards.into()];
     let anchored = all.anchors.iter().flat_map(|claim| displayed_values(claim));
     let values = lease.key_values().into_iter().chain(locations).chain(displayed_arrays(&all.further)).chain(anchored);
-    let rows = connection.run_made(create_at(all.anchors.len()), View::Statement, values);
+    let rows = connection.run_leaked(create_at(all.anchors.len()), View::Statement, values);
     rows.count() + written(rows.map(|row| row.must(1)))
 }
 
@@ -185,7 +184,7 @@ fn made(nodes: usize) -> &'static Statement {
         distributed::INTO_CLAIMS,
         rows.join(", ")
     );
-    Statement::made(text, types.leak())
+    Statement::leaked(text, types.leak())
 }
 
 /// Adds up the numbers of rows that the functions have written.
@@ -213,16 +212,16 @@ impl ClaimTables for Citus {
         }
     }
 
-    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, around: Surroundings) -> usize {
-        match intake {
-            Intake::Lease(creates) if around == Surroundings::Alone && !creates.is_empty() => {
+    fn take(&self, connection: &Connection, lease: &NewLease, rows: RowsToInsert, around: Surroundings) -> usize {
+        match rows {
+            RowsToInsert::Lease(creates) if around == Surroundings::Alone && !creates.is_empty() => {
                 take(connection, lease, creates)
             }
-            Intake::Lease(creates) => {
+            RowsToInsert::Lease(creates) => {
                 leases::put_lease(connection, lease);
                 distributed::put(connection, lease, creates)
             }
-            Intake::Claim(claim) => distributed::put(connection, lease, &[claim]),
+            RowsToInsert::Claim(claim) => distributed::put(connection, lease, &[claim]),
         }
     }
 

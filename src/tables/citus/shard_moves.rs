@@ -11,8 +11,7 @@
 
 use std::cell::Cell;
 
-use super::layout;
-use super::shards;
+use super::{layout, shards};
 use crate::error::{DistributionError, raise};
 use crate::pg::transaction_end::Hooks;
 use crate::pg::{compatibility, spi, xact};
@@ -23,7 +22,7 @@ struct Beginning {
     changes: u64,
     oldest: u64,
     /// A second statement has run in this transaction.
-    goes_on: bool,
+    has_several_statements: bool,
     /// Whether a shard was moved since.
     is_lost: bool,
 }
@@ -37,14 +36,14 @@ pub const HOOKS: Hooks = Hooks { end: || BEGINNING.set(None), ..Hooks::NONE };
 /// Runs before each statement that may access other nodes. Raises an error if shards were moved.
 pub fn before_statement() {
     match BEGINNING.get() {
-        Some(beginning) => require_unmoved(Beginning { goes_on: true, ..beginning }),
+        Some(beginning) => require_unmoved(Beginning { has_several_statements: true, ..beginning }),
         None if layout::is_worker() => {
             // If the oldest running transaction is unknown, every move counts.
             let oldest = xact::oldest_running_now().unwrap_or(0);
             BEGINNING.set(Some(Beginning {
                 changes: compatibility::changes(),
                 oldest,
-                goes_on: false,
+                has_several_statements: false,
                 is_lost: false,
             }));
         }
@@ -54,7 +53,7 @@ pub fn before_statement() {
 
 /// Runs after such a statement, which may have waited for a shard that was being moved.
 pub fn after_statement() {
-    if let Some(beginning) = BEGINNING.get().filter(|beginning| beginning.goes_on) {
+    if let Some(beginning) = BEGINNING.get().filter(|beginning| beginning.has_several_statements) {
         require_unmoved(beginning);
     }
 }

@@ -21,7 +21,6 @@ shard_statement! {
                            AND (p.xmin::text::int8 - $1 + 4294967296) % 4294967296 < $2)";
 }
 
-/// The kind of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Create,
@@ -31,7 +30,6 @@ enum Kind {
 }
 
 thread_local! {
-    /// The statements of each kind and shard.
     static STATEMENTS: RefCell<HashMap<(Kind, i64), &'static Statement>> = RefCell::default();
 }
 
@@ -44,7 +42,7 @@ fn made(kind: Kind, shard: i64) -> &'static Statement {
         BYTEAOID, INT2OID, INT4ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
     };
     match kind {
-        Kind::Create => Statement::made(
+        Kind::Create => Statement::leaked(
             format!(
                 concat!(
                     insert_into!("claims_{}", ", display_value"),
@@ -54,15 +52,15 @@ fn made(kind: Kind, shard: i64) -> &'static Statement {
             ),
             [UUIDOID, INT8OID, TIMESTAMPTZOID].into_iter().chain(DISPLAYED_ARRAYS).collect::<Vec<_>>().leak(),
         ),
-        Kind::Activate => Statement::made(
+        Kind::Activate => Statement::leaked(
             format!(activate_held!("claims_{}"), shard),
             &[UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID],
         ),
-        Kind::Remove => Statement::made(
+        Kind::Remove => Statement::leaked(
             format!(remove_held!("claims_{}"), shard),
             &[UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID],
         ),
-        Kind::Outcome => Statement::made(
+        Kind::Outcome => Statement::leaked(
             format!(
                 "INSERT INTO claims.lease_outcomes_{shard} (lease_uuid, creator_id, request_digest, outcome, settled_at)
                  VALUES ($1, $2, $3, $4, $5)"

@@ -1,17 +1,15 @@
 //! Statements on distributed skeletons, each for one row of one shard.
 
-use std::thread::LocalKey;
-
 use claims_model::Bucket;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 
 use super::door::Citus;
 use super::in_flight::is_look_reserved;
 use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::{Statement, shard_statement};
+use crate::pg::statement::shard_statement;
 use crate::pg::uuid::pg_uuid;
 use crate::tables::door::SkeletonTables;
-use crate::tables::rows::skeletons::Bearing;
+use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 
 shard_statement! {
     TAKE(UUIDOID, INT4OID, TEXTOID) =
@@ -52,13 +50,6 @@ fn take(connection: &Connection, new: &NewSkeleton) -> usize {
     }
 }
 
-/// Runs a statement on each of several skeletons.
-fn write(connection: &Connection, statement: &'static LocalKey<Statement>, skeletons: &[(Skeleton, &Bucket)]) {
-    for (skeleton, bucket) in skeletons {
-        connection.run(statement, View::Statement, values(*skeleton, bucket));
-    }
-}
-
 /// Number of rows that one statement inserts.
 const ROWS: usize = 200;
 
@@ -90,20 +81,16 @@ impl SkeletonTables for Citus {
         new.iter().filter(take).count()
     }
 
-    fn unreserve_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &UNRESERVE, skeletons);
-    }
-
-    fn free_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &FREE, skeletons);
-    }
-
-    fn pass_on_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &SUCCEED, skeletons);
-    }
-
-    fn keep_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &STAY, skeletons);
+    fn change_skeletons(&self, connection: &Connection, change: SkeletonChange, skeletons: &[(Skeleton, &Bucket)]) {
+        let statement = match change {
+            SkeletonChange::Unreserve => &UNRESERVE,
+            SkeletonChange::Free => &FREE,
+            SkeletonChange::PassOn => &SUCCEED,
+            SkeletonChange::Keep => &STAY,
+        };
+        for (skeleton, bucket) in skeletons {
+            connection.run(statement, View::Statement, values(*skeleton, bucket));
+        }
     }
 }
 

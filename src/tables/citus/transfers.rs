@@ -18,13 +18,12 @@ use super::keys::by_shard;
 use super::layout;
 use crate::error::{DistributionError, or_raise};
 use crate::pg::clock::Moment;
-use crate::pg::in_flight;
 use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::settings::{LockWaits, under};
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
-use crate::pg::table;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use crate::pg::{in_flight, table};
 use crate::tables::bounded::bounded;
 use crate::tables::door::{FeedTables, TransferTables};
 use crate::tables::rows::buckets::values_by_type;
@@ -97,7 +96,7 @@ shared_statement! {
     LOCATIONS(UUIDARRAYOID) = concat!(locations!(), "t.transfer_uuid = ANY ($1)");
     LOCATIONS_OF_CELL(INT8OID) = concat!(locations!(), "(t.from_cell = $1 OR t.to_cell = $1) AND t.ended_at IS NULL");
     ALL_LOCATIONS() = concat!(locations!(), "t.ended_at IS NULL");
-    TOLD(TEXTOID) =
+    LOCATIONS_FROM_JSON(TEXTOID) =
         "SELECT t.transfer_uuid, t.from_cell, t.to_cell, t.cell_id, t.created_at
            FROM jsonb_to_recordset($1::jsonb) AS t (transfer_uuid uuid, from_cell bigint, to_cell bigint, cell_id bigint, created_at timestamptz)";
     /// Returns the shard of a table that has only one.
@@ -322,12 +321,11 @@ fn is_any_in_flight(connection: &Connection, transfers: &[Uuid]) -> bool {
     if !layout::is_worker() {
         return false;
     }
-    let shard = shard(connection, "cell_transfers");
+    let shard = CString::new(shard(connection, "cell_transfers")).unwrap_or_default();
     // A node that was just added may not have the shard yet.
-    if table::called(&shard).is_none() {
+    if table::number(&shard).is_none() {
         return true;
     }
-    let shard = CString::new(shard).unwrap_or_default();
     transfers.iter().any(|transfer| is_in_flight_in(&shard, pg_uuid(*transfer)))
 }
 
@@ -343,11 +341,11 @@ fn on_coordinator(connection: &Connection, condition: &str) -> Vec<TransferLocat
     let answer = connection
         .run_text_now(text, [command.into()])
         .first(|row| (row.must::<bool>(1), row.get::<String>(2).unwrap_or_default()));
-    let told = match answer {
-        Some((true, told)) => Ok(told),
+    let locations = match answer {
+        Some((true, locations)) => Ok(locations),
         Some((false, message)) => Err(DistributionError::CoordinatorSilent { message }),
         None => Err(DistributionError::CoordinatorSilent { message: "It is not known to this node.".into() }),
     };
-    let told = or_raise(told.map_err(Into::into));
-    connection.run(&TOLD, View::Latest, [told.into()]).map(location)
+    let locations = or_raise(locations.map_err(Into::into));
+    connection.run(&LOCATIONS_FROM_JSON, View::Latest, [locations.into()]).map(location)
 }

@@ -10,7 +10,7 @@ use crate::pg::spi::{Connection, Row, View};
 use crate::pg::statement::statement;
 use crate::pg::uuid::pg_uuids;
 use crate::pg::xact::Surroundings;
-use crate::tables::door::{ClaimTables, Intake};
+use crate::tables::door::{ClaimTables, RowsToInsert};
 use crate::tables::rows::buckets::{
     claim_arrays, claim_values, displayed_values, displays, has_displays, values_by_type,
 };
@@ -129,10 +129,10 @@ impl ClaimTables for Local {
         connection.run(&REPLACE, View::Statement, values).count()
     }
 
-    fn take(&self, connection: &Connection, lease: &NewLease, intake: Intake, _: Surroundings) -> usize {
-        match intake {
-            Intake::Lease(creates) => put_lease(connection, lease, creates),
-            Intake::Claim(claim) => {
+    fn take(&self, connection: &Connection, lease: &NewLease, rows: RowsToInsert, _: Surroundings) -> usize {
+        match rows {
+            RowsToInsert::Lease(creates) => put_lease(connection, lease, creates),
+            RowsToInsert::Claim(claim) => {
                 let values = lease.key_values().into_iter().chain(displayed_values(claim));
                 connection.run(&CREATE, View::Statement, values).count()
             }

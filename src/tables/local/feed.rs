@@ -191,7 +191,7 @@ fn tell_portion(connection: &Connection, portion: &[(&ChangeSet, &[&Bucket])], a
 fn state(connection: &Connection, cursor: &ChangeCursor) -> Option<FeedSnapshot> {
     let values = [Xid8(cursor.xid).into(), cursor.set_id().into(), cursor.id.into()];
     connection.run(&STATE, View::Caller, values).first(|row| FeedSnapshot {
-        horizon: place(&row),
+        horizon: cursor_of(&row),
         decided: row.must::<Xid8>(5).0,
         next: xact::next_xid().0,
         is_standby: row.must(6),
@@ -201,7 +201,8 @@ fn state(connection: &Connection, cursor: &ChangeCursor) -> Option<FeedSnapshot>
 
 impl FeedPages for Local {
     fn newest_change(&self, connection: &Connection) -> Result<ChangeCursor, ClaimsError> {
-        let newest = connection.run(&NEWEST, View::Caller, []).first(|row| place(&row)).ok_or(FeedError::NoHorizon)?;
+        let newest =
+            connection.run(&NEWEST, View::Caller, []).first(|row| cursor_of(&row)).ok_or(FeedError::NoHorizon)?;
         xact::flush_commits();
         Ok(newest)
     }
@@ -229,7 +230,7 @@ impl FeedPages for Local {
     }
 }
 
-fn place(row: &Row) -> ChangeCursor {
+fn cursor_of(row: &Row) -> ChangeCursor {
     let (feed, at) = (from_pg_uuid(row.must::<PgUuid>(1)), row.must::<Moment>(4).0);
     ChangeCursor { feed, xid: row.must::<Xid8>(2).0, id: row.must(3), at }
 }

@@ -95,9 +95,9 @@ impl NameTables for Local {
         let (now, uuids) = (Moment::now(), pg_uuids(names.iter().map(|_| Uuid::now_v7())));
         let values = || names.iter().map(|name| &*name.bucket.value).collect::<Vec<&str>>();
         let displays = || names.iter().map(|name| name.display.as_deref()).collect::<Vec<Option<&str>>>();
-        let held = [bucket_type.into(), uuids, values().into(), displays().into(), now.into()];
-        connection.run(&HOLD, View::Statement, held);
-        let told = [
+        let claim_values = [bucket_type.into(), uuids, values().into(), displays().into(), now.into()];
+        connection.run(&HOLD, View::Statement, claim_values);
+        let reservation_values = [
             bucket_type.into(),
             values().into(),
             displays().into(),
@@ -105,6 +105,6 @@ impl NameTables for Local {
             reserved_by.role.into(),
             now.into(),
         ];
-        connection.run(&RESERVE, View::Statement, told);
+        connection.run(&RESERVE, View::Statement, reservation_values);
     }
 }

@@ -29,7 +29,7 @@ statement! {
     /// Like RELEASE, and records the claims in the change feed as freed, as role $3.
     RELEASE_INTO_FEED(INT8OID, INT8OID, TEXTOID) = concat!(
         "WITH gone AS (", release!(), " RETURNING c.bucket_type, c.bucket_value),
-              told AS (", tell_all!("gone", "'destroy'", "$1", "NULL", "NULL", "$3"), ")
+              recorded AS (", tell_all!("gone", "'destroy'", "$1", "NULL", "NULL", "$3"), ")
          SELECT count(*) FROM gone");
 }
 

@@ -10,7 +10,7 @@ use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{Statement, statement};
 use crate::pg::uuid::{pg_uuid, pg_uuids};
 use crate::tables::door::SkeletonTables;
-use crate::tables::rows::skeletons::Bearing;
+use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 use crate::tables::shared::skeletons::is_reserved_in;
 
 macro_rules! listed {
@@ -110,20 +110,14 @@ impl SkeletonTables for Local {
         write(connection, statement, skeletons);
     }
 
-    fn unreserve_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &UNRESERVE, skeletons);
-    }
-
-    fn free_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &FREE, skeletons);
-    }
-
-    fn pass_on_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &SUCCEED, skeletons);
-    }
-
-    fn keep_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)]) {
-        write(connection, &STAY, skeletons);
+    fn change_skeletons(&self, connection: &Connection, change: SkeletonChange, skeletons: &[(Skeleton, &Bucket)]) {
+        let statement = match change {
+            SkeletonChange::Unreserve => &UNRESERVE,
+            SkeletonChange::Free => &FREE,
+            SkeletonChange::PassOn => &SUCCEED,
+            SkeletonChange::Keep => &STAY,
+        };
+        write(connection, statement, skeletons);
     }
 }
 

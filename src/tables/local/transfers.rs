@@ -36,7 +36,7 @@ macro_rules! page {
 }
 
 /// Returns how many claims a step has read, wanted and changed, and the last one that it has read.
-macro_rules! told {
+macro_rules! step_result {
     ($wanted:literal, $changed:literal) => {
         concat!(
             "SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM ", $wanted, "), (SELECT count(*) FROM ", $changed, "),
@@ -73,7 +73,7 @@ statement! {
                   UPDATE claims.claims c SET status = 4, lease_uuid = $1, updated_at = $8 FROM free f WHERE ",
         is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"),
         "         RETURNING 1) ",
-        told!("wanted", "marked"));
+        step_result!("wanted", "marked"));
     /// Makes those claims of a page that the transfer holds ACTIVE claims of cell $9. `released` are the claims that one step
     /// changes.
     RELEASE(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID) = concat!(
@@ -88,7 +88,7 @@ statement! {
                   UPDATE claims.claims c SET creator_id = $9, status = 1, lease_uuid = NULL, updated_at = $8 FROM free f WHERE ",
         is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"),
         "         RETURNING c.bucket_type, c.bucket_value) ",
-        told!("wanted", "released"));
+        step_result!("wanted", "released"));
     /// Records that all claims that transfer $1 holds have moved from cell $3 to cell $4, as role $5. Reads all claims of cell
     /// $2.
     TELL_MOVED(UUIDOID, INT8OID, INT8OID, INT8OID, TEXTOID) = concat!(

@@ -27,7 +27,6 @@ impl NewLease {
         [pg_uuid(self.uuid).into(), self.cell_id.into(), self.made_at.into()]
     }
 
-    /// Returns all columns.
     pub fn values(&self) -> [Value; 6] {
         let [uuid, cell_id, made_at] = self.key_values();
         let payload = self.payload.clone();

@@ -3,7 +3,6 @@
 
 use claims_model::Bucket;
 
-/// A name as it is stored.
 pub struct Stored {
     pub value: String,
     pub display: Option<String>,
@@ -13,7 +12,7 @@ pub struct Stored {
 
 impl Stored {
     /// Returns its original spelling.
-    pub fn given(&self) -> &str {
+    pub fn displayed(&self) -> &str {
         self.display.as_deref().unwrap_or(&self.value)
     }
 }

@@ -10,6 +10,18 @@ pub enum Bearing {
     Reserved,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkeletonChange {
+    /// Delete it, because its name is no longer reserved.
+    Unreserve,
+    /// Delete it, because its name is no longer claimed.
+    Free,
+    /// Give it to the name that replaces its bearer, because the lease of the new name has committed.
+    PassOn,
+    /// Leave it with its bearer, because the lease of the name that was to replace it was rolled back.
+    Keep,
+}
+
 /// The names that have a skeleton.
 #[derive(Default)]
 pub struct Bearers {

@@ -55,7 +55,6 @@ pub fn locked(uuid: Uuid, row: &Row) -> Transfer {
     }
 }
 
-/// The result of a step.
 pub struct TransferStep {
     /// The number of the transfer's claims that it has found.
     pub wanted: i64,

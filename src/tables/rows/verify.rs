@@ -22,7 +22,6 @@ pub struct Actual {
 }
 
 impl Actual {
-    /// Returns the state of the claim for a cell.
     pub fn state_for(&self, cell_id: i64) -> ClaimState {
         let (own, reserved) = (self.cell_id == cell_id, self.cell_id == NOBODY);
         let in_transfer = self.other_cell_id == Some(cell_id);

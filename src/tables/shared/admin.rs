@@ -130,7 +130,6 @@ pub fn remove_cell(connection: &Connection, cell_id: i64) {
     connection.run(&REMOVE_CELL, View::Statement, [cell_id.into()]);
 }
 
-/// Grants a role SELECT on relations.
 pub fn grant_select(tables: &dyn Tables, connection: &Connection, relations: &[&str], role_name: &str) {
     tables.grant(connection, &format!("GRANT SELECT ON {} TO {}", relations.join(", "), quoted(connection, role_name)));
 }

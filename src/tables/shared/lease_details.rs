@@ -15,7 +15,6 @@ shared_statement! {
            FROM claims.claim_leases l WHERE l.uuid = $1";
 }
 
-/// An outstanding lease.
 pub struct LeaseDetails {
     pub cell_id: i64,
     pub created_at: Moment,

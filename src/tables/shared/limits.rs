@@ -25,7 +25,6 @@ pub struct CellLimits {
     pub begins_per_second: Option<i32>,
 }
 
-/// Returns the limits of all cells that have any.
 pub fn all(connection: &Connection) -> Vec<(i64, CellLimits)> {
     connection.run(&ALL, View::Latest, []).map(|row| {
         let (max_outstanding, max_batch_size) = (row.get(2), row.get(3));

@@ -17,7 +17,6 @@ shared_statement! {
 /// Stands for all cells in the column of cell ids.
 const EVERYBODY: i64 = -1;
 
-/// A mode that was set.
 pub struct ModeSetting {
     pub mode: Mode,
     /// `None` for all cells.

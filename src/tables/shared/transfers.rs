@@ -44,7 +44,6 @@ shared_statement! {
         "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";
 }
 
-/// A transfer to insert.
 pub struct NewTransfer<'t> {
     pub uuid: Uuid,
     pub from_cell: i64,

@@ -27,7 +27,6 @@ impl Protocol {
         state.leases.iter_mut().for_each(|lease| lease.unflushed = false);
     }
 
-    /// Handles `commit_unflushed`.
     pub fn commit_unflushed(&self, state: &mut World, lease: usize) -> bool {
         let batch = self.batches[lease];
         if state.leases[lease].outcome != End::Outstanding {
@@ -97,7 +96,6 @@ impl Protocol {
         true
     }
 
-    /// Returns the owner of a claim.
     pub fn owner(&self, claim: BucketState) -> Option<usize> {
         match claim {
             BucketState::Free => None,

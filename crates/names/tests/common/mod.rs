@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// All characters.
 pub fn every_char() -> impl Iterator<Item = char> {
     '\0'..=char::MAX
 }
@@ -28,7 +27,6 @@ pub fn crate_file(package: &str, version: &str, file: &str) -> String {
     read(PathBuf::from(manifest).with_file_name(file))
 }
 
-/// Returns a file of a Debian package.
 pub fn debian_file(package: &str, path: &str) -> String {
     let path = PathBuf::from(path);
     assert!(path.exists(), "no {}: install the Debian package {package}", path.display());

@@ -91,7 +91,6 @@ thread_local! {
 }
 
 impl Attempt {
-    /// Starts the thread.
     pub(super) fn start(options: Options) -> Result<Attempt, Trouble> {
         let since = Instant::now();
         while is_one_left_behind(&options) {
@@ -283,7 +282,6 @@ impl Drop for EnteredLocale {
 
 /// The number of threads that were started and not joined.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
-/// The exit code of the process.
 static EXIT_CODE: AtomicI32 = AtomicI32::new(0);
 
 /// Prepares a process for threads.

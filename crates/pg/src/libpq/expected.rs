@@ -81,7 +81,6 @@ impl Awaited {
         self.error.map_or(Ok(self.rows), Err)
     }
 
-    /// Takes the next result.
     pub(super) fn take(&mut self, result: &Received) -> Result<Progress, Mismatch> {
         self.largest_result = self.largest_result.max(result.bytes());
         match (result.status(), self.steps.front()) {
@@ -93,7 +92,7 @@ impl Awaited {
             (Some(PIPELINE_ABORTED), Some(_)) if self.error.is_some() => self.is_answered = true,
             // An error may also follow the last statement: the end of the call ends its transaction, which may fail.
             (Some(FATAL_ERROR), _) if self.error.is_none() => {
-                let libpq_says = || Mismatch::Unreadable(result.complaint());
+                let libpq_says = || Mismatch::Unreadable(result.libpq_error());
                 self.error = Some(result.error().ok_or_else(libpq_says)?);
                 self.is_answered = true;
             }

@@ -14,7 +14,7 @@ use super::connection::{Connection, CountedFiles};
 use super::expected::{Awaited, Expected, Progress, Step};
 use super::memory::ProcessMemory;
 use super::mismatch::Mismatch;
-use super::result::{Received, RemoteError, Row, complaint};
+use super::result::{Received, RemoteError, Row, libpq_notice};
 use crate::wait::{Socket, Waiter, wait_for_socket};
 
 /// The limit of libpq's memory for data that it has not returned. It allocates powers of two. A message may have up to
@@ -51,7 +51,7 @@ pub enum Trouble {
     /// The connection failed or was lost, with the reason.
     Lost(String),
     /// The other server has no slot for another connection.
-    NoPlace(String),
+    TooManyConnections(String),
     /// This process has too many open files.
     NoFiles,
     /// The other server sent an unexpected answer.
@@ -69,7 +69,7 @@ pub struct Link {
     connection: Connection,
     /// The notice that libpq has raised about data of the other server. It is dropped after the connection, which
     /// points to it.
-    complaint: Rc<RefCell<Option<String>>>,
+    libpq_notice: Rc<RefCell<Option<String>>>,
     /// The counted file descriptor of the connection.
     _file: Option<CountedFiles>,
     outstanding: VecDeque<Awaited>,
@@ -93,7 +93,7 @@ impl Link {
         Link {
             waiter: None,
             connection,
-            complaint: Rc::default(),
+            libpq_notice: Rc::default(),
             _file: file,
             outstanding: VecDeque::new(),
             prepares: Prepares::NotYet,
@@ -108,7 +108,7 @@ impl Link {
     }
 
     fn overhear_notices(&self) {
-        let argument = Rc::as_ptr(&self.complaint).cast_mut().cast();
+        let argument = Rc::as_ptr(&self.libpq_notice).cast_mut().cast();
         // SAFETY: the connection is valid, and the argument lives as long as it.
         unsafe { PQsetNoticeReceiver(self.raw(), Some(overhear), argument) };
     }
@@ -217,8 +217,8 @@ impl Link {
                 PQsetSingleRowMode(self.raw());
                 PQisBusy(self.raw()) == 1
             };
-            if let Some(complaint) = self.complaint.take() {
-                return Err(Trouble::Wrong(Mismatch::Unreadable(complaint)));
+            if let Some(notice) = self.libpq_notice.take() {
+                return Err(Trouble::Wrong(Mismatch::Unreadable(notice)));
             }
             if is_busy && was_open {
                 must_be_bounded(memory, awaited.bytes())?;
@@ -274,7 +274,7 @@ impl Link {
         }
         match awaited.into_answer() {
             Ok(rows) => Ok(Reply::Rows(rows)),
-            Err(error) if error.is_of_connection() => Err(Trouble::Lost(error.message)),
+            Err(error) if error.is_connection_error() => Err(Trouble::Lost(error.message)),
             Err(error) => Ok(Reply::Refused(error)),
         }
     }
@@ -283,7 +283,7 @@ impl Link {
     fn is_quiet(&self) -> bool {
         // SAFETY: the connection is open; reads what has arrived.
         let is_busy = unsafe { PQisBusy(self.raw()) == 1 };
-        !is_busy && !self.is_broken() && self.complaint.take().is_none()
+        !is_busy && !self.is_broken() && self.libpq_notice.take().is_none()
     }
 
     /// Returns an error unless the other server has reported that no transaction is open there. Only then the answered
@@ -349,7 +349,7 @@ unsafe extern "C" fn overhear(argument: *mut c_void, notice: *const PgResult) {
     // SAFETY: the argument is that of `overhear_notices`, and libpq supplies the notice.
     unsafe {
         if let (Some(said), Ok(mut kept)) =
-            (complaint(notice), (*argument.cast::<RefCell<Option<String>>>()).try_borrow_mut())
+            (libpq_notice(notice), (*argument.cast::<RefCell<Option<String>>>()).try_borrow_mut())
         {
             *kept = Some(said);
         }

@@ -65,11 +65,11 @@ impl Link {
 fn not_made(message: &str) -> Trouble {
     let is_full = message.contains(TOO_MANY_CONNECTIONS);
     // The location in the source of the other server where the error was raised.
-    let is_place = |line: &str| {
+    let is_source_location = |line: &str| {
         let number = line.rsplit(':').next().unwrap_or_default();
         line.contains(":  ") && line.contains(", ") && !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit())
     };
-    let lines: Vec<_> = message.lines().filter(|line| !is_place(line)).collect();
+    let lines: Vec<_> = message.lines().filter(|line| !is_source_location(line)).collect();
     let message = lines.join("\n");
-    if is_full { Trouble::NoPlace(message) } else { Trouble::Lost(message) }
+    if is_full { Trouble::TooManyConnections(message) } else { Trouble::Lost(message) }
 }

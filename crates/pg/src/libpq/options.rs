@@ -12,7 +12,6 @@ pub struct KnownOption {
     pub is_debug: bool,
 }
 
-/// Returns the options of this libpq.
 pub fn known_options() -> Vec<KnownOption> {
     let mut known = Vec::new();
     // SAFETY: an array that ends with an option without keyword, freed below; its texts are C strings.

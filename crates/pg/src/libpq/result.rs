@@ -74,9 +74,9 @@ impl Received {
     pub(super) fn error(&self) -> Option<RemoteError> {
         const NOT_OF_ERRORS: [&[u8]; 3] = [b"00", b"01", b"02"];
         let sqlstate: [u8; 5] = self.field(FIELD_SQLSTATE, 6)?.into_bytes().try_into().ok()?;
-        let is_one = sqlstate.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase())
+        let is_error_code = sqlstate.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase())
             && !NOT_OF_ERRORS.contains(&&sqlstate[..2]);
-        is_one.then(|| RemoteError {
+        is_error_code.then(|| RemoteError {
             sqlstate,
             message: self.message().unwrap_or_default(),
             detail: self.field(FIELD_DETAIL, DETAIL_BYTES),
@@ -85,22 +85,21 @@ impl Received {
         })
     }
 
-    /// Returns the message of an error.
     pub(super) fn message(&self) -> Option<String> {
         self.field(FIELD_MESSAGE, MESSAGE_BYTES)
     }
 
     /// Returns the message of an error of libpq itself.
-    pub(super) fn complaint(&self) -> String {
+    pub(super) fn libpq_error(&self) -> String {
         // SAFETY: NULL, or a C string that lives as long as the result.
-        let text = unsafe { c_text(PQresultErrorMessage(self.0), MESSAGE_BYTES) };
+        let text = unsafe { text_from_c(PQresultErrorMessage(self.0), MESSAGE_BYTES) };
         text.unwrap_or_default().trim_end().to_owned()
     }
 
     /// Returns a field of an error, cut to `most` bytes.
     fn field(&self, field: c_int, most: usize) -> Option<String> {
         // SAFETY: NULL, or a C string that lives as long as the result.
-        unsafe { c_text(PQresultErrorField(self.0, field), most) }
+        unsafe { text_from_c(PQresultErrorField(self.0, field), most) }
     }
 }
 
@@ -115,11 +114,11 @@ impl Drop for Received {
 ///
 /// # Safety
 /// libpq has passed the notice to its receiver.
-pub(super) unsafe fn complaint(notice: *const PgResult) -> Option<String> {
+pub(super) unsafe fn libpq_notice(notice: *const PgResult) -> Option<String> {
     // SAFETY: guaranteed by the caller; its fields are NULL or C strings.
     unsafe {
         let is_of_server = !PQresultErrorField(notice, FIELD_SQLSTATE).is_null();
-        if is_of_server { None } else { c_text(PQresultErrorField(notice, FIELD_MESSAGE), MESSAGE_BYTES) }
+        if is_of_server { None } else { text_from_c(PQresultErrorField(notice, FIELD_MESSAGE), MESSAGE_BYTES) }
     }
 }
 
@@ -127,7 +126,7 @@ pub(super) unsafe fn complaint(notice: *const PgResult) -> Option<String> {
 ///
 /// # Safety
 /// The text is NULL or a C string.
-unsafe fn c_text(text: *const std::ffi::c_char, most: usize) -> Option<String> {
+unsafe fn text_from_c(text: *const std::ffi::c_char, most: usize) -> Option<String> {
     if text.is_null() {
         return None;
     }
@@ -143,7 +142,7 @@ impl RemoteError {
     }
 
     /// Returns whether a prepared statement does not exist, or exists already.
-    pub fn is_of_prepared(&self) -> bool {
+    pub fn is_prepared_statement_error(&self) -> bool {
         matches!(&self.sqlstate, b"26000" | b"42P05")
     }
 
@@ -153,7 +152,7 @@ impl RemoteError {
     }
 
     /// Returns whether the connection failed or was lost.
-    pub fn is_of_connection(&self) -> bool {
+    pub fn is_connection_error(&self) -> bool {
         self.sqlstate.starts_with(b"08")
             || matches!(&self.sqlstate, b"57P01" | b"57P02" | b"57P03" | b"57P04" | b"57P05")
     }

@@ -213,7 +213,6 @@ pub fn payloads(
     connection.walk(&PAYLOADS, [queue.into(), ids.to_vec().into()], false, |row| each(row.must(1), row.get(2)));
 }
 
-/// The state of an entity.
 #[derive(Default)]
 pub struct EntityState {
     /// The status of its create, if it has one.

@@ -1,14 +1,12 @@
 //! Functions that Citus runs on the node of the change feed, for other nodes, in the caller's connection and transaction there.
 
 use claims_model::{BadInput, Problem};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::{compatibility, spi, xact};
-use crate::tables::citus::catalog;
-use crate::tables::citus::feed as store;
+use crate::tables::citus::{catalog, feed as store};
 use crate::tables::shared::pace;
 
 /// Maximum number of rows of the feed that are numbered at once.
@@ -18,7 +16,7 @@ const MAX_ROWS: i32 = 1_000_000;
 #[pg_extern(schema = "claims")]
 #[search_path(pg_catalog, pg_temp)]
 fn take_change_places(row_count: Option<i32>) -> Result<Vec<i64>, ErrorReport> {
-    let row_count = given(row_count, "row_count")?;
+    let row_count = required(row_count, "row_count")?;
     if !(1..=MAX_ROWS).contains(&row_count) {
         let problem = Problem::OutOfRange { allowed: "1 to 1000000" };
         return Err(ClaimsError::from(BadInput::new("row_count", problem)).into());
@@ -43,7 +41,7 @@ fn change_node() -> i32 {
 #[search_path(pg_catalog, pg_temp)]
 fn keep_pace(cell_id: Option<i64>, per_second: Option<i32>) -> Result<Option<i64>, ErrorReport> {
     compatibility::require();
-    let cell_id = given(cell_id, "cell_id")?;
+    let cell_id = required(cell_id, "cell_id")?;
     let again = per_second.map_or(0, |per_second| pace::pass(cell_id, per_second).map_or_else(|again| again.0, |()| 0));
     Ok(pace::is_counted().then_some(again))
 }

@@ -5,18 +5,16 @@ use std::ffi::CString;
 
 use claims_model::lookalike::Skeleton;
 use claims_model::{BadInput, Bucket, Problem};
-use pgrx::Uuid as PgUuid;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::ClaimsError;
+use crate::pg::prelude::*;
 use crate::pg::uuid::from_pg_uuid;
 use crate::tables::shared::{claims, leases, skeletons};
 
 /// Returns the table of a shard.
 fn shard(name: Option<String>) -> Result<CString, ClaimsError> {
-    let name = given(name, "shard")?;
+    let name = required(name, "shard")?;
     Ok(CString::new(name).map_err(|_| BadInput::new("shard", Problem::OutOfRange { allowed: "a table" }))?)
 }
 
@@ -29,11 +27,11 @@ fn buckets_in_flight(
     bucket_types: Option<Vec<Option<i32>>>,
 ) -> Result<Vec<i32>, ErrorReport> {
     let shard = shard(shard_name)?;
-    let (values, types) = (given(bucket_values, "bucket_values")?, given(bucket_types, "bucket_types")?);
+    let (values, types) = (required(bucket_values, "bucket_values")?, required(bucket_types, "bucket_types")?);
     let mut found = Vec::new();
     for (place, (value, bucket_type)) in (1..).zip(values.into_iter().zip(types)) {
-        let value = given(value, "bucket_values")?.into();
-        let bucket = Bucket { bucket_type: given(bucket_type, "bucket_types")?, value };
+        let value = required(value, "bucket_values")?.into();
+        let bucket = Bucket { bucket_type: required(bucket_type, "bucket_types")?, value };
         if claims::is_in_flight_in(&shard, &bucket) {
             found.push(place);
         }
@@ -44,7 +42,7 @@ fn buckets_in_flight(
 #[pg_extern(schema = "claims")]
 #[search_path(pg_catalog, pg_temp)]
 fn is_lease_in_flight(shard_name: Option<String>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
-    Ok(leases::is_in_flight_in(&shard(shard_name)?, from_pg_uuid(given(lease_uuid, "lease_uuid")?)))
+    Ok(leases::is_in_flight_in(&shard(shard_name)?, from_pg_uuid(required(lease_uuid, "lease_uuid")?)))
 }
 
 #[pg_extern(schema = "claims")]
@@ -66,9 +64,12 @@ fn is_look_reserved(
     bucket_type: Option<i32>,
     waits: Option<bool>,
 ) -> Result<bool, ErrorReport> {
-    Ok(skeletons::is_reserved_in(&shard(shard_name)?, skeleton_of(skeleton, bucket_type)?, given(waits, "waits")?))
+    Ok(skeletons::is_reserved_in(&shard(shard_name)?, skeleton_of(skeleton, bucket_type)?, required(waits, "waits")?))
 }
 
 fn skeleton_of(skeleton: Option<PgUuid>, bucket_type: Option<i32>) -> Result<Skeleton, ClaimsError> {
-    Ok(Skeleton { hash: from_pg_uuid(given(skeleton, "skeleton")?), bucket_type: given(bucket_type, "bucket_type")? })
+    Ok(Skeleton {
+        hash: from_pg_uuid(required(skeleton, "skeleton")?),
+        bucket_type: required(bucket_type, "bucket_type")?,
+    })
 }

@@ -8,21 +8,18 @@
 use std::collections::BTreeMap;
 
 use claims_model::{BadInput, Problem};
-use pgrx::Uuid as PgUuid;
-use pgrx::datum::TimestampWithTimeZone;
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
 
-use crate::arguments::given;
+use crate::arguments::required;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::compatibility;
+use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection, Value};
 use crate::tables::citus::shards;
 
 /// Returns the elements of an array argument, which must not contain NULLs.
 fn list<T>(argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
-    given(argument, name)?.into_iter().map(|element| given(element, name)).collect()
+    required(argument, name)?.into_iter().map(|element| required(element, name)).collect()
 }
 
 /// An array argument, as a function that selects some of its elements.
@@ -114,10 +111,10 @@ fn create_on_node(
     display_values: Option<Vec<Option<String>>>,
 ) -> Result<i32, ErrorReport> {
     compatibility::require();
-    let (anchor, anchors) = (given(anchor, "anchor")?, list(anchors, "anchors")?);
+    let (anchor, anchors) = (required(anchor, "anchor")?, list(anchors, "anchors")?);
     let Some(place) = anchors.iter().position(|other| *other == anchor) else { return Ok(0) };
-    let (lease, cell_id) = (given(lease_uuid, "lease_uuid")?, given(cell_id, "cell_id")?);
-    let made_at = Moment::from(given(made_at, "made_at")?);
+    let (lease, cell_id) = (required(lease_uuid, "lease_uuid")?, required(cell_id, "cell_id")?);
+    let made_at = Moment::from(required(made_at, "made_at")?);
     let rows = Rows::of(place, parts, shards)?;
     let columns = [
         rows.column(uuids, "uuids")?,
@@ -127,7 +124,7 @@ fn create_on_node(
         rows.column(subject_ids, "subject_ids")?,
         rows.column(source_types, "source_types")?,
         rows.column(source_ids, "source_ids")?,
-        rows.column_of(given(display_values, "display_values")?, "display_values")?,
+        rows.column_of(required(display_values, "display_values")?, "display_values")?,
     ];
     Ok(rows.write(|connection, shard, rows| {
         let lease = [lease.into(), cell_id.into(), made_at.into()];
@@ -153,10 +150,10 @@ fn settle_on_node(
     settled_at: Option<TimestampWithTimeZone>,
 ) -> Result<i32, ErrorReport> {
     compatibility::require();
-    let anchor = (given(anchor_type, "anchor_type")?, given(anchor_value, "anchor_value")?);
+    let anchor = (required(anchor_type, "anchor_type")?, required(anchor_value, "anchor_value")?);
     let anchors = list(anchor_types, "anchor_types")?.into_iter().zip(list(anchor_values, "anchor_values")?);
     let Some(place) = anchors.into_iter().position(|other| other == anchor) else { return Ok(0) };
-    let (leases, status) = (list(leases, "leases")?, given(status, "status")?);
+    let (leases, status) = (list(leases, "leases")?, required(status, "status")?);
     let settled_at = settled_at.map(Moment::from);
     let rows = Rows::of(place, parts, shards)?;
     let (types, values) = (rows.column(bucket_types, "bucket_types")?, rows.column(bucket_values, "bucket_values")?);
@@ -178,10 +175,10 @@ fn put_outcome_on_node(
     settled_at: Option<TimestampWithTimeZone>,
 ) -> Result<bool, ErrorReport> {
     compatibility::require();
-    let (lease, cell_id) = (given(lease_uuid, "lease_uuid")?, given(cell_id, "cell_id")?);
-    let (shard, outcome) = (given(shard, "shard")?, given(outcome, "outcome")?);
+    let (lease, cell_id) = (required(lease_uuid, "lease_uuid")?, required(cell_id, "cell_id")?);
+    let (shard, outcome) = (required(shard, "shard")?, required(outcome, "outcome")?);
     require_shard(shard)?;
-    let settled_at = Moment::from(given(settled_at, "settled_at")?);
+    let settled_at = Moment::from(required(settled_at, "settled_at")?);
     let values = [lease.into(), cell_id.into(), request_digest.into(), outcome.into(), settled_at.into()];
     Ok(spi::connect(|connection| shards::put_outcome(connection, shard, values)) == 1)
 }

@@ -55,7 +55,7 @@ pub fn start(program: &Path, args: &[String], options: &Options, log: &Path) -> 
     Ok(pid)
 }
 
-/// Returns whether it runs. A zombie does not.
+/// Returns whether a process runs. A zombie does not run.
 pub fn runs(pid: i32) -> bool {
     parent_of(pid).is_some()
 }
@@ -110,7 +110,7 @@ pub fn signal_family(roots: &[i32], what: Signal) {
     }
 }
 
-/// Waits until none of them runs.
+/// Waits until none of the processes runs. Returns `false` if one still runs at the limit.
 pub fn await_end(pids: &[i32], limit: Duration) -> bool {
     let until = std::time::Instant::now() + limit;
     while pids.iter().any(|pid| runs(*pid)) {
