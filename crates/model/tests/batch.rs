@@ -30,7 +30,7 @@ fn record(value: &str) -> Value {
     })
 }
 
-/// Returns the place and the problem of a batch whose one record `change` has changed.
+/// Returns the path and the problem of a batch whose one record `change` has changed.
 fn problem_of(change: impl FnOnce(&mut Value)) -> (String, Problem) {
     let mut bad = record("x");
     change(&mut bad);
@@ -39,73 +39,55 @@ fn problem_of(change: impl FnOnce(&mut Value)) -> (String, Problem) {
     (error.path, error.problem)
 }
 
-/// A path, the problem that is reported there, and the function that gives a valid record this problem.
+/// A path within the record, the problem that is reported there, and the function that gives a valid record this problem.
 type Damage = (&'static str, Problem, fn(&mut Value));
 
 #[test]
 fn each_malformed_form_has_its_path() {
     let wrong = |wanted, got| Problem::WrongType { wanted, got };
     let cases: Vec<Damage> = vec![
-        ("create_records[1]", wrong("an object", "a string"), |r| *r = json!("x")),
-        ("create_records[1]", wrong("an object", "null"), |r| *r = Value::Null),
-        ("create_records[1]", wrong("an object", "an array"), |r| *r = json!([])),
-        ("create_records[1].bucket", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("bucket")))),
-        ("create_records[1].subject", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("subject")))),
-        ("create_records[1].source", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("source")))),
-        ("create_records[1].bucket.value", wrong("a string", "a number"), |r| r["bucket"]["value"] = json!(1)),
-        ("create_records[1].bucket.value", wrong("a string", "null"), |r| r["bucket"]["value"] = Value::Null),
-        ("create_records[1].bucket.value", wrong("a string", "an object"), |r| {
-            r["bucket"]["value"] = json!({"a": [1]})
+        ("", wrong("an object", "a string"), |r| *r = json!("x")),
+        ("", wrong("an object", "null"), |r| *r = Value::Null),
+        ("", wrong("an object", "an array"), |r| *r = json!([])),
+        (".bucket", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("bucket")))),
+        (".subject", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("subject")))),
+        (".source", Problem::Missing, |r| drop(r.as_object_mut().map(|o| o.remove("source")))),
+        (".bucket.value", wrong("a string", "a number"), |r| r["bucket"]["value"] = json!(1)),
+        (".bucket.value", wrong("a string", "null"), |r| r["bucket"]["value"] = Value::Null),
+        (".bucket.value", wrong("a string", "an object"), |r| r["bucket"]["value"] = json!({"a": [1]})),
+        (".bucket.value", Problem::Empty, |r| r["bucket"]["value"] = json!("")),
+        (".bucket.value", Problem::TooLong { limit: 1024 }, |r| r["bucket"]["value"] = json!("😀".repeat(1025))),
+        (".subject.id", Problem::TooLong { limit: 128 }, |r| r["subject"]["id"] = json!("1".repeat(129))),
+        (".subject.id", Problem::NotAnInteger { got: "1.5".into() }, |r| r["subject"]["id"] = json!(1.5)),
+        (".subject.id", Problem::NotAnInteger { got: "9223372036854775808".into() }, |r| {
+            r["subject"]["id"] = json!(9_223_372_036_854_775_808_u64)
         }),
-        ("create_records[1].bucket.value", Problem::Empty, |r| r["bucket"]["value"] = json!("")),
-        ("create_records[1].bucket.value", Problem::TooLong { limit: 1024 }, |r| {
-            r["bucket"]["value"] = json!("😀".repeat(1025));
+        (".subject.id", wrong("a string or a number", "a boolean"), |r| r["subject"]["id"] = json!(true)),
+        (".bucket.type", Problem::Unspecified { kind: "bucket" }, |r| r["bucket"]["type"] = json!("UNSPECIFIED")),
+        (".subject.type", Problem::Unspecified { kind: "subject" }, |r| r["subject"]["type"] = json!(0)),
+        (".source.type", Problem::UnknownType { kind: "source", got: "NONE".into() }, |r| {
+            r["source"]["type"] = json!("NONE")
         }),
-        ("create_records[1].subject.id", Problem::TooLong { limit: 128 }, |r| {
-            r["subject"]["id"] = json!("1".repeat(129))
+        (".source.type", Problem::UnknownType { kind: "source", got: "-1".into() }, |r| {
+            r["source"]["type"] = json!(-1)
         }),
-        ("create_records[1].subject.id", Problem::NotAnInteger { got: "1.5".into() }, |r| {
-            r["subject"]["id"] = json!(1.5)
+        (".more", Problem::UnknownKey { allowed: "bucket, subject, source" }, |r| r["more"] = json!(1)),
+        (".bucket.kind", Problem::UnknownKey { allowed: "type, value" }, |r| r["bucket"]["kind"] = json!(1)),
+        (".source.id", Problem::TwoSpellings { first: "rails_primary_key_id".into() }, |r| {
+            r["source"]["id"] = json!(1)
         }),
-        ("create_records[1].subject.id", Problem::NotAnInteger { got: "9223372036854775808".into() }, |r| {
-            r["subject"]["id"] = json!(9_223_372_036_854_775_808_u64);
-        }),
-        ("create_records[1].subject.id", wrong("a string or a number", "a boolean"), |r| {
-            r["subject"]["id"] = json!(true)
-        }),
-        ("create_records[1].bucket.type", Problem::Unspecified { kind: "bucket" }, |r| {
-            r["bucket"]["type"] = json!("UNSPECIFIED");
-        }),
-        ("create_records[1].subject.type", Problem::Unspecified { kind: "subject" }, |r| {
-            r["subject"]["type"] = json!(0)
-        }),
-        ("create_records[1].source.type", Problem::UnknownType { kind: "source", got: "NONE".into() }, |r| {
-            r["source"]["type"] = json!("NONE");
-        }),
-        ("create_records[1].source.type", Problem::UnknownType { kind: "source", got: "-1".into() }, |r| {
-            r["source"]["type"] = json!(-1);
-        }),
-        ("create_records[1].more", Problem::UnknownKey { allowed: "bucket, subject, source" }, |r| {
-            r["more"] = json!(1)
-        }),
-        ("create_records[1].bucket.kind", Problem::UnknownKey { allowed: "type, value" }, |r| {
-            r["bucket"]["kind"] = json!(1)
-        }),
-        ("create_records[1].source.id", Problem::TwoSpellings { first: "rails_primary_key_id".into() }, |r| {
-            r["source"]["id"] = json!(1);
-        }),
-        ("create_records[1].bucket", Problem::Duplicate { first: "create_records[0].bucket".into() }, |r| {
-            r["bucket"]["value"] = json!("first");
+        (".bucket", Problem::Duplicate { first: "create_records[0].bucket".into() }, |r| {
+            r["bucket"]["value"] = json!("first")
         }),
     ];
-    for (place, problem, change) in cases {
+    for (path, problem, change) in cases {
         let found = problem_of(change);
         // The order of the keys in the object decides which of two spellings is the second.
         if let (Problem::TwoSpellings { .. }, (at, Problem::TwoSpellings { .. })) = (&problem, &found) {
             assert!(at.starts_with("create_records[1].source."), "{at}");
             continue;
         }
-        assert_eq!(found, (place.to_owned(), problem));
+        assert_eq!(found, (format!("create_records[1]{path}"), problem));
     }
 }
 
