@@ -198,12 +198,6 @@ fn a_session_whose_trial_failed_lets_others_try_first() {
     assert_eq!(other.admit(3 * SECOND, LIMITS, TWO), TRIAL);
     // If no other session calls, it tries again.
     assert_eq!(breaker.admit(5 * SECOND, LIMITS, ONE), TRIAL);
-    // A trial that was abandoned: other sessions try at once.
-    let mut breaker = opened(0);
-    assert_eq!(breaker.admit(SECOND, LIMITS, ONE), TRIAL);
-    breaker.abandoned(SECOND + 5, ONE);
-    assert_eq!(breaker.admit(SECOND + 6, LIMITS, ONE), Admission::Refuse { next_try: 2 * SECOND + 5 });
-    assert_eq!(breaker.admit(SECOND + 6, LIMITS, TWO), TRIAL);
     // The worker does not wait: no user can make its trials fail.
     let mut breaker = opened(0);
     assert_eq!(breaker.admit(SECOND, LIMITS, WORKER), TRIAL);
@@ -234,10 +228,11 @@ fn never_with_0() {
 }
 
 #[test]
-fn an_abandoned_trial_is_followed_by_another() {
+fn an_abandoned_trial_is_followed_by_that_of_another_session() {
     let mut breaker = opened(0);
     assert_eq!(breaker.admit(SECOND, LIMITS, ONE), TRIAL);
     breaker.abandoned(SECOND + 5, ONE);
+    assert_eq!(breaker.admit(SECOND + 6, LIMITS, ONE), Admission::Refuse { next_try: 2 * SECOND + 5 });
     assert_eq!(breaker.admit(SECOND + 6, LIMITS, TWO), TRIAL);
     // The process of the trial is gone.
     assert!(is_refused(breaker.admit(30 * SECOND, LIMITS, THREE)));

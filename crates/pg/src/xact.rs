@@ -12,23 +12,13 @@ use super::spi::latest_snapshot;
 use super::xid8::Xid8;
 
 // The bindings of pgrx do not have this function.
-#[cfg(feature = "pg15")]
 unsafe extern "C-unwind" {
     fn LogLogicalMessage(
         text: *const c_char,
         message: *const c_char,
         size: usize,
         is_transactional: bool,
-    ) -> XLogRecPtr;
-}
-#[cfg(not(feature = "pg15"))]
-unsafe extern "C-unwind" {
-    fn LogLogicalMessage(
-        text: *const c_char,
-        message: *const c_char,
-        size: usize,
-        is_transactional: bool,
-        is_flushed: bool,
+        #[cfg(not(feature = "pg15"))] is_flushed: bool,
     ) -> XLogRecPtr;
 }
 

@@ -23,9 +23,9 @@ fn buckets_in_flight<'b>(connection: &Connection, shard: i64, buckets: &[&'b Buc
     let values: Vec<&str> = buckets.iter().map(|bucket| &*bucket.value).collect();
     let types: Vec<i32> = buckets.iter().map(|bucket| bucket.bucket_type).collect();
     let arguments: [Value; 4] = [(&*first.value).into(), values.into(), types.into(), first.bucket_type.into()];
-    let places: Vec<i32> = connection.run_text_now(&text, arguments).first(|row| row.must(1)).unwrap_or_default();
-    let at = |place: i32| buckets.get(usize::try_from(place).ok()?.checked_sub(1)?).copied();
-    places.into_iter().filter_map(at).collect()
+    let positions: Vec<i32> = connection.run_text_now(&text, arguments).first(|row| row.must(1)).unwrap_or_default();
+    let at = |position: i32| buckets.get(usize::try_from(position).ok()?.checked_sub(1)?).copied();
+    positions.into_iter().filter_map(at).collect()
 }
 
 /// Returns whether another open transaction has written or locked the row of a lease.
@@ -39,13 +39,13 @@ fn is_lease_in_flight(connection: &Connection, lease: Uuid) -> bool {
 }
 
 /// Returns whether another open transaction has written or locked a skeleton.
-fn is_look_in_flight(connection: &Connection, skeleton: Skeleton) -> bool {
+fn is_skeleton_in_flight(connection: &Connection, skeleton: Skeleton) -> bool {
     ask_of_skeleton(connection, skeleton, |shard| format!("is_look_in_flight('{shard}', $1, $2)"))
 }
 
 /// Returns whether a name with a skeleton is reserved, or is being reserved or unreserved by another open transaction. With
 /// `waits`, waits for that transaction.
-pub fn is_look_reserved(connection: &Connection, skeleton: Skeleton, waits: bool) -> bool {
+pub fn is_skeleton_reserved(connection: &Connection, skeleton: Skeleton, waits: bool) -> bool {
     ask_of_skeleton(connection, skeleton, |shard| format!("is_look_reserved('{shard}', $1, $2, {waits})"))
 }
 
@@ -65,7 +65,7 @@ impl KeyTables for Citus {
         match key {
             Key::Lease(lease) => is_lease_in_flight(connection, lease),
             Key::Bucket(bucket) => self.contended_buckets(connection, &[bucket]) == [true],
-            Key::Skeleton(skeleton) => is_look_in_flight(connection, skeleton),
+            Key::Skeleton(skeleton) => is_skeleton_in_flight(connection, skeleton),
         }
     }
 

@@ -27,7 +27,7 @@ shard_statement! {
     SHARDS_OF_OUTCOMES(UUIDARRAYOID) =
         "SELECT get_shard_id_for_distribution_column('claims.lease_outcomes', n.uuid)
            FROM unnest($1) WITH ORDINALITY AS n (uuid, nth) ORDER BY n.nth";
-    SHARD_OF_LOOK(UUIDOID) = "SELECT get_shard_id_for_distribution_column('claims.skeletons', $1)::text";
+    SHARD_OF_SKELETON(UUIDOID) = "SELECT get_shard_id_for_distribution_column('claims.skeletons', $1)::text";
 }
 
 /// Returns the first of the uuids whose lease would be on the node of a bucket.
@@ -62,5 +62,5 @@ pub(super) fn shard_of_lease(connection: &Connection, lease: Uuid) -> Option<Str
 }
 
 pub(super) fn shard_of_skeleton(connection: &Connection, skeleton: Skeleton) -> Option<String> {
-    connection.run(&SHARD_OF_LOOK, View::Latest, [pg_uuid(skeleton.hash).into()]).first(|row| row.must(1))
+    connection.run(&SHARD_OF_SKELETON, View::Latest, [pg_uuid(skeleton.hash).into()]).first(|row| row.must(1))
 }

@@ -49,12 +49,12 @@ pub fn put_lease(connection: &Connection, lease: &NewLease) {
 
 /// Fences an unknown lease. Returns `false` if the lease is known by now.
 fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-    let key = || [pg_uuid(lease).into(), cell_id.into()];
     if !pass_key(connection, lease, cell_id) {
         return false;
     }
     connection.run(&UNPASS_KEY, View::Statement, [pg_uuid(lease).into()]);
-    connection.run(&FENCE, View::Statement, key().into_iter().chain([Moment::now().into()])).count() == 1
+    let values = [pg_uuid(lease).into(), cell_id.into(), Moment::now().into()];
+    connection.run(&FENCE, View::Statement, values).count() == 1
 }
 
 /// Number of uuids to draw to find one on the node of a bucket: enough for a few nodes.

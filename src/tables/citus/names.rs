@@ -64,7 +64,7 @@ impl NameTables for Citus {
 
     fn rename(&self, connection: &Connection, bucket_type: i32, renamings: &[Renaming], _tells: bool) -> Vec<Renamed> {
         let by_old: HashMap<&str, &Renaming> = renamings.iter().map(|one| (one.old.as_str(), one)).collect();
-        let (mut claims, mut reserved): (Vec<Out>, Vec<Out>) = Default::default();
+        let (mut claims, mut reserved): (Vec<DeletedRow>, Vec<DeletedRow>) = Default::default();
         let mut renamed = Vec::new();
         let bucket = |value: &str| Bucket { bucket_type, value: value.to_owned().into() };
         for portion in renamings.chunks(PORTION) {
@@ -94,9 +94,9 @@ impl NameTables for Citus {
 }
 
 /// A deleted row: its name, and its other columns for inserting it again.
-type Out = (String, Vec<Value>);
+type DeletedRow = (String, Vec<Value>);
 
-fn claim(row: Row) -> Out {
+fn claim(row: Row) -> DeletedRow {
     let values = vec![
         row.must::<PgUuid>(2).into(),
         row.must::<i32>(3).into(),
@@ -112,7 +112,7 @@ fn claim(row: Row) -> Out {
     (row.must(1), values)
 }
 
-fn reservation(row: Row) -> Out {
+fn reservation(row: Row) -> DeletedRow {
     let values = vec![row.must::<String>(2).into(), row.must::<String>(3).into(), row.must::<Moment>(4).into()];
     (row.must(1), values)
 }
@@ -123,13 +123,13 @@ fn put_back(
     bucket_type: i32,
     table: &str,
     columns: &str,
-    rows: Vec<Out>,
+    rows: Vec<DeletedRow>,
     by_old: &HashMap<&str, &Renaming>,
 ) {
     let width = 2 + columns.split(", ").count();
     let mut rows = rows.into_iter().peekable();
     while rows.peek().is_some() {
-        let part: Vec<Out> = rows.by_ref().take(ROWS).collect();
+        let part: Vec<DeletedRow> = rows.by_ref().take(ROWS).collect();
         let row = |nth: usize| {
             let parameters: Vec<_> = (0..width).map(|column| format!("${}", 2 + nth * width + column)).collect();
             format!("($1, {})", parameters.join(", "))

@@ -168,10 +168,10 @@ thread_local! {
 
 /// Returns the statement that inserts an anchor row on each of several nodes, and further rows there.
 fn create_at(nodes: usize) -> &'static Statement {
-    CREATE.with_borrow_mut(|all| *all.entry(nodes).or_insert_with(|| made(nodes)))
+    CREATE.with_borrow_mut(|all| *all.entry(nodes).or_insert_with(|| build_create_at(nodes)))
 }
 
-fn made(nodes: usize) -> &'static Statement {
+fn build_create_at(nodes: usize) -> &'static Statement {
     use pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
     const LEASE_AND_PLACES: [pg_sys::Oid; 6] =
         [UUIDOID, INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID];

@@ -34,10 +34,10 @@ thread_local! {
 }
 
 fn statement(kind: Kind, shard: i64) -> &'static Statement {
-    STATEMENTS.with_borrow_mut(|all| *all.entry((kind, shard)).or_insert_with(|| made(kind, shard)))
+    STATEMENTS.with_borrow_mut(|all| *all.entry((kind, shard)).or_insert_with(|| build(kind, shard)))
 }
 
-fn made(kind: Kind, shard: i64) -> &'static Statement {
+fn build(kind: Kind, shard: i64) -> &'static Statement {
     use pg_sys::{
         BYTEAOID, INT2OID, INT4ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
     };

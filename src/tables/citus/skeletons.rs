@@ -4,7 +4,7 @@ use claims_model::Bucket;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 
 use super::door::Citus;
-use super::in_flight::is_look_reserved;
+use super::in_flight::is_skeleton_reserved;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::shard_statement;
 use crate::pg::uuid::pg_uuid;
@@ -77,7 +77,7 @@ impl SkeletonTables for Citus {
             new.iter().filter(|new| new.predecessor.is_none()).for_each(|new| drop_stale(connection, new));
         }
         let take =
-            |new: &&NewSkeleton| take(connection, new) == 1 && !is_look_reserved(connection, new.skeleton, heals);
+            |new: &&NewSkeleton| take(connection, new) == 1 && !is_skeleton_reserved(connection, new.skeleton, heals);
         new.iter().filter(take).count()
     }
 

@@ -29,11 +29,11 @@ fn buckets_in_flight(
     let shard = shard(shard_name)?;
     let (values, types) = (required(bucket_values, "bucket_values")?, required(bucket_types, "bucket_types")?);
     let mut found = Vec::new();
-    for (place, (value, bucket_type)) in (1..).zip(values.into_iter().zip(types)) {
+    for (position, (value, bucket_type)) in (1..).zip(values.into_iter().zip(types)) {
         let value = required(value, "bucket_values")?.into();
         let bucket = Bucket { bucket_type: required(bucket_type, "bucket_types")?, value };
         if claims::is_in_flight_in(&shard, &bucket) {
-            found.push(place);
+            found.push(position);
         }
     }
     Ok(found)

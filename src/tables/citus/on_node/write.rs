@@ -34,9 +34,9 @@ struct Rows {
 }
 
 impl Rows {
-    /// Selects the rows of the part whose anchor is at position `place`.
+    /// Selects the rows of the part whose anchor is at this position.
     fn of(
-        place: usize,
+        position: usize,
         parts: Option<Vec<Option<i32>>>,
         shards: Option<Vec<Option<i64>>>,
     ) -> Result<Self, ClaimsError> {
@@ -46,7 +46,7 @@ impl Rows {
         for (row, (part, shard)) in parts.iter().zip(shards).enumerate() {
             require_shard(shard)?;
             // Parts are counted from 1.
-            if usize::try_from(*part) == Ok(place + 1) {
+            if usize::try_from(*part) == Ok(position + 1) {
                 by_shard.entry(shard).or_default().push(row);
             }
         }
@@ -112,10 +112,10 @@ fn create_on_node(
 ) -> Result<i32, ErrorReport> {
     compatibility::require();
     let (anchor, anchors) = (required(anchor, "anchor")?, list(anchors, "anchors")?);
-    let Some(place) = anchors.iter().position(|other| *other == anchor) else { return Ok(0) };
+    let Some(position) = anchors.iter().position(|other| *other == anchor) else { return Ok(0) };
     let (lease, cell_id) = (required(lease_uuid, "lease_uuid")?, required(cell_id, "cell_id")?);
     let made_at = Moment::from(required(made_at, "made_at")?);
-    let rows = Rows::of(place, parts, shards)?;
+    let rows = Rows::of(position, parts, shards)?;
     let columns = [
         rows.column(uuids, "uuids")?,
         rows.column(bucket_types, "bucket_types")?,
@@ -152,10 +152,10 @@ fn settle_on_node(
     compatibility::require();
     let anchor = (required(anchor_type, "anchor_type")?, required(anchor_value, "anchor_value")?);
     let anchors = list(anchor_types, "anchor_types")?.into_iter().zip(list(anchor_values, "anchor_values")?);
-    let Some(place) = anchors.into_iter().position(|other| other == anchor) else { return Ok(0) };
+    let Some(position) = anchors.into_iter().position(|other| other == anchor) else { return Ok(0) };
     let (leases, status) = (list(leases, "leases")?, required(status, "status")?);
     let settled_at = settled_at.map(Moment::from);
-    let rows = Rows::of(place, parts, shards)?;
+    let rows = Rows::of(position, parts, shards)?;
     let (types, values) = (rows.column(bucket_types, "bucket_types")?, rows.column(bucket_values, "bucket_values")?);
     Ok(rows.write(|connection, shard, rows| {
         let held = [leases.clone().into(), types(rows), values(rows), status.into()];
