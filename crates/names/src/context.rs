@@ -21,7 +21,7 @@ fn broken_rule<T: Tables>(text: &str, start: usize, c: char) -> Option<&'static 
     let after = text[start + c.len_utf8()..].chars().next();
     let has = |low: char, high: char| text.chars().any(|other| (low..=high).contains(&other));
     let is_of = |neighbour: Option<char>, script: Script| neighbour.is_some_and(|c| T::script(c) == script);
-    let (kept, rule) = match c {
+    let (is_kept, rule) = match c {
         '\u{200C}' => (
             before.is_some_and(T::is_virama) || joins_over::<T>(text, start, c),
             "behind a virama, or between letters that join",
@@ -35,7 +35,7 @@ fn broken_rule<T: Tables>(text: &str, start: usize, c: char) -> Option<&'static 
         '\u{06F0}'..='\u{06F9}' => (!has('\u{0660}', '\u{0669}'), "in a name without Arabic-Indic digits"),
         _ => return None,
     };
-    (!kept).then_some(rule)
+    (!is_kept).then_some(rule)
 }
 
 fn is_japanese<T: Tables>(c: char) -> bool {

@@ -41,7 +41,7 @@ impl OwnConflict {
 }
 
 /// Returns the conflict if a begin failed because of leases of the same cell.
-pub fn in_the_way(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option<OwnConflict>, ClaimsError> {
+pub fn own_conflict(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option<OwnConflict>, ClaimsError> {
     let Err(ClaimsError::Cell(CellError::Refused(error))) = begun else { return begun.map(|()| None) };
     let own = own_conflicts(&error, cell_id);
     if own.is_empty() {
@@ -87,8 +87,8 @@ pub fn settle_ended(
     conflict: &OwnConflict,
     limit: Duration,
 ) -> Result<bool, ClaimsError> {
-    let in_the_way = candidates(service, cell_id, conflict, limit)?;
-    let judged = judge::judge(connection, &in_the_way);
+    let holders = candidates(service, cell_id, conflict, limit)?;
+    let judged = judge::judge(connection, &holders);
     let with = |wanted: Verdict| -> Vec<Uuid> {
         judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
     };

@@ -135,7 +135,7 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
 /// take `claims.service_timeout`.
 fn begin(connection: &Connection, service: &Service, batch: &mut LenientBatch) -> Result<(), ClaimsError> {
     let (limit, cell_id) = (timeout(), batch.cell_id);
-    let mut begin = || own_leases::in_the_way(cell_id, batch.begin(connection, service, limit));
+    let mut begin = || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit));
     let Some(mut conflict) = begin()? else { return Ok(()) };
     if own_leases::settle_committed(connection, service, cell_id, limit)? {
         match begin()? {

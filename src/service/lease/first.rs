@@ -104,7 +104,7 @@ fn visibly_taken(tables: &dyn Tables, connection: &Connection, batches: &[Batch]
     let [_, _, ..] = batches else { return vec![false; batches.len()] };
     let buckets: Vec<_> = batches.iter().flat_map(|batch| batch.operations().map(|(_, bucket)| bucket)).collect();
     let found = tables.standing(connection, &buckets);
-    let is_in_the_way = |(op, bucket)| {
+    let has_conflict = |(op, bucket)| {
         // Only the attempt compares subject and source of a destroy.
         let standing = found.get(bucket).map(|found| ExistingClaim {
             holder_cell_id: found.holder_cell_id,
@@ -114,5 +114,5 @@ fn visibly_taken(tables: &dyn Tables, connection: &Connection, batches: &[Batch]
         });
         reason_for(op, cell_id, standing).is_some()
     };
-    batches.iter().map(|batch| batch.operations().any(|wish: (Op, _)| is_in_the_way(wish))).collect()
+    batches.iter().map(|batch| batch.operations().any(|wish: (Op, _)| has_conflict(wish))).collect()
 }

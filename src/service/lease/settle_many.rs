@@ -134,13 +134,12 @@ fn settle_list(
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     };
-    let Parted { result: kept, failed: troubled } = in_one(&CONTENTION, list, settle);
-    let settled: HashSet<Uuid> = kept.unwrap_or_default();
+    let Parted { result: ended, failed } = in_one(&CONTENTION, list, settle);
+    let settled: HashSet<Uuid> = ended.unwrap_or_default();
     // Any other error of the body means a damaged lease.
     let is_damaged =
         |undone: &Undone<_>| matches!(undone, Undone::ByBody(error) if !matches!(error, ClaimsError::LeaseBusy));
-    let damaged: HashSet<_> =
-        troubled.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
+    let damaged: HashSet<_> = failed.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
     let mut existing: HashMap<_, _> = leases::existing(connection, &others, View::Latest)
         .into_iter()

@@ -348,10 +348,10 @@ fn must_be_bounded(memory: ProcessMemory, held: usize) -> Result<(), Trouble> {
 unsafe extern "C" fn overhear(argument: *mut c_void, notice: *const PgResult) {
     // SAFETY: the argument is that of `overhear_notices`, and libpq supplies the notice.
     unsafe {
-        if let (Some(said), Ok(mut kept)) =
+        if let (Some(text), Ok(mut last_notice)) =
             (libpq_notice(notice), (*argument.cast::<RefCell<Option<String>>>()).try_borrow_mut())
         {
-            *kept = Some(said);
+            *last_notice = Some(text);
         }
     }
 }
