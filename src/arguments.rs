@@ -33,7 +33,7 @@ pub(crate) use require;
 /// Returns a text of 1 to `limit` characters.
 pub fn text(value: Option<String>, name: &str, limit: usize) -> Result<String, ClaimsError> {
     let value = required(value, name)?;
-    check_text(&value, limit).map_err(|problem| BadInput::new(name, problem))?;
+    id::bounded_text(&value, limit).map_err(|problem| BadInput::new(name, problem))?;
     Ok(value)
 }
 
@@ -43,16 +43,6 @@ pub fn at_most(value: String, name: &str, limit: usize) -> Result<String, Claims
         return Err(BadInput::new(name, Problem::TooLong { limit }).into());
     }
     Ok(value)
-}
-
-fn check_text(value: &str, limit: usize) -> Result<(), Problem> {
-    if value.is_empty() {
-        Err(Problem::Empty)
-    } else if is_longer_than(value, limit) {
-        Err(Problem::TooLong { limit })
-    } else {
-        Ok(())
-    }
 }
 
 /// Returns a payload within its limits.

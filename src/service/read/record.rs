@@ -63,8 +63,7 @@ fn get_record_2(
     >,
     ErrorReport,
 > {
-    let found = find(bucket_type, bucket_value)?;
-    Ok(TableIterator::new(found))
+    Ok(TableIterator::new(find(bucket_type, bucket_value)?))
 }
 
 /// Looks a claim up without running a statement: routers call it for every request.
