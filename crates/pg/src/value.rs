@@ -80,94 +80,55 @@ impl<T: Argument> Argument for Option<T> {
     }
 }
 
-macro_rules! inline {
-    ($($rust:ty = $sql:ident;)*) => {$(
+macro_rules! arguments {
+    ($($rust:ty = $sql:ident, $content:expr;)*) => {$(
         impl Argument for $rust {
             const TYPE: pg_sys::Oid = pg_sys::$sql;
 
             fn content(self) -> Content {
-                self.into_datum().map_or(Content::Null, Content::Inline)
+                let content: fn(Self) -> Content = $content;
+                content(self)
             }
         }
     )*};
 }
-inline! {
-    bool = BOOLOID;
-    i16 = INT2OID;
-    i32 = INT4OID;
-    i64 = INT8OID;
-    pg_sys::Oid = OIDOID;
-    Moment = TIMESTAMPTZOID;
-    Xid8 = XID8OID;
+arguments! {
+    bool = BOOLOID, inline;
+    i16 = INT2OID, inline;
+    i32 = INT4OID, inline;
+    i64 = INT8OID, inline;
+    pg_sys::Oid = OIDOID, inline;
+    Moment = TIMESTAMPTZOID, inline;
+    Xid8 = XID8OID, inline;
+    &str = TEXTOID, |text| Content::Image(Image::varlena(text.as_bytes()));
+    String = TEXTOID, |text| text.as_str().content();
+    &[u8] = BYTEAOID, |bytes| Content::Image(Image::varlena(bytes));
+    PgUuid = UUIDOID, |uuid| Content::Image(Image::of(uuid.as_bytes()));
+    Interval = INTERVALOID, interval;
+    Jsonb = JSONBOID, Content::Json;
+    JsonText = JSONBOID, jsonb;
 }
 
-impl Closed for &str {}
-impl Argument for &str {
-    const TYPE: pg_sys::Oid = pg_sys::TEXTOID;
-
-    fn content(self) -> Content {
-        Content::Image(Image::varlena(self.as_bytes()))
-    }
+fn inline(value: impl IntoDatum) -> Content {
+    value.into_datum().map_or(Content::Null, Content::Inline)
 }
 
-impl Argument for String {
-    const TYPE: pg_sys::Oid = pg_sys::TEXTOID;
-
-    fn content(self) -> Content {
-        self.as_str().content()
-    }
+fn interval(interval: Interval) -> Content {
+    // An interval is its microseconds, days and months, in this order.
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&interval.micros().to_ne_bytes());
+    bytes[8..12].copy_from_slice(&interval.days().to_ne_bytes());
+    bytes[12..].copy_from_slice(&interval.months().to_ne_bytes());
+    Content::Image(Image::of(&bytes))
 }
 
-impl Closed for &[u8] {}
-impl Argument for &[u8] {
-    const TYPE: pg_sys::Oid = pg_sys::BYTEAOID;
-
-    fn content(self) -> Content {
-        Content::Image(Image::varlena(self))
-    }
-}
-
-impl Argument for PgUuid {
-    const TYPE: pg_sys::Oid = pg_sys::UUIDOID;
-
-    fn content(self) -> Content {
-        Content::Image(Image::of(self.as_bytes()))
-    }
-}
-
-impl Argument for Interval {
-    const TYPE: pg_sys::Oid = pg_sys::INTERVALOID;
-
-    fn content(self) -> Content {
-        // An interval is its microseconds, days and months, in this order.
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.micros().to_ne_bytes());
-        bytes[8..12].copy_from_slice(&self.days().to_ne_bytes());
-        bytes[12..].copy_from_slice(&self.months().to_ne_bytes());
-        Content::Image(Image::of(&bytes))
-    }
-}
-
-impl Argument for Jsonb {
-    const TYPE: pg_sys::Oid = pg_sys::JSONBOID;
-
-    fn content(self) -> Content {
-        Content::Json(self)
-    }
-}
-
-impl Closed for JsonText {}
-impl Argument for JsonText {
-    const TYPE: pg_sys::Oid = pg_sys::JSONBOID;
-
-    fn content(self) -> Content {
-        // SAFETY: the datum is a jsonb that was just made.
-        self.into_datum().map_or(Content::Null, |datum| unsafe {
-            let image = Image::of_varlena(datum);
-            pg_sys::pfree(datum.cast_mut_ptr());
-            Content::Image(image)
-        })
-    }
+fn jsonb(text: JsonText) -> Content {
+    // SAFETY: the datum is a jsonb that was just made.
+    text.into_datum().map_or(Content::Null, |datum| unsafe {
+        let image = Image::of_varlena(datum);
+        pg_sys::pfree(datum.cast_mut_ptr());
+        Content::Image(image)
+    })
 }
 
 /// An element type of arrays.
@@ -306,6 +267,6 @@ columns! {
 macro_rules! closed {
     ($($rust:ty),*) => {$(impl Closed for $rust {})*};
 }
-closed!(bool, i16, i32, i64, f64, pg_sys::Oid, Moment, Xid8, PgUuid, Interval, Jsonb, String);
+closed!(bool, i16, i32, i64, f64, pg_sys::Oid, Moment, Xid8, PgUuid, Interval, Jsonb, JsonText, String, &str, &[u8]);
 // The elements of bytea have no SQL type of their own.
 impl Closed for Vec<u8> {}

@@ -33,7 +33,7 @@ pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back, ..Ho
 
 /// Records that a row adds (`by` 1) or removes (-1) a claim.
 pub fn record(bucket: NamedBucket, ends: Ends, by: i64) {
-    if SKIPPED_BY.get().is_some() {
+    if is_skipped() {
         return;
     }
     LOG.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
