@@ -47,16 +47,6 @@ fn net(log: &Log) -> String {
     creates.chain(destroys).collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn changes_of_one_row_are_netted() {
-    let mut log = Log::default();
-    renamed(&mut log, 1, 1, "a", "b");
-    renamed(&mut log, 1, 1, "b", "c");
-    assert_eq!(net(&log), "+c -a");
-    renamed(&mut log, 1, 1, "c", "a");
-    assert_eq!(net(&log), "");
-}
-
 /// Like [`net`], with the ids of subject and source: `+a2 -a1`.
 fn net_with_ids(log: &Log) -> String {
     let id = |ends: &Ends| match (&ends.subject_id, &ends.source_id) {
@@ -163,54 +153,6 @@ fn one_of_two_rows_that_have_a_name_may_go() {
 }
 
 #[test]
-fn a_rolled_back_savepoint_leaves_no_trace() {
-    let mut log = Log::default();
-    added(&mut log, 1, "a", 1);
-    renamed(&mut log, 2, 1, "a", "b");
-    added(&mut log, 3, "c", 3);
-    log.release(3, 2);
-    assert_eq!(net(&log), "+b +c");
-    log.roll_back(2);
-    assert_eq!(net(&log), "+a");
-}
-
-#[test]
-fn a_released_savepoint_is_part_of_its_parent() {
-    let mut log = Log::default();
-    added(&mut log, 1, "a", 1);
-    renamed(&mut log, 2, 1, "a", "b");
-    log.release(2, 1);
-    renamed(&mut log, 1, 1, "b", "c");
-    assert_eq!(net(&log), "+c");
-}
-
-#[test]
-fn what_was_sent_is_not_sent_again() {
-    let mut log = Log::default();
-    added(&mut log, 1, "a", 1);
-    send(&mut log, 1);
-    assert_eq!(net(&log), "");
-    renamed(&mut log, 1, 1, "a", "b");
-    assert_eq!(net(&log), "+b -a");
-}
-
-#[test]
-fn rolling_back_over_the_sending_makes_it_pending_again() {
-    let mut log = Log::default();
-    added(&mut log, 1, "a", 1);
-    added(&mut log, 2, "b", 2);
-    send(&mut log, 2);
-    added(&mut log, 2, "c", 3);
-    assert_eq!(net(&log), "+c");
-    log.roll_back(2);
-    assert_eq!(net(&log), "+a");
-    added(&mut log, 4, "d", 4);
-    send(&mut log, 4);
-    log.release(4, 1);
-    assert_eq!(net(&log), "");
-}
-
-#[test]
 fn too_many_are_an_answer_of_their_own() {
     let mut log = Log::with_capacity(Capacity { buckets: 2, bytes: 1000 });
     added(&mut log, 1, "a", 1);
@@ -276,19 +218,6 @@ fn what_is_captured_while_it_is_sent_stays_pending() {
     assert_eq!(net(&log), "+b -a");
     send(&mut log, 1);
     assert!(log.is_all_sent());
-}
-
-#[test]
-fn what_a_savepoint_captures_while_it_is_sent_goes_with_it() {
-    let mut log = Log::default();
-    added(&mut log, 1, "a", 1);
-    let (sending, _) = log.begin_sending(1).unwrap();
-    added(&mut log, 2, "b", 2);
-    log.release(2, 1);
-    added(&mut log, 3, "c", 3);
-    log.roll_back(3);
-    log.mark_sent(sending);
-    assert_eq!(net(&log), "+b");
 }
 
 #[test]
