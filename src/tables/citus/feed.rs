@@ -29,7 +29,7 @@ macro_rules! decided {
 shared_statement! {
     /// Draws numbers. Runs on the node of the feed, at the request of another node.
     DRAW(INT4OID) = "SELECT nextval('claims.change_sets_id_seq') FROM generate_series(1, $1)";
-    PLACES(INT4OID) = "SELECT h.era, h.node, claims.change_node(), claims.take_change_places($1) FROM claims.change_horizon h";
+    DRAW_NUMBERS(INT4OID) = "SELECT h.era, h.node, claims.change_node(), claims.take_change_places($1) FROM claims.change_horizon h";
     NODE() = "SELECT h.era, h.node, claims.change_node() FROM claims.change_horizon h";
     BEGIN_ERA(INT4OID) =
         "UPDATE claims.change_horizon h
@@ -108,12 +108,12 @@ impl FeedTables for Citus {
         let parts: Vec<(&ChangeSet, &[&Bucket])> =
             sets.iter().flat_map(|set| set.buckets.chunks(SET_SIZE).map(move |buckets| (set, buckets))).collect();
         let Ok(rows @ 1..) = i32::try_from(parts.len()) else { return };
-        let places = connection.run(&PLACES, View::Statement, [rows.into()]);
-        let places =
-            places.first(|row| (row.must::<i32>(1), row.get::<i32>(2), row.must::<i32>(3), row.must::<Vec<i64>>(4)));
-        let (seen, kept_by, here, places) = or_no_horizon(places);
-        let era = if kept_by == Some(here) { seen } else { era(connection) };
-        let [xid, numbers @ ..] = places.as_slice() else { return };
+        let drawn = connection.run(&DRAW_NUMBERS, View::Statement, [rows.into()]);
+        let drawn =
+            drawn.first(|row| (row.must::<i32>(1), row.get::<i32>(2), row.must::<i32>(3), row.must::<Vec<i64>>(4)));
+        let (last_era, node_of_era, feed_node, drawn) = or_no_horizon(drawn);
+        let era = if node_of_era == Some(feed_node) { last_era } else { era(connection) };
+        let [xid, numbers @ ..] = drawn.as_slice() else { return };
         let common = Common { xid: Xid8(xid.cast_unsigned()), at, era, two_phase: two_phase::own_name(connection) };
         let numbered: Vec<_> = numbers.iter().copied().zip(parts).collect();
         let mut first = 0;
@@ -259,7 +259,7 @@ pub fn portion(
 }
 
 /// Returns one of these transactions, by their names on all nodes, that has written to the feed. Reads the whole feed.
-pub fn has_told(connection: &Connection, era: i32, transactions: Vec<String>) -> Option<String> {
+pub fn writer_among(connection: &Connection, era: i32, transactions: Vec<String>) -> Option<String> {
     connection.run(&OF_TRANSACTIONS, View::Latest, [era.into(), transactions.into()]).first(|row| row.must(1))
 }
 

@@ -69,7 +69,7 @@ impl FeedPages for Citus {
             left = not_ended(&two_phase::prepared(connection), &before)?;
         }
         // Some transactions have left a prepared part long ago. They matter only if they have written to the feed.
-        let hindrance = if left.is_empty() { None } else { store::has_told(connection, era, left) };
+        let hindrance = if left.is_empty() { None } else { store::writer_among(connection, era, left) };
         match hindrance {
             Some(transaction) => Err(FeedError::BetweenPhases { transaction }.into()),
             None => Ok(newest),

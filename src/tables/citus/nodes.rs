@@ -173,10 +173,10 @@ fn create_at(nodes: usize) -> &'static Statement {
 
 fn build_create_at(nodes: usize) -> &'static Statement {
     use pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
-    const LEASE_AND_PLACES: [pg_sys::Oid; 6] =
+    const LEASE_AND_LOCATIONS: [pg_sys::Oid; 6] =
         [UUIDOID, INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID];
     const ROW: [pg_sys::Oid; 8] = [UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID];
-    let before_rows: Vec<pg_sys::Oid> = LEASE_AND_PLACES.into_iter().chain(DISPLAYED_ARRAYS).collect();
+    let before_rows: Vec<pg_sys::Oid> = LEASE_AND_LOCATIONS.into_iter().chain(DISPLAYED_ARRAYS).collect();
     let rows: Vec<String> = (0..nodes).map(|nth| distributed::row(before_rows.len() + ROW.len() * nth)).collect();
     let types: Vec<pg_sys::Oid> = before_rows.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
     let text = format!(
