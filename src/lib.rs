@@ -48,8 +48,8 @@ pub extern "C-unwind" fn _PG_init() {
     pg::background::register_errand(cell::epoch::commit_epoch);
     pg::cache::register();
     pg::compatibility::register(|| {
-        version::require_same();
-        layout::require_own_tables()
+        let is_final = version::require_same();
+        layout::require_own_tables() && is_final
     });
     pg::statement::register(pg::statement::WhileDistributed {
         settings: layout::SETTINGS,

@@ -1,7 +1,8 @@
 //! Refuses calls unless library and tables have the same version.
 //!
 //! After a new library is installed, and before ALTER EXTENSION, the tables are older than the library. Until a session
-//! reconnects, its library may be older than the tables. The third number of a version does not count, because such a
+//! reconnects, its library may be older than the tables. An upgrade over several versions runs their scripts one after
+//! the other, and these call functions of the newest library. The third number of a version does not count, because such a
 //! release changes no SQL object.
 
 use crate::error::{ClaimsError, raise};
@@ -9,9 +10,14 @@ use crate::pg::extension;
 
 const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
-/// Raises an error if library and tables have different versions. The compatibility check calls it.
-pub fn require_same() {
-    raise(compare());
+/// Raises an error if library and tables have different versions. Returns false while a script of the extension is running, which may be
+/// one of several between two versions: then the comparison passes, and is to be repeated. The compatibility check calls it.
+pub fn require_same() -> bool {
+    let is_being_updated = extension::is_script_of(c"claims");
+    if !is_being_updated {
+        raise(compare());
+    }
+    !is_being_updated
 }
 
 /// Returns whether they have the same version.

@@ -85,6 +85,15 @@ pub fn is_script_running() -> bool {
     unsafe { pg_sys::creating_extension }
 }
 
+/// Returns whether the script of this extension is running, also within [`outside_of_scripts`].
+pub fn is_script_of(name: &CStr) -> bool {
+    // SAFETY: looks the name up; a variable of this process, which is invalid when no script is running.
+    unsafe {
+        let running = pg_sys::CurrentExtensionObject;
+        running != pg_sys::InvalidOid && running == pg_sys::get_extension_oid(name.as_ptr(), true)
+    }
+}
+
 /// Runs `body` as if no extension script were running. Objects that it creates do not become members of the extension,
 /// and its grants are not recorded as initial privileges, so pg_dump dumps them.
 pub fn outside_of_scripts<T>(body: impl FnOnce() -> T) -> T {

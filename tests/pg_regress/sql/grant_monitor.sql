@@ -23,7 +23,7 @@ SELECT problem, bucket_type, bucket_value, detail FROM claims.check() ORDER BY p
 SET LOCAL SESSION AUTHORIZATION regress_claims_watch;
 SELECT problem, bucket_type, bucket_value, detail FROM claims.check() ORDER BY problem COLLATE "C";
 SELECT lease_uuid, cell_id, cell_name, age < '1 h' AS young, creates, destroys, cell_xid FROM claims.leases ORDER BY lease_uuid;
-SELECT extension, protocol, library = extension FROM claims.version();
+SELECT extension ~ '^[0-9]+[.][0-9]+[.][0-9]+$' AS is_version, protocol, library = extension FROM claims.version();
 -- nothing that a monitoring role can read or call without arguments contains a name or a payload
 CREATE FUNCTION pg_temp.tells() RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE source text; told bigint;

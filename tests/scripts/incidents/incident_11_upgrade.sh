@@ -3,6 +3,7 @@
 # tables, and an administrator has already tried pg_upgrade. A lease was saved and not settled before. Nothing is lost, and at the end everything is
 # upgraded.
 . "$(dirname "$0")/../common.bash"
+OLD=1.0.0
 . "$(dirname "$0")/../upgrade/upgrade.bash"
 . "$(dirname "$0")/../upgrade/pg_upgrade.bash"
 . "$(dirname "$0")/../cells.bash"

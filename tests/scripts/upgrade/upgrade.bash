@@ -2,7 +2,9 @@
 
 UPGRADE=$CLAIMS_ROOT/tests/scripts/upgrade
 EXTENSIONS=$("$CLAIMS_BINDIR/pg_config" --sharedir)/extension
-OLD=1.0.0
+# The releases that can be upgraded, and the last of them.
+RELEASED='1.0.0 1.1.0'
+OLD=${OLD:-${RELEASED##* }}
 NEW=$(sed -nE "s/^default_version = '(.*)'/\1/p" "$EXTENSIONS/claims.control")
 
 # make_database NAME: without the extension.
@@ -29,7 +31,7 @@ expect_same() {
   printf 'ok: %s\n' "$1"
 }
 
-# load_old DATABASE: of the last release, with rows in every table. Roles are there.
+# load_old DATABASE: of release OLD, with rows in every table. Roles are there.
 load_old() {
   make_database "$1"
   psql -XqAt -v ON_ERROR_STOP=1 -d "$1" -f "$UPGRADE/data-$OLD.sql" >/dev/null
@@ -50,10 +52,10 @@ rows_of() {
     | psql -XqAt -v ON_ERROR_STOP=1 -d "$1" | LC_ALL=C sort >"$2"
 }
 
-# old_service DATABASE: the last release with two cells, active claims, and an outstanding lease that creates and destroys. Roles are there.
+# old_service DATABASE: 1.0.0 with two cells, active claims, and an outstanding lease that creates and destroys. Roles are there.
 old_service() {
   make_database "$1"
-  sql "$1" "CREATE EXTENSION claims VERSION '$OLD'"
+  sql "$1" "CREATE EXTENSION claims VERSION '1.0.0'"
   sql "$1" "INSERT INTO claims.cells (cell_id, role) VALUES (1, 'script_claims_one'), (2, 'script_claims_two');
     INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status) VALUES
       (1, 'active', 2, '1', 3, '1', 1, NULL, 1), (1, 'coming', 2, '2', 3, '2', 1, '$(lease 1)', 2), (1, 'going', 2, '1', 3, '3', 1, '$(lease 1)', 3),

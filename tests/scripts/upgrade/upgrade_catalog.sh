@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ALTER EXTENSION UPDATE results in the same catalog as CREATE EXTENSION; differences of every kind are found.
+# ALTER EXTENSION UPDATE results in the same catalog as CREATE EXTENSION, from every release; differences of every kind are found.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 
@@ -13,6 +13,18 @@ describe $new "$CLAIMS_TMP/wanted"
 expect 'the description says something' "$([ "$(wc -l <"$CLAIMS_TMP/wanted")" -gt 500 ] && echo yes)" yes
 describe $old "$CLAIMS_TMP/got" "ALTER EXTENSION claims UPDATE"
 expect_same "$OLD upgraded is what $NEW is" "$CLAIMS_TMP/got" "$CLAIMS_TMP/wanted"
+for release in $RELEASED; do
+  [ "$release" != "$OLD" ] || continue
+  make_database script_upgrade_older
+  sql script_upgrade_older "CREATE EXTENSION claims VERSION '$release'"
+  describe script_upgrade_older "$CLAIMS_TMP/got" "ALTER EXTENSION claims UPDATE"
+  expect_same "$release upgraded is what $NEW is" "$CLAIMS_TMP/got" "$CLAIMS_TMP/wanted"
+  # Between two scripts of the upgrade, nobody else sees the tables; afterwards calls are refused where it has stopped.
+  sql script_upgrade_older "ALTER EXTENSION claims UPDATE TO '$OLD'"
+  expect "stopped at $OLD, calls are refused" "$(sqlstate script_upgrade_older "SELECT claims.list_leases(1)")" 55000
+  expect 'and go on after the rest' "$(sqlstate script_upgrade_older 'ALTER EXTENSION claims UPDATE') $(sql script_upgrade_older 'SELECT count(*) FROM claims.check()')" '00000 0'
+  sql postgres 'DROP DATABASE script_upgrade_older'
+done
 
 # --- what goes wrong is noticed -------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The service's tables of 1.0.0 with data: what the upgrade refuses, what it keeps, and which index it takes.
 . "$(dirname "$0")/../common.bash"
+OLD=1.0.0
 . "$(dirname "$0")/upgrade.bash"
 
 db=script_upgrade_service
@@ -62,7 +63,7 @@ taken 'downwards' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_value
 # Cells read while the index is built, and wait neither for that nor long for the rest.
 old_database
 sql $db "CREATE FUNCTION locks() RETURNS text LANGUAGE sql AS \$\$ SELECT string_agg(DISTINCT mode, ' ' ORDER BY mode) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'claims.claims'::regclass \$\$"
-awk '/^-- part 99-/ { exit } /^DROP INDEX claims.claims_bucket/ { print "DO $$ BEGIN RAISE WARNING \x27locks: %\x27, public.locks(); END $$;" } 1' "$EXTENSIONS/claims--$OLD--$NEW.sql" >"$EXTENSIONS/claims--$OLD--$NEW-locks$$.sql"
+awk '/^-- part 99-/ { exit } /^DROP INDEX claims.claims_bucket/ { print "DO $$ BEGIN RAISE WARNING \x27locks: %\x27, public.locks(); END $$;" } 1' "$EXTENSIONS/claims--$OLD--1.1.0.sql" >"$EXTENSIONS/claims--$OLD--1.1.0-locks$$.sql"
 trap 'rm -f "$EXTENSIONS"/claims--*"$$".sql; cleanup' EXIT
-expect 'until the old index goes only writers are kept out' "$(psql -Xq -d $db -c "ALTER EXTENSION claims UPDATE TO '$NEW-locks$$'" 2>&1 | sed -n 's/.*locks: //p')" 'AccessShareLock ShareLock'
+expect 'until the old index goes only writers are kept out' "$(psql -Xq -d $db -c "ALTER EXTENSION claims UPDATE TO '1.1.0-locks$$'" 2>&1 | sed -n 's/.*locks: //p')" 'AccessShareLock ShareLock'
 for database in $db script_upgrade_fresh; do sql postgres "DROP DATABASE $database"; done

@@ -59,7 +59,7 @@ def elsewhere(tree):
             pattern, what = r"\bErrorReport::new\(|\bereport!\(", "raises an error outside of src/error"
         elif path.startswith("src/error/") and path not in MACROS:
             pattern, what = rf"{DECLARED}(?!{MESSAGE})|\btext!\((?!\s*(?:ERRCODE_|\{{))|\bErrorReport::new\(", "a message that is not compared with docs/errors.md"
-        elif path.startswith(("sql/install/", "sql/upgrade/")) and path.endswith(".sql"):
+        elif _is_script(path):
             pattern, what = rf"\bRAISE\b(?!{READ})(?!;)", "RAISE in a form that is not compared with docs/errors.md"
         else:
             continue
@@ -93,9 +93,14 @@ def _of_rust(tree, sqlstates):
             yield Condition(place, sqlstates[code] if code else None, literal[1:-1])
 
 
+def _is_script(path):
+    """Whether this version runs a file of SQL: at CREATE EXTENSION, or at an upgrade."""
+    return bool(re.fullmatch(r"sql/(install|upgrade)/.*\.sql|sql/releases/claims--[^/]*--[^/]*\.sql", path))
+
+
 def _of_sql(tree):
     for path, text in sorted(tree.sources.items()):
-        if not path.startswith(("sql/install/", "sql/upgrade/")):
+        if not _is_script(path):
             continue
         for found in re.finditer(rf"\bRAISE{READ}", text):
             place = f"{path}:{text[: found.start()].count(chr(10)) + 1}"

@@ -53,8 +53,6 @@ BEGIN
     END LOOP;
 END $$;
 DROP TABLE claims.known_before;
--- The one exception, for indexes (sql/install/functions.sql).
-GRANT EXECUTE ON FUNCTION claims.canonical_form(text, text) TO PUBLIC;
 
 -- Every object has a comment: keys, constraints and the columns of views get a generated one.
 DO $$

@@ -1,3 +1,0 @@
--- check().
-
--- include sql/install/service/check.sql
