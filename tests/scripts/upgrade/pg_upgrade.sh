@@ -22,7 +22,7 @@ sql $db "ALTER EXTENSION claims UPDATE"
 sql $db "SELECT claims.automatic(NULL, NULL)" >/dev/null
 expect 'the owner is no superuser' "$(sql $db "SELECT rolname, rolsuper FROM pg_extension JOIN pg_roles r ON r.oid = extowner WHERE extname = 'claims'")" "$owner|f"
 sql $db "SET claims.change_feed = on; SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim told)]'))" >/dev/null
-feed_place=$(sql $db 'SELECT cursor FROM claims.list_changes()')
+feed_place=$(sql $db 'SELECT cursor FROM claims.list_changes()' | tail -1)
 remember_columns $db
 rows_of $db "$CLAIMS_TMP/rows.before"
 (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[before]}/data" -m fast -w stop >/dev/null)
