@@ -17,3 +17,11 @@ for version in $released; do
   expect "$version leads to $NEW" "$(sql script_releases "SELECT extversion FROM pg_extension WHERE extname = 'claims'")" "$NEW"
 done
 sql postgres 'DROP DATABASE script_releases'
+
+# Each release but the last has a script that leads to the next one, and the last has one to the version that is built.
+steps=($RELEASED "$NEW")
+for ((i = 1; i < ${#steps[@]}; i++)); do
+  script=claims--${steps[i - 1]}--${steps[i]}.sql
+  [ "${steps[i - 1]}" != "${steps[i]}" ] || continue
+  expect "the package has $script" "$(cd "$CLAIMS_TARGET/package/pg$PG_MAJOR" && find . -name "$script" -printf '%f\n')" "$script"
+done
