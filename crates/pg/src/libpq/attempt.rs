@@ -232,6 +232,7 @@ fn connect(options: &Options, step: &Receiver<()>, report: &Sender<Report>, mut 
         }
         // SAFETY: the connection is being made, and belongs to this thread.
         state = unsafe { PQconnectPoll(connection.raw()) };
+        connection.drop_early_notifications();
     }
     tell(Report::Open(connection));
 }

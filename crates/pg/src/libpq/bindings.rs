@@ -95,6 +95,7 @@ unsafe extern "C" {
 }
 
 pub(super) const CONNECTION_BAD: c_int = 1;
+pub(super) const CONNECTION_AUTH_OK: c_int = 5;
 pub(super) const POLLING_FAILED: c_int = 0;
 pub(super) const POLLING_WRITING: c_int = 2;
 pub(super) const POLLING_OK: c_int = 3;

@@ -51,6 +51,29 @@ impl Connection {
         unsafe { PQsocket(self.raw()) }
     }
 
+    /// Drops notifications of an open connection, which libpq collects.
+    pub(super) fn drop_notifications(&self) {
+        loop {
+            // SAFETY: the connection is open; the notification is freed.
+            unsafe {
+                let notification = PQnotifies(self.raw());
+                if notification.is_null() {
+                    return;
+                }
+                PQfreemem(notification);
+            }
+        }
+    }
+
+    /// Like [`Connection::drop_notifications`], while the connection is made. PQnotifies reads messages, which libpq does itself
+    /// only after authentication. Before, it would take the messages of the authentication for others.
+    pub(super) fn drop_early_notifications(&self) {
+        // SAFETY: reads a field.
+        if unsafe { PQstatus(self.raw()) } == CONNECTION_AUTH_OK {
+            self.drop_notifications();
+        }
+    }
+
     /// Returns the message of libpq's last failure. It never contains a password.
     pub(super) fn last_message(&self) -> String {
         // SAFETY: a C string that lives as long as the connection.

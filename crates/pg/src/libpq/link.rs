@@ -191,7 +191,7 @@ impl Link {
             if let Some(reply) = self.read(is_reachable, memory)? {
                 return Ok(reply);
             }
-            self.drop_notifications();
+            self.connection.drop_notifications();
             // SAFETY: the connection is open.
             let wanted = if unsafe { PQflush(self.raw()) } == 1 { Socket::Either } else { Socket::Readable };
             let has_time = match &mut self.waiter {
@@ -298,20 +298,6 @@ impl Link {
             _ => "a transaction is in an unknown state",
         };
         Err(Trouble::Wrong(Mismatch::Transaction(says)))
-    }
-
-    /// Drops notifications, which libpq collects.
-    fn drop_notifications(&self) {
-        loop {
-            // SAFETY: the connection is open; the notification is freed.
-            unsafe {
-                let notification = PQnotifies(self.raw());
-                if notification.is_null() {
-                    return;
-                }
-                PQfreemem(notification);
-            }
-        }
     }
 
     fn is_broken(&self) -> bool {
