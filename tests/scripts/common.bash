@@ -39,6 +39,15 @@ have() {
 # lease N: a fixed uuid.
 lease() { printf '00000000-0000-4000-8000-%012d' "$1"; }
 
+# The server's checkpointer, and whether that is another one by now: once a backend was killed, PostgreSQL restarts all its processes. Until it
+# notices, it still answers. Arguments: the command that runs SQL; the earlier answer first.
+checkpointer() { "$@" "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"; }
+has_restarted() {
+  local before=$1 now
+  shift
+  now=$(checkpointer "$@" 2>/dev/null) && [ -n "$now" ] && [ "$now" != "$before" ]
+}
+
 # --- a standby ------------------------------------------------------------------------------------------------------
 
 # make_standby [SETTING...]: a physical standby of the cluster in use, for on_standby; lines for its postgresql.conf. Gone when the test ends.

@@ -68,9 +68,10 @@ start victim '1 hour'; victim=$WORKER
 pid=$(held_up)
 expect 'the range is in the victim'\''s hands' "$(at cell1 "SELECT worker, held, source_id_gt FROM claims.verification_workers")" 'victim|t|1920'
 before=$(at cell1 "SELECT sum(checked) FROM counts")
+checkpointer=$(checkpointer at cell1)
 kill -9 "$pid"
 wait "$victim" || true
-wait_until at cell1 'SELECT 1'
+wait_until has_restarted "$checkpointer" at cell1
 expect 'what the victim had done stays done' "$(at cell1 "SELECT sum(checked) FROM counts")" "$before"
 expect 'and it still has its range' "$(at cell1 "SELECT worker FROM claims.verification_workers")" victim
 expire

@@ -10,11 +10,13 @@ sql "SELECT claims.add_expiring('k', '{a,b}')" >/dev/null
 # killed_after STATEMENT...: a session that does not wait for the disk; prints the last answer, and then its backend is killed.
 # The checkpoint keeps its WAL records from sharing a page that is flushed for another reason.
 killed_after() {
+  local before
+  before=$(checkpointer sql)
   sql CHECKPOINT
   { printf '%s;\n' 'SET synchronous_commit = off' 'SELECT 1' "$@"
     printf 'SELECT pg_backend_pid() AS pid \\gset\n\\setenv PID :pid\n\\! kill -9 $PID\n'; } \
     | psql -XqAt -d script_expiring_crash 2>/dev/null | tail -1 || true
-  wait_until sql 'SELECT 1'
+  wait_until has_restarted "$before" sql
 }
 state() { sql "SELECT claimant, token, expires_at > clock_timestamp() + interval '$2' FROM claims.expiring_claims WHERE key = '$1'"; }
 

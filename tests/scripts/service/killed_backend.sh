@@ -18,10 +18,12 @@ in_session() {
   PID=$(cat "$CLAIMS_TMP/pid")
 }
 kill_it() {
+  local before
+  before=$(checkpointer sql)
   kill -9 "$PID"
   exec 7>&-
   wait "$SESSION" || true
-  wait_until sql 'SELECT 1'
+  wait_until has_restarted "$before" sql
 }
 
 in_session BEGIN "SELECT claims.begin_update(1, '[$(claim x)]', '[$(bucket old)]', '$(lease 1)')"
