@@ -3,8 +3,8 @@
 . "$(dirname "$0")/../common.bash"
 
 db=script_owner
-sql postgres "DROP DATABASE IF EXISTS $db" 2>/dev/null
-sql postgres 'DROP ROLE IF EXISTS script_claims_owner' 2>/dev/null
+sql postgres "DROP DATABASE IF EXISTS $db"
+sql postgres 'DROP ROLE IF EXISTS script_claims_owner'
 sql postgres "CREATE ROLE script_claims_owner SUPERUSER LOGIN"
 sql postgres "CREATE DATABASE $db ENCODING 'UTF8' TEMPLATE template0"
 export PGDATABASE=$db
