@@ -3,6 +3,7 @@
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
+use crate::pg::background;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::from_pg_uuid;
@@ -10,13 +11,18 @@ use crate::pg::uuid::from_pg_uuid;
 shared_statement! {
     /// Returns the owner of the schema. pg_upgrade changes the owner of the extension, but not that of the schema.
     OWNER() = "SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims'";
-    ATTENDED() = "SELECT a.cell_id, a.service FROM claims.attended_cells a ORDER BY a.cell_id";
+    /// Returns the cells that were attended in database $1, and those that have an epoch. A cell without either is being restored.
+    ATTENDED(TEXTOID) =
+        "SELECT a.cell_id, a.service FROM claims.attended_cells a
+          WHERE a.attended_in = $1 OR EXISTS (SELECT FROM claims.own_epochs e WHERE e.cell_id = a.cell_id)
+          ORDER BY a.cell_id";
 }
 
 statement! {
-    ATTEND(INT8OID, TEXTOID) =
-        "INSERT INTO claims.attended_cells AS a (cell_id, service) VALUES ($1, $2)
-         ON CONFLICT (cell_id) DO UPDATE SET service = excluded.service WHERE a.service <> excluded.service";
+    ATTEND(INT8OID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.attended_cells AS a (cell_id, service, attended_in) VALUES ($1, $2, $3)
+         ON CONFLICT (cell_id) DO UPDATE SET service = excluded.service, attended_in = excluded.attended_in
+          WHERE (a.service, a.attended_in) IS DISTINCT FROM (excluded.service, excluded.attended_in)";
     DISMISS(INT8OID) = "DELETE FROM claims.attended_cells a WHERE a.cell_id = $1";
     /// Returns leases that cell $1 tracked up to $2 milliseconds ago, at most $4, each with whether it was tracked at least $3
     /// milliseconds ago.
@@ -39,14 +45,21 @@ pub struct Attended {
     pub service: String,
 }
 
+/// Returns the cells that the worker attends to.
 pub fn attended(connection: &Connection) -> Vec<Attended> {
-    connection.run(&ATTENDED, View::Latest, []).map(|row| Attended { cell_id: row.must(1), service: row.must(2) })
+    let here = background::database_identity();
+    connection
+        .run(&ATTENDED, View::Latest, [here.into()])
+        .map(|row| Attended { cell_id: row.must(1), service: row.must(2) })
 }
 
 /// Makes the worker attend to a cell; with `None`, makes it stop.
 pub fn attend(connection: &Connection, cell_id: i64, service: Option<&str>) {
     match service {
-        Some(service) => connection.run(&ATTEND, View::Statement, [cell_id.into(), service.into()]),
+        Some(service) => {
+            let here = background::database_identity();
+            connection.run(&ATTEND, View::Statement, [cell_id.into(), service.into(), here.into()])
+        }
         None => connection.run(&DISMISS, View::Statement, [cell_id.into()]),
     };
 }

@@ -234,6 +234,12 @@ pub fn own_database() -> u32 {
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
+/// Returns the identity of the database that this process is connected to. A physical copy has the same, a restored dump another one.
+pub fn database_identity() -> String {
+    // SAFETY: reads shared memory that does not change while the server runs.
+    format!("{}/{}", unsafe { pg_sys::GetSystemIdentifier() }, own_database())
+}
+
 /// A task that a background worker does while the caller waits, so that it commits before the caller does.
 pub struct Errand<'e> {
     /// The name in pg_stat_activity.
