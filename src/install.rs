@@ -39,7 +39,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/service/check.sql",
     name = "check",
-    requires = ["tables", "transfers", "changes", "check_distributed"]
+    requires = ["tables", "transfers", "changes", "check_distributed", tables::local::direct::find_altered_tables]
 );
 extension_sql_file!(
     "../sql/install/cell/cell.sql",

@@ -51,6 +51,14 @@ pub fn notice_of_own_wrapper(server: &str) {
     .send(PgLogLevel::NOTICE);
 }
 
+/// Notifies the client that calls use statements for a table because it was altered.
+pub fn notice_of_altered_table(table: &str, difference: &str) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "table claims.{table} is not as the extension has created it",
+        detail ("{}. Calls read and write it with statements, which take longer.", capitalized(difference)),
+        hint "claims.check() lists such tables.")
+    .send(PgLogLevel::NOTICE);
+}
+
 /// Notifies the client of reserved names that look like existing claims.
 pub fn notice_of_look_alikes(beside: &[BesideReserved]) {
     let (names, first) = match beside.len() {
@@ -72,6 +80,11 @@ pub fn notice_of_look_alikes(beside: &[BesideReserved]) {
 pub fn notice_of_distributing(table: &str, number: usize, of: usize, size: &str) {
     text!(ERRCODE_SUCCESSFUL_COMPLETION: "spreading table claims.{table} ({number} of {of}, {size})")
         .send(PgLogLevel::NOTICE);
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
 fn counted(leases: usize) -> String {

@@ -71,7 +71,7 @@ pub fn in_snapshot<T>(
     if tables.have_snapshot() || has_found_all(&value) {
         return Ok(value);
     }
-    let latest = spi::connect(namings::latest);
+    let latest = spi::connect_as_owner(namings::latest);
     if latest.match_catalog(&catalog.types, &catalog.naming_rows) {
         Ok(value)
     } else {

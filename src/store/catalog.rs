@@ -81,7 +81,7 @@ pub fn current(connection: &Connection) -> Rc<Catalog> {
 
 /// Like [current], for callers that do not need SPI otherwise.
 pub fn current_without_spi() -> Rc<Catalog> {
-    let catalog = cached().unwrap_or_else(|| spi::connect(load));
+    let catalog = cached().unwrap_or_else(|| spi::connect_as_owner(load));
     statement::require(Reach::Anywhere);
     catalog
 }

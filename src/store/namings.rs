@@ -82,7 +82,7 @@ pub fn types_in_snapshot<'t>(
         return Cow::Borrowed(types);
     }
     let rows = if citus::is_installed() { None } else { table::rows_in_snapshot(TABLE, of_table_row) };
-    let seen = rows.map_or_else(|| spi::connect(|connection| by_statement(connection, View::Caller)), by_rows);
+    let seen = rows.map_or_else(|| spi::connect_as_owner(|connection| by_statement(connection, View::Caller)), by_rows);
     if seen.naming == types.naming { Cow::Borrowed(types) } else { Cow::Owned(seen.types(types)) }
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use claims_model::cursor::ClaimCursor;
 use claims_model::feed::ChangeCursor;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
-use claims_model::{Bucket, Claim, StoredBatch};
+use claims_model::{Bucket, Claim, Destroy, StoredBatch};
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::Oid;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::rows::cells::Registration;
 use super::rows::claims::{ClaimPart, EndedLeases, FoundClaim, HeldFor, StoredClaim};
 use super::rows::feed::{BucketChange, ChangeSet, StoredSet};
-use super::rows::leases::{EndedRow, Ending, NewLease};
+use super::rows::leases::{EndedRow, Ending, LeaseEnding, NewLease};
 use super::rows::names::{Renamed, Renaming, Reserved, ReservedBy, Stored};
 use super::rows::skeletons::{Bearing, SkeletonChange};
 use super::rows::transfers::{Transfer, TransferStep};
@@ -33,10 +33,21 @@ pub const CONTENTION_SQLSTATES: [Code; 3] =
 #[derive(Clone, Copy)]
 pub enum RowsToInsert<'i> {
     /// A lease, and the claims that it creates.
-    Lease(&'i [&'i Claim<'i>]),
+    Batch(&'i [&'i Claim<'i>]),
+    /// A lease alone.
+    Lease,
     /// A claim under a lease that was inserted before.
     Claim(&'i Claim<'i>),
 }
+
+/// Another row has the key of one that was to be inserted, perhaps one of a transaction that is still open. Some of the rows may have
+/// been inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyExists;
+
+/// Another open transaction has locked or written the row of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseInUse;
 
 /// A key for which transactions may conflict.
 #[derive(Clone, Copy)]
@@ -44,6 +55,15 @@ pub enum Key<'k> {
     Lease(Uuid),
     Bucket(&'k Bucket<'k>),
     Skeleton(Skeleton),
+}
+
+/// Whether a call waits for rows that other transactions have locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locks {
+    /// Passes over them, where the tables can do that.
+    Skipped,
+    /// Waits up to the lock timeout.
+    Awaited,
 }
 
 /// An ended lease and the claims that it held, from its payload.
@@ -65,9 +85,9 @@ pub trait LeaseTables {
         Uuid::now_v7()
     }
 
-    /// Ends the cell's leases: deletes their rows and inserts their outcomes. Waits up to the lock timeout for rows that another
-    /// transaction has locked.
-    fn end(&self, connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow>;
+    /// Ends those of the cell's leases that are outstanding: deletes their rows and inserts their outcomes. If another transaction has
+    /// locked one of the rows, waits up to the lock timeout, or, if the call may not wait, ends none that follow.
+    fn end(&self, connection: &Connection, leases: &[Uuid], ending: &LeaseEnding) -> Result<Vec<EndedRow>, LeaseInUse>;
 
     /// Locks those of the cell's leases that no other transaction has locked, and returns them.
     fn lock_free(&self, connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid>;
@@ -85,9 +105,20 @@ pub trait LeaseTables {
 
 /// Claims that leases create, replace and destroy.
 pub trait ClaimTables {
-    /// Inserts a lease and claims under it, as LEASE_CREATING and in their order. Returns the number of claims. An existing key
-    /// is a unique violation.
-    fn take(&self, connection: &Connection, lease: &NewLease, rows: RowsToInsert, around: Surroundings) -> usize;
+    /// Inserts a lease, or claims under it, as LEASE_CREATING and in their order. Returns the number of claims. An existing key is
+    /// a unique violation or `KeyExists`. A batch waits for nobody, where the tables can do that; other rows wait up to the lock timeout
+    /// for transactions that are inserting the key.
+    fn take(
+        &self,
+        connection: &Connection,
+        lease: &NewLease,
+        rows: RowsToInsert,
+        around: Surroundings,
+    ) -> Result<usize, KeyExists>;
+
+    /// Marks the cell's ACTIVE claims among the destroys, and skips the others. Returns how many of the marked claims have the
+    /// subject and the source of their destroy. The destroys are in bucket order.
+    fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], locks: Locks) -> usize;
 
     /// Makes claims ACTIVE that ended leases hold with a status. Returns their number.
     fn activate(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize;
@@ -312,11 +343,6 @@ pub trait Tables:
     + ReleaseTables
     + Sync
 {
-    /// Returns whether probing a key costs less than an attempt that may wait for it.
-    fn probes_cheaply(&self) -> bool {
-        true
-    }
-
     /// Returns whether several statements are atomic only within a subtransaction.
     fn needs_subtransactions(&self) -> bool {
         false

@@ -152,6 +152,12 @@ pub fn connect<T>(call: impl FnOnce(&'static dyn Tables, &Connection) -> T) -> T
     spi::connect(|connection| call(of_this_database(), connection))
 }
 
+/// Like [`connect`], for functions that have the rights of their caller and seldom run a statement. Statements have the rights of
+/// the tables' owner.
+pub fn connect_as_owner<T>(call: impl FnOnce(&'static dyn Tables, &Connection) -> T) -> T {
+    spi::connect_as_owner(|connection| call(of_this_database(), connection))
+}
+
 /// Like [`connect`], for calls that connect later or not at all.
 pub fn at_entry() -> &'static dyn Tables {
     compatibility::require();

@@ -24,7 +24,7 @@ impl Connection {
         as_caller: bool,
         mut each: impl FnMut(Row),
     ) {
-        self.must_be_innermost();
+        self.open();
         statement::require(Reach::Anywhere);
         let text = c_text(text);
         let mut arguments = StatementArguments::new(values);
@@ -59,7 +59,7 @@ impl Connection {
         as_caller: bool,
         each: impl FnMut(Row) -> ControlFlow<()>,
     ) {
-        self.must_be_innermost();
+        self.open();
         let mut arguments = StatementArguments::new(values);
         statement.with(|statement| {
             arguments.must_be(statement.argument_types(), statement.text());

@@ -30,8 +30,8 @@ pub enum KeyValue<'k> {
 
 /// The order by which an index compares a column.
 #[derive(PartialEq, Eq)]
-struct KeyOrder {
-    type_oid: pg_sys::Oid,
+pub(super) struct KeyOrder {
+    pub(super) type_oid: pg_sys::Oid,
     /// The btree operator family.
     family: pg_sys::Oid,
     collation: pg_sys::Oid,
@@ -39,7 +39,7 @@ struct KeyOrder {
 
 impl KeyValue<'_> {
     /// Returns the order that the index must have.
-    fn order(self) -> KeyOrder {
+    pub(super) fn order(self) -> KeyOrder {
         // The operator families of built-in types have fixed oids.
         let (type_oid, family, collation) = match self {
             KeyValue::Text(_) => (pg_sys::TEXTOID, 1994, pg_sys::C_COLLATION_OID),
@@ -50,7 +50,7 @@ impl KeyValue<'_> {
     }
 
     /// Returns the function that compares the column for equality, and the value.
-    fn comparison(self) -> (u32, Option<pg_sys::Datum>) {
+    pub(super) fn comparison(self) -> (u32, Option<pg_sys::Datum>) {
         match self {
             KeyValue::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
             KeyValue::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
@@ -229,7 +229,7 @@ unsafe fn is_usable(index: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// The index is open.
-unsafe fn is_too_new(index: pg_sys::Relation) -> bool {
+pub(super) unsafe fn is_too_new(index: pg_sys::Relation) -> bool {
     // SAFETY: guaranteed by the caller.
     unsafe {
         (*(*index).rd_index).indcheckxmin
@@ -291,7 +291,7 @@ unsafe fn scan_keys(
 }
 
 /// Calls `index_beginscan`, which has one more argument since PostgreSQL 18.
-unsafe fn begin_scan(
+pub(super) unsafe fn begin_scan(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,

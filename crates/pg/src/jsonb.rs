@@ -45,6 +45,21 @@ impl Jsonb {
         self.value.as_ptr()
     }
 
+    /// Returns the value of a key, if this is an object that has it.
+    pub fn field(&self, key: &str) -> Option<Jsonb> {
+        let memory = Memory::new();
+        let length = i32::try_from(key.len()).ok()?;
+        // SAFETY: the root is a valid container, which is only read. The value that is found points into it, and is copied.
+        memory.with(|| unsafe {
+            let root = self.root();
+            if (*root).header & pg_sys::JB_FOBJECT == 0 {
+                return None;
+            }
+            let found = pg_sys::getKeyJsonValueFromContainer(root, key.as_ptr().cast(), length, std::ptr::null_mut());
+            (!found.is_null()).then(|| Jsonb::copy_of(pg_sys::JsonbValueToJsonb(found)))
+        })
+    }
+
     /// Returns the size of the value as text, and its nesting depth. A value of less than `unasked` bytes is not
     /// examined. Stops as soon as one of `limits` is exceeded.
     pub fn extent(&self, unasked: usize, limits: Extent) -> Extent {

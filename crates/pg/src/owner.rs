@@ -3,8 +3,8 @@
 
 use pgrx::pg_sys;
 
-use super::roles;
-use super::settings::with_search_path;
+use super::settings::{save, with_search_path};
+use super::{nesting, roles};
 
 /// Runs `body` as `owner`, in a security-restricted operation. Code of the table's owner has only that role's rights,
 /// and cannot leave anything behind that acts after `body`. Settings that it changes, such as search_path, are reset,
@@ -41,7 +41,40 @@ pub fn as_owner_of<T>(function: pg_sys::Oid, body: impl FnOnce() -> T) -> Option
     Some(as_role(owner, || with_search_path(c"pg_catalog, pg_temp", body)))
 }
 
+/// The user and the level of settings from before [`take_rights`].
+#[derive(Clone, Copy)]
+pub(super) struct Rights {
+    user: pg_sys::Oid,
+    context: std::ffi::c_int,
+    settings: std::ffi::c_int,
+}
+
+/// Gives the code from here on the rights of the owner of the tables and a fixed search_path, until [`give_rights_back`] or, after
+/// an error, the end of the (sub)transaction.
+pub(super) fn take_rights() -> Rights {
+    let mut before = Rights { user: pg_sys::InvalidOid, context: 0, settings: 0 };
+    // SAFETY: reads and sets backend variables.
+    unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut before.user, &mut before.context);
+        let local = pg_sys::SECURITY_LOCAL_USERID_CHANGE as std::ffi::c_int;
+        pg_sys::SetUserIdAndSecContext(roles::owner_of_tables(), before.context | local);
+        before.settings = pg_sys::NewGUCNestLevel();
+    }
+    save(c"search_path", c"pg_catalog, pg_temp");
+    before
+}
+
+/// Ends what [`take_rights`] began. Called in the same subtransaction, after everything that began since has ended.
+pub(super) fn give_rights_back(before: Rights) {
+    // SAFETY: sets what was in force.
+    unsafe {
+        pg_sys::AtEOXact_GUC(true, before.settings);
+        pg_sys::SetUserIdAndSecContext(before.user, before.context);
+    }
+}
+
 fn under_user<T>(user: pg_sys::Oid, restrictions: u32, body: impl FnOnce() -> T) -> T {
+    nesting::begin();
     let (mut before, mut context) = (pg_sys::InvalidOid, 0);
     // SAFETY: both are restored below, or at the end of the (sub)transaction after an error.
     unsafe {

@@ -15,13 +15,13 @@ pub struct Prepared {
 impl Prepared {
     /// Parses the statement under the current search_path.
     pub fn new(connection: &Connection, text: String, argument_types: &[pg_sys::Oid]) -> Self {
-        connection.must_be_innermost();
+        connection.open();
         Prepared { plan: prepare_for_session(&text, argument_types), text, argument_types: argument_types.to_vec() }
     }
 
     /// Runs it with the snapshot of the calling query. Raises an error if the number or types of the values do not fit.
     pub fn run<'c>(&self, connection: &'c Connection, values: impl IntoIterator<Item = Value>) -> Rows<'c> {
-        connection.must_be_innermost();
+        connection.open();
         let mut arguments = StatementArguments::new(values);
         arguments.must_be(&self.argument_types, &self.text);
         // SAFETY: the plan is kept until this is dropped; the arrays have as many elements as it has arguments, of

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use super::table;
 use super::text::c_text;
 
 /// Returns the role that is current outside of all SECURITY DEFINER functions, after SET ROLE.
@@ -41,10 +42,25 @@ pub fn has_privileges_of(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(member, role) }
 }
 
-/// Returns whether a role is an administrator: a superuser, or a role with the privileges of the extension's owner. The
-/// owner is the current user within a SECURITY DEFINER function.
+/// Returns whether a role is an administrator: a superuser, or a role with the privileges of the owner of the extension's tables.
 pub fn is_admin(role: pg_sys::Oid) -> bool {
-    has_privileges_of(role, current())
+    has_privileges_of(role, owner_of_tables())
+}
+
+/// Returns the owner of the tables of schema `claims`, who owns the extension's functions, too.
+pub(super) fn owner_of_tables() -> pg_sys::Oid {
+    let relations = pg_sys::SysCacheIdentifier::RELOID as std::ffi::c_int;
+    // SAFETY: NULL, or a row of pg_class, which is given back.
+    unsafe {
+        let number = table::number(c"claims").unwrap_or(pg_sys::InvalidOid);
+        let row = pg_sys::SearchSysCache1(relations, number.into());
+        if row.is_null() {
+            return pg_sys::InvalidOid;
+        }
+        let owner = (*pg_sys::heap_tuple_get_struct::<pg_sys::FormData_pg_class>(row)).relowner;
+        pg_sys::ReleaseSysCache(row);
+        owner
+    }
 }
 
 pub fn caller_is_admin() -> bool {

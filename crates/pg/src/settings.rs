@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use pgrx::pg_sys;
 
+use super::nesting;
+
 /// A guard that limits waits for heavyweight locks to a number of milliseconds (SQLSTATE 55P03). It restores the
 /// caller's `lock_timeout` when it is dropped, also after an error.
 ///
@@ -110,11 +112,12 @@ pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
 
 /// Runs `body` with settings that any caller may change. Restores them afterwards, also after an error.
 pub fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> T) -> T {
+    nesting::begin();
     // SAFETY: the nest level ends here or, after an error, with the (sub)transaction.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
         for (setting, value) in settings {
-            set(setting, value, pg_sys::GucAction::GUC_ACTION_SAVE);
+            save(setting, value);
         }
         let result = body();
         pg_sys::AtEOXact_GUC(true, level);
@@ -151,6 +154,11 @@ pub fn restoring<T>(settings: &[&CStr], body: impl FnOnce() -> T) -> T {
 /// Changes a setting that any caller may change until the transaction ends, as SET LOCAL does.
 pub(super) fn set_local(setting: &CStr, value: &CStr) {
     set(setting, value, pg_sys::GucAction::GUC_ACTION_LOCAL);
+}
+
+/// Changes a setting that any caller may change until the level of settings ends.
+pub(super) fn save(setting: &CStr, value: &CStr) {
+    set(setting, value, pg_sys::GucAction::GUC_ACTION_SAVE);
 }
 
 fn set(setting: &CStr, value: &CStr, action: pg_sys::GucAction::Type) {

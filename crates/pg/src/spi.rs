@@ -10,13 +10,15 @@
 //! as its type, and an argument must have the type that the plan takes. Violations are errors, in every build. The
 //! checks also catch a table that its owner has altered ([`altered`]).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::thread::LocalKey;
 
 use super::altered::{self, Altered};
 use super::compatibility;
+use super::nesting;
+use super::owner::{self, Rights};
 use super::statement::{self, Statement};
 use super::stored::{self, BoundedText};
 use super::text::c_text;
@@ -43,14 +45,27 @@ pub enum View {
 }
 
 thread_local! {
-    /// The number of open nested connections.
-    static OPEN: Cell<u32> = const { Cell::new(0) };
-    /// The subtransactions that were rolled back since the outermost connection was opened.
+    /// The connections that are in use, the innermost one last.
+    static CONNECTIONS: RefCell<Vec<State>> = const { RefCell::new(Vec::new()) };
+    /// The subtransactions that were rolled back since the outermost connection was made.
     static ROLLED_BACK: RefCell<Vec<pg_sys::SubTransactionId>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Whether SPI is connected for a connection.
+#[derive(Clone, Copy)]
+enum State {
+    Connected,
+    /// The first statement connects.
+    Waiting,
+    /// A statement has connected, with the rights of the owner of the tables.
+    AsOwner {
+        within: pg_sys::SubTransactionId,
+        rights: Rights,
+    },
+}
+
 pub struct Connection {
-    level: u32,
+    level: usize,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -61,38 +76,114 @@ pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
     // SAFETY: connect and finish are paired on the way without errors. `body`'s result lives in Rust's memory, not in
     // that of SPI, because rows are converted to owned values.
     unsafe { pg_sys::SPI_connect() };
-    let counted = Counted::new();
-    let result = body(&Connection { level: OPEN.get(), not_send: PhantomData });
+    let counted = Counted::new(State::Connected);
+    let result = body(&counted.connection());
     drop(counted);
     unsafe { pg_sys::SPI_finish() };
     result
 }
 
+/// Like [`connect`], for functions that have the rights of their caller, and seldom run a statement: the first statement
+/// connects SPI. From there on the code has the rights of the owner of the tables and a fixed search_path, as in a
+/// SECURITY DEFINER function, which would set them up for each call.
+pub fn connect_as_owner<T>(body: impl FnOnce(&Connection) -> T) -> T {
+    compatibility::require();
+    nesting::on_begin(open_waiting);
+    let counted = Counted::new(State::Waiting);
+    let result = body(&counted.connection());
+    close(counted.level);
+    drop(counted);
+    result
+}
+
+/// Connects SPI if the innermost connection waits for its first statement.
+fn open_waiting() {
+    let level = CONNECTIONS.with_borrow(Vec::len);
+    if !matches!(state(level), Some(State::Waiting)) {
+        return;
+    }
+    let rights = owner::take_rights();
+    // SAFETY: `close` finishes it or, after an error, the end of the (sub)transaction.
+    let within = unsafe {
+        pg_sys::SPI_connect();
+        pg_sys::GetCurrentSubTransactionId()
+    };
+    set_state(level, State::AsOwner { within, rights });
+}
+
+/// Finishes SPI if a statement has connected it.
+fn close(level: usize) {
+    if let Some(State::AsOwner { rights, .. }) = state(level) {
+        // Rows of this connection can no longer be read.
+        set_state(level, State::Waiting);
+        // SAFETY: it is the innermost connection of SPI, because those that were made in it have been finished.
+        unsafe { pg_sys::SPI_finish() };
+        owner::give_rights_back(rights);
+    }
+}
+
+/// Finishes SPI if a statement has connected it in this subtransaction, which is about to be committed.
+pub(super) fn close_within(subtransaction: pg_sys::SubTransactionId) {
+    let level = CONNECTIONS.with_borrow(Vec::len);
+    if matches!(state(level), Some(State::AsOwner { within, .. }) if within == subtransaction) {
+        close(level);
+    }
+}
+
+fn state(level: usize) -> Option<State> {
+    CONNECTIONS.with_borrow(|all| all.get(level.checked_sub(1)?).copied())
+}
+
+/// Returns the subtransaction in which a statement has connected SPI for a connection.
+fn connected_in(level: usize) -> Option<pg_sys::SubTransactionId> {
+    match state(level) {
+        Some(State::AsOwner { within, .. }) => Some(within),
+        _ => None,
+    }
+}
+
+fn set_state(level: usize, state: State) {
+    CONNECTIONS.with_borrow_mut(|all| all[level - 1] = state);
+}
+
 /// A guard that counts a connection.
-struct Counted;
+struct Counted {
+    level: usize,
+}
 
 impl Counted {
-    fn new() -> Self {
-        if OPEN.get() == 0 {
+    fn new(state: State) -> Self {
+        let level = CONNECTIONS.with_borrow_mut(|all| {
+            all.push(state);
+            all.len()
+        });
+        if level == 1 {
             ROLLED_BACK.with_borrow_mut(Vec::clear);
         }
-        OPEN.set(OPEN.get() + 1);
-        Counted
+        Counted { level }
+    }
+
+    fn connection(&self) -> Connection {
+        Connection { level: self.level, not_send: PhantomData }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        OPEN.set(OPEN.get() - 1);
+        CONNECTIONS.with_borrow_mut(|all| all.truncate(self.level - 1));
     }
 }
 
-/// Records the rollback of a subtransaction, which has freed its rows. Must be called after every rollback of a
-/// subtransaction that may have run statements.
+/// Records the rollback of a subtransaction, which has freed its rows, and finished SPI if a statement in it had connected it.
+/// Must be called after every rollback of a subtransaction that may have run statements.
 pub(super) fn rolled_back(subtransaction: pg_sys::SubTransactionId) {
-    if OPEN.get() > 0 {
-        ROLLED_BACK.with_borrow_mut(|all| all.push(subtransaction));
+    let level = CONNECTIONS.with_borrow(Vec::len);
+    match state(level) {
+        None => return,
+        Some(State::AsOwner { within, .. }) if within >= subtransaction => set_state(level, State::Waiting),
+        Some(_) => {}
     }
+    ROLLED_BACK.with_borrow_mut(|all| all.push(subtransaction));
 }
 
 /// The arguments of a statement for SPI, borrowed from the values.
@@ -133,6 +224,7 @@ impl Connection {
 
     /// Executes a statement that was made at run time, and returns its rows.
     pub fn run_leaked(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
+        self.open();
         statement::with_distributed_hooks(|| self.execute_as_set(statement, view, values))
     }
 
@@ -142,7 +234,7 @@ impl Connection {
     }
 
     fn execute_as_set(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
-        self.must_be_innermost();
+        self.open();
         let mut arguments = StatementArguments::new(values);
         arguments.must_be(statement.argument_types(), statement.text());
         let (datums, nulls) = (arguments.datums.as_mut_ptr(), arguments.nulls.as_ptr());
@@ -169,7 +261,7 @@ impl Connection {
 
     /// Executes a statement once, without keeping its plan.
     pub fn run_text(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
-        self.must_be_innermost();
+        self.open();
         let terminated = c_text(text);
         let mut arguments = StatementArguments::new(values);
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
@@ -184,7 +276,7 @@ impl Connection {
     /// Executes a reading statement once, without keeping its plan. It sees the latest committed state and this
     /// transaction's changes.
     pub fn run_text_now(&self, text: &str, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
-        self.must_be_innermost();
+        self.open();
         let terminated = c_text(text);
         let mut arguments = StatementArguments::new(values);
         let (types, datums) = (arguments.types.as_mut_ptr(), arguments.datums.as_mut_ptr());
@@ -204,10 +296,15 @@ impl Connection {
         })
     }
 
-    /// Raises an error if another connection was opened since. SPI would execute statements in that one, and free their
-    /// rows with it.
-    pub(super) fn must_be_innermost(&self) {
-        assert!(self.level == OPEN.get(), "a connection is used inside of another one");
+    /// Connects SPI, if this connection waits for its first statement. Raises an error if another connection was made since: SPI
+    /// would execute statements in that one, and free their rows with it.
+    pub(super) fn open(&self) {
+        assert!(self.is_innermost(), "a connection is used inside of another one");
+        open_waiting();
+    }
+
+    fn is_innermost(&self) -> bool {
+        self.level == CONNECTIONS.with_borrow(Vec::len)
     }
 
     /// Returns the rows of the statement that was executed last.
@@ -233,6 +330,7 @@ impl Connection {
                 table: pg_sys::SPI_tuptable,
                 count: usize::try_from(pg_sys::SPI_processed).unwrap_or(0),
                 level: self.level,
+                connected_in: connected_in(self.level),
                 read_in: pg_sys::GetCurrentSubTransactionId(),
                 rollbacks: ROLLED_BACK.with_borrow(Vec::len),
                 connection: PhantomData,
@@ -261,7 +359,9 @@ pub(super) unsafe fn latest_snapshot() -> pg_sys::Snapshot {
 pub struct Rows<'c> {
     table: *mut pg_sys::SPITupleTable,
     count: usize,
-    level: u32,
+    level: usize,
+    /// The subtransaction in which a statement had connected SPI, if one had to.
+    connected_in: Option<pg_sys::SubTransactionId>,
     /// The subtransaction that has read the rows, and the number of rolled-back subtransactions by then.
     read_in: pg_sys::SubTransactionId,
     rollbacks: usize,
@@ -288,10 +388,11 @@ impl Rows<'_> {
     }
 
     /// Returns whether the rows still exist. The rollback of a subtransaction frees the rows that it and its own
-    /// subtransactions have read, which all have higher numbers.
+    /// subtransactions have read, which all have higher numbers. So does the end of the one in which SPI was connected.
     fn are_there(&self) -> bool {
-        ROLLED_BACK
-            .with_borrow(|all| all.iter().skip(self.rollbacks).all(|subtransaction| *subtransaction > self.read_in))
+        connected_in(self.level) == self.connected_in
+            && ROLLED_BACK
+                .with_borrow(|all| all.iter().skip(self.rollbacks).all(|subtransaction| *subtransaction > self.read_in))
     }
 }
 
@@ -299,7 +400,11 @@ impl Drop for Rows<'_> {
     fn drop(&mut self) {
         // While unwinding, the end of the (sub)transaction has freed the table or will free it. If another connection
         // is open inside this one, the end of this one frees it.
-        if !self.table.is_null() && !std::thread::panicking() && self.level == OPEN.get() && self.are_there() {
+        if !self.table.is_null()
+            && !std::thread::panicking()
+            && self.level == CONNECTIONS.with_borrow(Vec::len)
+            && self.are_there()
+        {
             // SAFETY: the table is the one that SPI handed out.
             unsafe { pg_sys::SPI_freetuptable(self.table) };
         }

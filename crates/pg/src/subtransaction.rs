@@ -6,8 +6,9 @@ use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
 use pgrx::{PgLogLevel, PgSqlErrorCode, PgTryBuilder, pg_sys};
 
 use super::interrupts::Interrupts;
+use super::nesting;
 use super::settings::LockWaits;
-use super::spi::rolled_back;
+use super::spi::{close_within, rolled_back};
 
 /// The reason why a subtransaction was rolled back.
 pub enum Undone<E> {
@@ -94,6 +95,13 @@ pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Caught> {
 /// error, which it returns. The caller must raise an error that it does not handle, for example a cancel. If PostgreSQL
 /// has dropped a cancel in favor of a lock timeout, the cancel is raised here.
 pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E>> {
+    nesting::begin();
+    attempt_on_demand(body)
+}
+
+/// Like [`attempt`], but leaves it to a statement to connect SPI. A statement in `body` does so until `body` ends, so no rows
+/// may leave it.
+fn attempt_on_demand<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E>> {
     let interrupts = Interrupts::from_now();
     // SAFETY: does what PL/pgSQL does for exception blocks: saves context and owner, begins, and restores both after
     // the subtransaction has ended either way.
@@ -124,6 +132,7 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
     };
     PgTryBuilder::new(AssertUnwindSafe(|| match body() {
         Ok(value) => {
+            close_within(number);
             unsafe { pg_sys::ReleaseCurrentSubTransaction() };
             restore();
             Ok(value)
@@ -148,6 +157,16 @@ pub fn attempt<T, E>(body: impl FnOnce() -> Result<T, E>) -> Result<T, Stopped<E
 /// of PostgreSQL in `handled`. It raises every other error again after the rollback, so that an outer handler finds its
 /// own subtransaction.
 pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
+    nesting::begin();
+    subtransaction_on_demand(handled, body)
+}
+
+/// Like [`subtransaction`], but leaves it to a statement to connect SPI. A statement in `body` does so until `body` ends,
+/// so no rows may leave it.
+pub fn subtransaction_on_demand<T, E>(
+    handled: &[PgSqlErrorCode],
+    body: impl FnOnce() -> Result<T, E>,
+) -> Result<T, Undone<E>> {
     let interrupts = Interrupts::from_now();
     let body = || {
         let result = body();
@@ -155,7 +174,7 @@ pub fn subtransaction<T, E>(handled: &[PgSqlErrorCode], body: impl FnOnce() -> R
         pg_sys::check_for_interrupts!();
         result
     };
-    attempt(body).map_err(|stopped| match stopped {
+    attempt_on_demand(body).map_err(|stopped| match stopped {
         Stopped::ByBody(error) => Undone::ByBody(error),
         Stopped::ByError(caught) => {
             let code = interrupts.real_code(caught.code());

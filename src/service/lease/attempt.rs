@@ -3,20 +3,24 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use claims_model::Claim;
 use pgrx::PgSqlErrorCode as Code;
 
 use super::request::{ClaimStep, Request};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::pg::subtransaction::{Undone, subtransaction, subtransaction_on_demand};
 use crate::pg::xact::Surroundings;
 use crate::service::low_water;
-use crate::tables::shared::claims;
-use crate::tables::{self, CONTENTION_SQLSTATES, RowsToInsert, Tables};
+use crate::tables::{self, CONTENTION_SQLSTATES, KeyExists, Locks, RowsToInsert};
 
 /// The error of an attempt that has to be rolled back.
 pub struct Rejected;
+
+impl From<KeyExists> for Rejected {
+    fn from(KeyExists: KeyExists) -> Self {
+        Rejected
+    }
+}
 
 /// Attempts to take everything at once without waiting. Returns whether it succeeded.
 pub fn take_whole(connection: &Connection, request: &Request) -> bool {
@@ -24,13 +28,13 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
     let tables = request.tables;
     let around = tables.surroundings();
     let take = || {
-        let mut taken = put_lease(tables, connection, request, &request.creates, around);
+        let mut taken = put_lease(connection, request, RowsToInsert::Batch(&request.creates), around)?;
         let skeletons = match request.skeletons.as_slice() {
             [] => 0,
             skeletons => tables.take_skeletons(connection, skeletons, false),
         };
         if !request.destroys.is_empty() {
-            taken += claims::mark(connection, &request.lease, &request.destroys);
+            taken += tables.mark(connection, &request.lease, &request.destroys, Locks::Skipped);
         }
         let has_all = taken == request.batch.claims() && skeletons == request.skeletons.len();
         if !has_all {
@@ -38,7 +42,8 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
         }
         keep_if_new(connection, request)
     };
-    subtransaction(&CONTENTION_SQLSTATES, || tables::bounded_within(tables, connection, around, take)).is_ok()
+    // Without a statement, there is no need to connect SPI.
+    subtransaction_on_demand(&CONTENTION_SQLSTATES, || tables::bounded_within(tables, connection, around, take)).is_ok()
 }
 
 /// The result of taking a batch row by row.
@@ -59,7 +64,7 @@ pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, dea
     let result = subtransaction(&CONTENTION_SQLSTATES, || {
         let waits = LockWaits::until(deadline);
         tables.bound_waits(connection);
-        put_lease(tables, connection, request, &[], around);
+        put_lease(connection, request, RowsToInsert::Lease, around)?;
         drop(waits);
         for step in request.steps() {
             current.set(Some(step));
@@ -82,25 +87,26 @@ pub fn take_step_by_step<'b>(connection: &Connection, request: &Request<'b>, dea
     }
 }
 
-/// Inserts the lease and claims under it. Returns the number of claims.
+/// Inserts the lease, alone or with claims under it. Returns the number of claims.
 fn put_lease(
-    tables: &dyn Tables,
     connection: &Connection,
     request: &Request,
-    creates: &[&Claim],
+    rows: RowsToInsert,
     around: Surroundings,
-) -> usize {
-    let put = tables.take(connection, &request.lease, RowsToInsert::Lease(creates), around);
+) -> Result<usize, Rejected> {
+    let put = request.tables.take(connection, &request.lease, rows, around)?;
     // Only now: the low-water mark relies on the row being in the table while its transaction is open.
-    low_water::begun(tables, request.lease.cell_id, request.lease.made_at);
-    put
+    low_water::begun(request.tables, request.lease.cell_id, request.lease.made_at);
+    Ok(put)
 }
 
 fn take_one(connection: &Connection, request: &Request, step: ClaimStep, around: Surroundings) -> Result<(), Rejected> {
     let taken = match step {
-        ClaimStep::Create(claim) => request.tables.take(connection, &request.lease, RowsToInsert::Claim(claim), around),
+        ClaimStep::Create(claim) => {
+            request.tables.take(connection, &request.lease, RowsToInsert::Claim(claim), around)?
+        }
         ClaimStep::Skeleton(new) => request.tables.take_skeletons(connection, &[new], true),
-        ClaimStep::Destroy(destroy) => claims::mark(connection, &request.lease, &[destroy]),
+        ClaimStep::Destroy(destroy) => request.tables.mark(connection, &request.lease, &[destroy], Locks::Awaited),
     };
     if taken == 1 { Ok(()) } else { Err(Rejected) }
 }

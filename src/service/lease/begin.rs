@@ -41,8 +41,7 @@ impl Records {
     }
 }
 
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(schema = "claims")]
 fn begin_update(
     cell_id: Option<i64>,
     create_records: default!(Option<Jsonb>, "'[]'"),
@@ -56,8 +55,7 @@ fn begin_update(
 
 /// Begins a lease for cells, which send many records at once. Reading the text directly costs a fraction of converting it to
 /// jsonb first.
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(schema = "claims")]
 fn begin_update_text(
     cell_id: Option<i64>,
     create_records: Option<&str>,
@@ -82,8 +80,7 @@ fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<PgUuid, Claim
     Err(ClaimsError::Conflicts { decisive, count: conflicts.len(), detail })
 }
 
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(schema = "claims")]
 fn try_begin_update(
     cell_id: Option<i64>,
     create_records: default!(Option<Jsonb>, "'[]'"),
@@ -122,8 +119,7 @@ fn begin_one<T>(
     begin(Wanted { cell_id: Some(cell_id), ..wanted }, read, answer)
 }
 
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(schema = "claims")]
 fn begin_first(
     cell_id: Option<i64>,
     alternatives: Option<Jsonb>,
@@ -170,7 +166,7 @@ fn begin<'r, T>(
     let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
     let catalog = catalog::current_without_spi();
     access::act_for(&catalog, cell_id)?;
-    tables::connect(|tables, connection| {
+    tables::connect_as_owner(|tables, connection| {
         let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
         admission::admit_begin(tables, connection, &catalog, cell_id, given_uuid)?;
         let can_change = |read: &Alternatives| read.batches.iter().any(has_changing_names);

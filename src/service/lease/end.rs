@@ -12,8 +12,8 @@ use crate::pg::xact::Surroundings;
 use crate::service::{counters, feed};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::claims::{EndedLeases, HeldFor};
-use crate::tables::rows::leases::{EndedRow, Ending};
-use crate::tables::{self, EndedLease, EndedSkeletons, Tables};
+use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding};
+use crate::tables::{self, EndedLease, EndedSkeletons, LeaseInUse, Tables};
 
 /// The leases of a cell to end.
 #[derive(Clone, Copy)]
@@ -21,6 +21,8 @@ pub struct ToEnd<'l> {
     pub cell_id: i64,
     pub leases: &'l [Uuid],
     pub ending: Ending,
+    /// Whether the call waits for other transactions that have locked one of the leases.
+    pub may_wait: bool,
     /// Lock timeout for each of the claims.
     pub claim_lock_timeout_ms: i64,
 }
@@ -47,11 +49,12 @@ fn end_all(
     tables: &dyn Tables,
     connection: &Connection,
     catalog: &Catalog,
-    ToEnd { cell_id, leases: list, ending, claim_lock_timeout_ms }: ToEnd,
+    ToEnd { cell_id, leases: list, ending, may_wait, claim_lock_timeout_ms }: ToEnd,
     around: Surroundings,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
-    let ended = tables.end(connection, list, cell_id, ending, now);
+    let ended = tables.end(connection, list, &LeaseEnding { cell_id, ending, at: now, may_wait });
+    let ended = ended.map_err(|LeaseInUse| ClaimsError::LeaseBusy)?;
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
     let _waits = LockWaits::limit(claim_lock_timeout_ms);

@@ -72,8 +72,13 @@ fn end(
     };
     let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
     let catalog = catalog::current(connection);
-    let to_end =
-        ToEnd { cell_id, leases: &[lease], ending: Ending::Rollback, claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS };
+    let to_end = ToEnd {
+        cell_id,
+        leases: &[lease],
+        ending: Ending::Rollback,
+        may_wait: true,
+        claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS,
+    };
     match end_leases(tables, connection, &catalog, to_end)? {
         1 => freed(tables, connection, lease, &details, &catalog.types),
         _ if xact::uses_transaction_snapshot() => Err(ClaimsError::StaleLease { lease }),

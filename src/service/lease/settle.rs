@@ -20,24 +20,21 @@ use crate::service::{admission, counters, durability, feed};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
-use crate::tables::{self, Key, Tables};
+use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
 
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(schema = "claims")]
 fn commit_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
     Ok(settle(cell_id, lease_uuid, Ending::Commit, Flush::Now)? != LeaseEnd::Before)
 }
 
 /// Commits a lease without a flush, for sessions of cells. They settle many leases once more in one call before they forget them.
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(schema = "claims")]
 fn commit_unflushed(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
     Ok(settle(cell_id, lease_uuid, Ending::Commit, Flush::Later)? != LeaseEnd::Before)
 }
 
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(schema = "claims")]
 fn rollback_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
     let settled = settle(cell_id, lease_uuid, Ending::Rollback, Flush::Now)?;
     // A mistyped uuid is fenced like one that has not arrived yet, hence the NOTICE. It is raised here, after SPI is closed,
@@ -70,7 +67,7 @@ enum LeaseEnd {
 
 fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Flush) -> Result<LeaseEnd, ClaimsError> {
     let began = Instant::now();
-    tables::connect(|tables, connection| {
+    tables::connect_as_owner(|tables, connection| {
         let cell_id = arguments::required(cell_id, "cell_id")?;
         let lease = from_pg_uuid(arguments::required(lease, "lease_uuid")?);
         let catalog = catalog::current(connection);
@@ -117,17 +114,19 @@ fn settle_one(
     leases::refuse_locked_tables(deadline)?;
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
-        let probes_first = deadline <= Instant::now() && tables.probes_cheaply();
-        if probes_first && tables.contended(connection, Key::Lease(lease)) {
+        let may_wait = deadline > Instant::now();
+        let to_end =
+            ToEnd { cell_id, leases: &[lease], ending, may_wait, claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS };
+        match end_leases(tables, connection, catalog, to_end) {
+            Ok(1) => return Ok(LeaseEnd::Now),
             // Another cell's lease must look like an unknown one, even while that cell is settling it.
-            let existing = leases::existing(connection, &[lease], View::Latest).pop();
-            let is_foreign = existing.is_some_and(|existing| existing.cell_id != cell_id);
-            return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
-        }
-        let to_end = ToEnd { cell_id, leases: &[lease], ending, claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS };
-        if end_leases(tables, connection, catalog, to_end)? == 1 {
-            return Ok(LeaseEnd::Now);
-        }
+            Err(ClaimsError::LeaseBusy) => {
+                let existing = leases::existing(connection, &[lease], View::Latest).pop();
+                let is_foreign = existing.is_some_and(|existing| existing.cell_id != cell_id);
+                return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
+            }
+            ended => ended?,
+        };
         match leases::existing(connection, &[lease], View::Latest).pop() {
             Some(existing) if existing.cell_id != cell_id => return Err(ClaimsError::UnknownLease { lease }),
             Some(ExistingLease { outcome: None, .. }) if xact::uses_transaction_snapshot() => {

@@ -129,7 +129,7 @@ fn settle_list(
                 tables,
                 connection,
                 catalog,
-                ToEnd { cell_id, leases: &free, ending, claim_lock_timeout_ms: NO_WAIT_MS },
+                ToEnd { cell_id, leases: &free, ending, may_wait: true, claim_lock_timeout_ms: NO_WAIT_MS },
             )?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())

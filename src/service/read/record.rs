@@ -35,8 +35,7 @@ type Routed = (
     Option<String>,
 );
 
-#[pg_extern(name = "get_record", schema = "claims", security_definer, stable, parallel_safe)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(name = "get_record", schema = "claims", stable, parallel_safe)]
 fn get_record_2(
     bucket_type: Option<String>,
     bucket_value: Option<String>,

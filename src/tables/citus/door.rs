@@ -34,11 +34,6 @@ impl Tables for Citus {
         false
     }
 
-    /// A probe takes two round trips, and an attempt gives the same answer after a limited wait.
-    fn probes_cheaply(&self) -> bool {
-        false
-    }
-
     fn bound_waits(&self, connection: &Connection) {
         // A crash must not undo the local part of a commit after other nodes were told to commit, whatever the caller's
         // `synchronous_commit` is.

@@ -13,8 +13,8 @@ use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{shard_statement, shared_statement};
 use crate::pg::uuid::pg_uuid;
 use crate::tables::bounded::bounded;
-use crate::tables::door::LeaseTables;
-use crate::tables::rows::leases::{EndedRow, Ending, NewLease};
+use crate::tables::door::{LeaseInUse, LeaseTables};
+use crate::tables::rows::leases::{EndedRow, LeaseEnding, NewLease};
 use crate::tables::shared::leases::{existing, pass_key};
 
 shared_statement! {
@@ -61,7 +61,9 @@ fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
 const DRAWN: usize = 16;
 
 impl LeaseTables for Citus {
-    fn end(&self, connection: &Connection, list: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow> {
+    /// Waits up to the lock timeout, whether the call may wait or not: to ask before takes two round trips.
+    fn end(&self, connection: &Connection, list: &[Uuid], ending: &LeaseEnding) -> Result<Vec<EndedRow>, LeaseInUse> {
+        let LeaseEnding { cell_id, ending, at, .. } = *ending;
         let shards = shards_of_outcomes(connection, list.iter().copied().map(pg_uuid).collect());
         let end = |(lease, shard): (&Uuid, i64)| {
             let key: [Value; 2] = [pg_uuid(*lease).into(), cell_id.into()];
@@ -69,7 +71,7 @@ impl LeaseTables for Citus {
             let ended = connection.run(&END, View::Statement, key.into_iter().chain(outcome));
             ended.first(|row| EndedRow { uuid: *lease, creates: row.get(1), destroys: row.get(2) })
         };
-        list.iter().zip(shards).filter_map(end).collect()
+        Ok(list.iter().zip(shards).filter_map(end).collect())
     }
 
     fn lock_free(&self, connection: &Connection, list: &[Uuid], cell_id: i64) -> Vec<Uuid> {

@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use claims_model::{Bucket, Claim};
+use claims_model::{Bucket, Claim, Destroy};
 use pgrx::pg_sys;
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{Statement, shard_statement, shared_statement};
 use crate::pg::uuid::{pg_uuid, pg_uuids};
 use crate::pg::xact::Surroundings;
-use crate::tables::door::{ClaimTables, RowsToInsert};
+use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use crate::tables::rows::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
 use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
@@ -212,17 +212,31 @@ impl ClaimTables for Citus {
         }
     }
 
-    fn take(&self, connection: &Connection, lease: &NewLease, rows: RowsToInsert, around: Surroundings) -> usize {
-        match rows {
-            RowsToInsert::Lease(creates) if around == Surroundings::Alone && !creates.is_empty() => {
+    fn take(
+        &self,
+        connection: &Connection,
+        lease: &NewLease,
+        rows: RowsToInsert,
+        around: Surroundings,
+    ) -> Result<usize, KeyExists> {
+        Ok(match rows {
+            RowsToInsert::Batch(creates) if around == Surroundings::Alone && !creates.is_empty() => {
                 take(connection, lease, creates)
             }
-            RowsToInsert::Lease(creates) => {
+            RowsToInsert::Batch(creates) => {
                 leases::put_lease(connection, lease);
                 distributed::put(connection, lease, creates)
             }
+            RowsToInsert::Lease => {
+                leases::put_lease(connection, lease);
+                0
+            }
             RowsToInsert::Claim(claim) => distributed::put(connection, lease, &[claim]),
-        }
+        })
+    }
+
+    fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], _: Locks) -> usize {
+        shared::mark(connection, lease, destroys)
     }
 
     fn replace(&self, connection: &Connection, all: &EndedLeases, replaced: &[(Uuid, &Claim)]) -> usize {

@@ -89,7 +89,7 @@ impl RecordTables for Citus {
 
     fn claim(&self, bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
         let bucket = Bucket { bucket_type, value: bucket_value.into() };
-        spi::connect(|connection| self.claims(connection, &[bucket]).pop())
+        spi::connect_as_owner(|connection| self.claims(connection, &[bucket]).pop())
     }
 }
 

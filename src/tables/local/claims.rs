@@ -2,19 +2,25 @@
 
 use std::collections::HashMap;
 
-use claims_model::{Bucket, Claim, Reference};
+use claims_model::{Bucket, Claim, Destroy, Reference};
+use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
+use super::direct;
 use super::door::Local;
-use crate::pg::spi::{Connection, Row, View};
+use super::layouts::{CLAIMS, LEASES, claim};
+use crate::pg::direct::{Changed, Conflict, Reading, Row as StoredRow, RowLock, Table};
+use crate::pg::index::KeyValue;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
-use crate::pg::uuid::pg_uuids;
+use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::pg::xact::Surroundings;
-use crate::tables::door::{ClaimTables, RowsToInsert};
+use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use crate::tables::rows::buckets::{
     claim_arrays, claim_values, displayed_values, displays, has_displays, values_by_type,
 };
-use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
+use crate::tables::rows::claims::{ACTIVE, EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
 use crate::tables::shared::claims as shared;
 
@@ -99,6 +105,19 @@ fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> u
     }
 }
 
+fn replace_by_statement(connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize {
+    if claims.is_empty() {
+        return 0;
+    }
+    let leases = pg_uuids(claims.iter().map(|(lease, _)| *lease));
+    let replacements: Vec<_> = claims.iter().map(|(_, claim)| *claim).collect();
+    let values = [leases].into_iter().chain(claim_arrays(&replacements)).chain([all.at.into()]);
+    if has_displays(&replacements) {
+        return connection.run(&REPLACE_DISPLAYED, View::Statement, values.chain([displays(&replacements)])).count();
+    }
+    connection.run(&REPLACE, View::Statement, values).count()
+}
+
 impl ClaimTables for Local {
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
         let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
@@ -115,37 +134,196 @@ impl ClaimTables for Local {
     }
 
     fn replace(&self, connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize {
-        if claims.is_empty() {
-            return 0;
-        }
-        let leases = pg_uuids(claims.iter().map(|(lease, _)| *lease));
-        let replacements: Vec<_> = claims.iter().map(|(_, claim)| *claim).collect();
-        let values = [leases].into_iter().chain(claim_arrays(&replacements)).chain([all.at.into()]);
-        if has_displays(&replacements) {
-            return connection
-                .run(&REPLACE_DISPLAYED, View::Statement, values.chain([displays(&replacements)]))
-                .count();
-        }
-        connection.run(&REPLACE, View::Statement, values).count()
+        let buckets: Vec<&Bucket> = claims.iter().map(|(_, claim)| &claim.bucket).collect();
+        let (replaced, others) = change_held(all, HeldFor::Destroying, &buckets, |table, row, at| {
+            let [uuid, _, _, subject_type, subject_id, source_type, source_id] = claim_values(claims[at].1);
+            let changes = [
+                (claim::UUID, uuid),
+                (claim::SUBJECT_TYPE, subject_type),
+                (claim::SUBJECT_ID, subject_id),
+                (claim::SOURCE_TYPE, source_type),
+                (claim::SOURCE_ID, source_id),
+                (claim::STATUS, ACTIVE.into()),
+                (claim::LEASE_UUID, None::<PgUuid>.into()),
+                (claim::CREATED_AT, all.at.into()),
+                (claim::UPDATED_AT, all.at.into()),
+                (claim::DISPLAY_VALUE, claims[at].1.display.as_deref().into()),
+            ];
+            table.update(row, &changes)
+        });
+        replaced + replace_by_statement(connection, all, &at_positions(claims, &others))
     }
 
-    fn take(&self, connection: &Connection, lease: &NewLease, rows: RowsToInsert, _: Surroundings) -> usize {
-        match rows {
-            RowsToInsert::Lease(creates) => put_lease(connection, lease, creates),
+    fn take(
+        &self,
+        connection: &Connection,
+        lease: &NewLease,
+        rows: RowsToInsert,
+        _: Surroundings,
+    ) -> Result<usize, KeyExists> {
+        Ok(match rows {
+            RowsToInsert::Batch(creates) => match put_directly(lease, creates) {
+                Some(put) => put?,
+                None => put_lease(connection, lease, creates),
+            },
+            RowsToInsert::Lease => put_lease(connection, lease, &[]),
             RowsToInsert::Claim(claim) => {
                 let values = lease.key_values().into_iter().chain(displayed_values(claim));
                 connection.run(&CREATE, View::Statement, values).count()
             }
-        }
+        })
+    }
+
+    fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], locks: Locks) -> usize {
+        let (marked, others) = match locks {
+            Locks::Skipped => mark_directly(lease, destroys),
+            Locks::Awaited => (0, (0..destroys.len()).collect()),
+        };
+        marked + shared::mark(connection, lease, &at_positions(destroys, &others))
     }
 
     fn activate(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
-        shared::activate(connection, all, buckets, held)
+        let (activated, others) = change_held(all, held, buckets, |table, row, _| {
+            let free = (claim::LEASE_UUID, None::<PgUuid>.into());
+            table.update(row, &[(claim::STATUS, ACTIVE.into()), free, (claim::UPDATED_AT, all.at.into())])
+        });
+        activated + shared::activate(connection, all, &at_positions(buckets, &others), held)
     }
 
     fn remove(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
-        shared::remove(connection, all, buckets, held)
+        let (removed, others) = change_held(all, held, buckets, |table, row, _| table.delete(row));
+        removed + shared::remove(connection, all, &at_positions(buckets, &others), held)
     }
+}
+
+/// Lock timeout in milliseconds while rows are inserted that wait for no other row: the wait is for relation extension.
+const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;
+
+/// Inserts the lease and its creates, in bucket order, without a statement. Waits for no other transaction. Returns `None` if the tables are not as the
+/// extension has created them.
+fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, KeyExists>> {
+    let [uuid, cell_id, made_at] = lease.key_values();
+    let [_, _, _, payload, digest, cell_xid] = lease.values();
+    let made_again = lease.made_at.into();
+    let insert = |[leases, claims]: [&Table; 2]| {
+        let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
+        leases.insert_if_free(&[uuid, cell_id, payload, made_at, made_again, digest, cell_xid])?;
+        match creates {
+            [] => {}
+            [only] => claims.insert_if_free(&row_of(lease, only))?,
+            _ => {
+                let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row_of(lease, claim).into()).collect();
+                claims.insert_all_if_free(&rows)?;
+            }
+        }
+        Ok(creates.len())
+    };
+    direct::open([&LEASES, &CLAIMS], insert).map(|put| put.map_err(|_: Conflict| KeyExists))
+}
+
+/// Returns the row of a claim that a lease creates, in the order of [`CLAIMS`].
+fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
+    let [uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id] = claim_values(claim);
+    [
+        uuid,
+        bucket_type,
+        bucket_value,
+        subject_type,
+        subject_id,
+        source_type,
+        source_id,
+        lease.cell_id.into(),
+        pg_uuid(lease.uuid).into(),
+        (HeldFor::Creating as i16).into(),
+        lease.made_at.into(),
+        lease.made_at.into(),
+        claim.display.as_deref().into(),
+    ]
+}
+
+/// Marks the cell's ACTIVE claims among the destroys without a statement, as [`ClaimTables::mark`]. Passes over claims that another
+/// transaction has locked. Returns the number of those that it has marked, and the positions of those for which a statement is needed, as
+/// [`change_held`] does.
+fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>) {
+    let buckets: Vec<&Bucket> = destroys.iter().map(|destroy| &destroy.bucket).collect();
+    let is_owned = |row: &StoredRow, at: usize| {
+        row.get(claim::STATUS) == Some(ACTIVE)
+            && row.get(claim::CREATOR_ID) == Some(lease.cell_id)
+            && is_meant(destroys[at], row)
+    };
+    change_where(&buckets, is_owned, |table, row, _| match table.lock(row, RowLock::NoKeyUpdate) {
+        Changed::Done => table.update(
+            row,
+            &[
+                (claim::STATUS, (HeldFor::Destroying as i16).into()),
+                (claim::LEASE_UUID, pg_uuid(lease.uuid).into()),
+                (claim::UPDATED_AT, lease.made_at.into()),
+            ],
+        ),
+        locked => locked,
+    })
+}
+
+/// Returns whether a claim has the subject and the source of its destroy. Parts that the destroy does not name are not compared.
+fn is_meant(destroy: &Destroy, row: &StoredRow) -> bool {
+    let is_it = |named: &Option<Reference>, type_id: usize, id: usize| {
+        named.as_ref().is_none_or(|named| {
+            row.get(type_id) == Some(named.type_id) && row.get::<String>(id).as_deref() == Some(&*named.id)
+        })
+    };
+    is_it(&destroy.subject, claim::SUBJECT_TYPE, claim::SUBJECT_ID)
+        && is_it(&destroy.source, claim::SOURCE_TYPE, claim::SOURCE_ID)
+}
+
+/// Calls `change` for the claims on buckets that ended leases hold with a status, as [`change_where`].
+fn change_held(
+    all: &EndedLeases,
+    held: HeldFor,
+    buckets: &[&Bucket],
+    change: impl FnMut(&Table, &StoredRow, usize) -> Changed,
+) -> (usize, Vec<usize>) {
+    let is_held = |row: &StoredRow, _| {
+        let holder = row.get::<PgUuid>(claim::LEASE_UUID).map(from_pg_uuid);
+        row.get(claim::STATUS) == Some(held as i16) && holder.is_some_and(|holder| all.leases.contains(&holder))
+    };
+    change_where(buckets, is_held, change)
+}
+
+/// Calls `change` for the claims on buckets that pass a test, without a statement. Its arguments are the row and the position of its bucket.
+/// Returns the number of claims that were changed, and the positions of those for which a statement is needed: another transaction has
+/// changed them since the snapshot, or the table is not as the extension has created it.
+fn change_where(
+    buckets: &[&Bucket],
+    is_to_change: impl Fn(&StoredRow, usize) -> bool,
+    mut change: impl FnMut(&Table, &StoredRow, usize) -> Changed,
+) -> (usize, Vec<usize>) {
+    if buckets.is_empty() {
+        return (0, Vec::new());
+    }
+    let changed = direct::open([&CLAIMS], |[claims]| {
+        claims.look_up(Reading::Statement, |rows| {
+            let (mut changed, mut others) = (0, Vec::new());
+            for (at, bucket) in buckets.iter().enumerate() {
+                let row = rows.find(key_of(bucket), |row| is_to_change(row, at));
+                match row.map(|row| change(claims, &row, at)) {
+                    None | Some(Changed::Busy) => {}
+                    Some(Changed::Done) => changed += 1,
+                    Some(Changed::Since | Changed::ByUs) => others.push(at),
+                }
+            }
+            (changed, others)
+        })
+    });
+    changed.unwrap_or_else(|| (0, (0..buckets.len()).collect()))
+}
+
+/// Returns the key of a bucket in the unique index.
+fn key_of<'b>(bucket: &'b Bucket) -> [KeyValue<'b>; 2] {
+    [KeyValue::Text(&bucket.value), KeyValue::Int4(bucket.bucket_type)]
+}
+
+fn at_positions<T: Copy>(items: &[T], positions: &[usize]) -> Vec<T> {
+    positions.iter().map(|at| items[*at]).collect()
 }
 
 /// Returns bucket, subject and source, which are the first columns of a row.

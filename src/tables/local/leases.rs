@@ -2,15 +2,18 @@
 
 use uuid::Uuid;
 
+use super::direct;
 use super::door::Local;
-use crate::pg::clock::Moment;
+use super::layouts::{LEASES, OUTCOMES, lease};
+use crate::pg::direct::{Changed, Reading, Row, RowLock};
 use crate::pg::index::{self, KeyPart, KeyValue};
+use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
-use crate::tables::door::LeaseTables;
-use crate::tables::rows::leases::{EndedRow, Ending};
-use crate::tables::shared::leases::{existing, pass_key};
+use crate::tables::door::{LeaseInUse, LeaseTables};
+use crate::tables::rows::leases::{EndedRow, LeaseEnding};
+use crate::tables::shared::leases::{existing, is_in_flight_in, pass_key};
 
 statement! {
     /// Ends the cell's outstanding leases among $1 at $4 with outcome $3, and returns their claims. IS NOT DISTINCT FROM, here
@@ -39,11 +42,84 @@ statement! {
           WHERE o.lease_uuid = old.lease_uuid";
 }
 
+/// The result of ending leases without statements.
+#[derive(Default)]
+struct EndedDirectly {
+    ended: Vec<EndedRow>,
+    /// Leases that another transaction has locked or changed.
+    left: Vec<Uuid>,
+    /// Leases of which this cell has no row in the snapshot.
+    missing: Vec<Uuid>,
+}
+
+/// Ends leases without statements, and without waiting. Returns `None` if the tables are not as the extension has created them.
+fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> {
+    direct::open([&LEASES, &OUTCOMES], |[table, outcomes]| {
+        let EndedDirectly { mut ended, mut left, mut missing } = EndedDirectly::default();
+        table.look_up(Reading::Statement, |rows| {
+            for uuid in leases {
+                let is_of_cell = |row: &Row| row.get::<i64>(lease::CREATOR_ID) == Some(ending.cell_id);
+                let Some(row) = rows.find([KeyValue::Uuid(pg_uuid(*uuid))], is_of_cell) else {
+                    missing.push(*uuid);
+                    continue;
+                };
+                if table.lock(&row, RowLock::Update) != Changed::Done {
+                    left.push(*uuid);
+                    continue;
+                }
+                let payload: Option<Jsonb> = row.get(lease::PAYLOAD);
+                let list = |key| payload.as_ref().and_then(|payload| payload.field(key));
+                let outcome = [
+                    pg_uuid(*uuid).into(),
+                    ending.cell_id.into(),
+                    ending.ending.outcome().into(),
+                    row.get::<Vec<u8>>(lease::REQUEST_DIGEST).as_deref().into(),
+                    ending.at.into(),
+                ];
+                if table.delete(&row) != Changed::Done {
+                    left.push(*uuid);
+                    continue;
+                }
+                outcomes.insert(&outcome);
+                ended.push(EndedRow {
+                    uuid: *uuid,
+                    creates: list("create_records"),
+                    destroys: list("destroy_records"),
+                });
+            }
+        });
+        EndedDirectly { ended, left, missing }
+    })
+}
+
+/// Refuses leases that another transaction is beginning or changing, unless the call may wait for it.
+fn refuse_in_flight(leases: &[Uuid], ending: &LeaseEnding) -> Result<(), LeaseInUse> {
+    let is_in_flight = |lease: &Uuid| is_in_flight_in(c"claim_leases", *lease);
+    if !ending.may_wait && leases.iter().any(is_in_flight) { Err(LeaseInUse) } else { Ok(()) }
+}
+
+fn end_by_statement(
+    connection: &Connection,
+    leases: &[Uuid],
+    ending: &LeaseEnding,
+) -> Result<Vec<EndedRow>, LeaseInUse> {
+    refuse_in_flight(leases, ending)?;
+    let outcome = ending.ending.outcome();
+    let values = [pg_uuids(leases.iter().copied()), ending.cell_id.into(), outcome.into(), ending.at.into()];
+    let rows = connection.run(&END, View::Statement, values);
+    Ok(rows.map(|row| EndedRow { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) }))
+}
+
 impl LeaseTables for Local {
-    fn end(&self, connection: &Connection, leases: &[Uuid], cell_id: i64, ending: Ending, at: Moment) -> Vec<EndedRow> {
-        let values = [pg_uuids(leases.iter().copied()), cell_id.into(), ending.outcome().into(), at.into()];
-        let rows = connection.run(&END, View::Statement, values);
-        rows.map(|row| EndedRow { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) })
+    fn end(&self, connection: &Connection, leases: &[Uuid], ending: &LeaseEnding) -> Result<Vec<EndedRow>, LeaseInUse> {
+        let Some(EndedDirectly { mut ended, left, missing }) = end_directly(leases, ending) else {
+            return end_by_statement(connection, leases, ending);
+        };
+        refuse_in_flight(&missing, ending)?;
+        if !left.is_empty() {
+            ended.extend(end_by_statement(connection, &left, ending)?);
+        }
+        Ok(ended)
     }
 
     fn lock_free(&self, connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid> {

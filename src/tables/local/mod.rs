@@ -2,8 +2,10 @@
 
 mod admin;
 mod claims;
+pub mod direct;
 mod door;
 mod feed;
+mod layouts;
 mod leases;
 mod names;
 mod records;

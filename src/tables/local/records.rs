@@ -65,7 +65,7 @@ impl RecordTables for Local {
             // The index is newer than this query's snapshot. The planner has other plans.
             Err(Unusable::TooNew) => {
                 let bucket = Bucket { bucket_type, value: bucket_value.into() };
-                spi::connect(|connection| self.claims(connection, &[bucket]).pop())
+                spi::connect_as_owner(|connection| self.claims(connection, &[bucket]).pop())
             }
             // A reserved name is no cell's claim.
             found => known_or_raised(found, BUCKET_INDEX)

@@ -56,6 +56,16 @@ impl Ending {
     }
 }
 
+/// The way in which leases of a cell end.
+#[derive(Debug, Clone, Copy)]
+pub struct LeaseEnding {
+    pub cell_id: i64,
+    pub ending: Ending,
+    pub at: Moment,
+    /// Whether the call waits for other transactions, up to the lock timeout.
+    pub may_wait: bool,
+}
+
 /// A lease that this transaction has ended, and whose claims are not settled yet.
 pub struct EndedRow {
     pub uuid: Uuid,

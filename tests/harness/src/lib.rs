@@ -12,6 +12,7 @@
 pub mod batch;
 pub mod campaign;
 pub mod cell;
+pub mod damage;
 pub mod demo;
 pub mod failover;
 pub mod failure;

@@ -47,7 +47,7 @@ SELECT left(x, 5)
   FROM pg_temp.after('ALTER TABLE claims.cells RENAME address TO url', $$SELECT count(*) FROM claims.get_record('ROUTES', 'a')$$) x LIMIT 1;
 -- all changes were rolled back: reads work as before
 SELECT subject_id, cell_id FROM claims.get_record('ROUTES', 'a');
--- check() accepts the unique index under another name
+-- check() accepts the unique index under another name; in another order it is no damage, but calls need statements
 CREATE FUNCTION pg_temp.problems(change text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT * FROM pg_temp.after(change, $c$SELECT string_agg(problem || ': ' || detail, '; ') FROM claims.check()$c$) $$;
 SELECT pg_temp.problems('ALTER INDEX claims.claims_bucket RENAME TO by_another_name');

@@ -292,8 +292,8 @@ COMMIT;
 SELECT * FROM t.sent();
 -- automatic mode that is turned on in a transaction that is rolled back stays off
 BEGIN; SELECT claims.automatic(1, 'regress_claims_auto'); ROLLBACK; UPDATE app.routes SET path = 'off2' WHERE id = 9; SELECT * FROM t.sent();
-SELECT count(*) FROM claims.check();
 DROP TRIGGER note_begun ON claims.claim_leases; DROP TABLE t.begun; DROP FUNCTION t.note_begun(), t.sent(), t.settle();
+SELECT count(*) FROM claims.check();
 SELECT claims.unclaim_attribute('app.routes', 'path');
 DROP SERVER regress_claims_auto CASCADE; DROP SCHEMA app, evil CASCADE;
 REVOKE USAGE ON SCHEMA t FROM regress_claims_app; DROP ROLE regress_claims_app;

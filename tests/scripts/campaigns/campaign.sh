@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The crash campaign: two cells save the same names at random while postmasters and backends of all three clusters are killed,
-# the network between them breaks and the service is slow. Some writers follow the protocol, the others write to a claimed
+# the network between them breaks and the service stops for seconds. Some writers follow the protocol, the others write to a claimed
 # table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. The campaign takes CAMPAIGN_SECONDS, and on
 # a busy machine as much longer as it needs for enough to happen. With CAMPAIGN_WORKERS=yes the library is preloaded, and the cells'
-# background workers do the recovery. They are killed, too.
+# background workers do the recovery. They are killed, too; and a table of the service has a trigger, so the calls write with statements.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
@@ -21,17 +21,23 @@ for cell in cell1 cell2; do
 done
 at cell2 "SELECT claims.automatic(2, 'service')" >/dev/null
 at cell1 "SELECT claims.attend(1, 'service')" >/dev/null
-# slow SECONDS: what every new lease costs the service from now on.
-at shared "CREATE TABLE slow AS SELECT 0.0::float AS seconds;
-  CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(seconds) FROM public.slow WHERE seconds > 0; RETURN NULL; END';
-  CREATE TRIGGER slow BEFORE INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION slow()"
-slow() { wait_until at shared "UPDATE slow SET seconds = $1"; }
+[ "$CAMPAIGN_WORKERS" = no ] || at shared "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+  CREATE TRIGGER nothing AFTER INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION nothing()"
 
 CAMPAIGN_SHARED=${CLUSTER_DIR[shared]}:${CLUSTER_PORT[shared]} \
 CAMPAIGN_CELL1=${CLUSTER_DIR[cell1]}:${CLUSTER_PORT[cell1]} CAMPAIGN_CELL2=${CLUSTER_DIR[cell2]}:${CLUSTER_PORT[cell2]} \
 CAMPAIGN_PASSWORD=$CELLS_PASSWORD CAMPAIGN_PROXY=$proxy CAMPAIGN_CUT=$CLAIMS_TMP/cut CAMPAIGN_OVER=$CLAIMS_TMP/over CAMPAIGN_ENOUGH=$CLAIMS_TMP/enough \
   "$CLAIMS_CLIENTS/campaign" &
 campaign=$!
+
+# Stops the backends of the service for some seconds, wherever they are.
+stop_service() {
+  local pids
+  pids=$(at shared "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()" 2>/dev/null) || true
+  kill -STOP $pids 2>/dev/null || true
+  sleep "$1"
+  kill -CONT $pids 2>/dev/null || true
+}
 
 # A backend of the applications, of recovery, or a worker: the postmaster then starts everything anew.
 kill_backend() {
@@ -54,7 +60,7 @@ while { [ $SECONDS -lt $end ] || [ $disturbed -lt 7 ] || { [ ! -e "$CLAIMS_TMP/e
     # The first time for so long that every kind of writer meets it.
     4) echo close >"$CLAIMS_TMP/cut"; sleep "$((disturbed < 7 ? 3 : 1)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
     5) echo hold >"$CLAIMS_TMP/cut"; sleep "$((RANDOM % 3)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
-    6) slow 3; sleep "4.$((RANDOM % 10))"; slow 0 ;;
+    6) stop_service "4.$((RANDOM % 10))" ;;
   esac
   disturbed=$((disturbed + 1))
 done

@@ -28,7 +28,7 @@ echo 'SELECT pg_advisory_lock(1);' >&6
 # answer SETTING: prints the SQLSTATE of a begin that is cancelled after it has waited; otherwise it would run for ten minutes.
 answer() {
   ( wait_for 1 sql "SELECT count(pg_cancel_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND objid = 2 AND granted" >/dev/null ) &
-  PGAPPNAME=slow psql -XqAt -v VERBOSITY=sqlstate -d script_cancels -c "SET $1" -c "SELECT claims.begin_update(1, '[$(claim slow)]')" 2>&1 || true
+  PGAPPNAME=slow PGOPTIONS='-c client_min_messages=warning' psql -XqAt -v VERBOSITY=sqlstate -d script_cancels -c "SET $1" -c "SELECT claims.begin_update(1, '[$(claim slow)]')" 2>&1 || true
   wait $!
 }
 expect 'a cancel after a wait' "$(answer 'statement_timeout = 0')" 'ERROR:  57014'

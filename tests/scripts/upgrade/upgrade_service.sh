@@ -45,7 +45,7 @@ taken() {
   local made
   made=$(sql $db "SELECT max(indexrelid::int) FROM pg_index WHERE indrelid = 'claims.claims'::regclass")
   sql $db 'ALTER EXTENSION claims UPDATE'
-  expect "$1" "$([ "$(index)" = "$made" ] && echo taken || echo 'made anew') $(sql $db 'SELECT count(*) FROM claims.check()')" "$3 0"
+  expect "$1" "$([ "$(index)" = "$made" ] && echo taken || echo 'made anew') $(sql $db "SELECT coalesce(string_agg(problem, ', '), '-') FROM claims.check()")" "$3 $([ "$3" = taken ] && echo - || echo 'table is not as the extension has created it')"
 }
 taken 'built concurrently' 'CREATE UNIQUE INDEX CONCURRENTLY beforehand ON claims.claims (bucket_value, bucket_type)' taken
 describe $db "$CLAIMS_TMP/got"
@@ -55,8 +55,7 @@ expect_same 'and the result is the same' <(grep 'claims_bucket' "$CLAIMS_TMP/got
 taken 'not unique' 'CREATE INDEX beforehand ON claims.claims (bucket_value, bucket_type)' 'made anew'
 taken 'in another order' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_type, bucket_value)' 'made anew'
 taken 'of some rows' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_value, bucket_type) WHERE status = 1' 'made anew'
-taken 'under another collation' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_value COLLATE "en_US", bucket_type)' 'made anew' 2>/dev/null ||
-  taken 'under another collation' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_value COLLATE "POSIX", bucket_type)' 'made anew'
+taken 'under another collation' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_value COLLATE "POSIX", bucket_type)' 'made anew'
 taken 'with an operator class of its own' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_value text_pattern_ops, bucket_type)' 'made anew'
 taken 'downwards' 'CREATE UNIQUE INDEX beforehand ON claims.claims (bucket_value DESC, bucket_type)' 'made anew'
 

@@ -62,7 +62,7 @@ impl Tally {
             .filter(|(what, least)| self.of(what) < *least)
             .map(|(what, least)| format!("{what}: {} times only, at least {least} wanted", self.of(what)))
             .collect();
-        // The service is slow for two seconds at least. Few transactions reach it in that time, so one of any kind is
+        // The service stops for four seconds at least. Few transactions reach it in that time, so one of any kind is
         // enough.
         if self.of("automatic: refused 57014") + self.of("pending: refused 57014") == 0 {
             rare.push("no transaction has met a silent service".to_owned());

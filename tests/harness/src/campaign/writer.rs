@@ -181,13 +181,14 @@ impl Writer<'_> {
 
     /// Handles a conflict. Some kinds would show that rows and claims differ. The rows that the transaction deletes are
     /// saved, so their claims must exist and belong to this cell. The rows that it creates are not saved, so this cell
-    /// cannot have a settled claim for them.
+    /// cannot have a settled claim for them. Both is so only until the transaction has died in a crash of its cluster.
     fn refused(&mut self, change: &Change, lease: Uuid, refusal: &Refusal) -> Stop {
         for conflict in refusal.conflicts().unwrap_or_default() {
             let of_ours = conflict.holder == Some(self.cell as i64);
             match conflict.reason.as_str() {
                 "leased" | "in_flight" => self.tally.count("explicit: conflicts"),
                 "taken" if !of_ours => self.tally.count("explicit: conflicts"),
+                _ if self.local().is_ok_and(|local| local.batch_execute("SELECT").is_err()) => return Stop::Died,
                 _ => self.tally.problem(format!("cell {}: {refusal:?} for {:?}", self.cell, change.destroy)),
             }
         }

@@ -11,6 +11,7 @@ use postgres::Client;
 use uuid::Uuid;
 
 use super::board::Notes;
+use crate::damage;
 use crate::history::judge::Verdict as Judged;
 use crate::history::{Deed, Event, Final, Outcome, State, judge};
 
@@ -46,6 +47,7 @@ pub fn reach(admin: &mut Client, mut notes: Notes) -> Result<Verdict> {
     for row in admin.query("SELECT c::text FROM claims.check() AS c", &[])? {
         verdict.problems.push(format!("claims.check(): {}", row.get::<_, String>(0)));
     }
+    verdict.problems.extend(damage::find(admin)?);
     let outstanding: i64 = admin.query_one("SELECT count(*) FROM claims.claim_leases", &[])?.get(0);
     if outstanding != 0 {
         verdict.problems.push(format!("{outstanding} leases are outstanding after recovery"));

@@ -4,6 +4,7 @@ use super::board::{Board, Book};
 use super::notes::Notes;
 use super::{CELLS, law, recover, role};
 use crate::cell::{Cell, Listed};
+use crate::damage;
 use crate::history::{Deed, Event, Final, Outcome, Window};
 use anyhow::{Context, Result};
 use postgres::Client;
@@ -24,6 +25,7 @@ pub fn settle_everything(board: &Board, notes: &mut Notes) -> Result<Final> {
     for row in admin.query("SELECT c::text FROM claims.check() AS c", &[])? {
         notes.problem(format!("claims.check(): {}", row.get::<_, String>(0)));
     }
+    damage::find(&mut admin)?.into_iter().for_each(|damage| notes.problem(damage));
     end_state(&mut admin, notes)
 }
 

@@ -1,0 +1,308 @@
+//! The layout with which the extension creates a table, and the comparison with the layout that the table has.
+
+use std::cell::RefCell;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+use pgrx::pg_sys;
+
+use crate::cache::Freshness;
+use crate::tuple::{attribute, name_of, width};
+
+/// A table as the extension creates it.
+pub struct Layout {
+    /// Its name in schema `claims`.
+    pub name: &'static CStr,
+    pub columns: &'static [ColumnLayout],
+    /// Its indexes. The first one is unique, and rows are looked up in it.
+    pub indexes: &'static [IndexLayout],
+}
+
+pub struct ColumnLayout {
+    pub name: &'static CStr,
+    pub type_oid: pg_sys::Oid,
+    pub is_not_null: bool,
+}
+
+pub struct IndexLayout {
+    pub is_unique: bool,
+    pub keys: &'static [IndexKey],
+}
+
+/// A key column of an index, by the position of its column in [`Layout::columns`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexKey {
+    Column(usize),
+    /// `length(column)`
+    LengthOf(usize),
+}
+
+impl IndexKey {
+    pub(super) fn column(self) -> usize {
+        match self {
+            IndexKey::Column(column) | IndexKey::LengthOf(column) => column,
+        }
+    }
+}
+
+/// The way in which a table differs from its layout, for people.
+pub type Difference = String;
+
+/// Where a table has the columns and indexes of its layout.
+pub(super) struct Shape {
+    pub relation: pg_sys::Oid,
+    /// The number of each column, from 1, in the order of the layout.
+    pub columns: Vec<usize>,
+    /// The indexes in the order of the layout.
+    pub indexes: Vec<pg_sys::Oid>,
+}
+
+/// A comparison, valid until the table changes.
+#[derive(Clone)]
+struct Compared {
+    layout: &'static CStr,
+    fresh: Freshness,
+    result: Result<Rc<Shape>, Rc<Difference>>,
+}
+
+thread_local! {
+    static COMPARED: RefCell<Vec<Compared>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the relation that had the layout when it was compared last, if it has not changed since.
+pub(super) fn known(layout: &Layout) -> Option<Rc<Shape>> {
+    COMPARED.with_borrow(|all| {
+        let of_layout = all.iter().find(|compared| compared.layout == layout.name && compared.fresh.is_fresh())?;
+        of_layout.result.clone().ok()
+    })
+}
+
+/// Compares an open, locked table with its layout. Compares again only if the table has changed.
+///
+/// # Safety
+/// The relation is open, and locked at least ACCESS SHARE.
+pub(super) unsafe fn compare(layout: &Layout, relation: pg_sys::Relation) -> Result<Rc<Shape>, Rc<Difference>> {
+    // SAFETY: guaranteed by the caller.
+    let oid = unsafe { (*relation).rd_id };
+    let is_of_this = |compared: &&Compared| {
+        let is_of_relation =
+            compared.result.as_ref().is_err() || compared.result.as_ref().is_ok_and(|shape| shape.relation == oid);
+        compared.layout == layout.name && compared.fresh.is_fresh() && is_of_relation
+    };
+    if let Some(result) =
+        COMPARED.with_borrow(|all| all.iter().find(is_of_this).map(|compared| compared.result.clone()))
+    {
+        return result;
+    }
+    let fresh = Freshness::of(oid);
+    // SAFETY: guaranteed by the caller.
+    let result = unsafe { shape(layout, relation) }.map(Rc::new).map_err(Rc::new);
+    COMPARED.with_borrow_mut(|all| {
+        all.retain(|compared| compared.layout != layout.name);
+        all.push(Compared { layout: layout.name, fresh, result: result.clone() });
+    });
+    result
+}
+
+/// # Safety
+/// The relation is open, and locked at least ACCESS SHARE.
+unsafe fn shape(layout: &Layout, relation: pg_sys::Relation) -> Result<Shape, Difference> {
+    // SAFETY: a relcache entry is complete while the relation is open.
+    unsafe {
+        table_kind(relation)?;
+        let columns = columns(layout, (*relation).rd_att)?;
+        let indexes = indexes(layout, relation, &columns)?;
+        Ok(Shape { relation: (*relation).rd_id, columns, indexes })
+    }
+}
+
+/// Refuses tables on which a statement does more than to write rows and index entries.
+unsafe fn table_kind(relation: pg_sys::Relation) -> Result<(), Difference> {
+    // SAFETY: guaranteed by the caller; the pointers are NULL where there is nothing.
+    unsafe {
+        let form = &*(*relation).rd_rel;
+        let is_heap = form.relkind as u8 == pg_sys::RELKIND_RELATION && form.relam == pg_sys::HEAP_TABLE_AM_OID;
+        let fires = (*relation).trigdesc.as_ref().is_some_and(|triggers| {
+            triggers.trig_insert_before_row
+                || triggers.trig_insert_after_row
+                || triggers.trig_insert_instead_row
+                || triggers.trig_insert_before_statement
+                || triggers.trig_insert_after_statement
+                || triggers.trig_update_before_row
+                || triggers.trig_update_after_row
+                || triggers.trig_update_instead_row
+                || triggers.trig_update_before_statement
+                || triggers.trig_update_after_statement
+                || triggers.trig_delete_before_row
+                || triggers.trig_delete_after_row
+                || triggers.trig_delete_instead_row
+                || triggers.trig_delete_before_statement
+                || triggers.trig_delete_after_statement
+        });
+        let constraints = (*(*relation).rd_att).constr.as_ref();
+        let differences = [
+            (!is_heap, "it is not an ordinary heap table"),
+            (form.relhassubclass || form.relispartition, "it is part of an inheritance tree"),
+            (form.relrowsecurity || form.relforcerowsecurity, "row security is enabled"),
+            (!(*relation).rd_rules.is_null(), "it has a rule"),
+            (fires, "it has a trigger for INSERT, UPDATE or DELETE"),
+            (constraints.is_some_and(|constraints| constraints.num_check > 0), "it has a CHECK constraint"),
+        ];
+        match differences.into_iter().find(|(differs, _)| *differs) {
+            Some((_, difference)) => Err(difference.to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the numbers of the columns. Every column of the table that was not dropped is one of the layout.
+unsafe fn columns(layout: &Layout, descriptor: pg_sys::TupleDesc) -> Result<Vec<usize>, Difference> {
+    // SAFETY: guaranteed by the caller; the numbers are those of the descriptor.
+    let in_use = unsafe {
+        (1..=width(descriptor)).filter(|number| !attribute(descriptor, *number).attisdropped).collect::<Vec<_>>()
+    };
+    let number_of = |column: &ColumnLayout| {
+        let is_it = |number: &&usize| {
+            // SAFETY: as above; a name ends with a zero byte.
+            let found = unsafe { attribute(descriptor, **number) };
+            let has_name = unsafe { CStr::from_ptr(found.attname.data.as_ptr()) } == column.name;
+            has_name
+                && found.atttypid == column.type_oid
+                && found.attnotnull == column.is_not_null
+                && found.attgenerated == 0
+                && found.attidentity == 0
+                && (found.atttypid != pg_sys::TEXTOID || found.attcollation == pg_sys::C_COLLATION_OID)
+        };
+        let number = in_use.iter().find(is_it).copied();
+        number.ok_or_else(|| format!("column {} was altered or dropped", column.name.to_string_lossy()))
+    };
+    let numbers: Vec<usize> = layout.columns.iter().map(number_of).collect::<Result<_, _>>()?;
+    match in_use.iter().find(|number| !numbers.contains(number)) {
+        // SAFETY: as above.
+        Some(added) => Err(format!("column {} was added", name_of(unsafe { attribute(descriptor, *added) }))),
+        None => Ok(numbers),
+    }
+}
+
+/// Returns the indexes in the order of the layout. Every index of the table is one of the layout.
+unsafe fn indexes(
+    layout: &Layout,
+    relation: pg_sys::Relation,
+    columns: &[usize],
+) -> Result<Vec<pg_sys::Oid>, Difference> {
+    let mut found = vec![pg_sys::InvalidOid; layout.indexes.len()];
+    // SAFETY: the list is a copy; the lock on the table keeps its indexes from being dropped.
+    unsafe {
+        let list = pg_sys::RelationGetIndexList(relation);
+        let count = if list.is_null() { 0 } else { (*list).length };
+        let oids: Vec<pg_sys::Oid> = (0..count).map(|at| pg_sys::list_nth_oid(list, at)).collect();
+        pg_sys::list_free(list);
+        for oid in oids {
+            let index = pg_sys::index_open(oid, pg_sys::AccessShareLock as _);
+            let at = layout.indexes.iter().position(|wanted| is_as_created(wanted, index, columns));
+            let name =
+                std::ffi::CStr::from_ptr((*(*index).rd_rel).relname.data.as_ptr()).to_string_lossy().into_owned();
+            pg_sys::index_close(index, pg_sys::AccessShareLock as _);
+            match at.filter(|at| found[*at] == pg_sys::InvalidOid) {
+                Some(at) => found[at] = oid,
+                None => return Err(format!("index {name} was added or altered")),
+            }
+        }
+    }
+    if found.contains(&pg_sys::InvalidOid) {
+        return Err("an index was dropped".to_owned());
+    }
+    Ok(found)
+}
+
+/// The operator families by which the indexes compare, and the collation, by the type of a column. Built-in families
+/// have fixed oids.
+fn order_of(type_oid: pg_sys::Oid) -> Option<(u32, pg_sys::Oid)> {
+    match type_oid {
+        pg_sys::TEXTOID => Some((1994, pg_sys::C_COLLATION_OID)),
+        // int2, int4 and int8 share a family.
+        pg_sys::INT4OID | pg_sys::INT8OID => Some((1976, pg_sys::InvalidOid)),
+        pg_sys::UUIDOID => Some((2968, pg_sys::InvalidOid)),
+        pg_sys::TIMESTAMPTZOID => Some((434, pg_sys::InvalidOid)),
+        _ => None,
+    }
+}
+
+/// # Safety
+/// The index is open.
+unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: &[usize]) -> bool {
+    // SAFETY: an index has a column number, a family, a collation and options for each of its key columns.
+    unsafe {
+        let form = &*(*index).rd_index;
+        let width = wanted.keys.len();
+        let is_plain = (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
+            && form.indisunique == wanted.is_unique
+            && (form.indimmediate || !form.indisunique)
+            && !form.indisexclusion
+            && form.indisvalid
+            && form.indisready
+            && form.indislive
+            && usize::try_from(form.indnkeyatts) == Ok(width)
+            && usize::try_from(form.indnatts) == Ok(width)
+            && pg_sys::RelationGetIndexPredicate(index).is_null();
+        if !is_plain {
+            return false;
+        }
+        let numbers = form.indkey.values.as_slice(width);
+        let mut expressions = expressions(index).into_iter();
+        let has_key = |(at, key): (usize, &IndexKey)| {
+            let column = i16::try_from(columns[key.column()]).unwrap_or(0);
+            let of_column = match key {
+                IndexKey::Column(_) => numbers[at] == column,
+                IndexKey::LengthOf(_) => numbers[at] == 0 && expressions.next().is_some_and(|it| is_length(it, column)),
+            };
+            let order = order_of(attribute((*index).rd_att, at + 1).atttypid);
+            of_column
+                && order.is_some_and(|(family, collation)| {
+                    *(*index).rd_opfamily.add(at) == pg_sys::Oid::from(family)
+                        && *(*index).rd_indcollation.add(at) == collation
+                        && *(*index).rd_indoption.add(at) == 0
+                })
+        };
+        wanted.keys.iter().enumerate().all(has_key)
+    }
+}
+
+/// Returns the expressions of an index, in the order of its key columns.
+unsafe fn expressions(index: pg_sys::Relation) -> Vec<*mut pg_sys::Node> {
+    // SAFETY: guaranteed by the caller. The list is a copy in the current memory context.
+    unsafe {
+        let list = pg_sys::RelationGetIndexExpressions(index);
+        let count = if list.is_null() { 0 } else { (*list).length };
+        (0..count).map(|at| pg_sys::list_nth(list, at).cast()).collect()
+    }
+}
+
+/// Returns whether an expression is `length(column)`.
+unsafe fn is_length(expression: *mut pg_sys::Node, column: i16) -> bool {
+    // SAFETY: the tag of a node tells its type.
+    unsafe {
+        if (*expression).type_ != pg_sys::NodeTag::T_FuncExpr {
+            return false;
+        }
+        let call = &*expression.cast::<pg_sys::FuncExpr>();
+        let is_length = call.funcid == pg_sys::Oid::from(pg_sys::F_LENGTH_TEXT);
+        let argument: *mut pg_sys::Node = if is_length { pg_sys::list_nth(call.args, 0).cast() } else { return false };
+        (*argument).type_ == pg_sys::NodeTag::T_Var && (*argument.cast::<pg_sys::Var>()).varattno == column
+    }
+}
+
+/// Returns the way in which a table of schema `claims` differs from its layout, if it does. Locks it ACCESS SHARE
+/// meanwhile.
+pub fn difference(layout: &Layout) -> Option<Difference> {
+    // SAFETY: the table is open and locked until the comparison is done.
+    unsafe {
+        let table = crate::table::open_table(layout.name);
+        if table.is_null() {
+            return Some("it does not exist".to_owned());
+        }
+        let compared = compare(layout, table);
+        pg_sys::relation_close(table, pg_sys::AccessShareLock as _);
+        compared.err().map(|difference| (*difference).clone())
+    }
+}

@@ -1,0 +1,22 @@
+//! Reads and writes rows of the extension's tables through the table and index access methods, without statements.
+//!
+//! A statement finds out for each execution what a table may have: triggers, constraints, row security, indexes on
+//! expressions. Here this is found out once, and again when the table's relcache entry changes: [`Layout`] says how the
+//! extension has created a table, and a table that differs in anything is not opened. The caller then uses statements,
+//! which respect whatever an administrator has added.
+//!
+//! Whatever depends on the transaction instead of the table is checked for each call: read-only transactions, parallel
+//! mode, replica identity. Predicate locks of serializable transactions, replica identity in WAL, TOAST and statistics
+//! are the task of the access methods, so they are as with statements.
+//!
+//! [`Table::insert`] waits for a transaction that is inserting the same key, and raises an error if it commits. Nothing else here waits
+//! for another transaction, except for locks of whole tables, which a caller takes before without waiting if it must not wait.
+
+mod indexes;
+mod layout;
+mod scan;
+mod table;
+
+pub use self::layout::{ColumnLayout, Difference, IndexKey, IndexLayout, Layout, difference};
+pub use self::scan::{KeyScan, Reading};
+pub use self::table::{Changed, Conflict, Row, RowLock, Table, open};

@@ -1,0 +1,90 @@
+//! Looks rows up by their keys.
+
+use pgrx::pg_sys;
+
+use super::table::{Row, Table};
+use crate::index::{KeyValue, begin_scan};
+
+/// The snapshot in which rows are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// The snapshot of a separate statement: under READ COMMITTED a new one, with all changes of this transaction so far.
+    Statement,
+    /// The state that is committed now, whatever the isolation level.
+    Latest,
+}
+
+/// A scan of the unique index of a table.
+pub struct KeyScan<'t> {
+    table: &'t Table,
+    scan: pg_sys::IndexScanDesc,
+    slot: *mut pg_sys::TupleTableSlot,
+}
+
+impl Table {
+    /// Calls `body` with a scan of the unique index. The snapshot is active meanwhile, so values that are stored outside of the
+    /// row can be read.
+    pub fn look_up<T>(&self, reading: Reading, body: impl FnOnce(&mut KeyScan) -> T) -> T {
+        self.must_be_usable();
+        let columns = i32::try_from(self.layout.indexes[0].keys.len()).unwrap_or(0);
+        // SAFETY: the snapshot is active until the scan has ended. After an error, the end of the (sub)transaction releases scan,
+        // slot and snapshot.
+        unsafe {
+            let snapshot = match reading {
+                Reading::Statement => pg_sys::GetTransactionSnapshot(),
+                Reading::Latest => pg_sys::GetLatestSnapshot(),
+            };
+            pg_sys::PushActiveSnapshot(snapshot);
+            let slot = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());
+            let scan = begin_scan(self.relation, self.unique, pg_sys::GetActiveSnapshot(), columns);
+            let mut keys = KeyScan { table: self, scan, slot };
+            let result = body(&mut keys);
+            pg_sys::index_endscan(scan);
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+            pg_sys::PopActiveSnapshot();
+            result
+        }
+    }
+}
+
+impl KeyScan<'_> {
+    /// Returns the row with a key that passes a test. The values of the key are in the order of the index.
+    ///
+    /// An old snapshot may show two rows with one key: one that another transaction has deleted since, and one that this transaction
+    /// has inserted then.
+    pub fn find<const N: usize>(
+        &mut self,
+        key: [KeyValue; N],
+        mut is_wanted: impl FnMut(&Row) -> bool,
+    ) -> Option<Row<'_>> {
+        self.table.must_be_usable();
+        pg_sys::check_for_interrupts!();
+        let layout = &self.table.layout.indexes[0];
+        assert!(N == layout.keys.len(), "a key has a value for each column of the index");
+        let mut conditions = [pg_sys::ScanKeyData::default(); N];
+        for (at, (condition, value)) in conditions.iter_mut().zip(key).enumerate() {
+            let column = &self.table.layout.columns[layout.keys[at].column()];
+            assert!(value.order().type_oid == column.type_oid, "key of another type for {:?}", column.name);
+            let (equals, value) = value.comparison();
+            let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
+            let number = i16::try_from(at + 1).unwrap_or(0);
+            // SAFETY: the function compares two values of the column's type.
+            unsafe {
+                pg_sys::ScanKeyInit(condition, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
+            }
+        }
+        // SAFETY: the conditions are copied; their values are in memory that lives as long as the caller's.
+        unsafe {
+            let count = i32::try_from(N).unwrap_or(0);
+            pg_sys::index_rescan(self.scan, conditions.as_mut_ptr(), count, std::ptr::null_mut(), 0);
+        }
+        // SAFETY: the scan is open, and the slot is of the table's kind.
+        while unsafe { pg_sys::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.slot) } {
+            let row = Row { slot: self.slot, table: self.table };
+            if is_wanted(&row) {
+                return Some(row);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,114 @@
+//! The layouts of the three tables that every lease writes, for reading and writing them without statements.
+
+use pgrx::pg_sys::{BYTEAOID, INT2OID, INT4OID, INT8OID, JSONBOID, Oid, TEXTOID, TIMESTAMPTZOID, UUIDOID, XID8OID};
+
+use crate::pg::direct::{ColumnLayout, IndexKey, IndexLayout, Layout};
+
+const fn must(name: &'static std::ffi::CStr, type_oid: Oid) -> ColumnLayout {
+    ColumnLayout { name, type_oid, is_not_null: true }
+}
+
+const fn may(name: &'static std::ffi::CStr, type_oid: Oid) -> ColumnLayout {
+    ColumnLayout { name, type_oid, is_not_null: false }
+}
+
+/// Columns of claims, by their positions in [`CLAIMS`].
+pub mod claim {
+    pub const UUID: usize = 0;
+    pub const BUCKET_TYPE: usize = 1;
+    pub const BUCKET_VALUE: usize = 2;
+    pub const SUBJECT_TYPE: usize = 3;
+    pub const SUBJECT_ID: usize = 4;
+    pub const SOURCE_TYPE: usize = 5;
+    pub const SOURCE_ID: usize = 6;
+    pub const CREATOR_ID: usize = 7;
+    pub const LEASE_UUID: usize = 8;
+    pub const STATUS: usize = 9;
+    pub const CREATED_AT: usize = 10;
+    pub const UPDATED_AT: usize = 11;
+    pub const DISPLAY_VALUE: usize = 12;
+}
+
+pub static CLAIMS: Layout = Layout {
+    name: c"claims",
+    columns: &[
+        must(c"uuid", UUIDOID),
+        must(c"bucket_type", INT4OID),
+        must(c"bucket_value", TEXTOID),
+        must(c"subject_type", INT4OID),
+        must(c"subject_id", TEXTOID),
+        must(c"source_type", INT4OID),
+        must(c"source_id", TEXTOID),
+        must(c"creator_id", INT8OID),
+        may(c"lease_uuid", UUIDOID),
+        must(c"status", INT2OID),
+        must(c"created_at", TIMESTAMPTZOID),
+        must(c"updated_at", TIMESTAMPTZOID),
+        may(c"display_value", TEXTOID),
+    ],
+    indexes: &[
+        IndexLayout {
+            is_unique: true,
+            keys: &[IndexKey::Column(claim::BUCKET_VALUE), IndexKey::Column(claim::BUCKET_TYPE)],
+        },
+        IndexLayout {
+            is_unique: false,
+            keys: &[
+                IndexKey::Column(claim::CREATOR_ID),
+                IndexKey::Column(claim::SOURCE_TYPE),
+                IndexKey::LengthOf(claim::SOURCE_ID),
+                IndexKey::Column(claim::SOURCE_ID),
+            ],
+        },
+    ],
+};
+
+/// Columns of leases, by their positions in [`LEASES`].
+pub mod lease {
+    pub const UUID: usize = 0;
+    pub const CREATOR_ID: usize = 1;
+    pub const PAYLOAD: usize = 2;
+    pub const CREATED_AT: usize = 3;
+    pub const REQUEST_DIGEST: usize = 5;
+}
+
+pub static LEASES: Layout = Layout {
+    name: c"claim_leases",
+    columns: &[
+        must(c"uuid", UUIDOID),
+        must(c"creator_id", INT8OID),
+        must(c"payload", JSONBOID),
+        must(c"created_at", TIMESTAMPTZOID),
+        must(c"updated_at", TIMESTAMPTZOID),
+        may(c"request_digest", BYTEAOID),
+        may(c"cell_xid", XID8OID),
+    ],
+    indexes: &[
+        IndexLayout { is_unique: true, keys: &[IndexKey::Column(lease::UUID)] },
+        IndexLayout {
+            is_unique: false,
+            keys: &[IndexKey::Column(lease::CREATOR_ID), IndexKey::Column(lease::CREATED_AT)],
+        },
+    ],
+};
+
+/// Columns of outcomes, by their positions in [`OUTCOMES`].
+pub mod outcome {
+    pub const LEASE_UUID: usize = 0;
+    pub const SETTLED_AT: usize = 4;
+}
+
+pub static OUTCOMES: Layout = Layout {
+    name: c"lease_outcomes",
+    columns: &[
+        must(c"lease_uuid", UUIDOID),
+        must(c"creator_id", INT8OID),
+        must(c"outcome", TEXTOID),
+        may(c"request_digest", BYTEAOID),
+        must(c"settled_at", TIMESTAMPTZOID),
+    ],
+    indexes: &[
+        IndexLayout { is_unique: true, keys: &[IndexKey::Column(outcome::LEASE_UUID)] },
+        IndexLayout { is_unique: false, keys: &[IndexKey::Column(outcome::SETTLED_AT)] },
+    ],
+};
