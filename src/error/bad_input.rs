@@ -1,7 +1,7 @@
 //! Errors of input with a wrong form or size: one text for each problem.
 
 use claims_model::limits::PAGE_BYTES;
-use claims_model::{BadInput, NameProblem, Problem};
+use claims_model::{BadInput, Problem};
 
 use super::declare::text;
 use super::text::Text;
@@ -84,8 +84,8 @@ impl From<BadInput> for Text {
     }
 }
 
-/// Formats the problem of a name as a sentence.
-pub(super) fn sentence(problem: &NameProblem) -> String {
+/// Formats a problem as a sentence.
+pub(super) fn sentence(problem: &impl ToString) -> String {
     let text = problem.to_string();
     let mut rest = text.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();

@@ -5,6 +5,7 @@ use claims_model::problem::shortened;
 use pgrx::PgLogLevel;
 use uuid::Uuid;
 
+use super::bad_input::sentence;
 use super::declare::text;
 
 /// The largest number of leases, or names, in one warning.
@@ -54,7 +55,7 @@ pub fn notice_of_own_wrapper(server: &str) {
 /// Notifies the client that calls use statements for a table because it was altered.
 pub fn notice_of_altered_table(table: &str, difference: &str) {
     text!(ERRCODE_SUCCESSFUL_COMPLETION: "table claims.{table} is not as the extension has created it",
-        detail ("{}. Calls read and write it with statements, which take longer.", capitalized(difference)),
+        detail ("{} Calls read and write it with statements, which take longer.", sentence(&difference)),
         hint "claims.check() lists such tables.")
     .send(PgLogLevel::NOTICE);
 }
@@ -80,11 +81,6 @@ pub fn notice_of_look_alikes(beside: &[BesideReserved]) {
 pub fn notice_of_distributing(table: &str, number: usize, of: usize, size: &str) {
     text!(ERRCODE_SUCCESSFUL_COMPLETION: "spreading table claims.{table} ({number} of {of}, {size})")
         .send(PgLogLevel::NOTICE);
-}
-
-fn capitalized(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
 fn counted(leases: usize) -> String {

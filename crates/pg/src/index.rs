@@ -31,22 +31,54 @@ pub enum KeyValue<'k> {
 /// The order by which an index compares a column.
 #[derive(PartialEq, Eq)]
 pub(super) struct KeyOrder {
-    pub(super) type_oid: pg_sys::Oid,
+    type_oid: pg_sys::Oid,
     /// The btree operator family.
     family: pg_sys::Oid,
     collation: pg_sys::Oid,
 }
 
-impl KeyValue<'_> {
-    /// Returns the order that the index must have.
-    pub(super) fn order(self) -> KeyOrder {
-        // The operator families of built-in types have fixed oids.
-        let (type_oid, family, collation) = match self {
-            KeyValue::Text(_) => (pg_sys::TEXTOID, 1994, pg_sys::C_COLLATION_OID),
-            KeyValue::Int4(_) => (pg_sys::INT4OID, 1976, pg_sys::InvalidOid),
-            KeyValue::Uuid(_) => (pg_sys::UUIDOID, 2968, pg_sys::InvalidOid),
+impl KeyOrder {
+    /// Returns the order of the extension's indexes for a type, or `None` if none of them has such a column.
+    fn of(type_oid: pg_sys::Oid) -> Option<KeyOrder> {
+        // The operator families of built-in types have fixed oids. int2, int4 and int8 share one.
+        let (family, collation) = match type_oid {
+            pg_sys::TEXTOID => (1994, pg_sys::C_COLLATION_OID),
+            pg_sys::INT4OID | pg_sys::INT8OID => (1976, pg_sys::InvalidOid),
+            pg_sys::UUIDOID => (2968, pg_sys::InvalidOid),
+            pg_sys::TIMESTAMPTZOID => (434, pg_sys::InvalidOid),
+            _ => return None,
         };
-        KeyOrder { type_oid, family: pg_sys::Oid::from(family), collation }
+        Some(KeyOrder { type_oid, family: pg_sys::Oid::from(family), collation })
+    }
+
+    /// Returns whether the extension's indexes have this order for the type.
+    pub(super) fn is_usual(&self) -> bool {
+        KeyOrder::of(self.type_oid).as_ref() == Some(self)
+    }
+
+    /// Returns the order of a key column of an index, by its position from 0.
+    ///
+    /// # Safety
+    /// The index is open, and has that many key columns.
+    pub(super) unsafe fn of_column(index: pg_sys::Relation, at: usize) -> KeyOrder {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            KeyOrder {
+                type_oid: attribute((*index).rd_att, at + 1).atttypid,
+                family: *(*index).rd_opfamily.add(at),
+                collation: *(*index).rd_indcollation.add(at),
+            }
+        }
+    }
+}
+
+impl KeyValue<'_> {
+    pub(super) fn type_oid(self) -> pg_sys::Oid {
+        match self {
+            KeyValue::Text(_) => pg_sys::TEXTOID,
+            KeyValue::Int4(_) => pg_sys::INT4OID,
+            KeyValue::Uuid(_) => pg_sys::UUIDOID,
+        }
     }
 
     /// Returns the function that compares the column for equality, and the value.
@@ -272,13 +304,8 @@ unsafe fn scan_keys(
             let is_of = |part: &KeyPart| column > 0 && is_named(attribute((*table).rd_att, column), part.column);
             let part = key.iter().position(is_of)?;
             used |= 1 << part;
-            let order = KeyOrder {
-                type_oid: attribute((*index).rd_att, at + 1).atttypid,
-                family: *(*index).rd_opfamily.add(at),
-                collation: *(*index).rd_indcollation.add(at),
-            };
             let value = key[part].value;
-            if order != value.order() {
+            if KeyOrder::of(value.type_oid()) != Some(KeyOrder::of_column(index, at)) {
                 return None;
             }
             let (equals, value) = value.comparison();

@@ -55,16 +55,16 @@ struct EndedDirectly {
 /// Ends leases without statements, and without waiting. Returns `None` if the tables are not as the extension has created them.
 fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> {
     direct::open([&LEASES, &OUTCOMES], |[table, outcomes]| {
-        let EndedDirectly { mut ended, mut left, mut missing } = EndedDirectly::default();
+        let mut all = EndedDirectly::default();
         table.look_up(Reading::Statement, |rows| {
             for uuid in leases {
                 let is_of_cell = |row: &Row| row.get::<i64>(lease::CREATOR_ID) == Some(ending.cell_id);
                 let Some(row) = rows.find([KeyValue::Uuid(pg_uuid(*uuid))], is_of_cell) else {
-                    missing.push(*uuid);
+                    all.missing.push(*uuid);
                     continue;
                 };
                 if table.lock(&row, RowLock::Update) != Changed::Done {
-                    left.push(*uuid);
+                    all.left.push(*uuid);
                     continue;
                 }
                 let payload: Option<Jsonb> = row.get(lease::PAYLOAD);
@@ -77,18 +77,18 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
                     ending.at.into(),
                 ];
                 if table.delete(&row) != Changed::Done {
-                    left.push(*uuid);
+                    all.left.push(*uuid);
                     continue;
                 }
                 outcomes.insert(&outcome);
-                ended.push(EndedRow {
+                all.ended.push(EndedRow {
                     uuid: *uuid,
                     creates: list("create_records"),
                     destroys: list("destroy_records"),
                 });
             }
         });
-        EndedDirectly { ended, left, missing }
+        all
     })
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use pgrx::pg_sys;
 
 use crate::cache::Freshness;
+use crate::index::KeyOrder;
 use crate::tuple::{attribute, name_of, width};
 
 /// A table as the extension creates it.
@@ -85,8 +86,7 @@ pub(super) unsafe fn compare(layout: &Layout, relation: pg_sys::Relation) -> Res
     // SAFETY: guaranteed by the caller.
     let oid = unsafe { (*relation).rd_id };
     let is_of_this = |compared: &&Compared| {
-        let is_of_relation =
-            compared.result.as_ref().is_err() || compared.result.as_ref().is_ok_and(|shape| shape.relation == oid);
+        let is_of_relation = compared.result.as_ref().map_or(true, |shape| shape.relation == oid);
         compared.layout == layout.name && compared.fresh.is_fresh() && is_of_relation
     };
     if let Some(result) =
@@ -215,19 +215,6 @@ unsafe fn indexes(
     Ok(found)
 }
 
-/// The operator families by which the indexes compare, and the collation, by the type of a column. Built-in families
-/// have fixed oids.
-fn order_of(type_oid: pg_sys::Oid) -> Option<(u32, pg_sys::Oid)> {
-    match type_oid {
-        pg_sys::TEXTOID => Some((1994, pg_sys::C_COLLATION_OID)),
-        // int2, int4 and int8 share a family.
-        pg_sys::INT4OID | pg_sys::INT8OID => Some((1976, pg_sys::InvalidOid)),
-        pg_sys::UUIDOID => Some((2968, pg_sys::InvalidOid)),
-        pg_sys::TIMESTAMPTZOID => Some((434, pg_sys::InvalidOid)),
-        _ => None,
-    }
-}
-
 /// # Safety
 /// The index is open.
 unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: &[usize]) -> bool {
@@ -256,13 +243,7 @@ unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: 
                 IndexKey::Column(_) => numbers[at] == column,
                 IndexKey::LengthOf(_) => numbers[at] == 0 && expressions.next().is_some_and(|it| is_length(it, column)),
             };
-            let order = order_of(attribute((*index).rd_att, at + 1).atttypid);
-            of_column
-                && order.is_some_and(|(family, collation)| {
-                    *(*index).rd_opfamily.add(at) == pg_sys::Oid::from(family)
-                        && *(*index).rd_indcollation.add(at) == collation
-                        && *(*index).rd_indoption.add(at) == 0
-                })
+            of_column && KeyOrder::of_column(index, at).is_usual() && *(*index).rd_indoption.add(at) == 0
         };
         wanted.keys.iter().enumerate().all(has_key)
     }

@@ -64,7 +64,7 @@ impl KeyScan<'_> {
         let mut conditions = [pg_sys::ScanKeyData::default(); N];
         for (at, (condition, value)) in conditions.iter_mut().zip(key).enumerate() {
             let column = &self.table.layout.columns[layout.keys[at].column()];
-            assert!(value.order().type_oid == column.type_oid, "key of another type for {:?}", column.name);
+            assert!(value.type_oid() == column.type_oid, "key of another type for {:?}", column.name);
             let (equals, value) = value.comparison();
             let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
             let number = i16::try_from(at + 1).unwrap_or(0);
