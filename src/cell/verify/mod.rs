@@ -3,7 +3,6 @@
 //! `digest_expected` and `expected_records` return the claims that the tables need. `verify` walks over all of them and asks the
 //! service. `list_discrepancies` lists by name what `verify` counts. `begin_verification` and `verify_share` divide the work among
 //! workers. See docs/cell/verification.md.
-//! service; `list_discrepancies` says by name what that counts; `begin_verification` and `verify_share` divide that among workers. See docs/cell/verification.md.
 
 pub mod begin;
 mod compare;
