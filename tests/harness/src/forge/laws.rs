@@ -48,9 +48,10 @@ impl Law {
         }
     }
 
-    /// Returns whether a busy machine may break the law by chance: nothing came in time, or the lie was not told.
+    /// Returns whether a busy machine may break the law by chance: nothing came in time, not even the truth, or the lie was not
+    /// told.
     pub fn is_of_time(self) -> bool {
-        matches!(self, Law::Punctual | Law::Obedient | Law::Told)
+        matches!(self, Law::Punctual | Law::Obedient | Law::Accepted | Law::Told)
     }
 }
 

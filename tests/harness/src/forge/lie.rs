@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::call::Call;
+use super::session::HONEST_LIMIT;
 use super::wire::{self, Column, Message, Value};
 
 /// A way to answer wrongly.
@@ -27,9 +28,13 @@ impl Lie {
         Lie { computes: true, ..self }
     }
 
-    /// Returns how long a cell gives the service to answer.
+    /// Returns how long a cell gives the service to answer. The truth must be accepted, however busy the machine is.
     pub fn timeout(&self) -> Duration {
-        if self.is_long { super::LONG_TIMEOUT } else { super::TIMEOUT }
+        match self.fault {
+            Fault::Truth => HONEST_LIMIT,
+            _ if self.is_long => super::LONG_TIMEOUT,
+            _ => super::TIMEOUT,
+        }
     }
 }
 
