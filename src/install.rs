@@ -142,14 +142,22 @@ extension_sql_file!(
         "admin",
         "capture",
         cell::capture::declare::spell_out_condition,
-        cell::capture::attribute::declare_attribute,
-        cell::capture::attribute::unclaim_attribute,
         cell::capture::declare::change_capture_triggers,
         cell::capture::declare::change_request_triggers,
         cell::capture::automatic::require_cell,
         cell::capture::send::pending_batch,
         cell::capture::send::begin_pending,
         cell::capture::send::finish
+    ]
+);
+extension_sql_file!(
+    "../sql/install/cell/declarations.sql",
+    name = "declarations",
+    requires = [
+        "declare",
+        cell::capture::attribute::declare_attribute_2,
+        cell::capture::attribute::unclaim_attribute_2,
+        cell::capture::conflicts::last_conflicts
     ]
 );
 extension_sql_file!("../sql/install/cell/automatic.sql", name = "automatic", requires = ["declare"]);
@@ -169,6 +177,7 @@ extension_sql_file!(
         "services",
         "client",
         "automatic",
+        "declarations",
         "verify",
         "share",
         "expiring",

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::bad_input::sentence;
 use super::declare::{errors, text};
+use super::refused_save::ClaimedTwice;
 
 errors! {
     /// The reason why a call on claimed columns, or capture itself, fails.
@@ -82,6 +83,9 @@ errors! {
         NotClaimed { table: String, attribute: String } => ERRCODE_UNDEFINED_OBJECT:
             "column \"{attribute}\" of table \"{table}\" is not claimed",
             hint "claims.claimed_columns lists the columns that are.";
+        NoDeclaration { table: String, attribute: String, declaration: String } => ERRCODE_UNDEFINED_OBJECT:
+            "column \"{attribute}\" of table \"{table}\" has no declaration \"{declaration}\"",
+            hint "claims.claimed_columns lists the declarations.";
         /// The table is a partition of a table that is captured for the same purpose.
         CapturedAsPartition { table: String, root: String } => ERRCODE_DUPLICATE_OBJECT: "changes of table {table} are captured already",
             detail "It is a partition of table {root}, which is captured for the same queue.",
@@ -119,9 +123,12 @@ errors! {
             detail "Changes were sent {rounds} times. The condition of a claimed column writes rows when it is evaluated.",
             hint "Have conditions that write nothing.";
         /// Several rows have one value, and one of them is new.
-        ClaimedTwice { bucket_type: String, value: String } => ERRCODE_UNIQUE_VIOLATION: "several rows claim the same bucket",
-            detail ("It is {bucket_type} \"{}\".", shortened(&value)),
-            hint "A value can be claimed by one row only: have a unique index on the column.";
+        ClaimedTwice(ClaimedTwice);
+        /// The conditions of two declarations of a column are true for one row.
+        SeveralHold { table: String, column: String, declarations: [String; 2] } => ERRCODE_INVALID_PARAMETER_VALUE:
+            "two declarations of column \"{column}\" of table \"{table}\" hold for one row",
+            detail ("They are \"{}\" and \"{}\".", declarations[0], declarations[1]),
+            hint "Have conditions of which at most one is true for a row: claims.claimed_columns shows them.";
         /// A row to be claimed has no subject or no source.
         NoKey { key: &'static str, type_name: String, bucket_type: String, value: String } => ERRCODE_NOT_NULL_VIOLATION:
             "claimed row has no {key}",
@@ -201,14 +208,20 @@ pub fn warn_of_slow_search(table: &str, column: &str, statement: &str) {
 }
 
 /// Notifies that a column was claimed with other arguments before. `changes` has each argument's old and new value.
-pub fn notice_of_changed_declaration(table: &str, attribute: &str, changes: &[(&str, [Option<&str>; 2])]) {
+pub fn notice_of_changed_declaration(
+    table: &str,
+    attribute: &str,
+    declaration: &str,
+    changes: &[(&str, [Option<&str>; 2])],
+) {
+    let of = if declaration == attribute { String::new() } else { format!("Declaration \"{declaration}\": ") };
     let value = |value: Option<&str>| value.map_or("none".to_owned(), |value| format!("\"{value}\""));
     let change = |(argument, [before, now]): &(&str, [Option<&str>; 2])| {
         format!("{argument} was {} and is {}", value(*before), value(*now))
     };
     let changes: Vec<_> = changes.iter().map(change).collect();
     text!(ERRCODE_SUCCESSFUL_COMPLETION: "column \"{attribute}\" of table \"{table}\" was claimed with other arguments before",
-        detail ("{}.", changes.join("; ")),
+        detail ("{of}{}.", changes.join("; ")),
         hint "Claims that were made before stay as they are: have claims.verify() compare them with the rows.")
     .send(PgLogLevel::NOTICE);
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use claims_model::problem::shortened;
-use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::declare::{errors, text};
-use super::text::Text;
+use super::refused_save::RefusedSave;
+use super::remote::known_code;
 use crate::pg::clock::Moment;
-use crate::pg::error_context;
+use crate::pg::error_context::{self, ErrorFields};
 use crate::pg::libpq::{Mismatch, RemoteError};
 
 errors! {
@@ -86,6 +86,8 @@ errors! {
             hint ("It is tried again at {}. Repeat the call then.", next_try.text());
         /// The service returned an error.
         Refused(RemoteError);
+        /// The service refused a save with conflicts.
+        RefusedSave(RefusedSave);
         /// The service does not have a function that this version calls.
         OlderService { answer: String } => ERRCODE_FEATURE_NOT_SUPPORTED:
             "claims service has an older version of the extension than this database",
@@ -149,21 +151,9 @@ fn described(mismatch: Mismatch) -> String {
     }
 }
 
-impl From<RemoteError> for Text {
-    fn from(error: RemoteError) -> Text {
-        let code = known_code(&error);
-        Text { code, message: error.message, detail: error.detail, hint: error.hint }
-    }
-}
-
 /// Prepares the raising of an error that the service raised: it gets the SQLSTATE of the service, and a CONTEXT that
 /// names the service.
-pub(super) fn complete(error: &RemoteError) {
+pub(super) fn complete(error: &RemoteError, fields: Option<ErrorFields>) {
     let context = format!("error of claims service \"{}\"", error.server);
-    error_context::complete_next(known_code(error), error.sqlstate, context);
-}
-
-/// Returns a code for pgrx. It is a placeholder if pgrx has no name for the service's SQLSTATE.
-fn known_code(error: &RemoteError) -> Code {
-    error_context::known_code(error.sqlstate).unwrap_or(Code::ERRCODE_FDW_ERROR)
+    error_context::complete_next(known_code(error), error.sqlstate, Some(context), fields);
 }

@@ -181,8 +181,11 @@ pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
 impl ClaimsError {
     /// Returns the report that PostgreSQL raises.
     pub fn report(self) -> ErrorReport {
-        if let ClaimsError::Cell(CellError::Refused(error)) = &self {
-            cell::complete(error);
+        match &self {
+            ClaimsError::Cell(CellError::Refused(error)) => cell::complete(error, None),
+            ClaimsError::Cell(CellError::RefusedSave(refused)) => cell::complete(&refused.error, refused.fields()),
+            ClaimsError::Capture(CaptureError::ClaimedTwice(twice)) => twice.complete(),
+            _ => {}
         }
         Text::from(self).report()
     }

@@ -14,6 +14,8 @@ mod distribution;
 mod feed;
 mod hold;
 mod names;
+mod refused_save;
+mod remote;
 mod text;
 mod transfer;
 mod verification;
@@ -34,6 +36,7 @@ pub use distribution::DistributionError;
 pub use feed::FeedError;
 pub use hold::HoldError;
 pub use names::NamesError;
+pub use refused_save::{ClaimedTwice, RefusedSave};
 pub use transfer::TransferError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use claims_names::Profile;
 use serde::{Serialize, Serializer};
 
+use crate::origin::Origin;
 use crate::payload::{BucketForm, SourceForm, SubjectForm};
 use crate::{Problem, limits, source_key};
 
@@ -64,6 +65,15 @@ pub enum Id {
     Text(String),
 }
 
+impl Id {
+    pub fn to_text(&self) -> String {
+        match self {
+            Id::Number(number) => number.to_string(),
+            Id::Text(text) => text.clone(),
+        }
+    }
+}
+
 /// The subject and the source of a claim. A NULL key remains until the batch is built.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ends {
@@ -73,6 +83,7 @@ pub struct Ends {
     pub source_id: Option<Id>,
     /// The name in the row, if it is not the canonical form.
     pub display: Option<String>,
+    pub origin: Origin,
 }
 
 /// The net changes: for each bucket, how often each claim on it was added minus how often it was removed; never zero.
@@ -312,8 +323,8 @@ pub struct PendingDestroy {
 pub struct Pending {
     pub creates: Vec<Create>,
     pub destroys: Vec<PendingDestroy>,
-    /// Buckets that rows had before, and that more rows have now. They cannot be claimed a second time.
-    pub doubled: Vec<NamedBucket>,
+    /// Buckets that rows had before, and that more rows have now, with one of the new rows. They cannot be claimed a second time.
+    pub doubled: Vec<Create>,
 }
 
 impl Pending {
@@ -332,7 +343,8 @@ impl Pending {
             let (added, removed): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(_, by)| *by > 0);
             // More rows were added than removed, so more than one has the bucket now.
             if !added.is_empty() && !removed.is_empty() && rows > 0 {
-                pending.doubled.push(bucket);
+                let ends = added.into_iter().next().map(|(ends, _)| ends);
+                pending.doubled.extend(ends.map(|ends| Create { bucket, ends, rows }));
                 continue;
             }
             // A row that could not have a claim has none to give up.

@@ -97,6 +97,17 @@ impl Outgoing {
         creates.chain(self.destroys.iter().map(|destroy| &destroy.bucket)).map(|bucket| &*bucket.bucket_type)
     }
 
+    /// Returns the bucket of a conflict, and the row that creates or destroys its claim. Of a replace it is the row that creates.
+    pub fn row_of(&self, refused: &RefusedBucket) -> Option<(&NamedBucket, Option<&Ends>)> {
+        let creates = self.creates.iter().map(|creating| &creating.create.bucket);
+        if let Some(at) = refused.find(creates) {
+            let create = &self.creates[at].create;
+            return Some((&create.bucket, Some(&create.ends)));
+        }
+        let destroy = &self.destroys[refused.find(self.destroys.iter().map(|destroy| &destroy.bucket))?];
+        Some((&destroy.bucket, destroy.ends.last()))
+    }
+
     /// Formats creates and destroys as the arguments of `begin_update`.
     pub fn json(&self) -> Result<(String, String), serde_json::Error> {
         let creates = self.creates.iter().map(|Creating { create, .. }| (&create.bucket, Some(&create.ends)));
@@ -138,7 +149,7 @@ impl Outgoing {
 
     /// Skips a destroy of a claim that does not exist or belongs to another row.
     fn skip_destroy(&mut self, refusal: &Refusal) -> bool {
-        let Some(at) = refusal.find(self.destroys.iter().map(|destroy| &destroy.bucket)) else { return false };
+        let Some(at) = refusal.bucket.find(self.destroys.iter().map(|destroy| &destroy.bucket)) else { return false };
         // If several rows had the bucket, the claim may be of another one of them.
         if refusal.reason == "other_source" && self.destroys[at].ends.len() > 1 {
             self.destroys[at].ends.pop();
@@ -183,7 +194,7 @@ impl Outgoing {
     }
 
     fn creating(&self, refusal: &Refusal) -> Option<usize> {
-        refusal.find(self.creates.iter().map(|creating| &creating.create.bucket))
+        refusal.bucket.find(self.creates.iter().map(|creating| &creating.create.bucket))
     }
 }
 
@@ -191,17 +202,19 @@ impl Refusal {
     fn is_taken_by(&self, cell_id: i64) -> bool {
         self.reason == "taken" && self.holder_cell_id == Some(cell_id)
     }
+}
 
-    /// Finds the refused bucket in a list. The service may have another name for its type than the cell. Then the value
+impl RefusedBucket {
+    /// Finds the bucket in a list. The service may have another name for its type than the cell. Then the value
     /// identifies the bucket, if only one has this value.
     fn find<'b>(&self, buckets: impl Iterator<Item = &'b NamedBucket>) -> Option<usize> {
-        let mut by_value = buckets.enumerate().filter(|(_, bucket)| bucket.value == self.bucket.value);
+        let mut by_value = buckets.enumerate().filter(|(_, bucket)| bucket.value == self.value);
         let first = by_value.next()?;
         let rest: Vec<_> = by_value.collect();
         if rest.is_empty() {
             return Some(first.0);
         }
-        let is_of_type = |(_, bucket): &(usize, &NamedBucket)| *bucket.bucket_type == *self.bucket.bucket_type;
+        let is_of_type = |(_, bucket): &(usize, &NamedBucket)| *bucket.bucket_type == *self.bucket_type;
         std::iter::once(first).chain(rest).find(is_of_type).map(|(at, _)| at)
     }
 }

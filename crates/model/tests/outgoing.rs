@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use claims_model::capture::{Ends, Id, Log, NamedBucket};
+use claims_model::origin::Origin;
 use claims_model::outgoing::{Outgoing, Refusal, SkippedDestroys, refusals};
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ fn ends(row: i64, subject: i64) -> Ends {
         source_type: Rc::from("RAILS_TABLE_ROUTES"),
         display: None,
         source_id: Some(Id::Number(row)),
+        origin: Origin::default(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Arguments of types name and regclass.
+//! Values of types name and regclass.
 
 use std::ffi::CStr;
 
@@ -53,6 +53,24 @@ impl FromDatum for Relation {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, kind: pg_sys::Oid) -> Option<Self> {
         // SAFETY: a regclass is an oid.
         unsafe { pg_sys::Oid::from_polymorphic_datum(datum, is_null, kind).map(Relation) }
+    }
+}
+
+impl IntoDatum for Relation {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        self.0.into_datum()
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::REGCLASSOID
+    }
+}
+
+// SAFETY: the datum is a regclass, which is an oid.
+unsafe impl BoxRet for Relation {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        // SAFETY: the datum is an oid.
+        unsafe { fcinfo.return_raw_datum(pg_sys::Datum::from(self.0)) }
     }
 }
 

@@ -30,4 +30,6 @@ retired! {
     get_record_wrapper, pg_finfo_get_record_wrapper;
     get_records_wrapper, pg_finfo_get_records_wrapper;
     list_records_wrapper, pg_finfo_list_records_wrapper;
+    declare_attribute_wrapper, pg_finfo_declare_attribute_wrapper;
+    unclaim_attribute_wrapper, pg_finfo_unclaim_attribute_wrapper;
 }

@@ -7,7 +7,9 @@ CREATE TABLE claims.claimed_attributes (
     source_type  text     NOT NULL,
     source_key   name     NOT NULL,
     condition    text,
-    PRIMARY KEY (table_name, attribute)
+    declaration     name NOT NULL,
+    constraint_name name NOT NULL,
+    PRIMARY KEY (table_name, attribute, declaration)
 );
 COMMENT ON TABLE claims.claimed_attributes IS
     'In a cell: the columns whose values are claimed. Written by claims.claim_attribute() and claims.unclaim_attribute().';
@@ -19,13 +21,8 @@ COMMENT ON COLUMN claims.claimed_attributes.subject_key IS 'The column that hold
 COMMENT ON COLUMN claims.claimed_attributes.source_type IS 'Name of the source type: the table''s name at the service.';
 COMMENT ON COLUMN claims.claimed_attributes.source_key IS 'The column that holds the source''s id.';
 COMMENT ON COLUMN claims.claimed_attributes.condition IS 'Condition for rows that are claimed, with qualified names; NULL: all rows.';
-
-CREATE VIEW claims.claimed_columns AS
-    SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type, a.subject_key, a.source_type, a.source_key, a.condition
-      FROM claims.claimed_attributes a;
-COMMENT ON VIEW claims.claimed_columns IS
-    'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no privileges on '
-    'the tables.';
+COMMENT ON COLUMN claims.claimed_attributes.declaration IS 'Name of the declaration. A column can have several, each with its condition.';
+COMMENT ON COLUMN claims.claimed_attributes.constraint_name IS 'Name of the constraint in errors of a save that cannot have its name.';
 
 CREATE TABLE claims.automatic_service (
     single  boolean PRIMARY KEY DEFAULT true CHECK (single),

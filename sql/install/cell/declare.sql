@@ -1,32 +1,11 @@
--- Declaring claimed columns; comments and audiences of their functions.
-
--- Runs with the caller's search_path and rights, but uses them only to resolve names in the condition.
-CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
-                                       subject_key name, source_type text, source_key name DEFAULT NULL,
-                                       condition text DEFAULT NULL)
-    RETURNS void
-    LANGUAGE sql
-    BEGIN ATOMIC
-        SELECT claims.declare_attribute(table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key,
-                                        claims.spell_out_condition(table_name, condition, false));
-    END;
+-- Comments and audiences of the functions on claimed columns.
 
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('claim_attribute', 'cell'), ('declare_attribute', 'cell'), ('spell_out_condition', 'cell'), ('unclaim_attribute', 'cell'),
     ('pending_batch', 'cell'), ('begin_pending', 'cell'), ('finish', 'cell'), ('automatic', 'cell');
 
-COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text) IS
-    'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source '
-    'in source_key (by default the primary key), columns of any types whose text does not depend on settings; condition is a boolean expression '
-    'over the row, evaluated with the rights of the table''s owner. For the table''s owner. Repeating it changes the declaration, and puts '
-    'missing triggers back. Locks the table against writers until the transaction ends.';
-COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text) IS
-    'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
 COMMENT ON FUNCTION claims.spell_out_condition(oid, text, boolean) IS
     'Internal: returns a condition with every name qualified by the caller''s search_path.';
-COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name) IS
-    'In a cell: ends the capture of a column; its claims stay as they are. For the table''s owner. 42704 if it is not claimed. If it was the '
-    'table''s last claimed column, locks the table ACCESS EXCLUSIVE until the transaction ends.';
 COMMENT ON FUNCTION claims.pending_batch() IS
     'In a cell: the net changes of claimed columns that the current transaction has not sent yet, in the form of begin_update. Always one row. '
     '54000 if there are too many to keep. Locks nothing.';

@@ -1,7 +1,7 @@
 //! `claim_attribute` and `unclaim_attribute`: choose the claimed columns.
 
-use claims_model::Kind;
 use claims_model::types::Types;
+use claims_model::{BadInput, Kind, Problem};
 use pgrx::pg_sys::Oid;
 
 use super::declare::{must_own, spelled_out};
@@ -16,9 +16,9 @@ use crate::store::cell::triggers::{self, Purpose};
 
 /// Declares a column for claim_attribute, which has spelled out the condition. A user may call it directly, so it checks
 /// everything.
-#[pg_extern(schema = "claims", security_definer)]
+#[pg_extern(name = "declare_attribute", schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn declare_attribute(
+fn declare_attribute_2(
     table_name: Option<Relation>,
     attribute: Option<Name>,
     bucket_type: Option<String>,
@@ -27,6 +27,8 @@ fn declare_attribute(
     source_type: Option<String>,
     source_key: Option<Name>,
     condition: Option<String>,
+    declaration: Option<Name>,
+    constraint_name: Option<Name>,
 ) -> Result<(), ErrorReport> {
     let Relation(table) = arguments::required(table_name, "table_name")?;
     let Name(attribute) = arguments::required(attribute, "attribute")?;
@@ -34,25 +36,47 @@ fn declare_attribute(
     let Name(subject_key) = arguments::required(subject_key, "subject_key")?;
     let source_type = arguments::required(source_type, "source_type")?;
     let source_key = source_key.map(|Name(key)| key);
-    let mut declaration =
-        Declaration { attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition: None };
-    let name = spi::connect(|connection| complete(connection, table, &mut declaration))?;
+    let name = optional_name(declaration, "declaration")?.unwrap_or_else(|| attribute.clone());
+    let constraint_name = optional_name(constraint_name, "constraint_name")?;
+    let mut declaration = Declaration {
+        attribute,
+        name,
+        bucket_type,
+        subject_type,
+        subject_key,
+        source_type,
+        source_key,
+        condition: None,
+        constraint_name,
+    };
+    let table_name = spi::connect(|connection| complete(connection, table, &mut declaration))?;
     // This reads the owner's code and can raise a WARNING, which can leave this function by an error: no resource may be open.
     declaration.condition = condition.map(|condition| spelled_out(table, &condition, true)).transpose()?;
-    let (before, uniqueness) = spi::connect(|connection| {
-        let before = declared::declaration(connection, table, &declaration.attribute);
+    let (before, now, uniqueness) = spi::connect(|connection| {
+        let recorded = || declared::declaration(connection, table, &declaration.attribute, &declaration.name);
+        let before = recorded();
         declared::record(connection, table, &declaration);
         let profile = catalog::current(connection).types.profile_of(&declaration.bucket_type);
-        (before, declared::uniqueness(connection, table, &declaration.attribute, profile))
+        (before, recorded(), declared::uniqueness(connection, table, &declaration.attribute, profile))
     });
-    let changes = before.as_ref().map_or(Vec::new(), |before| before.differences(&declaration));
-    if !changes.is_empty() {
-        notice_of_changed_declaration(&name, &declaration.attribute, &changes);
+    if let (Some(before), Some(now)) = (&before, &now)
+        && let changes = before.differences(now)
+        && !changes.is_empty()
+    {
+        notice_of_changed_declaration(&table_name, &now.attribute, &now.name, &changes);
     }
     if let Some(Uniqueness { expression, has_unique_index: false, is_partitioned }) = uniqueness {
-        warn_of_no_unique_index(&name, &declaration.attribute, &expression, is_partitioned);
+        warn_of_no_unique_index(&table_name, &declaration.attribute, &expression, is_partitioned);
     }
     Ok(())
+}
+
+/// Returns a name, which must not be empty.
+fn optional_name(name: Option<Name>, argument: &str) -> Result<Option<String>, ClaimsError> {
+    match name {
+        Some(Name(name)) if name.is_empty() => Err(BadInput::new(argument, Problem::Empty).into()),
+        name => Ok(name.map(|Name(name)| name)),
+    }
 }
 
 /// Raises an error unless the declaration fits the table, and completes it. Locks the table, so that no column changes
@@ -119,15 +143,24 @@ fn first_name_of(types: &Types, kind: Kind, name: &str) -> Result<String, Claims
     }
 }
 
-#[pg_extern(schema = "claims", security_definer)]
+#[pg_extern(name = "unclaim_attribute", schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn unclaim_attribute(table_name: Option<Relation>, attribute: Option<Name>) -> Result<(), ErrorReport> {
+fn unclaim_attribute_2(
+    table_name: Option<Relation>,
+    attribute: Option<Name>,
+    declaration: default!(Option<Name>, "NULL"),
+) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
         let Relation(table) = arguments::required(table_name, "table_name")?;
         let Name(attribute) = arguments::required(attribute, "attribute")?;
         let ClaimableTable { name, .. } = own_table(connection, table)?;
-        if !declared::forget(connection, table, &attribute) {
-            return Err(CaptureError::NotClaimed { table: name, attribute }.into());
+        let declaration = declaration.map(|Name(name)| name);
+        if !declared::forget(connection, table, &attribute, declaration.as_deref()) {
+            return Err(match declaration {
+                None => CaptureError::NotClaimed { table: name, attribute },
+                Some(declaration) => CaptureError::NoDeclaration { table: name, attribute, declaration },
+            }
+            .into());
         }
         if !declared::is_claimed(connection, table) {
             triggers::drop(connection, table, &Purpose::Claims)?;

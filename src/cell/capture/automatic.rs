@@ -12,11 +12,12 @@ use pgrx::PgTrigger;
 
 use super::{log, send, slow_search};
 use crate::error::{ClaimsError, raise};
+use crate::pg::error_context;
 use crate::pg::owner::as_owner_of;
 use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::transaction_end::Hooks;
-use crate::pg::trigger::{PlainValue, RowChange};
+use crate::pg::trigger::{PlainValue, RowChange, RowVersion};
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::attributes;
@@ -43,7 +44,8 @@ pub fn before_constraints() {
 /// Queues the deferred trigger if it has to send.
 fn queue() {
     if let Some(function) = log::to_be_queued() {
-        as_owner_of(function, || spi::connect(attributes::enqueue));
+        // After SET CONSTRAINTS the statement sends at once, and may raise the service's error.
+        error_context::keeping_completion(|| as_owner_of(function, || spi::connect(attributes::enqueue)));
     }
 }
 
@@ -73,7 +75,7 @@ pub fn send_automatically(trigger: &PgTrigger) {
         let sent = spi::connect(|connection| {
             let changes = log::changes();
             if row.plain_value(attributes::CHANGES, 0) != PlainValue::Number(changes)
-                && attributes::requeue(connection, row.ctid(), changes)
+                && requeue(connection, &row, changes)
             {
                 return Ok(());
             }
@@ -85,6 +87,11 @@ pub fn send_automatically(trigger: &PgTrigger) {
         slow_search::warn();
         raise(sent);
     }
+}
+
+/// Queues the deferred trigger again. After SET CONSTRAINTS the statement sends at once, and may raise the service's error.
+fn requeue(connection: &Connection, row: &RowVersion, changes: i64) -> bool {
+    error_context::keeping_completion(|| attributes::requeue(connection, row.ctid(), changes))
 }
 
 fn send_all(connection: &Connection) -> Result<(), ClaimsError> {

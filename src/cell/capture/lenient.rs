@@ -13,11 +13,11 @@ use claims_model::capture::{Create, Pending};
 use claims_model::outgoing::{Outgoing, SkippedDestroys, refusals};
 use uuid::Uuid;
 
-use super::adopt;
+use super::{adopt, conflicts};
 use crate::cell::client::Service;
 use crate::cell::client::leases::BeginRequest;
 use crate::cell::client::naming::RequiredNaming;
-use crate::error::{CaptureError, CellError, ClaimsError};
+use crate::error::{CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
 use crate::store::catalog;
@@ -41,6 +41,11 @@ impl LenientBatch {
 
     pub fn skipped_destroys(&self) -> SkippedDestroys {
         self.outgoing.skipped_destroys()
+    }
+
+    /// Returns an error of [`LenientBatch::begin`] as a save raises it: conflicts name the rows and declarations that they concern.
+    pub fn explained(&self, error: ClaimsError) -> ClaimsError {
+        conflicts::explained(&self.outgoing, error)
     }
 
     /// Begins the lease without the destroys that cannot be made. Raises an error for all other conflicts. `limit` is the time
@@ -81,10 +86,7 @@ impl LenientBatch {
         let free = adopt::free(connection, &adopted);
         match adopted.into_iter().find(|create| !free.contains(&create.bucket)) {
             None => Ok(()),
-            Some(Create { bucket, .. }) => {
-                let (bucket_type, value) = (bucket.bucket_type.to_string(), bucket.value.clone());
-                Err(CaptureError::ClaimedTwice { bucket_type, value }.into())
-            }
+            Some(create) => Err(conflicts::claimed_twice(self.cell_id, create)),
         }
     }
 }

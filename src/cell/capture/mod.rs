@@ -3,6 +3,7 @@
 mod adopt;
 pub mod attribute;
 pub mod automatic;
+pub mod conflicts;
 pub mod declare;
 mod lenient;
 pub mod log;

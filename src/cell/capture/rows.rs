@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use claims_model::capture::{Ends, Id, NamedBucket, READ_BYTES};
 use claims_model::limits;
+use claims_model::origin::{Declared, Origin};
 use pgrx::PgTrigger;
 
 use super::{automatic, log};
@@ -52,6 +53,11 @@ fn capture(change: &RowChange) -> Result<(), ClaimsError> {
     if let Some((column, excess)) = new_excess(&captured, (old, &before), (new, &after)) {
         return Err(CaptureError::TooLong { table: change.table_name(), column, excess }.into());
     }
+    if let Some([one, other]) = new_double(&captured, &before, &after) {
+        let (table, column) = (change.table_name(), one.column_name.clone());
+        let declarations = [one, other].map(|declared| declared.name.clone());
+        return Err(CaptureError::SeveralHold { table, column, declarations }.into());
+    }
     // A row that could have no claim has none to give up.
     let claims = |calls: Vec<Call>| calls.into_iter().filter_map(|call| call.ok().flatten()).collect::<Vec<_>>();
     let (before, after) = (claims(before), claims(after));
@@ -82,6 +88,23 @@ fn new_excess(
         let is_same = had && matches!((old, new), (Some(old), Some(new)) if old.holds_same(new, *number));
         (!is_same).then(|| (name.clone(), unfit.excess.clone()))
     })
+}
+
+/// Returns two declarations of one column that both hold for the new row. Ignores those that held for the old row in the same way:
+/// a save that does not change that must not fail.
+fn new_double<'c>(captured: &'c CapturedColumns, before: &[Call], after: &[Call]) -> Option<[&'c Declared; 2]> {
+    let holds = |at: &usize| matches!(after.get(*at), Some(Ok(Some(_))));
+    let held_same = |at: usize| match (before.get(at), after.get(at)) {
+        (Some(Ok(Some(before))), Some(Ok(Some(after)))) => before == after,
+        _ => false,
+    };
+    let attributes = &captured.attributes;
+    // The declarations of one column are adjacent.
+    let column_of = |at: usize| attributes[at].columns[0].1;
+    let holding: Vec<usize> = (0..attributes.len()).filter(holds).collect();
+    let doubles = holding.windows(2).filter_map(|pair| <[usize; 2]>::try_from(pair).ok());
+    let new = |pair: &[usize; 2]| column_of(pair[0]) == column_of(pair[1]) && !pair.iter().all(|at| held_same(*at));
+    doubles.into_iter().find(new).map(|pair| pair.map(|at| &*attributes[at].declared))
 }
 
 fn captured_columns(change: &RowChange, version: RowVersion) -> Result<Option<Rc<CapturedColumns>>, ClaimsError> {
@@ -141,7 +164,8 @@ fn calls_of(change: &RowChange, captured: &CapturedColumns, version: RowVersion)
             .map_err(|problem| Unfit { column: 0, excess: Excess::Name(problem) })?;
         let (subject_id, source_id) = (fit(subject, 1)?, fit(source, 2)?);
         let (subject_type, source_type) = (attribute.subject_type.clone(), attribute.source_type.clone());
-        Ok(Some((bucket, Ends { subject_type, subject_id, source_type, source_id, display })))
+        let origin = Origin(Some(attribute.declared.clone()));
+        Ok(Some((bucket, Ends { subject_type, subject_id, source_type, source_id, display, origin })))
     };
     captured.attributes.iter().zip(values.into_iter().flatten()).map(call).collect()
 }

@@ -7,7 +7,7 @@ use claims_model::outgoing::Outgoing;
 use uuid::Uuid;
 
 use super::lenient::LenientBatch;
-use super::{log, own_leases, slow_search};
+use super::{conflicts, log, own_leases, slow_search};
 use crate::cell::client::{Service, afterwards, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
@@ -94,14 +94,14 @@ fn send_pending(
         return Ok(None);
     }
     // A bucket that more rows need than before has several owners, perhaps in different tables.
-    let created_twice = pending.creates.iter().find(|create| create.rows > 1).map(|create| &create.bucket);
-    if let Some(bucket) = created_twice.or(pending.doubled.first()) {
-        let (bucket_type, value) = (bucket.bucket_type.to_string(), bucket.value.clone());
-        return Err(CaptureError::ClaimedTwice { bucket_type, value }.into());
+    let created_twice = pending.creates.iter().find(|create| create.rows > 1);
+    if let Some(create) = created_twice.or(pending.doubled.first()) {
+        return Err(conflicts::claimed_twice(cell_id, create));
     }
     must_have_keys(&pending)?;
     let mut batch = LenientBatch::new(cell_id, pending);
-    begin(connection, &Service::new(connection, service, cell_id)?, &mut batch)?;
+    begin(connection, &Service::new(connection, service, cell_id)?, &mut batch)
+        .map_err(|error| batch.explained(error))?;
     skipped_destroys::count(connection, batch.skipped_destroys());
     // All destroys were skipped.
     if batch.is_empty() {

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
+use claims_model::origin::Declared;
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
@@ -27,13 +28,14 @@ statement! {
                 a.source_type, a.condition, v.attnum::int, s.attnum::int, k.attnum::int,
                 claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL), ", base_type!("s"), ", ", base_type!("k"), ",
                 s.attname::text, claims.has_fixed_text(s.atttypid), format_type(s.atttypid, NULL),
-                k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL)
-           FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name
+                k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL),
+                c.oid, n.nspname::text, a.declaration::text, a.constraint_name::text
+           FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
            LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
            LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped AND s.attgenerated <> 'v'
            LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
           WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
-          ORDER BY a.table_name, a.attribute");
+          ORDER BY a.table_name, a.attribute, a.declaration");
     /// Builds the select list that turns a row of table $1 into a row of the claimed table, which is $1 or its ancestor.
     /// A condition may refer to the whole row of the claimed table, so the columns are in that table's order.
     ROW(OIDOID) =
@@ -66,6 +68,7 @@ pub struct CapturedAttribute {
     pub subject_key: KeyKind,
     pub source_type: Rc<str>,
     pub source_key: KeyKind,
+    pub declared: Rc<Declared>,
 }
 
 /// The data with which a session captures the rows of one table.
@@ -175,6 +178,15 @@ impl ColumnRow {
                 subject_key: kind(17),
                 source_type: type_name(10),
                 source_key: kind(18),
+                declared: Rc::new(Declared {
+                    table: row.must::<Oid>(25).to_u32(),
+                    schema_name: row.must(26),
+                    table_name: row.must(4),
+                    column_name: row.must(3),
+                    quoted_column: row.must(5),
+                    name: row.must(27),
+                    constraint_name: row.must(28),
+                }),
             },
         })
     }

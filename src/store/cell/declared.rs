@@ -40,19 +40,24 @@ statement! {
                 c.relkind = 'p'
            FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid
           WHERE a.attrelid = $1 AND a.attname = $2::name";
-    /// Reads the declaration of column $2 of table $1.
-    DECLARATION(OIDOID, TEXTOID) =
-        "SELECT a.bucket_type, a.subject_type, a.subject_key::text, a.source_type, a.source_key::text, a.condition
-           FROM claims.claimed_attributes a WHERE a.table_name = $1::regclass AND a.attribute = $2::name";
-    RECORD(OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.claimed_attributes AS a
-                (table_name, attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition)
-         VALUES ($1::regclass, $2::name, $3, $4, $5::name, $6, $7::name, $8)
-             ON CONFLICT (table_name, attribute) DO UPDATE
+    /// Reads declaration $3 of column $2 of table $1.
+    DECLARATION(OIDOID, TEXTOID, TEXTOID) =
+        "SELECT a.bucket_type, a.subject_type, a.subject_key::text, a.source_type, a.source_key::text, a.condition, a.constraint_name::text
+           FROM claims.claimed_attributes a
+          WHERE a.table_name = $1::regclass AND a.attribute = $2::name AND a.declaration = $3::name";
+    /// A trigger of the table completes what is NULL.
+    RECORD(OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.claimed_attributes AS a (table_name, attribute, bucket_type, subject_type, subject_key, source_type,
+                source_key, condition, declaration, constraint_name)
+         VALUES ($1::regclass, $2::name, $3, $4, $5::name, $6, $7::name, $8, $9::name, $10::name)
+             ON CONFLICT (table_name, attribute, declaration) DO UPDATE
             SET bucket_type = excluded.bucket_type, subject_type = excluded.subject_type, subject_key = excluded.subject_key,
-                source_type = excluded.source_type, source_key = excluded.source_key, condition = excluded.condition";
-    FORGET(OIDOID, TEXTOID) =
-        "DELETE FROM claims.claimed_attributes a WHERE a.table_name = $1::regclass AND a.attribute = $2::name";
+                source_type = excluded.source_type, source_key = excluded.source_key, condition = excluded.condition,
+                constraint_name = excluded.constraint_name";
+    /// Deletes declaration $3 of column $2 of table $1, or all of the column.
+    FORGET(OIDOID, TEXTOID, TEXTOID) =
+        "DELETE FROM claims.claimed_attributes a
+          WHERE a.table_name = $1::regclass AND a.attribute = $2::name AND ($3 IS NULL OR a.declaration = $3::name)";
     IS_CLAIMED(OIDOID) = "SELECT FROM claims.claimed_attributes a WHERE a.table_name = $1::regclass LIMIT 1";
 }
 
@@ -104,9 +109,11 @@ pub fn uniqueness(connection: &Connection, table: Oid, column: &str, profile: Pr
     })
 }
 
-/// The declaration of a claimed column. Types have their first names, which never change.
+/// A declaration of a claimed column. Types have their first names, which never change.
 pub struct Declaration {
     pub attribute: String,
+    /// The name of the declaration, which is unique for the column.
+    pub name: String,
     pub bucket_type: String,
     pub subject_type: String,
     pub subject_key: String,
@@ -114,6 +121,8 @@ pub struct Declaration {
     /// `None` before the caller has looked up the primary key.
     pub source_key: Option<String>,
     pub condition: Option<String>,
+    /// `None` before it is recorded, if it is to have the default.
+    pub constraint_name: Option<String>,
 }
 
 impl Declaration {
@@ -127,6 +136,7 @@ impl Declaration {
                 ("source_type", Some(&*from.source_type)),
                 ("source_key", from.source_key.as_deref()),
                 ("condition", from.condition.as_deref()),
+                ("constraint_name", from.constraint_name.as_deref()),
             ]
         };
         let pairs = arguments(self).into_iter().zip(arguments(other));
@@ -134,31 +144,36 @@ impl Declaration {
     }
 }
 
-/// Returns the declaration of a column, or `None` if the column is not claimed.
-pub fn declaration(connection: &Connection, table: Oid, attribute: &str) -> Option<Declaration> {
-    connection.run(&DECLARATION, View::Latest, [table.into(), attribute.into()]).first(|row| Declaration {
+/// Returns a declaration of a column, or `None` if there is none with this name.
+pub fn declaration(connection: &Connection, table: Oid, attribute: &str, name: &str) -> Option<Declaration> {
+    let values = [table.into(), attribute.into(), name.into()];
+    connection.run(&DECLARATION, View::Latest, values).first(|row| Declaration {
         attribute: attribute.to_owned(),
+        name: name.to_owned(),
         bucket_type: row.must(1),
         subject_type: row.must(2),
         subject_key: row.must(3),
         source_type: row.must(4),
         source_key: row.get(5),
         condition: row.get(6),
+        constraint_name: row.get(7),
     })
 }
 
 pub fn record(connection: &Connection, table: Oid, declaration: &Declaration) {
-    let Declaration { attribute, bucket_type, subject_type, subject_key, source_type, source_key, condition } =
-        declaration;
+    let Declaration { attribute, name, bucket_type, subject_type, subject_key, source_type, .. } = declaration;
     let texts = [attribute, bucket_type, subject_type, subject_key, source_type].map(|text| text.as_str().into());
     let values = [table.into()].into_iter().chain(texts);
-    let values = values.chain([source_key.as_deref().into(), condition.as_deref().into()]);
+    let [source_key, condition, constraint_name] =
+        [&declaration.source_key, &declaration.condition, &declaration.constraint_name]
+            .map(|text| text.as_deref().into());
+    let values = values.chain([source_key, condition, name.as_str().into(), constraint_name]);
     connection.run(&RECORD, View::Statement, values);
 }
 
-/// Deletes the declaration of a column. Returns whether there was one.
-pub fn forget(connection: &Connection, table: Oid, attribute: &str) -> bool {
-    connection.run(&FORGET, View::Statement, [table.into(), attribute.into()]).count() > 0
+/// Deletes a declaration of a column, or with `None` all of them. Returns whether there was one.
+pub fn forget(connection: &Connection, table: Oid, attribute: &str, name: Option<&str>) -> bool {
+    connection.run(&FORGET, View::Statement, [table.into(), attribute.into(), name.into()]).count() > 0
 }
 
 pub fn is_claimed(connection: &Connection, table: Oid) -> bool {

@@ -44,7 +44,7 @@ macro_rules! attributes {
                LEFT JOIN (SELECT k.*, ", base_type!("k"), " AS base_type FROM pg_attribute k) k
                       ON k.attrelid = c.oid AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped
                LEFT JOIN pg_type y ON y.oid = k.base_type
-              WHERE ", $condition, " ORDER BY c.oid, a.attribute"
+              WHERE ", $condition, " ORDER BY c.oid, a.attribute, a.declaration"
         )
     };
 }

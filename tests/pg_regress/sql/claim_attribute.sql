@@ -123,7 +123,7 @@ SET ROLE regress_claims_nobody; SELECT t.claim_column(); RESET ROLE;
 SET ROLE regress_claims_one; SELECT t.claim_column();
 SELECT t.call($$SELECT claims.unclaim_attribute('app.routes', 'path')$$);
 -- internal functions and tables cannot be used directly
-SELECT t.call($$SELECT claims.declare_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'owner_id', 'RAILS_TABLE_ROUTES', NULL, NULL)$$);
+SELECT t.call($$SELECT claims.declare_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'owner_id', 'RAILS_TABLE_ROUTES', NULL, NULL, NULL, NULL)$$);
 SELECT t.call($$SELECT claims.change_capture_triggers('app.routes'::regclass, true)$$);
 SELECT t.call($$INSERT INTO claims.claimed_attributes
       VALUES ('app.routes', 'path', 'ROUTES', 'GROUP', 'owner_id', 'RAILS_TABLE_ROUTES', 'id') RETURNING 1$$);
