@@ -20,6 +20,11 @@ extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires
 extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/replicas.sql", name = "replicas", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
+extension_sql_file!(
+    "../sql/install/service/acting_cell.sql",
+    name = "acting_cell",
+    requires = ["service_epochs", service::epoch::acting_cell]
+);
 extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
 extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);

@@ -25,10 +25,10 @@ errors! {
         AnotherDatabase { cell_id: i64, since: Option<Moment> } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             "another database acts as cell {cell_id}",
             detail {
-                let copy = "This one is a copy of it, or was restored from a backup.";
+                let copy = "This one is a copy of it, or was restored from a backup, or the service was.";
                 since.map(|since| format!("It did so last at {}. {copy}", since.text()))
             },
-            hint "If this database is the cell, run claims.adopt_cell() in it; if not, stop its passes. Nothing was decided.";
+            hint "If this database is the cell, run claims.adopt_cell() in it; if not, stop it. Nothing was decided.";
         NotReplicated => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "leases cannot be begun or settled without a synchronous standby",
             detail "claims.require_synchronous is on, and synchronous_standby_names is empty.",
             hint "Repeat the call when an administrator has named a standby there, or has turned the requirement off.";

@@ -1,6 +1,6 @@
-//! `present_epoch`: makes sure that only one database acts as a cell.
+//! `present_epoch` and `acting_cell`: make sure that only one database acts as a cell.
 
-use claims_model::epoch::StoredEpoch;
+use claims_model::epoch::{self, StoredEpoch};
 use claims_model::limits::REASON_CHARS;
 use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
@@ -47,6 +47,24 @@ fn present(cell_id: i64, presented: StoredEpoch) -> Result<(), ClaimsError> {
         }
         Err(AdmissionError::AnotherDatabase { cell_id, since: epochs::presented_at(connection, cell_id) }.into())
     })
+}
+
+/// Returns the cell if the service follows the database that presents these epochs, and raises an error otherwise. It stores nothing.
+/// A cell's database passes its result on to the function that begins or settles a lease: that one is not called without it. No lock
+/// keeps a presentation that commits at the same moment out: the call counts as an earlier one.
+#[pg_extern(schema = "claims")]
+fn acting_cell(cell_id: Option<i64>, epoch: Option<i64>, predecessor: Option<i64>) -> Result<i64, ErrorReport> {
+    let cell_id = required(cell_id, "cell_id")?;
+    Ok(act(cell_id, epoch.map(|epoch| StoredEpoch { epoch, predecessor }))?)
+}
+
+fn act(cell_id: i64, presented: Option<StoredEpoch>) -> Result<i64, ClaimsError> {
+    access::act_for(&catalog::current_without_spi(), cell_id)?;
+    if epoch::is_followed(presented, tables::at_entry().epoch(cell_id)) {
+        return Ok(cell_id);
+    }
+    let since = spi::connect_as_owner(|connection| epochs::presented_at(connection, cell_id));
+    Err(AdmissionError::AnotherDatabase { cell_id, since }.into())
 }
 
 /// Maximum number of adoptions of a cell in an hour. Each leaves a row in a log that nothing purges.

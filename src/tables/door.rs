@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use claims_model::cursor::ClaimCursor;
+use claims_model::epoch::Epoch;
 use claims_model::feed::ChangeCursor;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 use claims_model::{Bucket, Claim, Destroy, StoredBatch};
@@ -323,6 +324,12 @@ pub trait ReleaseTables {
     }
 }
 
+/// Epochs, by which the service distinguishes the databases of a cell.
+pub trait EpochTables {
+    /// Returns the epoch that a cell's database has presented last, as committed now.
+    fn epoch(&self, cell_id: i64) -> Option<Epoch>;
+}
+
 /// The tables of the service. No operation decides anything: each returns what it has found or done. Lock waits are limited by
 /// the lock timeout that the caller has set.
 ///
@@ -341,6 +348,7 @@ pub trait Tables:
     + FeedPages
     + RoleTables
     + ReleaseTables
+    + EpochTables
     + Sync
 {
     /// Returns whether several statements are atomic only within a subtransaction.

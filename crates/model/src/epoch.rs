@@ -5,6 +5,9 @@
 //! it, and presents the new pair. The service accepts a pair if it knows either epoch. So after any crash the service
 //! has one of the two epochs that the database has committed. A copy of the database has neither, once the other
 //! database has done a pass.
+//!
+//! A save presents the pair, too. It changes nothing at the service, which only refuses the save unless it has one of the two. If a
+//! pass of the same database replaces the pair while a save is on its way, the save reads the pair again, and is repeated.
 
 /// A random token.
 pub type Epoch = i64;
@@ -29,6 +32,11 @@ impl StoredEpoch {
     }
 }
 
+/// Returns whether the service follows a database that presents this pair, or none because it has committed none yet.
+pub fn is_followed(presented: Option<StoredEpoch>, service: Option<Epoch>) -> bool {
+    presented.map_or(service.is_none(), |presented| presented.is_taken_by(service))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +48,12 @@ mod tests {
         assert!(stored.is_taken_by(None) && stored.is_taken_by(Some(1)) && stored.is_taken_by(Some(2)));
         assert!(!stored.is_taken_by(Some(3)));
         assert!(!StoredEpoch::followed_by(None, 2).is_taken_by(Some(1)));
+    }
+
+    #[test]
+    fn a_database_without_an_epoch_is_followed_until_another_one_has_presented_its_own() {
+        assert!(is_followed(None, None) && !is_followed(None, Some(1)));
+        let stored = StoredEpoch { epoch: 2, predecessor: Some(1) };
+        assert!(is_followed(Some(stored), Some(1)) && !is_followed(Some(stored), Some(3)));
     }
 }

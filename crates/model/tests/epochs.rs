@@ -1,7 +1,7 @@
 //! Two databases that act as one cell, one of them a copy of the other. The model checks every interleaving of their
-//! passes, crashes and the copy.
+//! passes, saves, crashes and the copy.
 
-use claims_model::epoch::{Epoch, StoredEpoch};
+use claims_model::epoch::{Epoch, StoredEpoch, is_followed};
 use stateright::{Checker, Model, Property};
 
 /// A fault that the model puts into the protocol.
@@ -15,6 +15,10 @@ enum BrokenEpochs {
     NotTriedAgain,
     /// The service accepts every epoch.
     EverythingTaken,
+    /// A refused save does not check whether its own database has a newer epoch.
+    SaveNotTriedAgain,
+    /// Saves present nothing.
+    SavesUnchecked,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +38,8 @@ enum EpochStep {
 struct Database {
     stored: Option<StoredEpoch>,
     passes: Vec<Option<EpochStep>>,
+    /// The pair that a save on its way to the service presents.
+    save: Option<Option<StoredEpoch>>,
     /// The number of passes that decided after the copy was made.
     decided_since_copy: bool,
 }
@@ -45,10 +51,14 @@ struct State {
     next: Epoch,
     /// The number of passes that may still begin.
     passes_left: u8,
-    /// A pass was refused although there is only one database.
+    /// The number of saves that may still begin.
+    saves_left: u8,
+    /// A pass or save was refused although there is only one database.
     locked_out: bool,
     /// Both databases have decided since the copy was made.
     both_decided: bool,
+    /// A save was accepted after the other database had decided since the copy was made.
+    saved_beside: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +67,9 @@ enum EpochAction {
     Advance(usize, usize),
     /// The process of a pass dies. Committed epochs stay.
     Crash(usize, usize),
+    /// A save of a database reads its epoch, and then arrives at the service.
+    Save(usize),
+    SaveArrives(usize),
     /// A copy of the committed state is made.
     Copy,
 }
@@ -75,6 +88,22 @@ impl Epochs {
         let moved_on = checks_again && stored != presented;
         state.databases[database].passes[pass] = if moved_on { Some(EpochStep::Resolves(stored)) } else { None };
         state.locked_out |= !moved_on && state.databases.len() == 1;
+    }
+
+    /// A save arrives at the service, which changes nothing about the epochs.
+    fn save(&self, state: &mut State, index: usize, presented: Option<StoredEpoch>) {
+        let is_unchecked = matches!(self.broken, Some(BrokenEpochs::SavesUnchecked | BrokenEpochs::EverythingTaken));
+        let database = &mut state.databases[index];
+        if is_unchecked || is_followed(presented, state.service) {
+            database.save = None;
+            state.saved_beside |=
+                state.databases.iter().enumerate().any(|(other, of)| other != index && of.decided_since_copy);
+        } else if database.stored != presented && self.broken != Some(BrokenEpochs::SaveNotTriedAgain) {
+            database.save = Some(database.stored);
+        } else {
+            database.save = None;
+            state.locked_out |= state.databases.len() == 1;
+        }
     }
 
     fn present(&self, state: &mut State, stored: StoredEpoch) -> bool {
@@ -142,13 +171,20 @@ impl Model for Epochs {
             databases: vec![database],
             next: 1,
             passes_left,
+            saves_left: 2,
             locked_out: false,
             both_decided: false,
+            saved_beside: false,
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<EpochAction>) {
         for (database, of) in state.databases.iter().enumerate() {
+            match of.save {
+                Some(_) => actions.push(EpochAction::SaveArrives(database)),
+                None if state.saves_left > 0 => actions.push(EpochAction::Save(database)),
+                None => {}
+            }
             for (pass, step) in of.passes.iter().enumerate() {
                 match step {
                     None if state.passes_left > 0 => actions.push(EpochAction::Begin(database, pass)),
@@ -179,10 +215,18 @@ impl Model for Epochs {
                 self.advance(&mut state, database, pass, step);
             }
             EpochAction::Crash(database, pass) => state.databases[database].passes[pass] = None,
+            EpochAction::Save(database) => {
+                state.saves_left -= 1;
+                state.databases[database].save = Some(state.databases[database].stored);
+            }
+            EpochAction::SaveArrives(database) => {
+                let presented = state.databases[database].save?;
+                self.save(&mut state, database, presented);
+            }
             EpochAction::Copy => {
                 let stored = state.databases[0].stored;
                 let passes = vec![None; self.passes_at_once];
-                state.databases.push(Database { stored, passes, decided_since_copy: false });
+                state.databases.push(Database { stored, passes, save: None, decided_since_copy: false });
             }
         }
         Some(state)
@@ -198,6 +242,7 @@ impl Model for Epochs {
             Property::always("of two only one decides", |model: &Epochs, state: &State| {
                 !model.copies || !state.both_decided
             }),
+            Property::always("no database saves beside the one that decides", |_, state: &State| !state.saved_beside),
             Property::sometimes("something is decided", |model: &Epochs, state: &State| {
                 model.copies || state.service.is_some_and(|epoch| epoch >= 3)
             }),
@@ -208,7 +253,11 @@ impl Model for Epochs {
 fn check(passes_at_once: usize, copies: bool, broken: Option<BrokenEpochs>) -> Vec<&'static str> {
     let checker = Epochs { passes_at_once, copies, broken }.checker().spawn_bfs().join();
     assert!(checker.unique_state_count() > 10);
-    let failed = ["a database alone is never refused", "of two only one decides"];
+    let failed = [
+        "a database alone is never refused",
+        "of two only one decides",
+        "no database saves beside the one that decides",
+    ];
     failed.into_iter().filter(|name| checker.discovery(name).is_some()).collect()
 }
 
@@ -228,5 +277,8 @@ fn every_part_of_it_is_needed() {
     assert_eq!(check(1, false, Some(BrokenEpochs::PresentedFirst)), alone);
     assert_eq!(check(1, false, Some(BrokenEpochs::NotResolved)), alone);
     assert_eq!(check(2, false, Some(BrokenEpochs::NotTriedAgain)), alone);
-    assert_eq!(check(1, true, Some(BrokenEpochs::EverythingTaken)), vec!["of two only one decides"]);
+    assert_eq!(check(1, false, Some(BrokenEpochs::SaveNotTriedAgain)), alone);
+    let saves = "no database saves beside the one that decides";
+    assert_eq!(check(1, true, Some(BrokenEpochs::SavesUnchecked)), vec![saves]);
+    assert_eq!(check(1, true, Some(BrokenEpochs::EverythingTaken)), vec!["of two only one decides", saves]);
 }

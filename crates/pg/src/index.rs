@@ -25,6 +25,7 @@ pub struct KeyPart<'k> {
 pub enum KeyValue<'k> {
     Text(&'k str),
     Int4(i32),
+    Int8(i64),
     Uuid(Uuid),
 }
 
@@ -77,6 +78,7 @@ impl KeyValue<'_> {
         match self {
             KeyValue::Text(_) => pg_sys::TEXTOID,
             KeyValue::Int4(_) => pg_sys::INT4OID,
+            KeyValue::Int8(_) => pg_sys::INT8OID,
             KeyValue::Uuid(_) => pg_sys::UUIDOID,
         }
     }
@@ -86,6 +88,7 @@ impl KeyValue<'_> {
         match self {
             KeyValue::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
             KeyValue::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
+            KeyValue::Int8(value) => (pg_sys::F_INT8EQ, value.into_datum()),
             KeyValue::Uuid(value) => (pg_sys::F_UUID_EQ, value.into_datum()),
         }
     }

@@ -56,7 +56,7 @@ impl LenientBatch {
             let LenientBatch { cell_id, lease, .. } = *self;
             let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
             let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming };
-            match service.begin(&request, service.time_left(limit)) {
+            match service.begin(&request, limit) {
                 Ok(()) => return Ok(()),
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
                 Err(_) => {}

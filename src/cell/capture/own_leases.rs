@@ -109,7 +109,7 @@ fn settle(
     rollbacks: &[Uuid],
     limit: Duration,
 ) -> Result<(), ClaimsError> {
-    let settled = service.settle_leases(cell_id, commits, rollbacks, service.time_left(limit))?.into_iter();
+    let settled = service.settle_own_leases(cell_id, commits, rollbacks, limit)?.into_iter();
     let committed: Vec<_> = settled
         .filter(|settled| settled.outcome.as_deref() == Some("committed"))
         .map(|settled| settled.lease)

@@ -11,11 +11,13 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
+use super::epochs::Presented;
 use super::settlement::Settlement;
 use super::{confirmed, connection_cache};
 use crate::pg::libpq::Command;
 use crate::pg::roles;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
+use crate::store::cell::epochs;
 
 /// Maximum number of leases settled at the end of one transaction. Recovery settles the others.
 const AT_ONCE: usize = 100;
@@ -29,6 +31,10 @@ struct OwnLease {
     user: Oid,
     cell_id: i64,
     lease: Uuid,
+    /// The epoch with which it is settled. At the end of a transaction no table can be read.
+    /// If a pass of this database
+    /// has replaced the epoch meanwhile, the service refuses the settlement, and recovery settles the lease.
+    presented: Presented,
     /// The subtransaction that owns it.
     owner: u32,
     /// Whether it is committed after the local COMMIT.
@@ -56,8 +62,10 @@ thread_local! {
 
 /// Registers a lease of the current transaction. With `automatic`, it is committed after the local COMMIT.
 pub fn begun(server: &str, cell_id: i64, lease: Uuid, automatic: bool) {
+    let presented = epochs::committed(cell_id);
     let (user, owner) = (roles::current(), current_subtransaction());
-    let begun = OwnLease { server: server.to_owned(), user, cell_id, lease, owner, automatic, undone: false };
+    let begun =
+        OwnLease { server: server.to_owned(), user, cell_id, lease, presented, owner, automatic, undone: false };
     BEGUN.with_borrow_mut(|all| all.push(begun));
 }
 
@@ -113,13 +121,15 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b OwnLease>, all_undone: bool)
         let settlement = &mut all[index].1;
         let list = if all_undone || begun.undone { &mut settlement.rollbacks } else { &mut settlement.commits };
         list.push(begun.lease);
+        // The service follows the newest epoch.
+        all[index].0 = begun;
     }
-    let ready = |(OwnLease { server, user, cell_id, .. }, settlement): (&OwnLease, Settlement)| {
+    let ready = |(OwnLease { server, user, cell_id, presented, .. }, settlement): (&OwnLease, Settlement)| {
         let settlement = match (settlement.commits.as_slice(), settlement.rollbacks.as_slice()) {
             ([lease], []) => confirmed::to_commit(server, *cell_id, *lease),
             _ => settlement,
         };
-        let command = settlement.command(*cell_id);
+        let command = settlement.command(*cell_id, *presented);
         Ready { server: server.clone(), user: *user, cell_id: *cell_id, settlement, command }
     };
     all.into_iter().map(ready).collect()

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::Service;
 use super::answer::{AnswerRow, each_asked, each_once};
+use super::epochs::{Presented, pair, presenting};
 use super::naming::RequiredNaming;
 use super::parameters::{interval, number, text, texts, uuid, uuids};
 use super::question::Question;
@@ -20,11 +21,12 @@ use crate::pg::xid8::Xid8;
 
 /// Begins a lease. WHERE checks the required naming before the lease begins. The second column is the process that has answered, by
 /// which the connection knows whether it is always the same one.
-const BEGIN: &str = "SELECT claims.begin_update_text($1, $2, $3, $4, $5), pg_catalog.pg_backend_pid()
+const BEGIN: &str =
+    "SELECT claims.begin_update_text(claims.acting_cell($1, $9, $10), $2, $3, $4, $5), pg_catalog.pg_backend_pid()
             WHERE (claims.require_naming($6, $7, $8) IS NULL) IS NOT NULL";
 /// The name of the call whose answer ends with the answering process.
 pub(super) const RETURNS_PROCESS: &CStr = c"claims_begin";
-const BEGIN_TYPES: [Oid; 8] = [
+const BEGIN_TYPES: [Oid; 10] = [
     pg_sys::INT8OID,
     pg_sys::TEXTOID,
     pg_sys::TEXTOID,
@@ -33,6 +35,8 @@ const BEGIN_TYPES: [Oid; 8] = [
     pg_sys::TEXTOID,
     pg_sys::TEXTARRAYOID,
     pg_sys::TEXTARRAYOID,
+    pg_sys::INT8OID,
+    pg_sys::INT8OID,
 ];
 /// Reads one lease, and whether recovery may treat it as stale. A lease dated in the future is stale: the clock has jumped, so its age
 /// is unknown.
@@ -89,24 +93,33 @@ pub struct LeasePage {
 }
 
 impl Service<'_> {
-    /// Begins a lease. The service must answer with its uuid and the number of a process; otherwise the lease does not count as begun.
-    pub fn begin(&self, request: &BeginRequest, timeout: Duration) -> Result<(), ClaimsError> {
+    /// Begins a lease, within what is left of a limit. The service must answer with the lease's uuid and the number of a process;
+    /// otherwise the lease does not count as begun.
+    pub fn begin(&self, request: &BeginRequest, limit: Duration) -> Result<(), ClaimsError> {
         let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming } = request;
-        let [unicode, bucket_types, profiles] = naming.values();
-        let cell_xid = Some(cell_xid.0.to_string());
-        let (cell_id, creates, destroys) = (number(*cell_id), text(creates), text(destroys));
-        let values = [cell_id, creates, destroys, uuid(*lease), cell_xid, unicode, bucket_types, profiles];
-        let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
-        self.run(&[question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES)], timeout, |answer| {
-            let (begun, _process) = answer.only(|row| Ok((row.uuid(1)?, row.number(2)?)))?;
-            if begun == *lease { Ok(()) } else { Err(Mismatch::Value(begun.to_string())) }
-        })
+        let begin = |presented| {
+            let [unicode, bucket_types, profiles] = naming.values();
+            let [epoch, predecessor] = pair(presented);
+            let cell_xid = Some(cell_xid.0.to_string());
+            let (cell_id, creates, destroys, uuid) = (number(*cell_id), text(creates), text(destroys), uuid(*lease));
+            let values =
+                [cell_id, creates, destroys, uuid, cell_xid, unicode, bucket_types, profiles, epoch, predecessor];
+            let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
+            self.run(&[question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES)], self.time_left(limit), |answer| {
+                let (begun, _process) = answer.only(|row| Ok((row.uuid(1)?, row.number(2)?)))?;
+                if begun == *lease { Ok(()) } else { Err(Mismatch::Value(begun.to_string())) }
+            })
+        };
+        presenting(*cell_id, begin)
     }
 
     /// Commits a lease. Returns `false` if it had been committed before.
     pub fn commit(&self, cell_id: i64, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
         let settlement = Settlement { commits: vec![lease], ..Settlement::default() };
-        self.run(&[settlement.command(cell_id)], timeout, |answer| answer.only(|row| row.boolean(1)))
+        let commit = |presented| {
+            self.run(&[settlement.command(cell_id, presented)], timeout, |answer| answer.only(|row| row.boolean(1)))
+        };
+        presenting(cell_id, commit)
     }
 
     /// Returns the outcomes of leases; `None` for an unknown lease.
@@ -137,6 +150,7 @@ impl Service<'_> {
         })
     }
 
+    /// Settles leases, for a pass that has presented its epoch.
     pub fn settle_leases(
         &self,
         cell_id: i64,
@@ -144,9 +158,33 @@ impl Service<'_> {
         rollbacks: &[Uuid],
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
-        let (commits, rollbacks) = (commits.to_vec(), rollbacks.to_vec());
-        let settlement = Settlement { commits, rollbacks, is_unflushed: false };
+        let settlement = Settlement::of(commits, rollbacks);
         self.run(&[settlement.listed(cell_id)], timeout, |answer| settlement.each_settled(answer))
+    }
+
+    /// Like [`Service::settle_leases`], and presents an epoch.
+    pub fn settle_leases_as(
+        &self,
+        cell_id: i64,
+        presented: Presented,
+        commits: &[Uuid],
+        rollbacks: &[Uuid],
+        timeout: Duration,
+    ) -> Result<Vec<Settled>, ClaimsError> {
+        let settlement = Settlement::of(commits, rollbacks);
+        self.run(&[settlement.listed_as(cell_id, presented)], timeout, |answer| settlement.each_settled(answer))
+    }
+
+    /// Like [`Service::settle_leases_as`], with the epoch that is committed here. Call it in a transaction.
+    pub fn settle_own_leases(
+        &self,
+        cell_id: i64,
+        commits: &[Uuid],
+        rollbacks: &[Uuid],
+        timeout: Duration,
+    ) -> Result<Vec<Settled>, ClaimsError> {
+        let settle = |presented| self.settle_leases_as(cell_id, presented, commits, rollbacks, self.time_left(timeout));
+        presenting(cell_id, settle)
     }
 
     /// Returns a page of a cell's outstanding leases.

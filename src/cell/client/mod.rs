@@ -12,7 +12,7 @@ pub mod breaker;
 pub mod confirmed;
 mod connect;
 mod connection_cache;
-mod epochs;
+pub mod epochs;
 pub mod leases;
 pub mod naming;
 pub mod options;

@@ -6,14 +6,18 @@ use pgrx::pg_sys::{self, Oid};
 use uuid::Uuid;
 
 use super::answer::{Answer, each_asked};
-use super::parameters::{number, uuid, uuids};
+use super::epochs::{Presented, pair};
+use super::parameters::{Parameter, number, uuid, uuids};
 use super::question::Question;
 use crate::pg::libpq::{Command, Expected, Mismatch};
 
-const COMMIT: &str = "SELECT claims.commit_update($1, $2)";
-const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed($1, $2)";
-const ROLLBACK: &str = "SELECT claims.rollback_update($1, $2)";
-const LEASE_TYPES: [Oid; 2] = [pg_sys::INT8OID, pg_sys::UUIDOID];
+const COMMIT: &str = "SELECT claims.commit_update(claims.acting_cell($1, $3, $4), $2)";
+const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed(claims.acting_cell($1, $3, $4), $2)";
+const ROLLBACK: &str = "SELECT claims.rollback_update(claims.acting_cell($1, $3, $4), $2)";
+const LEASE_TYPES: [Oid; 4] = [pg_sys::INT8OID, pg_sys::UUIDOID, pg_sys::INT8OID, pg_sys::INT8OID];
+const SETTLE_AS: &str = "SELECT lease_uuid, outcome, settled
+             FROM claims.settle_leases(claims.acting_cell($1::pg_catalog.int8, $4::pg_catalog.int8, $5::pg_catalog.int8),
+                      $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])";
 const SETTLE: &str = "SELECT lease_uuid, outcome, settled
              FROM claims.settle_leases($1::pg_catalog.int8, $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])";
 
@@ -43,22 +47,36 @@ impl Settled {
 }
 
 impl Settlement {
-    /// Returns the call that settles the leases: a frequent call for a single lease.
-    pub fn command(&self, cell_id: i64) -> Command {
+    pub fn of(commits: &[Uuid], rollbacks: &[Uuid]) -> Self {
+        Settlement { commits: commits.to_vec(), rollbacks: rollbacks.to_vec(), is_unflushed: false }
+    }
+
+    /// Returns the call that settles the leases, and presents an epoch: a frequent call for a single lease.
+    pub fn command(&self, cell_id: i64, presented: Presented) -> Command {
         let (name, text, lease): (&'static CStr, _, _) = match (self.commits.as_slice(), self.rollbacks.as_slice()) {
             ([lease], []) if self.is_unflushed => (c"claims_commit_unflushed", COMMIT_UNFLUSHED, lease),
             ([lease], []) => (c"claims_commit", COMMIT, lease),
             ([], [lease]) => (c"claims_rollback", ROLLBACK, lease),
-            _ => return self.listed(cell_id),
+            _ => return self.listed_as(cell_id, presented),
         };
-        let values = [number(cell_id), uuid(*lease)];
+        let [epoch, predecessor] = pair(presented);
+        let values = [number(cell_id), uuid(*lease), epoch, predecessor];
         Question { text, values: &values, expected: Expected::one_row(1) }.frequent_command(name, &LEASE_TYPES)
     }
 
-    /// Returns the call that settles any number of leases and answers with a row for each.
+    /// Returns the call that settles any number of leases and answers with a row for each, for a pass that has presented its epoch.
     pub fn listed(&self, cell_id: i64) -> Command {
-        let values = [number(cell_id), uuids(&self.commits), uuids(&self.rollbacks)];
-        Question { text: SETTLE, values: &values, expected: Expected::rows(self.len()..=self.len(), 3) }.command()
+        self.question(SETTLE, &[number(cell_id), uuids(&self.commits), uuids(&self.rollbacks)])
+    }
+
+    /// Like [`Settlement::listed`], and presents an epoch.
+    pub fn listed_as(&self, cell_id: i64, presented: Presented) -> Command {
+        let [epoch, predecessor] = pair(presented);
+        self.question(SETTLE_AS, &[number(cell_id), uuids(&self.commits), uuids(&self.rollbacks), epoch, predecessor])
+    }
+
+    fn question(&self, text: &str, values: &[Parameter]) -> Command {
+        Question { text, values, expected: Expected::rows(self.len()..=self.len(), 3) }.command()
     }
 
     /// Reads the answer to [`Settlement::command`]. Returns the leases that are committed.
@@ -70,7 +88,7 @@ impl Settlement {
         Ok(settled.filter(Settled::is_committed).map(|settled| settled.lease).collect())
     }
 
-    /// Reads the answer to [`Settlement::listed`].
+    /// Reads the answer to [`Settlement::listed`] and [`Settlement::listed_as`].
     pub fn each_settled(&self, answer: Answer) -> Result<Vec<Settled>, Mismatch> {
         let settled = answer.map(|row| {
             let outcome = row.word_or_null(2, &OUTCOME_NAMES)?.map(str::to_owned);

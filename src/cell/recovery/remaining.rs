@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::cell::client::epochs::may_be_outdated;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
-use crate::store::cell::tracked;
+use crate::store::cell::{epochs, tracked};
 use crate::store::worker::{self, RemainingLeases};
 
 /// Time that a session has to settle its own leases.
@@ -20,15 +21,23 @@ const AT_ONCE: i64 = 1000;
 /// Commits the tracked leases of a cell at the service, and forgets them here. Returns whether no recent lease remains.
 pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> Result<bool, G::Error> {
     let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    let (RemainingLeases { ripe, has_unripe }, service) = transactions.in_database(|connection| {
+    let (RemainingLeases { ripe, has_unripe }, service, presented) = transactions.in_database(|connection| {
         let remaining = worker::remaining(connection, cell_id, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
         let service =
             if remaining.ripe.is_empty() { None } else { Some(Service::resolved(connection, server, cell_id)?) };
-        Ok((remaining, service))
+        Ok((remaining, service, epochs::committed(cell_id)))
     })?;
     let Some(service) = service else { return Ok(!has_unripe) };
-    let settled =
-        transactions.at_service(|| service.settle_leases(cell_id, &ripe, &[], ANSWER_TIMEOUT).map_err(unreachable))?;
+    let settle = || match service.settle_leases_as(cell_id, presented, &ripe, &[], ANSWER_TIMEOUT) {
+        Err(error) if may_be_outdated(&error) => Ok(Err(error)),
+        answer => answer.map(Ok).map_err(unreachable),
+    };
+    let settled = match transactions.at_service(settle)? {
+        Ok(settled) => settled,
+        // A pass of this database has presented a newer epoch meanwhile: the caller tries again in a moment.
+        Err(_) if transactions.in_database(|_| Ok(epochs::committed(cell_id)))? != presented => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
     let committed: Vec<_> = settled.into_iter().filter(Settled::is_committed).map(|one| one.lease).collect();
     transactions.in_database(|connection| {
         tracked::forget(connection, &committed, Some(&[cell_id]));

@@ -4,6 +4,7 @@ use claims_model::epoch::StoredEpoch;
 
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
+use crate::pg::table;
 
 statement! {
     STORED(INT8OID) = "SELECT e.epoch, e.predecessor FROM claims.own_epochs e WHERE e.cell_id = $1";
@@ -20,6 +21,15 @@ pub fn stored(connection: &Connection, cell_id: i64) -> Option<StoredEpoch> {
     connection
         .run(&STORED, View::Latest, [cell_id.into()])
         .first(|row| StoredEpoch { epoch: row.must(1), predecessor: row.get(2) })
+}
+
+/// Like [`stored`], without a statement: every save reads it. The table has a row for each cell of this database, usually one.
+pub fn committed(cell_id: i64) -> Option<StoredEpoch> {
+    let rows = table::rows(c"own_epochs", |row| {
+        let cell: i64 = row.must(c"cell_id");
+        (cell, StoredEpoch { epoch: row.must(c"epoch"), predecessor: row.get(c"predecessor") })
+    });
+    rows.into_iter().flatten().find(|(cell, _)| *cell == cell_id).map(|(_, stored)| stored)
 }
 
 /// Replaces the predecessor by the new epoch. Run it in a transaction of its own.

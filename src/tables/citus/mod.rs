@@ -6,6 +6,7 @@ pub mod catalog;
 mod claims;
 pub mod distribute;
 mod door;
+mod epochs;
 pub mod extension;
 pub mod feed;
 mod feed_pages;

@@ -1,4 +1,4 @@
-//! The layouts of the three tables that every lease writes, for reading and writing them without statements.
+//! The layouts of the tables that every lease reads or writes, for reading and writing them without statements.
 
 use pgrx::pg_sys::{BYTEAOID, INT2OID, INT4OID, INT8OID, JSONBOID, Oid, TEXTOID, TIMESTAMPTZOID, UUIDOID, XID8OID};
 
@@ -111,4 +111,16 @@ pub static OUTCOMES: Layout = Layout {
         IndexLayout { is_unique: true, keys: &[IndexKey::Column(outcome::LEASE_UUID)] },
         IndexLayout { is_unique: false, keys: &[IndexKey::Column(outcome::SETTLED_AT)] },
     ],
+};
+
+/// Columns of epochs, by their positions in [`EPOCHS`].
+pub mod epoch {
+    pub const CELL_ID: usize = 0;
+    pub const EPOCH: usize = 1;
+}
+
+pub static EPOCHS: Layout = Layout {
+    name: c"cell_epochs",
+    columns: &[must(c"cell_id", INT8OID), must(c"epoch", INT8OID), must(c"presented_at", TIMESTAMPTZOID)],
+    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(epoch::CELL_ID)] }],
 };

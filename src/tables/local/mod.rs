@@ -4,6 +4,7 @@ mod admin;
 mod claims;
 pub mod direct;
 mod door;
+mod epochs;
 mod feed;
 mod layouts;
 mod leases;

@@ -16,6 +16,7 @@ shared_statement! {
     ADOPT(INT8OID, INT8OID) =
         "INSERT INTO claims.cell_epochs AS e (cell_id, epoch) VALUES ($1, $2)
          ON CONFLICT (cell_id) DO UPDATE SET epoch = excluded.epoch, presented_at = excluded.presented_at";
+    EPOCH(INT8OID) = "SELECT e.epoch FROM claims.cell_epochs e WHERE e.cell_id = $1";
     HAS(INT8OID, INT8OID) = "SELECT 1 FROM claims.cell_epochs e WHERE e.cell_id = $1 AND e.epoch = $2";
     LAST(INT8OID) = "SELECT e.presented_at FROM claims.cell_epochs e WHERE e.cell_id = $1";
 }
@@ -29,6 +30,11 @@ pub fn take(connection: &Connection, cell_id: i64, presented: StoredEpoch) -> bo
 
 pub fn adopt(connection: &Connection, cell_id: i64, epoch: Epoch) {
     connection.run(&ADOPT, View::Statement, [cell_id.into(), epoch.into()]);
+}
+
+/// Returns the stored epoch.
+pub fn epoch(connection: &Connection, cell_id: i64) -> Option<Epoch> {
+    connection.run(&EPOCH, View::Latest, [cell_id.into()]).first(|row| row.must(1))
 }
 
 /// Returns whether the service has stored this epoch.

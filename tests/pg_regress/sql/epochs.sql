@@ -21,6 +21,29 @@ SELECT t.presents('1, 20, 11');
 SELECT t.presents('1, 20');
 SELECT t.presents('1, 13, 11');
 SELECT t.kept();
+-- saves present the pair, too: acting_cell returns the cell if the service has either epoch, and stores nothing
+CREATE FUNCTION t.acts(args text) RETURNS text LANGUAGE sql AS $$ SELECT t.state_of('SELECT claims.acting_cell(' || args || ')') $$;
+SELECT claims.acting_cell(1, 13, 11), claims.acting_cell(1, 14, 13), claims.acting_cell(1, 13, NULL);
+SELECT t.acts('1, 11, 10'), t.acts('1, 20, 11'), t.acts('1, 12, NULL'), t.acts('1, NULL, NULL'), t.acts('1, NULL, 13');
+SELECT t.kept();
+-- a cell whose databases have presented nothing is refused nothing
+SELECT claims.acting_cell(2, 99, 98), claims.acting_cell(2, NULL, NULL);
+-- invalid arguments, and cells of others, are refused
+SELECT t.acts('NULL, 1, 1'), t.acts('77, 1, NULL');
+SET SESSION AUTHORIZATION regress_claims_two; SELECT t.acts('1, 13, 11'), t.acts('2, 13, 11'); RESET SESSION AUTHORIZATION;
+SET SESSION AUTHORIZATION regress_claims_router; SELECT t.acts('1, 13, 11'); RESET SESSION AUTHORIZATION;
+-- an epoch counts as soon as it is committed, under every isolation level, and a table that somebody has changed is read, too
+BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT claims.acting_cell(1, 13, 11); ROLLBACK;
+ALTER TABLE claims.cell_epochs ADD CONSTRAINT t CHECK (epoch > 0);
+SELECT claims.acting_cell(1, 13, 11), t.acts('1, 12, NULL');
+ALTER TABLE claims.cell_epochs DROP CONSTRAINT t;
+-- a batch and a settlement of a database that is not followed do nothing
+SELECT t.state_of(format('SELECT claims.begin_update_text(claims.acting_cell(1, 11, 10), %L, ''[]'', t.u(1))', '[' || t.claim('epoch')::text || ']'));
+SELECT claims.begin_update_text(claims.acting_cell(1, 13, 11), '[' || t.claim('epoch')::text || ']', '[]', t.u(1)) = t.u(1);
+SELECT t.state_of('SELECT claims.commit_update(claims.acting_cell(1, 11, 10), t.u(1))'),
+       t.state_of('SELECT claims.rollback_update(claims.acting_cell(1, 11, 10), t.u(1))'),
+       t.state_of('SELECT * FROM claims.settle_leases(claims.acting_cell(1, 11, 10), ARRAY[t.u(1)])'), claims.lease_outcome(1, t.u(1));
+SELECT claims.rollback_update(claims.acting_cell(1, 13, 11), t.u(1));
 -- each cell has its own epoch
 SELECT t.presents('2, 10'); SELECT t.presents('2, 12, 11');
 SELECT t.kept();
@@ -82,5 +105,5 @@ RESET SESSION AUTHORIZATION;
 SELECT t.kept(), t.adoptions();
 DROP FUNCTION t.adoptions();
 DELETE FROM claims.cell_epochs; DELETE FROM claims.mode_settings;
-DROP FUNCTION t.presents, t.kept;
+DROP FUNCTION t.presents, t.kept, t.acts;
 SELECT t.clean();

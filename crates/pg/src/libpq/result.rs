@@ -141,6 +141,11 @@ impl RemoteError {
         &self.sqlstate == b"55P03"
     }
 
+    /// Returns whether the other server is not in the state that the call needs.
+    pub fn is_wrong_state(&self) -> bool {
+        &self.sqlstate == b"55000"
+    }
+
     /// Returns whether a prepared statement does not exist, or exists already.
     pub fn is_prepared_statement_error(&self) -> bool {
         matches!(&self.sqlstate, b"26000" | b"42P05")

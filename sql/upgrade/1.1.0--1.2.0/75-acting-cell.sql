@@ -1,0 +1,5 @@
+-- Saves present the epoch of their database.
+
+CREATE FUNCTION claims.acting_cell(cell_id bigint, epoch bigint, predecessor bigint) RETURNS bigint
+LANGUAGE c AS 'MODULE_PATHNAME', 'acting_cell_wrapper';
+-- include sql/install/service/acting_cell.sql
