@@ -84,8 +84,8 @@ CREATE TABLE claims.claims (
     -- The value first: a statement that looks for many values has only good ways through this index, whatever the
     -- statistics say.
     CONSTRAINT claims_bucket PRIMARY KEY (bucket_value, bucket_type)
-) WITH (fillfactor = 70, vacuum_truncate = off);
--- fillfactor: commit writes each claim a second time; with room on the page that is a HOT update.
+) WITH (fillfactor = 50, vacuum_truncate = off);
+-- fillfactor: commit writes each claim a second time. With room on the page for both versions that is a HOT update, whatever the size of the batch.
 -- vacuum_truncate: truncating takes an ACCESS EXCLUSIVE lock, for which no save in a cell should wait.
 CREATE INDEX claims_source ON claims.claims (creator_id, source_type, length(source_id), source_id);
 COMMENT ON TABLE claims.claims IS 'Every claim: bucket, subject, source, and the cell that owns it. Written only by the functions of this extension.';
