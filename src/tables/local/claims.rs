@@ -196,7 +196,7 @@ impl ClaimTables for Local {
     }
 }
 
-/// Lock timeout in milliseconds while rows are inserted that wait for no other row: the wait is for relation extension.
+/// Lock timeout in milliseconds while rows are written that are new or locked already: the wait is for relation extension.
 const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;
 
 /// Inserts the lease and its creates, in bucket order, without a statement. Waits for no other transaction. Returns `None` if the tables are not as the
@@ -252,14 +252,15 @@ fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>)
             && is_meant(destroys[at], row)
     };
     change_where(&buckets, is_owned, |table, row, _| match table.lock(row, RowLock::NoKeyUpdate) {
-        Changed::Done => table.update(
-            row,
-            &[
+        Changed::Done => {
+            let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
+            let changes = [
                 (claim::STATUS, (HeldFor::Destroying as i16).into()),
                 (claim::LEASE_UUID, pg_uuid(lease.uuid).into()),
                 (claim::UPDATED_AT, lease.made_at.into()),
-            ],
-        ),
+            ];
+            table.update(row, &changes)
+        }
         locked => locked,
     })
 }

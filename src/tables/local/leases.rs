@@ -6,7 +6,7 @@ use super::direct;
 use super::door::Local;
 use super::layouts::{LEASES, OUTCOMES, lease};
 use crate::pg::direct::{Changed, Reading, Row, RowLock};
-use crate::pg::index::{self, KeyPart, KeyValue};
+use crate::pg::index::KeyValue;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
@@ -59,7 +59,7 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
         table.look_up(Reading::Statement, |rows| {
             for uuid in leases {
                 let is_of_cell = |row: &Row| row.get::<i64>(lease::CREATOR_ID) == Some(ending.cell_id);
-                let Some(row) = rows.find([KeyValue::Uuid(pg_uuid(*uuid))], is_of_cell) else {
+                let Some(row) = rows.find(key_of(*uuid), is_of_cell) else {
                     all.missing.push(*uuid);
                     continue;
                 };
@@ -90,6 +90,34 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
         });
         all
     })
+}
+
+/// Locks those of the cell's leases that no other transaction has locked, in uuid order, without statements. Returns them, and those for which
+/// a statement is needed: another transaction has changed them since the snapshot, or the table is not as the extension has created it.
+fn lock_directly(leases: &[Uuid], cell_id: i64) -> (Vec<Uuid>, Vec<Uuid>) {
+    let mut sorted = leases.to_vec();
+    sorted.sort_unstable();
+    let locked = direct::open([&LEASES], |[table]| {
+        table.look_up(Reading::Statement, |rows| {
+            let (mut free, mut others) = (Vec::new(), Vec::new());
+            for uuid in &sorted {
+                let is_of_cell = |row: &Row| row.get::<i64>(lease::CREATOR_ID) == Some(cell_id);
+                let row = rows.find(key_of(*uuid), is_of_cell);
+                match row.map(|row| table.lock(&row, RowLock::Update)) {
+                    None | Some(Changed::Busy) => {}
+                    Some(Changed::Done) => free.push(*uuid),
+                    Some(Changed::Since | Changed::ByUs) => others.push(*uuid),
+                }
+            }
+            (free, others)
+        })
+    });
+    locked.unwrap_or_else(|| (Vec::new(), sorted))
+}
+
+/// Returns the key of a lease, or of its outcome.
+fn key_of(lease: Uuid) -> [KeyValue<'static>; 1] {
+    [KeyValue::Uuid(pg_uuid(lease))]
 }
 
 /// Refuses leases that another transaction is beginning or changing, unless the call may wait for it.
@@ -123,15 +151,22 @@ impl LeaseTables for Local {
     }
 
     fn lock_free(&self, connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid> {
-        let values = [pg_uuids(leases.iter().copied()), cell_id.into()];
-        connection.run(&LOCK_FREE, View::Statement, values).map(|row| from_pg_uuid(row.must(1)))
+        let (mut free, others) = lock_directly(leases, cell_id);
+        if !others.is_empty() {
+            let values = [pg_uuids(others), cell_id.into()];
+            let locked = connection.run(&LOCK_FREE, View::Statement, values);
+            free.extend(locked.map(|row| from_pg_uuid(row.must(1))));
+        }
+        free
     }
 
-    /// Reads the index without a statement, because every begin with a client's uuid asks this.
+    /// Looks the key up without a statement, because every begin with a client's uuid asks this.
     fn has_outcome(&self, connection: &Connection, lease: Uuid) -> bool {
-        let key = [KeyPart { column: c"lease_uuid", value: KeyValue::Uuid(pg_uuid(lease)) }];
-        let by_statement = || existing(connection, &[lease], View::Latest).iter().any(|lease| lease.outcome.is_some());
-        index::is_there_now(c"lease_outcomes", &key).unwrap_or_else(|_| by_statement())
+        let is_there = direct::open([&OUTCOMES], |[outcomes]| {
+            outcomes.look_up(Reading::Latest, |rows| rows.find(key_of(lease), |_| true).is_some())
+        });
+        is_there
+            .unwrap_or_else(|| existing(connection, &[lease], View::Latest).iter().any(|lease| lease.outcome.is_some()))
     }
 
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
