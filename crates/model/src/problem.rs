@@ -78,6 +78,8 @@ pub enum Problem {
     },
     /// A result that does not fit into one answer.
     AnswerTooLarge,
+    /// The payload of the lease would have more bytes than a jsonb can have.
+    PayloadTooLarge,
     /// A text that no list function returned as a cursor.
     BadCursor,
     /// SQL NULL where a value is required.

@@ -44,6 +44,12 @@ impl Image {
         unsafe { Image::of(std::slice::from_raw_parts(start, pgrx::varsize_any(start.cast()))) }
     }
 
+    /// Returns the bytes, up to the end of the last unit of 8.
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: all of it is initialized, and bytes are aligned anywhere.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), size_of_val(&*self.0)) }
+    }
+
     pub(super) fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }

@@ -1,15 +1,13 @@
-//! Reads jsonb arguments token by token in place: without conversion to text, without recursion, without copying
-//! strings.
+//! Values of type jsonb.
 
-use std::ffi::CStr;
-use std::marker::PhantomData;
 use std::rc::Rc;
 
-use claims_json::{Token, Tokens};
 use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::{FromDatum, IntoDatum, pg_sys};
 
-use super::image::Image;
+use super::image::{HEADER, Image};
+use super::jsonb_reader::JsonbTokens;
+use super::numeric;
 use super::sql_type::{argument_of_type, type_in_sql};
 
 /// A detoasted jsonb value in memory of its own.
@@ -20,10 +18,12 @@ pub struct Jsonb {
 
 impl Jsonb {
     pub fn tokens(&self) -> JsonbTokens<'_> {
-        let memory = Memory::new();
-        // SAFETY: the root is a valid container; the iterator is allocated in memory that lives as long as the tokens.
-        let iterator = memory.with(|| unsafe { pg_sys::JsonbIteratorInit(self.root()) });
-        JsonbTokens { iterator, memory, pending: None, lifetime: PhantomData }
+        JsonbTokens::of(&self.value.bytes()[HEADER..])
+    }
+
+    /// Builds a jsonb from the bytes that follow its varlena header.
+    pub(super) fn of_content(content: &[u8]) -> Self {
+        Jsonb { value: Rc::new(Image::varlena(content)) }
     }
 
     /// Returns the root container, for PostgreSQL's iterator.
@@ -110,7 +110,7 @@ fn printed_size(value: &pg_sys::JsonbValue) -> usize {
         // SAFETY: the type says which member of the union is filled.
         pg_sys::jbvType::jbvString => unsafe { text(value) }.bytes().map(escaped_size).sum::<usize>() + 2,
         // SAFETY: the type says that the numeric member is filled. A number can be thousands of times as long as text.
-        pg_sys::jbvType::jbvNumeric => unsafe { number(value) }.len(),
+        pg_sys::jbvType::jbvNumeric => unsafe { numeric::print_datum(value.val.numeric.into()) }.len(),
         _ => "false".len(),
     }
 }
@@ -211,65 +211,6 @@ impl Drop for Memory {
     }
 }
 
-pub struct JsonbTokens<'a> {
-    iterator: *mut pg_sys::JsonbIterator,
-    memory: Memory,
-    pending: Option<Token<'a>>,
-    lifetime: PhantomData<&'a Jsonb>,
-}
-
-impl<'a> JsonbTokens<'a> {
-    fn step(&mut self, skip_nested: bool) -> Token<'a> {
-        // A scalar document is an array of one element with the flag rawScalar.
-        if let Some(token) = self.pending.take() {
-            return token;
-        }
-        // An argument may have millions of tokens.
-        pg_sys::check_for_interrupts!();
-        let mut value = pg_sys::JsonbValue::default();
-        let JsonbTokens { iterator, memory, .. } = self;
-        // SAFETY: the iterator came from JsonbIteratorInit over a jsonb that outlives 'a, and is NULL after the end,
-        // which is the end again.
-        let step = memory.with(|| unsafe { pg_sys::JsonbIteratorNext(iterator, &mut value, skip_nested) });
-        match step {
-            pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT => Token::BeginObject,
-            pg_sys::JsonbIteratorToken::WJB_END_OBJECT => Token::EndObject,
-            // SAFETY: WJB_BEGIN_ARRAY fills the array member of the union.
-            pg_sys::JsonbIteratorToken::WJB_BEGIN_ARRAY => match unsafe { value.val.array } {
-                array if array.rawScalar => self.step(skip_nested),
-                array => Token::BeginArray(usize::try_from(array.nElems).unwrap_or(0)),
-            },
-            pg_sys::JsonbIteratorToken::WJB_END_ARRAY => Token::EndArray,
-            // SAFETY: WJB_KEY fills the string member.
-            pg_sys::JsonbIteratorToken::WJB_KEY => Token::Key(unsafe { text(&value) }),
-            pg_sys::JsonbIteratorToken::WJB_VALUE | pg_sys::JsonbIteratorToken::WJB_ELEM => scalar(&value),
-            _ => Token::Null,
-        }
-    }
-}
-
-impl<'a> Tokens<'a> for JsonbTokens<'a> {
-    fn next(&mut self) -> Token<'a> {
-        self.step(false)
-    }
-
-    fn skip_value(&mut self) {
-        self.step(true);
-    }
-}
-
-fn scalar<'a>(value: &pg_sys::JsonbValue) -> Token<'a> {
-    match value.type_ {
-        // SAFETY: the type says which member of the union is filled.
-        pg_sys::jbvType::jbvString => Token::Text(unsafe { text(value) }),
-        pg_sys::jbvType::jbvNumeric => Token::Number(unsafe { number(value) }),
-        pg_sys::jbvType::jbvBool => Token::Bool,
-        // With skip_nested a container comes as one binary value.
-        pg_sys::jbvType::jbvBinary => Token::BeginObject,
-        _ => Token::Null,
-    }
-}
-
 /// # Safety
 /// The string member of the union is filled.
 unsafe fn text<'a>(value: &pg_sys::JsonbValue) -> &'a str {
@@ -278,21 +219,5 @@ unsafe fn text<'a>(value: &pg_sys::JsonbValue) -> &'a str {
         let string = value.val.string;
         let length = usize::try_from(string.len).unwrap_or(0);
         std::str::from_utf8_unchecked(std::slice::from_raw_parts(string.val.cast::<u8>(), length))
-    }
-}
-
-/// # Safety
-/// The numeric member of the union is filled.
-unsafe fn number(value: &pg_sys::JsonbValue) -> String {
-    // SAFETY: guaranteed by the caller; numeric_out returns a palloc'ed cstring, which is copied and freed.
-    unsafe {
-        let numeric = pg_sys::Datum::from(value.val.numeric);
-        let Some(printed) = pgrx::direct_function_call_as_datum(pg_sys::numeric_out, &[Some(numeric)]) else {
-            return String::new();
-        };
-        let printed: *mut std::ffi::c_char = printed.cast_mut_ptr();
-        let copy = CStr::from_ptr(printed).to_string_lossy().into_owned();
-        pg_sys::pfree(printed.cast());
-        copy
     }
 }

@@ -87,7 +87,7 @@ pub fn take_first<'b>(
         if is_taken && usize::from(number) < batches.len() {
             continue;
         }
-        let payload = payload(batch, &catalog.types);
+        let payload = payload(batch, &catalog.types)?;
         let chosen = are_numbered.then_some(number);
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen };
         let request = Request::new(tables, batch, lease, common.may_be_repeat, &catalog.types);

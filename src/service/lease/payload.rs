@@ -1,13 +1,13 @@
 //! The payload that is stored with a lease: its request, with the current names of types, ids as text, and names in canonical
 //! form. The original spelling of a name is stored, too, if it differs.
 
-use claims_model::{Batch, Bucket, Claim, Destroy, Reference, TypeTable, Types};
+use claims_model::{BadInput, Batch, Bucket, Claim, Destroy, Problem, Reference, TypeTable, Types};
 
 use crate::pg::jsonb::Jsonb;
-use crate::pg::jsonb_writer::{Field, MissingValue, Written};
+use crate::pg::jsonb_writer::{Field, MissingValue, TooLarge, Written};
 
 /// Returns `{"create_records": […], "destroy_records": […]}`, in the order of the request.
-pub fn payload<'t>(batch: &'t Batch, types: &'t Types) -> Jsonb {
+pub fn payload<'t>(batch: &'t Batch, types: &'t Types) -> Result<Jsonb, BadInput> {
     let creates = |json: MissingValue<'_, 't>| {
         json.array(batch.creates.iter(), |json, Claim { bucket, display, subject, source }| {
             record(json, types, (bucket, display.as_deref()), Some(subject), Some(source))
@@ -18,7 +18,8 @@ pub fn payload<'t>(batch: &'t Batch, types: &'t Types) -> Jsonb {
             record(json, types, (bucket, None), subject.as_ref(), source.as_ref())
         })
     };
-    Jsonb::object(&[("create_records", &creates), ("destroy_records", &destroys)])
+    let whole = Jsonb::object(&[("create_records", &creates), ("destroy_records", &destroys)]);
+    whole.map_err(|TooLarge| BadInput::new("batch", Problem::PayloadTooLarge))
 }
 
 fn record<'t>(
@@ -52,7 +53,9 @@ fn reference<'t>(
     move |json| {
         let type_name = |json: MissingValue<'_, 't>| json.text(name(types, to.type_id));
         let id = |json: MissingValue<'_, 't>| json.text(&to.id);
-        json.object(&[("type", &type_name), (id_key, &id)])
+        let (type_name, id): (Field, Field) = (("type", &type_name), (id_key, &id));
+        // The shorter key comes first.
+        json.object(&if id_key.len() < "type".len() { [id, type_name] } else { [type_name, id] })
     }
 }
 

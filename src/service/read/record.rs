@@ -8,6 +8,7 @@ use claims_model::{BadInput, Problem, Types, id};
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::prelude::*;
+use crate::pg::row_set::RowSet;
 use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::StoredClaim;
@@ -35,34 +36,21 @@ type Routed = (
     Option<String>,
 );
 
-#[pg_extern(name = "get_record", schema = "claims", stable, parallel_safe)]
-fn get_record_2(
-    bucket_type: Option<String>,
-    bucket_value: Option<String>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(uuid, PgUuid),
-            name!(bucket_type, Option<String>),
-            name!(bucket_value, String),
-            name!(subject_type, Option<String>),
-            name!(subject_id, String),
-            name!(source_type, Option<String>),
-            name!(source_id, String),
-            name!(cell_id, i64),
-            name!(status, &'static str),
-            name!(lease_uuid, Option<PgUuid>),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-            name!(cell_name, Option<String>),
-            name!(cell_address, Option<String>),
-            name!(display_value, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
-    Ok(TableIterator::new(find(bucket_type, bucket_value)?))
+#[pg_extern(
+    name = "get_record",
+    schema = "claims",
+    stable,
+    parallel_safe,
+    sql = r#"CREATE FUNCTION claims."get_record"("bucket_type" text, "bucket_value" text) RETURNS TABLE (
+    "uuid" uuid, "bucket_type" text, "bucket_value" text, "subject_type" text, "subject_id" text, "source_type" text, "source_id" text,
+    "cell_id" bigint, "status" text, "lease_uuid" uuid, "created_at" timestamp with time zone, "updated_at" timestamp with time zone,
+    "cell_name" text, "cell_address" text, "display_value" text
+)
+STABLE PARALLEL SAFE
+LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';"#
+)]
+fn get_record_2(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<RowSet<Routed>, ErrorReport> {
+    Ok(RowSet::new(find(bucket_type, bucket_value)?))
 }
 
 /// Looks a claim up without running a statement: routers call it for every request.
@@ -81,33 +69,22 @@ fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Opt
     Ok(claim.map(|claim| route(claim, &catalog)))
 }
 
-#[pg_extern(name = "get_records", schema = "claims", security_definer, stable, parallel_safe)]
+#[pg_extern(
+    name = "get_records",
+    schema = "claims",
+    security_definer,
+    stable,
+    parallel_safe,
+    sql = r#"CREATE FUNCTION claims."get_records"("buckets" jsonb) RETURNS TABLE (
+    "uuid" uuid, "bucket_type" text, "bucket_value" text, "subject_type" text, "subject_id" text, "source_type" text, "source_id" text,
+    "cell_id" bigint, "status" text, "lease_uuid" uuid, "created_at" timestamp with time zone, "updated_at" timestamp with time zone,
+    "cell_name" text, "cell_address" text, "display_value" text
+)
+STABLE SECURITY DEFINER PARALLEL SAFE SET search_path TO pg_catalog, pg_temp
+LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';"#
+)]
 #[search_path(pg_catalog, pg_temp)]
-fn get_records_2(
-    buckets: Option<Jsonb>,
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(uuid, PgUuid),
-            name!(bucket_type, Option<String>),
-            name!(bucket_value, String),
-            name!(subject_type, Option<String>),
-            name!(subject_id, String),
-            name!(source_type, Option<String>),
-            name!(source_id, String),
-            name!(cell_id, i64),
-            name!(status, &'static str),
-            name!(lease_uuid, Option<PgUuid>),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-            name!(cell_name, Option<String>),
-            name!(cell_address, Option<String>),
-            name!(display_value, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
+fn get_records_2(buckets: Option<Jsonb>) -> Result<RowSet<Routed>, ErrorReport> {
     let found = tables::connect(|tables, connection| {
         let catalog = catalog::current(connection);
         let buckets = arguments::required(buckets, "buckets")?;
@@ -119,7 +96,7 @@ fn get_records_2(
         let (claims, _) = naming::in_snapshot(tables, &catalog, None, read, has_all)?;
         routed(claims, &catalog)
     })?;
-    Ok(TableIterator::new(found))
+    Ok(RowSet::new(found))
 }
 
 /// Converts claims to rows, or raises an error if they are too large for one answer.

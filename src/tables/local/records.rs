@@ -6,20 +6,22 @@ use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 
 use super::door::Local;
+use super::layouts::{CLAIMS, claim};
 use super::transfers;
-use crate::pg::index::{self, Unusable};
+use crate::pg::direct::{self, Reading, Row as StoredRow};
+use crate::pg::index::{self, KeyValue, Unusable};
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::statement::statement;
 use crate::tables::door::RecordTables;
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::claims::{
-    BUCKET_INDEX, ClaimPart, PageEnd, StoredClaim, bucket_key_parts, claim, claim_page, columns, read_page,
+    self as claim_rows, BUCKET_INDEX, ClaimPart, PageEnd, StoredClaim, bucket_key_parts, claim_page, columns, read_page,
 };
 use crate::tables::rows::known_or_raised;
 
 statement! {
     /// Returns claims of one bucket type by their values, with the cells under which they are stored.
-    CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
+    CLAIMS_BY_VALUE(INT4OID, TEXTARRAYOID) = concat!(
         "SELECT ", columns!("c.creator_id"), " FROM claims.claims c
           WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
     /// Returns a cell's claims of source type $2 from source id $3 on; at source id $3, those after bucket ($4, $5). The source
@@ -44,23 +46,51 @@ statement! {
           ORDER BY 1");
 }
 
+/// Returns a claim that was found by its key.
+fn stored_claim(row: &StoredRow) -> StoredClaim {
+    StoredClaim {
+        uuid: row.must(claim::UUID),
+        bucket_type: row.must(claim::BUCKET_TYPE),
+        bucket_value: row.must(claim::BUCKET_VALUE),
+        subject_type: row.must(claim::SUBJECT_TYPE),
+        subject_id: row.must(claim::SUBJECT_ID),
+        source_type: row.must(claim::SOURCE_TYPE),
+        source_id: row.must(claim::SOURCE_ID),
+        cell_id: row.must(claim::CREATOR_ID),
+        lease_uuid: row.get(claim::LEASE_UUID),
+        status: row.must(claim::STATUS),
+        created_at: row.must(claim::CREATED_AT),
+        updated_at: row.must(claim::UPDATED_AT),
+        display_value: row.get(claim::DISPLAY_VALUE),
+    }
+}
+
+/// Looks a claim up in a table that is not as the extension has created it, by the names of its columns.
+fn look_up(bucket_type: i32, bucket_value: &str) -> Result<Option<StoredClaim>, Unusable> {
+    index::find(c"claims", &bucket_key_parts(bucket_value, bucket_type), |row| StoredClaim {
+        uuid: row.must(c"uuid"),
+        bucket_type: row.must(c"bucket_type"),
+        bucket_value: row.must(c"bucket_value"),
+        subject_type: row.must(c"subject_type"),
+        subject_id: row.must(c"subject_id"),
+        source_type: row.must(c"source_type"),
+        source_id: row.must(c"source_id"),
+        cell_id: row.must(c"creator_id"),
+        lease_uuid: row.get(c"lease_uuid"),
+        status: row.must(c"status"),
+        created_at: row.must(c"created_at"),
+        updated_at: row.must(c"updated_at"),
+        display_value: row.get(c"display_value"),
+    })
+}
+
 impl RecordTables for Local {
     fn claim(&self, bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
-        let found = index::find(c"claims", &bucket_key_parts(bucket_value, bucket_type), |row| StoredClaim {
-            uuid: row.must(c"uuid"),
-            bucket_type: row.must(c"bucket_type"),
-            bucket_value: row.must(c"bucket_value"),
-            subject_type: row.must(c"subject_type"),
-            subject_id: row.must(c"subject_id"),
-            source_type: row.must(c"source_type"),
-            source_id: row.must(c"source_id"),
-            cell_id: row.must(c"creator_id"),
-            lease_uuid: row.get(c"lease_uuid"),
-            status: row.must(c"status"),
-            created_at: row.must(c"created_at"),
-            updated_at: row.must(c"updated_at"),
-            display_value: row.get(c"display_value"),
+        let key = [KeyValue::Text(bucket_value), KeyValue::Int4(bucket_type)];
+        let found = direct::read([&CLAIMS], |[claims]| {
+            claims.look_up(Reading::Caller, |rows| rows.find(key, |_| true).map(|row| stored_claim(&row)))
         });
+        let found = found.map_or_else(|| look_up(bucket_type, bucket_value), Ok);
         match found {
             // The index is newer than this query's snapshot. The planner has other plans.
             Err(Unusable::TooNew) => {
@@ -76,7 +106,7 @@ impl RecordTables for Local {
 
     fn claims(&self, connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
         let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-            connection.run(&CLAIMS, View::Caller, [bucket_type.into(), values.into()]).map(claim)
+            connection.run(&CLAIMS_BY_VALUE, View::Caller, [bucket_type.into(), values.into()]).map(claim_rows::claim)
         };
         let stored = values_by_type(buckets).into_iter().flat_map(of_type);
         // A transfer holds many claims, so its cell is looked up once for all of them.
@@ -94,7 +124,7 @@ impl RecordTables for Local {
                 PageEnd::Length(_) => &CLAIM_PAGE,
                 PageEnd::SourceId(_) => &LAST_CLAIM_PAGE,
             };
-            connection.run(statement, View::Caller, part.values(cell_id, source_id, end, limit)).map(claim)
+            connection.run(statement, View::Caller, part.values(cell_id, source_id, end, limit)).map(claim_rows::claim)
         })
     }
 

@@ -1,9 +1,10 @@
--- A stored payload equals the jsonb that PostgreSQL makes of its text, for any number of records; numbers of any size are read.
+-- A stored payload has the bytes of the jsonb that PostgreSQL makes of its text, for any number of records; numbers of any size are read.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
+CREATE EXTENSION IF NOT EXISTS pageinspect;
 SELECT t.clean();
--- t.stored() compares a stored payload with the one that PostgreSQL makes of its text
+-- t.stored() compares a stored payload with the one that PostgreSQL makes of its text: by bytes, by length, and by the place of each record
 CREATE TEMP TABLE made (payload jsonb, again jsonb);
 ALTER TABLE made ALTER payload SET STORAGE EXTERNAL, ALTER again SET STORAGE EXTERNAL;
 CREATE FUNCTION t.value_of(n int) RETURNS text LANGUAGE sql AS $$ SELECT n || repeat('é', n % 37) || repeat('x', n % 5) $$;
@@ -12,7 +13,8 @@ DECLARE lease uuid := claims.begin_update(1, creates, destroys); answer text;
 BEGIN
     TRUNCATE made;
     INSERT INTO made SELECT payload, payload::text::jsonb FROM claims.claim_leases WHERE uuid = lease;
-    SELECT concat_ws(', ', CASE WHEN m.payload = m.again THEN 'the same' ELSE 'another' END,
+    SELECT concat_ws(', ', (SELECT CASE WHEN i.t_attrs[1] = i.t_attrs[2] THEN 'the same' ELSE 'another' END
+                              FROM heap_page_item_attrs(get_raw_page('made', 0), 'made', true) i),
                CASE WHEN pg_column_size(m.payload) = pg_column_size(m.again) THEN 'as long' ELSE 'of another length' END,
                (SELECT count(*) || ' by place' FROM generate_series(0, jsonb_array_length(creates) - 1) i
                  WHERE m.payload -> 'create_records' -> i -> 'bucket' ->> 'value' = creates -> i -> 'bucket' ->> 'value'

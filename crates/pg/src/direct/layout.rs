@@ -62,6 +62,7 @@ pub(super) struct Shape {
 #[derive(Clone)]
 struct Compared {
     layout: &'static CStr,
+    relation: pg_sys::Oid,
     fresh: Freshness,
     result: Result<Rc<Shape>, Rc<Difference>>,
 }
@@ -70,12 +71,15 @@ thread_local! {
     static COMPARED: RefCell<Vec<Compared>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Returns the last comparison with a layout, if the relation has not changed since.
+fn last_comparison(layout: &Layout) -> Option<Compared> {
+    let is_valid = |compared: &&Compared| compared.layout == layout.name && compared.fresh.is_fresh();
+    COMPARED.with_borrow(|all| all.iter().find(is_valid).cloned())
+}
+
 /// Returns the relation that had the layout when it was compared last, if it has not changed since.
 pub(super) fn known(layout: &Layout) -> Option<Rc<Shape>> {
-    COMPARED.with_borrow(|all| {
-        let of_layout = all.iter().find(|compared| compared.layout == layout.name && compared.fresh.is_fresh())?;
-        of_layout.result.clone().ok()
-    })
+    last_comparison(layout)?.result.ok()
 }
 
 /// Compares an open, locked table with its layout. Compares again only if the table has changed.
@@ -85,21 +89,15 @@ pub(super) fn known(layout: &Layout) -> Option<Rc<Shape>> {
 pub(super) unsafe fn compare(layout: &Layout, relation: pg_sys::Relation) -> Result<Rc<Shape>, Rc<Difference>> {
     // SAFETY: guaranteed by the caller.
     let oid = unsafe { (*relation).rd_id };
-    let is_of_this = |compared: &&Compared| {
-        let is_of_relation = compared.result.as_ref().map_or(true, |shape| shape.relation == oid);
-        compared.layout == layout.name && compared.fresh.is_fresh() && is_of_relation
-    };
-    if let Some(result) =
-        COMPARED.with_borrow(|all| all.iter().find(is_of_this).map(|compared| compared.result.clone()))
-    {
-        return result;
+    if let Some(last) = last_comparison(layout).filter(|last| last.relation == oid) {
+        return last.result;
     }
     let fresh = Freshness::of(oid);
     // SAFETY: guaranteed by the caller.
     let result = unsafe { shape(layout, relation) }.map(Rc::new).map_err(Rc::new);
     COMPARED.with_borrow_mut(|all| {
         all.retain(|compared| compared.layout != layout.name);
-        all.push(Compared { layout: layout.name, fresh, result: result.clone() });
+        all.push(Compared { layout: layout.name, relation: oid, fresh, result: result.clone() });
     });
     result
 }

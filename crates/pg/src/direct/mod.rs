@@ -16,7 +16,9 @@ mod indexes;
 mod layout;
 mod scan;
 mod table;
+mod write;
 
 pub use self::layout::{ColumnLayout, Difference, IndexKey, IndexLayout, Layout, difference};
 pub use self::scan::{KeyScan, Reading};
-pub use self::table::{Changed, Conflict, Row, RowLock, Table, open};
+pub use self::table::{Row, Table, open, read};
+pub use self::write::{Changed, Conflict, RowLock};

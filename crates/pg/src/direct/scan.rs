@@ -12,6 +12,8 @@ pub enum Reading {
     Statement,
     /// The state that is committed now, whatever the isolation level.
     Latest,
+    /// The snapshot of the calling query, for functions that only read.
+    Caller,
 }
 
 /// A scan of the unique index of a table.
@@ -33,6 +35,7 @@ impl Table {
             let snapshot = match reading {
                 Reading::Statement => pg_sys::GetTransactionSnapshot(),
                 Reading::Latest => pg_sys::GetLatestSnapshot(),
+                Reading::Caller => pg_sys::GetActiveSnapshot(),
             };
             pg_sys::PushActiveSnapshot(snapshot);
             let slot = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());

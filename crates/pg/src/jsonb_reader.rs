@@ -1,0 +1,143 @@
+//! Reads jsonb token by token in place: without a call of PostgreSQL for each token, without conversion to text, without recursion, without copying
+//! strings. [`super::jsonb_writer`] describes the format.
+
+use claims_json::{Token, Tokens};
+use pgrx::pg_sys::{
+    JB_CMASK, JB_FOBJECT, JB_FSCALAR, JENTRY_HAS_OFF, JENTRY_ISBOOL_FALSE, JENTRY_ISBOOL_TRUE, JENTRY_ISCONTAINER,
+    JENTRY_ISNUMERIC, JENTRY_ISSTRING, JENTRY_OFFLENMASK, JENTRY_TYPEMASK,
+};
+
+use super::numeric;
+
+/// The size of a container's header, of an entry, and of the unit to which containers and numbers are aligned.
+pub(super) const WORD: usize = 4;
+
+pub struct JsonbTokens<'a> {
+    /// The root container and everything in it, aligned as PostgreSQL aligns it.
+    root: &'a [u8],
+    /// The open containers, the innermost one last.
+    open: Vec<Container>,
+    has_begun: bool,
+}
+
+/// A container that is being read.
+struct Container {
+    /// The position of its entries, and of the bytes of its values.
+    entries: usize,
+    data: usize,
+    is_object: bool,
+    /// The number of its values. An object has as many keys before them.
+    count: usize,
+    /// The number of values that were read.
+    read: usize,
+    /// Whether the key of the next value was read.
+    has_key: bool,
+    /// Where the bytes of the next key, and of the next value or element begin.
+    next_key: usize,
+    next_value: usize,
+}
+
+/// The bytes of a value.
+struct Slot {
+    kind: u32,
+    start: usize,
+    end: usize,
+}
+
+impl<'a> JsonbTokens<'a> {
+    /// Returns the tokens of a jsonb, from its bytes after the varlena header.
+    pub(super) fn of(root: &'a [u8]) -> Self {
+        JsonbTokens { root, open: Vec::new(), has_begun: false }
+    }
+
+    /// Returns a word. Returns 0, an empty string's entry, where a damaged value has none.
+    fn word(&self, at: usize) -> u32 {
+        let word = self.root.get(at..at + WORD).and_then(|bytes| bytes.try_into().ok());
+        word.map_or(0, u32::from_ne_bytes)
+    }
+
+    /// Opens the container at a position. Returns its first token, or `None` for one that only wraps a scalar.
+    fn begin(&mut self, at: usize) -> Option<Token<'a>> {
+        let header = self.word(at);
+        let (count, is_object) = ((header & JB_CMASK) as usize, header & JB_FOBJECT != 0);
+        // A damaged value has no more entries than words.
+        let count = count.min(self.root.len() / WORD);
+        let entries = at + WORD;
+        let words = if is_object { 2 * count } else { count };
+        let data = entries + words * WORD;
+        let mut container =
+            Container { entries, data, is_object, count, read: 0, has_key: false, next_key: 0, next_value: 0 };
+        if is_object {
+            // The values begin where the last key ends.
+            for number in 0..count {
+                container.next_value = self.slot(&container, number, container.next_value).end;
+            }
+        }
+        self.open.push(container);
+        match (is_object, header & JB_FSCALAR != 0) {
+            (true, _) => Some(Token::BeginObject),
+            (false, true) => None,
+            (false, false) => Some(Token::BeginArray(count)),
+        }
+    }
+
+    /// Returns the bytes of an entry, which begin where those of the entry before end.
+    fn slot(&self, container: &Container, number: usize, start: usize) -> Slot {
+        let entry = self.word(container.entries + number * WORD);
+        let extent = (entry & JENTRY_OFFLENMASK) as usize;
+        let end = if entry & JENTRY_HAS_OFF != 0 { extent } else { start + extent };
+        Slot { kind: entry & JENTRY_TYPEMASK, start, end }
+    }
+
+    fn step(&mut self, skips_nested: bool) -> Token<'a> {
+        // An argument may have millions of tokens.
+        pgrx::check_for_interrupts!();
+        if !self.has_begun {
+            self.has_begun = true;
+            return self.begin(0).unwrap_or_else(|| self.step(skips_nested));
+        }
+        let Some(mut container) = self.open.pop() else { return Token::Null };
+        if container.read == container.count {
+            return if container.is_object { Token::EndObject } else { Token::EndArray };
+        }
+        let data = container.data;
+        if container.is_object && !container.has_key {
+            let key = self.slot(&container, container.read, container.next_key);
+            (container.next_key, container.has_key) = (key.end, true);
+            self.open.push(container);
+            return Token::Key(self.text(data, &key));
+        }
+        let number = if container.is_object { container.count + container.read } else { container.read };
+        let value = self.slot(&container, number, container.next_value);
+        (container.next_value, container.has_key) = (value.end, false);
+        container.read += 1;
+        self.open.push(container);
+        let aligned = data + value.start.next_multiple_of(WORD);
+        match value.kind {
+            JENTRY_ISSTRING => Token::Text(self.text(data, &value)),
+            JENTRY_ISNUMERIC => {
+                Token::Number(self.root.get(aligned..data + value.end).map_or_else(String::new, numeric::print))
+            }
+            JENTRY_ISBOOL_FALSE | JENTRY_ISBOOL_TRUE => Token::Bool,
+            JENTRY_ISCONTAINER if skips_nested => Token::BeginObject,
+            JENTRY_ISCONTAINER => self.begin(aligned).unwrap_or(Token::Null),
+            _ => Token::Null,
+        }
+    }
+
+    fn text(&self, data: usize, slot: &Slot) -> &'a str {
+        let bytes = self.root.get(data + slot.start..data + slot.end).unwrap_or_default();
+        // SAFETY: the bytes are UTF-8, as the database's encoding is.
+        unsafe { std::str::from_utf8_unchecked(bytes) }
+    }
+}
+
+impl<'a> Tokens<'a> for JsonbTokens<'a> {
+    fn next(&mut self) -> Token<'a> {
+        self.step(false)
+    }
+
+    fn skip_value(&mut self) {
+        self.step(true);
+    }
+}
