@@ -18,6 +18,11 @@ extension_sql_file!(
 extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
+extension_sql_file!(
+    "../sql/install/service/waiters.sql",
+    name = "waiters",
+    requires = ["admin", service::metrics::list_lease_waiters]
+);
 extension_sql_file!("../sql/install/service/replicas.sql", name = "replicas", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
 extension_sql_file!(
@@ -173,6 +178,7 @@ extension_sql_file!(
         "admin",
         "admin_log",
         "modes",
+        "waiters",
         "records",
         "changes",
         "check",

@@ -77,6 +77,7 @@ pub extern "C-unwind" fn _PG_init() {
         cell::wakeup::HOOKS,
         service::durability::HOOKS,
         service::counters::HOOKS,
+        service::waiters::HOOKS,
         shard_moves::HOOKS,
     ]);
 }

@@ -33,6 +33,14 @@ settings! {
         c"claims.wait_timeout",
         c"How long a call waits, in total, for other open transactions before it reports a temporary conflict.",
         c"0 means not to wait: what another open transaction holds is reported as in_flight within milliseconds.";
+    define_int_guc LEASE_WAIT: i32 = 0, [0, 60_000], Userset, GucFlags::UNIT_MS,
+        c"claims.lease_wait",
+        c"How long a begin waits for names that other leases hold, while all its conflicts are temporary.",
+        c"0 means not to wait. A waiting call holds nothing. In a cell it is handed to the service, within claims.service_timeout.";
+    define_int_guc LEASE_PRIORITY: i32 = 0, [-10, 10], Userset, NO_UNIT,
+        c"claims.lease_priority",
+        c"The priority among the calls that wait for a name.",
+        c"A priority of one counts like waiting for a second. Above 0 only as far as claims.set_cell_limits() allows the cell.";
     define_int_guc OUTCOME_RETENTION: i32 = 7 * 24 * 60 * 60, [0, i32::MAX], Suset, GucFlags::UNIT_S,
         c"claims.outcome_retention",
         c"How long the outcome of a settled lease can be asked for.",
@@ -125,6 +133,14 @@ pub fn max_batch_size() -> usize {
 /// Returns milliseconds; 0 means not to wait.
 pub fn wait_timeout() -> i64 {
     WAIT_TIMEOUT.get().into()
+}
+
+pub fn lease_wait() -> Duration {
+    Duration::from_millis(LEASE_WAIT.get().unsigned_abs().into())
+}
+
+pub fn lease_priority() -> i32 {
+    LEASE_PRIORITY.get()
 }
 
 /// Returns seconds.

@@ -133,7 +133,7 @@ COMMENT ON FUNCTION claims.refresh_grants() IS
     'gives the extension''s objects to their owner on nodes that were added. Administrators wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.grant_monitor(name) IS
     'Grants a role what monitoring needs: check(), which then shows no bucket values and no payloads, metrics(), and the views leases, passes, '
-    'modes, cell_limits and transfers; administrators only. Administrators wait for each other until COMMIT.';
+    'modes, cell_limits, lease_waiters and transfers; administrators only. Administrators wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.revoke_read(name) IS
     'Revokes the grants of grant_read(); a cell''s role keeps the grants of cells. Administrators only, who wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.revoke_worker(name) IS
@@ -147,9 +147,9 @@ COMMENT ON FUNCTION claims.set_mode(text, text, bigint) IS
     'At the service: sets the mode of a cell (NULL: of all cells) from the COMMIT on: open; settle_only: no begins; read_only: only reading. '
     'Calls that it does not allow fail with 55000 and the reason. The stricter of a cell''s mode and that of all cells applies. For '
     'administrators. Locks the row of the mode: two calls that set one row wait for each other until COMMIT.';
-COMMENT ON FUNCTION claims.set_cell_limits(bigint, text, int, int, int) IS
+COMMENT ON FUNCTION claims.set_cell_limits(bigint, text, int, int, int, int) IS
     'At the service: sets the limits of a cell from the COMMIT on (NULL: no limit): outstanding leases, records of a batch, begins and fences a '
-    'second. A call beyond a limit fails with 53400, and HINT says when to try again. begins_per_second needs the library preloaded (22023 '
+    'second; and the highest claims.lease_priority (NULL: 0). A call beyond a limit fails with 53400, and HINT says when to try again. begins_per_second needs the library preloaded (22023 '
     'otherwise). For administrators. Locks the row of the limits: two calls that set one row wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.present_epoch(bigint, bigint, bigint, text) IS
     'At the service, for claims.reconcile(), claims.verify() and claims.adopt_cell(): stores a new epoch of the cell''s database, if the stored '

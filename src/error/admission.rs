@@ -47,6 +47,10 @@ errors! {
             detail "A database was adopted for it {limit} times within an hour.",
             hint "Find out which databases act as the cell. Repeat the call later, \
                 or have an administrator of the service call claims.present_epoch() with adopt_because.";
+        PriorityTooHigh { cell_id: i64, priority: i32, limit: i32 } => ERRCODE_INSUFFICIENT_PRIVILEGE:
+            "permission denied: cell {cell_id} may not wait with priority {priority}",
+            detail "claims.lease_priority may be at most {limit} for this cell.",
+            hint "Lower claims.lease_priority, or have an administrator raise max_priority with claims.set_cell_limits().";
         BatchTooLarge { cell_id: i64, records: usize, limit: i32 } => ERRCODE_CONFIGURATION_LIMIT_EXCEEDED:
             "batch of cell {cell_id} has too many records",
             detail "It has {records} records, {limit} are allowed for this cell.",

@@ -125,6 +125,10 @@ fn remedy(reason: Reason) -> (Code, &'static str) {
         Reason::InFlight => {
             (Code::ERRCODE_LOCK_NOT_AVAILABLE, "Another open transaction is changing the claim: try again in a moment.")
         }
+        Reason::Queued => (
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            "Other calls wait for the claim: set claims.lease_wait to wait in their order, or try again in a moment.",
+        ),
     }
 }
 

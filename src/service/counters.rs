@@ -55,6 +55,35 @@ pub struct CellCounters {
     conflicts: [AtomicU64; Reason::ALL.len()],
     begin_durations: Durations,
     settle_durations: Durations,
+    /// Waits for names, by how they ended, in the order of `WaitEnd::ALL`.
+    waits: [AtomicU64; WaitEnd::ALL.len()],
+    wait_durations: Durations,
+}
+
+/// The way in which a wait for names has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// A name belongs to somebody for good.
+    Taken,
+    /// The call has got its names.
+    Got,
+    Timeout,
+    /// By a cancel, or by any other error.
+    Cancelled,
+}
+
+impl WaitEnd {
+    const ALL: [WaitEnd; 4] = [WaitEnd::Taken, WaitEnd::Got, WaitEnd::Timeout, WaitEnd::Cancelled];
+
+    /// Returns the name in metrics.
+    fn name(self) -> &'static str {
+        match self {
+            WaitEnd::Taken => "taken",
+            WaitEnd::Got => "got",
+            WaitEnd::Timeout => "timeout",
+            WaitEnd::Cancelled => "cancelled",
+        }
+    }
 }
 
 impl CellSlot for CellCounters {
@@ -97,6 +126,14 @@ pub fn begin_took(cell_id: i64, took: Duration) {
 pub fn settle_took(cell_id: i64, took: Duration) {
     if let Some(counters) = of_cell(cell_id) {
         counters.settle_durations.add(took);
+    }
+}
+
+/// Counts a begin that has waited for names.
+pub fn waited(cell_id: i64, end: WaitEnd, took: Duration) {
+    if let Some(counters) = of_cell(cell_id) {
+        add(&counters.waits[end as usize], 1);
+        counters.wait_durations.add(took);
     }
 }
 
@@ -292,6 +329,8 @@ pub struct Seen {
     pub conflicts: Vec<(&'static str, u64)>,
     pub begin_durations: SeenDurations,
     pub settle_durations: SeenDurations,
+    pub waits: Vec<(&'static str, u64)>,
+    pub wait_durations: SeenDurations,
 }
 
 /// Returns the counters of a cell, or `None` if nothing was counted for it or the library is not preloaded.
@@ -310,5 +349,7 @@ pub fn seen(cell_id: i64) -> Option<Seen> {
             .collect(),
         begin_durations: cell.begin_durations.seen(),
         settle_durations: cell.settle_durations.seen(),
+        waits: WaitEnd::ALL.iter().map(|end| (end.name(), read(&cell.waits[*end as usize]))).collect(),
+        wait_durations: cell.wait_durations.seen(),
     })
 }

@@ -1,13 +1,15 @@
 //! The part of `metrics()` that reads shared memory. sql/install/metrics.sql has the rest.
 
+use claims_model::waiting::SeenWaiter;
 use serde_json::{Value, json};
 
 use super::counters::{self, Checked, Seen, SeenDurations};
 use super::low_water;
-use crate::pg::clock::Moment;
+use super::waiters;
+use crate::pg::clock::{Moment, monotonic};
 use crate::pg::jsonb::JsonText;
 use crate::pg::prelude::*;
-use crate::pg::spi;
+use crate::pg::{process, spi};
 use crate::store::catalog;
 use crate::tables;
 
@@ -22,9 +24,14 @@ fn read_counters()
     let tables = tables::at_entry();
     cells.sort_unstable();
     let mut samples = Vec::new();
+    let waiters = waiters::seen();
     for cell_id in cells {
         if let Some(seen) = counters::seen(cell_id) {
             of_cell(cell_id, &seen, &mut samples);
+        }
+        if waiters::has_queue(tables) {
+            let waiting = waiters.iter().filter(|waiter| waiter.cell_id == cell_id).count();
+            samples.push(sample("claims_lease_waiters", json!({ "cell": cell_id.to_string() }), waiting as f64));
         }
         if let Some(from) = low_water::published(tables, cell_id) {
             let labels = json!({ "cell": cell_id.to_string() });
@@ -37,6 +44,32 @@ fn read_counters()
         samples.push(sample("claims_check_future", json!({}), last.future as f64));
     }
     Ok(TableIterator::new(samples))
+}
+
+/// Returns the rows of the view claims.lease_waiters.
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn list_lease_waiters() -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(pid, i32),
+            name!(cell_id, i64),
+            name!(since, TimestampWithTimeZone),
+            name!(priority, i32),
+            name!(names, i32),
+            name!(position, i32),
+        ),
+    >,
+    ErrorReport,
+> {
+    let (now, monotonic_now) = (Moment::now(), monotonic());
+    let row = |waiter: SeenWaiter| {
+        let since = Moment(now.0 - (monotonic_now - waiter.since));
+        let [names, position] = [waiter.names, waiter.position].map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+        Some((process::pid(waiter.process)?, waiter.cell_id, since.into(), waiter.priority, names, position))
+    };
+    Ok(TableIterator::new(waiters::seen().into_iter().filter_map(row).collect::<Vec<_>>()))
 }
 
 /// Stores the result of `check()`.
@@ -64,6 +97,10 @@ fn of_cell(cell_id: i64, seen: &Seen, samples: &mut Vec<Sample>) {
     }
     durations("claims_begin_duration_seconds", &cell, &seen.begin_durations, samples);
     durations("claims_settle_duration_seconds", &cell, &seen.settle_durations, samples);
+    for (end, total) in &seen.waits {
+        samples.push(sample("claims_lease_waits_total", json!({ "cell": cell, "end": end }), *total as f64));
+    }
+    durations("claims_lease_wait_duration_seconds", &cell, &seen.wait_durations, samples);
 }
 
 /// Adds a histogram in the format of OpenMetrics.

@@ -13,6 +13,7 @@ pub mod naming;
 pub mod read;
 mod transfer;
 pub mod verify;
+pub mod waiters;
 
 use std::time::Duration;
 
@@ -20,8 +21,15 @@ use crate::pg::shared::Area;
 use crate::tables::shared::pace;
 
 /// The service's areas of shared memory.
-pub static AREAS: [&dyn Area; 5] =
-    [&pace::PACES, &counters::CELLS, &counters::CHECKS, &low_water::MARKS, &low_water::PHASES];
+pub static AREAS: [&dyn Area; 7] = [
+    &pace::PACES,
+    &counters::CELLS,
+    &counters::CHECKS,
+    &low_water::MARKS,
+    &low_water::PHASES,
+    &waiters::QUEUE,
+    &waiters::GATE,
+];
 
 /// Number of attempts that a call makes, each after a probe, before it reports a conflict that it cannot see.
 const ATTEMPTS: u32 = 4;

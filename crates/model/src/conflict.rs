@@ -17,11 +17,13 @@ pub enum Reason {
     Confusable,
     Leased,
     InFlight,
+    /// The bucket is free, and other calls wait for it.
+    Queued,
 }
 
 impl Reason {
     /// All reasons, in order of precedence.
-    pub const ALL: [Reason; 8] = [
+    pub const ALL: [Reason; 9] = [
         Reason::NotOwner,
         Reason::Missing,
         Reason::OtherSource,
@@ -30,6 +32,7 @@ impl Reason {
         Reason::Confusable,
         Reason::Leased,
         Reason::InFlight,
+        Reason::Queued,
     ];
 
     /// Returns the name in conflicts and metrics.
@@ -43,12 +46,13 @@ impl Reason {
             Reason::Confusable => "confusable",
             Reason::Leased => "leased",
             Reason::InFlight => "in_flight",
+            Reason::Queued => "queued",
         }
     }
 
     /// Returns whether the conflict is temporary: a repeated batch may succeed although nobody changes it.
     pub fn retryable(self) -> bool {
-        matches!(self, Reason::Leased | Reason::InFlight)
+        matches!(self, Reason::Leased | Reason::InFlight | Reason::Queued)
     }
 }
 
@@ -64,6 +68,10 @@ pub struct Conflict<'a> {
     pub lease_age_seconds: Option<f64>,
     /// The other name that looks like this one, for the reason `confusable`.
     pub similar_to: Option<String>,
+    /// How many calls wait for the bucket, for the reason `queued`.
+    pub waiting: Option<usize>,
+    /// How long the call has waited before it gave this answer.
+    pub waited_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +84,10 @@ struct ConflictForm<'a> {
     lease_age_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     similar_to: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_seconds: Option<f64>,
 }
 
 /// Returns the reason that decides the SQLSTATE, or `None` if there are no conflicts.
@@ -95,6 +107,8 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
             holder_cell_id: conflict.holder_cell_id,
             lease_age_seconds: conflict.lease_age_seconds,
             similar_to: conflict.similar_to.as_deref(),
+            waiting: conflict.waiting,
+            waited_seconds: conflict.waited_seconds,
         })
         .collect();
     serde_json::to_string(&forms)
@@ -180,14 +194,16 @@ mod tests {
             holder_cell_id: None,
             lease_age_seconds: None,
             similar_to: None,
+            waiting: None,
+            waited_seconds: None,
         };
         use Reason::*;
-        let all = [InFlight, Leased, Confusable, Reserved, Taken, OtherSource, Missing, NotOwner].map(conflict);
+        let all = [Queued, InFlight, Leased, Confusable, Reserved, Taken, OtherSource, Missing, NotOwner].map(conflict);
         for lighter in 1..all.len() {
             assert_eq!(decisive_reason(&all[..=lighter]), Some(all[lighter].reason));
         }
         assert_eq!(decisive_reason(&all), Some(Reason::NotOwner));
-        assert_eq!(decisive_reason(&all[..2]), Some(Reason::Leased));
+        assert_eq!(decisive_reason(&all[..2]), Some(Reason::InFlight));
         assert_eq!(decisive_reason(&[]), None);
     }
 }

@@ -33,6 +33,7 @@ pub mod source_range;
 pub mod transfer;
 pub mod types;
 pub mod verify;
+pub mod waiting;
 
 /// The version of the protocol between cells and service. It grows when one of them would not understand the other.
 pub const PROTOCOL: i32 = 1;

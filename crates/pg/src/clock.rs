@@ -62,3 +62,11 @@ impl From<pgrx::datum::TimestampWithTimeZone> for Moment {
         Moment(pg_sys::TimestampTz::from(timestamp))
     }
 }
+
+/// Returns microseconds of a clock that all processes of the server share, and that never goes back. It has no date.
+pub fn monotonic() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills the structure; this clock exists on every supported system.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
+}

@@ -1,9 +1,11 @@
-//! A hook that runs before PostgreSQL executes SET CONSTRAINTS … IMMEDIATE.
+//! A hook that runs before PostgreSQL executes SET CONSTRAINTS … IMMEDIATE. It also notices COMMIT PREPARED and ROLLBACK PREPARED.
 
 use std::ffi::c_char;
 use std::sync::OnceLock;
 
 use pgrx::{pg_guard, pg_sys};
+
+use super::prepared_transaction;
 
 static BEFORE: OnceLock<fn()> = OnceLock::new();
 static PREVIOUS: OnceLock<pg_sys::ProcessUtility_hook_type> = OnceLock::new();
@@ -51,6 +53,9 @@ unsafe extern "C-unwind" fn process(
         if makes_immediate((*statement).utilityStmt) {
             notice();
         }
+        if ends_prepared((*statement).utilityStmt) {
+            prepared_transaction::ends();
+        }
         match PREVIOUS.get() {
             Some(Some(previous)) => {
                 previous(statement, text, is_read_only_tree, context, parameters, environment, receiver, completion)
@@ -77,6 +82,19 @@ unsafe fn makes_immediate(command: *const pg_sys::Node) -> bool {
         !command.is_null()
             && (*command).type_ == pg_sys::NodeTag::T_ConstraintsSetStmt
             && !(*command.cast::<pg_sys::ConstraintsSetStmt>()).deferred
+    }
+}
+
+/// # Safety
+/// A command's parse tree, or NULL.
+unsafe fn ends_prepared(command: *const pg_sys::Node) -> bool {
+    use pg_sys::TransactionStmtKind::{TRANS_STMT_COMMIT_PREPARED, TRANS_STMT_ROLLBACK_PREPARED};
+    // SAFETY: a node is of the type that its tag says.
+    unsafe {
+        !command.is_null()
+            && (*command).type_ == pg_sys::NodeTag::T_TransactionStmt
+            && [TRANS_STMT_COMMIT_PREPARED, TRANS_STMT_ROLLBACK_PREPARED]
+                .contains(&(*command.cast::<pg_sys::TransactionStmt>()).kind)
     }
 }
 

@@ -32,4 +32,5 @@ retired! {
     list_records_wrapper, pg_finfo_list_records_wrapper;
     declare_attribute_wrapper, pg_finfo_declare_attribute_wrapper;
     unclaim_attribute_wrapper, pg_finfo_unclaim_attribute_wrapper;
+    set_cell_limits_wrapper, pg_finfo_set_cell_limits_wrapper;
 }

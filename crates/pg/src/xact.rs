@@ -117,6 +117,18 @@ pub fn must_be_writable(call: &std::ffi::CStr) {
     unsafe { pg_sys::PreventCommandIfReadOnly(call.as_ptr()) };
 }
 
+/// Returns whether the transaction cannot write, for example on a standby.
+pub fn is_read_only() -> bool {
+    // SAFETY: reads a backend variable.
+    unsafe { pg_sys::XactReadOnly }
+}
+
+/// Returns whether the transaction may continue after the client's statement.
+pub fn is_in_block() -> bool {
+    // SAFETY: reads the state of this backend's transaction.
+    unsafe { pg_sys::GetCurrentTransactionNestLevel() > 1 || pg_sys::IsTransactionBlock() }
+}
+
 /// Raises an error on a standby.
 pub fn must_not_be_standby(call: &std::ffi::CStr) {
     // SAFETY: raises an error or does nothing.

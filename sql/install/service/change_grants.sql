@@ -1,4 +1,4 @@
--- Grants (or revokes) the schema and the functions for some audiences, and for cells the views that they may read.
+-- Grants (or revokes) the schema and the functions for some audiences, and for cells and monitors the views that they may read.
 CREATE OR REPLACE FUNCTION claims.change_grants(role_name name, audiences text[], granting boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
@@ -20,6 +20,9 @@ BEGIN
         -- Views about the cell itself: its claimed columns, the progress and the workers of its verification, the service, the passes.
         EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, '
                        'claims.service_state, claims.passes %s %I', verb, word, role_name);
+    END IF;
+    IF 'monitor' = ANY (change_grants.audiences) THEN
+        EXECUTE format('%s SELECT ON claims.lease_waiters %s %I', verb, word, role_name);
     END IF;
     IF granting THEN
         EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);

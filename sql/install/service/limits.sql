@@ -7,7 +7,8 @@ CREATE TABLE claims.limit_settings (
     begins_per_second int         CHECK (begins_per_second >= 1),
     reason            text        NOT NULL,
     since             timestamptz NOT NULL DEFAULT clock_timestamp(),
-    role              name        NOT NULL
+    role              name        NOT NULL,
+    max_priority      int         CHECK (max_priority BETWEEN 0 AND 10)
 );
 COMMENT ON TABLE claims.limit_settings IS 'The limits that were set; claims.cell_limits shows them. Written by claims.set_cell_limits().';
 COMMENT ON COLUMN claims.limit_settings.cell_id IS 'The cell.';
@@ -18,11 +19,12 @@ COMMENT ON COLUMN claims.limit_settings.begins_per_second IS
 COMMENT ON COLUMN claims.limit_settings.reason IS 'The reason that was given.';
 COMMENT ON COLUMN claims.limit_settings.since IS 'When they were set (clock time).';
 COMMENT ON COLUMN claims.limit_settings.role IS 'Role that set them, by its name at that time.';
+COMMENT ON COLUMN claims.limit_settings.max_priority IS 'The highest claims.lease_priority of its sessions; NULL: 0.';
 
 CREATE VIEW claims.cell_limits AS
-    SELECT c.cell_id, c.name AS cell_name, l.max_outstanding, l.max_batch_size, l.begins_per_second, l.reason, l.since, l.role
+    SELECT c.cell_id, c.name AS cell_name, l.max_outstanding, l.max_batch_size, l.begins_per_second, l.reason, l.since, l.role, l.max_priority
       FROM claims.cells c JOIN claims.limit_settings l ON l.cell_id = c.cell_id
-     WHERE num_nonnulls(l.max_outstanding, l.max_batch_size, l.begins_per_second) > 0;
+     WHERE num_nonnulls(l.max_outstanding, l.max_batch_size, l.begins_per_second, l.max_priority) > 0;
 COMMENT ON VIEW claims.cell_limits IS 'The limits of cells: one row for each cell that has one.';
 COMMENT ON COLUMN claims.cell_limits.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.cell_limits.cell_name IS 'Name of the cell, if any.';
@@ -32,5 +34,6 @@ COMMENT ON COLUMN claims.cell_limits.begins_per_second IS 'The most begins and f
 COMMENT ON COLUMN claims.cell_limits.reason IS 'The reason that was given.';
 COMMENT ON COLUMN claims.cell_limits.since IS 'When they were set (clock time).';
 COMMENT ON COLUMN claims.cell_limits.role IS 'Role that set them, by its name at that time.';
+COMMENT ON COLUMN claims.cell_limits.max_priority IS 'The highest claims.lease_priority of its sessions; NULL: 0.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.limit_settings', '');

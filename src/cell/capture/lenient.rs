@@ -15,11 +15,12 @@ use uuid::Uuid;
 
 use super::{adopt, conflicts};
 use crate::cell::client::Service;
-use crate::cell::client::leases::BeginRequest;
+use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
+use crate::settings;
 use crate::store::catalog;
 
 /// The batch of a transaction, sent under one lease.
@@ -49,13 +50,20 @@ impl LenientBatch {
     }
 
     /// Begins the lease without the destroys that cannot be made. Raises an error for all other conflicts. `limit` is the time
-    /// that the service may take for all its answers.
-    pub fn begin(&mut self, connection: &Connection, service: &Service, limit: Duration) -> Result<(), ClaimsError> {
+    /// that the service may take for all its answers. With `may_wait` it waits for names as the session wants it.
+    pub fn begin(
+        &mut self,
+        connection: &Connection,
+        service: &Service,
+        limit: Duration,
+        may_wait: bool,
+    ) -> Result<(), ClaimsError> {
         while !self.is_empty() {
             let (creates, destroys) = self.outgoing.json()?;
             let LenientBatch { cell_id, lease, .. } = *self;
             let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
-            let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming };
+            let wait = if may_wait { handed_wait(service, limit) } else { None };
+            let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait };
             match service.begin(&request, limit) {
                 Ok(()) => return Ok(()),
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
@@ -89,4 +97,15 @@ impl LenientBatch {
             Some(create) => Err(conflicts::claimed_twice(self.cell_id, create)),
         }
     }
+}
+
+/// The least time that is left for the way to the service and back.
+const LEAST_ROUND_TRIP: Duration = Duration::from_millis(10);
+
+/// Returns how long the service may wait for names: as long as the session wants, within what is left of `limit` minus the time
+/// that the answers so far have taken. `None` if the session does not want to wait, or if nothing is left.
+fn handed_wait(service: &Service, limit: Duration) -> Option<HandedWait> {
+    let round_trip = service.waited().max(LEAST_ROUND_TRIP);
+    let time = settings::lease_wait().min(service.time_left(limit).saturating_sub(round_trip));
+    (time >= Duration::from_millis(1)).then(|| HandedWait { time, priority: settings::lease_priority() })
 }

@@ -52,6 +52,14 @@ pub fn own_conflict(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Opti
     Ok(Some(OwnConflict { error, buckets, age }))
 }
 
+/// Returns whether a begin failed only because of conflicts that end by themselves.
+pub fn is_temporary(error: &ClaimsError) -> bool {
+    let ClaimsError::Cell(CellError::Refused(error)) = error else { return false };
+    let conflicts = error.detail.as_deref().map(serde_json::from_str::<Vec<Value>>);
+    let are_temporary = |conflicts: Vec<Value>| conflicts.iter().all(|conflict| conflict["retryable"] == true);
+    error.is_lock_not_available() && conflicts.is_some_and(|read| read.is_ok_and(are_temporary))
+}
+
 /// Returns the conflicts in DETAIL with leases of the cell itself, if all conflicts are temporary.
 fn own_conflicts(error: &RemoteError, cell_id: i64) -> Vec<Value> {
     let conflicts = || serde_json::from_str::<Vec<Value>>(error.detail.as_deref()?).ok();

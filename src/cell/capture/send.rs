@@ -131,22 +131,31 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
     }
 }
 
-/// Begins a lease at the service. After a conflict with leases of the same cell it settles those first. All answers together may
-/// take `claims.service_timeout`.
+/// Begins a lease at the service. After a conflict with leases of the same cell it settles those first. Only then the service
+/// waits for names, if the session wants that (`claims.lease_wait`). All answers together may take `claims.service_timeout`.
 fn begin(connection: &Connection, service: &Service, batch: &mut LenientBatch) -> Result<(), ClaimsError> {
     let (limit, cell_id) = (timeout(), batch.cell_id);
-    let mut begin = || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit));
-    let Some(mut conflict) = begin()? else { return Ok(()) };
+    let waits = !settings::lease_wait().is_zero();
+    let mut begin = || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit, false));
+    let mut conflict = match begin() {
+        Err(error) if waits && own_leases::is_temporary(&error) => {
+            return batch.begin(connection, service, limit, true);
+        }
+        answer => match answer? {
+            None => return Ok(()),
+            Some(conflict) => conflict,
+        },
+    };
     if own_leases::settle_committed(connection, service, cell_id, limit)? {
         match begin()? {
             None => return Ok(()),
             Some(again) => conflict = again,
         }
     }
-    if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? {
+    if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? && !waits {
         return Err(conflict.into_error());
     }
-    batch.begin(connection, service, limit)
+    batch.begin(connection, service, limit, waits)
 }
 
 fn timeout() -> Duration {

@@ -41,6 +41,8 @@ pub struct Call {
     caller: Caller,
     trial: bool,
     is_reported: Cell<bool>,
+    /// How long the service may wait for names by the cell's own wish.
+    wait: Cell<Duration>,
 }
 
 /// Raises an error while the breaker of a server is open.
@@ -66,7 +68,7 @@ fn refusal(server: &str, breaker: &Breaker, next_try: i64) -> ClaimsError {
 /// Like [`admit`], for a known oid of the server. `is_own_call` says that no user's code can have made the call.
 pub fn admit_to(server: &str, service: Oid, is_own_call: bool) -> Result<Call, ClaimsError> {
     let caller = caller(is_own_call);
-    let call = |trial| Call { service, caller, trial, is_reported: Cell::new(false) };
+    let call = |trial| Call { service, caller, trial, is_reported: Cell::new(false), wait: Cell::default() };
     if service == Oid::INVALID || states::has_no_failures(service) {
         return Ok(call(false));
     }
@@ -79,6 +81,11 @@ pub fn admit_to(server: &str, service: Oid, is_own_call: bool) -> Result<Call, C
 }
 
 impl Call {
+    /// Notes that the service may wait for some time before it answers. That is not part of the time it has to answer.
+    pub fn waits(&self, wait: Duration) {
+        self.wait.set(wait);
+    }
+
     /// Reports that the service has answered.
     pub fn succeeded(&self) {
         self.is_reported.set(true);
@@ -93,7 +100,9 @@ impl Call {
     pub fn failed(&self, error: &ClaimsError, request_bytes: usize) {
         let text = match error {
             ClaimsError::Cell(CellError::ServiceUnreachable { detail, .. }) => detail.clone(),
-            ClaimsError::Cell(CellError::ServiceSilent { timeout, .. }) if is_enough(*timeout, request_bytes) => {
+            ClaimsError::Cell(CellError::ServiceSilent { timeout, .. })
+                if is_enough(timeout.saturating_sub(self.wait.get()), request_bytes) =>
+            {
                 format!("It did not answer within {} ms.", timeout.as_millis())
             }
             _ => return,

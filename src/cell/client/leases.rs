@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Service;
-use super::answer::{AnswerRow, each_asked, each_once};
+use super::answer::{Answer, AnswerRow, each_asked, each_once};
 use super::epochs::{Presented, pair, presenting};
 use super::naming::RequiredNaming;
 use super::parameters::{interval, number, text, texts, uuid, uuids};
@@ -24,6 +24,9 @@ use crate::pg::xid8::Xid8;
 const BEGIN: &str =
     "SELECT claims.begin_update_text(claims.acting_cell($1, $9, $10), $2, $3, $4, $5), pg_catalog.pg_backend_pid()
             WHERE (claims.require_naming($6, $7, $8) IS NULL) IS NOT NULL";
+/// Hands the session's wait for names to the service, for the next statement.
+const WAIT: &str = "SELECT pg_catalog.set_config('claims.lease_wait', $1::pg_catalog.text, true),
+                  pg_catalog.set_config('claims.lease_priority', $2::pg_catalog.text, true)";
 /// The name of the call whose answer ends with the answering process.
 pub(super) const RETURNS_PROCESS: &CStr = c"claims_begin";
 const BEGIN_TYPES: [Oid; 10] = [
@@ -77,6 +80,14 @@ pub struct BeginRequest {
     /// The id of the local transaction.
     pub cell_xid: Xid8,
     pub naming: RequiredNaming,
+    pub wait: Option<HandedWait>,
+}
+
+/// How long and with which priority the service waits for names that other leases hold.
+#[derive(Debug, Clone, Copy)]
+pub struct HandedWait {
+    pub time: Duration,
+    pub priority: i32,
 }
 
 pub struct OutstandingLease {
@@ -96,7 +107,7 @@ impl Service<'_> {
     /// Begins a lease, within what is left of a limit. The service must answer with the lease's uuid and the number of a process;
     /// otherwise the lease does not count as begun.
     pub fn begin(&self, request: &BeginRequest, limit: Duration) -> Result<(), ClaimsError> {
-        let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming } = request;
+        let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, wait } = request;
         let begin = |presented| {
             let [unicode, bucket_types, profiles] = naming.values();
             let [epoch, predecessor] = pair(presented);
@@ -105,10 +116,16 @@ impl Service<'_> {
             let values =
                 [cell_id, creates, destroys, uuid, cell_xid, unicode, bucket_types, profiles, epoch, predecessor];
             let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
-            self.run(&[question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES)], self.time_left(limit), |answer| {
+            let begin = question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES);
+            let read = |answer: Answer| {
                 let (begun, _process) = answer.only(|row| Ok((row.uuid(1)?, row.number(2)?)))?;
                 if begun == *lease { Ok(()) } else { Err(Mismatch::Value(begun.to_string())) }
-            })
+            };
+            let left = self.time_left(limit);
+            let Some(HandedWait { time, priority }) = wait else { return self.run(&[begin], left, read) };
+            let values = [number(i64::try_from(time.as_millis()).unwrap_or(0)), number((*priority).into())];
+            let wait = Question { text: WAIT, values: &values, expected: Expected::one_row(2) };
+            self.run_waiting(*time, &[wait.command(), begin], left, read)
         };
         presenting(*cell_id, begin)
     }

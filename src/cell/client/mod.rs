@@ -45,6 +45,8 @@ pub struct Service<'c> {
     way: Way<'c>,
     /// How long calls have waited for answers.
     waited: Cell<Duration>,
+    /// How long the service may wait for names within the current call, which is no sign of a failure.
+    handed_wait: Cell<Duration>,
 }
 
 /// The way to make a connection if none is connection.
@@ -63,7 +65,12 @@ impl<'c> Service<'c> {
             breaker::refuse_if_open(server)?;
             must_be_one(connection, server)?;
         }
-        Ok(Service { server, way: Way::Catalog(connection, cell_id), waited: Cell::default() })
+        Ok(Service {
+            server,
+            way: Way::Catalog(connection, cell_id),
+            waited: Cell::default(),
+            handed_wait: Cell::default(),
+        })
     }
 
     /// Like [`Service::new`], and looks the address up now, so that it can be called after the current transaction.
@@ -71,13 +78,32 @@ impl<'c> Service<'c> {
         must_be_leader()?;
         connection_cache::close_outdated();
         let way = Way::Address(connect::address(connection, server, cell_id)?);
-        Ok(Service { server, way, waited: Cell::default() })
+        Ok(Service { server, way, waited: Cell::default(), handed_wait: Cell::default() })
     }
 
     /// Returns what is left of a time limit that holds for all calls of this `Service` together. Only waiting for answers uses it up:
     /// connecting has a limit of its own, and the cell's own statements between two calls are not the service's fault.
     pub fn time_left(&self, limit: Duration) -> Duration {
         limit.saturating_sub(self.waited.get())
+    }
+
+    /// Returns how long calls have waited for answers.
+    pub fn waited(&self) -> Duration {
+        self.waited.get()
+    }
+
+    /// Like [`Service::run`], for a call in which the service may wait for some time.
+    fn run_waiting<T>(
+        &self,
+        wait: Duration,
+        commands: &[Command],
+        timeout: Duration,
+        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+    ) -> Result<T, ClaimsError> {
+        self.handed_wait.set(wait);
+        let result = self.run(commands, timeout, read);
+        self.handed_wait.set(Duration::ZERO);
+        result
     }
 
     /// Calls the service, and reads its answer. An error of the service is `Refused`. If there is no answer within `timeout`, which begins
@@ -120,6 +146,7 @@ impl<'c> Service<'c> {
                 connection_cache::take_of(self.server, address.user),
             ),
         };
+        call.waits(self.handed_wait.get());
         loop {
             let is_reused = reused.is_some();
             let connected = reused.take().map_or_else(|| self.connect(), Ok);
@@ -177,11 +204,11 @@ impl<'c> Service<'c> {
         }
     }
 
-    /// Converts the service's error. If the service lacks the function, it is of an older version.
+    /// Converts the service's error. If the service lacks the function or the setting, it is of an older version.
     fn refusal(&self, error: RemoteError) -> CellError {
-        const UNDEFINED_FUNCTION: &[u8; 5] = b"42883";
+        const UNDEFINED: [&[u8; 5]; 2] = [b"42883", b"42704"];
         // The rest of the message may be in any language.
-        match &error.sqlstate == UNDEFINED_FUNCTION && error.message.contains("claims.") {
+        match UNDEFINED.contains(&&error.sqlstate) && error.message.contains("claims.") {
             true => CellError::OlderService { answer: error.message },
             false => CellError::Refused(RemoteError { server: self.server.to_owned(), ..error }),
         }

@@ -10,40 +10,47 @@ use crate::pg::roles;
 use crate::store::catalog;
 use crate::tables::shared::limits::{self, CellLimits};
 
-#[pg_extern(schema = "claims", security_definer)]
+#[pg_extern(name = "set_cell_limits", schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn set_cell_limits(
+fn set_cell_limits_2(
     cell_id: Option<i64>,
     reason: Option<String>,
     max_outstanding: default!(Option<i32>, "NULL"),
     max_batch_size: default!(Option<i32>, "NULL"),
     begins_per_second: default!(Option<i32>, "NULL"),
+    max_priority: default!(Option<i32>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    Ok(set(cell_id, reason, CellLimits { max_outstanding, max_batch_size, begins_per_second })?)
+    Ok(set(cell_id, reason, CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority })?)
 }
 
 fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("set_cell_limits", reason)?;
     let cell_id = required(cell_id, "cell_id")?;
-    let CellLimits { max_outstanding, max_batch_size, begins_per_second } = limits;
+    let CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority } = limits;
     at_least(max_outstanding, 0, "max_outstanding", "0 and more")?;
     at_least(max_batch_size, 1, "max_batch_size", "1 and more")?;
     at_least(begins_per_second, 1, "begins_per_second", "1 and more")?;
+    at_least(max_priority, 0, "max_priority", PRIORITIES)?;
+    if max_priority.is_some_and(|priority| priority > 10) {
+        return Err(BadInput::new("max_priority", Problem::OutOfRange { allowed: PRIORITIES }).into());
+    }
     let reason = action.reason().to_owned();
     let action = action.with("cell_id", cell_id).with("max_outstanding", max_outstanding);
-    action.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second).perform(
-        |tables, connection| {
-            if begins_per_second.is_some() && !tables.counts_begins(connection) {
-                return Err(AdminError::NotPreloaded.into());
-            }
-            if !catalog::current(connection).cells.contains_key(&cell_id) {
-                return Err(AccessError::UnknownCell { cell_id }.into());
-            }
-            limits::set(connection, cell_id, limits, &reason, &roles::name(roles::caller()));
-            Ok(())
-        },
-    )
+    let action = action.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second);
+    action.with("max_priority", max_priority).perform(|tables, connection| {
+        if begins_per_second.is_some() && !tables.counts_begins(connection) {
+            return Err(AdminError::NotPreloaded.into());
+        }
+        if !catalog::current(connection).cells.contains_key(&cell_id) {
+            return Err(AccessError::UnknownCell { cell_id }.into());
+        }
+        limits::set(connection, cell_id, limits, &reason, &roles::name(roles::caller()));
+        Ok(())
+    })
 }
+
+/// The values that max_priority can have.
+const PRIORITIES: &str = "0 to 10";
 
 fn at_least(limit: Option<i32>, least: i32, name: &str, allowed: &'static str) -> Result<(), ClaimsError> {
     match limit {

@@ -198,6 +198,8 @@ fn conflicts_with<'n>(tables: &dyn Tables, connection: &Connection, names: &[&'n
             holder_cell_id: found.map(|found| found.holder_cell_id),
             lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
             similar_to: None,
+            waiting: None,
+            waited_seconds: None,
         })
     };
     let contended = tables.contended_buckets(connection, &buckets);

@@ -16,7 +16,7 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::translate_error;
 use crate::pg::xact;
-use crate::service::{ATTEMPTS, lock_timeout};
+use crate::service::{ATTEMPTS, lock_timeout, waiters};
 use crate::settings;
 use crate::tables::shared::leases;
 
@@ -36,7 +36,10 @@ pub fn acquire<'b>(
     request: &Request<'b>,
     began: Instant,
 ) -> Result<Acquired<'b>, ClaimsError> {
-    if attempt::take_whole(connection, request) {
+    // Who has waited has asked already whether it is its turn.
+    let buckets = || request.batch.buckets();
+    let may_take = waiters::is_waiting() || !waiters::is_any_wanted(request.tables, buckets());
+    if may_take && attempt::take_whole(connection, request) {
         return Ok(Acquired::Lease(request.begun()));
     }
     let locked = || ClaimsError::TableLocked;
@@ -53,7 +56,7 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
         let may_wait = deadline > Instant::now();
         let lock_deadline = deadline.max(Instant::now() + lock_timeout(attempt));
         let _waits = LockWaits::until(lock_deadline);
-        let Probed { existing, is_lease_busy, conflicts } = conflicts::probe(connection, request);
+        let Probed { existing, is_lease_busy, mut conflicts } = conflicts::probe(connection, request);
         if let Some(existing) = existing {
             match repeat::answer(request.tables, connection, &request.lease, &existing, deadline)? {
                 Some(begun) => return Ok(Acquired::Lease(begun)),
@@ -63,6 +66,7 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
         if is_lease_busy && !may_wait {
             return Err(ClaimsError::LeaseBusy);
         }
+        conflicts::add_queued(request, &mut conflicts);
         let is_permanent = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
         if is_permanent || !(conflicts.is_empty() || may_wait) {
             return Ok(Acquired::Conflicts(conflicts::in_order(request, conflicts)));

@@ -1,6 +1,7 @@
 //! `begin_update`, `try_begin_update`, `begin_update_text` and `begin_first`: the SQL functions that begin a lease.
 
-use std::time::Instant;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use claims_json::Tokens;
 use claims_model::json::{Document, NotJson};
@@ -9,13 +10,16 @@ use claims_model::{BadInput, Batch, Conflict, Problem, conflict};
 
 use super::acquire::Acquired;
 use super::first::{self, Alternatives, Common};
+use super::request::Begun;
+use super::wait::{self, Patience, Seen};
 use crate::error::ClaimsError;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::pg::xact;
 use crate::pg::xid8::Xid8;
-use crate::service::{admission, counters, durability, naming};
+use crate::service::{admission, counters, durability, naming, waiters};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
@@ -106,7 +110,7 @@ fn try_begin_update(
 fn begin_one<T>(
     wanted: Wanted,
     [creates, destroys]: [Option<Records>; 2],
-    answer: impl FnOnce(Acquired, &Catalog) -> Result<T, ClaimsError>,
+    answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
     let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
     let creates = arguments::required(creates, "create_records")?;
@@ -156,32 +160,90 @@ struct Wanted {
     cell_xid: Option<Xid8>,
 }
 
-/// Begins a lease: reads the batches, and takes the first one that is available. `answer` converts the result.
+/// Begins a lease: reads the batches, and takes the first one that is available. Waits for one if the session wants that.
+/// `answer` converts the result.
 fn begin<'r, T>(
     wanted: Wanted,
     read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
-    answer: impl FnOnce(Acquired, &Catalog) -> Result<T, ClaimsError>,
+    answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
     let began = Instant::now();
     let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
+    let mut patience = Patience::of_session(cell_id, began);
+    loop {
+        if let Some(patience) = &mut patience {
+            patience.wait(|patience| look(&wanted, cell_id, &read, patience))?;
+        }
+        if let Some(answer) = attempt(&wanted, cell_id, began, &read, &answer, &mut patience)? {
+            return Ok(answer);
+        }
+    }
+}
+
+/// Returns the catalog after a check of the caller's rights.
+fn admitted_caller(cell_id: i64) -> Result<Rc<Catalog>, ClaimsError> {
     let catalog = catalog::current_without_spi();
     access::act_for(&catalog, cell_id)?;
+    wait::check_priority(&catalog, cell_id)?;
+    Ok(catalog)
+}
+
+/// Looks at the batches of a call that waits. Writes nothing.
+fn look<'r>(
+    wanted: &Wanted,
+    cell_id: i64,
+    read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
+    patience: &mut Patience,
+) -> Result<Seen, ClaimsError> {
+    let catalog = admitted_caller(cell_id)?;
+    tables::connect_as_owner(|tables, connection| {
+        admission::admit(tables, &catalog, cell_id, Need::Begin)?;
+        let can_change = |read: &Alternatives| read.batches.iter().any(has_changing_names);
+        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, &read, can_change)?;
+        alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
+        let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
+        let (uuid, may_be_repeat) = (given_uuid.unwrap_or_default(), given_uuid.is_some());
+        let (digest, began) = ([0; 32], Instant::now());
+        let common = Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid: wanted.cell_xid, began };
+        Ok(first::look(connection, &catalog, &alternatives, &common, patience))
+    })
+}
+
+/// Takes the first batch that is available. Returns `None` if the call waits again.
+fn attempt<'r, T>(
+    wanted: &Wanted,
+    cell_id: i64,
+    began: Instant,
+    read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
+    answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
+    patience: &mut Option<Patience>,
+) -> Result<Option<T>, ClaimsError> {
+    let waited = patience.as_ref().map(Patience::waited).unwrap_or_default();
+    let catalog = admitted_caller(cell_id)?;
     tables::connect_as_owner(|tables, connection| {
         let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
         admission::admit_begin(tables, connection, &catalog, cell_id, given_uuid)?;
         let can_change = |read: &Alternatives| read.batches.iter().any(has_changing_names);
-        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read, can_change)?;
+        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, &read, can_change)?;
         alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
         let digest = alternatives.digest(&catalog, wanted.cell_xid)?;
         let uuid = given_uuid.unwrap_or_else(|| alternatives.new_uuid(tables, connection));
         let (may_be_repeat, cell_xid) = (given_uuid.is_some(), wanted.cell_xid);
-        let common = Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began };
-        let acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
-        note(cell_id, &acquired, began);
-        if let Acquired::Lease(_) = acquired {
-            confirm(tables, connection, cell_id)?;
+        // claims.wait_timeout begins when the call has waited.
+        let common = Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began: began + waited };
+        let mut acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
+        if patience.as_ref().is_some_and(|patience| patience.continues(&acquired)) {
+            return Ok(None);
         }
-        answer(acquired, &catalog)
+        if let Some(patience) = patience.take() {
+            patience.end(&mut acquired, &alternatives.batches);
+        }
+        note(cell_id, &acquired, began.elapsed().saturating_sub(waited));
+        if let Acquired::Lease(begun) = &acquired {
+            confirm(tables, connection, cell_id)?;
+            remember(begun, &alternatives);
+        }
+        answer(acquired, &catalog).map(Some)
     })
 }
 
@@ -193,9 +255,17 @@ fn confirm(tables: &dyn Tables, connection: &Connection, cell_id: i64) -> Result
     Ok(())
 }
 
+/// Remembers the names of a lease that the transaction may meet again.
+fn remember(begun: &Begun, alternatives: &Alternatives) {
+    if xact::is_in_block() {
+        let taken = alternatives.batches.get(begun.chosen.map_or(0, |number| usize::from(number) - 1));
+        waiters::begun_here(taken.into_iter().flat_map(Batch::buckets));
+    }
+}
+
 /// Counts the answer to a begin.
-fn note(cell_id: i64, answer: &Acquired, began: Instant) {
-    counters::begin_took(cell_id, began.elapsed());
+fn note(cell_id: i64, answer: &Acquired, took: Duration) {
+    counters::begin_took(cell_id, took);
     match answer {
         Acquired::Lease(begun) if begun.is_new => counters::begun(cell_id),
         Acquired::Lease(_) => {}

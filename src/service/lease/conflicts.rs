@@ -8,6 +8,7 @@ use super::lookalikes;
 use super::request::{ClaimStep, Conflicts, Request};
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
+use crate::service::waiters;
 use crate::tables::Key;
 use crate::tables::rows::claims::FoundClaim;
 use crate::tables::rows::leases::ExistingLease;
@@ -56,6 +57,8 @@ pub fn probe<'b>(connection: &Connection, request: &Request<'b>) -> Probed<'b> {
             holder_cell_id: found.map(|found| found.holder_cell_id).filter(|holder| *holder != NOBODY),
             lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
             similar_to: None,
+            waiting: None,
+            waited_seconds: None,
         };
         Some((step.bucket(), conflict))
     };
@@ -76,6 +79,29 @@ fn standing(cell_id: i64, step: ClaimStep, found: &FoundClaim) -> ExistingClaim 
     ExistingClaim { holder_cell_id: found.holder_cell_id, active: found.active, is_meant, in_transfer }
 }
 
+/// Adds a conflict for each bucket that is free and for which others wait who come before this call. Returns until when one of
+/// them is kept for another call, at least.
+pub fn add_queued<'b>(request: &Request<'b>, conflicts: &mut Conflicts<'b>) -> Option<i64> {
+    let free = request.batch.operations().filter(|(_, bucket)| !conflicts.contains_key(bucket));
+    let before = waiters::before(request.tables, free.map(|(_, bucket)| bucket));
+    let kept_until = before.iter().filter_map(|(_, before)| before.kept_until).min();
+    for (bucket, before) in before {
+        let Some((op, _)) = request.batch.operations().find(|(_, of)| *of == bucket) else { continue };
+        let queued = Conflict {
+            op,
+            bucket: bucket.clone(),
+            reason: Reason::Queued,
+            holder_cell_id: None,
+            lease_age_seconds: None,
+            similar_to: None,
+            waiting: Some(before.waiters),
+            waited_seconds: None,
+        };
+        conflicts.insert(bucket, queued);
+    }
+    kept_until
+}
+
 /// Adds a conflict that blocked an attempt although the probe did not see it.
 pub fn with_in_flight<'b>(mut conflicts: Conflicts<'b>, step: ClaimStep<'b>) -> Conflicts<'b> {
     let unseen = Conflict {
@@ -85,6 +111,8 @@ pub fn with_in_flight<'b>(mut conflicts: Conflicts<'b>, step: ClaimStep<'b>) -> 
         holder_cell_id: None,
         lease_age_seconds: None,
         similar_to: None,
+        waiting: None,
+        waited_seconds: None,
     };
     conflicts.entry(step.bucket()).and_modify(|conflict| conflict.reason = Reason::InFlight).or_insert(unseen);
     conflicts

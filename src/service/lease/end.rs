@@ -9,7 +9,7 @@ use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::xact::Surroundings;
-use crate::service::{counters, feed};
+use crate::service::{counters, feed, waiters};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::claims::{EndedLeases, HeldFor};
 use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding};
@@ -76,10 +76,21 @@ fn end_all(
                 Ending::Commit => counters::committed(cell_id, ended.len()),
                 Ending::Rollback => counters::rolled_back(cell_id, ended.len()),
             }
+            wake_waiters(tables, &leases, ending);
             feed::tell_ended(tables, connection, cell_id, &leases, ending, now);
             Ok(ended.len())
         }
     }
+}
+
+/// Has the COMMIT wake the calls that wait for the names of ended leases.
+fn wake_waiters(tables: &dyn Tables, leases: &[EndedLease], ending: Ending) {
+    let created = leases.iter().flat_map(|lease| &lease.held.creates);
+    let destroyed = leases.iter().flat_map(|lease| &lease.held.destroys);
+    let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| &claim.bucket));
+    waiters::settled(tables, created, ending == Ending::Commit);
+    waiters::settled(tables, destroyed, ending == Ending::Rollback);
+    waiters::settled(tables, replaced, true);
 }
 
 /// Settles the claims of ended leases: creates, then replacements, then destroys. Returns how many it found in the expected

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::acquire::{self, Acquired};
 use super::payload::payload;
 use super::request::Request;
+use super::wait::{self, Patience, Seen};
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
@@ -97,6 +98,24 @@ pub fn take_first<'b>(
         }
     }
     Ok(Acquired::Conflicts(conflicts))
+}
+
+/// Looks at all batches, for a call that waits. Writes nothing.
+pub fn look(
+    connection: &Connection,
+    catalog: &Catalog,
+    alternatives: &Alternatives,
+    common: &Common,
+    patience: &mut Patience,
+) -> Seen {
+    let Common { tables, cell_id, uuid, digest, cell_xid, .. } = *common;
+    wait::combine(alternatives.batches.iter().map(|batch| {
+        // The attempt raises the error of a payload that is too large.
+        let Ok(payload) = payload(batch, &catalog.types) else { return Seen::Attempt };
+        let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen: None };
+        let request = Request::new(tables, batch, lease, common.may_be_repeat, &catalog.types);
+        patience.look(connection, &request)
+    }))
 }
 
 /// Returns for each batch whether a committed claim conflicts with it. A single batch is not probed.

@@ -81,5 +81,7 @@ fn conflict<'b>(new: &NewSkeleton<'b>, rival: Rival) -> Conflict<'b> {
         holder_cell_id: rival.holder_cell_id,
         lease_age_seconds: rival.lease_made_at.map(|made_at| made_at.seconds_until(Moment::now())),
         similar_to: Some(rival.similar_to).filter(|name| !name.is_empty()),
+        waiting: None,
+        waited_seconds: None,
     }
 }

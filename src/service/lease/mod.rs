@@ -16,3 +16,4 @@ mod repeat;
 mod request;
 mod settle;
 mod settle_many;
+mod wait;

@@ -9,7 +9,7 @@ use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
-use crate::service::durability;
+use crate::service::{durability, waiters};
 use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::transfers;
@@ -114,6 +114,9 @@ fn release(
             break;
         }
         pgrx::check_for_interrupts!();
+    }
+    if released > 0 {
+        waiters::settled_unknown();
     }
     let held = transfer.held - released;
     if is_whole_pass && after.is_none() && seen == 0 && held > 0 {

@@ -5,13 +5,14 @@ use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::shared_statement;
 
 shared_statement! {
-    ALL() = "SELECT l.cell_id, l.max_outstanding, l.max_batch_size, l.begins_per_second FROM claims.limit_settings l";
-    SET(INT8OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.limit_settings AS l (cell_id, max_outstanding, max_batch_size, begins_per_second, reason, role)
-         VALUES ($1, $2, $3, $4, $5, $6::name)
+    ALL() = "SELECT l.cell_id, l.max_outstanding, l.max_batch_size, l.begins_per_second, l.max_priority
+           FROM claims.limit_settings l";
+    SET(INT8OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.limit_settings AS l (cell_id, max_outstanding, max_batch_size, begins_per_second, max_priority, reason, role)
+         VALUES ($1, $2, $3, $4, $5, $6, $7::name)
          ON CONFLICT (cell_id) DO UPDATE
          SET max_outstanding = excluded.max_outstanding, max_batch_size = excluded.max_batch_size,
-             begins_per_second = excluded.begins_per_second, reason = excluded.reason, role = excluded.role, since = excluded.since";
+             begins_per_second = excluded.begins_per_second, max_priority = excluded.max_priority, reason = excluded.reason, role = excluded.role, since = excluded.since";
     /// Counts the outstanding leases of cell $1, up to $2. None of them is from before $3.
     OUTSTANDING(INT8OID, INT8OID, TIMESTAMPTZOID) =
         "SELECT count(*) FROM (SELECT 1 FROM claims.claim_leases l WHERE l.creator_id = $1 AND l.created_at >= $3 LIMIT $2) AS found";
@@ -23,23 +24,27 @@ pub struct CellLimits {
     pub max_outstanding: Option<i32>,
     pub max_batch_size: Option<i32>,
     pub begins_per_second: Option<i32>,
+    /// The highest `claims.lease_priority` of its sessions; `None` means 0.
+    pub max_priority: Option<i32>,
 }
 
 pub fn all(connection: &Connection) -> Vec<(i64, CellLimits)> {
     connection.run(&ALL, View::Latest, []).map(|row| {
         let (max_outstanding, max_batch_size) = (row.get(2), row.get(3));
-        (row.must(1), CellLimits { max_outstanding, max_batch_size, begins_per_second: row.get(4) })
+        let (begins_per_second, max_priority) = (row.get(4), row.get(5));
+        (row.must(1), CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority })
     })
 }
 
 /// Sets the limits of a cell. Waits for another transaction that sets them.
 pub fn set(connection: &Connection, cell_id: i64, limits: CellLimits, reason: &str, role: &str) {
-    let CellLimits { max_outstanding, max_batch_size, begins_per_second } = limits;
+    let CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority } = limits;
     let values = [
         cell_id.into(),
         max_outstanding.into(),
         max_batch_size.into(),
         begins_per_second.into(),
+        max_priority.into(),
         reason.into(),
         role.into(),
     ];

@@ -2,7 +2,7 @@
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
-SELECT t.clean();
+
 SELECT claims.set_cell_limits(1, 'it hammers', max_outstanding => 2, max_batch_size => 3);
 SELECT cell_id, cell_name, max_outstanding, max_batch_size, begins_per_second, reason, role, since IS NOT NULL FROM claims.cell_limits;
 -- max_batch_size counts the records of both lists
@@ -57,5 +57,24 @@ SELECT claims.register_cell(7, 'regress_claims_one'), claims.set_cell_limits(7, 
 SELECT count(*) FROM claims.limit_settings WHERE cell_id = 7;
 ROLLBACK;
 SELECT action, arguments, reason FROM claims.admin_log WHERE action = 'set_cell_limits' ORDER BY id LIMIT 1;
+DELETE FROM claims.limit_settings;
+
+-- max_priority limits claims.lease_priority, whether or not a call waits; without it 0 is the highest
+SET claims.lease_priority = 1;
+SELECT t.state_of('SELECT claims.begin_update(1, t.creates(''prio''))');
+SET claims.lease_priority = -10;
+SELECT claims.rollback_update(1, claims.begin_update(1, t.creates('prio')));
+SELECT claims.set_cell_limits(1, 'interactive', max_priority => 3);
+SELECT cell_id, max_priority FROM claims.cell_limits;
+SET claims.lease_priority = 3;
+SELECT claims.rollback_update(1, claims.begin_update(1, t.creates('prio')));
+SET claims.lease_priority = 4;
+SELECT t.call('SELECT claims.begin_update(1, t.creates(''prio''))');
+RESET claims.lease_priority;
+SELECT t.call('SELECT claims.set_cell_limits(1, ''x'', max_priority => 11)');
+SELECT t.call('SELECT claims.set_cell_limits(1, ''x'', max_priority => -1)');
+SELECT claims.set_cell_limits(1, 'done');
+-- without preloading nobody has an order
+SELECT count(*) FROM claims.lease_waiters;
 DELETE FROM claims.limit_settings;
 SELECT t.clean();

@@ -57,7 +57,7 @@ act shared rename_type '{"kind": "subject", "id": 200, "name": "CREW"}' - "SELEC
 act shared set_mode '{"mode": "settle_only", "cell_id": 3}' - "SELECT claims.set_mode('settle_only', :why, 3)"
 act shared set_mode '{"mode": "open", "cell_id": null}' - "SELECT claims.set_mode('open', :why)"
 act shared set_mode '{"mode": "open", "cell_id": 3}' - "SELECT claims.set_mode('open', :why, 3)"
-act shared set_cell_limits '{"cell_id": 3, "max_outstanding": 7, "max_batch_size": 8, "begins_per_second": 9}' - "SELECT claims.set_cell_limits(3, :why, 7, 8, 9)"
+act shared set_cell_limits '{"cell_id": 3, "max_outstanding": 7, "max_batch_size": 8, "begins_per_second": 9, "max_priority": 10}' - "SELECT claims.set_cell_limits(3, :why, 7, 8, 9, 10)"
 act shared reserve_names '{"bucket_type": "HANDLES", "bucket_values": ["Root", "Admin"]}' '{"reserved": 2}' "SELECT claims.reserve_names('HANDLES', '{Root,Admin}', :why)"
 act shared reserve_names '{"bucket_values": ["Root", "More"]}' '{"reserved": 1}' "SELECT claims.reserve_names('HANDLES', '{Root,More}', :why)"
 act shared unreserve_names '{"bucket_type": "HANDLES", "bucket_values": ["Root", "Nobody"]}' '{"freed": 1}' "SELECT claims.unreserve_names('HANDLES', '{Root,Nobody}', :why)"

@@ -24,7 +24,7 @@ PLAUSIBLE = {
     "audiences": "'{reader}'", "granting": "true", "server_name": "'unnamed'", "options": "'{}'", "catalog": "'pg_foreign_server'::regclass::oid",
     "shard_name": "'claims'", "value_type": "'text'::regtype::oid", "warn": "false", "waits": "false", "add": "true", "declaration": "NULL", "constraint_name": "NULL", "dry_run": "true", "row_count": "2",
     "problems": "0", "shards": "NULL", "error": "NULL", "skeleton": LEASES[1], "cell_xid": "NULL", "after_id": "0", "created_after": "NULL",
-    "source_id_gt": "NULL", "source_id_lte": "NULL", "begins_per_second": "NULL", "max_outstanding": "NULL", "max_batch_size": "NULL", "whole_sources": "false",
+    "source_id_gt": "NULL", "source_id_lte": "NULL", "begins_per_second": "NULL", "max_outstanding": "NULL", "max_batch_size": "NULL", "max_priority": "NULL", "whole_sources": "false",
     "display_values": "NULL", "asking_node": "1", "asking_pid": "1", "per_second": "10", "anchor": "'a'", "outcome": "'committed'",
     ("claim_attribute", "table_name"): "'app.free'", ("declare_attribute", "table_name"): "'app.free'", ("capture_requests", "table_name"): "'app.free'",
     ("spell_out_condition", "table_name"): "'app.names'::regclass::oid", ("change_capture_triggers", "table_name"): "'app.free'::regclass::oid",

@@ -1,0 +1,240 @@
+//! Waits for names that other leases hold (`claims.lease_wait`).
+//!
+//! Before it tries to take a batch, a call looks at the batch's names. While all conflicts are temporary, it sleeps and looks
+//! again. Each look is a subtransaction that is rolled back, and it writes nothing. So a sleeping call holds no lock and no
+//! transaction id, and where its statement allows it ([`snapshot::released`]) no snapshot. The answer, whatever it is, comes
+//! from the attempt that follows.
+//!
+//! Waiters have an order ([`waiters`]), where the library is preloaded and the tables are not distributed. Elsewhere each call
+//! looks again after growing pauses.
+
+use std::time::{Duration, Instant};
+
+use claims_model::waiting::{Name, POLL_US};
+use claims_model::{Batch, Conflict};
+
+use super::acquire::Acquired;
+use super::conflicts::{self, Probed};
+use super::request::Request;
+use crate::error::{AdmissionError, ClaimsError};
+use crate::pg::clock::monotonic;
+use crate::pg::spi::Connection;
+use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::pg::{snapshot, wait, xact};
+use crate::service::counters::{self, WaitEnd};
+use crate::service::waiters::{self, Waiting};
+use crate::settings;
+use crate::store::catalog::Catalog;
+use crate::tables::Tables;
+
+/// Raises an error unless the cell may use the session's priority.
+pub fn check_priority(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
+    let priority = settings::lease_priority();
+    if priority <= 0 {
+        return Ok(());
+    }
+    match catalog.limits.get(&cell_id).and_then(|limits| limits.max_priority).unwrap_or(0) {
+        limit if priority > limit => Err(AdmissionError::PriorityTooHigh { cell_id, priority, limit }.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The first and the longest pause between two looks where there is no queue.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_micros(POLL_US as u64);
+
+/// The result of a look at a batch.
+pub enum Seen {
+    /// Nothing speaks against an attempt, or only an attempt has the answer.
+    Attempt,
+    /// Waiting is useless: a conflict is permanent, or would end only with this transaction, or too many calls wait.
+    Hopeless,
+    /// All conflicts are temporary.
+    Wait(Held),
+}
+
+/// The names for which a call has to wait.
+pub struct Held {
+    names: Vec<Name>,
+    /// Until when one of them is kept for another waiter, at least.
+    kept_until: Option<i64>,
+}
+
+/// A call that may wait.
+pub struct Patience {
+    cell_id: i64,
+    began: Instant,
+    deadline: Instant,
+    waiting: Option<Waiting>,
+    /// How long the call has waited; 0 if it found its names free.
+    waited: Duration,
+    pause: Duration,
+    /// Whether an end of the wait is still to be counted.
+    is_open: bool,
+    /// Whether the last look has shown that waiting is useless.
+    gives_up: bool,
+}
+
+impl Patience {
+    /// Returns `None` if the session does not want to wait, or if the transaction could not see the end of a lease.
+    pub fn of_session(cell_id: i64, began: Instant) -> Option<Self> {
+        let wait = settings::lease_wait();
+        if wait.is_zero() || xact::uses_transaction_snapshot() || xact::is_read_only() {
+            return None;
+        }
+        Some(Patience {
+            cell_id,
+            began,
+            deadline: began + wait,
+            waiting: None,
+            waited: Duration::ZERO,
+            pause: FIRST_PAUSE,
+            is_open: false,
+            gives_up: false,
+        })
+    }
+
+    /// Returns how long the call has waited so far.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Waits until an attempt is likely to succeed, or waiting is of no use any more. `look` returns what stands in the way.
+    pub fn wait(&mut self, look: impl Fn(&mut Self) -> Result<Seen, ClaimsError>) -> Result<(), ClaimsError> {
+        loop {
+            let looked_at = monotonic();
+            let seen = match subtransaction(&[], || Err::<(), _>(look(self))) {
+                Err(Undone::ByBody(seen)) => seen?,
+                Ok(()) | Err(Undone::ByError(_)) => return Ok(()),
+            };
+            self.gives_up = matches!(seen, Seen::Hopeless);
+            let Seen::Wait(held) = seen else { return Ok(()) };
+            if self.is_over() {
+                return Ok(());
+            }
+            self.is_open = true;
+            let has_new = self.waiting.as_ref().is_some_and(|waiting| waiting.wait_for(&held.names, looked_at));
+            if !has_new {
+                self.sleep(held.kept_until);
+            }
+        }
+    }
+
+    fn sleep(&mut self, kept_until: Option<i64>) {
+        let pause = match &self.waiting {
+            Some(_) => {
+                let until_kept = kept_until.map_or(POLL_US, |until| until.saturating_sub(monotonic()));
+                Duration::from_micros(until_kept.clamp(0, POLL_US).unsigned_abs())
+            }
+            None => {
+                let longer = (2 * self.pause).min(LONGEST_PAUSE);
+                std::mem::replace(&mut self.pause, longer)
+            }
+        };
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        // A sleep has whole milliseconds.
+        let pause = pause.min(remaining) + Duration::from_millis(1);
+        snapshot::released(|| wait::sleep(pause));
+        self.waited = self.began.elapsed();
+    }
+
+    /// Looks at one batch. Joins the queue if something stands in its way, or if somebody waits for one of its names.
+    pub fn look(&mut self, connection: &Connection, request: &Request) -> Seen {
+        let tables = request.tables;
+        let Probed { existing, is_lease_busy, mut conflicts } = conflicts::probe(connection, request);
+        if existing.is_some() || is_lease_busy {
+            return Seen::Attempt;
+        }
+        // A lease that this transaction has begun does not end while it waits.
+        let is_useless = |conflict: &Conflict| !conflict.reason.retryable() || waiters::is_begun_here(&conflict.bucket);
+        if conflicts.values().any(is_useless) {
+            return Seen::Hopeless;
+        }
+        let buckets = || request.batch.operations().map(|(_, bucket)| bucket);
+        if conflicts.is_empty() && !waiters::is_any_wanted(tables, buckets()) {
+            return Seen::Attempt;
+        }
+        if !self.join(tables) {
+            return Seen::Hopeless;
+        }
+        let kept_until = conflicts::add_queued(request, &mut conflicts);
+        if conflicts.is_empty() {
+            return Seen::Attempt;
+        }
+        // The registration has room for some names only: those that are locked first.
+        let held = request.steps().map(|step| step.bucket()).filter(|bucket| conflicts.contains_key(bucket));
+        Seen::Wait(Held { names: held.map(waiters::name).collect(), kept_until })
+    }
+
+    /// Joins the queue, where there is one. Returns `false` if it is full.
+    fn join(&mut self, tables: &dyn Tables) -> bool {
+        if self.waiting.is_none() && waiters::has_queue(tables) {
+            self.waiting = Waiting::join(tables, self.cell_id, settings::lease_priority());
+            return self.waiting.is_some();
+        }
+        true
+    }
+
+    /// Returns whether the call waits again after an attempt that has met conflicts.
+    pub fn continues(&self, acquired: &Acquired) -> bool {
+        let Acquired::Conflicts(conflicts) = acquired else { return false };
+        let are_temporary = conflicts.iter().all(|conflict| conflict.reason.retryable());
+        are_temporary && !self.gives_up && !self.is_over()
+    }
+
+    /// Ends the wait with the answer of an attempt, and counts it. `batches` are those of the call.
+    pub fn end(mut self, acquired: &mut Acquired, batches: &[Batch]) {
+        if let (Acquired::Lease(begun), Some(waiting)) = (&acquired, self.waiting.take()) {
+            let taken = batches.get(begun.chosen.map_or(0, |number| usize::from(number) - 1));
+            waiting.leave_with(taken.into_iter().flat_map(Batch::buckets));
+        }
+        let end = match acquired {
+            Acquired::Lease(_) => WaitEnd::Got,
+            Acquired::Conflicts(conflicts) => {
+                if !self.waited.is_zero() {
+                    let seconds = (self.waited.as_secs_f64() * 1000.0).round() / 1000.0;
+                    conflicts.iter_mut().for_each(|conflict| conflict.waited_seconds = Some(seconds));
+                }
+                match conflicts.iter().all(|conflict| conflict.reason.retryable()) {
+                    true => WaitEnd::Timeout,
+                    false => WaitEnd::Taken,
+                }
+            }
+        };
+        self.count(end);
+    }
+
+    fn count(&mut self, end: WaitEnd) {
+        if std::mem::take(&mut self.is_open) {
+            counters::waited(self.cell_id, end, self.began.elapsed());
+        }
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        // An error has ended the wait.
+        self.count(WaitEnd::Cancelled);
+    }
+}
+
+/// Combines what looks at several batches have shown. The call waits while one of them can become free, and none is.
+pub fn combine(seen: impl Iterator<Item = Seen>) -> Seen {
+    let mut all: Option<Held> = None;
+    for seen in seen {
+        match seen {
+            Seen::Attempt => return Seen::Attempt,
+            Seen::Hopeless => {}
+            Seen::Wait(one) => {
+                let held = all.get_or_insert(Held { names: Vec::new(), kept_until: None });
+                held.names.extend(one.names);
+                held.kept_until = held.kept_until.into_iter().chain(one.kept_until).min();
+            }
+        }
+    }
+    all.map_or(Seen::Hopeless, Seen::Wait)
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A save in a cell waits at the service for a name that another lease holds: within claims.service_timeout, and without a failure for the breaker.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../cells.bash"
+start_cells -c shared_preload_libraries=claims
+
+for number in 1 2; do
+  at "cell$number" "ALTER TABLE routes OWNER TO app; GRANT CREATE ON SCHEMA public TO app"
+  at "cell$number" "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
+  at "cell$number" "SELECT claims.automatic($number, 'service')" >/dev/null
+done
+held() { printf '[{"bucket": {"type": "ROUTES", "value": "%s"}, "subject": {"type": "GROUP", "id": 1}, "source": {"type": "RAILS_TABLE_ROUTES", "id": 1}}]' "$1"; }
+waiters() { at shared 'SELECT count(*) FROM claims.lease_waiters'; }
+waiters_at() { at shared "SELECT string_agg(cell_id || ' ' || priority, ', ') FROM claims.lease_waiters"; }
+
+lease=$(as_cell 2 "SELECT claims.begin_update(2, '$(held ada)')")
+expect 'by default a save does not wait' "$(state_as_app 1 "INSERT INTO routes (name) VALUES ('ada')")" 55P03
+open one cell1
+tell one "SET claims.lease_wait = '15s'; SET claims.lease_priority = -3" >/dev/null
+send one "INSERT INTO routes (name) VALUES ('ada'); SELECT 'saved'"
+expect 'it waits with the priority of its session' "$(wait_for '1 -3' waiters_at)" '1 -3'
+as_cell 2 "SELECT claims.rollback_update(2, '$lease')" >/dev/null
+expect 'and is saved when the other lease has ended' "$(answer one)" saved
+expect 'the claim is its own' "$(at shared "SELECT count(*) FROM claims.claims WHERE bucket_value = 'ada' AND creator_id = 1")" 1
+
+# the time of the service limits the wait, and leaves time for the answer
+lease=$(as_cell 2 "SELECT claims.begin_update(2, '$(held bea)')")
+tell one "SET claims.service_timeout = '2s'" >/dev/null
+expect 'a wait that is too short for the lease' "$(tell one "INSERT INTO routes (name) VALUES ('bea')" | grep -oE '55P03|57014')" 55P03
+expect 'the breaker has no failures' "$(at cell1 "SELECT breaker, failures FROM claims.service_state")" 'closed|0'
+# begin_pending
+at cell1 "SELECT claims.automatic(NULL, NULL)" >/dev/null
+tell one "SET claims.service_timeout = '20s'" >/dev/null
+send one "BEGIN; INSERT INTO routes (name) VALUES ('bea'); SELECT claims.begin_pending(1, 'service') IS NOT NULL; COMMIT"
+expect 'begin_pending waits, too' "$(wait_for '1 -3' waiters_at)" '1 -3'
+as_cell 2 "SELECT claims.rollback_update(2, '$lease')" >/dev/null
+expect 'and gets the lease' "$(answer one)" t
+# a priority that the service does not allow
+expect 'a priority that is not allowed' "$(tell one "SET claims.lease_priority = 1; SET claims.lease_wait = 0" >/dev/null; as_cell 2 "SELECT claims.begin_update(2, '$(held cyd)')" >/dev/null; tell one "SET claims.lease_wait = '5s'" >/dev/null
+  tell one "BEGIN; INSERT INTO routes (name) VALUES ('cyd'); SELECT claims.begin_pending(1, 'service')" | grep -oE '42501' | head -1)" 42501
+tell one ROLLBACK >/dev/null
+# another session of the same cell: its lease is waited for as well
+tell one "RESET claims.lease_priority; SET claims.lease_wait = '15s'" >/dev/null
+open two cell1
+tell two "BEGIN; INSERT INTO routes (name) VALUES ('dan') RETURNING 0; SELECT claims.begin_pending(1, 'service') IS NOT NULL" >/dev/null
+send one "BEGIN; DELETE FROM routes WHERE name = 'none'; INSERT INTO routes (name) VALUES ('eve'); SELECT claims.begin_pending(1, 'service') IS NOT NULL; COMMIT"
+expect 'other names are not waited for' "$(answer one)" t
+tell two ROLLBACK >/dev/null
+expect 'nobody waits' "$(waiters)" 0

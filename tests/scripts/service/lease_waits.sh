@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# Calls that wait for names, where the library is preloaded: order, priority, several names, what a waiter holds, cancels, deaths, wake-ups by every
+# way in which a lease ends, metrics.
+. "$(dirname "$0")/../common.bash"
+start_cluster waits --fast -c shared_preload_libraries=claims -c max_prepared_transactions=5
+fresh_database script_waits
+work=$(mktemp -d)
+trap 'rm -rf "$work"; cleanup' EXIT
+
+names() { local list=; for value in "$@"; do list="$list${list:+, }$(claim "$value")"; done; printf '[%s]' "$list"; }
+# waits JOB CELL PRIORITY WAIT NAME...: a session that begins in the background, and ends.
+waits() {
+  local job=$1 cell=$2 priority=$3 wait=$4
+  shift 4
+  rm -f "$work/$job.ended"
+  (PGAPPNAME="waiter $job" psql -XqAt -v VERBOSITY=verbose -c "SET claims.lease_wait = '$wait'" -c "SET claims.lease_priority = $priority" \
+    -c "SELECT 'got ' || claims.begin_update($cell, '$(names "$@")')" >"$work/$job" 2>&1 || true
+  touch "$work/$job.ended") &
+}
+waiting() { sql "SELECT count(*) FROM claims.lease_waiters"; }
+is_there() { [ "$(waiting)" = "$1" ]; }
+# queue JOB …: like waits, and returns when the session waits.
+queue() {
+  local before
+  before=$(waiting)
+  waits "$@"
+  wait_until is_there $((before + 1))
+}
+wait_until() { local i; for i in $(seq 600); do "$@" && return; sleep 0.05; done; die "never: $*"; }
+ended() { wait_until test -e "$work/$1.ended"; }
+# answer JOB: got, or the SQLSTATE.
+answer() { ended "$1"; grep -oE '^got|ERROR:  [0-9A-Z]{5}' "$work/$1" | sed 's/ERROR:  //' | head -1; }
+lease_of() { grep -oE '[0-9a-f]{8}-[0-9a-f-]{27}' "$work/$1" | head -1; }
+begin() { sql "SELECT claims.begin_update($1, '$(names "${@:2}")')"; }
+roll_back() { sql "SELECT claims.rollback_update($1, '$2')" >/dev/null; }
+commit() { sql "SELECT claims.commit_update($1, '$2')" >/dev/null; }
+reasons() { sql "SELECT string_agg(c->>'reason' || coalesce(' ' || (c->>'waiting'), ''), ', ') FROM claims.try_begin_update($1, '$(names "${@:2}")'), jsonb_array_elements(conflicts) c"; }
+clean() { sql "SELECT claims.rollback_update(creator_id, uuid) FROM claims.claim_leases" >/dev/null; }
+
+# --- order -----------------------------------------------------------------------------------------------------------
+l=$(begin 1 ada)
+queue a 2 0 30s ada
+queue b 1 0 30s ada
+queue c 2 0 30s ada
+expect 'the view shows the order' "$(sql "SELECT string_agg(format('%s %s %s %s', cell_id, priority, names, position), ', ') FROM claims.lease_waiters")" '2 0 1 1, 1 0 1 2, 2 0 1 3'
+expect 'a later begin without lease_wait meets the lease' "$(reasons 1 ada)" leased
+roll_back 1 "$l"
+expect 'the first one gets it' "$(answer a)" got
+for pair in 'a b 2' 'b c 1'; do
+  set -- $pair
+  expect 'the others wait for the next lease' "$(reasons 1 ada)" leased
+  roll_back "$3" "$(lease_of "$1")"
+  expect 'and get it in their order' "$(answer "$2")" got
+done
+clean
+
+# --- priority, and what a commit does ------------------------------------------------------------------------------
+sql "SELECT claims.set_cell_limits(2, 'test', max_priority => 5)" >/dev/null
+expect 'a priority beyond the limit' "$(waits p 2 6 1s bea; answer p)" 42501
+expect 'and without a limit' "$(waits p 1 1 1s bea; answer p)" 42501
+l=$(begin 1 bea)
+queue a 1 0 30s bea
+queue b 2 5 30s bea
+queue c 1 -1 30s bea
+expect 'a higher priority goes first' "$(sql "SELECT string_agg(priority::text, ', ') FROM claims.lease_waiters")" '5, 0, -1'
+roll_back 1 "$l"
+expect 'and gets the name' "$(answer b)" got
+commit 2 "$(lease_of b)"
+expect 'a name that is taken for good is refused at once' "$(answer a) $(answer c)" '23505 23505'
+expect 'with the time of the wait' "$(grep -c waited_seconds "$work/a")" 1
+# one permanent conflict: answered at once
+l=$(begin 1 cyd)
+expect 'a permanent conflict beside a temporary one' "$(waits a 1 0 60s bea cyd; answer a)" 23505
+expect 'nothing is waited for under REPEATABLE READ' \
+  "$(PGOPTIONS='-c default_transaction_isolation=repeatable\ read -c claims.lease_wait=60s' sqlstate "SELECT claims.begin_update(1, '$(names cyd)')")" 55P03
+waits a 2 0 200ms cyd
+expect 'the end of the time' "$(answer a)" 55P03
+expect 'with the time in DETAIL' "$(grep -cE '"waited_seconds":0\.[2-9]' "$work/a")" 1
+
+# --- what a waiter holds -------------------------------------------------------------------------------------------
+queue a 2 0 30s cyd
+# (while it looks, it has some of them for a moment)
+holds() { sql "SELECT (backend_xid IS NULL, backend_xmin IS NULL, (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND locktype <> 'virtualxid')) FROM pg_stat_activity a WHERE application_name = 'waiter a'"; }
+expect 'a waiter holds no id, no snapshot and no lock' "$(wait_for '(t,t,0)' holds)" '(t,t,0)'
+expect 'VACUUM is not held back' "$(psql -XqAtc 'CREATE TABLE v AS SELECT 1 AS n' -c 'DELETE FROM v' -c 'VACUUM v' -c "SELECT pg_relation_size('v')")" 0
+# by every way in which a lease ends
+sql "SELECT claims.settle_leases(1, rollback_leases => ARRAY['$l']::uuid[])" >/dev/null
+expect 'settle_leases wakes' "$(answer a)" got
+queue b 1 0 30s cyd
+sql "SELECT claims.force_rollback(2, '$(lease_of a)', 'test')" >/dev/null
+expect 'force_rollback wakes' "$(answer b)" got
+queue c 2 0 30s cyd
+psql -XqAt -c BEGIN -c "SELECT claims.rollback_update(1, '$(lease_of b)')" -c "PREPARE TRANSACTION 'p'" >/dev/null
+sleep 0.3
+expect 'a prepared transaction has not ended' "$(waiting)" 1
+sql "COMMIT PREPARED 'p'"
+expect 'COMMIT PREPARED wakes' "$(answer c)" got
+clean
+expect 'nobody is left' "$(waiting)" 0
+
+# --- several names ---------------------------------------------------------------------------------------------------
+l=$(begin 1 dan)
+m=$(begin 1 eve)
+queue a 2 0 30s dan eve fay
+queue b 1 0 30s eve dan
+expect 'a free name is not kept' "$(sql "SELECT claims.rollback_update(1, claims.begin_update(1, '$(names fay)'))")" t
+roll_back 1 "$l"
+sleep 0.2
+expect 'a name that has come free and that nobody can use yet is not kept' "$(n=$(begin 1 dan) && roll_back 1 "$n" && echo t)" t
+roll_back 1 "$m"
+expect 'the first one gets all its names' "$(answer a)" got
+roll_back 2 "$(lease_of a)"
+expect 'then the second one' "$(answer b)" got
+clean
+
+# --- cancel, timeout, death ------------------------------------------------------------------------------------------
+l=$(begin 1 gus)
+queue a 2 0 30s gus
+sql "SELECT pg_cancel_backend(pid) FROM claims.lease_waiters" >/dev/null
+expect 'a cancel' "$(answer a)" 57014
+expect 'leaves nothing behind' "$(waiting)" 0
+expect 'statement_timeout' "$(PGOPTIONS='-c statement_timeout=300ms' waits a 2 0 30s gus; answer a)" 57014
+expect 'leaves nothing behind either' "$(waiting)" 0
+queue a 2 0 30s gus
+sql "SELECT pg_terminate_backend(pid) FROM claims.lease_waiters" >/dev/null
+ended a
+expect 'nor does the end of the process' "$(waiting)" 0
+# a stopped process loses its turn after 100 ms
+queue a 2 0 30s gus
+queue b 1 0 30s gus
+stopped=$(sql "SELECT pid FROM claims.lease_waiters WHERE position = 1")
+kill -STOP "$stopped"
+roll_back 1 "$l"
+expect 'while the name is kept, a later begin is refused' "$(reasons 1 gus)" 'queued 2'
+expect 'who follows a stopped process gets the name' "$(answer b)" got
+kill -CONT "$stopped"
+roll_back 1 "$(lease_of b)"
+expect 'which keeps its position' "$(answer a)" got
+clean
+# a crash of a backend restarts the server without waiters
+l=$(begin 1 hal)
+queue a 2 0 30s hal
+before=$(checkpointer sql)
+kill -KILL "$(sql 'SELECT pid FROM claims.lease_waiters')"
+ended a
+wait_until has_restarted "$before" sql
+expect 'a crash leaves nothing' "$(waiting)" 0
+roll_back 1 "$l"
+
+# --- a call that waits for itself ----------------------------------------------------------------------------------
+expect 'a lease of the same transaction is not waited for' \
+  "$(timeout 20 psql -XqAt -v VERBOSITY=sqlstate -c "SET claims.lease_wait = '60s'" -c BEGIN -c "SELECT claims.begin_update(1, '$(names ian)') IS NULL" -c "SELECT claims.begin_update(1, '$(names ian)')" 2>&1 | tail -1)" 'ERROR:  55P03'
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+l=$(begin 1 kim)
+queue a 2 0 30s kim
+metric() { sql "SELECT coalesce(sum(value), 0) FROM claims.metrics() WHERE name = '$1' AND labels @> '$2'"; }
+expect 'waiters now' "$(metric claims_lease_waiters '{"cell": "2"}')" 1
+got=$(metric claims_lease_waits_total '{"cell": "2", "end": "got"}')
+roll_back 1 "$l"
+answer a >/dev/null
+expect 'waits that succeeded' "$(metric claims_lease_waits_total '{"cell": "2", "end": "got"}')" $((got + 1))
+waits a 1 0 100ms kim; answer a >/dev/null
+expect 'and those that did not' "$(metric claims_lease_waits_total '{"cell": "1", "end": "timeout"}')" 1
+roll_back 2 "$(sql 'SELECT uuid FROM claims.claim_leases')"
+expect 'the histogram counts them all' "$(metric claims_lease_wait_duration_seconds_count '{"cell": "1"}')" "$(sql "SELECT sum(value) FROM claims.metrics() WHERE name = 'claims_lease_waits_total' AND labels @> '{\"cell\": \"1\"}'")"
+# a database that is dropped, and an extension
+l=$(begin 1 leo)
+queue a 2 0 30s leo
+psql -XqAt -c "SET lock_timeout = '10s'" -c "DROP EXTENSION claims CASCADE"
+expect 'DROP EXTENSION does not wait' "$(answer a | grep -vc got)" 1
+expect 'and leaves no waiter' "$(sql 'CREATE EXTENSION claims'; waiting)" 0
