@@ -94,6 +94,7 @@ extension_sql_file!(
         "check",
         "passes",
         "cell",
+        "enforcement",
         "orphans",
         "client",
         "expiring",
@@ -170,6 +171,11 @@ extension_sql_file!(
         cell::capture::conflicts::last_conflicts
     ]
 );
+extension_sql_file!(
+    "../sql/install/cell/enforcement.sql",
+    name = "enforcement",
+    requires = ["declarations", cell::capture::enforcement::set_enforcement]
+);
 extension_sql_file!("../sql/install/cell/automatic.sql", name = "automatic", requires = ["declare"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
@@ -189,6 +195,7 @@ extension_sql_file!(
         "client",
         "automatic",
         "declarations",
+        "enforcement",
         "verify",
         "share",
         "expiring",

@@ -61,6 +61,10 @@ settings! {
         c"claims.service_timeout",
         c"How long a cell's transaction waits for the claims service to answer.",
         c"A service that has not answered by then makes begin_pending() fail with SQLSTATE 57014, and the transaction with it.";
+    define_int_guc OBSERVE_TIMEOUT: i32 = 50, [1, 60_000], Userset, GucFlags::UNIT_MS,
+        c"claims.observe_timeout",
+        c"How long a save may be delayed by names that are only observed.",
+        c"What the claims service has not answered by then is not claimed, and counted in claims.observations. No save fails because of it.";
     define_bool_guc KEEP_SERVICE_CONNECTION: bool = true, [], Userset, NO_UNIT,
         c"claims.keep_service_connection",
         c"Whether a session keeps its connection to the claims service between transactions.",
@@ -166,6 +170,10 @@ pub fn change_retention() -> Option<i64> {
 /// Returns milliseconds.
 pub fn service_timeout() -> i64 {
     SERVICE_TIMEOUT.get().into()
+}
+
+pub fn observe_timeout() -> Duration {
+    Duration::from_millis(OBSERVE_TIMEOUT.get().unsigned_abs().into())
 }
 
 pub fn breaker_failures() -> u32 {

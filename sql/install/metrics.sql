@@ -1,6 +1,6 @@
 -- Metrics of both sides, named as in OpenMetrics. Their cost is bounded: large numbers are estimated, or counted up to 10,000.
 
-CREATE FUNCTION claims.metrics() RETURNS TABLE (name text, labels jsonb, value double precision)
+CREATE OR REPLACE FUNCTION claims.metrics() RETURNS TABLE (name text, labels jsonb, value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     -- A plan made while a table is empty must not read the whole table later. In look-ups of one row by another, OFFSET 0 prevents
     -- other joins than by the index.
@@ -139,6 +139,11 @@ BEGIN
      GROUP BY c.cell_id;
     RETURN QUERY SELECT 'claims_lease_fences', '{}'::jsonb, count(*)::float8 FROM (SELECT FROM claims.lease_fences LIMIT 10000) f;
 
+    RETURN QUERY
+    SELECT 'claims_observations_total', jsonb_build_object('table', o.table_name::text, 'attribute', o.attribute::text, 'outcome', o.outcome),
+           sum(o.count)::float8
+      FROM claims.observed o GROUP BY o.table_name, o.attribute, o.outcome;
+
     -- For each kind of pass: whether the last one failed; and time and counts of the last one that did not.
     RETURN QUERY
     WITH pass AS MATERIALIZED (
@@ -220,4 +225,4 @@ COMMENT ON FUNCTION claims.metrics() IS
 COMMENT ON FUNCTION claims.counters() IS 'Internal: the part of claims.metrics() that is kept in shared memory. Locks nothing.';
 COMMENT ON FUNCTION claims.note_check(bigint, bigint) IS
     'Internal: stores in shared memory that claims.check() has ended, how many violations it found, and how many rows are dated in the future.';
-INSERT INTO claims.audiences (function_name, audience) VALUES ('metrics', 'monitor');
+INSERT INTO claims.audiences (function_name, audience) VALUES ('metrics', 'monitor') ON CONFLICT DO NOTHING;

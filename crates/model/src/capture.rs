@@ -367,7 +367,7 @@ impl Pending {
 
 impl Ends {
     /// Returns whether a claim on the bucket can have these ends. The service refuses all others for their form.
-    fn fit(&self, bucket: &NamedBucket) -> bool {
+    pub fn fit(&self, bucket: &NamedBucket) -> bool {
         let is_id = |id: &Option<Id>| match id {
             Some(Id::Number(_)) => true,
             Some(Id::Text(text)) => source_key::is_id(text),

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use crate::enforcement::Enforcement;
+
 /// A declaration, with the names that errors of a save have.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Declared {
@@ -16,6 +18,7 @@ pub struct Declared {
     /// The name of the declaration, which is unique for its column.
     pub name: String,
     pub constraint_name: String,
+    pub enforcement: Enforcement,
 }
 
 /// The declaration that a claim comes from, if it is known. It does not distinguish claims: all origins are equal.

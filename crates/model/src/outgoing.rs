@@ -38,8 +38,8 @@ pub struct SkippedDestroys {
     pub adopted: i64,
 }
 
-struct Creating {
-    create: Create,
+pub(crate) struct Creating {
+    pub(crate) create: Create,
     /// Whether the row had the bucket before, too.
     had_bucket: bool,
     adoption: Adoption,
@@ -54,16 +54,16 @@ enum Adoption {
     Failed,
 }
 
-struct Destroying {
-    bucket: NamedBucket,
+pub(crate) struct Destroying {
+    pub(crate) bucket: NamedBucket,
     /// The rows that may have had the claim; the last one is tried first. Empty if the claim is adopted.
-    ends: Vec<Ends>,
+    pub(crate) ends: Vec<Ends>,
 }
 
 /// A batch to send.
 pub struct Outgoing {
-    creates: Vec<Creating>,
-    destroys: Vec<Destroying>,
+    pub(crate) creates: Vec<Creating>,
+    pub(crate) destroys: Vec<Destroying>,
     skipped: SkippedDestroys,
 }
 
@@ -148,7 +148,7 @@ impl Outgoing {
     }
 
     /// Skips a destroy of a claim that does not exist or belongs to another row.
-    fn skip_destroy(&mut self, refusal: &Refusal) -> bool {
+    pub(crate) fn skip_destroy(&mut self, refusal: &Refusal) -> bool {
         let Some(at) = refusal.bucket.find(self.destroys.iter().map(|destroy| &destroy.bucket)) else { return false };
         // If several rows had the bucket, the claim may be of another one of them.
         if refusal.reason == "other_source" && self.destroys[at].ends.len() > 1 {
@@ -173,6 +173,14 @@ impl Outgoing {
             self.creates.remove(at);
         }
         true
+    }
+
+    /// Removes a bucket from both lists. Returns its create, and whether it had a destroy.
+    pub(crate) fn remove_bucket(&mut self, bucket: &RefusedBucket) -> (Option<Create>, bool) {
+        let creating = bucket.find(self.creates.iter().map(|creating| &creating.create.bucket));
+        let destroying = bucket.find(self.destroys.iter().map(|destroy| &destroy.bucket));
+        destroying.inspect(|at| drop(self.destroys.remove(*at)));
+        (creating.map(|at| self.creates.remove(at).create), destroying.is_some())
     }
 
     /// Adopts an existing claim for a create, or skips the create.

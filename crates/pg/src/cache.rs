@@ -79,6 +79,13 @@ impl<T> RelationCache<T> {
         self.entries.borrow().get(&relation.to_u32()).filter(|entry| entry.is_fresh()).map(|entry| entry.value.clone())
     }
 
+    /// Removes the entry of a relation.
+    pub fn remove(&self, relation: pg_sys::Oid) {
+        let gone = self.entries.borrow_mut().remove(&relation.to_u32());
+        // Dropped after the borrow has ended, because PostgreSQL may call back while it frees plans.
+        drop(gone);
+    }
+
     /// Adds an entry, and removes outdated ones. The entry must have been read after its `fresh` flags were requested.
     pub fn put(&self, relation: pg_sys::Oid, fresh: [Freshness; 2], value: T) -> Rc<T> {
         let value = Rc::new(value);

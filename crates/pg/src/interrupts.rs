@@ -12,6 +12,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode, ereport, pg_sys};
 
@@ -29,6 +30,17 @@ const STATEMENT_TIMEOUT: c_int = 3;
 
 unsafe extern "C" {
     fn get_timeout_indicator(id: c_int, reset: bool) -> bool;
+    fn get_timeout_active(id: c_int) -> bool;
+    fn get_timeout_finish_time(id: c_int) -> i64;
+}
+
+/// Returns how long the current statement may still run, or `None` if statement_timeout does not limit it.
+pub fn statement_time_left() -> Option<Duration> {
+    // SAFETY: reads variables of this process.
+    unsafe {
+        let left = get_timeout_finish_time(STATEMENT_TIMEOUT) - pg_sys::GetCurrentTimestamp();
+        get_timeout_active(STATEMENT_TIMEOUT).then(|| Duration::from_micros(left.max(0).unsigned_abs()))
+    }
 }
 
 /// The counts at the beginning of a section of code.

@@ -28,7 +28,7 @@ pub mod foreign;
 mod image;
 pub mod in_flight;
 pub mod index;
-mod interrupts;
+pub mod interrupts;
 pub mod jsonb;
 mod jsonb_reader;
 pub mod jsonb_writer;

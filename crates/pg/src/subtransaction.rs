@@ -55,6 +55,12 @@ impl Caught {
         self.is_of_postgres() && codes.contains(&self.code())
     }
 
+    /// Returns whether the caller may go on after it: not after a cancel, a timeout of the statement or a shutdown.
+    pub fn may_be_ignored(&self) -> bool {
+        let class = |code: PgSqlErrorCode| code as i32 & 0xFFF;
+        class(self.code()) != class(PgSqlErrorCode::ERRCODE_OPERATOR_INTERVENTION)
+    }
+
     /// Returns whether PostgreSQL raised it, and not a fault of this extension.
     pub fn is_of_postgres(&self) -> bool {
         matches!(*self.0, CaughtError::PostgresError(_))

@@ -180,10 +180,12 @@ pub fn flush_commits() {
     }
 }
 
-/// Runs `body` with a snapshot, as a statement would, if there is none.
+/// Runs `body` with a snapshot that shows what this transaction has done so far, as a statement would, if there is none.
 pub fn with_snapshot<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: push and pop are paired; after an error the end of the (sub)transaction pops it.
     unsafe {
+        // PostgreSQL does not do this after the last statement of a transaction.
+        pg_sys::CommandCounterIncrement();
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         let result = body();
         pg_sys::PopActiveSnapshot();

@@ -9,6 +9,8 @@ CREATE TABLE claims.claimed_attributes (
     condition    text,
     declaration     name NOT NULL,
     constraint_name name NOT NULL,
+    enforcement     text NOT NULL DEFAULT 'enforce' CHECK (enforcement IN ('off', 'observe', 'enforce')),
+    share           numeric NOT NULL DEFAULT 100 CHECK (share >= 0 AND share <= 100),
     PRIMARY KEY (table_name, attribute, declaration)
 );
 COMMENT ON TABLE claims.claimed_attributes IS
@@ -22,6 +24,8 @@ COMMENT ON COLUMN claims.claimed_attributes.source_type IS 'Name of the source t
 COMMENT ON COLUMN claims.claimed_attributes.source_key IS 'The column that holds the source''s id.';
 COMMENT ON COLUMN claims.claimed_attributes.condition IS 'Condition for rows that are claimed, with qualified names; NULL: all rows.';
 COMMENT ON COLUMN claims.claimed_attributes.declaration IS 'Name of the declaration. A column can have several, each with its condition.';
+COMMENT ON COLUMN claims.claimed_attributes.enforcement IS 'Mode of the declaration: off, observe or enforce.';
+COMMENT ON COLUMN claims.claimed_attributes.share IS 'Percentage of names for which the mode holds; the others are observed.';
 COMMENT ON COLUMN claims.claimed_attributes.constraint_name IS 'Name of the constraint in errors of a save that cannot have its name.';
 
 CREATE TABLE claims.automatic_service (

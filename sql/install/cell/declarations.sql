@@ -32,7 +32,7 @@ COMMENT ON TRIGGER complete_declaration ON claims.claimed_attributes IS 'Gives d
 
 CREATE OR REPLACE VIEW claims.claimed_columns AS
     SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type, a.subject_key, a.source_type, a.source_key, a.condition,
-           a.declaration, a.constraint_name
+           a.declaration, a.constraint_name, a.enforcement, a.share
       FROM claims.claimed_attributes a;
 COMMENT ON VIEW claims.claimed_columns IS
     'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no privileges on '

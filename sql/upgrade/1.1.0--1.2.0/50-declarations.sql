@@ -1,4 +1,4 @@
--- A column can have several declarations. Errors of a save name the constraint.
+-- A column can have several declarations, each with its enforcement. Errors of a save name the constraint.
 
 DROP FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text);
 DROP FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text);
@@ -47,7 +47,9 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'last_conflicts_wrapper';
 
-ALTER TABLE claims.claimed_attributes ADD COLUMN declaration name, ADD COLUMN constraint_name name;
+ALTER TABLE claims.claimed_attributes ADD COLUMN declaration name, ADD COLUMN constraint_name name,
+    ADD COLUMN enforcement text NOT NULL DEFAULT 'enforce' CHECK (enforcement IN ('off', 'observe', 'enforce')),
+    ADD COLUMN share numeric NOT NULL DEFAULT 100 CHECK (share >= 0 AND share <= 100);
 -- include sql/install/cell/declarations.sql
 
 -- The trigger fills in the names.

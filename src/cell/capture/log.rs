@@ -5,15 +5,18 @@
 
 use std::cell::{Cell, RefCell};
 
-use claims_model::capture::{Ends, Log, NamedBucket, Pending, Sending};
+use claims_model::capture::{Ends, Log, NamedBucket, Pending, Sending, TooMany};
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 
+use super::{observations, pins};
 use crate::error::{CaptureError, ClaimsError};
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
 
 thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
+    /// The changes of observed names. They have a capacity of their own.
+    static OBSERVED: RefCell<Log> = RefCell::default();
     /// Number of changes that were recorded.
     static CHANGES: Cell<i64> = const { Cell::new(0) };
     /// Function of the trigger that has captured changes in automatic mode. If it is set, all changes must be sent before the
@@ -38,6 +41,28 @@ pub fn record(bucket: NamedBucket, ends: Ends, by: i64) {
     }
     LOG.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
     CHANGES.set(CHANGES.get() + 1);
+}
+
+/// Like [`record`], for an observed name.
+pub fn record_observed(bucket: NamedBucket, ends: Ends, by: i64) {
+    OBSERVED.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
+    CHANGES.set(CHANGES.get() + 1);
+}
+
+/// Like [`begin_sending`], for observed names. If there are too many, it forgets them and returns an error.
+pub fn begin_sending_observed() -> Result<(Sending, Pending), TooMany> {
+    let begun = OBSERVED.with_borrow_mut(|log| log.begin_sending(current_subtransaction()));
+    begun.inspect_err(|_| drop(OBSERVED.take()))
+}
+
+/// Like [`mark_sent`], for observed names.
+pub fn mark_observed_sent(sending: Sending) {
+    OBSERVED.with_borrow_mut(|log| log.mark_sent(sending));
+}
+
+/// Like [`is_all_sent`], for observed names, and for what was noted about them.
+pub fn is_all_observed() -> bool {
+    OBSERVED.with_borrow(Log::is_all_sent) && observations::is_empty()
 }
 
 /// Stops recording, until the current subtransaction is rolled back or the transaction ends.
@@ -120,7 +145,7 @@ pub fn to_be_queued() -> Option<Oid> {
 
 /// Returns the trigger function of changes that must be sent and were not.
 pub fn unsent() -> Option<Oid> {
-    MUST_BE_SENT.get().filter(|_| !LOG.with_borrow(Log::is_all_sent))
+    MUST_BE_SENT.get().filter(|_| !LOG.with_borrow(Log::is_all_sent) || !is_all_observed())
 }
 
 /// Raises an error if changes must be sent and were not.
@@ -133,6 +158,9 @@ fn before_commit() -> Result<(), ErrorReport> {
 
 fn end() {
     LOG.take();
+    OBSERVED.take();
+    observations::clear();
+    pins::end();
     MUST_BE_SENT.set(None);
     USES_QUEUE.set(false);
     QUEUED_BY.set(None);
@@ -140,11 +168,14 @@ fn end() {
 }
 
 fn released(own: u32, parent: u32) {
-    LOG.with_borrow_mut(|log| {
-        if !log.is_empty() {
-            log.release(own, parent)
-        }
-    });
+    for log in [&LOG, &OBSERVED] {
+        log.with_borrow_mut(|log| {
+            if !log.is_empty() {
+                log.release(own, parent)
+            }
+        });
+    }
+    observations::released(own, parent);
     for of in [&QUEUED_BY, &SKIPPED_BY] {
         if of.get() == Some(own) {
             of.set(Some(parent));
@@ -153,11 +184,14 @@ fn released(own: u32, parent: u32) {
 }
 
 fn rolled_back(own: u32) {
-    LOG.with_borrow_mut(|log| {
-        if !log.is_empty() {
-            log.roll_back(own)
-        }
-    });
+    for log in [&LOG, &OBSERVED] {
+        log.with_borrow_mut(|log| {
+            if !log.is_empty() {
+                log.roll_back(own)
+            }
+        });
+    }
+    observations::rolled_back(own);
     for of in [&QUEUED_BY, &SKIPPED_BY] {
         if of.get() == Some(own) {
             of.set(None);

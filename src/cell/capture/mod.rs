@@ -3,11 +3,17 @@
 mod adopt;
 pub mod attribute;
 pub mod automatic;
+mod calls;
 pub mod conflicts;
 pub mod declare;
+pub mod enforcement;
 mod lenient;
 pub mod log;
+mod observations;
+mod observe;
+mod observed_rows;
 mod own_leases;
+mod pins;
 pub mod rows;
 pub mod send;
 mod skip;

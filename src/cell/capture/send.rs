@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use claims_model::capture::{Create, Pending};
+use claims_model::capture::{Create, Pending, Sending};
 use claims_model::outgoing::Outgoing;
 use uuid::Uuid;
 
 use super::lenient::LenientBatch;
+use super::observe::Observed;
 use super::{conflicts, log, own_leases, slow_search};
 use crate::cell::client::{Service, afterwards, confirmed};
 use crate::cell::track;
@@ -85,10 +86,25 @@ fn send_pending(
     service: &str,
     automatic: bool,
 ) -> Result<Option<Uuid>, ClaimsError> {
-    if log::is_all_sent() {
+    if log::is_all_sent() && log::is_all_observed() {
         return Ok(None);
     }
-    let (sending, pending) = log::begin_sending()?;
+    let (sending, mut pending) = log::begin_sending()?;
+    let observed = Observed::begin(&mut pending);
+    let lease = send_enforced(connection, cell_id, service, automatic, sending, pending)?;
+    observed.send(connection, cell_id, service)?;
+    Ok(lease)
+}
+
+/// Sends changes of enforced names.
+fn send_enforced(
+    connection: &Connection,
+    cell_id: i64,
+    service: &str,
+    automatic: bool,
+    sending: Sending,
+    pending: Pending,
+) -> Result<Option<Uuid>, ClaimsError> {
     if pending.is_empty() {
         log::mark_sent(sending);
         return Ok(None);

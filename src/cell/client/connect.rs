@@ -95,15 +95,20 @@ pub fn address(connection: &Connection, server: &str, cell_id: i64) -> Result<Ad
     Ok(Address { server, oid, user, version, conninfo: conninfo(options, cell_id), timeout, password_required })
 }
 
-/// Connects. The server's `connect_timeout` limits the time that it takes.
-pub fn open(address: &Address) -> Result<CachedConnection, ClaimsError> {
+/// Connects. The server's `connect_timeout` limits the time that it takes, and so does `deadline`.
+pub fn open(address: &Address, deadline: Option<Instant>) -> Result<CachedConnection, ClaimsError> {
     let Address { server, user, version, conninfo, timeout, password_required, .. } = address;
-    let link = Link::open(conninfo, Instant::now() + *timeout).map_err(|trouble| match trouble {
-        Trouble::OutOfTime => {
+    let (now, own) = (Instant::now(), Instant::now() + *timeout);
+    let earlier = deadline.filter(|deadline| *deadline < own);
+    let link = Link::open(conninfo, earlier.unwrap_or(own)).map_err(|trouble| match (trouble, earlier) {
+        (Trouble::OutOfTime, Some(deadline)) => {
+            CellError::ServiceSilent { server: server.clone(), timeout: deadline.saturating_duration_since(now) }
+        }
+        (Trouble::OutOfTime, None) => {
             let detail = format!("Connecting took longer than {} seconds.", timeout.as_secs());
             CellError::ServiceUnreachable { server: server.clone(), detail }
         }
-        other => failure(server.clone(), other),
+        (other, _) => failure(server.clone(), other),
     })?;
     if *password_required && !link.has_used_password() {
         return Err(CellError::PasswordRequired { given: true }.into());

@@ -47,6 +47,8 @@ pub struct Service<'c> {
     waited: Cell<Duration>,
     /// How long the service may wait for names within the current call, which is no sign of a failure.
     handed_wait: Cell<Duration>,
+    /// The moment at which every call ends, also while it connects.
+    deadline: Option<Instant>,
 }
 
 /// The way to make a connection if none is connection.
@@ -70,6 +72,7 @@ impl<'c> Service<'c> {
             way: Way::Catalog(connection, cell_id),
             waited: Cell::default(),
             handed_wait: Cell::default(),
+            deadline: None,
         })
     }
 
@@ -78,7 +81,12 @@ impl<'c> Service<'c> {
         must_be_leader()?;
         connection_cache::close_outdated();
         let way = Way::Address(connect::address(connection, server, cell_id)?);
-        Ok(Service { server, way, waited: Cell::default(), handed_wait: Cell::default() })
+        Ok(Service { server, way, waited: Cell::default(), handed_wait: Cell::default(), deadline: None })
+    }
+
+    /// Has every call end at a deadline, also while it connects. Such an end is [`CellError::ServiceSilent`].
+    pub fn until(self, deadline: Instant) -> Self {
+        Service { deadline: Some(deadline), ..self }
     }
 
     /// Returns what is left of a time limit that holds for all calls of this `Service` together. Only waiting for answers uses it up:
@@ -153,7 +161,8 @@ impl<'c> Service<'c> {
             let mut connection = connected.inspect_err(|error| call.failed(error, request_bytes))?;
             // A connection that is not put back is closed.
             let sent_at = Instant::now();
-            let reply = exchange(&mut connection, commands, sent_at + timeout);
+            let deadline = self.deadline.map_or(sent_at + timeout, |deadline| deadline.min(sent_at + timeout));
+            let reply = exchange(&mut connection, commands, deadline);
             self.waited.set(self.waited.get() + sent_at.elapsed());
             match reply {
                 Ok(Reply::Rows(rows)) => {
@@ -190,8 +199,10 @@ impl<'c> Service<'c> {
 
     fn connect(&self) -> Result<CachedConnection, ClaimsError> {
         match &self.way {
-            Way::Catalog(connection, cell_id) => connect::open(&connect::address(connection, self.server, *cell_id)?),
-            Way::Address(address) => connect::open(address),
+            Way::Catalog(connection, cell_id) => {
+                connect::open(&connect::address(connection, self.server, *cell_id)?, self.deadline)
+            }
+            Way::Address(address) => connect::open(address, self.deadline),
         }
     }
 

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
+use claims_model::enforcement::{Enforcement, Mode, POSITIONS};
 use claims_model::origin::Declared;
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
@@ -29,7 +30,7 @@ statement! {
                 claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL), ", base_type!("s"), ", ", base_type!("k"), ",
                 s.attname::text, claims.has_fixed_text(s.atttypid), format_type(s.atttypid, NULL),
                 k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL),
-                c.oid, n.nspname::text, a.declaration::text, a.constraint_name::text
+                c.oid, n.nspname::text, a.declaration::text, a.constraint_name::text, a.enforcement, round(a.share * 10000)::int8
            FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
            LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
            LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped AND s.attgenerated <> 'v'
@@ -83,6 +84,18 @@ pub struct CapturedColumns {
     pub statement: Option<Prepared>,
 }
 
+/// The declarations of one table.
+pub struct Captured {
+    /// Those that are enforced for all names.
+    pub enforced: CapturedColumns,
+    /// Those that are observed for some names, each by itself, so that an error of one does not concern another.
+    pub observed: Vec<CapturedColumns>,
+    /// Observed declarations that cannot be captured any more.
+    pub unusable: Vec<Rc<Declared>>,
+    /// All declarations, also those that are off.
+    pub declared: Vec<Rc<Declared>>,
+}
+
 /// The reason why a claimed column can no longer be captured.
 pub enum UnusableAttribute {
     /// The column or one of its keys does not exist.
@@ -94,7 +107,7 @@ pub enum UnusableAttribute {
 }
 
 thread_local! {
-    static CAPTURED: RelationCache<CapturedColumns> = const { RelationCache::new() };
+    static CAPTURED: RelationCache<Captured> = const { RelationCache::new() };
     static SERVICE: RefCell<Option<(Freshness, Option<Automatic>)>> = const { RefCell::new(None) };
 }
 
@@ -103,46 +116,109 @@ fn relation(connection: &Connection, number: i32) -> Oid {
 }
 
 /// Returns the claimed columns of a table, as committed now or changed by this transaction. `row_type` is the table's row type.
-pub fn captured(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<CapturedColumns>, UnusableAttribute> {
+/// `pinned` returns the enforcement that a declaration has had in this transaction, if that is to stay.
+pub fn captured(
+    connection: &Connection,
+    table: Oid,
+    row_type: Oid,
+    pinned: impl Fn(&Declared) -> Option<Enforcement>,
+) -> Result<Rc<Captured>, UnusableAttribute> {
     match CAPTURED.with(|all| all.get(table)) {
         Some(captured) => Ok(captured),
-        None => load(connection, table, row_type),
+        None => load(connection, table, row_type, pinned),
     }
 }
 
+/// Forgets what [`captured`] has returned, because it was pinned for the transaction that has ended.
+pub fn forget_captured(table: Oid) {
+    CAPTURED.with(|all| all.remove(table));
+}
+
 /// Returns the claimed columns of a table if this session has cached them.
-pub fn captured_if_cached(table: Oid) -> Option<Rc<CapturedColumns>> {
+pub fn captured_if_cached(table: Oid) -> Option<Rc<Captured>> {
     CAPTURED.with(|all| all.get(table))
 }
 
-fn load(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<CapturedColumns>, UnusableAttribute> {
+fn load(
+    connection: &Connection,
+    table: Oid,
+    row_type: Oid,
+    pinned: impl Fn(&Declared) -> Option<Enforcement>,
+) -> Result<Rc<Captured>, UnusableAttribute> {
     let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
-    let columns = rows.map(|row| ColumnRow::read(&row)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
+    let read = |row: Row| {
+        let declared = Rc::new(declared(&row, &pinned));
+        (declared.clone(), ColumnRow::read(&row, declared))
+    };
+    let all = rows.map(read);
+    let row = connection.run(&ROW, View::Latest, [table.into()]).first(|row| row.get::<String>(1)).flatten();
+    let prepare = |columns, is_lost| prepared_columns(connection, owner, row_type, row.as_deref(), columns, is_lost);
+    let (mut enforced, mut observed) = (Vec::new(), Vec::new());
+    let (mut unusable, mut of_table) = (Vec::new(), Vec::new());
+    for (declared, column) in all {
+        of_table.push(declared.clone());
+        match declared.enforcement.of_all() {
+            Some(Mode::Off) => {}
+            Some(Mode::Enforce) => enforced.push(column?),
+            _ => match column.and_then(|column| prepare(vec![column], Caught::may_be_ignored)) {
+                Ok(columns) => observed.push(columns),
+                Err(_) => unusable.push(declared),
+            },
+        }
+    }
+    let captured =
+        Captured { enforced: prepare(enforced, Caught::is_undefined_object)?, observed, unusable, declared: of_table };
+    Ok(CAPTURED.with(|all| all.put(table, fresh, captured)))
+}
+
+/// Reads the names and the enforcement of a declaration.
+fn declared(row: &Row, pinned: impl Fn(&Declared) -> Option<Enforcement>) -> Declared {
+    let mode = row.get::<String>(29).and_then(|mode| Mode::named(&mode)).unwrap_or(Mode::Enforce);
+    let below = row.get::<i64>(30).and_then(|below| u32::try_from(below).ok()).unwrap_or(POSITIONS);
+    let declared = Declared {
+        table: row.must::<Oid>(25).to_u32(),
+        schema_name: row.must(26),
+        table_name: row.must(4),
+        column_name: row.must(3),
+        quoted_column: row.must(5),
+        name: row.must(27),
+        constraint_name: row.must(28),
+        enforcement: Enforcement::new(mode, below),
+    };
+    Declared { enforcement: pinned(&declared).unwrap_or(declared.enforcement), ..declared }
+}
+
+/// Prepares the statement that computes some declarations. `row` is the select list of [`ROW`]. `is_lost` says which errors mean that a
+/// condition cannot be evaluated any more; others are raised.
+fn prepared_columns(
+    connection: &Connection,
+    owner: Oid,
+    row_type: Oid,
+    row: Option<&str>,
+    columns: Vec<ColumnRow>,
+    is_lost: fn(&Caught) -> bool,
+) -> Result<CapturedColumns, UnusableAttribute> {
     // Parsing evaluates literals, which can call the owner's input functions.
     let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
-    let row = connection.run(&ROW, View::Latest, [table.into()]).first(|row| row.get::<String>(1)).flatten();
-    let text = row.and_then(|row| statement_text(&columns, &row));
+    let text = row.and_then(|row| statement_text(&columns, row));
     let statement = match text.map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
         None => None,
         Some(Ok(prepared)) => Some(prepared),
         Some(Err(Stopped::ByBody(never))) => match never {},
-        Some(Err(Stopped::ByError(error))) if error.is_undefined_object() => {
-            return Err(UnusableAttribute::ConditionLost {
-                table: rows.first(|row| row.must(4)).unwrap_or_default(),
-                error,
-            });
+        Some(Err(Stopped::ByError(error))) if is_lost(&error) => {
+            let table = columns.first().map(|column| column.attribute.declared.table_name.clone());
+            return Err(UnusableAttribute::ConditionLost { table: table.unwrap_or_default(), error });
         }
         Some(Err(Stopped::ByError(error))) => error.rethrow(),
     };
-    let captured = CapturedColumns {
+    Ok(CapturedColumns {
         owner,
         has_conditions: columns.iter().any(|column| column.condition.is_some()),
         statement,
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
-    };
-    Ok(CAPTURED.with(|all| all.put(table, fresh, captured)))
+    })
 }
 
 struct ColumnRow {
@@ -153,7 +229,7 @@ struct ColumnRow {
 }
 
 impl ColumnRow {
-    fn read(row: &Row) -> Result<Self, UnusableAttribute> {
+    fn read(row: &Row, declared: Rc<Declared>) -> Result<Self, UnusableAttribute> {
         let number = |column: i32| row.get::<i32>(column).and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
         let (Some(value), Some(subject), Some(source)) = (number(12), number(13), number(14)) else {
             return Err(UnusableAttribute::Missing { attribute: row.must(3), table: row.must(4) });
@@ -178,15 +254,7 @@ impl ColumnRow {
                 subject_key: kind(17),
                 source_type: type_name(10),
                 source_key: kind(18),
-                declared: Rc::new(Declared {
-                    table: row.must::<Oid>(25).to_u32(),
-                    schema_name: row.must(26),
-                    table_name: row.must(4),
-                    column_name: row.must(3),
-                    quoted_column: row.must(5),
-                    name: row.must(27),
-                    constraint_name: row.must(28),
-                }),
+                declared,
             },
         })
     }

@@ -58,6 +58,10 @@ statement! {
     FORGET(OIDOID, TEXTOID, TEXTOID) =
         "DELETE FROM claims.claimed_attributes a
           WHERE a.table_name = $1::regclass AND a.attribute = $2::name AND ($3 IS NULL OR a.declaration = $3::name)";
+    /// Sets mode $4 and share $5 of declaration $3 of column $2 of table $1, or of all of the column.
+    SET_ENFORCEMENT(OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID) =
+        "UPDATE claims.claimed_attributes a SET enforcement = $4, share = $5::numeric
+          WHERE a.table_name = $1::regclass AND a.attribute = $2::name AND ($3 IS NULL OR a.declaration = $3::name)";
     IS_CLAIMED(OIDOID) = "SELECT FROM claims.claimed_attributes a WHERE a.table_name = $1::regclass LIMIT 1";
 }
 
@@ -174,6 +178,19 @@ pub fn record(connection: &Connection, table: Oid, declaration: &Declaration) {
 /// Deletes a declaration of a column, or with `None` all of them. Returns whether there was one.
 pub fn forget(connection: &Connection, table: Oid, attribute: &str, name: Option<&str>) -> bool {
     connection.run(&FORGET, View::Statement, [table.into(), attribute.into(), name.into()]).count() > 0
+}
+
+/// Sets the enforcement of a declaration of a column, or with `None` of all. Returns whether there is one.
+pub fn set_enforcement(
+    connection: &Connection,
+    table: Oid,
+    attribute: &str,
+    name: Option<&str>,
+    mode: &str,
+    share: &str,
+) -> bool {
+    let values = [table.into(), attribute.into(), name.into(), mode.into(), share.into()];
+    connection.run(&SET_ENFORCEMENT, View::Statement, values).count() > 0
 }
 
 pub fn is_claimed(connection: &Connection, table: Oid) -> bool {

@@ -7,6 +7,7 @@ mod event_triggers;
 pub mod expected;
 pub mod explain;
 pub mod keys;
+pub mod observations;
 pub mod orphans;
 pub mod passes;
 pub mod positions;

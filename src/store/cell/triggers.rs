@@ -72,6 +72,7 @@ statement! {
         "SELECT 1 FROM claims.claimed_attributes WHERE table_name = ANY ($1)
          UNION ALL SELECT 1 FROM claims.captured_tables WHERE table_name = ANY ($1) LIMIT 1";
     FORGET_CLAIMED(OIDARRAYOID) = "DELETE FROM claims.claimed_attributes WHERE table_name = ANY ($1)";
+    FORGET_OBSERVED(OIDARRAYOID) = "DELETE FROM claims.observed WHERE table_name = ANY ($1)";
     FORGET_CAPTURED(OIDARRAYOID) = "DELETE FROM claims.captured_tables WHERE table_name = ANY ($1)";
 }
 
@@ -274,6 +275,7 @@ pub fn forget(connection: &Connection) {
             // Every DELETE sends an invalidation to all sessions, even if it deletes nothing.
             if connection.run(&ARE_KNOWN, View::Latest, [dropped.clone().into()]).count() > 0 {
                 connection.run(&FORGET_CLAIMED, View::Statement, [dropped.clone().into()]);
+                connection.run(&FORGET_OBSERVED, View::Statement, [dropped.clone().into()]);
                 connection.run(&FORGET_CAPTURED, View::Statement, [dropped.into()]);
                 event_triggers::drop_unneeded(connection);
             }

@@ -22,7 +22,7 @@ PLAUSIBLE = {
     "expected": "'[]'", "extra_uuids": "NULL", "leases": f"""'[{{"lease_uuid": "{UUID.format(3)}", "created_at": "2020-01-01"}}]'""",
     "role_name": "'every_worker'", "name": "'NAMES'", "address": "NULL", "attributes": "NULL", "id": "200", "mode": "'open'", "unicode": "claims.canonical('ROUTES', 'x')",
     "audiences": "'{reader}'", "granting": "true", "server_name": "'unnamed'", "options": "'{}'", "catalog": "'pg_foreign_server'::regclass::oid",
-    "shard_name": "'claims'", "value_type": "'text'::regtype::oid", "warn": "false", "waits": "false", "add": "true", "declaration": "NULL", "constraint_name": "NULL", "dry_run": "true", "row_count": "2",
+    "shard_name": "'claims'", "value_type": "'text'::regtype::oid", "warn": "false", "waits": "false", "add": "true", "declaration": "NULL", "constraint_name": "NULL", "share": "100", ("set_enforcement", "mode"): "'enforce'", "dry_run": "true", "row_count": "2",
     "problems": "0", "shards": "NULL", "error": "NULL", "skeleton": LEASES[1], "cell_xid": "NULL", "after_id": "0", "created_after": "NULL",
     "source_id_gt": "NULL", "source_id_lte": "NULL", "begins_per_second": "NULL", "max_outstanding": "NULL", "max_batch_size": "NULL", "max_priority": "NULL", "whole_sources": "false",
     "display_values": "NULL", "asking_node": "1", "asking_pid": "1", "per_second": "10", "anchor": "'a'", "outcome": "'committed'",

@@ -1,0 +1,141 @@
+//! How a declaration of a claimed column is enforced, and for which names.
+
+use sha2::{Digest as _, Sha256};
+
+/// What happens to the names of a declaration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Names are not captured.
+    Off,
+    /// Names are claimed where they can be, and no save fails.
+    Observe,
+    /// A save whose names cannot be claimed fails.
+    Enforce,
+}
+
+impl Mode {
+    pub fn named(name: &str) -> Option<Mode> {
+        match name {
+            "off" => Some(Mode::Off),
+            "observe" => Some(Mode::Observe),
+            "enforce" => Some(Mode::Enforce),
+            _ => None,
+        }
+    }
+}
+
+/// The number of positions, into which a hash divides all names.
+pub const POSITIONS: u32 = 1_000_000;
+
+/// The mode of a declaration, and the share of names for which it holds. The other names are observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enforcement {
+    mode: Mode,
+    /// The mode holds for names whose position is below this.
+    below: u32,
+}
+
+impl Default for Enforcement {
+    fn default() -> Self {
+        Enforcement::new(Mode::Enforce, POSITIONS)
+    }
+}
+
+impl Enforcement {
+    /// `below` is the share of names, out of [`POSITIONS`].
+    pub fn new(mode: Mode, below: u32) -> Self {
+        Enforcement { mode, below: below.min(POSITIONS) }
+    }
+
+    /// Returns the mode for a name, by its canonical form.
+    pub fn of(self, canonical: &str) -> Mode {
+        match self.of_all() {
+            Some(mode) => mode,
+            None if position(canonical) < self.below => self.mode,
+            None => Mode::Observe,
+        }
+    }
+
+    /// Returns the mode if it is that of all names.
+    pub fn of_all(self) -> Option<Mode> {
+        match self.below {
+            _ if self.mode == Mode::Observe => Some(Mode::Observe),
+            POSITIONS => Some(self.mode),
+            0 => Some(Mode::Observe),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the position of a name, from 0 to [`POSITIONS`] - 1: by the first 64 bits of the SHA-256 of its canonical form. It is the
+/// same in every cell and every version, so that a name is enforced everywhere or nowhere.
+pub fn position(canonical: &str) -> u32 {
+    let digest = Sha256::digest(canonical.as_bytes());
+    let first = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    // The product has at most 84 bits, and its upper part is below POSITIONS.
+    ((u128::from(first) * u128::from(POSITIONS)) >> 64) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// These values never change. Python computes them, too:
+    /// `int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], 'big') * 10**6 >> 64`.
+    #[test]
+    fn positions_are_fixed_for_ever() {
+        let long = "x".repeat(1024);
+        let positions = [
+            ("", 889415),
+            ("a", 791374),
+            ("ada", 991916),
+            ("Ada", 600179),
+            ("gitlab-org", 250806),
+            ("gitlab-org/gitlab", 436647),
+            ("two@example.com", 122743),
+            ("é", 291402),
+            ("名前", 495153),
+            (&*long, 287778),
+        ];
+        for (name, expected) in positions {
+            assert_eq!(position(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_share_grows_without_letting_a_name_go() {
+        let names: Vec<_> = (0..10_000).map(|number| format!("name {number}")).collect();
+        let enforced = |below| {
+            let enforcement = Enforcement::new(Mode::Enforce, below);
+            names.iter().filter(|name| enforcement.of(name) == Mode::Enforce).collect::<Vec<_>>()
+        };
+        let (small, large) = (enforced(POSITIONS / 100), enforced(POSITIONS / 10));
+        assert!(small.iter().all(|name| large.contains(name)));
+        assert!(
+            (50..200).contains(&small.len()) && (800..1200).contains(&large.len()),
+            "{} {}",
+            small.len(),
+            large.len()
+        );
+        assert!(enforced(0).is_empty());
+        assert_eq!(enforced(POSITIONS).len(), names.len());
+    }
+
+    #[test]
+    fn names_outside_of_the_share_are_observed() {
+        let (inside, outside) = ("name 1", "name 2");
+        let limit = position(inside).max(position(outside));
+        let (lower, higher) = if position(inside) < position(outside) { (inside, outside) } else { (outside, inside) };
+        for mode in [Mode::Off, Mode::Enforce] {
+            let enforcement = Enforcement::new(mode, limit);
+            assert_eq!(
+                (enforcement.of(lower), enforcement.of(higher), enforcement.of_all()),
+                (mode, Mode::Observe, None)
+            );
+            assert_eq!(Enforcement::new(mode, POSITIONS).of_all(), Some(mode));
+            assert_eq!(Enforcement::new(mode, 0).of_all(), Some(Mode::Observe));
+        }
+        assert_eq!(Enforcement::new(Mode::Observe, limit).of(lower), Mode::Observe);
+        assert_eq!(Enforcement::default().of_all(), Some(Mode::Enforce));
+    }
+}

@@ -1,0 +1,152 @@
+//! Sends the changes of observed names. Whatever happens to them, the save goes on: conflicts, errors, a service that hangs, is full or
+//! gone, and answers that are none. All of it together takes at most `claims.observe_timeout` in a transaction. Only a cancel ends the save.
+
+use std::time::{Duration, Instant};
+
+use claims_model::capture::{Pending, Sending};
+use claims_model::observed::{Missed, separate, split_off};
+use claims_model::outgoing::{Outgoing, refusals};
+use uuid::Uuid;
+
+use super::{log, observations, pins};
+use crate::cell::client::leases::BeginRequest;
+use crate::cell::client::naming::RequiredNaming;
+use crate::cell::client::{Service, afterwards};
+use crate::cell::track;
+use crate::error::{CellError, ClaimsError};
+use crate::pg::interrupts;
+use crate::pg::spi::Connection;
+use crate::pg::subtransaction::{Stopped, attempt};
+use crate::pg::xact;
+use crate::settings;
+use crate::store::catalog;
+
+/// Number of records in one lease. The service's default limit is twice as high.
+const RECORDS: usize = 1000;
+/// What is left to the statement when observing ends.
+const RESERVE: Duration = Duration::from_millis(5);
+
+/// The observed changes of a transaction that are being sent.
+pub struct Observed {
+    sending: Option<Sending>,
+    pending: Pending,
+}
+
+impl Observed {
+    /// Takes the observed changes, and the enforced ones that belong to them ([`separate`]).
+    pub fn begin(enforced: &mut Pending) -> Self {
+        match log::begin_sending_observed() {
+            Ok((sending, mut pending)) => {
+                separate(enforced, &mut pending).into_iter().for_each(observations::note_missed);
+                Observed { sending: Some(sending), pending }
+            }
+            Err(_) => {
+                pins::each_observed(|declared| observations::note(declared, "too_many", 1));
+                Observed { sending: None, pending: Pending::default() }
+            }
+        }
+    }
+
+    /// Claims what can be claimed, and records the rest.
+    pub fn send(self, connection: &Connection, cell_id: i64, service: &str) -> Result<(), ClaimsError> {
+        let Observed { sending, mut pending } = self;
+        let began = Instant::now();
+        let deadline = began + time_limit();
+        while !pending.is_empty() {
+            let portion = split_off(&mut pending, RECORDS);
+            let (mut outgoing, mut missed) = (Outgoing::new(portion), Vec::new());
+            let begun = attempt(|| begin(connection, cell_id, service, deadline, &mut outgoing, &mut missed));
+            let outcome = match begun {
+                Ok(()) => None,
+                Err(Stopped::ByBody(error)) => Some(outcome_of(&error)),
+                Err(Stopped::ByError(caught)) if caught.may_be_ignored() => Some("error"),
+                Err(Stopped::ByError(caught)) => caught.rethrow(),
+            };
+            if let Some(outcome) = outcome {
+                let declared = outgoing.take_rows().into_iter().filter_map(|ends| ends.origin.0);
+                declared.for_each(|declared| observations::note(&declared, outcome, 1));
+            }
+            missed.into_iter().for_each(observations::note_missed);
+        }
+        if let Some(sending) = sending {
+            log::mark_observed_sent(sending);
+        }
+        record(connection);
+        observations::add_delay(began.elapsed());
+        Ok(())
+    }
+}
+
+/// Writes the observations. If that fails, they are lost.
+fn record(connection: &Connection) {
+    if observations::is_empty() {
+        return;
+    }
+    match attempt(|| Ok::<_, std::convert::Infallible>(observations::write(connection))) {
+        Ok(()) => {}
+        Err(Stopped::ByBody(never)) => match never {},
+        Err(Stopped::ByError(caught)) if caught.may_be_ignored() => {}
+        Err(Stopped::ByError(caught)) => caught.rethrow(),
+    }
+}
+
+/// Begins and tracks a lease without what cannot be had. The session settles it after the transaction.
+fn begin(
+    connection: &Connection,
+    cell_id: i64,
+    server: &str,
+    deadline: Instant,
+    outgoing: &mut Outgoing,
+    missed: &mut Vec<Missed>,
+) -> Result<(), ClaimsError> {
+    let service = Service::new(connection, server, cell_id)?.until(deadline);
+    let lease = Uuid::now_v7();
+    while !outgoing.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(
+                CellError::ServiceSilent { server: server.to_owned(), timeout: settings::observe_timeout() }.into()
+            );
+        }
+        let (creates, destroys) = outgoing.json()?;
+        let naming = RequiredNaming::of(&catalog::current(connection).types, outgoing.bucket_types());
+        let cell_xid = xact::own_xid();
+        let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, wait: None };
+        match service.begin(&request, settings::observe_timeout()) {
+            Ok(()) => {
+                afterwards::begun(server, cell_id, lease, true);
+                return track::track_new(connection, lease, cell_id);
+            }
+            Err(ClaimsError::Cell(CellError::Refused(error))) => {
+                let refused = error.detail.as_deref().and_then(refusals);
+                match refused.and_then(|refused| outgoing.remove_refused(&refused)) {
+                    Some(more) => missed.extend(more),
+                    None => return Err(CellError::Refused(error).into()),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the time that observed names may still take in this transaction: less than `claims.observe_timeout` if the statement's own timeout ends before.
+fn time_limit() -> Duration {
+    let limit = settings::observe_timeout().saturating_sub(observations::delay());
+    interrupts::statement_time_left().map_or(limit, |left| limit.min(left.saturating_sub(RESERVE) / 2))
+}
+
+/// Returns the outcome by which `claims.observations` counts an error.
+fn outcome_of(error: &ClaimsError) -> &'static str {
+    match error {
+        ClaimsError::Cell(CellError::ServiceSilent { .. }) => "timeout",
+        ClaimsError::Cell(
+            CellError::ServiceUnreachable { .. } | CellError::BreakerOpen { .. } | CellError::ServiceFull { .. },
+        ) => "unavailable",
+        ClaimsError::Cell(CellError::Refused(error)) if error.is_read_only() || error.is_connection_error() => {
+            "unavailable"
+        }
+        ClaimsError::Cell(CellError::Refused(_)) => "refused",
+        _ => "error",
+    }
+}

@@ -1,0 +1,101 @@
+//! Captures rows under declarations that are observed. Nothing here fails a save: not a condition that cannot be evaluated, nor a value
+//! that cannot be claimed.
+
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+
+use claims_model::capture::{Ends, NamedBucket};
+use claims_model::enforcement::Mode;
+use claims_model::origin::Declared;
+
+use super::calls::{self, Call};
+use super::{automatic, log, observations};
+use crate::pg::subtransaction::{Stopped, attempt};
+use crate::pg::trigger::{RowChange, RowVersion};
+use crate::store::cell::attributes::{Captured, CapturedColumns};
+
+/// Captures a change of a row. `held` has the columns that the new row claims by an enforced declaration.
+pub fn capture(
+    change: &RowChange,
+    captured: &Captured,
+    old: Option<RowVersion>,
+    new: Option<RowVersion>,
+    held: &[NonZeroUsize],
+) {
+    let changes = log::changes();
+    for declared in &captured.unusable {
+        observations::note(declared, "unusable", 1);
+    }
+    // The columns that the new row claims, with each call.
+    let mut held = held.to_vec();
+    for columns in &captured.observed {
+        let Some(attribute) = columns.attributes.first() else { continue };
+        if let (Some(old), Some(new)) = (old, new)
+            && !columns.has_conditions
+            && attribute.columns.iter().all(|(_, at)| old.has_same(new, *at))
+        {
+            continue;
+        }
+        let call = |version: Option<RowVersion>| version.map_or(Ok(None), |version| call_of(change, columns, version));
+        let (Ok(before), Ok(after)) = (call(old), call(new)) else {
+            observations::note(&attribute.declared, "error", 1);
+            continue;
+        };
+        let after = match after {
+            Some(Err(unfit)) => {
+                let number = attribute.columns[unfit.column].1;
+                let had = matches!(&before, Some(Err(_)));
+                let is_same = had && matches!((old, new), (Some(old), Some(new)) if old.holds_same(new, number));
+                if !is_same {
+                    observations::note(&attribute.declared, "too_long", 1);
+                }
+                None
+            }
+            after => claim(after),
+        };
+        let before = claim(before);
+        if before == after {
+            continue;
+        }
+        if let Some((bucket, ends)) = before {
+            record(&attribute.declared, bucket, ends, -1);
+        }
+        if let Some((bucket, ends)) = after {
+            let column = attribute.columns[0].1;
+            if held.contains(&column) {
+                observations::note(&attribute.declared, "ambiguous", 1);
+            } else {
+                held.push(column);
+                record(&attribute.declared, bucket, ends, 1);
+            }
+        }
+    }
+    if log::changes() != changes || !observations::is_empty() {
+        automatic::see_to_sending(change);
+    }
+}
+
+fn claim(call: Option<Call>) -> Option<(NamedBucket, Ends)> {
+    call.and_then(|call| call.ok().flatten())
+}
+
+/// Returns the claim of a version of a row. The error says that it cannot be evaluated.
+fn call_of(change: &RowChange, columns: &CapturedColumns, version: RowVersion) -> Result<Option<Call>, ()> {
+    if let Some(values) = calls::held(columns, version) {
+        return Ok(calls::calls_from(change, columns, Some(values)).pop());
+    }
+    match attempt(|| Ok::<_, Infallible>(calls::calls_of(change, columns, version))) {
+        Ok(mut calls) => Ok(calls.pop()),
+        Err(Stopped::ByBody(never)) => match never {},
+        Err(Stopped::ByError(caught)) if caught.may_be_ignored() => Err(()),
+        Err(Stopped::ByError(caught)) => caught.rethrow(),
+    }
+}
+
+fn record(declared: &Declared, bucket: NamedBucket, ends: Ends, by: i64) {
+    match declared.enforcement.of(&bucket.value) {
+        Mode::Off => {}
+        Mode::Observe => log::record_observed(bucket, ends, by),
+        Mode::Enforce => log::record(bucket, ends, by),
+    }
+}

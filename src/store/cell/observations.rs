@@ -1,0 +1,80 @@
+//! Statements on `claims.observed`.
+
+use std::collections::BTreeMap;
+
+use pgrx::pg_sys::Oid;
+
+use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
+
+statement! {
+    /// Adds counts. With $8, adds them to rows that no other transaction has locked, and inserts the others.
+    WRITE(OIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, BOOLOID) =
+        "WITH noted AS MATERIALIZED (
+             SELECT n.table_name, n.attribute, n.outcome, n.bucket_type, n.bucket_value, n.holder, n.count, n.number
+               FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
+                    AS n (table_name, attribute, outcome, bucket_type, bucket_value, holder, count, number)),
+         locked AS MATERIALIZED (
+             SELECT n.number, o.row FROM noted n CROSS JOIN LATERAL (
+                 SELECT x.ctid AS row FROM claims.observed x
+                  WHERE $8 AND x.table_name = n.table_name::regclass AND x.attribute = n.attribute::name AND x.outcome = n.outcome
+                    AND md5(coalesce(x.bucket_value, '')) = md5(coalesce(n.bucket_value, ''))
+                    AND x.bucket_value IS NOT DISTINCT FROM n.bucket_value AND x.bucket_type IS NOT DISTINCT FROM n.bucket_type
+                    AND x.holder_cell_id IS NOT DISTINCT FROM n.holder
+                  LIMIT 1 FOR UPDATE SKIP LOCKED) o),
+         added AS (
+             UPDATE claims.observed o SET count = o.count + n.count, last_at = clock_timestamp()
+               FROM locked l JOIN noted n ON n.number = l.number WHERE o.ctid = l.row
+             RETURNING l.number)
+         INSERT INTO claims.observed (table_name, attribute, outcome, bucket_type, bucket_value, holder_cell_id, count, first_at, last_at)
+         SELECT n.table_name::regclass, n.attribute::name, n.outcome, n.bucket_type, n.bucket_value, n.holder, n.count,
+                clock_timestamp(), clock_timestamp()
+           FROM noted n WHERE NOT EXISTS (SELECT FROM added a WHERE a.number = n.number)";
+}
+
+/// A row of `claims.observations`, without its counts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    pub table: u32,
+    pub attribute: String,
+    pub outcome: String,
+    pub bucket_type: Option<String>,
+    pub bucket_value: Option<String>,
+    pub holder_cell_id: Option<i64>,
+}
+
+impl Key {
+    pub fn new(table: u32, attribute: &str, outcome: &str) -> Self {
+        let (attribute, outcome) = (attribute.to_owned(), outcome.to_owned());
+        Key { table, attribute, outcome, bucket_type: None, bucket_value: None, holder_cell_id: None }
+    }
+
+    /// Returns the row that counts names of the same outcome without their names.
+    pub fn without_name(self) -> Self {
+        Key { bucket_type: None, bucket_value: None, holder_cell_id: None, ..self }
+    }
+
+    /// Returns whether this row counts `other` without its name.
+    pub fn is_without_name_of(&self, other: &Key) -> bool {
+        self.bucket_value.is_none()
+            && (self.table, &self.attribute, &self.outcome) == (other.table, &other.attribute, &other.outcome)
+    }
+}
+
+/// Adds counts. Without `may_read` it only inserts rows.
+pub fn write(connection: &Connection, counts: &BTreeMap<Key, i64>, may_read: bool) {
+    let texts = |text: fn(&Key) -> Option<&str>| -> Vec<Option<String>> {
+        counts.keys().map(|key| text(key).map(str::to_owned)).collect()
+    };
+    let values = [
+        counts.keys().map(|key| Oid::from(key.table)).collect::<Vec<_>>().into(),
+        texts(|key| Some(&key.attribute)).into(),
+        texts(|key| Some(&key.outcome)).into(),
+        texts(|key| key.bucket_type.as_deref()).into(),
+        texts(|key| key.bucket_value.as_deref()).into(),
+        counts.keys().map(|key| key.holder_cell_id).collect::<Vec<Option<i64>>>().into(),
+        counts.values().copied().collect::<Vec<i64>>().into(),
+        may_read.into(),
+    ];
+    connection.run(&WRITE, View::Statement, values);
+}
