@@ -28,6 +28,7 @@ macro_rules! columns {
         }
     };
 }
+columns!(14: A B C D E F G H I J K L M N);
 columns!(15: A B C D E F G H I J K L M N O);
 
 // SAFETY: the caller of the function takes the rows from the tuplestore.

@@ -9,13 +9,48 @@ use super::record::status_name;
 use super::{MAX_RESULTS, page_size};
 use crate::error::ClaimsError;
 use crate::pg::prelude::*;
+use crate::pg::row_set::RowSet;
 use crate::pg::spi::Connection;
 use crate::store::catalog;
 use crate::tables::rows::claims::{ClaimPart, StoredClaim};
 use crate::tables::{self, Tables};
 use crate::{access, arguments};
 
-#[pg_extern(name = "list_records", schema = "claims", security_definer, stable, parallel_safe)]
+/// A row of the answer, in the order of its columns.
+type Listed = (
+    PgUuid,
+    Option<String>,
+    String,
+    Option<String>,
+    String,
+    Option<String>,
+    String,
+    i64,
+    &'static str,
+    Option<PgUuid>,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+    String,
+    Option<String>,
+);
+
+#[pg_extern(
+    name = "list_records",
+    schema = "claims",
+    security_definer,
+    stable,
+    parallel_safe,
+    sql = r#"CREATE FUNCTION claims."list_records"(
+    "cell_id" bigint, "source_type" text DEFAULT NULL, "after" text DEFAULT NULL, "max_results" int DEFAULT 1000, "source_id_gt" text DEFAULT NULL,
+    "source_id_lte" text DEFAULT NULL, "bucket_types" text[] DEFAULT NULL, "whole_sources" bool DEFAULT false
+) RETURNS TABLE (
+    "uuid" uuid, "bucket_type" text, "bucket_value" text, "subject_type" text, "subject_id" text, "source_type" text, "source_id" text,
+    "cell_id" bigint, "status" text, "lease_uuid" uuid, "created_at" timestamp with time zone, "updated_at" timestamp with time zone,
+    "cursor" text, "display_value" text
+)
+STABLE SECURITY DEFINER PARALLEL SAFE SET search_path TO pg_catalog, pg_temp
+LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';"#
+)]
 #[search_path(pg_catalog, pg_temp)]
 fn list_records_2(
     cell_id: Option<i64>,
@@ -26,28 +61,7 @@ fn list_records_2(
     source_id_lte: default!(Option<String>, "NULL"),
     bucket_types: default!(Option<Vec<Option<String>>>, "NULL"),
     whole_sources: default!(Option<bool>, false),
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(uuid, PgUuid),
-            name!(bucket_type, Option<String>),
-            name!(bucket_value, String),
-            name!(subject_type, Option<String>),
-            name!(subject_id, String),
-            name!(source_type, Option<String>),
-            name!(source_id, String),
-            name!(cell_id, i64),
-            name!(status, &'static str),
-            name!(lease_uuid, Option<PgUuid>),
-            name!(created_at, TimestampWithTimeZone),
-            name!(updated_at, TimestampWithTimeZone),
-            name!(cursor, String),
-            name!(display_value, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
+) -> Result<RowSet<Listed>, ErrorReport> {
     let rows = tables::connect(|tables, connection| {
         arguments::require!(cell_id, max_results, whole_sources);
         let catalog = catalog::current(connection);
@@ -67,7 +81,7 @@ fn list_records_2(
         }
         let types = &catalog.types;
         let ends = if whole_sources { ends_of_sources(&records) } else { vec![false; records.len()] };
-        let row = |(record, ends_source): (StoredClaim, bool)| {
+        let row = |(record, ends_source): (StoredClaim, bool)| -> Listed {
             let cursor = if ends_source { cursor_behind_source(&record) } else { cursor_of(&record) }.encode();
             (
                 record.uuid,
@@ -88,7 +102,7 @@ fn list_records_2(
         };
         Ok::<_, ClaimsError>(records.into_iter().zip(ends).map(row).collect::<Vec<_>>())
     })?;
-    Ok(TableIterator::new(rows))
+    Ok(RowSet::new(rows))
 }
 
 /// Returns the bucket types of an array.
