@@ -46,6 +46,11 @@ SELECT current_user, current_setting('search_path');
 RESET search_path;
 RESET SESSION AUTHORIZATION;
 SELECT pg_temp.written();
+-- the lock of a reader ends with its call
+BEGIN;
+SELECT bucket_value FROM claims.get_record('ROUTES', 'a');
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('claims.claims'::regclass, 'claims.claims_bucket'::regclass);
+COMMIT;
 -- a read-only transaction writes nothing
 BEGIN READ ONLY;
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('c'))$$);
@@ -55,12 +60,30 @@ BEGIN READ ONLY;
 SELECT t.call($$SELECT claims.commit_update(1, t.u(3003))$$);
 SELECT t.call($$SELECT claims.rollback_update(1, t.u(3003))$$);
 ROLLBACK;
+-- nor does a process that takes part in a parallel query, whatever a function says of itself
+CREATE FUNCTION t.lying() RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE AS 'BEGIN RETURN claims.commit_update(1, t.u(3003)); END';
+\set VERBOSITY terse
+BEGIN;
+SELECT set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+SELECT t.lying();
+ROLLBACK;
+\set VERBOSITY default
+DROP FUNCTION t.lying();
 SELECT pg_temp.written();
 SELECT claims.commit_update(1, t.u(3003));
+-- new versions that have no room on the page of the old one have index entries of their own
+ALTER TABLE claims.claims SET (fillfactor = 100);
+SELECT pg_stat_force_next_flush();
+SELECT n_tup_upd - n_tup_hot_upd AS before FROM pg_stat_user_tables WHERE relid = 'claims.claims'::regclass \gset
+SELECT claims.commit_update(1, claims.begin_update(1, (SELECT jsonb_agg(t.claim('h' || n, id => n)) FROM generate_series(1, 300) n)));
+SELECT pg_stat_force_next_flush();
+SELECT n_tup_upd - n_tup_hot_upd - :before > 100 FROM pg_stat_user_tables WHERE relid = 'claims.claims'::regclass;
+ALTER TABLE claims.claims SET (fillfactor = 50);
 -- the index entries are complete: no row without entries, no entry without a row
 SELECT bt_index_check(i.indexrelid, true) FROM pg_index i WHERE i.indrelid IN ('claims.claims'::regclass, 'claims.claim_leases'::regclass,
     'claims.lease_outcomes'::regclass);
 SELECT count(*) FROM unnest('{claims.claims,claims.claim_leases,claims.lease_outcomes}'::regclass[]) r, verify_heapam(r);
+DELETE FROM claims.claims WHERE bucket_value LIKE 'h%';
 -- triggers fire, but not under session_replication_role
 CREATE FUNCTION pg_temp.tell() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

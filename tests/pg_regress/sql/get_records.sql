@@ -44,6 +44,14 @@ SELECT t.have(1, VARIADIC ARRAY(SELECT 'n' || n FROM generate_series(1, 1000) n)
 SELECT array_agg(bucket_value ORDER BY o) = (SELECT array_agg('n' || n ORDER BY md5(n::text)) FROM generate_series(1, 1000) n)
   FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 'ROUTES', 'value', 'n' || n) ORDER BY md5(n::text))
       FROM generate_series(1, 1000) n)) WITH ORDINALITY r(uuid, bucket_type, bucket_value, a, b, c, d, e, f, g, h, i, j, k, o);
+-- a set in the list of columns, beside rows, and in a cursor that goes back
+SELECT (claims.get_record('ROUTES', v)).bucket_value, v FROM unnest('{n1,none,n2}'::text[]) v;
+SELECT r.bucket_value, v FROM unnest('{n1,none,n2}'::text[]) v LEFT JOIN LATERAL claims.get_record('ROUTES', v) r ON true;
+BEGIN;
+DECLARE named SCROLL CURSOR FOR SELECT bucket_value FROM claims.get_records('[{"type": 1, "value": "n2"}, {"type": 1, "value": "n1"}]');
+FETCH ALL FROM named;
+FETCH BACKWARD ALL FROM named;
+COMMIT;
 -- more buckets than max_batch_size are refused
 SELECT left(c, 5) FROM t.call($$SELECT count(*)
       FROM claims.get_records((SELECT jsonb_agg(jsonb_build_object('type', 1, 'value', 'n' || n)) FROM generate_series(1, 100000) n))$$) c LIMIT 1;
