@@ -30,6 +30,11 @@ extension_sql_file!(
     name = "acting_cell",
     requires = ["service_epochs", service::epoch::acting_cell]
 );
+extension_sql_file!(
+    "../sql/install/service/verification_slots.sql",
+    name = "verification_slots",
+    requires = ["admin", service::verify::slots::hold_verification_slot]
+);
 extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
 extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
 extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);

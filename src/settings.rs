@@ -69,6 +69,14 @@ settings! {
         c"claims.keep_service_connection",
         c"Whether a session keeps its connection to the claims service between transactions.",
         c"Off closes it at the end of each transaction: for services that have fewer connections than the cell has sessions.";
+    define_int_guc MAX_SERVICE_CALLS: i32 = 300, [0, 100_000], Sighup, NO_UNIT,
+        c"claims.max_service_calls",
+        c"How many calls the sessions of this server make to one claims service at the same time.",
+        c"More wait for their turns, in the order of their arrival, within claims.service_timeout. 0 means no limit. Has an effect only where the library is in shared_preload_libraries.";
+    define_int_guc SERVICE_IDLE_TIMEOUT: i32 = 5 * 60, [0, i32::MAX / 1000], Userset, GucFlags::UNIT_S,
+        c"claims.service_idle_timeout",
+        c"How long a session keeps a connection to the claims service that it does not use.",
+        c"It opens another one for its next call. 0 means that it keeps the connection until the session ends.";
     define_int_guc BREAKER_FAILURES: i32 = 5, [0, 1_000_000], Suset, NO_UNIT,
         c"claims.breaker_failures",
         c"Consecutive failures to reach the claims service, or to get its answer, after which calls fail at once.",
@@ -89,6 +97,18 @@ settings! {
         c"claims.reconcile_interval",
         c"How often the background worker recovers the leases of each cell that it attends to.",
         c"It settles leases of committed transactions within a second. This interval is for leases without a record in this database.";
+    define_int_guc STALE_AFTER: i32 = 600, [0, i32::MAX], Userset, GucFlags::UNIT_S,
+        c"claims.stale_after",
+        c"Age from which recovery fences and rolls back a lease whose local transaction is unknown.",
+        c"For the background worker, and the default of the argument stale_after.";
+    define_int_guc VERIFY_RECENT: i32 = 3600, [0, i32::MAX], Userset, GucFlags::UNIT_S,
+        c"claims.verify_recent",
+        c"Age up to which verification leaves claims alone.",
+        c"For the background worker, and the default of the argument recent.";
+    define_int_guc VERIFICATION_SLOTS: i32 = 2, [0, 1000], Sighup, NO_UNIT,
+        c"claims.verification_slots",
+        c"How many cells' background workers verify at this service at the same time.",
+        c"The others try again later. 0 means no limit.";
     define_int_guc VERIFY_INTERVAL: i32 = 0, [0, i32::MAX], Sighup, GucFlags::UNIT_S,
         c"claims.verify_interval",
         c"How often a second background worker verifies each source type of each cell that is attended to.",
@@ -124,6 +144,19 @@ pub fn reconcile_interval() -> Duration {
 pub fn verify_interval() -> Option<Duration> {
     let seconds = VERIFY_INTERVAL.get().unsigned_abs();
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
+pub fn stale_after() -> Duration {
+    Duration::from_secs(STALE_AFTER.get().unsigned_abs().into())
+}
+
+pub fn verify_recent() -> Duration {
+    Duration::from_secs(VERIFY_RECENT.get().unsigned_abs().into())
+}
+
+/// Returns 0 if there is no limit.
+pub fn verification_slots() -> i64 {
+    VERIFICATION_SLOTS.get().into()
 }
 
 pub fn verify_correct() -> bool {
@@ -174,6 +207,17 @@ pub fn service_timeout() -> i64 {
 
 pub fn observe_timeout() -> Duration {
     Duration::from_millis(OBSERVE_TIMEOUT.get().unsigned_abs().into())
+}
+
+/// Returns 0 if there is no limit.
+pub fn max_service_calls() -> u32 {
+    MAX_SERVICE_CALLS.get().unsigned_abs()
+}
+
+/// Returns `None` if connections stay open.
+pub fn service_idle_timeout() -> Option<Duration> {
+    let seconds = SERVICE_IDLE_TIMEOUT.get().unsigned_abs();
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
 pub fn breaker_failures() -> u32 {

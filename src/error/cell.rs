@@ -119,6 +119,12 @@ errors! {
             "claims service \"{server}\" has too many connections",
             detail { detail },
             hint "Repeat the call. Raise max_connections of the service, or have a pooler in between.";
+        /// The sessions of this server make as many calls as they may, and none of them has ended in time.
+        TooManyCalls { server: String, limit: u32 } => ERRCODE_TOO_MANY_CONNECTIONS:
+            "claims service \"{server}\" has too many calls of this server at once",
+            detail "There may be {limit} at the same time, and this one waited for its turn as long as it may.",
+            hint "Repeat the transaction. If that happens often, raise claims.max_service_calls or claims.service_timeout, \
+                or find out why the service answers slowly.";
         NoFiles { server: String } => ERRCODE_INSUFFICIENT_RESOURCES: "cannot connect to claims service \"{server}\"",
             detail "There are too many open files on the local server.",
             hint "Close other connections of this session, or raise max_files_per_process.";

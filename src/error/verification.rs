@@ -19,6 +19,10 @@ errors! {
         OldSnapshot => ERRCODE_FEATURE_NOT_SUPPORTED: "verification needs a READ COMMITTED transaction",
             detail "Another isolation level would show it rows as they were when the transaction began.",
             hint "Begin the transaction with ISOLATION LEVEL READ COMMITTED.";
+        /// As many cells verify at the service as may at the same time.
+        NoSlot { cell_id: i64 } => ERRCODE_LOCK_NOT_AVAILABLE: "cell {cell_id} has no slot for verification",
+            detail "As many other cells verify at the service as claims.verification_slots allows there.",
+            hint "The worker tries again by itself.";
         BeingBegun => ERRCODE_LOCK_NOT_AVAILABLE: "verification is being begun by another open transaction",
             hint "Repeat the call when that transaction has ended.";
         UnknownPass { pass: Uuid } => ERRCODE_NO_DATA_FOUND: "verification {pass} does not exist",

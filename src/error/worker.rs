@@ -6,6 +6,7 @@ use super::cell::CellError;
 use super::claims_error::ClaimsError;
 use super::declare::text;
 use super::text::Text;
+use super::verification::VerificationError;
 use crate::pg::libpq::RemoteError;
 use crate::pg::sqlstate;
 use crate::pg::subtransaction::Caught;
@@ -17,29 +18,35 @@ pub struct Failure {
     detail: Option<String>,
     /// The service that returned the error, if one did.
     service: Option<String>,
+    /// Whether it happens in normal operation: `claims.passes` has it, and the server's log does not need it.
+    is_expected: bool,
 }
 
 impl From<ClaimsError> for Failure {
     fn from(error: ClaimsError) -> Self {
         if let ClaimsError::Cell(CellError::Refused(RemoteError { sqlstate, message, detail, server, .. })) = error {
             let sqlstate = String::from_utf8_lossy(&sqlstate).into_owned();
-            return Failure { sqlstate, message, detail, service: Some(server) };
+            return Failure { sqlstate, message, detail, service: Some(server), is_expected: false };
         }
+        let is_expected = matches!(error, ClaimsError::Verification(VerificationError::NoSlot { .. }));
         let Text { code, message, detail, .. } = error.into();
-        Failure { sqlstate: sqlstate::text(code), message, detail, service: None }
+        Failure { sqlstate: sqlstate::text(code), message, detail, service: None, is_expected }
     }
 }
 
 impl From<&Caught> for Failure {
     fn from(caught: &Caught) -> Self {
         let (sqlstate, message) = (sqlstate::text(caught.code()), caught.message().to_owned());
-        Failure { sqlstate, message, detail: None, service: None }
+        Failure { sqlstate, message, detail: None, service: None, is_expected: false }
     }
 }
 
-/// Logs that a job of the worker has failed and will be repeated.
+/// Logs that a job of the worker has failed and will be repeated, unless that was to be expected.
 pub fn log_failed_pass(job: &str, failure: &Failure) {
-    let Failure { sqlstate, message, detail, service } = failure;
+    let Failure { sqlstate, message, detail, service, is_expected } = failure;
+    if *is_expected {
+        return;
+    }
     let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" {detail}"));
     let service = service.as_ref().map_or_else(String::new, |service| format!(", from claims service \"{service}\""));
     text!(ERRCODE_WARNING: "{job} failed: {message}",

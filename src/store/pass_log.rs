@@ -20,6 +20,17 @@ shared_statement! {
               dropped AS (DELETE FROM claims.pass_log p USING old WHERE p.id = old.id)
          INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, counts, sqlstate, message)
          VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8)";
+    /// Returns when the last pass of kind $1, cell $2 and source type $3 ended that succeeded, and finished if it was a verification.
+    LAST(TEXTOID, INT8OID, TEXTOID) =
+        "SELECT p.ended_at FROM claims.pass_log p
+          WHERE p.kind = $1 AND p.cell_id IS NOT DISTINCT FROM $2 AND p.source_type IS NOT DISTINCT FROM $3 AND p.sqlstate IS NULL
+            AND p.counts -> 'finished' IS DISTINCT FROM '0'
+          ORDER BY p.id DESC LIMIT 1";
+}
+
+/// Returns when the last successful pass ended, of a cell and source type if it has them.
+pub fn last(connection: &Connection, kind: &str, cell_id: Option<i64>, source_type: Option<&str>) -> Option<Moment> {
+    connection.run(&LAST, View::Latest, [kind.into(), cell_id.into(), source_type.into()]).first(|row| row.must(1))
 }
 
 /// Number of rows that the log keeps for each kind.

@@ -40,6 +40,7 @@ pub fn owner(connection: &Connection) -> Option<Oid> {
 }
 
 /// A cell that the worker attends to, and the foreign server of its service.
+#[derive(Clone)]
 pub struct Attended {
     pub cell_id: i64,
     pub service: String,

@@ -10,8 +10,9 @@ use std::time::Duration;
 use claims_model::mode::Need;
 use pgrx::pg_sys::Oid;
 
-use super::own_transactions::OwnTransactions;
+use super::own_transactions::{self, OwnTransactions};
 use super::schedule::{Job, Schedule};
+use super::{first_due, meanwhile};
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
 use crate::cell::recovery::remaining;
 use crate::cell::transactions::Transactions;
@@ -52,6 +53,7 @@ pub fn run(duty: Duty, database: &str) {
         Duty::Recovery => (take_wakeup_slot(), UNWOKEN_INTERVAL),
         Duty::Verification => (None, CELLS_INTERVAL),
     };
+    own_transactions::before_steps(meanwhile::settle);
     let mut schedule = Schedule::default();
     let mut logged = None;
     loop {
@@ -59,6 +61,9 @@ pub fn run(duty: Duty, database: &str) {
         slot.inspect(|slot| slot.is_idle.store(1, Ordering::Release));
         let pause = match transaction(readiness) {
             Readiness::Ready { owner, cells } => {
+                if duty == Duty::Recovery {
+                    meanwhile::attend(&cells, slot);
+                }
                 round(duty, owner, &cells, &mut schedule);
                 // attend() wakes the worker. A restore that writes the same rows does not.
                 let until_recovery = settings::reconcile_interval();
@@ -118,6 +123,9 @@ fn round(duty: Duty, owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
         Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(store::source_types))),
     };
     schedule.retain(|job| jobs.iter().any(|(wanted, _)| wanted == job));
+    for (job, _) in jobs.iter().filter(|(job, _)| !schedule.has(job)).collect::<Vec<_>>() {
+        schedule.begin(job.clone(), first_due::pause(job, interval(job)));
+    }
     for (job, service) in jobs {
         if schedule.is_due(&job) {
             do_job(owner, job, service, schedule);

@@ -6,7 +6,9 @@
 //! docs/cell/worker.md describes the jobs and their times.
 
 mod attendance;
+mod first_due;
 mod launcher;
+mod meanwhile;
 mod own_transactions;
 mod schedule;
 

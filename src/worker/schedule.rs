@@ -1,4 +1,4 @@
-//! The schedule of a worker's jobs. It is in memory only, so after a restart every job is due at once.
+//! The schedule of a worker's jobs. It is in memory only: [`first_due`](super::first_due) says when a job is due after a restart.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -64,6 +64,15 @@ impl Schedule {
     /// Returns whether a job is due. A new job is.
     pub fn is_due(&self, job: &Job) -> bool {
         self.0.get(job).is_none_or(|entry| entry.due <= Instant::now())
+    }
+
+    pub fn has(&self, job: &Job) -> bool {
+        self.0.contains_key(job)
+    }
+
+    /// Adds a job that is due after a pause.
+    pub fn begin(&mut self, job: Job, pause: Duration) {
+        self.0.insert(job, NextTime { due: Instant::now() + pause, pauses: PAUSES });
     }
 
     /// Records that the job succeeded. It is due again after `interval`.

@@ -33,6 +33,7 @@ pub mod renaming;
 pub mod source_key;
 pub mod source_range;
 pub mod transfer;
+pub mod turns;
 pub mod types;
 pub mod verify;
 pub mod waiting;

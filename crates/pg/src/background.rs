@@ -1,8 +1,8 @@
 //! Background workers: a launcher, which connects to no database, and one worker for each database that the launcher
 //! knows.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, DynamicBackgroundWorker};
@@ -116,13 +116,15 @@ pub fn terminate(pid: i32) {
     }
 }
 
-static AT_EXIT: OnceLock<fn()> = OnceLock::new();
+/// The callbacks that run when this process ends.
+static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// Registers a callback that runs when this process ends, unless the whole server crashes with it. Its transaction has
-/// ended by then, so the callback may only change shared memory. A process has one callback, the first that is
-/// registered.
+/// ended by then, so the callback may only change shared memory. Call it once for each callback.
 pub fn at_exit(callback: fn()) {
-    if AT_EXIT.set(callback).is_ok() {
+    let Ok(mut callbacks) = AT_EXIT.lock() else { return };
+    callbacks.push(callback);
+    if callbacks.len() == 1 {
         // SAFETY: the callback below is there as long as the process.
         unsafe { pg_sys::on_shmem_exit(Some(run_at_exit), pg_sys::Datum::from(0)) };
     }
@@ -130,9 +132,8 @@ pub fn at_exit(callback: fn()) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn run_at_exit(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
-    if let Some(callback) = AT_EXIT.get() {
-        callback();
-    }
+    let callbacks = AT_EXIT.lock().map(|callbacks| callbacks.clone()).unwrap_or_default();
+    callbacks.into_iter().for_each(|callback| callback());
 }
 
 /// A worker that was started for a database.
@@ -209,21 +210,31 @@ pub struct Sleeper {
 impl Sleeper {
     /// Makes this process the one that is woken.
     pub fn become_this_process(&self) {
-        // SAFETY: reads variables of the process, whose PGPROC stays in that array until it ends.
-        let at = unsafe { pg_sys::MyProc.offset_from((*pg_sys::ProcGlobal).allProcs) };
-        self.process.store(u32::try_from(at + 1).unwrap_or(0), Ordering::Release);
+        self.process.store(own_sleeper(), Ordering::Release);
     }
 
     /// Wakes the process, if there is one. Allocates nothing and raises no error, so it may be called while a
     /// transaction commits.
     pub fn wake(&self) {
-        let Some(at) = self.process.load(Ordering::Acquire).checked_sub(1) else { return };
-        // SAFETY: the array lives as long as the server, and the index is within it. If the process has ended since,
-        // its latch belongs to no process or to another one, which is then woken without need.
-        unsafe {
-            if at < (*pg_sys::ProcGlobal).allProcCount {
-                pg_sys::SetLatch(&raw mut (*(*pg_sys::ProcGlobal).allProcs.add(at as usize)).procLatch);
-            }
+        wake_sleeper(self.process.load(Ordering::Acquire));
+    }
+}
+
+/// Returns the number by which other processes wake this one: the index of its PGPROC in the server's array, plus 1.
+pub fn own_sleeper() -> u32 {
+    // SAFETY: reads variables of the process, whose PGPROC stays in that array until it ends.
+    let at = unsafe { pg_sys::MyProc.offset_from((*pg_sys::ProcGlobal).allProcs) };
+    u32::try_from(at + 1).unwrap_or(0)
+}
+
+/// Wakes the process with the number that [`own_sleeper`] has returned there; 0 is none. Allocates nothing and raises no error.
+pub fn wake_sleeper(number: u32) {
+    let Some(at) = number.checked_sub(1) else { return };
+    // SAFETY: the array lives as long as the server, and the index is within it. If the process has ended since,
+    // its latch belongs to no process or to another one, which is then woken without need.
+    unsafe {
+        if at < (*pg_sys::ProcGlobal).allProcCount {
+            pg_sys::SetLatch(&raw mut (*(*pg_sys::ProcGlobal).allProcs.add(at as usize)).procLatch);
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod event_trigger;
 pub mod expression;
 pub mod extension;
 pub mod foreign;
+pub mod idle_sockets;
 mod image;
 pub mod in_flight;
 pub mod index;

@@ -11,7 +11,7 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
-use super::epochs::Presented;
+use super::presented::Presented;
 use super::settlement::Settlement;
 use super::{confirmed, connection_cache};
 use crate::pg::libpq::Command;

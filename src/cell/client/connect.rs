@@ -97,7 +97,7 @@ pub fn address(connection: &Connection, server: &str, cell_id: i64) -> Result<Ad
 
 /// Connects. The server's `connect_timeout` limits the time that it takes, and so does `deadline`.
 pub fn open(address: &Address, deadline: Option<Instant>) -> Result<CachedConnection, ClaimsError> {
-    let Address { server, user, version, conninfo, timeout, password_required, .. } = address;
+    let Address { server, oid, user, version, conninfo, timeout, password_required } = address;
     let (now, own) = (Instant::now(), Instant::now() + *timeout);
     let earlier = deadline.filter(|deadline| *deadline < own);
     let link = Link::open(conninfo, earlier.unwrap_or(own)).map_err(|trouble| match (trouble, earlier) {
@@ -113,7 +113,14 @@ pub fn open(address: &Address, deadline: Option<Instant>) -> Result<CachedConnec
     if *password_required && !link.has_used_password() {
         return Err(CellError::PasswordRequired { given: true }.into());
     }
-    Ok(CachedConnection { server: server.clone(), user: *user, version: *version, link, sent: VecDeque::new() })
+    Ok(CachedConnection {
+        server: server.clone(),
+        oid: *oid,
+        user: *user,
+        version: *version,
+        link,
+        sent: VecDeque::new(),
+    })
 }
 
 /// Returns the error for a connection that cannot be made or used any more.

@@ -13,13 +13,15 @@ use pgrx::pg_sys::Oid;
 use super::answer::Answer;
 use super::confirmed;
 use super::settlement::Settlement;
+use super::turns;
 use crate::pg::libpq::{Link, Reply, Trouble};
-use crate::pg::{foreign, roles};
+use crate::pg::{foreign, idle_sockets, roles};
 use crate::settings;
 
 /// A connection, and the catalog data that it was made from.
 pub struct CachedConnection {
     pub server: String,
+    pub oid: Oid,
     /// The user whose mapping it was made with.
     pub user: Oid,
     /// The version of the foreign catalog when it was made.
@@ -68,6 +70,7 @@ pub fn take(server: &str) -> Option<CachedConnection> {
 
 /// Takes out the connection to a service that was made with a user's mapping, outdated or not. Raises no error.
 pub fn take_of(server: &str, user: Oid) -> Option<CachedConnection> {
+    close_idle();
     CACHE.with(|cached| {
         let mut cached = cached.borrow_mut();
         let index = cached.iter().position(|cached| cached.server == server && cached.user == user)?;
@@ -93,9 +96,24 @@ pub fn put_back(returned: CachedConnection) {
     });
 }
 
-/// Closes connections at the end of a transaction that must not be cached. Data that was sent is delivered nevertheless.
+/// Closes connections at the end of a transaction that must not be cached, or whose places another session waits for. Data that was
+/// sent is delivered nevertheless. Those that stay are closed if the session does not use them for `claims.service_idle_timeout`.
 pub fn end() {
-    close_where(|cached| !settings::keep_service_connection() || cached.version != foreign::version());
+    let must_close = |cached: &CachedConnection| {
+        !settings::keep_service_connection() || cached.version != foreign::version() || turns::gives_place(cached.oid)
+    };
+    close_where(must_close);
+    let Some(time) = settings::service_idle_timeout() else { return };
+    CACHE.with(|cached| {
+        if let Ok(cached) = cached.try_borrow() {
+            idle_sockets::shut_down_after(cached.iter().map(|cached| &cached.link), time);
+        }
+    });
+}
+
+/// Closes the connections if they were shut down because the session had not used them for long. Otherwise keeps them open.
+fn close_idle() {
+    close_where(|_| false);
 }
 
 /// Closes connections made from an older catalog, and those of another role: the extension's previous owner.
@@ -105,10 +123,12 @@ pub fn close_outdated() {
 }
 
 fn close_where(is_over: impl Fn(&CachedConnection) -> bool) {
+    // A socket that is closed must not be shut down later: its number may be that of another file by then.
+    let are_shut_down = idle_sockets::keep();
     CACHE.with(|cached| {
         // It is borrowed only in the functions above, which call nothing that could come back here.
         if let Ok(mut cached) = cached.try_borrow_mut() {
-            cached.retain(|cached| !is_over(cached));
+            cached.retain(|cached| !are_shut_down && !is_over(cached));
         }
     });
 }

@@ -10,14 +10,15 @@ use uuid::Uuid;
 
 use super::Service;
 use super::answer::{Answer, AnswerRow, each_asked, each_once};
-use super::epochs::{Presented, pair, presenting};
 use super::naming::RequiredNaming;
 use super::parameters::{interval, number, text, texts, uuid, uuids};
+use super::presented::{Presented, pair, presenting};
 use super::question::Question;
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
 use crate::pg::libpq::{Expected, Mismatch};
 use crate::pg::xid8::Xid8;
+use crate::settings;
 
 /// Begins a lease. WHERE checks the required naming before the lease begins. The second column is the process that has answered, by
 /// which the connection knows whether it is always the same one.
@@ -44,8 +45,9 @@ const BEGIN_TYPES: [Oid; 10] = [
 /// Reads one lease, and whether recovery may treat it as stale. A lease dated in the future is stale: the clock has jumped, so its age
 /// is unknown.
 const ONE: &str = "SELECT d.lease_uuid, d.cell_xid, d.created_at OPERATOR(pg_catalog.<=)
-                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '10 minutes'::pg_catalog.interval)
-                  OR d.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '11 minutes'::pg_catalog.interval)
+                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => $2::pg_catalog.float8))
+                  OR d.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval
+                      OPERATOR(pg_catalog.+) pg_catalog.make_interval(secs => $2::pg_catalog.float8))
              FROM claims.lease_details($1::pg_catalog.uuid) AS d";
 const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
              FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease";
@@ -157,7 +159,8 @@ impl Service<'_> {
 
     /// Returns a lease if it is outstanding.
     pub fn outstanding(&self, lease: Uuid, timeout: Duration) -> Result<Option<OutstandingLease>, ClaimsError> {
-        let question = Question { text: ONE, values: &[uuid(lease)], expected: Expected::rows(0..=1, 3) };
+        let values = [uuid(lease), Some(settings::stale_after().as_secs().to_string())];
+        let question = Question { text: ONE, values: &values, expected: Expected::rows(0..=1, 3) };
         let outstanding = |row: &AnswerRow| {
             Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.boolean(3)? })
         };

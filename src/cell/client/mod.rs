@@ -12,18 +12,23 @@ pub mod breaker;
 pub mod confirmed;
 mod connect;
 mod connection_cache;
-pub mod epochs;
+mod epochs;
 pub mod leases;
 pub mod naming;
 pub mod options;
 mod parameters;
+pub mod presented;
 mod question;
 pub mod records;
 pub mod settlement;
+mod slots;
 pub mod states;
+pub mod turns;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
+
+use pgrx::pg_sys::Oid;
 
 pub use self::connect::{can_be_one, is_of_own_wrapper, is_one};
 
@@ -31,13 +36,20 @@ use self::answer::Answer;
 use self::connect::{Address, must_be_one};
 use self::connection_cache::CachedConnection;
 use self::question::Question;
+use self::turns::Turn;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::{Command, Expected, Mismatch, RemoteError, Reply, Trouble};
 use crate::pg::spi::Connection;
-use crate::pg::xact;
+use crate::pg::{foreign, wait, xact};
 
 /// Sets statement_timeout, by which the service cancels the next statement by itself.
 const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";
+
+/// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.
+const TIME_TO_ANSWER: Duration = Duration::from_millis(50);
+/// Pauses between attempts to connect to a service that has no place for another connection.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The service of a foreign server, for one cell.
 pub struct Service<'c> {
@@ -147,6 +159,10 @@ impl<'c> Service<'c> {
         read: impl FnOnce(Answer) -> Result<T, Mismatch>,
     ) -> Result<T, ClaimsError> {
         let request_bytes = request_bytes(commands)?;
+        // Waiting for a turn, and then for a place for a connection, leaves some time for the answer.
+        let arrived = Instant::now();
+        let places_until = arrived + timeout.saturating_sub(TIME_TO_ANSWER.min(timeout / 4));
+        let turn = self.turn(places_until)?;
         let (call, mut reused) = match &self.way {
             Way::Catalog(..) => (breaker::admit(self.server)?, connection_cache::take(self.server)),
             Way::Address(address) => (
@@ -155,10 +171,16 @@ impl<'c> Service<'c> {
             ),
         };
         call.waits(self.handed_wait.get());
+        let mut waited_before = turn.waited;
         loop {
             let is_reused = reused.is_some();
-            let connected = reused.take().map_or_else(|| self.connect(), Ok);
+            let connected = match reused.take() {
+                Some(connection) => Ok(connection),
+                None => self.find_place(places_until, &mut waited_before),
+            };
             let mut connection = connected.inspect_err(|error| call.failed(error, request_bytes))?;
+            self.waited.set(self.waited.get() + waited_before);
+            let timeout = timeout.saturating_sub(std::mem::take(&mut waited_before));
             // A connection that is not put back is closed.
             let sent_at = Instant::now();
             let deadline = self.deadline.map_or(sent_at + timeout, |deadline| deadline.min(sent_at + timeout));
@@ -194,6 +216,46 @@ impl<'c> Service<'c> {
                     return Err(error);
                 }
             }
+        }
+    }
+
+    /// Waits until this session may call the service.
+    fn turn(&self, deadline: Instant) -> Result<Turn, ClaimsError> {
+        match &self.way {
+            Way::Catalog(..) => {
+                // If the server was dropped meanwhile, connecting reports that.
+                let service = foreign::server(self.server).unwrap_or(Oid::INVALID);
+                Turn::wait(self.server, service, deadline, || breaker::refuse_if_open(self.server))
+            }
+            Way::Address(address) => Turn::wait(self.server, address.oid, deadline, || Ok(())),
+        }
+    }
+
+    /// Connects. If the service has no place for another connection, tries again until a deadline, and adds to `waited` how long.
+    fn find_place(&self, deadline: Instant, waited: &mut Duration) -> Result<CachedConnection, ClaimsError> {
+        let since = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.connect() {
+                Err(ClaimsError::Cell(CellError::ServiceFull { .. })) if Instant::now() + pause < deadline => {
+                    turns::ask_for_place(self.oid());
+                    wait::sleep(pause);
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
+                // Connecting itself has a limit of its own.
+                connected if pause == FIRST_PAUSE => return connected,
+                connected => {
+                    *waited += since.elapsed();
+                    return connected;
+                }
+            }
+        }
+    }
+
+    fn oid(&self) -> Oid {
+        match &self.way {
+            Way::Catalog(..) => foreign::server(self.server).unwrap_or(Oid::INVALID),
+            Way::Address(address) => address.oid,
         }
     }
 

@@ -6,8 +6,8 @@ use pgrx::pg_sys::{self, Oid};
 use uuid::Uuid;
 
 use super::answer::{Answer, each_asked};
-use super::epochs::{Presented, pair};
 use super::parameters::{Parameter, number, uuid, uuids};
+use super::presented::{Presented, pair};
 use super::question::Question;
 use crate::pg::libpq::{Command, Expected, Mismatch};
 

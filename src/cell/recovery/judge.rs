@@ -48,7 +48,10 @@ impl From<OutstandingLease> for JudgedLease {
 #[search_path(pg_catalog, pg_temp)]
 fn judge_leases(
     leases: Option<Jsonb>,
-    stale_after: default!(Option<Interval>, "'10 minutes'"),
+    stale_after: default!(
+        Option<Interval>,
+        "COALESCE(NULLIF(pg_catalog.current_setting('claims.stale_after', true), ''), '10 minutes')::pg_catalog.interval"
+    ),
 ) -> Result<TableIterator<'static, (name!(lease_uuid, PgUuid), name!(verdict, String))>, ErrorReport> {
     let judged = spi::connect(|connection| {
         let leases = arguments::required(leases, "leases")?;

@@ -28,8 +28,7 @@ use crate::{access, arguments, settings};
 /// Maximum number of leases in a page, which is also the service's limit for one call that settles.
 const MAX_PAGE: i32 = 10_000;
 
-/// The stale_after and the page size of the background worker.
-const STALE_AFTER: Duration = Duration::from_secs(600);
+/// The page size of the background worker.
 const WORKERS_PAGE: i64 = 1000;
 
 /// Timeout of a call to the service, after which the pass fails.
@@ -60,7 +59,10 @@ pub struct RecoveryTally {
 fn reconcile(
     cell_id: Option<i64>,
     service: Option<String>,
-    stale_after: default!(Option<Interval>, "'10 minutes'"),
+    stale_after: default!(
+        Option<Interval>,
+        "COALESCE(NULLIF(pg_catalog.current_setting('claims.stale_after', true), ''), '10 minutes')::pg_catalog.interval"
+    ),
     max_results: default!(Option<i32>, 100),
 ) -> Result<
     TableIterator<
@@ -96,7 +98,7 @@ fn reconcile(
 
 /// Runs one pass of the background worker. The caller must have checked that it may act for the cell.
 pub fn pass<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> Result<RecoveryTally, G::Error> {
-    let stale_after = Interval::from_seconds(STALE_AFTER.as_secs_f64());
+    let stale_after = Interval::from_seconds(settings::stale_after().as_secs_f64());
     Recovery { transactions, cell_id, stale_after, page: WORKERS_PAGE }.run_and_log(server)
 }
 

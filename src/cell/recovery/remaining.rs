@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cell::client::epochs::may_be_outdated;
+use crate::cell::client::presented::may_be_outdated;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;

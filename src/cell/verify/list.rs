@@ -37,7 +37,10 @@ fn list_discrepancies(
     source_type: Option<String>,
     after: default!(Option<String>, "NULL"),
     max_results: default!(Option<i32>, 100),
-    recent: default!(Option<Interval>, "'1 hour'"),
+    recent: default!(
+        Option<Interval>,
+        "COALESCE(NULLIF(pg_catalog.current_setting('claims.verify_recent', true), ''), '1 hour')::pg_catalog.interval"
+    ),
 ) -> Result<
     TableIterator<
         'static,

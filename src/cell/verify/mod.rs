@@ -14,5 +14,6 @@ mod remote;
 mod rows;
 pub mod share;
 pub mod slice;
+mod slot;
 mod walk;
 pub mod whole;

@@ -40,7 +40,10 @@ fn verify_share(
     worker: Option<String>,
     service: Option<String>,
     batch_size: default!(Option<i32>, 1000),
-    recent: default!(Option<Interval>, "'1 hour'"),
+    recent: default!(
+        Option<Interval>,
+        "COALESCE(NULLIF(pg_catalog.current_setting('claims.verify_recent', true), ''), '1 hour')::pg_catalog.interval"
+    ),
     hold_for: default!(Option<Interval>, "'1 minute'"),
 ) -> Result<
     TableIterator<

@@ -13,6 +13,7 @@ use super::compare::Comparison;
 use super::expected::{Expected, Summary};
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
+use super::slot::Slot;
 use super::walk::{BATCHES, Walk};
 use super::whole::store_position;
 use crate::cell::client::naming::RequiredNaming;
@@ -21,12 +22,12 @@ use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
+use crate::settings;
 use crate::store::cell::positions;
 use crate::store::pass_log::Pass;
 
-/// Rows in a batch, minimum age of what is compared, and length of a slice.
+/// Rows in a batch, and length of a slice.
 const BATCH: i64 = 1000;
-const RECENT: Duration = Duration::from_secs(3600);
 const SLICE: Duration = Duration::from_secs(10);
 /// Timeout of a call within an open transaction. The service has answered a call just before.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,28 +48,40 @@ struct SliceRange {
 }
 
 impl SliceTask<'_> {
-    /// Continues where the last slice ended. Returns whether the walk has reached the end.
+    /// Continues where the last slice ended. Returns whether the walk has reached the end. Holds a slot of the service until then.
     pub fn slice<G: Transactions>(&self, transactions: &G) -> Result<bool, G::Error> {
-        let SliceTask { cell_id, server, source_type, correct } = *self;
+        let connect = |connection: &Connection| Service::resolved(connection, self.server, self.cell_id);
+        let service = transactions.in_database(connect)?;
+        let slot = Slot::take(transactions, &service, self.cell_id)?;
+        let is_finished = self.slice_with(transactions, &service, &slot);
+        if !matches!(is_finished, Ok(false)) {
+            slot.give_back(transactions);
+        }
+        is_finished
+    }
+
+    fn slice_with<G: Transactions>(&self, transactions: &G, service: &Service, slot: &Slot) -> Result<bool, G::Error> {
+        let SliceTask { cell_id, source_type, correct, .. } = *self;
         let log = Pass::begin("verify", Some(cell_id), Some(source_type));
         let deadline = Instant::now() + SLICE;
-        let (service, mut position, rows) = transactions.in_database(|connection| {
+        let (mut position, rows) = transactions.in_database(|connection| {
             let expected = Expected::of(connection, source_type, false);
             let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
             let position = positions::position(connection, cell_id, source_type);
-            Ok((Service::resolved(connection, server, cell_id)?, position, rows))
+            Ok((position, rows))
         })?;
         if correct {
-            epoch::act_as(transactions, &service, cell_id)?;
+            epoch::act_as(transactions, service, cell_id)?;
         }
         let progress = Progress::begin(cell_id, source_type, rows);
         let mut tally = Tally::default();
         let mut is_finished = false;
         while !is_finished {
+            slot.extend(transactions)?;
             progress.show(&tally, position.as_deref());
             let SliceRange { range, expected, naming } =
                 transactions.in_database(|connection| self.next_range(connection, position))?;
-            let remote = Remote::new(&service, cell_id, source_type, recent(), naming);
+            let remote = Remote::new(service, cell_id, source_type, recent(), naming);
             let claimed = transactions.at_service(|| remote.digest(&range).map_err(unreachable))?;
             let ends_everything = range.up_to.is_none();
             if claimed == expected.claims {
@@ -142,5 +155,5 @@ struct ComparedSlice {
 }
 
 fn recent() -> Interval {
-    Interval::from_seconds(RECENT.as_secs_f64())
+    Interval::from_seconds(settings::verify_recent().as_secs_f64())
 }

@@ -30,7 +30,10 @@ fn verify(
     service: Option<String>,
     source_type: Option<String>,
     batch_size: default!(Option<i32>, 1000),
-    recent: default!(Option<Interval>, "'1 hour'"),
+    recent: default!(
+        Option<Interval>,
+        "COALESCE(NULLIF(pg_catalog.current_setting('claims.verify_recent', true), ''), '1 hour')::pg_catalog.interval"
+    ),
     correct: default!(Option<bool>, false),
     max_runtime: default!(Option<Interval>, "NULL"),
 ) -> Result<

@@ -6,3 +6,4 @@ pub mod digest;
 mod finding;
 pub mod records;
 mod rivals;
+mod slots;

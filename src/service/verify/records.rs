@@ -37,7 +37,10 @@ fn verify_records(
     source_id_gt: Option<String>,
     source_id_lte: Option<String>,
     expected: Option<Jsonb>,
-    recent: default!(Option<Interval>, "'1 hour'"),
+    recent: default!(
+        Option<Interval>,
+        "COALESCE(NULLIF(pg_catalog.current_setting('claims.verify_recent', true), ''), '1 hour')::pg_catalog.interval"
+    ),
     correct: default!(Option<bool>, false),
     extra_uuids: default!(Option<Vec<Option<PgUuid>>>, "NULL"),
 ) -> Result<

@@ -12,4 +12,5 @@ pub mod names;
 pub mod pace;
 pub mod skeletons;
 pub mod transfers;
+pub mod verification_slots;
 pub mod verify;

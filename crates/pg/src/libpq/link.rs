@@ -304,6 +304,11 @@ impl Link {
         self.connection.is_broken()
     }
 
+    /// Returns the file descriptor of its socket, which is open as long as this value.
+    pub(crate) fn descriptor(&self) -> c_int {
+        self.socket()
+    }
+
     fn socket(&self) -> c_int {
         self.connection.socket()
     }

@@ -18,7 +18,7 @@ PLAUSIBLE = {
     "entity_column": "'name'", "queue": "'work'", "entity": "'e2'", "request_type": "'update'", "payload": "'{}'", "process_id": LEASES[6],
     "kind": "'shards'", "key": "'a'", "keys": "'{b}'", "claimant": "'somebody'", "token": "1", "ttl": "'10 s'", "hold_for": "'10 s'",
     "timeout": "'0.01 s'", "max_runtime": "'1 s'", "recent": "'0 s'", "stale_after": "'10 min'", "older_than": "'1 day'", "max_results": "10",
-    "batch_size": "100", "epoch": "1", "predecessor": "NULL", "adopt_because": "NULL", "after": "NULL", "worker": "'w'", "pass": LEASES[10],
+    "batch_size": "100", "epoch": "1", "seconds": "60", "predecessor": "NULL", "adopt_because": "NULL", "after": "NULL", "worker": "'w'", "pass": LEASES[10],
     "expected": "'[]'", "extra_uuids": "NULL", "leases": f"""'[{{"lease_uuid": "{UUID.format(3)}", "created_at": "2020-01-01"}}]'""",
     "role_name": "'every_worker'", "name": "'NAMES'", "address": "NULL", "attributes": "NULL", "id": "200", "mode": "'open'", "unicode": "claims.canonical('ROUTES', 'x')",
     "audiences": "'{reader}'", "granting": "true", "server_name": "'unnamed'", "options": "'{}'", "catalog": "'pg_foreign_server'::regclass::oid",

@@ -1,0 +1,297 @@
+//! Limits how many calls are made to a service at the same time. Further callers wait, and get their turns in the order of their
+//! arrival.
+//!
+//! A service may also have no place for another connection. Then a session that waits for a place asks for one, and a session that
+//! has ended its transaction gives its own connection up.
+//!
+//! The state has a fixed size and no pointers, so it can be in shared memory. Each operation takes one change at a time, under a
+//! lock of the caller's.
+
+use zerocopy::FromBytes;
+
+/// Maximum number of services with calls at one moment. Calls of further ones are not limited.
+pub const MAX_SERVICES: usize = 64;
+/// Maximum number of callers that wait at one moment, for all services together.
+pub const MAX_WAITING: usize = 4096;
+
+/// Time after which a request for a place is forgotten, in microseconds: whoever has made it has a place by then, or has given up.
+const REQUEST_US: i64 = 1_000_000;
+
+/// A service: a foreign server of a database. 0 is none.
+pub type ServiceKey = u64;
+/// A process that can be woken. The caller of this module chooses the numbers.
+pub type Process = u32;
+/// The position of a caller in the order of arrival.
+pub type Ticket = u64;
+
+#[derive(Clone, Copy, FromBytes)]
+struct Calls {
+    service: ServiceKey,
+    /// The number of calls that are being made, and of turns that were given to waiting callers.
+    calling: u32,
+    /// The number of connections that other sessions have asked for, and when the last of them did.
+    asked_for: u32,
+    asked_at: i64,
+}
+
+#[derive(Clone, Copy, FromBytes)]
+struct Waiting {
+    service: ServiceKey,
+    ticket: Ticket,
+    process: Process,
+    /// 1 if it is the caller's turn.
+    has_turn: u32,
+}
+
+/// The calls and the waiting callers of all services of a server. All zeros is the state without any.
+#[derive(Clone, Copy, FromBytes)]
+pub struct Turns {
+    last_ticket: Ticket,
+    services: [Calls; MAX_SERVICES],
+    /// In the order of arrival.
+    waiting: [Waiting; MAX_WAITING],
+    waiting_count: u64,
+}
+
+/// The answer to a caller that arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The call can be made now, and must be ended.
+    Now,
+    /// The caller must wait until it is its turn.
+    Wait(Ticket),
+    /// The call can be made now; nothing counts it.
+    Uncounted,
+    /// Too many callers wait already.
+    Full,
+}
+
+impl Turns {
+    /// Lets a caller in, or queues it behind all that wait for the service.
+    pub fn arrive(&mut self, service: ServiceKey, limit: u32, process: Process) -> Arrival {
+        let Some(calls) = self.calls_or_free(service) else { return Arrival::Uncounted };
+        let calling = self.services[calls].calling;
+        if calling < limit && self.next(service).is_none() {
+            self.services[calls].calling += 1;
+            return Arrival::Now;
+        }
+        let at = self.count();
+        let Some(place) = self.waiting.get_mut(at) else { return Arrival::Full };
+        self.last_ticket += 1;
+        *place = Waiting { service, ticket: self.last_ticket, process, has_turn: 0 };
+        self.waiting_count += 1;
+        Arrival::Wait(self.last_ticket)
+    }
+
+    /// Begins the call of a caller that has waited. Returns `false` if it is not its turn yet.
+    pub fn take(&mut self, ticket: Ticket) -> bool {
+        let Some(at) = self.position(ticket).filter(|at| self.waiting[*at].has_turn == 1) else { return false };
+        self.remove(at);
+        true
+    }
+
+    /// Removes a caller that waits no longer. If it had its turn, that is free again: call [`Turns::next_turn`].
+    pub fn give_up(&mut self, ticket: Ticket) {
+        let Some(at) = self.position(ticket) else { return };
+        let Waiting { service, has_turn, .. } = self.waiting[at];
+        self.remove(at);
+        if has_turn == 1 {
+            self.end(service);
+        }
+    }
+
+    /// Ends a call. Then call [`Turns::next_turn`].
+    pub fn end(&mut self, service: ServiceKey) {
+        if let Some(calls) = self.calls(service) {
+            self.services[calls].calling = self.services[calls].calling.saturating_sub(1);
+        }
+    }
+
+    /// Gives the turn to the caller that has waited for the longest time, if another call may be made, and returns its process. Call it
+    /// until it returns `None`: the limit may have grown.
+    pub fn next_turn(&mut self, service: ServiceKey, limit: u32) -> Option<Process> {
+        let calls = self.calls(service)?;
+        if self.services[calls].calling >= limit {
+            return None;
+        }
+        let next = self.next(service)?;
+        self.waiting[next].has_turn = 1;
+        self.services[calls].calling += 1;
+        Some(self.waiting[next].process)
+    }
+
+    /// Asks the sessions that keep connections to a service to give one up.
+    pub fn ask_for_place(&mut self, service: ServiceKey, now: i64) {
+        if let Some(calls) = self.calls_or_free(service) {
+            let calls = &mut self.services[calls];
+            let asked_for = if is_recent(calls, now) { calls.asked_for } else { 0 };
+            (calls.asked_for, calls.asked_at) = (asked_for.saturating_add(1), now);
+        }
+    }
+
+    /// Returns whether a session asks for a place. A connection that is given up then is that place, so the request is fulfilled.
+    pub fn gives_place(&mut self, service: ServiceKey, now: i64) -> bool {
+        let Some(calls) = self.calls(service) else { return false };
+        let calls = &mut self.services[calls];
+        let is_asked = calls.asked_for > 0 && is_recent(calls, now);
+        calls.asked_for = calls.asked_for.saturating_sub(1);
+        is_asked
+    }
+
+    /// Returns whether nobody asks for a place, without changing anything.
+    pub fn needs_no_place(&self, service: ServiceKey) -> bool {
+        self.calls(service).is_none_or(|calls| self.services[calls].asked_for == 0)
+    }
+
+    /// Returns the number of calls that are being made to a service, and of callers that wait.
+    pub fn load(&self, service: ServiceKey) -> (usize, usize) {
+        let waits = |waiting: &&Waiting| waiting.service == service && waiting.has_turn == 0;
+        let calling = self.calls(service).map_or(0, |calls| self.services[calls].calling as usize);
+        (calling, self.waiting[..self.count()].iter().filter(waits).count())
+    }
+
+    fn calls(&self, service: ServiceKey) -> Option<usize> {
+        self.services.iter().position(|calls| calls.service == service)
+    }
+
+    /// Returns the entry of a service. A service that nobody calls or waits for loses its entry to another one.
+    fn calls_or_free(&mut self, service: ServiceKey) -> Option<usize> {
+        if let Some(calls) = self.calls(service) {
+            return Some(calls);
+        }
+        let free = self.services.iter().position(|calls| calls.calling == 0 && self.next(calls.service).is_none())?;
+        self.services[free] = Calls { service, calling: 0, asked_for: 0, asked_at: 0 };
+        Some(free)
+    }
+
+    /// Returns the position of the caller whose turn is next.
+    fn next(&self, service: ServiceKey) -> Option<usize> {
+        self.waiting[..self.count()].iter().position(|waiting| waiting.service == service && waiting.has_turn == 0)
+    }
+
+    fn position(&self, ticket: Ticket) -> Option<usize> {
+        self.waiting[..self.count()].iter().position(|waiting| waiting.ticket == ticket)
+    }
+
+    fn remove(&mut self, at: usize) {
+        let count = self.count();
+        self.waiting.copy_within(at + 1..count, at);
+        self.waiting_count -= 1;
+    }
+
+    fn count(&self) -> usize {
+        usize::try_from(self.waiting_count).map_or(MAX_WAITING, |count| count.min(MAX_WAITING))
+    }
+}
+
+fn is_recent(calls: &Calls, now: i64) -> bool {
+    now.saturating_sub(calls.asked_at) < REQUEST_US
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    fn turns() -> Box<Turns> {
+        Box::new(Turns::new_zeroed())
+    }
+
+    /// Returns the processes that get their turns.
+    fn called(turns: &mut Turns, service: ServiceKey, limit: u32) -> Vec<Process> {
+        std::iter::from_fn(|| turns.next_turn(service, limit)).collect()
+    }
+
+    fn ticket(arrival: Arrival) -> Ticket {
+        match arrival {
+            Arrival::Wait(ticket) => ticket,
+            other => panic!("{other:?} instead of a ticket"),
+        }
+    }
+
+    #[test]
+    fn callers_beyond_the_limit_get_their_turns_in_the_order_of_arrival() {
+        let mut turns = turns();
+        assert_eq!([turns.arrive(1, 2, 10), turns.arrive(1, 2, 11)], [Arrival::Now; 2]);
+        let tickets: Vec<_> = (12..17).map(|process| ticket(turns.arrive(1, 2, process))).collect();
+        assert_eq!(turns.load(1), (2, 5));
+        assert!(!turns.take(tickets[0]), "it is nobody's turn before a call ends");
+        turns.end(1);
+        assert_eq!(called(&mut turns, 1, 2), [12]);
+        assert!(!turns.take(tickets[1]) && turns.take(tickets[0]) && !turns.take(tickets[0]));
+        // A caller that arrives while others wait does not overtake them, even if a call has just ended.
+        turns.end(1);
+        let late = ticket(turns.arrive(1, 2, 17));
+        assert_eq!(called(&mut turns, 1, 2), [13]);
+        turns.end(1);
+        turns.end(1);
+        assert_eq!(called(&mut turns, 1, 2), [14, 15]);
+        assert_eq!(turns.load(1), (2, 2));
+        assert!(turns.take(tickets[3]) && !turns.take(late));
+    }
+
+    #[test]
+    fn a_caller_that_gives_up_passes_its_turn_on() {
+        let mut turns = turns();
+        assert_eq!(turns.arrive(1, 1, 10), Arrival::Now);
+        let tickets: Vec<_> = (11..15).map(|process| ticket(turns.arrive(1, 1, process))).collect();
+        turns.give_up(tickets[1]);
+        assert_eq!(called(&mut turns, 1, 1), Vec::<Process>::new());
+        turns.end(1);
+        assert_eq!(called(&mut turns, 1, 1), [11]);
+        turns.give_up(tickets[0]);
+        assert_eq!(called(&mut turns, 1, 1), [13]);
+        assert!(turns.take(tickets[2]));
+        turns.give_up(tickets[0]);
+        assert_eq!(turns.load(1), (1, 1));
+    }
+
+    #[test]
+    fn services_do_not_wait_for_each_other_and_a_limit_can_change() {
+        let mut turns = turns();
+        assert_eq!([turns.arrive(1, 1, 10), turns.arrive(2, 1, 20)], [Arrival::Now; 2]);
+        let tickets = [ticket(turns.arrive(1, 1, 11)), ticket(turns.arrive(2, 1, 21)), ticket(turns.arrive(1, 1, 12))];
+        assert_eq!(called(&mut turns, 1, 3), [11, 12]);
+        assert!(turns.take(tickets[0]) && turns.take(tickets[2]) && !turns.take(tickets[1]));
+        // A smaller limit ends no call.
+        turns.end(1);
+        assert_eq!((called(&mut turns, 1, 1), turns.load(1)), (vec![], (2, 0)));
+        turns.end(1);
+        assert!(matches!(turns.arrive(1, 1, 13), Arrival::Wait(_)));
+    }
+
+    #[test]
+    fn there_is_an_end_of_waiting_callers_and_of_services() {
+        let mut turns = turns();
+        assert_eq!(turns.arrive(1, 1, 10), Arrival::Now);
+        for process in 0..MAX_WAITING as u32 {
+            assert!(matches!(turns.arrive(1, 1, process), Arrival::Wait(_)));
+        }
+        assert_eq!(turns.arrive(1, 1, 10), Arrival::Full);
+        for service in 2..=MAX_SERVICES as u64 {
+            assert_eq!(turns.arrive(service, 1, 10), Arrival::Now);
+        }
+        assert_eq!(turns.arrive(1000, 1, 10), Arrival::Uncounted);
+        // A service that nobody calls any more loses its entry.
+        turns.end(2);
+        assert_eq!(turns.arrive(1000, 1, 10), Arrival::Now);
+        turns.end(2);
+        assert_eq!(turns.load(2), (0, 0));
+    }
+
+    #[test]
+    fn a_place_that_is_asked_for_is_given_once_and_soon() {
+        let mut turns = turns();
+        assert!(turns.needs_no_place(1) && !turns.gives_place(1, 0));
+        turns.ask_for_place(1, 0);
+        turns.ask_for_place(1, 10);
+        assert!(!turns.needs_no_place(1) && !turns.gives_place(2, 10));
+        assert!(turns.gives_place(1, 20) && turns.gives_place(1, 20) && !turns.gives_place(1, 20));
+        turns.ask_for_place(1, 30);
+        assert!(!turns.gives_place(1, 30 + REQUEST_US), "an old request is forgotten");
+        turns.ask_for_place(1, 40);
+        turns.ask_for_place(1, 40 + REQUEST_US);
+        assert!(turns.gives_place(1, 50 + REQUEST_US) && !turns.gives_place(1, 50 + REQUEST_US));
+    }
+}
