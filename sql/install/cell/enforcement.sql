@@ -1,6 +1,7 @@
 -- How declarations are enforced, and what was observed.
 
 CREATE TABLE claims.observed (
+    id             uuid        NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY,
     table_name     regclass    NOT NULL,
     attribute      name        NOT NULL,
     outcome        text        COLLATE "C" NOT NULL,
@@ -15,6 +16,7 @@ CREATE TABLE claims.observed (
 CREATE INDEX observed_name ON claims.observed (table_name, attribute, outcome, md5(coalesce(bucket_value, '')));
 COMMENT ON TABLE claims.observed IS
     'In a cell: what claims.observations shows. Several rows may count the same. Written by saves, emptied by claims.purge_observations().';
+COMMENT ON COLUMN claims.observed.id IS 'Key of the row, for replication.';
 COMMENT ON COLUMN claims.observed.table_name IS 'The table.';
 COMMENT ON COLUMN claims.observed.attribute IS 'The column.';
 COMMENT ON COLUMN claims.observed.outcome IS 'Why the name was not claimed.';

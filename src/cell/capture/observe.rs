@@ -1,6 +1,7 @@
 //! Sends the changes of observed names. Whatever happens to them, the save goes on: conflicts, errors, a service that hangs, is full or
 //! gone, and answers that are none. All of it together takes at most `claims.observe_timeout` in a transaction. Only a cancel ends the save.
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use claims_model::capture::{Pending, Sending};
@@ -82,7 +83,11 @@ fn record(connection: &Connection) {
     if observations::is_empty() {
         return;
     }
-    match attempt(|| Ok::<_, std::convert::Infallible>(observations::write(connection))) {
+    let write = || {
+        observations::write(connection);
+        Ok::<_, Infallible>(())
+    };
+    match attempt(write) {
         Ok(()) => {}
         Err(Stopped::ByBody(never)) => match never {},
         Err(Stopped::ByError(caught)) if caught.may_be_ignored() => {}

@@ -21,7 +21,8 @@ END $$;
 CREATE DOMAIN app.noting AS text CHECK (app.note(value));
 CREATE TABLE app.users (id bigint PRIMARY KEY, username text UNIQUE);
 -- a literal in a condition, declared by the owner
-SELECT claims.declare_attribute('app.users', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id', $$'{x}'::app.noting[] IS NOT NULL$$);
+SELECT claims.declare_attribute('app.users', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id',
+      $$'{x}'::app.noting[] IS NOT NULL$$, NULL, NULL);
 RESET SESSION AUTHORIZATION; SELECT t.seen(); SET SESSION AUTHORIZATION regress_claims_one;
 SELECT claims.claim_attribute('app.users', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id',
       $$'{x}'::app.noting[] IS NOT NULL AND username <> 'x'::app.noting$$);

@@ -24,7 +24,8 @@ BEGIN
     RETURN (SELECT pending FROM claims.reconcile(1, 'regress_claims_enforced'));
 END $$;
 CREATE FUNCTION t.owned() RETURNS SETOF text LANGUAGE sql AS $$
-    SELECT concat_ws(' ', bucket_value, cell_id, subject_type, subject_id, source_id, status) FROM claims.records ORDER BY 1 $$;
+    SELECT concat_ws(' ', bucket_value, cell_id, subject_type, subject_id, replace(source_type, 'RAILS_TABLE_', ''), source_id, status)
+      FROM claims.records ORDER BY 1 $$;
 -- t.observed() returns the observations since the last call
 CREATE FUNCTION t.observed() RETURNS SETOF text LANGUAGE plpgsql AS $$ BEGIN
     RETURN QUERY SELECT concat_ws(' ', o.table_name, o.attribute, o.outcome, o.bucket_type, o.bucket_value, o.holder_cell_id, o.count)
