@@ -287,7 +287,7 @@ impl<const WAITERS: usize, const NAMES: usize> Queue<WAITERS, NAMES> {
             let wanted = &mut self.slots[slot].wanted[at];
             if names.contains(&wanted.name) {
                 // The look has shown it held, unless it has come free since.
-                if wanted.free_since <= looked_at {
+                if wanted.free_since < looked_at {
                     wanted.free_since = 0;
                 }
             } else {

@@ -25,6 +25,8 @@ pub struct NameState {
     is_for_good: bool,
     /// Whether a lease has ever held it.
     was_held: bool,
+    /// Whether the session that is about to end the lease has woken the waiters already.
+    woke_early: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -123,6 +125,7 @@ impl World {
             wakes: 0,
             is_for_good: false,
             was_held: is_held,
+            woke_early: false,
         };
         World {
             now: POLL_US,
@@ -273,10 +276,10 @@ impl World {
         let names: Vec<Name> = wanted.iter().map(|number| name(*number)).collect();
         let has_new = self.queue.wait_for(place, &names, looked_at, now, &mut Woken(&mut self.clients));
         self.clients[client].wants = std::array::from_fn(|name| wanted.contains(&name));
-        let kept_until = before.iter().filter_map(|before| before.kept_until).min().unwrap_or(i64::MAX);
+        let kept_until = before.iter().filter_map(|before| before.kept_until).filter(|until| *until > self.now).min();
         self.clients[client].stage = match has_new && broken != Some(Broken::SleepsAtOnce) {
             true => Stage::ToLook,
-            false => Stage::Asleep { until: (self.now + POLL_US).min(kept_until.max(self.now)) },
+            false => Stage::Asleep { until: (self.now + POLL_US).min(kept_until.unwrap_or(i64::MAX)) },
         };
     }
 
@@ -302,11 +305,13 @@ impl World {
     }
 
     pub fn end(&mut self, name: usize, is_for_good: bool, broken: Option<Broken>) {
-        if broken == Some(Broken::WakesTooEarly) && self.names[name].wakes == 0 {
+        if broken == Some(Broken::WakesTooEarly) && !self.names[name].woke_early {
             // The first step only wakes, and the lease ends with the second one.
-            self.names[name].wakes = 1;
+            self.names[name].woke_early = true;
+            self.names[name].wakes += 1;
             return;
         }
+        self.names[name].woke_early = false;
         self.names[name].holder = if is_for_good { HeldBy::Owner } else { HeldBy::Nobody };
         self.names[name].is_for_good = is_for_good;
         self.commits += u8::from(is_for_good);
