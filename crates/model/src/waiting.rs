@@ -59,7 +59,7 @@ pub fn quick_hash(database: u32, bucket: &Bucket) -> u64 {
     hash.finish()
 }
 
-/// What a change of the queue causes outside of it. Called under the lock of the queue.
+/// Effects of a change of the queue outside of it. Called under the lock of the queue.
 pub trait Effects {
     /// Wakes a waiting process.
     fn wake(&mut self, process: u32);

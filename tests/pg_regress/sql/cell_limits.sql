@@ -2,6 +2,7 @@
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
+SELECT t.clean();
 
 SELECT claims.set_cell_limits(1, 'it hammers', max_outstanding => 2, max_batch_size => 3);
 SELECT cell_id, cell_name, max_outstanding, max_batch_size, begins_per_second, reason, role, since IS NOT NULL FROM claims.cell_limits;
