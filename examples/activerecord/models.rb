@@ -1,18 +1,23 @@
 # frozen_string_literal: true
 
-# An ordinary Rails application's models. They know nothing of claims, nor of other cells.
-require 'active_record'
+# The models of an ordinary Rails application.
+require_relative 'unique_names'
 
-class User < ActiveRecord::Base
+class ApplicationRecord < ActiveRecord::Base
+  self.abstract_class = true
+  include UniqueNames
+end
+
+class User < ApplicationRecord
   has_many :emails
   validates :username, presence: true, uniqueness: true
 end
 
-class Email < ActiveRecord::Base
+class Email < ApplicationRecord
   belongs_to :user
   validates :email, presence: true
 end
 
-class Route < ActiveRecord::Base
+class Route < ApplicationRecord
   validates :path, presence: true
 end

@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+require 'active_record'
+
+# Shows a violation of uniqueness that only the database has seen as an error of the attribute, as if a validation had found it. It reads
+# PostgreSQL's own form of the error: names that are taken in another cell have it, too.
+module UniqueNames
+  def save(**)
+    super
+  rescue ActiveRecord::RecordNotUnique => e
+    raise unless add_error(e)
+
+    false
+  end
+
+  def save!(**)
+    super
+  rescue ActiveRecord::RecordNotUnique => e
+    raise unless add_error(e)
+
+    raise ActiveRecord::RecordInvalid, self
+  end
+
+  private
+
+  # The database may name another record's attribute: several are saved in one transaction.
+  def add_error(error)
+    result = error.cause.result
+    attribute = result.error_field(PG::PG_DIAG_MESSAGE_DETAIL).to_s[/\AKey \("?(.+?)"?\)=/, 1]
+    return unless result.error_field(PG::PG_DIAG_TABLE_NAME) == self.class.table_name && has_attribute?(attribute.to_s)
+
+    errors.add(attribute, :taken, value: self[attribute])
+  end
+end

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# A Rails application in two cells in automatic mode: examples/activerecord, with Rails' own tests.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../applications.bash"
+
+env -u RUBYOPT ruby -e 'require "active_record"; require "active_job"; require "minitest"; require "pg"' 2>/dev/null || skip 'ruby has no activerecord, activejob, minitest or pg'
+start_application
+in_each_cell make_tables
+declare_names
+test_application env -u RUBYOPT ruby -W:no-deprecated "$CLAIMS_ROOT/examples/activerecord/application_test.rb"
+nothing_is_left
