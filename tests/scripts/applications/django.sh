@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# A Django application in two cells in automatic mode: examples/django, with Django's own tests.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../applications.bash"
+
+needs_python django psycopg2
+manage() { "$PYTHON" "$CLAIMS_ROOT/examples/django/manage.py" "$@"; }
+start_application
+in_each_cell manage migrate --verbosity 0
+declare_names
+expect 'the models and the migrations agree' "$(in_each_cell manage makemigrations --check --dry-run | sort -u)" 'No changes detected'
+test_application manage test --keepdb names
+nothing_is_left
