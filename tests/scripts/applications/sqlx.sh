@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# An application with sqlx in two cells in automatic mode: examples/sqlx, with cargo test.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../applications.bash"
+
+cd "$CLAIMS_ROOT/examples/sqlx"
+# In the folder of the other Rust programs: what they have in common is compiled once.
+export CARGO_TARGET_DIR=$CLAIMS_TARGET
+cargo metadata --locked --format-version 1 --filter-platform "$(rustc -vV | sed -n 's/^host: //p')" >/dev/null 2>"$CLAIMS_TMP/metadata" || {
+  ! grep -q 'lock file' "$CLAIMS_TMP/metadata" || die "$(cat "$CLAIMS_TMP/metadata")"
+  skip 'cargo cannot get packages'
+}
+cargo fmt --check
+cargo test --locked --quiet --no-run
+start_application
+in_each_cell make_tables
+declare_names
+test_application cargo test --locked --quiet
+nothing_is_left
