@@ -3,6 +3,7 @@
 use crate::error::{AccessError, ClaimsError};
 use crate::pg::prelude::*;
 use crate::pg::{compatibility, roles};
+use crate::refusals;
 use crate::store::catalog::{Catalog, Cell};
 use crate::tables::{self, Tables};
 
@@ -13,7 +14,7 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     match catalog.cells.get(&cell_id) {
         Some(cell) if roles::has_privileges_of(caller, cell.role) || roles::caller_is_admin() => Ok(()),
         None if roles::caller_is_admin() => Err(AccessError::UnknownCell { cell_id }.into()),
-        _ => Err(AccessError::NotTheCell { cell_id, caller: roles::name(caller) }.into()),
+        _ => Err(denied(Some(cell_id), AccessError::NotTheCell { cell_id, caller: roles::name(caller) })),
     }
 }
 
@@ -44,8 +45,14 @@ pub fn read_as_administrator() -> Result<(), ClaimsError> {
     if roles::caller_is_admin() {
         Ok(())
     } else {
-        Err(AccessError::NotAdmin { caller: roles::name(roles::caller()) }.into())
+        Err(denied(None, AccessError::NotAdmin { caller: roles::name(roles::caller()) }))
     }
+}
+
+/// Returns the error of a denied call, and has the audit log record it.
+fn denied(cell_id: Option<i64>, error: AccessError) -> ClaimsError {
+    refusals::denied(cell_id);
+    error.into()
 }
 
 /// Allows callers with the privileges of a table's owner, and administrators.

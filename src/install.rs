@@ -36,6 +36,27 @@ extension_sql_file!(
     requires = ["admin", service::verify::slots::hold_verification_slot]
 );
 extension_sql_file!("../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
+extension_sql_file!(
+    "../sql/install/service/ids.sql",
+    name = "service_ids",
+    requires = [
+        "admin",
+        service::ids::add_id_space,
+        service::ids::lease_id_range,
+        service::ids::confirm_id_range,
+        service::ids::restore_id_range
+    ]
+);
+extension_sql_file!(
+    "../sql/install/cell/ids.sql",
+    name = "cell_ids",
+    requires = ["admin", cell::ids::declare::use_id_space, cell::ids::refill::refill_ids]
+);
+extension_sql_file!(
+    "../sql/install/service/audit.sql",
+    name = "audit",
+    requires = ["tables", service::retention::purge_audit]
+);
 extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
 extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);
 extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
@@ -54,7 +75,15 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/service/check.sql",
     name = "check",
-    requires = ["tables", "transfers", "changes", "check_distributed", tables::local::direct::find_altered_tables]
+    requires = [
+        "tables",
+        "transfers",
+        "changes",
+        "service_ids",
+        "cell_ids",
+        "check_distributed",
+        tables::local::direct::find_altered_tables
+    ]
 );
 extension_sql_file!(
     "../sql/install/cell/cell.sql",
@@ -188,6 +217,7 @@ extension_sql_file!(
     requires = [
         "admin",
         "admin_log",
+        "audit",
         "modes",
         "waiters",
         "records",

@@ -13,6 +13,7 @@ mod cell_slots;
 mod error;
 mod holds;
 mod install;
+mod refusals;
 mod service;
 mod settings;
 #[macro_use]

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::time::Duration;
 
+use pgrx::PostgresGucEnum;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 const NO_UNIT: GucFlags = GucFlags::empty();
@@ -22,6 +23,19 @@ macro_rules! settings {
             crate::pg::settings::reserve_prefix();
         }
     };
+}
+
+/// The events that the service records in `claims.audit_log`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, PostgresGucEnum)]
+pub enum Audit {
+    #[name = c"off"]
+    Off,
+    /// The settled leases.
+    #[name = c"settled"]
+    Settled,
+    /// Also begins that were refused, fences and denials.
+    #[name = c"all"]
+    All,
 }
 
 settings! {
@@ -57,6 +71,26 @@ settings! {
         c"claims.change_retention",
         c"How far back the background worker lets the change feed reach.",
         c"-1 means that it drops none. A reader that is further behind must start again. claims.purge_changes() drops changes of any age.";
+    define_int_guc REQUEST_RETENTION: i32 = 30 * 24 * 60 * 60, [-1, i32::MAX], Suset, GucFlags::UNIT_S,
+        c"claims.request_retention",
+        c"How old a settled request must be for the background worker to delete it.",
+        c"-1 means that it deletes none. claims.purge_requests() deletes requests of any age.";
+    define_int_guc ADMIN_LOG_RETENTION: i32 = 366 * 24 * 60 * 60, [-1, i32::MAX], Suset, GucFlags::UNIT_S,
+        c"claims.admin_log_retention",
+        c"How old a row of claims.admin_log must be for the background worker to delete it.",
+        c"-1 means that it deletes none. claims.purge_admin_log() deletes rows of any age.";
+    define_int_guc TRANSFER_RETENTION: i32 = 30 * 24 * 60 * 60, [-1, i32::MAX], Suset, GucFlags::UNIT_S,
+        c"claims.transfer_retention",
+        c"How long after the end of a transfer the background worker deletes the list of its subjects.",
+        c"-1 means that it deletes none. The row of the transfer stays. claims.purge_transfer_subjects() deletes lists of any age.";
+    define_enum_guc AUDIT: Audit = Audit::Off, [], Suset, NO_UNIT,
+        c"claims.audit",
+        c"Which events are recorded in claims.audit_log: off, settled or all.",
+        c"settled: each settled lease, in the transaction that settles it. all: also refused begins, fences and denials. Set it for the whole database.";
+    define_int_guc AUDIT_RETENTION: i32 = 30 * 24 * 60 * 60, [-1, i32::MAX], Suset, GucFlags::UNIT_S,
+        c"claims.audit_retention",
+        c"How old a row of claims.audit_log must be for the background worker to delete it.",
+        c"-1 means that it deletes none. claims.purge_audit() deletes rows of any age.";
     define_int_guc SERVICE_TIMEOUT: i32 = 250, [1, i32::MAX], Userset, GucFlags::UNIT_MS,
         c"claims.service_timeout",
         c"How long a cell's transaction waits for the claims service to answer.",
@@ -196,8 +230,36 @@ pub fn notify_changes() -> bool {
 
 /// Returns seconds, or `None` if changes are kept for ever.
 pub fn change_retention() -> Option<i64> {
-    let seconds: i64 = CHANGE_RETENTION.get().into();
-    (seconds >= 0).then_some(seconds)
+    unless_negative(CHANGE_RETENTION.get())
+}
+
+/// Returns seconds, or `None` if settled requests are kept for ever.
+pub fn request_retention() -> Option<i64> {
+    unless_negative(REQUEST_RETENTION.get())
+}
+
+/// Returns seconds, or `None` if admin actions are kept for ever.
+pub fn admin_log_retention() -> Option<i64> {
+    unless_negative(ADMIN_LOG_RETENTION.get())
+}
+
+/// Returns seconds, or `None` if the subjects of transfers are kept for ever.
+pub fn transfer_retention() -> Option<i64> {
+    unless_negative(TRANSFER_RETENTION.get())
+}
+
+/// Returns the events that are recorded in the audit log.
+pub fn audit() -> Audit {
+    AUDIT.get()
+}
+
+/// Returns seconds, or `None` if the audit log is kept for ever.
+pub fn audit_retention() -> Option<i64> {
+    unless_negative(AUDIT_RETENTION.get())
+}
+
+fn unless_negative(seconds: i32) -> Option<i64> {
+    (seconds >= 0).then_some(seconds.into())
 }
 
 /// Returns milliseconds.

@@ -11,7 +11,8 @@ CREATE TABLE claims.admin_log (
     id           uuid        NOT NULL PRIMARY KEY
 );
 COMMENT ON TABLE claims.admin_log IS
-    'Every admin action that was committed. Actions that were rolled back are only in the server''s log. Nothing deletes rows automatically.';
+    'Every admin action that was committed. Actions that were rolled back are only in the server''s log. The background '
+    'worker deletes rows older than claims.admin_log_retention, claims.purge_admin_log() those of any age.';
 COMMENT ON COLUMN claims.admin_log.at IS 'When it was done (clock time).';
 COMMENT ON COLUMN claims.admin_log.session_role IS 'Role that had logged in, by its name at that time.';
 COMMENT ON COLUMN claims.admin_log.role IS 'Role that called, after SET ROLE, by its name at that time.';

@@ -61,6 +61,12 @@ COMMENT ON FUNCTION claims.lease_outcome(bigint, uuid) IS
 COMMENT ON FUNCTION claims.purge_outcomes() IS
     'Deletes outcomes older than claims.outcome_retention and returns how many; for schedulers, administrators only. Locks the rows it deletes, '
     'skipping locked ones.';
+COMMENT ON FUNCTION claims.purge_admin_log(interval) IS
+    'Deletes rows of claims.admin_log that are older than older_than, and returns how many; for schedulers, administrators only. Locks the rows '
+    'it deletes, skipping locked ones.';
+COMMENT ON FUNCTION claims.purge_transfer_subjects(interval) IS
+    'Deletes the lists of subjects of transfers that ended longer ago than older_than, and returns how many subjects; the rows of the transfers '
+    'stay. For schedulers, administrators only. Locks the rows it deletes, skipping locked ones.';
 COMMENT ON FUNCTION claims.get_record(text, text) IS
     'The claim on a bucket, by any spelling of its name, with its cell''s name and address; no row if there is none. Reads one index entry, locks '
     'nothing, works on a hot standby.';

@@ -14,14 +14,14 @@ use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
-use crate::error::{CellError, ClaimsError};
+use crate::error::{CellError, ClaimsError, IdsError};
 use crate::pg::background::{self, Errand};
 use crate::pg::owner::as_role;
 use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
-use crate::store::cell::epochs;
+use crate::store::cell::{epochs, ids};
 use crate::store::{catalog, worker};
 
 /// Timeout of a call to the service.
@@ -138,6 +138,10 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = Service::new(connection, &server, cell_id)?;
         let made = make(connection, cell_id, epochs::stored(connection, cell_id))?;
+        // The database that acted until now may have drawn ids from these ranges since this one was copied.
+        if let Some(name) = ids::discard(connection, cell_id) {
+            return Err(IdsError::SequenceBusy { name }.into());
+        }
         service.present_epoch(cell_id, made, Some(&reason), ANSWER_TIMEOUT).map_err(unreachable)?;
         Ok(made.epoch)
     })

@@ -14,6 +14,7 @@ use super::declare::{errors, text};
 use super::distribution::DistributionError;
 use super::feed::FeedError;
 use super::hold::HoldError;
+use super::ids::IdsError;
 use super::names::NamesError;
 use super::text::Text;
 use super::transfer::TransferError;
@@ -92,6 +93,7 @@ errors! {
         Names(NamesError);
         Feed(FeedError);
         Hold(HoldError);
+        Ids(IdsError);
         Cell(CellError);
         Verification(VerificationError);
         Capture(CaptureError);

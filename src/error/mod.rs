@@ -13,6 +13,7 @@ mod direct_call;
 mod distribution;
 mod feed;
 mod hold;
+mod ids;
 mod names;
 mod refused_save;
 mod remote;
@@ -35,6 +36,7 @@ pub use direct_call::{refuse_direct_call_of_event_trigger, refuse_direct_call_of
 pub use distribution::DistributionError;
 pub use feed::FeedError;
 pub use hold::HoldError;
+pub use ids::IdsError;
 pub use names::NamesError;
 pub use refused_save::{ClaimedTwice, RefusedSave};
 pub use transfer::TransferError;

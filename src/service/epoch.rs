@@ -12,7 +12,7 @@ use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::prelude::*;
 use crate::pg::{roles, spi};
 use crate::store::{admin_log, catalog};
-use crate::tables::shared::epochs;
+use crate::tables::shared::{epochs, ids};
 use crate::{access, tables};
 
 /// Takes the epoch that a cell's database presents. `reconcile`, `verify` and `adopt_cell` call it from the cell. With
@@ -88,6 +88,8 @@ fn adopt(cell_id: i64, epoch: i64, reason: String) -> Result<(), ClaimsError> {
         durability::promise();
         // This locks the cell's row, so that concurrent adoptions count each other.
         epochs::adopt(connection, cell_id, epoch);
+        // The adopted database may be older, and would give ids again that were given since.
+        ids::close(connection, cell_id);
         let is_limited = !roles::caller_is_admin();
         if is_limited && admin_log::actions_of_last_hour(connection, ADOPTION, cell_id) >= ADOPTIONS_PER_HOUR {
             return Err(AdmissionError::TooManyAdoptions { cell_id, limit: ADOPTIONS_PER_HOUR }.into());

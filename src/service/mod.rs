@@ -2,15 +2,18 @@
 
 mod admin;
 pub mod admission;
+pub mod audit;
 pub mod counters;
 pub mod durability;
 mod epoch;
 pub mod feed;
+pub mod ids;
 pub mod lease;
 pub mod low_water;
 pub mod metrics;
 pub mod naming;
 pub mod read;
+mod retention;
 mod transfer;
 pub mod verify;
 pub mod waiters;
@@ -18,10 +21,11 @@ pub mod waiters;
 use std::time::Duration;
 
 use crate::pg::shared::Area;
+use crate::refusals;
 use crate::tables::shared::pace;
 
 /// The service's areas of shared memory.
-pub static AREAS: [&dyn Area; 7] = [
+pub static AREAS: [&dyn Area; 9] = [
     &pace::PACES,
     &counters::CELLS,
     &counters::CHECKS,
@@ -29,6 +33,8 @@ pub static AREAS: [&dyn Area; 7] = [
     &low_water::PHASES,
     &waiters::QUEUE,
     &waiters::GATE,
+    &refusals::RINGS,
+    &refusals::READERS,
 ];
 
 /// Number of attempts that a call makes, each after a probe, before it reports a conflict that it cannot see.

@@ -3,6 +3,7 @@
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::shared_statement;
@@ -15,8 +16,15 @@ shared_statement! {
     /// Counts the actions named $2 since id $1 whose arguments contain $3. Ids are ordered by time.
     SINCE(UUIDOID, TEXTOID, JSONBOID) =
         "SELECT count(*) FROM claims.admin_log l WHERE l.id >= $1 AND l.action = $2 AND l.arguments @> $3";
+    /// Deletes up to $3 entries from $2 or earlier. Their ids are below $1.
+    PURGE(UUIDOID, TIMESTAMPTZOID, INT8OID) =
+        "WITH old AS MATERIALIZED (
+             SELECT l.id FROM claims.admin_log l WHERE l.id < $1 AND l.at <= $2 ORDER BY l.id LIMIT $3 FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.admin_log l USING old o WHERE l.id = o.id";
 }
 
+/// How much an id's time may lie after the time in the row, because the clock was set.
+const CLOCK_STEP_MS: i64 = 60 * 60 * 1000;
 const HOUR_MS: u128 = 60 * 60 * 1000;
 
 /// An entry of the log: one administrative action that was carried out.
@@ -56,4 +64,12 @@ pub fn record(connection: &Connection, entry: &AdminLogEntry) {
             counts.clone().map(JsonText).into(),
         ],
     );
+}
+
+/// Deletes at most `limit` entries from `before` or earlier, oldest first. Returns their number.
+pub fn purge(connection: &Connection, before: Moment, limit: i64) -> usize {
+    // The first 48 bits of a UUIDv7 are its creation time in milliseconds.
+    let milliseconds = u128::try_from(before.unix_ms().saturating_add(CLOCK_STEP_MS)).unwrap_or(0);
+    let below = pg_uuid(Uuid::from_u128((milliseconds & ((1 << 48) - 1)) << 80));
+    connection.run(&PURGE, View::Statement, [below.into(), before.into(), limit.into()]).count()
 }

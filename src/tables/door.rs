@@ -13,6 +13,7 @@ use pgrx::datum::Interval;
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
+use super::rows::audit::AuditRow;
 use super::rows::cells::Registration;
 use super::rows::claims::{ClaimPart, EndedLeases, FoundClaim, HeldFor, StoredClaim};
 use super::rows::feed::{BucketChange, ChangeSet, StoredSet};
@@ -280,6 +281,12 @@ pub trait FeedPages {
 }
 
 /// Cells, and privileges of roles.
+/// The audit log.
+pub trait AuditTables {
+    /// Inserts rows of events in this transaction.
+    fn record_audit(&self, connection: &Connection, rows: &[AuditRow]);
+}
+
 pub trait RoleTables {
     /// Returns the role of a cell's row. `name` identifies it if roles have different oids on different nodes.
     fn role(&self, number: Oid, name: Option<String>) -> Oid;
@@ -347,6 +354,7 @@ pub trait Tables:
     + FeedTables
     + FeedPages
     + RoleTables
+    + AuditTables
     + ReleaseTables
     + EpochTables
     + Sync

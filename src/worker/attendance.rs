@@ -7,12 +7,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use claims_model::mode::Need;
 use pgrx::pg_sys::Oid;
 
 use super::own_transactions::{self, OwnTransactions};
+use super::recorder::Recorder;
 use super::schedule::{Job, Schedule};
-use super::{first_due, meanwhile};
+use super::{first_due, meanwhile, purge};
+use crate::cell::ids::refill;
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
 use crate::cell::recovery::remaining;
 use crate::cell::transactions::Transactions;
@@ -21,24 +22,21 @@ use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::error::{self, Failure, Hindrance};
 use crate::pg::background::{self, transaction};
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi;
 use crate::pg::{activity, extension};
-use crate::service::{admission, feed};
-use crate::store::catalog;
-use crate::store::cell::tracked;
 use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
+use crate::tables;
 use crate::tables::citus::layout;
-use crate::tables::{self, Tables};
 use crate::{settings, version};
 
 /// How often the worker checks whether the extension is installed.
 const INSTALL_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the worker searches for committed leases while there are some.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(300);
+/// How often the worker looks how many ids are left, while there are sequences that draw from ranges.
+const IDS_INTERVAL: Duration = Duration::from_secs(5);
 const PURGE_INTERVAL: Duration = Duration::from_secs(600);
-/// The number of rows of each kind that one transaction purges.
-const PURGED_AT_ONCE: i64 = 10_000;
 /// How often the worker searches if no slot for wake-ups is free, so that no commit wakes it.
 const UNWOKEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the verifying worker checks for other cells, since no commit wakes it.
@@ -56,6 +54,7 @@ pub fn run(duty: Duty, database: &str) {
     own_transactions::before_steps(meanwhile::settle);
     let mut schedule = Schedule::default();
     let mut logged = None;
+    let mut recorder = (duty == Duty::Recovery).then(Recorder::new);
     loop {
         // From here on a commit wakes the worker, so commits during this round are not missed.
         slot.inspect(|slot| slot.is_idle.store(1, Ordering::Release));
@@ -67,7 +66,8 @@ pub fn run(duty: Duty, database: &str) {
                 round(duty, owner, &cells, &mut schedule);
                 // attend() wakes the worker. A restore that writes the same rows does not.
                 let until_recovery = settings::reconcile_interval();
-                Some(schedule.next().map_or(until_recovery, |pause| pause.min(until_recovery)))
+                let until_record = recorder.as_mut().and_then(|recorder| recorder.record(owner));
+                [schedule.next(), until_record, Some(until_recovery)].into_iter().flatten().min()
             }
             Readiness::Hindered(hindrance) => {
                 if logged.as_ref() != Some(&hindrance) {
@@ -136,7 +136,7 @@ fn round(duty: Duty, owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
 /// Returns the recovery jobs in this database, and their services. None of them runs code of table owners, which could
 /// delay the settling of committed leases for any time.
 fn recovery_jobs(cells: &[Attended]) -> Vec<(Job, &str)> {
-    let of_cell = |cell: &Attended| [Job::Settle(cell.cell_id), Job::Reconcile(cell.cell_id)];
+    let of_cell = |cell: &Attended| [Job::Settle, Job::Reconcile, Job::Refill].map(|job| job(cell.cell_id));
     let jobs = cells.iter().flat_map(|cell| of_cell(cell).map(|job| (job, cell.service.as_str())));
     jobs.chain([(Job::Purge, "")]).collect()
 }
@@ -162,7 +162,7 @@ fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
             if let (Some(tally), Job::Reconcile(cell_id)) = (done.recovery, &job) {
                 tally.warn(*cell_id);
             }
-            schedule.done(job, if done.is_complete { interval } else { SETTLE_INTERVAL });
+            schedule.done(job, done.again.unwrap_or(interval));
         }
         Err(failure) => {
             let recorded = transactions.in_database(|connection| {
@@ -181,21 +181,21 @@ fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
 /// Returns the interval after a successful job. Commits wake the worker earlier.
 fn interval(job: &Job) -> Duration {
     match job {
-        Job::Settle(_) | Job::Reconcile(_) => settings::reconcile_interval(),
+        Job::Settle(_) | Job::Reconcile(_) | Job::Refill(_) => settings::reconcile_interval(),
         Job::Verify(..) => settings::verify_interval().unwrap_or(PURGE_INTERVAL),
         Job::Purge => PURGE_INTERVAL,
     }
 }
 
 struct RoundEnd {
-    /// False if there is more to do now or in a moment.
-    is_complete: bool,
+    /// When there is more to do, if not after the usual interval.
+    again: Option<Duration>,
     recovery: Option<RecoveryTally>,
 }
 
 impl RoundEnd {
     fn of(is_complete: bool) -> Self {
-        RoundEnd { is_complete, recovery: None }
+        RoundEnd { again: (!is_complete).then_some(SETTLE_INTERVAL), recovery: None }
     }
 }
 
@@ -204,50 +204,20 @@ fn run_job(transactions: &OwnTransactions, job: &Job, service: &str) -> Result<R
         Job::Settle(cell_id) => Ok(RoundEnd::of(remaining::settle(transactions, *cell_id, service)?)),
         Job::Reconcile(cell_id) => {
             let tally = reconcile::pass(transactions, *cell_id, service)?;
-            Ok(RoundEnd { is_complete: true, recovery: Some(tally) })
+            Ok(RoundEnd { again: None, recovery: Some(tally) })
+        }
+        Job::Refill(cell_id) => {
+            let confirmed_for = i64::try_from(settings::reconcile_interval().as_secs()).unwrap_or(i64::MAX);
+            let refilled = refill::refill(transactions, *cell_id, service, confirmed_for)?;
+            Ok(RoundEnd { again: refilled.has_sequences.then_some(IDS_INTERVAL), recovery: None })
         }
         Job::Verify(cell_id, source_type) => {
             let correct = settings::verify_correct();
             let task = slice::SliceTask { cell_id: *cell_id, server: service, source_type, correct };
             Ok(RoundEnd::of(task.slice(transactions)?))
         }
-        Job::Purge => transactions.in_database(|connection| Ok(RoundEnd::of(purge(connection)))),
+        Job::Purge => {
+            transactions.in_database(|connection| Ok(RoundEnd::of(purge::purge(tables::at_entry(), connection))))
+        }
     }
-}
-
-/// A function that deletes at most `limit` rows of a kind that are older than its retention, and returns their number.
-type Purger = fn(&dyn Tables, &Connection, limit: i64) -> usize;
-
-/// The purged kinds of rows, by the names of their counts in `claims.passes`. The log of passes purges itself.
-const PURGED: [(&str, Purger); 3] =
-    [("outcomes", purge_outcomes), ("changes", purge_changes), ("fences", purge_fences)];
-
-/// Returns whether rows may be purged. In read-only mode they may not, because they might be missed when that mode
-/// ends.
-fn may_purge(connection: &Connection) -> bool {
-    admission::admit_everybody(&catalog::current(connection), Need::Settle).is_ok()
-}
-
-fn purge_outcomes(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    if may_purge(connection) { tables.purge_outcomes(connection, settings::outcome_retention(), limit) } else { 0 }
-}
-
-fn purge_changes(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let retention = settings::change_retention().filter(|_| may_purge(connection));
-    retention.map_or(0, |retention| feed::drop_old(tables, connection, retention, limit))
-}
-
-fn purge_fences(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    tracked::purge_fences(connection, settings::outcome_retention(), limit)
-}
-
-/// Purges a portion of the old rows. Returns whether it was everything.
-fn purge(connection: &Connection) -> bool {
-    let tables = tables::at_entry();
-    let pass = Pass::begin("purge", None, None);
-    let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(tables, connection, PURGED_AT_ONCE) as i64);
-    let counts: Vec<_> = PURGED.iter().map(drop).collect();
-    let all = counts.iter().all(|(_, count)| *count < PURGED_AT_ONCE);
-    pass.succeeded(connection, &counts);
-    all
 }

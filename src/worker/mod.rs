@@ -10,6 +10,8 @@ mod first_due;
 mod launcher;
 mod meanwhile;
 mod own_transactions;
+mod purge;
+mod recorder;
 mod schedule;
 
 use std::time::Duration;

@@ -14,6 +14,8 @@ pub enum Job {
     Settle(i64),
     /// Runs a recovery pass of a cell.
     Reconcile(i64),
+    /// Gives the sequences of a cell their next ranges of ids.
+    Refill(i64),
     /// Verifies a source type of a cell.
     Verify(i64, String),
     Purge,
@@ -25,6 +27,7 @@ impl Job {
         match self {
             Job::Settle(_) => "settle",
             Job::Reconcile(_) => "reconcile",
+            Job::Refill(_) => "refill",
             Job::Verify(..) => "verify",
             Job::Purge => "purge",
         }
@@ -33,7 +36,7 @@ impl Job {
     /// Returns its cell and source type.
     pub fn of(&self) -> (Option<i64>, Option<&str>) {
         match self {
-            Job::Settle(cell_id) | Job::Reconcile(cell_id) => (Some(*cell_id), None),
+            Job::Settle(cell_id) | Job::Reconcile(cell_id) | Job::Refill(cell_id) => (Some(*cell_id), None),
             Job::Verify(cell_id, source_type) => (Some(*cell_id), Some(source_type)),
             Job::Purge => (None, None),
         }
@@ -87,10 +90,10 @@ impl Schedule {
         self.0.insert(job, NextTime { due, pauses });
     }
 
-    /// Records that a transaction has committed. Settling is due, unless it is pausing after a failure.
+    /// Records that a transaction has committed. Settling is due, and a look at the sequences, unless they are pausing after a failure.
     pub fn something_committed(&mut self) {
         for (job, entry) in &mut self.0 {
-            if matches!(job, Job::Settle(_)) && entry.pauses.is_unused() {
+            if matches!(job, Job::Settle(_) | Job::Refill(_)) && entry.pauses.is_unused() {
                 entry.due = Instant::now();
             }
         }

@@ -15,6 +15,7 @@ pub mod epoch;
 pub mod feed;
 pub mod hash;
 pub mod id;
+pub mod ids;
 pub mod json;
 pub mod judge;
 pub mod limits;

@@ -23,6 +23,17 @@ impl Moment {
         unsafe { std::ffi::CStr::from_ptr(pg_sys::timestamptz_to_str(self.0)).to_string_lossy().into_owned() }
     }
 
+    /// Returns the milliseconds since 1970.
+    pub fn unix_ms(self) -> i64 {
+        const UNIX_EPOCH_MS: i64 = 946_684_800_000;
+        (self.0 / 1000).saturating_add(UNIX_EPOCH_MS)
+    }
+
+    /// Returns the moment a number of seconds earlier.
+    pub fn before(self, seconds: i64) -> Self {
+        Moment(self.0.saturating_sub(seconds.saturating_mul(1_000_000)))
+    }
+
     /// Returns the seconds from `self` to `later`, in milliseconds precision.
     pub fn seconds_until(self, later: Moment) -> f64 {
         let millis = later.0.saturating_sub(self.0) / 1000;

@@ -47,6 +47,7 @@ pub mod replication;
 mod retired;
 pub mod roles;
 pub mod row_set;
+pub mod session;
 pub mod settings;
 pub mod shared;
 pub mod snapshot;

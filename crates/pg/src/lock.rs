@@ -9,13 +9,16 @@ use super::table;
 /// The strength of a table lock, by the sessions that it blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strength {
+    /// Blocks ALTER, and other sessions that take this lock, but no reader, no writer and no nextval().
+    AgainstAlter,
     AgainstWriters,
     AgainstAll,
 }
 
-/// Locks a table until the transaction ends, if it still exists. Does not check privileges.
+/// Locks a table or sequence until the transaction ends, if it still exists. Does not check privileges.
 pub fn table(table: pg_sys::Oid, strength: Strength) {
     let mode = match strength {
+        Strength::AgainstAlter => pg_sys::ShareUpdateExclusiveLock,
         Strength::AgainstWriters => pg_sys::ShareRowExclusiveLock,
         Strength::AgainstAll => pg_sys::AccessExclusiveLock,
     };

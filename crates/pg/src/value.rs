@@ -10,6 +10,7 @@ use pgrx::{FromDatum, IntoDatum, Uuid as PgUuid, pg_sys};
 use super::clock::Moment;
 use super::image::{HEADER, Image, header};
 use super::jsonb::{JsonText, Jsonb};
+use super::name::Name;
 use super::xid8::Xid8;
 
 pub struct Value {
@@ -107,6 +108,32 @@ arguments! {
     Interval = INTERVALOID, interval;
     Jsonb = JSONBOID, Content::Json;
     JsonText = JSONBOID, jsonb;
+    Inet = INETOID, |inet| Content::Image(inet.0);
+    Name = NAMEOID, |name| Content::Image(name_image(&name));
+}
+
+/// A value of type inet.
+#[derive(Debug, Clone)]
+pub struct Inet(Image);
+
+impl Inet {
+    /// # Safety
+    /// The datum is an inet that is not toasted.
+    pub(super) unsafe fn of_datum(datum: pg_sys::Datum) -> Self {
+        // SAFETY: guaranteed by the caller.
+        Inet(unsafe { Image::of_varlena(datum) })
+    }
+}
+
+/// Returns a name, which has a fixed size and ends with a zero byte. Cuts what is too long.
+fn name_image(Name(name): &Name) -> Image {
+    let mut bytes = [0; pg_sys::NAMEDATALEN as usize];
+    let mut length = name.len().min(bytes.len() - 1);
+    while !name.is_char_boundary(length) {
+        length -= 1;
+    }
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    Image::of(&bytes)
 }
 
 fn inline(value: impl IntoDatum) -> Content {
@@ -267,6 +294,24 @@ columns! {
 macro_rules! closed {
     ($($rust:ty),*) => {$(impl Closed for $rust {})*};
 }
-closed!(bool, i16, i32, i64, f64, pg_sys::Oid, Moment, Xid8, PgUuid, Interval, Jsonb, JsonText, String, &str, &[u8]);
+closed!(
+    Inet,
+    Name,
+    bool,
+    i16,
+    i32,
+    i64,
+    f64,
+    pg_sys::Oid,
+    Moment,
+    Xid8,
+    PgUuid,
+    Interval,
+    Jsonb,
+    JsonText,
+    String,
+    &str,
+    &[u8]
+);
 // The elements of bytea have no SQL type of their own.
 impl Closed for Vec<u8> {}

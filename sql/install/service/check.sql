@@ -226,6 +226,37 @@ BEGIN
     SELECT 'named service does not exist', NULL, NULL, NULL, format('There is no foreign server "%s".', n.server_name)
       FROM claims.named_services n WHERE NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = n.server_name)
     UNION ALL
+    -- The exclusion constraint forbids the first one.
+    SELECT 'ids were given twice', NULL, NULL, NULL, format('Cell %s has %s of id space "%s".', r.cell_id, r.id_range, s.name)
+      FROM (SELECT g.*, max(upper(g.id_range)) OVER (PARTITION BY g.space_number ORDER BY lower(g.id_range), g.cell_id
+                                                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS given_below
+              FROM claims.leased_id_ranges g) r
+      JOIN claims.id_spaces s ON s.number = r.space_number
+     WHERE r.given_below > lower(r.id_range)
+    UNION ALL
+    SELECT 'id space of a range does not exist', NULL, NULL, NULL, format('Cell %s has %s of id space number %s.', r.cell_id, r.id_range, r.space_number)
+      FROM claims.leased_id_ranges r WHERE NOT EXISTS (SELECT FROM claims.id_spaces s WHERE s.number = r.space_number)
+    UNION ALL
+    SELECT 'ids will be given again', NULL, NULL, NULL,
+           format('Cell %s has %s of id space "%s", whose next block begins at %s.', r.cell_id, r.id_range, s.name, s.next_id)
+      FROM claims.leased_id_ranges r JOIN claims.id_spaces s ON s.number = r.space_number
+     WHERE upper(r.id_range) > s.next_id OR lower(r.id_range) < s.first_id
+    UNION ALL
+    SELECT 'sequence of an id space does not exist', NULL, NULL, NULL,
+           format('It was number %s, and drew from id space "%s".', i.sequence_name::oid, i.id_space)
+      FROM claims.id_sequences i WHERE NOT EXISTS (SELECT FROM pg_sequence q WHERE q.seqrelid = i.sequence_name)
+    UNION ALL
+    SELECT 'sequence does not fit its range of ids', NULL, NULL, NULL,
+           format('Sequence %s counts from %s to %s by %s%s. Its ids: %s.', i.sequence_name, q.seqmin, q.seqmax, q.seqincrement,
+                  CASE WHEN q.seqcycle THEN ', and begins again' ELSE '' END, coalesce(i.id_range::text, 'none'))
+      FROM claims.id_sequences i JOIN pg_sequence q ON q.seqrelid = i.sequence_name JOIN pg_class c ON c.oid = q.seqrelid
+     WHERE q.seqcycle OR q.seqincrement < 1 OR c.relpersistence <> 'p'
+        OR coalesce(q.seqmin <> lower(i.id_range) OR q.seqmax <> upper(i.id_range) - 1, q.seqmax > -32767)
+    UNION ALL
+    SELECT 'sequences have the same ids', NULL, NULL, NULL, format('Sequences %s and %s have %s.', i.sequence_name, o.sequence_name, i.id_range * o.id_range)
+      FROM claims.id_sequences i JOIN claims.id_sequences o ON o.id_space = i.id_space AND o.sequence_name::oid > i.sequence_name::oid
+     WHERE i.id_range && o.id_range
+    UNION ALL
     SELECT 'table is not as the extension has created it', NULL, NULL, NULL,
            format('Table claims.%s: %s. Calls read and write it with statements, which take longer.', a.table_name, a.difference)
       FROM claims.find_altered_tables() a;

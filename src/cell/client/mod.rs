@@ -1,6 +1,6 @@
 //! The client of the claims service. A cell reaches the shared database only through it.
 //!
-//! [`leases`], [`settlement`], [`records`] and [`epochs`] have the calls, and all SQL text that is sent to the service: one statement
+//! [`leases`], [`settlement`], [`records`], [`epochs`] and [`ids`] have the calls, and all SQL text that is sent to the service: one statement
 //! each, with parameters, in a transaction of its own there. Each states the rows and columns of its answer. Any other answer is an
 //! error, and closes the connection. No setting outlives a call. Only the calls of every save are prepared, if no pooler in transaction
 //! mode is between cell and service. Every call is safe to repeat: if its cached connection is dead, it is sent once more over a new
@@ -12,7 +12,8 @@ pub mod breaker;
 pub mod confirmed;
 mod connect;
 mod connection_cache;
-mod epochs;
+pub mod epochs;
+pub mod ids;
 pub mod leases;
 pub mod naming;
 pub mod options;

@@ -7,6 +7,7 @@ use claims_json::Tokens;
 use claims_model::json::{Document, NotJson};
 use claims_model::mode::Need;
 use claims_model::{BadInput, Batch, Conflict, Problem, conflict};
+use uuid::Uuid;
 
 use super::acquire::Acquired;
 use super::first::{self, Alternatives, Common};
@@ -19,7 +20,7 @@ use crate::pg::spi::Connection;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
-use crate::service::{admission, counters, durability, naming, waiters};
+use crate::service::{admission, audit, counters, durability, naming, waiters};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
@@ -238,7 +239,7 @@ fn attempt<'r, T>(
         if let Some(patience) = patience.take() {
             patience.end(&mut acquired, &alternatives.batches);
         }
-        note(cell_id, &acquired, began.elapsed().saturating_sub(waited));
+        note(&catalog, cell_id, given_uuid, &acquired, began.elapsed().saturating_sub(waited));
         if let Acquired::Lease(begun) = &acquired {
             confirm(tables, connection, cell_id)?;
             remember(begun, &alternatives);
@@ -263,13 +264,16 @@ fn remember(begun: &Begun, alternatives: &Alternatives) {
     }
 }
 
-/// Counts the answer to a begin.
-fn note(cell_id: i64, answer: &Acquired, took: Duration) {
+/// Counts the answer to a begin, and has a refusal recorded.
+fn note(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, answer: &Acquired, took: Duration) {
     counters::begin_took(cell_id, took);
     match answer {
         Acquired::Lease(begun) if begun.is_new => counters::begun(cell_id),
         Acquired::Lease(_) => {}
-        Acquired::Conflicts(conflicts) => counters::refused(cell_id, conflict::decisive_reason(conflicts)),
+        Acquired::Conflicts(conflicts) => {
+            counters::refused(cell_id, conflict::decisive_reason(conflicts));
+            audit::refused(catalog, cell_id, lease, conflicts);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::xact::Surroundings;
-use crate::service::{counters, feed, waiters};
+use crate::service::{audit, counters, feed, waiters};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::claims::{EndedLeases, HeldFor};
 use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding};
@@ -78,6 +78,7 @@ fn end_all(
             }
             wake_waiters(tables, &leases, ending);
             feed::tell_ended(tables, connection, cell_id, &leases, ending, now);
+            audit::settled(tables, connection, catalog, cell_id, &leases, ending, now);
             Ok(ended.len())
         }
     }

@@ -16,7 +16,7 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::translate_error;
 use crate::pg::uuid::from_pg_uuid;
 use crate::pg::xact;
-use crate::service::{admission, counters, durability, feed};
+use crate::service::{admission, audit, counters, durability, feed};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
@@ -143,6 +143,7 @@ fn settle_one(
                 admission::admit_fence(tables, connection, catalog, cell_id)?;
                 if tables.fence(connection, lease, cell_id) {
                     counters::fenced(cell_id, 1);
+                    audit::fenced(tables, connection, cell_id, &[lease]);
                     return Ok(LeaseEnd::Fenced(lease));
                 }
             }

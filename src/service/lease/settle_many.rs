@@ -16,7 +16,7 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
-use crate::service::{admission, counters, durability};
+use crate::service::{admission, audit, counters, durability};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
@@ -178,6 +178,7 @@ fn fence(tables: &dyn Tables, connection: &Connection, cell_id: i64, leases: &[U
             return Err(());
         }
         counters::fenced(cell_id, leases.len());
+        audit::fenced(tables, connection, cell_id, leases);
         Ok(leases.iter().copied().collect())
     };
     in_one(&CONTENTION, leases, fence).result.unwrap_or_default()

@@ -6,6 +6,7 @@ pub mod epochs;
 mod event_triggers;
 pub mod expected;
 pub mod explain;
+pub mod ids;
 pub mod keys;
 pub mod observations;
 pub mod orphans;

@@ -10,9 +10,11 @@ use crate::error::{ClaimsError, or_raise};
 use crate::pg::roles;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::shared_statement;
-use crate::tables::door::RoleTables;
+use crate::tables::door::{AuditTables, RoleTables};
+use crate::tables::rows::audit::AuditRow;
 use crate::tables::rows::cells::Registration;
 use crate::tables::shared::admin::granted;
+use crate::tables::shared::audit;
 
 shared_statement! {
     /// Returns the roles of readers, workers and monitors, each recognized by the view or table that only its kind may read.
@@ -35,6 +37,13 @@ shared_statement! {
          SET role = excluded.role, role_name = excluded.role_name, name = coalesce(excluded.name, c.name),
              address = coalesce(excluded.address, c.address), attributes = coalesce(excluded.attributes, c.attributes)";
     HAS_CELLS_BY_NAME(TEXTOID) = "SELECT count(*) > 0 FROM claims.cells c WHERE c.role_name = $1::name";
+}
+
+/// Each node has a log of its own.
+impl AuditTables for Citus {
+    fn record_audit(&self, connection: &Connection, rows: &[AuditRow]) {
+        audit::record(connection, rows);
+    }
 }
 
 impl RoleTables for Citus {

@@ -1,6 +1,7 @@
 //! Tables in this database. Index probes with a dirty snapshot find the rows of other open transactions.
 
 mod admin;
+mod audit;
 mod claims;
 pub mod direct;
 mod door;

@@ -1,5 +1,6 @@
 //! Columns, arrays, and types of rows that both implementations use.
 
+pub mod audit;
 pub mod buckets;
 pub mod cells;
 pub mod claims;

@@ -1,9 +1,11 @@
 //! Statements that work for local and distributed tables.
 
 pub mod admin;
+pub mod audit;
 pub mod claims;
 pub mod epochs;
 pub mod feed;
+pub mod ids;
 pub mod lease_details;
 pub mod leases;
 pub mod limits;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::{Statement, shared_statement};
+use crate::pg::statement::{Statement, shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::door::Tables;
 use crate::tables::rows::transfers::Transfer;
@@ -42,6 +42,22 @@ shared_statement! {
     AMONG(UUIDARRAYOID) = "SELECT t.transfer_uuid FROM claims.cell_transfers t WHERE t.transfer_uuid = ANY ($1)";
     DETAILS(UUIDOID) =
         "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";
+}
+
+statement! {
+    /// Deletes up to $2 subjects of transfers that ended at $1 or earlier.
+    PURGE_SUBJECTS(TIMESTAMPTZOID, INT8OID) =
+        "WITH old AS MATERIALIZED (
+             SELECT s.transfer_uuid, s.subject_type, s.subject_id
+               FROM claims.cell_transfers t JOIN claims.transfer_subjects s ON s.transfer_uuid = t.transfer_uuid
+              WHERE t.ended_at <= $1 LIMIT $2 FOR UPDATE OF s SKIP LOCKED)
+         DELETE FROM claims.transfer_subjects s USING old o
+          WHERE (s.transfer_uuid, s.subject_type, s.subject_id) = (o.transfer_uuid, o.subject_type, o.subject_id)";
+}
+
+/// Deletes at most `limit` subjects of transfers that ended at `before` or earlier. Returns their number.
+pub fn purge_subjects(connection: &Connection, before: Moment, limit: i64) -> usize {
+    connection.run(&PURGE_SUBJECTS, View::Statement, [before.into(), limit.into()]).count()
 }
 
 pub struct NewTransfer<'t> {

@@ -89,6 +89,9 @@ act shared finish_transfer "$transfer" '{"moved": 3}' "SELECT * FROM claims.fini
 as_boss shared "SELECT * FROM claims.prepare_transfer('$(lease 8)', 2, 1, '[{\"type\": \"GROUP\", \"ids\": [1]}]', 'back')" >/dev/null
 act shared cancel_transfer "{\"transfer_uuid\": \"$(lease 8)\"}" '{"released": 3}' "SELECT * FROM claims.cancel_transfer('$(lease 8)', :why)"
 
+act shared add_id_space '{"name": "rows", "first_id": 1, "last_id": 1000, "block_size": 10}' - "SELECT claims.add_id_space('rows', :why, 1, 1000, 10)"
+act shared restore_id_range '{"cell_id": 1, "id_space": "rows", "first_id": 5, "last_id": 9}' - "SELECT claims.restore_id_range(1, 'rows', 5, 9, :why)"
+
 # An action that is rolled back has a line and no row.
 before=$(rows shared) bytes=$(log_size shared)
 as_boss shared "BEGIN; SELECT claims.set_mode('read_only', 'never mind'); ROLLBACK" >/dev/null
@@ -110,7 +113,7 @@ expect 'adopt_cell: its line there' "$(logged shared "$bytes" | grep -c 'adopt_c
 
 # Not admin actions: functions for several nodes (citus_distributed tests them), purges (claims.passes has them), functions of expiring keys, and
 # internal functions.
-none='distribute purge_outcomes purge_changes purge_fences purge_requests add_expiring remove_expiring'
+none='distribute purge_outcomes purge_changes purge_fences purge_requests purge_admin_log purge_audit purge_transfer_subjects add_expiring remove_expiring'
 internal='change_grants change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"
 # Found by name in the code; by a reason, or by rights of administrators only, in the catalog.

@@ -26,6 +26,32 @@ statement! {
                 AND NOT (request_type = 'create' AND status = 'error') AND id > $4
               ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
          DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue", "r.id", "o.queue", "o.id"), " RETURNING r.id");
+    /// Deletes up to $2 requests of all queues that were settled at $1 or earlier. A queue's requests are read from its first one up to
+    /// the first that was recorded after $1, so this costs nothing where nothing is old.
+    PURGE_OLD(TIMESTAMPTZOID, INT8OID) = concat!(
+        "WITH RECURSIVE queues AS (
+             (SELECT r.queue FROM claims.requests r ORDER BY r.queue LIMIT 1)
+             UNION ALL
+             SELECT (SELECT r.queue FROM claims.requests r WHERE r.queue > q.queue ORDER BY r.queue LIMIT 1) FROM queues q
+              WHERE q.queue IS NOT NULL),
+              bounds AS MATERIALIZED (
+             SELECT q.queue, coalesce((SELECT r.id FROM claims.requests r WHERE r.queue = q.queue AND r.created_at > $1 ORDER BY r.id LIMIT 1),
+                                      9223372036854775807) AS below
+               FROM queues q WHERE q.queue IS NOT NULL),
+              old AS MATERIALIZED (
+             SELECT r.queue, r.id FROM bounds b JOIN claims.requests r ON r.queue = b.queue AND r.id < b.below
+              WHERE r.status IN ('complete', 'error') AND r.settled_at <= $1 AND NOT r.unblock
+                AND NOT (r.request_type = 'create' AND r.status = 'error')
+              LIMIT $2 FOR UPDATE OF r SKIP LOCKED)
+         DELETE FROM claims.requests r USING old o WHERE ", is_row!("r.queue", "r.id", "o.queue", "o.id"));
+    /// Deletes up to $2 lost holds from $1 or earlier of processes that hold no requests any more.
+    PURGE_OLD_LOST_HOLDS(TIMESTAMPTZOID, INT8OID) =
+        "WITH old AS MATERIALIZED (
+             SELECT id FROM claims.lost_holds l WHERE l.lost_at <= $1
+                AND NOT EXISTS (SELECT FROM claims.requests r
+                                 WHERE r.process_id = l.process_id AND r.status = 'in-progress')
+              ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.lost_holds l USING old WHERE l.id = old.id";
     /// Deletes the lost holds from $2 or earlier of processes that hold no requests any more.
     PURGE_LOST_HOLDS(TEXTOID, TIMESTAMPTZOID) =
         "WITH old AS MATERIALIZED (
@@ -55,4 +81,11 @@ pub fn purge(connection: &Connection, queue: &str, before: Moment, limit: i64, a
 /// Deletes lost holds from `before` or earlier that are no longer needed.
 pub fn purge_lost_holds(connection: &Connection, queue: &str, before: Moment) {
     connection.run(&PURGE_LOST_HOLDS, View::Statement, [queue.into(), before.into()]);
+}
+
+/// Deletes at most `limit` requests of all queues that were settled at `before` or earlier, and as many lost holds that are no longer
+/// needed. Returns the number of requests.
+pub fn purge_old(connection: &Connection, before: Moment, limit: i64) -> usize {
+    connection.run(&PURGE_OLD_LOST_HOLDS, View::Statement, [before.into(), limit.into()]);
+    connection.run(&PURGE_OLD, View::Statement, [before.into(), limit.into()]).count()
 }

@@ -20,6 +20,7 @@ SELECT claims.prepare_transfer(pg_temp.u(9), 2, 1, '[{"type": "GROUP", "ids": [2
 -- 10: one that is switched
 SELECT claims.prepare_transfer(pg_temp.u(10), 2, 1, '[{"type": "GROUP", "ids": [22]}]', 'another one'), claims.switch_transfer(pg_temp.u(10), 'another one');
 SELECT claims.reserve_names('ROUTES', '{admin,root}', 'ours');
+SELECT claims.add_id_space('rows', 'ids of rows');
 SELECT claims.add_expiring('shards', '{a,b,c}'), (SELECT count(*) FROM claims.acquire_expiring('shards', 'somebody', '1 h', 1));
 SELECT claims.enqueue_request('work', 'e1', 'create', '{"a": 1}'), claims.enqueue_request('work', 'e1', 'update'), claims.enqueue_request('work', 'e2', 'update');
 SELECT count(*) FROM claims.take_requests('work', pg_temp.u(6), hold_for => '1 h');

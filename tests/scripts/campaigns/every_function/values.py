@@ -26,6 +26,8 @@ PLAUSIBLE = {
     "problems": "0", "shards": "NULL", "error": "NULL", "skeleton": LEASES[1], "cell_xid": "NULL", "after_id": "0", "created_after": "NULL",
     "source_id_gt": "NULL", "source_id_lte": "NULL", "begins_per_second": "NULL", "max_outstanding": "NULL", "max_batch_size": "NULL", "max_priority": "NULL", "whole_sources": "false",
     "display_values": "NULL", "asking_node": "1", "asking_pid": "1", "per_second": "10", "anchor": "'a'", "outcome": "'committed'",
+    "id_space": "'rows'", "size": "10", "continue_after": "NULL", "at_most": "NULL", "first_id": "1", "last_id": "10", "block_size": "NULL",
+    "sequence": "'app.numbers'", "low_water": "10",
     ("claim_attribute", "table_name"): "'app.free'", ("declare_attribute", "table_name"): "'app.free'", ("capture_requests", "table_name"): "'app.free'",
     ("spell_out_condition", "table_name"): "'app.names'::regclass::oid", ("change_capture_triggers", "table_name"): "'app.free'::regclass::oid",
     ("change_request_triggers", "table_name"): "'app.free'::regclass::oid", ("changes_of", "bucket_type"): "1", ("find_claims_on", "bucket_type"): "1", ("is_look_in_flight", "bucket_type"): "100",

@@ -1,0 +1,41 @@
+-- The audit log. No CHECK constraints: it is written with every settlement.
+
+CREATE TABLE claims.audit_log (
+    at               timestamptz NOT NULL,
+    id               uuid        NOT NULL,
+    cell_id          bigint,
+    what             text        COLLATE "C" NOT NULL,
+    lease_uuid       uuid,
+    session_role     name        NOT NULL,
+    client_address   inet,
+    application_name text        COLLATE "C" NOT NULL,
+    ops              text[]      COLLATE "C" NOT NULL,
+    bucket_types     text[]      COLLATE "C" NOT NULL,
+    bucket_values    text[]      COLLATE "C" NOT NULL,
+    conflict         jsonb,
+    PRIMARY KEY (at, id)
+) WITH (vacuum_truncate = off);
+COMMENT ON TABLE claims.audit_log IS
+    'At the service: who has changed which names, from where, and who was refused, as far as claims.audit asks for it. Kept for '
+    'claims.audit_retention.';
+COMMENT ON COLUMN claims.audit_log.at IS 'When it happened (clock time).';
+COMMENT ON COLUMN claims.audit_log.id IS 'A UUIDv7.';
+COMMENT ON COLUMN claims.audit_log.cell_id IS 'The cell; NULL for a denied call that names none, and for lost.';
+COMMENT ON COLUMN claims.audit_log.what IS
+    'committed or rolled_back: a lease was settled so. refused: a begin had conflicts. fenced: an unknown lease can no longer begin. denied: 42501. '
+    'lost: so many refusals and denials, in conflict, could not be recorded.';
+COMMENT ON COLUMN claims.audit_log.lease_uuid IS 'The lease; NULL for a refused begin whose client chose none.';
+COMMENT ON COLUMN claims.audit_log.session_role IS 'Role that had logged in, by its name at that time.';
+COMMENT ON COLUMN claims.audit_log.client_address IS 'Where its client is; NULL: a Unix socket, or a background process.';
+COMMENT ON COLUMN claims.audit_log.application_name IS 'How its client names itself.';
+COMMENT ON COLUMN claims.audit_log.ops IS 'create, replace or destroy, for each name.';
+COMMENT ON COLUMN claims.audit_log.bucket_types IS 'Type of each name, by the type''s first name.';
+COMMENT ON COLUMN claims.audit_log.bucket_values IS 'The names, in canonical form. Of a refused begin only those with conflicts.';
+COMMENT ON COLUMN claims.audit_log.conflict IS
+    'Of a refused begin: {"conflicts", "omitted"}, up to 20 conflicts in the form of DETAIL and the number of the others. Of lost: {"lost"}.';
+
+COMMENT ON FUNCTION claims.purge_audit(interval) IS
+    'Deletes rows of claims.audit_log that are older than older_than, and returns how many; for schedulers, administrators only. Locks the rows '
+    'it deletes, skipping locked ones.';
+
+SELECT pg_catalog.pg_extension_config_dump('claims.audit_log', '');

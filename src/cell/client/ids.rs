@@ -1,0 +1,68 @@
+//! Calls about ranges of ids.
+
+use std::time::Duration;
+
+use super::Service;
+use super::parameters::{number, text};
+use super::question::Question;
+use crate::error::ClaimsError;
+use crate::pg::libpq::{Expected, Mismatch};
+
+const LEASE: &str = "SELECT pg_catalog.lower(r), pg_catalog.upper(r) OPERATOR(pg_catalog.-) 1
+             FROM claims.lease_id_range($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.int8,
+                      $5::pg_catalog.int8) r";
+const CONFIRM: &str = "SELECT claims.confirm_id_range($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.int8)";
+
+/// The first and the last id of a range.
+pub type Ids = (i64, i64);
+
+/// What this database may do with a range, as the service says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeState {
+    Leased,
+    /// Another database of the cell was adopted since, or another cell has some of the ids.
+    Forbidden,
+    /// The service has no record of it.
+    Unknown,
+}
+
+impl Service<'_> {
+    /// Leases up to `size` ids up to `at_most`, after the range that ends with `continue_after`, if possible. Each call leases another
+    /// range: if the answer is lost, so is the range.
+    pub fn lease_id_range(
+        &self,
+        cell_id: i64,
+        id_space: &str,
+        (size, continue_after, at_most): (i64, i64, i64),
+        timeout: Duration,
+    ) -> Result<Ids, ClaimsError> {
+        let values = [number(cell_id), text(id_space), number(size), number(continue_after), number(at_most)];
+        let question = Question { text: LEASE, values: &values, expected: Expected::one_row(2) };
+        self.ask(question, timeout, |answer| {
+            answer.only(|row| match (row.number(1)?, row.number(2)?) {
+                (first, last) if first <= last && last <= at_most && last - first < size => Ok((first, last)),
+                (first, last) => Err(Mismatch::Value(format!("{first} to {last}"))),
+            })
+        })
+    }
+
+    /// Asks whether this database may use a range.
+    pub fn confirm_id_range(
+        &self,
+        cell_id: i64,
+        id_space: &str,
+        (first, last): Ids,
+        timeout: Duration,
+    ) -> Result<RangeState, ClaimsError> {
+        let values = [number(cell_id), text(id_space), number(first), number(last)];
+        let question = Question { text: CONFIRM, values: &values, expected: Expected::one_row(1) };
+        self.ask(question, timeout, |answer| {
+            answer.only(|row| match row.must(1)? {
+                "leased" => Ok(RangeState::Leased),
+                "closed" | "foreign" => Ok(RangeState::Forbidden),
+                "unknown" => Ok(RangeState::Unknown),
+                other => Err(Mismatch::Value(other.to_owned())),
+            })
+        })
+    }
+}

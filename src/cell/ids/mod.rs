@@ -1,0 +1,4 @@
+//! Ids for a cell's sequences: ranges that the service leases, of which no other cell gets an id.
+
+pub mod declare;
+pub mod refill;

@@ -1,0 +1,206 @@
+//! `add_id_space`, `lease_id_range` and their sisters: ranges of ids that no two cells get.
+//!
+//! No range is given twice: [`Space::next_id`] only grows, rows of ranges stay for ever, and an exclusion constraint refuses what
+//! would overlap. A caller that loses the answer has lost the range.
+
+use claims_model::ids::{MAX_ID, Space};
+use claims_model::limits::{KIND_CHARS, REASON_CHARS};
+use claims_model::mode::Need;
+use claims_model::{BadInput, Problem};
+
+use super::{admission, durability};
+use crate::admin_action::AdminAction;
+use crate::arguments::{self, required};
+use crate::error::{AccessError, ClaimsError, IdsError};
+use crate::pg::prelude::*;
+use crate::pg::roles;
+use crate::store::catalog;
+use crate::tables::shared::ids;
+use crate::{access, tables};
+
+/// The most ids of one range.
+const MAX_SIZE: i64 = 1_000_000_000;
+/// The most blocks that a cell may begin within an hour. A cell that went wild would use up a space in years.
+const BLOCKS_PER_HOUR: i64 = 1000;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn add_id_space(
+    name: Option<String>,
+    reason: Option<String>,
+    first_id: default!(Option<i64>, 1),
+    last_id: default!(Option<i64>, 9223372036854775806),
+    block_size: default!(Option<i64>, "NULL"),
+) -> Result<(), ErrorReport> {
+    Ok(add(name, reason, first_id, last_id, block_size)?)
+}
+
+fn add(
+    name: Option<String>,
+    reason: Option<String>,
+    first_id: Option<i64>,
+    last_id: Option<i64>,
+    block_size: Option<i64>,
+) -> Result<(), ClaimsError> {
+    let action = AdminAction::begin("add_id_space", reason)?;
+    let name = arguments::text(name, "name", KIND_CHARS)?;
+    let (first_id, last_id) = bounds(first_id, last_id)?;
+    let block_size = block_size.unwrap_or_else(|| Space::default_block(first_id, last_id));
+    if block_size < 1 {
+        return Err(out_of_range("block_size", "1 and more"));
+    }
+    let reason = arguments::text(Some(action.reason().to_owned()), "reason", REASON_CHARS)?;
+    let action = action.with("name", name.as_str()).with("first_id", first_id).with("last_id", last_id);
+    action.with("block_size", block_size).perform(|tables, connection| {
+        tables.require_here()?;
+        let space = Space { first_id, last_id, block_size, next_id: first_id };
+        match ids::add(connection, &name, &space, &reason, &roles::name(roles::caller())) {
+            true => Ok(()),
+            false => Err(IdsError::SpaceExists { name }.into()),
+        }
+    })
+}
+
+/// Gives a cell the next ids of a space. `continue_after` is the last id of a range that the new one should follow.
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn lease_id_range(
+    cell_id: Option<i64>,
+    id_space: Option<String>,
+    size: default!(Option<i64>, 1000000),
+    continue_after: default!(Option<i64>, "NULL"),
+    at_most: default!(Option<i64>, "NULL"),
+) -> Result<pgrx::Range<i64>, ErrorReport> {
+    let (first, last) = lease(cell_id, id_space, size, continue_after, at_most)?;
+    // No id is above MAX_ID.
+    Ok(pgrx::Range::from(first..last + 1))
+}
+
+fn lease(
+    cell_id: Option<i64>,
+    id_space: Option<String>,
+    size: Option<i64>,
+    continue_after: Option<i64>,
+    at_most: Option<i64>,
+) -> Result<(i64, i64), ClaimsError> {
+    arguments::require!(cell_id, id_space, size);
+    if !(1..=MAX_SIZE).contains(&size) {
+        return Err(out_of_range("size", "1 to 1000000000"));
+    }
+    let at_most = at_most.unwrap_or(MAX_ID).min(MAX_ID);
+    tables::connect(|tables, connection| {
+        let catalog = catalog::current(connection);
+        access::act_for(&catalog, cell_id)?;
+        tables.require_here()?;
+        admission::admit(tables, &catalog, cell_id, Need::Begin)?;
+        // The cell uses the ids from now on: a crash must not undo this.
+        durability::promise();
+        let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
+        let (number, space) = ids::lock(connection, &id_space).ok_or_else(unknown)?;
+        let follows = match continue_after {
+            None => ids::newest(connection, number, cell_id),
+            Some(last) => Some(last).filter(|last| ids::ends_with(connection, number, cell_id, *last)),
+        };
+        let following =
+            follows.and_then(|last| space.following(last, ids::next_given(connection, number, last), size, at_most));
+        let placed = following.or_else(|| space.new_block(size, at_most));
+        let placed = placed
+            .ok_or_else(|| IdsError::SpaceExhausted { name: id_space.clone(), last_id: at_most.min(space.last_id) })?;
+        if placed.begins_block
+            && !roles::caller_is_admin()
+            && ids::blocks_of_last_hour(connection, number, cell_id) >= BLOCKS_PER_HOUR
+        {
+            return Err(IdsError::TooManyBlocks { cell_id, limit: BLOCKS_PER_HOUR }.into());
+        }
+        ids::give(connection, number, cell_id, (placed.first, placed.last), placed.next_id);
+        Ok((placed.first, placed.last))
+    })
+}
+
+/// Returns what a cell may do with ids that it was given.
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn confirm_id_range(
+    cell_id: Option<i64>,
+    id_space: Option<String>,
+    first_id: Option<i64>,
+    last_id: Option<i64>,
+) -> Result<String, ErrorReport> {
+    Ok(confirm(cell_id, id_space, first_id, last_id)?)
+}
+
+fn confirm(
+    cell_id: Option<i64>,
+    id_space: Option<String>,
+    first_id: Option<i64>,
+    last_id: Option<i64>,
+) -> Result<String, ClaimsError> {
+    arguments::require!(cell_id, id_space);
+    let range = bounds(first_id, last_id)?;
+    tables::connect(|tables, connection| {
+        access::act_for(&catalog::current(connection), cell_id)?;
+        tables.require_here()?;
+        if !ids::exists(connection, &id_space) {
+            return Err(IdsError::UnknownSpace { name: id_space }.into());
+        }
+        Ok(ids::state(connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
+    })
+}
+
+/// Records a range that a cell was given after the backup that the service was restored from.
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn restore_id_range(
+    cell_id: Option<i64>,
+    id_space: Option<String>,
+    first_id: Option<i64>,
+    last_id: Option<i64>,
+    reason: Option<String>,
+) -> Result<(), ErrorReport> {
+    Ok(restore(cell_id, id_space, first_id, last_id, reason)?)
+}
+
+fn restore(
+    cell_id: Option<i64>,
+    id_space: Option<String>,
+    first_id: Option<i64>,
+    last_id: Option<i64>,
+    reason: Option<String>,
+) -> Result<(), ClaimsError> {
+    let action = AdminAction::begin("restore_id_range", reason)?;
+    arguments::require!(cell_id, id_space);
+    let range = bounds(first_id, last_id)?;
+    let action = action.with("cell_id", cell_id).with("id_space", id_space.as_str());
+    action.with("first_id", range.0).with("last_id", range.1).perform(|tables, connection| {
+        tables.require_here()?;
+        if !catalog::current(connection).cells.contains_key(&cell_id) {
+            return Err(AccessError::UnknownCell { cell_id }.into());
+        }
+        durability::promise();
+        let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
+        let (number, space) = ids::lock(connection, &id_space).ok_or_else(unknown)?;
+        if range.0 < space.first_id || range.1 > space.last_id {
+            return Err(out_of_range("first_id", "ids of the space"));
+        }
+        if let Some(holder) = ids::holder(connection, number, range) {
+            return Err(IdsError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
+        }
+        ids::give(connection, number, cell_id, range, space.next_id.max(space.block_after(range.1)));
+        Ok(())
+    })
+}
+
+fn bounds(first_id: Option<i64>, last_id: Option<i64>) -> Result<(i64, i64), ClaimsError> {
+    let (first_id, last_id) = (required(first_id, "first_id")?, required(last_id, "last_id")?);
+    if last_id > MAX_ID {
+        return Err(out_of_range("last_id", "up to 9223372036854775806"));
+    }
+    if first_id > last_id {
+        return Err(out_of_range("first_id", "up to last_id"));
+    }
+    Ok((first_id, last_id))
+}
+
+fn out_of_range(argument: &str, allowed: &'static str) -> ClaimsError {
+    BadInput::new(argument, Problem::OutOfRange { allowed }).into()
+}

@@ -1,0 +1,55 @@
+//! `purge_admin_log`, `purge_audit` and `purge_transfer_subjects`: delete what the background worker deletes by settings, for schedulers.
+
+use claims_model::mode::Need;
+
+use super::admission;
+use crate::arguments::{self, required};
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
+use crate::pg::spi::Connection;
+use crate::store::{admin_log, catalog};
+use crate::tables::shared::{audit, transfers};
+use crate::{access, tables};
+
+/// The number of rows that one statement deletes.
+const PURGE_BATCH: i64 = 10_000;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn purge_admin_log(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
+    Ok(purge(older_than, admin_log::purge)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn purge_audit(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
+    Ok(purge(older_than, audit::purge)?)
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn purge_transfer_subjects(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
+    Ok(purge(older_than, transfers::purge_subjects)?)
+}
+
+fn purge(
+    older_than: Option<Interval>,
+    batch: fn(&Connection, before: Moment, limit: i64) -> usize,
+) -> Result<i64, ClaimsError> {
+    let older_than = required(older_than, "older_than")?;
+    tables::connect(|tables, connection| {
+        access::administer(tables)?;
+        let before = arguments::before(older_than, "older_than", Moment::now())?;
+        admission::admit_everybody(&catalog::current(connection), Need::Settle)?;
+        let mut total = 0;
+        loop {
+            let dropped = batch(connection, before, PURGE_BATCH) as i64;
+            total += dropped;
+            if dropped < PURGE_BATCH {
+                return Ok(total);
+            }
+            check_for_interrupts!();
+        }
+    })
+}
