@@ -16,7 +16,7 @@ const CONFIRM: &str = "SELECT claims.confirm_id_range($1::pg_catalog.int8, $2::p
 /// The first and the last id of a range.
 pub type Ids = (i64, i64);
 
-/// What this database may do with a range, as the service says.
+/// The things that this database may do with a range, as the service says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeState {
     Leased,

@@ -87,9 +87,9 @@ impl From<&DbError> for Refusal {
 }
 
 impl Refusal {
-    /// Parses the conflicts in DETAIL. Returns `None` if DETAIL is not a list of conflicts.
+    /// Parses the conflicts in the last line of DETAIL. Returns `None` if that is not a list of conflicts.
     pub fn conflicts(&self) -> Option<Vec<Conflict>> {
-        parse_conflicts(&serde_json::from_str(self.detail.as_deref()?).ok()?)
+        parse_conflicts(&serde_json::from_str(self.detail.as_deref()?.lines().last()?).ok()?)
     }
 }
 

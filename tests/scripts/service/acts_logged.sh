@@ -104,6 +104,8 @@ at cell1 "CREATE EXTENSION postgres_fdw; CREATE SERVER other FOREIGN DATA WRAPPE
 act cell1 add_service '{"server_name": "other"}' - "SELECT claims.add_service('other', :why)"
 act cell1 remove_service '{"server_name": "other"}' - "SELECT claims.remove_service('other', :why)"
 act cell1 add_service '{"server_name": "third"}' - "SELECT claims.attend(1, 'third')"
+at cell1 "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
+act cell1 set_enforcement '{"attribute": "name", "mode": "observe", "share": "10", "declaration": null}' - "SELECT claims.set_enforcement('routes', 'name', 'observe', :why, 10)"
 before=$(rows shared) bytes=$(log_size shared)
 act cell1 adopt_cell '{"cell_id": 1, "service": "service"}' - "SELECT claims.adopt_cell(1, 'service', :why)"
 expect 'adopt_cell: its row at the service' "$(at shared "SELECT session_role, role, action, arguments, reason FROM claims.admin_log ORDER BY id OFFSET $before")" 'cell1|cell1|adopt_cell|{"cell_id": 1}|because of adopt_cell'
@@ -113,7 +115,7 @@ expect 'adopt_cell: its line there' "$(logged shared "$bytes" | grep -c 'adopt_c
 
 # Not admin actions: functions for several nodes (citus_distributed tests them), purges (claims.passes has them), functions of expiring keys, and
 # internal functions.
-none='distribute purge_outcomes purge_changes purge_fences purge_requests purge_admin_log purge_audit purge_transfer_subjects add_expiring remove_expiring'
+none='distribute purge_outcomes purge_changes purge_fences purge_requests purge_admin_log purge_audit purge_transfer_subjects purge_observations add_expiring remove_expiring'
 internal='change_grants change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"
 # Found by name in the code; by a reason, or by rights of administrators only, in the catalog.

@@ -89,7 +89,7 @@ at shared "UPDATE claims.claim_leases SET created_at = clock_timestamp() WHERE u
 
 # Another database of the same server has counters of its own; a restart begins anew.
 ( use_cluster shared; sql "CREATE DATABASE other TEMPLATE template0"; sql other "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell1')" >/dev/null )
-expect 'another database' "$( (use_cluster shared; sql other "SELECT count(*) FROM claims.counters()") )" 0
+expect 'another database' "$( (use_cluster shared; sql other "SELECT count(*) FROM claims.counters() WHERE name <> 'claims_lease_waiters'") )" 0
 crash shared; resume shared
 expect 'after a crash' "$(counted 1)" ''
 as_cell 1 "SELECT claims.commit_update(1, '$(lease 20)')" >/dev/null

@@ -124,8 +124,9 @@ expect 'the owner cannot upgrade it himself' "$(sqlstate $old "SET ROLE $owner; 
 
 # --- symbols --------------------------------------------------------------------------------------------------------
 
-# A session's library and its database's functions may be of two versions: a symbol that both know is called in the same way.
-symbols() { sql "$1" "SELECT p.prosrc || ' ' || pg_get_function_arguments(p.oid) || ' -> ' || pg_get_function_result(p.oid) || CASE WHEN p.proisstrict THEN ' strict' ELSE '' END
+# A session's library and its database's functions may be of two versions: a symbol that both know is called in the same way. Defaults of
+# arguments do not matter: the caller has them evaluated.
+symbols() { sql "$1" "SELECT p.prosrc || ' ' || pg_get_function_identity_arguments(p.oid) || ' -> ' || pg_get_function_result(p.oid) || CASE WHEN p.proisstrict THEN ' strict' ELSE '' END
                         FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE l.lanname = 'c' AND p.pronamespace = 'claims'::regnamespace" | LC_ALL=C sort -u; }
 symbols $old >"$CLAIMS_TMP/old"; symbols $new >"$CLAIMS_TMP/new"
 expect 'a symbol keeps its arguments and its result' "$(LC_ALL=C comm -3 "$CLAIMS_TMP/old" "$CLAIMS_TMP/new" | sed 's/^\t//' | cut -d' ' -f1 | sort | uniq -d)" ''
