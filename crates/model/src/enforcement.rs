@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// What happens to the names of a declaration.
+/// The treatment of the names of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Names are not captured.

@@ -24,7 +24,7 @@ use crate::store::catalog;
 
 /// Number of records in one lease. The service's default limit is twice as high.
 const RECORDS: usize = 1000;
-/// What is left to the statement when observing ends.
+/// The time that is left to the statement when observing ends.
 const RESERVE: Duration = Duration::from_millis(5);
 
 /// The observed changes of a transaction that are being sent.
