@@ -1,4 +1,4 @@
-//! The names that the current transaction could not claim, of those that are only observed. It is written to `claims.observed` when the
+//! The names that the current transaction could not claim, of those that are only observed. They are written to `claims.observed` when the
 //! transaction's changes are sent, so only transactions that commit count.
 
 use std::cell::{Cell, RefCell};

@@ -35,7 +35,8 @@ TRUNCATE claims.audit_log;
 -- a replaced name, many leases in one call, an administrator's rollback, profiles and types of one's own
 SELECT claims.add_bucket_type(100, 'HANDLES', 'username');
 SELECT claims.begin_update(1, t.creates('b'), t.destroys('b'), t.u(5)), claims.commit_update(1, t.u(5));
-SELECT claims.begin_update(1, jsonb_build_array(t.claim('Ada', 'HANDLES')), lease_uuid => t.u(6)), claims.begin_update(1, t.creates('e'), lease_uuid => t.u(7)),
+SELECT claims.begin_update(1, jsonb_build_array(t.claim('Ada', 'HANDLES')), lease_uuid => t.u(6)),
+    claims.begin_update(1, t.creates('e'), lease_uuid => t.u(7)),
        claims.begin_update(2, t.creates('f'), lease_uuid => t.u(8));
 SELECT outcome, settled FROM claims.settle_leases(1, ARRAY[t.u(6)], ARRAY[t.u(7), t.u(9)]);
 SELECT count(*) FROM claims.force_rollback(2, t.u(8), 'a test');
@@ -66,8 +67,10 @@ SELECT count(*) FROM claims.audit_log WHERE bucket_values @> ARRAY['i'] AND at >
 SELECT problem FROM claims.check();
 
 -- a batch of many names, of long names and of characters of all kinds
-SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim('many/' || n)) FROM generate_series(1, 2000) n), lease_uuid => t.u(15)), claims.commit_update(1, t.u(15));
-SELECT cardinality(ops), cardinality(bucket_types), cardinality(bucket_values), bucket_values @> ARRAY['many/1', 'many/2000'] FROM claims.audit_log WHERE lease_uuid = t.u(15);
+SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim('many/' || n)) FROM generate_series(1, 2000) n), lease_uuid => t.u(15)),
+    claims.commit_update(1, t.u(15));
+SELECT cardinality(ops), cardinality(bucket_types), cardinality(bucket_values), bucket_values @> ARRAY['many/1', 'many/2000']
+  FROM claims.audit_log WHERE lease_uuid = t.u(15);
 SELECT claims.begin_update(1, t.creates(repeat('é', 1024), '"a\b{},', U&'\+01F600'), lease_uuid => t.u(16)), claims.commit_update(1, t.u(16));
 SELECT length(v), CASE WHEN length(v) < 20 THEN v END FROM claims.audit_log, unnest(bucket_values) v WHERE lease_uuid = t.u(16) ORDER BY 1;
 

@@ -27,6 +27,8 @@ sleep 3
 expect 'with nothing to do its worker sleeps' "$([ $(($(wakes) - woken)) -le 2 ] && echo yes)" yes
 sql "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES (gen_random_uuid(), 1, 'committed', now() - interval '1 hour')"
 sql "INSERT INTO claims.change_sets (at, op, new_cell_id, actor, bucket_types, bucket_values) VALUES (now() - interval '1 hour', 'create', 1, 'somebody', '{1}', '{old}')"
+# The worker keeps its intervals: the next purge is due.
+sql "UPDATE claims.pass_log SET started_at = started_at - interval '1 hour', ended_at = ended_at - interval '1 hour' WHERE kind = 'purge'"
 stop_cluster primary
 on_standby 'SELECT pg_promote()' >/dev/null
 expect 'after the promotion it has both' "$(wait_for 2 on_standby "$workers")" 2
