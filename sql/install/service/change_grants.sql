@@ -21,7 +21,9 @@ BEGIN
         EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, '
                        'claims.service_state, claims.passes %s %I', verb, word, role_name);
     END IF;
-    IF 'monitor' = ANY (change_grants.audiences) THEN
+    -- The owner of a view keeps its right.
+    IF 'monitor' = ANY (change_grants.audiences) AND (granting OR role_name <> (
+        SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = 'claims.lease_waiters'::regclass)) THEN
         EXECUTE format('%s SELECT ON claims.lease_waiters %s %I', verb, word, role_name);
     END IF;
     IF granting THEN

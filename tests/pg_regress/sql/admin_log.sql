@@ -19,7 +19,8 @@ RESET SESSION AUTHORIZATION;
 SELECT p.proname, string_agg(DISTINCT (SELECT c FROM t.call(format('SELECT claims.%I(%s)', p.proname,
         (SELECT string_agg(format('%I => %s', a.name, CASE WHEN a.name = 'reason' THEN given ELSE CASE format_type(a.type, NULL)
             WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1' WHEN 'uuid' THEN 't.u(1)' WHEN 'text' THEN $$'ROUTES'$$ WHEN 'name' THEN $$'x'$$
-            WHEN 'text[]' THEN $$'{x}'$$ WHEN 'jsonb' THEN $$'[]'$$ WHEN 'interval' THEN $$'1 s'$$ WHEN 'boolean' THEN 'true' END END), ', ')
+            WHEN 'text[]' THEN $$'{x}'$$ WHEN 'jsonb' THEN $$'[]'$$ WHEN 'interval' THEN $$'1 s'$$ WHEN 'boolean' THEN 'true'
+            WHEN 'regclass' THEN $$'claims.claims'$$ WHEN 'numeric' THEN '1' END END), ', ')
            FROM unnest(p.proargtypes::oid[], p.proargnames[1:p.pronargs]) a (type, name)))) c LIMIT 1), ', ')
   FROM pg_proc p, unnest(ARRAY['NULL', $$''$$, $$' '$$]) given
  WHERE p.pronamespace = 'claims'::regnamespace AND 'reason' = ANY (p.proargnames[1:p.pronargs])

@@ -23,6 +23,10 @@ INSERT INTO t.calls VALUES
     ('take_requests', 'hold_for', $$claims.take_requests('q', t.u(1), 0, %L)$$),
     ('extend_requests', 'hold_for', $$claims.extend_requests(t.u(1), %L)$$),
     ('purge_changes', 'older_than', $$claims.purge_changes(%L)$$),
+    ('purge_admin_log', 'older_than', $$claims.purge_admin_log(%L)$$),
+    ('purge_audit', 'older_than', $$claims.purge_audit(%L)$$),
+    ('purge_transfer_subjects', 'older_than', $$claims.purge_transfer_subjects(%L)$$),
+    ('purge_observations', 'older_than', $$claims.purge_observations(%L)$$),
     ('purge_requests', 'older_than', $$claims.purge_requests('q', %L)$$),
     ('read_after', 'timeout', $$claims.read_after(t.u(1), %L)$$);
 -- t.calls has every function with a duration: zero rows
