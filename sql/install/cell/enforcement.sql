@@ -48,6 +48,8 @@ BEGIN
     IF older_than IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'older_than must not be null',
             HINT = 'Give an age: purge_observations(''0 s'') deletes all.';
+    ELSIF older_than NOT BETWEEN interval '0' AND interval '366000 days' THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'older_than is out of range', DETAIL = 'Allowed is 0 to 366000 days.';
     END IF;
     WITH old AS MATERIALIZED (
         SELECT o.ctid AS row FROM claims.observed o WHERE o.last_at <= clock_timestamp() - purge_observations.older_than FOR UPDATE SKIP LOCKED),

@@ -24,6 +24,10 @@ fn set_enforcement(
     declaration: default!(Option<Name>, "NULL"),
 ) -> Result<(), ErrorReport> {
     access::refuse_restricted()?;
+    let reason = arguments::text(reason, "reason", REASON_CHARS)?;
+    if reason.trim().is_empty() {
+        return Err(ClaimsError::from(BadInput::new("reason", Problem::Empty)).into());
+    }
     let Relation(table) = arguments::required(table_name, "table_name")?;
     let Name(attribute) = arguments::required(attribute, "attribute")?;
     let mode = arguments::required(mode, "mode")?;
@@ -36,10 +40,6 @@ fn set_enforcement(
     let found = spi::connect(|connection| declared::table(connection, table));
     let found = found.ok_or_else(|| ClaimsError::from(CaptureError::NoTable { table }))?;
     access::own_or_administer(found.owner)?;
-    let reason = arguments::text(reason, "reason", REASON_CHARS)?;
-    if reason.trim().is_empty() {
-        return Err(ClaimsError::from(BadInput::new("reason", Problem::Empty)).into());
-    }
     let action = AdminAction::of_cell(tables::at_entry(), "set_enforcement", reason)
         .with("table_name", found.name.as_str())
         .with("attribute", attribute.as_str())
