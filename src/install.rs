@@ -9,11 +9,17 @@ extension_sql_file!("../sql/install/service/transfers.sql", name = "transfers", 
 extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
 extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/hold_naming.sql", name = "hold_naming", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/seeded_profiles.sql", name = "seeded_profiles", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
 extension_sql_file!(
     "../sql/install/service/lists.sql",
     name = "lists",
     requires = ["type_names", access::require_own_tables]
+);
+extension_sql_file!(
+    "../sql/install/service/batch_limit.sql",
+    name = "batch_limit",
+    requires = ["admin", service::lease::limit::batch_limit]
 );
 extension_sql_file!("../sql/install/service/change_grants.sql", name = "change_grants", requires = ["admin"]);
 extension_sql_file!("../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
@@ -114,6 +120,24 @@ extension_sql_file!(
     "../sql/install/cell/discrepancies.sql",
     name = "discrepancies",
     requires = ["verify", cell::verify::list::list_discrepancies]
+);
+extension_sql_file!(
+    "../sql/install/cell/look_up.sql",
+    name = "look_up",
+    requires = ["admin", cell::look_up::is_available, cell::look_up::look_up, service::verify::holder::name_holder]
+);
+extension_sql_file!(
+    "../sql/install/cell/import.sql",
+    name = "import",
+    requires = [
+        "verify",
+        cell::import::begin_import,
+        cell::import::import_step,
+        cell::import::wait_for_import,
+        cell::import::import_cursor,
+        cell::import::preview::preview_import,
+        service::verify::import::import_records
+    ]
 );
 extension_sql_file!(
     "../sql/install/service/metrics_distributed.sql",
@@ -236,6 +260,8 @@ extension_sql_file!(
         "expiring",
         "requests",
         "discrepancies",
+        "import",
+        "look_up",
         "metrics"
     ],
     finalize

@@ -97,8 +97,8 @@ settings! {
         c"A service that has not answered by then makes begin_pending() fail with SQLSTATE 57014, and the transaction with it.";
     define_int_guc OBSERVE_TIMEOUT: i32 = 50, [1, 60_000], Userset, GucFlags::UNIT_MS,
         c"claims.observe_timeout",
-        c"How long a save may be delayed by names that are only observed.",
-        c"What the claims service has not answered by then is not claimed, and counted in claims.observations. No save fails because of it.";
+        c"How long a cell waits for the claims service where it can do without an answer: for observed names, and in is_available().",
+        c"What the service has not answered by then is not claimed, and counted in claims.observations; is_available() returns NULL. No save fails because of it.";
     define_bool_guc KEEP_SERVICE_CONNECTION: bool = true, [], Userset, NO_UNIT,
         c"claims.keep_service_connection",
         c"Whether a session keeps its connection to the claims service between transactions.",

@@ -108,9 +108,8 @@ COMMENT ON FUNCTION claims.set_profile(text, text, text, text, boolean) IS
     'canonical is the common form of bucket_values, or NULL if the profile refuses a name or names only look alike. With dry_run (the default) it '
     'does no more. Without it, 23505 if there are any; otherwise it rewrites all names in place, and the profile takes effect at COMMIT. '
     'list_records() continues a source''s claims by name: a page after the change may repeat or leave out claims of the source with which the '
-    'page before it ended, unless both have whole_sources. confusables NULL: unchanged. Types below 100 stay exact. Locks claims.type_names SHARE '
-    'ROW EXCLUSIVE and claims.bucket_types EXCLUSIVE: begins under types of ids from 100 on are 55P03 meanwhile. Waits for leases that hold names '
-    'which change for claims.wait_timeout, then 55P03.';
+    'page before it ended, unless both have whole_sources. confusables NULL: unchanged. Locks claims.type_names SHARE ROW EXCLUSIVE and '
+    'claims.bucket_types EXCLUSIVE: begins are 55P03 meanwhile. Waits for leases that hold names which change for claims.wait_timeout, then 55P03.';
 COMMENT ON FUNCTION claims.add_bucket_type(int, text, text, text) IS
     'Adds a bucket type; administrators only. profile decides which names are the same (exact, casefold, username, domain, email, path), '
     'confusables whether names may look alike (allow, reject). Ids below 100 are reserved. Repeating the same call does nothing; 23505 if id or '
@@ -272,7 +271,7 @@ COMMENT ON TRIGGER announce_change ON claims.mode_settings IS 'Sessions cache th
 COMMENT ON TRIGGER announce_change ON claims.limit_settings IS 'Sessions cache this table.';
 
 -- PUBLIC gets nothing, not even the default grants of PostgreSQL.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON SCHEMA claims FROM PUBLIC;
 -- Nor do roles that default privileges name: with a right on the tables a cell could make itself another one.
@@ -289,7 +288,7 @@ BEGIN
           FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
          WHERE c.relnamespace = 'claims'::regnamespace AND a.grantee <> c.relowner
         UNION
-        SELECT format('ALL ON FUNCTION %s', p.oid::regprocedure), a.grantee
+        SELECT format('ALL ON ROUTINE %s', p.oid::regprocedure), a.grantee
           FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
          WHERE p.pronamespace = 'claims'::regnamespace AND a.grantee <> p.proowner
         UNION

@@ -6,6 +6,8 @@ pub mod capture;
 pub mod client;
 pub mod epoch;
 pub mod ids;
+pub mod import;
+pub mod look_up;
 pub mod recovery;
 mod services;
 pub mod track;

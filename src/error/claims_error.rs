@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::access::AccessError;
 use super::admin::AdminError;
 use super::admission::AdmissionError;
+use super::availability::AvailabilityError;
 use super::capture::CaptureError;
 use super::cell::{self, CellError};
 use super::declare::{errors, text};
@@ -15,6 +16,7 @@ use super::distribution::DistributionError;
 use super::feed::FeedError;
 use super::hold::HoldError;
 use super::ids::IdsError;
+use super::import::ImportError;
 use super::names::NamesError;
 use super::text::Text;
 use super::transfer::TransferError;
@@ -96,6 +98,8 @@ errors! {
         Ids(IdsError);
         Cell(CellError);
         Verification(VerificationError);
+        Import(ImportError);
+        Availability(AvailabilityError);
         Capture(CaptureError);
     }
 }

@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod admin_action;
 mod admission;
+mod availability;
 mod bad_input;
 mod capture;
 mod cell;
@@ -14,6 +15,7 @@ mod distribution;
 mod feed;
 mod hold;
 mod ids;
+mod import;
 mod names;
 mod refused_save;
 mod remote;
@@ -26,6 +28,7 @@ pub use access::AccessError;
 pub use admin::AdminError;
 pub use admin_action::log_admin_action;
 pub use admission::AdmissionError;
+pub use availability::AvailabilityError;
 pub use capture::{
     CaptureError, Excess, notice_of_changed_declaration, warn_of_mutable_condition, warn_of_no_unique_index,
     warn_of_slow_search,
@@ -37,6 +40,7 @@ pub use distribution::DistributionError;
 pub use feed::FeedError;
 pub use hold::HoldError;
 pub use ids::IdsError;
+pub use import::{ImportError, ImportProgress, notice_of_import};
 pub use names::NamesError;
 pub use refused_save::{ClaimedTwice, RefusedSave};
 pub use transfer::TransferError;

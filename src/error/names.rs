@@ -20,10 +20,6 @@ errors! {
             hint "Give the type one profile in both databases, with claims.set_profile().";
         ProfileChanging => ERRCODE_LOCK_NOT_AVAILABLE: "the profile of a bucket type is being changed",
             hint "Repeat the call when claims.set_profile() has ended; claims.wait_timeout says how long to wait for it.";
-        ProfileFixed { bucket_type: String } => ERRCODE_INVALID_PARAMETER_VALUE:
-            ("profile of bucket type \"{}\" cannot be changed", shortened(&bucket_type)),
-            detail "It came with the extension: its names are compared byte by byte, as its protocol has it.",
-            hint "Add a type of your own with claims.add_bucket_type().";
         /// Several names would become one, or the profile would refuse a name.
         Collisions { collisions: Vec<Collision> } => ERRCODE_UNIQUE_VIOLATION: "names of the bucket type would collide under the profile",
             detail { summary(&collisions) },

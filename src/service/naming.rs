@@ -1,8 +1,8 @@
 //! Chooses the profiles by which names are written and read.
 //!
-//! Names must be written in the canonical form of the profile that is in force at COMMIT. The profile of a type that comes with
-//! the extension never changes. A transaction that writes names of other types locks claims.bucket_types ROW SHARE. The lock costs
-//! next to nothing, and conflicts only with claims.set_profile(), which locks it EXCLUSIVE.
+//! Names must be written in the canonical form of the profile that is in force at COMMIT. So a transaction that writes names locks
+//! claims.bucket_types ROW SHARE. The lock costs next to nothing, and conflicts only with claims.set_profile(), which locks it
+//! EXCLUSIVE.
 //!
 //! A transaction that only reads takes no lock. It uses the profile in the snapshot of the names ([in_snapshot]), or reads again
 //! if the profile has changed meanwhile ([steadily]).
@@ -13,7 +13,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use claims_model::Types;
-use claims_model::limits::FIRST_FREE_TYPE;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{ClaimsError, NamesError};
@@ -26,27 +25,17 @@ use crate::store::catalog::{self, Catalog};
 use crate::store::namings::{self, Namings};
 use crate::tables::Tables;
 
-/// Returns whether the profile of a type can change.
-pub fn can_change(bucket_type: i32) -> bool {
-    bucket_type >= FIRST_FREE_TYPE
-}
-
 /// Maximum number of reads of data that changes while it is read.
 const MAX_READS: usize = 5;
 
-/// Returns the result of `read` with the current catalog. If it has names of types whose profile can change, no profile changes
-/// until the transaction ends.
+/// Returns the result of `read` with the current catalog. No profile changes until the transaction ends.
 pub fn with_locked_profiles<T>(
     connection: &Connection,
     mut catalog: Rc<Catalog>,
     read: impl Fn(&Catalog) -> Result<T, ClaimsError>,
-    can_change: impl Fn(&T) -> bool,
 ) -> Result<(Rc<Catalog>, T), ClaimsError> {
     for _ in 0..MAX_READS {
         let value = read(&catalog)?;
-        if !can_change(&value) {
-            return Ok((catalog, value));
-        }
         hold()?;
         let now = catalog::current(connection);
         if now.types.naming == catalog.types.naming {
@@ -79,19 +68,15 @@ pub fn in_snapshot<T>(
     }
 }
 
-/// Returns the result of `read`, which runs several statements, with profiles that were the same before and after. `read` also
-/// returns whether it has read names of types whose profile can change.
+/// Returns the result of `read`, which runs several statements, with profiles that were the same before and after.
 pub fn with_unchanged_profiles<T>(
     connection: &Connection,
     catalog: &Catalog,
-    read: impl Fn(&Types) -> Result<(T, bool), ClaimsError>,
+    read: impl Fn(&Types) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
     let (mut types, mut known) = (Cow::Borrowed(&catalog.types), None::<Namings>);
     for _ in 0..MAX_READS {
-        let (value, can_change) = read(&types)?;
-        if !can_change {
-            return Ok(value);
-        }
+        let value = read(&types)?;
         let latest = namings::latest(connection);
         let is_same = match &known {
             Some(known) => latest.equals(known),

@@ -185,7 +185,7 @@ fn scanned() -> Option<Vec<CatalogRow>> {
     }
     let bucket_type = |row: &TableRow| {
         let (id, name) = (row.must(c"id"), row.must(c"name"));
-        let (naming, version) = namings::of_row(id, row);
+        let (naming, version) = namings::of_row(row);
         CatalogRow::Type { kind: Kind::Bucket, id, name, naming, version }
     };
     let type_of = |kind| {

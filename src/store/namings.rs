@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use claims_model::limits::FIRST_FREE_TYPE;
 use claims_model::{Confusables, Naming, Profile, Types};
 
 use crate::pg::spi::{self, Connection, Row, View};
@@ -25,7 +24,7 @@ shared_statement! {
 
 const TABLE: &CStr = c"bucket_types";
 
-/// The rows of bucket types whose profile can change.
+/// The rows of bucket types.
 pub struct NamingRows {
     /// Value of [crate::pg::cache::version] when the rows were read.
     pub(super) read_at: u64,
@@ -63,10 +62,9 @@ pub(super) fn naming(profile: &str, confusables: &str) -> Option<Naming> {
     (naming != Naming::default()).then_some(naming)
 }
 
-/// Like [naming], for a row of the table. Adds the row's version if the type's profile can change.
-pub(super) fn of_row(id: i32, row: &TableRow) -> (Option<Naming>, Option<RowVersion>) {
-    let version = row.version().filter(|_| id >= FIRST_FREE_TYPE);
-    (naming(&row.must::<String>(c"profile"), &row.must::<String>(c"confusables")), version)
+/// Like [naming], for a row of the table. Adds the row's version.
+pub(super) fn of_row(row: &TableRow) -> (Option<Naming>, Option<RowVersion>) {
+    (naming(&row.must::<String>(c"profile"), &row.must::<String>(c"confusables")), row.version())
 }
 
 /// Returns the types with the rules in the snapshot of the calling query, for type `only` or for all. Distributed tables have no such
@@ -77,8 +75,7 @@ pub fn types_in_snapshot<'t>(
     rows: &NamingRows,
     only: Option<i32>,
 ) -> Cow<'t, Types> {
-    let is_fixed = only.is_some_and(|only| only < FIRST_FREE_TYPE);
-    if is_fixed || !tables.have_snapshot() || are_in_snapshot(rows, only) {
+    if !tables.have_snapshot() || are_in_snapshot(rows, only) {
         return Cow::Borrowed(types);
     }
     let rows = if citus::is_installed() { None } else { table::rows_in_snapshot(TABLE, of_table_row) };
@@ -104,7 +101,7 @@ type NamingRow = (i32, (Option<Naming>, Option<RowVersion>));
 
 fn of_table_row(row: &TableRow) -> NamingRow {
     let id = row.must(c"id");
-    (id, of_row(id, row))
+    (id, of_row(row))
 }
 
 fn by_rows(rows: Vec<NamingRow>) -> Namings {

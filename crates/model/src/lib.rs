@@ -18,6 +18,7 @@ pub mod id;
 pub mod ids;
 pub mod json;
 pub mod judge;
+pub mod lease_group;
 pub mod limits;
 pub mod lookalike;
 pub mod low_water;

@@ -2,11 +2,15 @@
 //! claimed, so capture skips such destroys. They may also create names that the cell has claimed for no row, so capture
 //! adopts such claims.
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::iter::Peekable;
 
 use serde::Deserialize;
 
 use crate::capture::{Create, Ends, NamedBucket, Pending, PendingDestroy, records_json};
+use crate::lookalike::Skeleton;
 
 /// A conflict, as the service's DETAIL has it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -36,6 +40,33 @@ pub struct SkippedDestroys {
     pub not_owner: i64,
     pub other_source: i64,
     pub adopted: i64,
+}
+
+impl SkippedDestroys {
+    pub fn add(&mut self, more: SkippedDestroys) {
+        self.missing += more.missing;
+        self.not_owner += more.not_owner;
+        self.other_source += more.other_source;
+        self.adopted += more.adopted;
+    }
+}
+
+/// Returns the create and the destroy of the lowest bucket in two sorted lists.
+fn next_of_both(
+    creates: &mut Peekable<impl Iterator<Item = Creating>>,
+    destroys: &mut Peekable<impl Iterator<Item = Destroying>>,
+) -> Option<(Option<Creating>, Option<Destroying>)> {
+    let order = match (creates.peek(), destroys.peek()) {
+        (Some(creating), Some(destroying)) => creating.create.bucket.cmp(&destroying.bucket),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => return None,
+    };
+    Some(match order {
+        Ordering::Less => (creates.next(), None),
+        Ordering::Equal => (creates.next(), destroys.next()),
+        Ordering::Greater => (None, destroys.next()),
+    })
 }
 
 pub(crate) struct Creating {
@@ -84,6 +115,60 @@ impl Outgoing {
         };
         let destroys = destroys.into_iter().map(destroying).collect();
         Outgoing { creates, destroys, skipped: SkippedDestroys::default() }
+    }
+
+    /// Returns the number of records: creates and destroys.
+    pub fn records(&self) -> usize {
+        self.creates.len() + self.destroys.len()
+    }
+
+    /// Divides the batch into batches of at most `limit` records, in the order of the buckets. The create and the destroy of one
+    /// bucket stay together, and so do all buckets with one skeleton: a name can pass only within a batch. Such a part may be larger
+    /// than the limit.
+    pub fn divide(self, limit: usize, skeleton: impl Fn(&NamedBucket) -> Option<Skeleton>) -> Vec<Outgoing> {
+        let mut batches: Vec<Outgoing> = Vec::new();
+        for part in self.parts(skeleton) {
+            match batches.last_mut() {
+                Some(last) if last.records() + part.records() <= limit => last.append(part),
+                _ => batches.push(part),
+            }
+        }
+        for batch in &mut batches {
+            batch.creates.sort_by(|a, b| a.create.bucket.cmp(&b.create.bucket));
+            batch.destroys.sort_by(|a, b| a.bucket.cmp(&b.bucket));
+        }
+        batches
+    }
+
+    /// Returns the smallest parts that can be sent by themselves.
+    fn parts(self, skeleton: impl Fn(&NamedBucket) -> Option<Skeleton>) -> Vec<Outgoing> {
+        let Outgoing { creates, destroys, mut skipped } = self;
+        let (mut creates, mut destroys) = (creates.into_iter().peekable(), destroys.into_iter().peekable());
+        let (mut parts, mut by_skeleton) = (Vec::<Outgoing>::new(), HashMap::<Skeleton, usize>::new());
+        while let Some((create, destroy)) = next_of_both(&mut creates, &mut destroys) {
+            let bucket = create.as_ref().map(|creating| &creating.create.bucket);
+            let found = bucket.or(destroy.as_ref().map(|destroy| &destroy.bucket)).and_then(&skeleton);
+            let part = Outgoing {
+                creates: create.into_iter().collect(),
+                destroys: destroy.into_iter().collect(),
+                skipped: std::mem::take(&mut skipped),
+            };
+            match found.map(|skeleton| by_skeleton.entry(skeleton)) {
+                Some(Entry::Occupied(at)) => parts[*at.get()].append(part),
+                Some(Entry::Vacant(entry)) => {
+                    entry.insert(parts.len());
+                    parts.push(part);
+                }
+                None => parts.push(part),
+            }
+        }
+        parts
+    }
+
+    fn append(&mut self, more: Outgoing) {
+        self.creates.extend(more.creates);
+        self.destroys.extend(more.destroys);
+        self.skipped.add(more.skipped);
     }
 
     /// Returns whether nothing is left to send.

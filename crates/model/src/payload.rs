@@ -21,6 +21,27 @@ pub struct ClaimForm<'a> {
     source: SourceForm<'a, &'a str>,
 }
 
+/// A record with the names of its types, as a cell sends it.
+pub struct NamedRecord<'a> {
+    /// The type and the name.
+    pub bucket: (&'a str, &'a str),
+    /// The type and the id.
+    pub subject: (&'a str, &'a str),
+    pub source: (&'a str, &'a str),
+}
+
+/// Formats records as the JSON that `begin_update` takes.
+pub fn named_records<'a>(records: impl IntoIterator<Item = NamedRecord<'a>>) -> Result<String, serde_json::Error> {
+    let form = |record: NamedRecord<'a>| ClaimForm {
+        bucket: BucketForm { type_name: record.bucket.0, value: record.bucket.1 },
+        subject: SubjectForm { type_name: record.subject.0, id: record.subject.1 },
+        source: SourceForm { type_name: record.source.0, rails_primary_key_id: record.source.1 },
+    };
+    let mut json = Vec::new();
+    serde::Serializer::collect_seq(&mut serde_json::Serializer::new(&mut json), records.into_iter().map(form))?;
+    String::from_utf8(json).map_err(serde::ser::Error::custom)
+}
+
 #[derive(Serialize)]
 struct DestroyForm<'a> {
     bucket: BucketForm<'a>,

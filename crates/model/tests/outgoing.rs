@@ -184,3 +184,29 @@ fn other_details_are_no_conflicts() {
         assert_eq!(refusals(detail), None, "{detail}");
     }
 }
+
+/// Divides a batch whose names of the type `looks` have their first letter as skeleton.
+fn divided(changes: &str, limit: usize, looks: bool) -> Vec<String> {
+    let skeleton = |bucket: &NamedBucket| {
+        let hash = uuid::Uuid::from_u128(u128::from(bucket.value.as_bytes()[0] & 3));
+        looks.then_some(claims_model::lookalike::Skeleton { bucket_type: 1, hash })
+    };
+    outgoing(changes).divide(limit, skeleton).iter().map(sent).collect()
+}
+
+#[test]
+fn a_large_batch_is_divided_in_the_order_of_its_names() {
+    assert_eq!(divided("+a1 +b2 +c3", 10, false), ["+a1 +b2 +c3"]);
+    assert_eq!(divided("+a1 +b2 -c3 +d4 +e5", 2, false), ["+a1 +b2", "+d4 -c3", "+e5"]);
+    // Rows that swap their names: each name is replaced within one batch.
+    assert_eq!(divided("-a1 +a2 -b2 +b1 +c3", 3, false), ["+a2 -a1", "+b1 +c3 -b2"]);
+    // A part that is larger than the limit stays whole.
+    assert_eq!(divided("-a1 +a2 +b3", 1, false), ["+a2 -a1", "+b3"]);
+}
+
+#[test]
+fn names_that_look_alike_stay_together() {
+    // a and e have one skeleton, b and f another one.
+    assert_eq!(divided("-a1 +e1 +b2 -f2 +c3", 2, true), ["+e1 -a1", "+b2 -f2", "+c3"]);
+    assert_eq!(divided("-a1 +e1 +b2 -f2 +c3", 2, false), ["+b2 -a1", "+c3 +e1", "-f2"]);
+}

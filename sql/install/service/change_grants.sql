@@ -14,17 +14,18 @@ BEGIN
            AND (granting OR p.proowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = role_name))
          ORDER BY p.oid::regprocedure::text
     LOOP
-        EXECUTE format('%s EXECUTE ON FUNCTION %s %s %I', verb, target, word, role_name);
+        EXECUTE format('%s EXECUTE ON ROUTINE %s %s %I', verb, target, word, role_name);
     END LOOP;
     IF 'cell' = ANY (change_grants.audiences) THEN
-        -- Views about the cell itself: its claimed columns, the progress and the workers of its verification, the service, the passes.
+        -- Views about the cell itself: its claimed columns, the progress and the workers of its verification, the service, the passes,
+        -- the imports.
         EXECUTE format('%s SELECT ON claims.claimed_columns, claims.verification_progress, claims.verification_workers, '
-                       'claims.service_state, claims.passes %s %I', verb, word, role_name);
+                       'claims.service_state, claims.passes, claims.imports %s %I', verb, word, role_name);
     END IF;
     -- The owner of a view keeps its right.
     IF 'monitor' = ANY (change_grants.audiences) AND (granting OR role_name <> (
         SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = 'claims.lease_waiters'::regclass)) THEN
-        EXECUTE format('%s SELECT ON claims.lease_waiters %s %I', verb, word, role_name);
+        EXECUTE format('%s SELECT ON claims.lease_waiters, claims.imports %s %I', verb, word, role_name);
     END IF;
     IF granting THEN
         EXECUTE format('GRANT USAGE ON SCHEMA claims TO %I', role_name);

@@ -31,7 +31,7 @@ DECLARE
     other record;
 BEGIN
     FOR other IN
-        SELECT CASE d.classid WHEN 'pg_proc'::regclass THEN 'ALL ON FUNCTION ' || d.objid::regprocedure
+        SELECT CASE d.classid WHEN 'pg_proc'::regclass THEN 'ALL ON ROUTINE ' || d.objid::regprocedure
                               WHEN 'pg_type'::regclass THEN 'ALL ON TYPE ' || d.objid::regtype
                               ELSE CASE c.relkind WHEN 'S' THEN 'ALL ON SEQUENCE ' ELSE 'ALL ON TABLE ' END || d.objid::regclass END AS what,
                coalesce(quote_ident(r.rolname), 'PUBLIC') AS grantee

@@ -1,4 +1,4 @@
-//! A batch that is being sent to the service, and the refusals for which no save has to fail.
+//! A batch that is being sent to the service under one lease, and the refusals for which no save has to fail.
 //!
 //! A row may give up a name that was never claimed for it, because it is older than the claims, or because another row or another
 //! cell has the name. Such a destroy is skipped. A row may get a name that its own cell has claimed for no row: then it adopts
@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use claims_model::capture::{Create, Pending};
+use claims_model::capture::Create;
 use claims_model::outgoing::{Outgoing, SkippedDestroys, refusals};
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
 
-/// The batch of a transaction, sent under one lease.
+/// A batch, sent under one lease.
 pub struct LenientBatch {
     pub cell_id: i64,
     pub lease: Uuid,
@@ -31,8 +31,12 @@ pub struct LenientBatch {
 }
 
 impl LenientBatch {
-    pub fn new(cell_id: i64, pending: Pending) -> Self {
-        LenientBatch { cell_id, lease: Uuid::now_v7(), outgoing: Outgoing::new(pending) }
+    pub fn new(cell_id: i64, lease: Uuid, outgoing: Outgoing) -> Self {
+        LenientBatch { cell_id, lease, outgoing }
+    }
+
+    pub fn into_outgoing(self) -> Outgoing {
+        self.outgoing
     }
 
     /// Returns whether everything was skipped, so that there is no lease.

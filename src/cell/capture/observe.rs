@@ -119,7 +119,7 @@ fn begin(
         let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, wait: None };
         match service.begin(&request, settings::observe_timeout()) {
             Ok(()) => {
-                afterwards::begun(server, cell_id, lease, true);
+                afterwards::begun(server, cell_id, (lease, outgoing.records()), true);
                 return track::track_new(connection, lease, cell_id);
             }
             Err(ClaimsError::Cell(CellError::Refused(error))) => {

@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use claims_model::capture::{Create, Pending, Sending};
+use claims_model::lease_group;
 use claims_model::outgoing::Outgoing;
 use uuid::Uuid;
 
-use super::lenient::LenientBatch;
+use super::leases::{self, Leases, sizes};
 use super::observe::Observed;
-use super::{conflicts, log, own_leases, slow_search};
-use crate::cell::client::{Service, afterwards, confirmed};
+use super::{conflicts, log, slow_search};
+use crate::cell::client::{Service, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::jsonb::JsonText;
@@ -18,8 +19,8 @@ use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::{wait, xact};
 use crate::store::catalog;
-use crate::store::cell::{skipped_destroys, tracked};
-use crate::{access, arguments, settings};
+use crate::store::cell::tracked;
+use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -72,14 +73,14 @@ fn is_all_sent() -> Result<bool, ClaimsError> {
     Ok(log::is_all_sent() || log::pending()?.is_empty())
 }
 
-/// Sends the pending batch, and tracks its lease; `None`: nothing to send.
+/// Sends the pending changes, and tracks their leases. Returns the first lease, or `None` if there is nothing to send.
 ///
 /// Changes that a condition makes while this runs stay pending.
 ///
-/// Any failure after the batch was sent makes the local transaction (or its savepoint) fail. Then the lease is not tracked,
-/// and is rolled back: at once if the connection works, otherwise by recovery when this transaction has ended.
+/// Any failure after a batch was sent makes the local transaction (or its savepoint) fail. Then no lease is tracked, and all of them
+/// are rolled back: at once if the connection works, otherwise by recovery when this transaction has ended.
 ///
-/// `automatic`: the session commits the lease after the COMMIT. Who calls this calls [`slow_search::warn`] afterwards.
+/// `automatic`: the session commits the leases after the COMMIT. Who calls this calls [`slow_search::warn`] afterwards.
 fn send_pending(
     connection: &Connection,
     cell_id: i64,
@@ -115,24 +116,18 @@ fn send_enforced(
         return Err(conflicts::claimed_twice(cell_id, create));
     }
     must_have_keys(&pending)?;
-    let mut batch = LenientBatch::new(cell_id, pending);
-    begin(connection, &Service::new(connection, service, cell_id)?, &mut batch)
-        .map_err(|error| batch.explained(error))?;
-    skipped_destroys::count(connection, batch.skipped_destroys());
-    // All destroys were skipped.
-    if batch.is_empty() {
-        log::mark_sent(sending);
-        return Ok(None);
-    }
-    let lease = batch.lease;
-    afterwards::begun(service, cell_id, lease, automatic);
-    batch.confirm(connection)?;
-    if automatic {
+    let service = Service::new(connection, service, cell_id)?;
+    let begun = Leases { connection, service: &service, cell_id, automatic }.begin(Outgoing::new(pending))?;
+    // None if all destroys were skipped.
+    let first = begun.first().map(|batch| batch.lease);
+    if automatic && first.is_some() {
         forget_settled(connection, cell_id);
     }
-    track::track_new(connection, lease, cell_id)?;
+    for batch in &begun {
+        track::track_new(connection, batch.lease, cell_id)?;
+    }
     log::mark_sent(sending);
-    Ok(Some(lease))
+    Ok(first)
 }
 
 /// Forgets settled leases of earlier transactions of this session, if there are enough for a statement. It does nothing with an
@@ -145,37 +140,6 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
     if !settled.is_empty() {
         tracked::forget(connection, &settled, Some(&[cell_id]));
     }
-}
-
-/// Begins a lease at the service. After a conflict with leases of the same cell it settles those first. Only then the service
-/// waits for names, if the session wants that (`claims.lease_wait`). All answers together may take `claims.service_timeout`.
-fn begin(connection: &Connection, service: &Service, batch: &mut LenientBatch) -> Result<(), ClaimsError> {
-    let (limit, cell_id) = (timeout(), batch.cell_id);
-    let waits = !settings::lease_wait().is_zero();
-    let mut begin = || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit, false));
-    let mut conflict = match begin() {
-        Err(error) if waits && own_leases::is_temporary(&error) => {
-            return batch.begin(connection, service, limit, true);
-        }
-        answer => match answer? {
-            None => return Ok(()),
-            Some(conflict) => conflict,
-        },
-    };
-    if own_leases::settle_committed(connection, service, cell_id, limit)? {
-        match begin()? {
-            None => return Ok(()),
-            Some(again) => conflict = again,
-        }
-    }
-    if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? && !waits {
-        return Err(conflict.into_error());
-    }
-    batch.begin(connection, service, limit, waits)
-}
-
-fn timeout() -> Duration {
-    Duration::from_millis(settings::service_timeout().unsigned_abs())
 }
 
 /// Raises an error if a create has no subject or no source.
@@ -212,11 +176,17 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
         }
         let is_tracked = state.is_some_and(|state| state.tracked);
         let service = Service::new(connection, &server, cell_id)?;
+        // The other leases of the transaction, if it has several. This one is the last to be forgotten, so a repeat finds them again.
+        let others = lease_group::others(lease).map(|(from, to)| tracked::between(connection, from, to, cell_id));
+        for other in others.iter().flatten() {
+            commit_patiently(&service, cell_id, *other)?;
+        }
         let by_this_call = match is_tracked {
             true => commit_patiently(&service, cell_id, lease),
             false => was_committed(&service, cell_id, lease),
         }?;
-        tracked::forget(connection, &[lease], Some(&[cell_id]));
+        let all: Vec<_> = others.into_iter().flatten().chain([lease]).collect();
+        tracked::forget(connection, &all, Some(&[cell_id]));
         Ok::<_, ClaimsError>(by_this_call)
     })
     .map_err(ErrorReport::from)
@@ -229,7 +199,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// Commits a lease. If recovery, the background worker or another call is settling it at this moment, that commits it, too, and
 /// ends soon: this call waits for it, up to the service timeout, and then raises the error.
 fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
-    let deadline = Instant::now() + timeout();
+    let deadline = Instant::now() + leases::timeout(sizes::of(lease));
     let mut pause = FIRST_PAUSE;
     loop {
         let answer = service.commit(cell_id, lease, deadline.saturating_duration_since(Instant::now()));
@@ -246,7 +216,8 @@ fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool
 /// Returns `false` for a lease that is not tracked here and was committed before, for example by recovery. Otherwise its local
 /// transaction has not committed, and committing the lease would claim names that no row has: that is an error.
 fn was_committed(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
-    let outcome = service.lease_outcomes(cell_id, &[lease], timeout())?.into_iter().find_map(|(_, outcome)| outcome);
+    let outcome =
+        service.lease_outcomes(cell_id, &[lease], leases::timeout(1))?.into_iter().find_map(|(_, outcome)| outcome);
     match outcome.as_deref() {
         Some("committed") => Ok(false),
         Some("rolled_back") => Err(ClaimsError::RolledBack { lease }),

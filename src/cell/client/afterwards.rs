@@ -20,7 +20,7 @@ use crate::pg::transaction_end::{Hooks, current_subtransaction};
 use crate::store::cell::epochs;
 
 /// Maximum number of leases settled at the end of one transaction. Recovery settles the others.
-const AT_ONCE: usize = 100;
+const AT_ONCE: usize = 1000;
 
 pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back, ..Hooks::NONE };
 
@@ -31,10 +31,11 @@ struct OwnLease {
     user: Oid,
     cell_id: i64,
     lease: Uuid,
-    /// The epoch with which it is settled. At the end of a transaction no table can be read.
-    /// If a pass of this database
-    /// has replaced the epoch meanwhile, the service refuses the settlement, and recovery settles the lease.
+    /// The epoch with which it is settled. At the end of a transaction no table can be read. If a pass of this database has replaced
+    /// the epoch meanwhile, the service refuses the settlement, and recovery settles the lease.
     presented: Presented,
+    /// Number of its records.
+    records: usize,
     /// The subtransaction that owns it.
     owner: u32,
     /// Whether it is committed after the local COMMIT.
@@ -60,12 +61,11 @@ thread_local! {
     static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Registers a lease of the current transaction. With `automatic`, it is committed after the local COMMIT.
-pub fn begun(server: &str, cell_id: i64, lease: Uuid, automatic: bool) {
+/// Registers a lease of the current transaction, with the number of its records. With `automatic`, it is committed after the local COMMIT.
+pub fn begun(server: &str, cell_id: i64, (lease, records): (Uuid, usize), automatic: bool) {
     let presented = epochs::committed(cell_id);
-    let (user, owner) = (roles::current(), current_subtransaction());
-    let begun =
-        OwnLease { server: server.to_owned(), user, cell_id, lease, presented, owner, automatic, undone: false };
+    let (server, user, owner) = (server.to_owned(), roles::current(), current_subtransaction());
+    let begun = OwnLease { server, user, cell_id, lease, presented, records, owner, automatic, undone: false };
     BEGUN.with_borrow_mut(|all| all.push(begun));
 }
 
@@ -121,12 +121,14 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b OwnLease>, all_undone: bool)
         let settlement = &mut all[index].1;
         let list = if all_undone || begun.undone { &mut settlement.rollbacks } else { &mut settlement.commits };
         list.push(begun.lease);
+        settlement.records += begun.records;
         // The service follows the newest epoch.
         all[index].0 = begun;
     }
     let ready = |(OwnLease { server, user, cell_id, presented, .. }, settlement): (&OwnLease, Settlement)| {
+        let records = settlement.records;
         let settlement = match (settlement.commits.as_slice(), settlement.rollbacks.as_slice()) {
-            ([lease], []) => confirmed::to_commit(server, *cell_id, *lease),
+            ([lease], []) => Settlement { records, ..confirmed::to_commit(server, *cell_id, *lease) },
             _ => settlement,
         };
         let command = settlement.command(*cell_id, *presented);

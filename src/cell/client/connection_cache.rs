@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::Oid;
 
@@ -32,6 +32,15 @@ pub struct CachedConnection {
 }
 
 impl CachedConnection {
+    /// Returns how much longer than a call the service may take to settle the leases of earlier transactions: `claims.service_timeout`
+    /// for each thousand records, if there are more than a call of a save has.
+    pub fn time_to_catch_up(&self) -> Duration {
+        const RECORDS_PER_TIMEOUT: usize = 1000;
+        let records: usize = self.sent.iter().map(|(_, settlement)| settlement.records).sum();
+        let times = u32::try_from(records / RECORDS_PER_TIMEOUT).unwrap_or(u32::MAX);
+        Duration::from_millis(settings::service_timeout().unsigned_abs()).saturating_mul(times)
+    }
+
     /// Reads the answers to the settlements that were sent after earlier transactions. They come before the answer that the caller
     /// waits for.
     pub fn catch_up(&mut self, deadline: Instant) -> Result<(), Trouble> {

@@ -67,6 +67,9 @@ const HOLDERS: &str = "SELECT l.lease_uuid, l.cell_xid
                       FROM pg_catalog.unnest($4::pg_catalog.text[]) AS portion
                      CROSS JOIN LATERAL claims.get_records(portion::pg_catalog.jsonb) AS r)";
 
+/// Reads the largest number of records that the service takes from a cell in one batch.
+const BATCH_LIMIT: &str = "SELECT claims.batch_limit($1::pg_catalog.int8)";
+
 /// Maximum number of leases that are searched for those that hold a bucket. The service lists no more in one call.
 const MAX_LISTED: i64 = 10_000;
 /// Number of buckets of one get_records(). The service takes 10,000 in a call and answers with at most 16 MiB: 500 of the largest
@@ -130,6 +133,15 @@ impl Service<'_> {
             self.run_waiting(*time, &[wait.command(), begin], left, read)
         };
         presenting(*cell_id, begin)
+    }
+
+    /// Returns the largest number of records that a batch may have, at least 1.
+    pub fn batch_limit(&self, cell_id: i64, timeout: Duration) -> Result<usize, ClaimsError> {
+        let question = Question { text: BATCH_LIMIT, values: &[number(cell_id)], expected: Expected::one_row(1) };
+        self.ask(question, timeout, |answer| {
+            let limit = answer.only(|row| row.number(1))?;
+            usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(|| Mismatch::Value(limit.to_string()))
+        })
     }
 
     /// Commits a lease. Returns `false` if it had been committed before.

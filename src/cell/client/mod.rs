@@ -1,7 +1,7 @@
 //! The client of the claims service. A cell reaches the shared database only through it.
 //!
-//! [`leases`], [`settlement`], [`records`], [`epochs`] and [`ids`] have the calls, and all SQL text that is sent to the service: one statement
-//! each, with parameters, in a transaction of its own there. Each states the rows and columns of its answer. Any other answer is an
+//! [`leases`], [`settlement`], [`records`], [`imports`], [`names`], [`epochs`] and [`ids`] have the calls, and all SQL text that is sent to
+//! the service: one statement each, with parameters, in a transaction of its own there. Each states the rows and columns of its answer. Any other answer is an
 //! error, and closes the connection. No setting outlives a call. Only the calls of every save are prepared, if no pooler in transaction
 //! mode is between cell and service. Every call is safe to repeat: if its cached connection is dead, it is sent once more over a new
 //! one.
@@ -14,7 +14,9 @@ mod connect;
 mod connection_cache;
 pub mod epochs;
 pub mod ids;
+pub mod imports;
 pub mod leases;
+pub mod names;
 pub mod naming;
 pub mod options;
 mod parameters;
@@ -102,6 +104,11 @@ impl<'c> Service<'c> {
         Service { deadline: Some(deadline), ..self }
     }
 
+    /// Returns the name of the foreign server.
+    pub fn name(&self) -> &str {
+        self.server
+    }
+
     /// Returns what is left of a time limit that holds for all calls of this `Service` together. Only waiting for answers uses it up:
     /// connecting has a limit of its own, and the cell's own statements between two calls are not the service's fault.
     pub fn time_left(&self, limit: Duration) -> Duration {
@@ -185,8 +192,9 @@ impl<'c> Service<'c> {
             // A connection that is not put back is closed.
             let sent_at = Instant::now();
             let deadline = self.deadline.map_or(sent_at + timeout, |deadline| deadline.min(sent_at + timeout));
-            let reply = exchange(&mut connection, commands, deadline);
-            self.waited.set(self.waited.get() + sent_at.elapsed());
+            let mut catching_up = self.deadline.map_or_else(|| connection.time_to_catch_up(), |_| Duration::ZERO);
+            let reply = exchange(&mut connection, commands, deadline, &mut catching_up);
+            self.waited.set(self.waited.get() + sent_at.elapsed().saturating_sub(catching_up));
             match reply {
                 Ok(Reply::Rows(rows)) => {
                     let read =
@@ -304,12 +312,22 @@ fn must_be_leader() -> Result<(), ClaimsError> {
     if xact::is_parallel_worker() { Err(CellError::InParallelWorker.into()) } else { Ok(()) }
 }
 
-fn exchange(connection: &mut CachedConnection, commands: &[Command], deadline: Instant) -> Result<Reply, Trouble> {
+/// Sends commands and reads the answer. The service may first have to settle large leases of an earlier transaction of this session. That
+/// may take `catching_up` on top of the deadline, which is then the time that it has taken.
+fn exchange(
+    connection: &mut CachedConnection,
+    commands: &[Command],
+    deadline: Instant,
+    catching_up: &mut Duration,
+) -> Result<Reply, Trouble> {
     if !connection.link.send(commands) {
         return Err(Trouble::Lost("The connection was lost.".into()));
     }
-    connection.catch_up(deadline)?;
-    let reply = connection.link.answer(deadline)?;
+    let (began, most) = (Instant::now(), *catching_up);
+    let caught_up = connection.catch_up(deadline + most);
+    *catching_up = began.elapsed().min(most);
+    caught_up?;
+    let reply = connection.link.answer(deadline + *catching_up)?;
     if let Reply::Rows(rows) = &reply
         && commands.last().is_some_and(|command| command.name == Some(leases::RETURNS_PROCESS))
     {

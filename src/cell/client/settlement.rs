@@ -31,6 +31,8 @@ pub struct Settlement {
     pub rollbacks: Vec<Uuid>,
     /// Whether the service may skip the flush, so that its answer confirms nothing.
     pub is_unflushed: bool,
+    /// Number of records of the leases, where that is known.
+    pub records: usize,
 }
 
 /// The service's answer for a lease that it was asked to settle.
@@ -48,7 +50,7 @@ impl Settled {
 
 impl Settlement {
     pub fn of(commits: &[Uuid], rollbacks: &[Uuid]) -> Self {
-        Settlement { commits: commits.to_vec(), rollbacks: rollbacks.to_vec(), is_unflushed: false }
+        Settlement { commits: commits.to_vec(), rollbacks: rollbacks.to_vec(), ..Settlement::default() }
     }
 
     /// Returns the call that settles the leases, and presents an epoch: a frequent call for a single lease.

@@ -129,7 +129,7 @@ impl Comparison<'_> {
                 }
             }
         }
-        let reports = self.remote.compare(range, &list_json(by_bucket.values()))?;
+        let reports = self.remote.compare(range, &list_json(by_bucket.values())?)?;
         let extra = reports.iter().filter(|report| report.discrepancy == Discrepancy::Extra).count();
         let mut suspects = Vec::new();
         for report in reports {
@@ -217,7 +217,7 @@ impl Comparison<'_> {
                 ((expected_claim.bucket_type(), expected_claim.value.as_str()), &expected_claim.source_id)
             })
             .collect();
-        for report in self.remote.correct(range, &list_json(&claim), &destroy)? {
+        for report in self.remote.correct(range, &list_json(&claim)?, &destroy)? {
             let source_id = source_ids.get(&(report.bucket_type.as_str(), report.bucket_value.as_str())).copied();
             all.push(FoundDiscrepancy::of(&report, source_id));
         }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use claims_model::digest::{Digest, Entry};
+use claims_model::payload::{NamedRecord, named_records};
 use claims_model::source_key::is_id;
 use claims_model::source_range::{self, SourceRange};
-use serde_json::{Value, json};
 
 use crate::arguments::{self, source_range};
 use crate::cell::client::naming::RequiredNaming;
@@ -35,7 +35,7 @@ fn expected_records(
             let by_source = source_range::compare(&a.source_id, &b.source_id);
             by_source.then_with(|| (a.bucket_type(), &a.value).cmp(&(b.bucket_type(), &b.value)))
         });
-        Ok::<_, ClaimsError>(list_json(&records))
+        list_json(&records)
     })?;
     Ok(JsonText(records))
 }
@@ -68,17 +68,18 @@ impl ExpectedClaim {
     }
 
     /// Returns the claim as a record of `begin_update`.
-    fn json(&self) -> Value {
-        json!({
-            "bucket": {"type": self.attribute.bucket_type, "value": self.display.as_ref().unwrap_or(&self.value)},
-            "subject": {"type": self.attribute.subject_type, "id": self.subject_id},
-            "source": {"type": self.attribute.source_type, "rails_primary_key_id": self.source_id},
-        })
+    fn record(&self) -> NamedRecord<'_> {
+        let ExpectedClaim { attribute, value, display, subject_id, source_id } = self;
+        NamedRecord {
+            bucket: (&attribute.bucket_type, display.as_ref().unwrap_or(value)),
+            subject: (&attribute.subject_type, subject_id),
+            source: (&attribute.source_type, source_id),
+        }
     }
 }
 
-pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c ExpectedClaim>) -> String {
-    Value::Array(claims.into_iter().map(ExpectedClaim::json).collect()).to_string()
+pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c ExpectedClaim>) -> Result<String, ClaimsError> {
+    Ok(named_records(claims.into_iter().map(ExpectedClaim::record))?)
 }
 
 /// Returns the claim that a row needs, or `None` if such a claim is impossible: the value is empty, too long, or refused by the type's

@@ -1,13 +1,11 @@
 //! `set_profile`: changes the profile of a bucket type that already has names.
 //!
-//! It runs in one transaction. It keeps out every begin for types whose profile can change; types that come with the extension
-//! are not affected. It waits for leases on names that will change, and then rewrites all names in place. All sessions see the
-//! old names until COMMIT, and the new ones afterwards.
+//! It runs in one transaction, and keeps out every begin. It waits for leases on names that will change, and then rewrites all names
+//! in place. All sessions see the old names until COMMIT, and the new ones afterwards.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use claims_model::limits::FIRST_FREE_TYPE;
 use claims_model::lookalike::Skeleton;
 use claims_model::renaming::{Collision, Collisions, LookAlikes, Survey};
 use claims_model::types::Kind;
@@ -74,10 +72,12 @@ fn set(
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let old = catalog.types.naming(number);
         let new = Naming { profile, confusables: confusables.unwrap_or(old.confusables) };
-        if number < FIRST_FREE_TYPE && new != old {
-            return Err(ClaimsError::from(NamesError::ProfileFixed { bucket_type: bucket_type.clone() }));
-        }
-        Ok(Change { number, old, new, types: Types { naming: [(number, new)].into(), ..Types::default() } })
+        Ok::<_, ClaimsError>(Change {
+            number,
+            old,
+            new,
+            types: Types { naming: [(number, new)].into(), ..Types::default() },
+        })
     };
     if dry_run {
         return tables::connect(|tables, connection| change(connection)?.collisions(tables, connection));

@@ -88,8 +88,7 @@ fn named(
         Ok(number.map_err(|problem| BadInput::new("bucket_type", problem))?)
     };
     let catalog = catalog::current(connection);
-    let (catalog, number) =
-        naming::with_locked_profiles(connection, catalog, read, |number| naming::can_change(*number))?;
+    let (catalog, number) = naming::with_locked_profiles(connection, catalog, read)?;
     let mut seen = HashSet::new();
     let mut names = Vec::new();
     for (index, given) in bucket_values.iter().enumerate() {

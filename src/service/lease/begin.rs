@@ -199,8 +199,7 @@ fn look<'r>(
     let catalog = admitted_caller(cell_id)?;
     tables::connect_as_owner(|tables, connection| {
         admission::admit(tables, &catalog, cell_id, Need::Begin)?;
-        let can_change = |read: &Alternatives| read.batches.iter().any(has_changing_names);
-        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, &read, can_change)?;
+        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, &read)?;
         alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
         let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
         let (uuid, may_be_repeat) = (given_uuid.unwrap_or_default(), given_uuid.is_some());
@@ -224,8 +223,7 @@ fn attempt<'r, T>(
     tables::connect_as_owner(|tables, connection| {
         let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
         admission::admit_begin(tables, connection, &catalog, cell_id, given_uuid)?;
-        let can_change = |read: &Alternatives| read.batches.iter().any(has_changing_names);
-        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, &read, can_change)?;
+        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
         alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
         let digest = alternatives.digest(&catalog, wanted.cell_xid)?;
         let uuid = given_uuid.unwrap_or_else(|| alternatives.new_uuid(tables, connection));
@@ -275,9 +273,4 @@ fn note(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, answer: &Acquired,
             audit::refused(catalog, cell_id, lease, conflicts);
         }
     }
-}
-
-/// Returns whether the batch has names whose profile can change.
-fn has_changing_names(batch: &Batch) -> bool {
-    batch.operations().any(|(_, bucket)| naming::can_change(bucket.bucket_type))
 }

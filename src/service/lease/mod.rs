@@ -8,6 +8,7 @@ mod end;
 mod first;
 mod force;
 mod key;
+pub mod limit;
 mod lookalikes;
 
 mod outcome;

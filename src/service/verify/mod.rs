@@ -4,6 +4,8 @@
 mod correct;
 pub mod digest;
 mod finding;
+pub mod holder;
+pub mod import;
 pub mod records;
 mod rivals;
 mod slots;

@@ -72,15 +72,9 @@ fn verify_records(
         let extra_uuids =
             extra_uuids.map(|uuids| uuids.into_iter().flatten().map(from_pg_uuid).collect::<HashSet<_>>());
         let part = Part { cell_id, source_type, range: &range };
-        let can_change =
-            |expected: &Vec<Claim>| expected.iter().any(|claim| naming::can_change(claim.bucket.bucket_type));
         if correct {
-            let (catalog, expected) = naming::with_locked_profiles(
-                connection,
-                catalog,
-                |catalog: &Catalog| read(&catalog.types),
-                can_change,
-            )?;
+            let (catalog, expected) =
+                naming::with_locked_profiles(connection, catalog, |catalog: &Catalog| read(&catalog.types))?;
             let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
             durability::promise();
             correct::correct(tables, connection, cell_id, recent, &catalog.types, &mut findings);
@@ -91,7 +85,7 @@ fn verify_records(
             let expected = read(types)?;
             let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
             find_rivals(tables, connection, recent, types, &mut findings);
-            Ok((answers(&findings, types)?, can_change(&expected)))
+            answers(&findings, types)
         })
     })?;
     Ok(TableIterator::new(answers))

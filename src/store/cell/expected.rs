@@ -128,6 +128,13 @@ pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
     connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]).map(|row| attribute(row, &catalog.types))
 }
 
+/// Returns whether two names, one of them perhaps of the service, are names of one source type.
+pub fn same_source_type(connection: &Connection, one: &str, other: &str) -> bool {
+    let catalog = catalog::current(connection);
+    let id = |name| catalog.types.source.id(name);
+    one == other || id(one).is_some_and(|one| id(other) == Some(one))
+}
+
 /// A row that needs a claim.
 pub struct ClaimedRow {
     pub source_id: Option<String>,
@@ -145,6 +152,8 @@ pub enum RowLock {
     None,
     /// FOR SHARE SKIP LOCKED: nobody changes or deletes the rows. Rows that another transaction is changing are skipped.
     Share,
+    /// FOR SHARE NOWAIT: a row that another transaction has locked is an error (55P03).
+    ShareOrError,
 }
 
 impl Attribute {
@@ -165,6 +174,7 @@ impl Attribute {
         let row_lock = match row_lock {
             RowLock::None => String::new(),
             RowLock::Share => format!(" FOR SHARE OF {alias} SKIP LOCKED"),
+            RowLock::ShareOrError => format!(" FOR SHARE OF {alias} NOWAIT"),
         };
         format!(
             "SELECT {alias}.{source_key}::pg_catalog.text, {alias}.{column}::pg_catalog.text,
@@ -201,6 +211,22 @@ impl Attribute {
                 self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(claimed_row(row))));
             }
         }
+    }
+
+    /// Returns the rows whose keys are in a range, in no order, as committed now. Rows without a key belong to the range that has no
+    /// lower bound.
+    pub fn in_range(&self, connection: &Connection, range: &SourceRange, row_lock: RowLock) -> Vec<ClaimedRow> {
+        let without_key = (range.above.is_none() && !self.has_keys).then_some(Stretch::Nulls);
+        let stretches = self.kind.stretches(range).into_iter().chain(without_key).filter(|keys| !keys.is_empty());
+        let mut rows = Vec::new();
+        for stretch in stretches {
+            for part in stretch.parts() {
+                let mut parameters = Parameters::default();
+                let condition = part.condition(&self.key(), &mut parameters);
+                rows.extend(self.now(connection, &condition, parameters, row_lock));
+            }
+        }
+        rows
     }
 
     /// Returns the rows with these source ids.

@@ -1,12 +1,14 @@
 //! Statements on the extension's tables in a cell's database, and on the cell's own tables.
 
 pub mod attributes;
+pub mod availability;
 pub mod declared;
 pub mod epochs;
 mod event_triggers;
 pub mod expected;
 pub mod explain;
 pub mod ids;
+pub mod imports;
 pub mod keys;
 pub mod observations;
 pub mod orphans;

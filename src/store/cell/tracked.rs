@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::pg::index::{self, KeyPart, KeyValue};
 use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, View};
+use crate::pg::spi::{Connection, Row, View};
 use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::pg::xact;
@@ -44,6 +44,10 @@ statement! {
     TRACKED(UUIDOID, INT8OID, INT8OID) =
         "SELECT uuid FROM claims.cells_outstanding_leases
           WHERE uuid > $1 AND (cell_id IS NULL OR cell_id = $3) ORDER BY uuid LIMIT $2";
+    /// Returns the tracked leases from $1 to $2 that belong to cell $3 or have no cell, each with the transaction that tracked it.
+    BETWEEN(UUIDOID, UUIDOID, INT8OID) =
+        "SELECT uuid, xmin::text::bigint FROM claims.cells_outstanding_leases
+          WHERE uuid BETWEEN $1 AND $2 AND (cell_id IS NULL OR cell_id = $3) ORDER BY uuid";
     /// Unfolds the argument of judge_leases, in its order: the lease, whether it has a created_at, whether it is stale, and its
     /// cell_xid. A lease is stale if it is older than $2. A created_at as far in the future tells no age, so that lease is stale, too.
     LEASE_ARGUMENTS(JSONBOID, INTERVALOID) =
@@ -153,6 +157,14 @@ pub fn forget(connection: &Connection, leases: &[Uuid], cells: Option<&[i64]>) -
 pub fn tracked_after(connection: &Connection, cell_id: i64, after: Uuid, limit: i64) -> Vec<Uuid> {
     let values = [pg_uuid(after).into(), limit.into(), cell_id.into()];
     connection.run(&TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
+}
+
+/// Returns the leases between two uuids that a cell has tracked, as committed now, in uuid order.
+pub fn between(connection: &Connection, from: Uuid, to: Uuid, cell_id: i64) -> Vec<Uuid> {
+    let values = [pg_uuid(from).into(), pg_uuid(to).into(), cell_id.into()];
+    let rows = connection.run(&BETWEEN, View::Latest, values);
+    let lease = |row: Row| (!xact::is_own(xmin(row.must(2)))).then(|| from_pg_uuid(row.must(1)));
+    rows.map(lease).into_iter().flatten().collect()
 }
 
 /// An element of the argument of judge_leases.

@@ -52,9 +52,9 @@ SELECT r, c.oid::regclass FROM pg_class c, unnest('{regress_claims_one,regress_c
 SELECT p.oid::regprocedure, proconfig FROM pg_proc p
  WHERE pronamespace = 'claims'::regnamespace AND prosecdef
    AND NOT EXISTS (SELECT FROM unnest(proconfig) s WHERE s ~ '^search_path=.*pg_temp"?$');
--- every function in SQL or PL/pgSQL sets its search_path: zero rows
+-- every function in SQL or PL/pgSQL (a procedure that did could not commit) sets its search_path: zero rows
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
- WHERE pronamespace = 'claims'::regnamespace AND lanname IN ('sql', 'plpgsql') AND prosqlbody IS NULL
+ WHERE pronamespace = 'claims'::regnamespace AND lanname IN ('sql', 'plpgsql') AND prosqlbody IS NULL AND prokind = 'f'
    AND NOT EXISTS (SELECT FROM unnest(proconfig) s WHERE s LIKE 'search_path=%');
 -- no function is STRICT but the one that indexes call: zero rows
 SELECT p.oid::regprocedure FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace AND proisstrict AND pronargs > 0

@@ -17,6 +17,7 @@ pub enum Call {
     List,
     Holders,
     Present,
+    Limit,
     Digest,
     Nth,
     Compare,
@@ -25,7 +26,7 @@ pub enum Call {
 }
 
 /// The texts by which statements are recognized. If a statement has two of them, the first one of this list counts.
-const TEXTS: [(&str, Call); 13] = [
+const TEXTS: [(&str, Call); 14] = [
     ("claims.begin_update_text(", Call::Begin),
     ("claims.commit_update(", Call::Commit),
     ("claims.commit_unflushed(", Call::CommitUnflushed),
@@ -39,6 +40,7 @@ const TEXTS: [(&str, Call); 13] = [
     ("claims.list_records(", Call::Nth),
     ("claims.verify_records(", Call::Compare),
     ("claims.present_epoch(", Call::Present),
+    ("claims.batch_limit(", Call::Limit),
 ];
 
 /// The index of verify_records' parameter that says whether to correct.
@@ -61,7 +63,7 @@ impl Call {
     /// Returns whether the answer has exactly one row.
     pub fn has_one_row(self) -> bool {
         use Call::*;
-        matches!(self, Begin | Commit | CommitUnflushed | Rollback | Present | Digest)
+        matches!(self, Begin | Commit | CommitUnflushed | Rollback | Present | Limit | Digest)
     }
 
     /// Returns whether the answer has values of types that do not accept every text.

@@ -76,11 +76,15 @@ const fn way(name: &'static str, call: Call, limit: Limit, acts: &'static [&'sta
 const BEGIN_PENDING: &str =
     "BEGIN; INSERT INTO routes (name) VALUES ('{name}'); SELECT claims.begin_pending({cell}, 'service'); COMMIT";
 
+/// So many names that the cell asks the service for its limit.
+const MANY: &str = "INSERT INTO routes (name) SELECT '{name}-' || n FROM generate_series(1, 1001) AS n";
+
 pub static WAYS: &[Way] = &[
     way("automatic mode", Call::Begin, Limit::Call, &[SAVE]),
     Way { session: Fresh, ..way("automatic mode", Call::Connect, Limit::Connection, &[SAVE]) },
     way("begin_pending", Call::Begin, Limit::Call, &[BEGIN_PENDING]),
     Way { session: Fresh, ..way("begin_pending", Call::Connect, Limit::Connection, &[BEGIN_PENDING]) },
+    way("many names", Call::Limit, Limit::Call, &[MANY]),
     Way { before: &[App(PENDING)], ..way("finish", Call::Commit, Limit::Call, &[FINISH]) },
     Way { before: &[App(PENDING), App(FINISH)], ..way("finish again", Call::Outcomes, Limit::Call, &[FINISH]) },
     Way {

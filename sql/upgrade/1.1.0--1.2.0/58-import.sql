@@ -1,0 +1,78 @@
+-- Import of the names of existing rows.
+
+CREATE  FUNCTION claims."begin_import"(
+	"cell_id" bigint, /* Option < i64 > */
+	"service" TEXT, /* Option < String > */
+	"source_type" TEXT, /* Option < String > */
+	"rows_per_second" INT, /* Option < i32 > */
+	"batch_size" INT, /* Option < i32 > */
+	"max_runtime" interval /* Option < Interval > */
+) RETURNS VOID /* Result < (), ErrorReport > */
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'begin_import_wrapper';
+
+CREATE  FUNCTION claims."import_step"(
+	"cell_id" bigint, /* Option < i64 > */
+	"source_type" TEXT /* Option < String > */
+) RETURNS TABLE (
+	"is_over" bool,  /* bool */
+	"pause" double precision  /* f64 */
+)
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'import_step_wrapper';
+
+CREATE  FUNCTION claims."wait_for_import"(
+	"seconds" double precision /* Option < f64 > */
+) RETURNS VOID /* Result < (), ErrorReport > */
+
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'wait_for_import_wrapper';
+
+CREATE  FUNCTION claims."import_cursor"(
+	"cell_id" bigint, /* Option < i64 > */
+	"after" TEXT, /* Option < String > */
+	"max_results" INT /* Option < i32 > */
+) RETURNS bigint /* Result < i64, ErrorReport > */
+STABLE SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'import_cursor_wrapper';
+
+CREATE  FUNCTION claims."preview_import"(
+	"cell_id" bigint, /* Option < i64 > */
+	"service" TEXT, /* Option < String > */
+	"source_type" TEXT, /* Option < String > */
+	"after" TEXT DEFAULT NULL, /* Option < String > */
+	"max_results" INT DEFAULT 100 /* Option < i32 > */
+) RETURNS TABLE (
+	"bucket_type" TEXT,  /* String */
+	"bucket_value" TEXT,  /* String */
+	"source_id" TEXT,  /* String */
+	"reason" TEXT,  /* String */
+	"holder_cell_id" bigint,  /* Option < i64 > */
+	"cursor" TEXT  /* String */
+)
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'preview_import_wrapper';
+
+CREATE  FUNCTION claims."import_records"(
+	"cell_id" bigint, /* Option < i64 > */
+	"records" TEXT, /* Option < & str > */
+	"preview" bool DEFAULT false /* Option < bool > */
+) RETURNS TABLE (
+	"place" INT,  /* i32 */
+	"outcome" TEXT,  /* & '_ str */
+	"holder_cell_id" bigint  /* Option < i64 > */
+)
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'import_records_wrapper';
+
+-- include sql/install/cell/import.sql

@@ -1,0 +1,275 @@
+//! Import: claims the names that rows had before their columns were declared.
+//!
+//! `import_claims` is a procedure in SQL: only a procedure can commit. It calls `begin_import`, and `import_step` for each batch, in
+//! transactions of their own. Between them the row of claims.import_runs has the position, and this session's memory the pace.
+
+mod batch;
+pub mod preview;
+mod rows;
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use claims_model::source_range::SourceRange;
+use claims_model::{BadInput, Problem};
+
+use self::batch::Batch;
+use crate::cell::client::{Service, unreachable};
+use crate::cell::epoch;
+use crate::cell::verify::begin::must_be_claimed;
+use crate::cell::verify::expected::Expected;
+use crate::error::{ClaimsError, ImportError, ImportProgress, notice_of_import};
+use crate::pg::prelude::*;
+use crate::pg::spi::{self, Connection};
+use crate::pg::{wait, xact};
+use crate::store::catalog;
+use crate::store::cell::imports::{self, ImportKey, ImportState};
+use crate::{access, arguments};
+
+const MAX_BATCH: i32 = 10_000;
+/// Interval between notices.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval between attempts to import rows that other transactions hold.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// Time after all rows were read for which an import tries rows that other transactions hold. Then they count as collisions.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest pause between two batches.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// An import that this session has begun.
+struct Call {
+    key: ImportKey,
+    service: String,
+    /// Number of rows in a batch.
+    batch: i64,
+    rows_per_second: Option<f64>,
+    began: Instant,
+    deadline: Option<Instant>,
+    /// Number of rows done by this call.
+    rows: i64,
+    noticed: Instant,
+    retried: Instant,
+    /// The source id up to which leftovers were tried in this round.
+    retried_up_to: String,
+    /// When the last row was read, or a leftover was imported after that.
+    read_at: Option<Instant>,
+}
+
+thread_local! {
+    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn begin_import(
+    cell_id: Option<i64>,
+    service: Option<String>,
+    source_type: Option<String>,
+    rows_per_second: Option<i32>,
+    batch_size: Option<i32>,
+    max_runtime: Option<Interval>,
+) -> Result<(), ErrorReport> {
+    xact::must_be_writable(c"claims.import_claims()");
+    let began = Instant::now();
+    CALL.set(None);
+    let call = spi::connect(|connection| {
+        arguments::require!(cell_id, service, source_type, batch_size);
+        let catalog = catalog::current(connection);
+        access::act_here_for(&catalog, cell_id)?;
+        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        let batch = in_range(batch_size, MAX_BATCH, "batch_size", "1 to 10000")?;
+        let pace = rows_per_second.map(|rows| in_range(rows, i32::MAX, "rows_per_second", "1 to 2147483647"));
+        let pace = pace.transpose()?;
+        let span = max_runtime.map(|runtime| arguments::span(runtime, "max_runtime")).transpose()?;
+        if xact::uses_transaction_snapshot() {
+            return Err(ImportError::OldSnapshot.into());
+        }
+        let key = ImportKey { cell_id, source_type };
+        begin(connection, &key, &service)?;
+        // At most a second's rows at once, so that no pause is long.
+        let batch = pace.map_or(batch, |pace| batch.min(pace));
+        let deadline = span.map(|span| began + Duration::from_micros(span.as_micros().unsigned_abs() as u64));
+        let (rows_per_second, retried_up_to) = (pace.map(|pace| pace as f64), String::new());
+        let (noticed, retried) = (began, began);
+        Ok::<_, ClaimsError>(Call {
+            key,
+            service,
+            batch,
+            rows_per_second,
+            began,
+            deadline,
+            rows: 0,
+            noticed,
+            retried,
+            retried_up_to,
+            read_at: None,
+        })
+    })?;
+    CALL.set(Some(call));
+    Ok(())
+}
+
+fn in_range(number: i32, most: i32, name: &str, allowed: &'static str) -> Result<i64, ClaimsError> {
+    if (1..=most).contains(&number) {
+        return Ok(number.into());
+    }
+    Err(BadInput::new(name, Problem::OutOfRange { allowed }).into())
+}
+
+fn begin(connection: &Connection, key: &ImportKey, server: &str) -> Result<(), ClaimsError> {
+    let expected = Expected::of(connection, &key.source_type, false);
+    must_be_claimed(&expected, &key.source_type)?;
+    if let Some(pid) = imports::running(connection, key) {
+        return Err(ImportError::Running { source_type: key.source_type.clone(), pid }.into());
+    }
+    let service = Service::new(connection, server, key.cell_id)?;
+    epoch::act_as(connection, &service, key.cell_id).map_err(unreachable)?;
+    let estimated = expected.attributes().iter().map(|attribute| attribute.rows).sum();
+    imports::begin(connection, key, server, estimated);
+    Ok(())
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn import_step(
+    cell_id: Option<i64>,
+    source_type: Option<String>,
+) -> Result<TableIterator<'static, (name!(is_over, bool), name!(pause, f64))>, ErrorReport> {
+    xact::must_be_writable(c"claims.import_claims()");
+    // An error ends the call.
+    let call = CALL.take();
+    let (mut call, state, is_finished) = spi::connect(|connection| {
+        arguments::require!(cell_id, source_type);
+        let catalog = catalog::current(connection);
+        access::act_here_for(&catalog, cell_id)?;
+        let (_, first_name) = arguments::source_type(&source_type, &catalog.types)?;
+        let key = ImportKey { cell_id, source_type: first_name };
+        let mut call =
+            call.filter(|call| call.key == key).ok_or(ImportError::NotBegun { source_type: source_type.clone() })?;
+        if xact::uses_transaction_snapshot() {
+            return Err(ImportError::OldSnapshot.into());
+        }
+        let (state, is_finished) = call.step(connection).map_err(unreachable)?;
+        Ok::<_, ClaimsError>((call, state, is_finished))
+    })?;
+    let is_over = is_finished || call.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    if is_over || call.noticed.elapsed() >= NOTICE_INTERVAL {
+        call.noticed = Instant::now();
+        notice_of_import(&call.progress(&state, is_finished));
+    }
+    let pause = call.pause(&state).as_secs_f64();
+    if !is_over {
+        CALL.set(Some(call));
+    }
+    Ok(TableIterator::once((is_over, pause)))
+}
+
+impl Call {
+    /// Imports a batch, and tries leftovers again. Returns the state after that, and whether nothing is left.
+    fn step(&mut self, connection: &Connection) -> Result<(ImportState, bool), ClaimsError> {
+        let key = self.key.clone();
+        let not_begun = || ImportError::NotBegun { source_type: key.source_type.clone() };
+        let mut state = imports::lock(connection, &key).ok_or_else(not_begun)?;
+        let expected = Expected::of(connection, &key.source_type, false);
+        must_be_claimed(&expected, &key.source_type)?;
+        let server = self.service.clone();
+        let service = Service::new(connection, &server, key.cell_id)?;
+        let mut batch = Batch::new(connection, &expected, &service, &key);
+        if !state.is_read {
+            let mut range = SourceRange { above: state.source_id.take(), up_to: None };
+            range.up_to = expected.end_of(&range, self.batch);
+            batch.import_range(&range)?;
+            state.is_read = range.up_to.is_none();
+            state.source_id = range.up_to;
+            self.read_at = state.is_read.then(Instant::now);
+        }
+        let has_leftovers = self.retry(connection, &mut batch, state.is_read)?;
+        let is_finished = state.is_read && !has_leftovers;
+        let counts = batch.counts;
+        self.rows += counts.rows;
+        imports::advance(connection, &key, &state, &counts, self.rate().round() as i64, is_finished);
+        state.rows_done += counts.rows;
+        state.collisions += counts.collisions;
+        Ok((state, is_finished))
+    }
+
+    /// Tries rows again that other transactions held. Returns whether some are left.
+    fn retry(&mut self, connection: &Connection, batch: &mut Batch, is_read: bool) -> Result<bool, ClaimsError> {
+        if self.retried_up_to.is_empty() && self.retried.elapsed() < RETRY_INTERVAL && !is_read {
+            return Ok(true);
+        }
+        let ids = imports::leftovers(connection, &self.key, &self.retried_up_to, self.batch);
+        if ids.is_empty() {
+            let was_first = self.retried_up_to.is_empty();
+            self.retried_up_to.clear();
+            self.retried = Instant::now();
+            return Ok(!was_first);
+        }
+        let read_at = *self.read_at.get_or_insert_with(Instant::now);
+        let is_last = is_read && read_at.elapsed() >= RETRY_TIMEOUT;
+        let done = batch.import_leftovers(&ids, is_last)?;
+        if is_read && done > 0 && !is_last {
+            self.read_at = Some(Instant::now());
+        }
+        self.retried = Instant::now();
+        self.retried_up_to = ids.last().cloned().unwrap_or_default();
+        Ok(true)
+    }
+
+    /// Returns rows a second.
+    fn rate(&self) -> f64 {
+        self.rows as f64 / self.began.elapsed().as_secs_f64().max(0.001)
+    }
+
+    /// Returns how long to wait before the next batch.
+    fn pause(&self, state: &ImportState) -> Duration {
+        if state.is_read {
+            return RETRY_INTERVAL;
+        }
+        let due = self.rows_per_second.map_or(0.0, |pace| self.rows as f64 / pace);
+        at_most_a_second(due - self.began.elapsed().as_secs_f64())
+    }
+
+    fn progress<'p>(&'p self, state: &ImportState, is_finished: bool) -> ImportProgress<'p> {
+        let remaining = (state.estimated - state.rows_done).max(0) as f64 / self.rate().max(1.0);
+        ImportProgress {
+            source_type: &self.key.source_type,
+            rows: state.rows_done,
+            estimated: state.estimated.max(state.rows_done),
+            collisions: state.collisions,
+            rate: self.rate(),
+            remaining: (!is_finished).then_some(remaining),
+        }
+    }
+}
+
+#[pg_extern(schema = "claims")]
+fn wait_for_import(seconds: Option<f64>) -> Result<(), ErrorReport> {
+    let seconds = arguments::required(seconds, "seconds")?;
+    let pause = at_most_a_second(seconds);
+    if !pause.is_zero() {
+        wait::sleep(pause);
+    }
+    Ok(())
+}
+
+/// Returns a pause between 0 and [MAX_PAUSE]. NaN is no pause.
+fn at_most_a_second(seconds: f64) -> Duration {
+    let seconds = if seconds.is_nan() { 0.0 } else { seconds };
+    Duration::from_secs_f64(seconds.clamp(0.0, MAX_PAUSE.as_secs_f64()))
+}
+
+/// Checks the arguments of claims.import_collisions(). Returns the position in its cursor.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn import_cursor(cell_id: Option<i64>, after: Option<String>, max_results: Option<i32>) -> Result<i64, ErrorReport> {
+    let position = spi::connect(|connection| {
+        arguments::require!(cell_id, max_results);
+        access::act_here_for(&catalog::current(connection), cell_id)?;
+        preview::page_size(max_results)?;
+        let Some(after) = after else { return Ok::<_, ClaimsError>(0) };
+        let position = after.parse::<i64>().ok().filter(|position| *position >= 0);
+        position.ok_or_else(|| BadInput::new("after", Problem::BadCursor).into())
+    })?;
+    Ok(position)
+}

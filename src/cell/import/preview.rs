@@ -1,0 +1,111 @@
+//! `preview_import`: lists the names that an import could not claim. Changes nothing.
+
+use claims_model::limits::PAGE_BYTES;
+use claims_model::source_range::{self, SourceRange};
+use claims_model::{BadInput, Problem};
+
+use super::batch::Batch;
+use crate::cell::client::{Service, unreachable};
+use crate::cell::verify::begin::must_be_claimed;
+use crate::cell::verify::expected::Expected;
+use crate::error::{ClaimsError, ImportError};
+use crate::pg::prelude::*;
+use crate::pg::spi::{self, Connection};
+use crate::pg::xact;
+use crate::store::catalog;
+use crate::store::cell::expected::RowLock;
+use crate::store::cell::imports::{CollidingName, ImportKey};
+use crate::{access, arguments};
+
+/// Number of rows in a call to the service.
+const BATCH: i64 = 1000;
+
+const MAX_RESULTS: i32 = 10_000;
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn preview_import(
+    cell_id: Option<i64>,
+    service: Option<String>,
+    source_type: Option<String>,
+    after: default!(Option<String>, "NULL"),
+    max_results: default!(Option<i32>, 100),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(bucket_type, String),
+            name!(bucket_value, String),
+            name!(source_id, String),
+            name!(reason, String),
+            name!(holder_cell_id, Option<i64>),
+            name!(cursor, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let rows = spi::connect(|connection| {
+        arguments::require!(cell_id, service, source_type, max_results);
+        let catalog = catalog::current(connection);
+        access::act_here_for(&catalog, cell_id)?;
+        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        let size = page_size(max_results)?;
+        let after = arguments::source_range(after, None).map_err(|_| BadInput::new("after", Problem::BadCursor))?.above;
+        if xact::uses_transaction_snapshot() {
+            return Err(ImportError::OldSnapshot.into());
+        }
+        let key = ImportKey { cell_id, source_type };
+        list(connection, &key, &service, after, size).map_err(unreachable)
+    })?;
+    let row = |CollidingName { bucket_type, value, source_id, reason, holder }| {
+        (bucket_type, value, source_id.clone(), reason, holder, source_id)
+    };
+    Ok(TableIterator::new(rows.into_iter().map(row)))
+}
+
+pub fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
+    match usize::try_from(max_results) {
+        Ok(size) if (1..=MAX_RESULTS).contains(&max_results) => Ok(size),
+        _ => Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into()),
+    }
+}
+
+/// Returns a page of names above a source id. It ends behind the last name of a row, so that the source id is a cursor.
+fn list(
+    connection: &Connection,
+    key: &ImportKey,
+    server: &str,
+    mut above: Option<String>,
+    size: usize,
+) -> Result<Vec<CollidingName>, ClaimsError> {
+    let expected = Expected::of(connection, &key.source_type, false);
+    must_be_claimed(&expected, &key.source_type)?;
+    let service = Service::new(connection, server, key.cell_id)?;
+    let batch = Batch::new(connection, &expected, &service, key);
+    let (mut page, mut bytes) = (Vec::<CollidingName>::new(), 0);
+    loop {
+        let mut range = SourceRange { above: above.take(), up_to: None };
+        range.up_to = expected.end_of(&range, BATCH);
+        let attributes = expected.attributes().iter();
+        let rows = attributes.flat_map(|attribute| {
+            attribute.in_range(connection, &range, RowLock::None).into_iter().map(move |row| (attribute.clone(), row))
+        });
+        let mut found = batch.preview(rows.collect())?;
+        found.sort_by(|a, b| {
+            let by_source = source_range::compare(&a.source_id, &b.source_id);
+            by_source.then_with(|| (&a.bucket_type, &a.value).cmp(&(&b.bucket_type, &b.value)))
+        });
+        for name in found {
+            let is_full = page.len() >= size || bytes > PAGE_BYTES;
+            if is_full && page.last().is_some_and(|last| last.source_id != name.source_id) {
+                return Ok(page);
+            }
+            bytes += name.value.len() + 200;
+            page.push(name);
+        }
+        if range.up_to.is_none() || page.len() >= size || bytes > PAGE_BYTES {
+            return Ok(page);
+        }
+        above = range.up_to;
+    }
+}

@@ -1,0 +1,21 @@
+//! `batch_limit`: how many records a cell may send in one batch.
+
+use crate::error::ClaimsError;
+use crate::pg::prelude::*;
+use crate::pg::spi;
+use crate::store::catalog;
+use crate::{access, arguments, settings};
+
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn batch_limit(cell_id: Option<i64>) -> Result<i32, ErrorReport> {
+    let limit = spi::connect(|connection| {
+        let cell_id = arguments::required(cell_id, "cell_id")?;
+        let catalog = catalog::current(connection);
+        access::act_for(&catalog, cell_id)?;
+        let of_cell = catalog.limits.get(&cell_id).and_then(|limits| limits.max_batch_size);
+        let of_all = i32::try_from(settings::max_batch_size()).unwrap_or(i32::MAX);
+        Ok::<_, ClaimsError>(of_cell.map_or(of_all, |limit| limit.min(of_all)).max(1))
+    })?;
+    Ok(limit)
+}

@@ -1,0 +1,179 @@
+//! `import_records`: claims the names that a cell's rows had before they were claimed.
+//!
+//! No lease holds them: the cell locks its rows until this call has committed. The claims are ACTIVE at once, as those of a correction.
+
+use std::collections::HashSet;
+
+use claims_model::batch::expected_records;
+use claims_model::json::{Document, NotJson};
+use claims_model::limits::MAX_COMPARED;
+use claims_model::mode::Need;
+use claims_model::verify::{self as rules, Discrepancy, Outcome};
+use claims_model::{BadInput, Bucket, Claim, Confusables, NOBODY, Problem, Types};
+
+use super::correct;
+use super::finding::Finding;
+use super::rivals::rivals;
+use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
+use crate::pg::prelude::*;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::Connection;
+use crate::pg::subtransaction::subtransaction;
+use crate::service::{admission, durability, feed, naming};
+use crate::store::catalog::{self, Catalog};
+use crate::tables::rows::claims::{ACTIVE, TRANSFERRING};
+use crate::tables::rows::feed::{Change, ChangeSet};
+use crate::tables::rows::verify::Actual;
+use crate::tables::shared::verify;
+use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
+use crate::{access, arguments};
+
+/// Milliseconds to wait for a lock: long enough for a table that is being extended.
+const LOCK_TIMEOUT_MS: i64 = 5;
+
+/// The outcome of a record whose name the cell has claimed for another row, or for another subject.
+const OTHER_SOURCE: &str = "other_source";
+
+/// A record that was not claimed: its position, the reason, and the cell that has the name.
+type Refused = (i32, &'static str, Option<i64>);
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn import_records(
+    cell_id: Option<i64>,
+    records: Option<&str>,
+    preview: default!(Option<bool>, false),
+) -> Result<
+    TableIterator<'static, (name!(place, i32), name!(outcome, &'static str), name!(holder_cell_id, Option<i64>))>,
+    ErrorReport,
+> {
+    let refused = tables::connect(|tables, connection| {
+        arguments::require!(cell_id, records, preview);
+        let catalog = catalog::current(connection);
+        access::act_for(&catalog, cell_id)?;
+        let document = Document::read(records)
+            .map_err(|NotJson { line, column }| BadInput::new("records", Problem::NotJson { line, column }))?;
+        let read = |types: &Types| expected_records(&mut document.tokens(), "records", types, MAX_COMPARED);
+        if preview {
+            return naming::with_unchanged_profiles(connection, &catalog, |types| {
+                let claims = read(types)?;
+                let all: Vec<_> = claims.iter().collect();
+                Ok(refused(&claims, &find(tables, connection, cell_id, &all, types)))
+            });
+        }
+        admission::admit(tables, &catalog, cell_id, Need::Begin)?;
+        let (catalog, claims) =
+            naming::with_locked_profiles(connection, catalog, |catalog: &Catalog| Ok(read(&catalog.types)?))?;
+        durability::promise();
+        let refused = import(tables, connection, cell_id, &claims, &catalog.types);
+        admission::admit_still(tables, connection, cell_id, Need::Begin)?;
+        Ok::<_, ClaimsError>(refused)
+    })?;
+    Ok(TableIterator::new(refused))
+}
+
+/// Makes the claims. Returns those that could not be made and do not exist.
+fn import(tables: &dyn Tables, connection: &Connection, cell_id: i64, claims: &[Claim], types: &Types) -> Vec<Refused> {
+    let added = add_new(tables, connection, cell_id, claims, types);
+    let rest: Vec<_> = claims.iter().filter(|claim| !added.contains(&claim.bucket)).collect();
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    let findings = find(tables, connection, cell_id, &rest, types);
+    let (mut missing, others): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| finding.discrepancy == Discrepancy::Missing);
+    missing.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
+    correct::correct(tables, connection, cell_id, recent(), types, &mut missing);
+    missing.extend(others);
+    refused(claims, &missing)
+}
+
+/// No claim is too young for an import.
+fn recent() -> Interval {
+    Interval::from_seconds(0.0)
+}
+
+/// Adds those claims whose names are free, by one statement. Returns them. If another open transaction has one of the names, it adds
+/// none. Types that refuse names which look alike are left to the caller.
+fn add_new<'c>(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    claims: &'c [Claim],
+    types: &Types,
+) -> HashSet<&'c Bucket<'c>> {
+    let is_plain = |claim: &&Claim| types.naming(claim.bucket.bucket_type).confusables == Confusables::Allow;
+    let mut plain: Vec<&'c Claim> = claims.iter().filter(is_plain).collect();
+    // A statement for many rows goes to one node only.
+    if plain.is_empty() || !tables.have_snapshot() {
+        return HashSet::new();
+    }
+    plain.sort_by(|a, b| a.bucket.cmp(&b.bucket));
+    let add = || {
+        let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
+        Ok::<_, ()>(verify::add_new(connection, cell_id, &plain))
+    };
+    let Ok(mut free) = subtransaction(&CONTENTION_SQLSTATES, add) else { return HashSet::new() };
+    let added: HashSet<_> = plain.iter().map(|claim| &claim.bucket).filter(|bucket| free.remove(*bucket)).collect();
+    let buckets = plain.iter().map(|claim| &claim.bucket).filter(|bucket| added.contains(bucket)).collect();
+    let set = ChangeSet { change: Change::Create(cell_id), cause: None, buckets };
+    feed::tell(tables, connection, &[set], Moment::now());
+    added
+}
+
+/// Compares claims with those that exist. Returns the differences.
+fn find<'c>(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    claims: &[&'c Claim<'c>],
+    types: &Types,
+) -> Vec<Finding<'c>> {
+    let buckets: Vec<_> = claims.iter().map(|claim| &claim.bucket).collect();
+    let mut found = tables.actual_on(connection, &buckets, recent());
+    let mut findings = Vec::new();
+    for claim in claims.iter().copied() {
+        let actual = found.remove(&claim.bucket);
+        let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(cell_id)));
+        if let Some((discrepancy, outcome)) = rules::judge(claim, seen) {
+            findings.push(Finding { discrepancy, expected: Some(claim), actual, outcome });
+        }
+    }
+    let is_free = |finding: &&Finding| finding.actual.is_none();
+    let free = findings.iter().filter(is_free).filter_map(|finding| finding.expected.map(|claim| &claim.bucket));
+    let mut rivals = rivals(tables, connection, free, recent(), types);
+    for finding in findings.iter_mut().filter(|finding| finding.actual.is_none()) {
+        if let Some((outcome, rival)) = finding.expected.and_then(|claim| rivals.remove(&claim.bucket)) {
+            (finding.outcome, finding.actual) = (Some(outcome), Some(rival));
+        }
+    }
+    findings
+}
+
+fn is_leased(actual: &Actual) -> bool {
+    ![ACTIVE, TRANSFERRING].contains(&actual.status)
+}
+
+/// Returns the rows of the answer: the findings that prevent a claim.
+fn refused(claims: &[Claim], findings: &[Finding]) -> Vec<Refused> {
+    let places: std::collections::HashMap<_, _> =
+        claims.iter().enumerate().map(|(place, claim)| (&claim.bucket, place as i32)).collect();
+    let row = |finding: &Finding| {
+        let place = *places.get(finding.bucket()?)?;
+        let holder = finding.actual.as_ref().map(|actual| actual.cell_id).filter(|cell| *cell != NOBODY);
+        match (finding.discrepancy, finding.outcome) {
+            (_, Some(Outcome::Corrected)) => None,
+            (Discrepancy::Different, None) => Some((place, OTHER_SOURCE, holder)),
+            (Discrepancy::Different, Some(outcome)) => Some((place, outcome.name(), holder)),
+            // The lease of another cell may be rolled back.
+            (_, Some(Outcome::HeldByOther)) if finding.actual.as_ref().is_some_and(is_leased) => {
+                Some((place, Outcome::Leased.name(), holder))
+            }
+            // A preview found the name free.
+            (_, None) => None,
+            (_, Some(outcome)) => Some((place, outcome.name(), holder)),
+        }
+    };
+    findings.iter().filter_map(row).collect()
+}

@@ -1,0 +1,50 @@
+//! Statements for questions about names.
+
+use pgrx::pg_sys::Oid;
+
+use super::attributes::{self, Automatic};
+use crate::pg::jsonb::Jsonb;
+use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
+
+statement! {
+    /// Returns the name and the row type of table $1, and whether role $3 may insert or update its column $2.
+    COLUMN(OIDOID, TEXTOID, OIDOID) =
+        "SELECT c.oid::regclass::text, c.reltype,
+                has_schema_privilege($3, c.relnamespace, 'USAGE')
+                AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $2::name AND a.attnum > 0 AND NOT a.attisdropped
+                               AND has_column_privilege($3, c.oid, a.attnum, 'INSERT, UPDATE'))
+           FROM pg_class c WHERE c.oid = $1";
+    /// Returns the cells that the worker attends to.
+    ATTENDED() = "SELECT a.cell_id, a.service FROM claims.attended_cells a LIMIT 2";
+    TEXT(JSONBOID) = "SELECT $1::text";
+}
+
+/// A column of a table.
+pub struct AskedColumn {
+    pub table: String,
+    pub row_type: Oid,
+    /// Whether the role may insert or update it. A column that does not exist can be written by nobody.
+    pub may_be_written: bool,
+}
+
+/// Returns a column as a role sees it, or `None` if there is no such table.
+pub fn column(connection: &Connection, table: Oid, attribute: &str, role: Oid) -> Option<AskedColumn> {
+    let rows = connection.run(&COLUMN, View::Latest, [table.into(), attribute.into(), role.into()]);
+    rows.first(|row| AskedColumn { table: row.must(1), row_type: row.must(2), may_be_written: row.must(3) })
+}
+
+/// Returns the cell and the service of automatic mode, or those that the worker attends to, if that is one cell.
+pub fn service(connection: &Connection) -> Option<Automatic> {
+    if let Some(automatic) = attributes::automatic(connection) {
+        return Some(automatic);
+    }
+    let rows = connection.run(&ATTENDED, View::Latest, []);
+    let mut attended = rows.map(|row| Automatic { cell_id: row.must(1), service: row.must(2) });
+    if attended.len() == 1 { attended.pop() } else { None }
+}
+
+/// Returns the text of a JSON value.
+pub fn text(connection: &Connection, value: Jsonb) -> String {
+    connection.run(&TEXT, View::Caller, [value.into()]).first(|row| row.must(1)).unwrap_or_default()
+}
