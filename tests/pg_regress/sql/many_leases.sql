@@ -39,7 +39,7 @@ INSERT INTO app.routes SELECT n, 'many/' || n FROM generate_series(1, 25) n;
 SELECT claims.begin_pending(1, 'regress_claims_many') AS lease \gset
 SELECT t.at_service(), (SELECT uuid = :'lease' FROM claims.cells_outstanding_leases ORDER BY uuid LIMIT 1);
 SELECT string_agg(creates || '+' || destroys, ' ' ORDER BY lease_uuid) FROM claims.leases;
-SELECT t.call(format('SELECT claims.finish(1, %L, %L)', 'regress_claims_many', :'lease'));
+SELECT replace(x, :'lease', '<lease>') FROM t.call(format('SELECT claims.finish(1, %L, %L)', 'regress_claims_many', :'lease')) x;
 COMMIT;
 SELECT t.at_service();
 SELECT claims.finish(1, 'regress_claims_many', :'lease');
