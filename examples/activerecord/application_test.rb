@@ -75,6 +75,18 @@ class ApplicationTest < ActiveSupport::TestCase
     assert_equal [{ error: :taken, value: 'edsger' }], user.errors.details[:username]
   end
 
+  test 'the form knows before the save' do
+    Elsewhere::User.create!(username: 'barbara')
+    user = User.new(username: 'barbara')
+    once_settled { refute_predicate user, :valid? }
+    assert_equal [{ error: :taken, value: 'barbara' }], user.errors.details[:username]
+    assert_predicate User.new(username: 'barbara.liskov'), :valid?
+    # A user's own name.
+    own = User.create!(username: 'liskov')
+    own.username_will_change!
+    assert_predicate own, :valid?
+  end
+
   test 'an address is claimed once it is confirmed' do
     Elsewhere::Email.create!(user_id: Elsewhere::User.create!(username: 'alan').id, email: 'alan@example.org', confirmed: true)
     email = User.create!(username: 'alan.turing').emails.create!(email: 'alan@example.org')

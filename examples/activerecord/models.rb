@@ -10,7 +10,7 @@ end
 
 class User < ApplicationRecord
   has_many :emails
-  validates :username, presence: true, uniqueness: true
+  validates :username, presence: true, uniqueness: true, available: true
 end
 
 class Email < ApplicationRecord

@@ -32,3 +32,16 @@ module UniqueNames
     errors.add(attribute, :taken, value: self[attribute])
   end
 end
+
+# validates :username, available: true
+# Asks before the save whether another cell has the name, for forms that show all their errors at once. The save decides: if the service does
+# not answer in time, nothing is said here.
+class AvailableValidator < ActiveModel::EachValidator
+  def validate_each(record, attribute, value)
+    return if value.blank? || !record.will_save_change_to_attribute?(attribute)
+
+    query = ['SELECT claims.is_available(?, ?, ?, ?)', record.class.table_name, attribute.to_s, value, record.id&.to_s]
+    free = record.class.connection.select_value(record.class.sanitize_sql_array(query))
+    record.errors.add(attribute, :taken, value: value) if free == false
+  end
+end

@@ -3,7 +3,7 @@
 import re
 import time
 
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 UNIQUE_VIOLATION = "23505"
@@ -49,6 +49,13 @@ def violated_field(error):
     """Returns the column of a unique violation. PostgreSQL names it in DETAIL; names that are taken in another cell have the same form."""
     key = re.match(r'Key \("?(.+?)"?\)=', error.orig.diag.message_detail or "")
     return key and key[1]
+
+
+def is_available(session, instance, field):
+    """Asks whether another cell has the name, for a form. The save decides: where the service does not answer in time, it is True."""
+    key = inspect(instance).identity
+    arguments = {"table": instance.__tablename__, "field": field, "value": getattr(instance, field), "key": key and str(key[0])}
+    return session.scalar(text("SELECT claims.is_available(:table, :field, :value, :key)"), arguments) is not False
 
 
 def health(sessions):

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import sessionmaker
 
 from models import Email, Route, User
-from saving import Invalid, Unavailable, health, in_transaction
+from saving import Invalid, Unavailable, health, in_transaction, is_available
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,16 @@ def test_a_name_of_this_cell_is_the_same_error(here):
     with pytest.raises(Invalid) as raised:
         save(here, User(username="edsger"))
     assert raised.value.errors == {"username": "is already taken"}
+
+
+def test_the_form_knows_before_the_save(here, elsewhere):
+    save(elsewhere, User(username="barbara"))
+    (own,) = save(here, User(username="liskov"))
+    with here() as session:
+        assert not is_available(session, User(username="barbara"), "username")
+        assert is_available(session, User(username="barbara.liskov"), "username")
+        assert not is_available(session, User(username="liskov"), "username")
+        assert is_available(session, session.get(User, own), "username")
 
 
 def test_an_address_is_claimed_once_it_is_confirmed(here, elsewhere):

@@ -45,6 +45,14 @@ function violatedProperty(database, { table, detail }) {
   return entity?.findColumnWithDatabaseName(column)?.propertyName;
 }
 
+// Asks whether another cell has the name, for a form. The save decides: where the service does not answer in time, it is true.
+export async function isAvailable(database, entity, property, value, id = null) {
+  const { tableName, columns } = database.getMetadata(entity);
+  const { databaseName } = columns.find(({ propertyName }) => propertyName === property);
+  const [{ free }] = await database.query('SELECT claims.is_available($1, $2, $3, $4) AS free', [tableName, databaseName, value, id]);
+  return free !== false;
+}
+
 // While the shared database is down the application still reads, and saves all that has no claimed name: it is degraded, not dead.
 export async function health(database) {
   const services = await database.query('SELECT service, breaker, last_error FROM claims.service_state');

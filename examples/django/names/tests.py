@@ -39,7 +39,9 @@ class ApplicationTest(SimpleTestCase):
 
     def test_a_name_of_another_cell_is_an_error_of_the_field(self):
         User.objects.using("elsewhere").create(username="grace")
-        answer = self.client.post("/users", {"username": "grace"})
+        # As if the form had not asked before.
+        with mock.patch("names.forms.is_available", return_value=True):
+            answer = self.client.post("/users", {"username": "grace"})
         self.assertEqual((answer.status_code, answer.json()), (422, UNIQUE))
         self.assertFalse(User.objects.filter(username="grace").exists())
         self.assertEqual(self.client.post("/users", {"username": "grace.hopper"}).status_code, 200)
@@ -48,9 +50,16 @@ class ApplicationTest(SimpleTestCase):
         User.objects.create(username="edsger")
         self.assertEqual(self.client.post("/users", {"username": "edsger"}).json(), UNIQUE)
         # One that was saved between the form's check and its save.
-        with mock.patch("names.models.User.validate_unique"):
+        with mock.patch("names.models.User.validate_unique"), mock.patch("names.forms.is_available", return_value=True):
             answer = self.client.post("/users", {"username": "edsger"})
         self.assertEqual((answer.status_code, answer.json()), (422, UNIQUE))
+
+    def test_the_form_knows_before_the_save(self):
+        User.objects.using("elsewhere").create(username="barbara")
+        with mock.patch("names.forms.UniqueForm.save_unique", side_effect=AssertionError("saved")):
+            self.assertEqual(self.client.post("/users", {"username": "barbara"}).json(), UNIQUE)
+        own = User.objects.create(username="liskov")
+        self.assertEqual(self.client.post(f"/users/{own.pk}", {"username": "barbara.liskov"}).status_code, 200)
 
     def test_an_address_is_claimed_once_it_is_confirmed(self):
         other = User.objects.using("elsewhere").create(username="alan")

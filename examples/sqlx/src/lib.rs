@@ -109,6 +109,13 @@ pub async fn add_route(connection: &mut PgConnection, path: &str, namespace_id: 
     Ok(())
 }
 
+/// Asks whether another cell has the name, for a form. The save decides: if the service does not answer in time, it is true.
+pub async fn is_username_available(pool: &PgPool, username: &str, own_id: Option<i64>) -> sqlx::Result<bool> {
+    let query = sqlx::query_scalar("SELECT claims.is_available('users', 'username', $1, $2)");
+    let free: Option<bool> = query.bind(username).bind(own_id.map(|id| id.to_string())).fetch_one(pool).await?;
+    Ok(free != Some(false))
+}
+
 /// The answer of the health check.
 #[derive(Debug, Serialize)]
 pub struct Health {

@@ -5,7 +5,9 @@ use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use claims_example_sqlx::{SaveError, add_route, confirm, health, remove, rename, repeated, sign_up};
+use claims_example_sqlx::{
+    SaveError, add_route, confirm, health, is_username_available, remove, rename, repeated, sign_up,
+};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
@@ -52,6 +54,12 @@ async fn names(here: &PgPool, elsewhere: &PgPool) -> Tested {
     // A name of this cell is the same error.
     assert_taken(save(here, "grace.hopper").await, "username");
     assert_taken(sign_up(here, "grace.murray", "grace.hopper@example.org").await, "email");
+
+    // The form knows before the save.
+    assert!(!is_username_available(here, "grace", None).await?);
+    assert!(is_username_available(here, "grace.murray", None).await?);
+    assert!(!is_username_available(here, "grace.hopper", None).await?);
+    assert!(is_username_available(here, "grace.hopper", Some(grace)).await?);
 
     // An address is claimed once it is confirmed.
     repeated(async || confirm(elsewhere, "grace@example.org").await).await.unwrap();

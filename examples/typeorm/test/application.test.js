@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect, Email, Route, User } from '../entities.js';
-import { health, inTransaction, Unavailable, ValidationError } from '../saving.js';
+import { health, inTransaction, isAvailable, Unavailable, ValidationError } from '../saving.js';
 
 let here;
 let elsewhere;
@@ -47,6 +47,15 @@ test('a name of another cell is an error of the property', async () => {
 test('a name of this cell is the same error', async () => {
   await save(here, User, { username: 'edsger' });
   await assert.rejects(save(here, User, { username: 'edsger' }), isTaken('username'));
+});
+
+test('the form knows before the save', async () => {
+  await save(elsewhere, User, { username: 'barbara' });
+  const { id } = await save(here, User, { username: 'liskov' });
+  assert.equal(await isAvailable(here, User, 'username', 'barbara'), false);
+  assert.equal(await isAvailable(here, User, 'username', 'barbara.liskov'), true);
+  assert.equal(await isAvailable(here, User, 'username', 'liskov'), false);
+  assert.equal(await isAvailable(here, User, 'username', 'liskov', id), true);
 });
 
 test('an address is claimed once it is confirmed', async () => {
