@@ -24,7 +24,7 @@ certificate() {
 
 # filled_in NUMBER: a block of the document for cell NUMBER, on its standard input.
 filled_in() {
-  sed -e "s|'…'|'$CELL_PASSWORD'|g" -e "s|cell_1|cell_$1|g" -e "s|register_cell(1, |register_cell($1, |; s|automatic(1, |automatic($1, |; s|verify(1, |verify($1, |" \
+  sed -e "s|'…'|'$CELL_PASSWORD'|g" -e "s|cell_1|cell_$1|g" -e "s|register_cell(1, |register_cell($1, |; s|automatic(1, |automatic($1, |; s|verify(1, |verify($1, |; s|import_claims(1, |import_claims($1, |" \
     -e "s|host 'shared.example'|host 'shared.example', hostaddr '127.0.0.1', port '${CLUSTER_PORT[shared]}', sslrootcert '$SECRETS/root.crt'|" \
     -e "s|/etc/postgresql/claims/|$SECRETS/cell$1/|g"
 }
@@ -59,7 +59,7 @@ service_of() {
 without_password() { local password=$PGPASSWORD; unset PGPASSWORD; "$@"; export PGPASSWORD=$password; }
 
 start_documented() {
-  local number
+  local number profiles claimed
   command -v openssl >/dev/null || { echo 'skipped: there is no openssl'; exit 77; }
   CELL_PASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
   SECRETS=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/secrets.XXXXXX")
@@ -77,8 +77,14 @@ start_documented() {
   as postgres service "$(steps docs/cell/first-steps.md '1. The shared database' | filled_in 1)" >/dev/null
   # The second cell: its role and its number, as the last block of the section has it.
   as postgres service "$(steps docs/cell/first-steps.md '1. The shared database' | filled_in 2 | sed -n '/CREATE ROLE cell_2/,$p' | sed "s/'north', .*)/'south')/")" >/dev/null
+  profiles=$(steps docs/cell/first-steps.md '3. How names are compared')
+  as postgres service "$profiles" >/dev/null
   for number in 1 2; do
     as postgres "cell$number" "$(steps docs/cell/first-steps.md "2. The cell's database" | filled_in $number)" >/dev/null
-    as app "cell$number" "$(steps docs/cell/first-steps.md '3. What is claimed' | filled_in $number)" >/dev/null
+    as postgres "cell$number" "$profiles" >/dev/null
+    claimed=$(steps docs/cell/first-steps.md '4. What is claimed' | filled_in $number)
+    # The import is a statement of its own, since it commits.
+    as app "cell$number" "$(grep -v '^CALL' <<<"$claimed")" >/dev/null
+    as app "cell$number" "$(grep '^CALL' <<<"$claimed")" >/dev/null
   done
 }

@@ -75,5 +75,5 @@ SELECT t.with_condition(NULL);
 SELECT t.with_condition('1 / (id - 1) > 0');
 SELECT claims.unclaim_attribute('app.users', 'name');
 DROP SCHEMA app CASCADE;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_owner; REVOKE ALL ON SCHEMA claims FROM regress_claims_owner;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA claims FROM regress_claims_owner; REVOKE ALL ON SCHEMA claims FROM regress_claims_owner;
 DROP ROLE regress_claims_owner; DROP ROLE regress_claims_writer;

@@ -95,14 +95,14 @@ DROP FUNCTION t.readable(name);
 -- a role that was dropped while its cell is registered
 SELECT claims.register_cell(3, 'regress_claims_three');
 BEGIN;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_three;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA claims FROM regress_claims_three;
 REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM regress_claims_three;
 REVOKE ALL ON SCHEMA claims FROM regress_claims_three;
 DROP ROLE regress_claims_three;
 SELECT problem, regexp_replace(detail, '\d+\.$', 'N.') FROM claims.check();
 ROLLBACK;
 DELETE FROM claims.cells WHERE cell_id = 3;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA claims FROM regress_claims_three;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA claims FROM regress_claims_three;
 REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM regress_claims_three;
 REVOKE ALL ON SCHEMA claims FROM regress_claims_three;
 DROP ROLE regress_claims_three;

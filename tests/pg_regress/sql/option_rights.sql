@@ -81,7 +81,7 @@ CREATE FUNCTION t.owned_by(owner text) RETURNS void LANGUAGE plpgsql AS $$ DECLA
     EXECUTE format('ALTER SCHEMA claims OWNER TO %I', owner);
     FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE pronamespace = 'claims'::regnamespace AND proowner <> 10
         OR pronamespace = 'claims'::regnamespace AND prorettype <> 'event_trigger'::regtype AND proname <> 'service_validator' LOOP
-        EXECUTE format('ALTER FUNCTION %s OWNER TO %I', f.name, owner);
+        EXECUTE format('ALTER ROUTINE %s OWNER TO %I', f.name, owner);
     END LOOP;
     FOR f IN SELECT c.oid::regclass AS name FROM pg_class c WHERE relnamespace = 'claims'::regnamespace AND relkind IN ('r', 'v') LOOP
         EXECUTE format('ALTER TABLE %s OWNER TO %I', f.name, owner);

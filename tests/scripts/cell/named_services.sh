@@ -3,11 +3,11 @@
 # claims a server of another role.
 . "$(dirname "$0")/../common.bash"
 
-for role in script_claims_owner script_claims_admin script_claims_app script_claims_loader; do
+for role in script_claims_named script_claims_admin script_claims_app script_claims_loader; do
   sql "DROP ROLE IF EXISTS $role" 2>/dev/null || true
   sql "DO \$\$ BEGIN IF to_regrole('$role') IS NULL THEN CREATE ROLE $role LOGIN; END IF; END \$\$"
 done
-sql "ALTER ROLE script_claims_loader PASSWORD '$PGPASSWORD'; GRANT script_claims_owner TO script_claims_admin"
+sql "ALTER ROLE script_claims_loader PASSWORD '$PGPASSWORD'; GRANT script_claims_named TO script_claims_admin"
 
 # A database to which an administrator has made a server for another purpose. It could answer as a service does.
 sql 'DROP DATABASE IF EXISTS script_warehouse' 2>/dev/null
@@ -23,14 +23,14 @@ cell() {
   sql postgres 'DROP DATABASE IF EXISTS script_named' 2>/dev/null
   sql postgres "CREATE DATABASE script_named ENCODING 'UTF8' TEMPLATE template0"
   export PGDATABASE=script_named
-  sql "ALTER ROLE script_claims_owner SUPERUSER; SET ROLE $1; CREATE EXTENSION claims; RESET ROLE; ALTER ROLE script_claims_owner NOSUPERUSER"
+  sql "ALTER ROLE script_claims_named SUPERUSER; SET ROLE $1; CREATE EXTENSION claims; RESET ROLE; ALTER ROLE script_claims_named NOSUPERUSER"
   sql "
     CREATE EXTENSION postgres_fdw; CREATE EXTENSION dblink;
     SELECT claims.register_cell(9, 'script_claims_app');
     CREATE SERVER warehouse FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$PGPORT', dbname 'script_warehouse');
-    GRANT USAGE ON FOREIGN SERVER warehouse TO script_claims_owner;
+    GRANT USAGE ON FOREIGN SERVER warehouse TO script_claims_named;
     CREATE USER MAPPING FOR $1 SERVER warehouse OPTIONS (user 'script_claims_loader', password '$PGPASSWORD');
-    GRANT USAGE ON FOREIGN DATA WRAPPER claims_service, postgres_fdw, dblink_fdw TO script_claims_owner;
+    GRANT USAGE ON FOREIGN DATA WRAPPER claims_service, postgres_fdw, dblink_fdw TO script_claims_named;
     CREATE TABLE names (id bigint PRIMARY KEY, name text UNIQUE); GRANT ALL ON names TO PUBLIC;
     SELECT claims.claim_attribute('names', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES')" >/dev/null
 }
@@ -85,7 +85,7 @@ expect 'what is not named cannot be removed' "$(sqlstate "SELECT claims.remove_s
 
 # --- an administrator of claims who is no superuser --------------------------------------------------------------------
 
-cell script_claims_owner
+cell script_claims_named
 sql script_warehouse 'DELETE FROM claims.claim_leases; DELETE FROM claims.claims; DELETE FROM claims.lease_outcomes; DELETE FROM claims.cell_epochs'
 attack 'an owner without superuser'
 for call in "add_service('warehouse', 'x')" "attend(9, 'warehouse')" "automatic(9, 'warehouse')"; do
@@ -99,8 +99,8 @@ expect 'nothing was named' "$(sql 'SELECT count(*) FROM claims.named_services')"
 
 for wrapper in postgres_fdw dblink_fdw; do
   PGUSER=script_claims_admin sql "
-    CREATE SERVER his_own FOREIGN DATA WRAPPER $wrapper OPTIONS (host '127.0.0.1', port '$PGPORT', dbname 'script_warehouse'); GRANT USAGE ON FOREIGN SERVER his_own TO script_claims_owner;
-    CREATE USER MAPPING FOR script_claims_owner SERVER his_own OPTIONS (user 'script_claims_loader', password '$PGPASSWORD')"
+    CREATE SERVER his_own FOREIGN DATA WRAPPER $wrapper OPTIONS (host '127.0.0.1', port '$PGPORT', dbname 'script_warehouse'); GRANT USAGE ON FOREIGN SERVER his_own TO script_claims_named;
+    CREATE USER MAPPING FOR script_claims_named SERVER his_own OPTIONS (user 'script_claims_loader', password '$PGPASSWORD')"
   expect "$wrapper: his own server is no service by being made" "$(as script_claims_app "SELECT claims.attend(9, 'his_own')")" 42501
   expect "$wrapper: he names it by using it" "$(as script_claims_admin "SELECT claims.automatic(9, 'his_own')")" 00000
   expect "$wrapper: which is an act" "$(sql "SELECT role, action, arguments, reason IS NULL FROM claims.admin_log ORDER BY id DESC LIMIT 1")" \
@@ -123,7 +123,7 @@ expect 'nothing is told' "$(sql 'SELECT count(*) FROM claims.check()')" 0
 
 # --- servers of the wrapper of this extension --------------------------------------------------------------------------
 
-PGUSER=script_claims_admin sql "CREATE SERVER own FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '$PGPORT', dbname 'script_warehouse'); GRANT USAGE ON FOREIGN SERVER own TO script_claims_owner"
+PGUSER=script_claims_admin sql "CREATE SERVER own FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '$PGPORT', dbname 'script_warehouse'); GRANT USAGE ON FOREIGN SERVER own TO script_claims_named"
 expect 'they are services by being made' "$(as script_claims_app "SELECT claims.attend(9, 'own')")" 00000
 expect 'nothing needs to be said' "$(PGUSER=script_claims_admin message "SELECT claims.add_service('own', 'x')" | head -2)" 'NOTICE:  foreign server "own" is a service of claims already
 DETAIL:  Its foreign-data wrapper is claims_service.'

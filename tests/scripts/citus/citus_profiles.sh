@@ -70,7 +70,7 @@ for node in "${NODES[@]}"; do
   sleep 1
   expect 'it does wait' "$(cat "$CLAIMS_TMP/waits.said")" ''
   expect 'and keeps others out there' "$($node; taking new)" 55P03
-  expect 'but for types that stay what they are' "$(sqlstate "SELECT claims.begin_update(1, '[$(claim "route-${node// /-}")]')")" 00000
+  expect 'of every type' "$(sqlstate "SELECT claims.begin_update(1, '[$(claim "route-${node// /-}")]')")" 55P03
   tell COMMIT
   heard 2 >/dev/null
   wait "$waits"
@@ -85,7 +85,7 @@ tell "BEGIN; SELECT count(*) FROM claims.set_profile('HANDLES', 'casefold', 'a t
 expect 'a change in an open transaction' "$(heard 1)" 0
 for node in "${NODES[@]}"; do
   expect "keeps out, $node" "$($node; taking new)" 55P03
-  expect "types that stay what they are go on, $node" "$($node; sqlstate "SELECT claims.begin_update(1, '[$(claim "open-${node// /-}")]')")" 00000
+  expect "of every type, $node" "$($node; sqlstate "SELECT claims.begin_update(1, '[$(claim "open-${node// /-}")]')")" 55P03
   expect "and reading, $node" "$($node; sql "SELECT bucket_value FROM claims.get_record('HANDLES', 'Name-7')")" Name-7
 done
 tell ROLLBACK

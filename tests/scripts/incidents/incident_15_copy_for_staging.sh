@@ -51,6 +51,7 @@ CELL_PASSWORD=staging$CELL_PASSWORD
 certificate staging shared.staging.example
 service_of staging staging
 as postgres staging "$(steps docs/cell/first-steps.md '1. The shared database' | filled_in 1)" >/dev/null
+as postgres staging "$(steps docs/cell/first-steps.md '3. How names are compared')" >/dev/null
 (cd /tmp && as_server sh -c "umask 077; mkdir '$SECRETS/staged'; echo 'shared.staging.example:${CLUSTER_PORT[staging]}:names:cell_1:$CELL_PASSWORD' >'$SECRETS/staged/passfile'")
 FILL="s|SET host 'shared.staging.example'|SET host 'shared.staging.example', SET port '${CLUSTER_PORT[staging]}'|; s|/etc/postgresql/claims/|$SECRETS/staged/|"
 follow "$section" 'Act 1' staged >/dev/null
