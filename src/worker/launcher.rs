@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use claims_model::backoff::Backoff;
+use claims_model::due::{LONGEST_PAUSE, PAUSES};
 
-use super::{LONGEST_PAUSE, PAUSES, WORKERS};
+use super::WORKERS;
 use crate::cell::wakeup::MAX_DATABASES;
 use crate::cell::workers::{self, Duty, RunningWorker};
 use crate::pg::background::{self, Worker};

@@ -14,10 +14,6 @@ mod purge;
 mod recorder;
 mod schedule;
 
-use std::time::Duration;
-
-use claims_model::backoff::Backoff;
-
 use crate::cell::workers::Duty;
 use crate::pg::background::{self, Mains};
 use crate::pg::shared;
@@ -26,11 +22,6 @@ const LAUNCHER: &str = "claims launcher";
 
 /// The names of the workers in `pg_stat_activity`.
 const WORKERS: [(Duty, &str); 2] = [(Duty::Recovery, "claims worker"), (Duty::Verification, "claims verifier")];
-
-/// The pauses after failures of a job, and before a worker that has ended is restarted.
-const PAUSES: Backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Registers the launcher. Called while the library is loaded.
 pub fn register() {

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use claims_model::backoff::Backoff;
-
-use super::{FIRST_PAUSE, PAUSES};
+use claims_model::due::{self, PAUSES};
 
 /// A job that is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -86,7 +85,7 @@ impl Schedule {
     /// Records that the job failed. It is repeated soon, then with growing pauses of at most `interval`.
     pub fn failed(&mut self, job: Job, interval: Duration) {
         let mut pauses = self.0.get(&job).map_or(PAUSES, |entry| entry.pauses);
-        let due = Instant::now() + pauses.pause().min(interval.max(FIRST_PAUSE));
+        let due = Instant::now() + due::after_failure(&mut pauses, interval);
         self.0.insert(job, NextTime { due, pauses });
     }
 

@@ -10,6 +10,7 @@ pub mod claim;
 pub mod conflict;
 pub mod cursor;
 pub mod digest;
+pub mod due;
 pub mod enforcement;
 pub mod epoch;
 pub mod feed;

@@ -3,14 +3,12 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use claims_model::due::{SLOT_EXTEND_INTERVAL, SLOT_HELD_FOR};
+
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
 use crate::error::{ClaimsError, VerificationError};
 
-/// How long the service keeps the slot for a cell that is not heard of.
-const HELD_FOR: Duration = Duration::from_secs(120);
-/// How often a verification that goes on tells the service so.
-const EXTEND_INTERVAL: Duration = Duration::from_secs(20);
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -31,7 +29,7 @@ impl<'s> Slot<'s> {
 
     /// Extends the time for which the slot is held, if that is due. Raises 55P03 if another cell has the slot by now.
     pub fn extend<G: Transactions>(&self, transactions: &G) -> Result<(), G::Error> {
-        if self.extended.get().elapsed() < EXTEND_INTERVAL {
+        if self.extended.get().elapsed() < SLOT_EXTEND_INTERVAL {
             return Ok(());
         }
         self.extended.set(Instant::now());
@@ -40,7 +38,7 @@ impl<'s> Slot<'s> {
 
     fn hold<G: Transactions>(&self, transactions: &G) -> Result<(), G::Error> {
         let Slot { service, cell_id, .. } = *self;
-        let seconds = i64::try_from(HELD_FOR.as_secs()).unwrap_or(0);
+        let seconds = i64::try_from(SLOT_HELD_FOR.as_secs()).unwrap_or(0);
         let hold = || service.hold_verification_slot(cell_id, seconds, ANSWER_TIMEOUT).map_err(unreachable);
         match transactions.at_service(hold)? {
             true => Ok(()),
