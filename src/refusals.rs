@@ -36,6 +36,9 @@ pub struct Ring {
     end: u64,
     /// The number of descriptions for which there was no room since the last look.
     lost: u64,
+    /// The numbers of descriptions since the start of the server: of all, and of those that were lost.
+    described_total: u64,
+    lost_total: u64,
     bytes: [u8; RING_BYTES],
 }
 
@@ -52,13 +55,19 @@ pub static READERS: Shared<[Reader; MAX_READERS]> = Shared::new(c"claims refusal
 
 impl Ring {
     fn push(&mut self, description: &[u8]) {
+        self.described_total += 1;
         if description.len() > MAX_BYTES || self.free() < LENGTH_BYTES + description.len() {
-            self.lost += 1;
+            self.lose(1);
             return;
         }
         let length = u32::try_from(description.len()).unwrap_or(0);
         self.write(&length.to_ne_bytes());
         self.write(description);
+    }
+
+    fn lose(&mut self, count: u64) {
+        self.lost += count;
+        self.lost_total += count;
     }
 
     /// Takes the oldest description.
@@ -164,12 +173,6 @@ pub struct Fetched {
     pub lost: u64,
 }
 
-impl Fetched {
-    pub fn count(&self) -> u64 {
-        self.descriptions.len() as u64 + self.lost
-    }
-}
-
 /// Makes this process the one that is woken when there are descriptions of its database.
 pub fn become_reader() {
     let own = own_database();
@@ -182,13 +185,24 @@ pub fn become_reader() {
     }
 }
 
-/// Counts descriptions as lost that were fetched and not recorded.
-pub fn are_lost(count: u64) {
+/// Counts as lost what was fetched and not recorded: descriptions, and a number of lost ones that no row tells yet.
+pub fn are_lost(descriptions: u64, lost_before: u64) {
     RINGS.write(|rings| {
         if let Some(at) = own_ring(rings) {
-            rings[at].lost += count;
+            rings[at].lose(descriptions);
+            rings[at].lost += lost_before;
         }
     });
+}
+
+/// Returns how many events of this database were described since the start of the server, and how many of them were lost. `None` if
+/// there was none, or the library is not preloaded.
+pub fn totals() -> Option<(u64, u64)> {
+    let own = u64::from(own_database());
+    let ring = |rings: &[Ring; DATABASES]| {
+        rings.iter().find(|ring| ring.database == own).map(|ring| (ring.described_total, ring.lost_total))
+    };
+    RINGS.read(ring).flatten()
 }
 
 /// Returns how full the ring of this database is, from 0 to 1.

@@ -81,6 +81,16 @@ BEGIN
      CROSS JOIN LATERAL (VALUES ('claims_transfers', f.transfers), ('claims_transfer_claims', f.held),
                                 ('claims_oldest_transfer_age_seconds', greatest(extract(epoch FROM now - f.oldest), 0))) AS m (name, value);
 
+    -- Id spaces: the ids that no block has reserved. bigint's largest difference exceeds a bigint.
+    RETURN QUERY
+    SELECT m.name, jsonb_build_object('id_space', s.name), m.value::float8
+      FROM claims.id_spaces s
+     CROSS JOIN LATERAL (VALUES ('claims_id_space_size', s.last_id::numeric - s.first_id + 1),
+                                ('claims_id_space_left', greatest(s.last_id::numeric - s.next_id + 1, 0))) AS m (name, value);
+
+    -- The cells that verify at this service now.
+    RETURN QUERY SELECT 'claims_verification_slots_held', '{}'::jsonb, count(*)::float8 FROM claims.verification_slots s WHERE s.held_until > now;
+
     -- Tables that grow.
     RETURN QUERY
     SELECT m.name, jsonb_build_object('table', t.relname), m.value::float8
@@ -90,7 +100,7 @@ BEGIN
               JOIN pg_class p ON p.oid = coalesce(part.relid, c.oid)
              WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind IN ('r', 'p')
                AND c.relname IN ('claims', 'claim_leases', 'lease_outcomes', 'change_sets', 'cells_outstanding_leases', 'requests',
-                                 'expiring_claims', 'pass_log', 'admin_log')
+                                 'expiring_claims', 'pass_log', 'admin_log', 'audit_log')
              GROUP BY c.relname) t
      CROSS JOIN LATERAL (VALUES ('claims_table_bytes', t.bytes), ('claims_table_rows', t.rows)) AS m (name, value)
      WHERE m.value IS NOT NULL;
@@ -143,6 +153,29 @@ BEGIN
     SELECT 'claims_observations_total', jsonb_build_object('table', o.table_name::text, 'attribute', o.attribute::text, 'outcome', o.outcome),
            sum(o.count)::float8
       FROM claims.observed o GROUP BY o.table_name, o.attribute, o.outcome;
+
+    -- Sequences that draw from ranges: the ids left in their ranges. A sequence whose last value the extension's owner may not read, or
+    -- that a standby does not have, has no row.
+    RETURN QUERY
+    WITH known AS MATERIALIZED (
+        SELECT s.sequence_name AS sequence, s.id_space, s.low_water, s.cell_id, s.id_range, s.next_range, q.seqincrement, q.seqmin, c.relpersistence
+          FROM claims.id_sequences s
+         CROSS JOIN LATERAL (SELECT q.seqincrement, q.seqmin FROM pg_sequence q WHERE q.seqrelid = s.sequence_name OFFSET 0) q
+         CROSS JOIN LATERAL (SELECT c.relpersistence FROM pg_class c WHERE c.oid = s.sequence_name OFFSET 0) c),
+    -- Only a sequence has such privileges; pg_sequence has made sure of that.
+    readable AS MATERIALIZED (
+        SELECT * FROM known k
+         WHERE has_sequence_privilege(k.sequence, 'USAGE, SELECT') AND (k.relpersistence = 'p' OR NOT pg_is_in_recovery())),
+    counted AS MATERIALIZED (
+        SELECT r.*, greatest(r.seqincrement, 1)::numeric AS step,
+               coalesce(pg_sequence_last_value(r.sequence)::numeric, r.seqmin::numeric - r.seqincrement) AS last_value
+          FROM readable r)
+    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('cell', c.cell_id::text, 'sequence', c.sequence::text, 'id_space', c.id_space)), m.value::float8
+      FROM counted c
+     CROSS JOIN LATERAL (VALUES
+         ('claims_ids_left', greatest(div(upper(c.id_range)::numeric - 1 - c.last_value, c.step), 0)
+                             + coalesce(div(upper(c.next_range)::numeric - lower(c.next_range), c.step), 0)),
+         ('claims_ids_low_water', c.low_water::numeric)) AS m (name, value);
 
     -- For each kind of pass: whether the last one failed; and time and counts of the last one that did not.
     RETURN QUERY

@@ -11,7 +11,7 @@ use crate::pg::jsonb::JsonText;
 use crate::pg::prelude::*;
 use crate::pg::{process, spi};
 use crate::store::catalog;
-use crate::tables;
+use crate::{refusals, tables};
 
 type Sample = (String, JsonText, f64);
 
@@ -37,6 +37,10 @@ fn read_counters()
             let labels = json!({ "cell": cell_id.to_string() });
             samples.push(sample("claims_lease_floor_age_seconds", labels, from.seconds_until(Moment::now()).max(0.0)));
         }
+    }
+    if let Some((described, lost)) = refusals::totals() {
+        samples.push(sample("claims_audit_refusals_total", json!({}), described as f64));
+        samples.push(sample("claims_audit_lost_total", json!({}), lost as f64));
     }
     if let Some(last) = counters::last_check() {
         samples.push(sample("claims_check_age_seconds", json!({}), last.at.seconds_until(Moment::now())));

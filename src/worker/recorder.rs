@@ -39,13 +39,13 @@ impl Recorder {
         }
         self.last = Instant::now();
         let fetched = refusals::fetch(AT_ONCE);
-        let count = fetched.count();
+        let (descriptions, lost_before) = (fetched.descriptions.len() as u64, fetched.lost);
         let recorded = OwnTransactions { owner }.in_database(|connection| {
             audit::record_refusals(connection, fetched);
             Ok(())
         });
         if let Err(failure) = recorded {
-            refusals::are_lost(count);
+            refusals::are_lost(descriptions, lost_before);
             error::log_failed_pass("claims: audit", &failure);
         }
         (refusals::fill() > 0.0).then_some(if refusals::fill() < MUCH { INTERVAL } else { Duration::ZERO })

@@ -63,7 +63,7 @@ struct Cell {
     start: u64,
 }
 
-/// What was seen in a day.
+/// Observations of a day.
 #[derive(Default)]
 struct Seen {
     most_at_once: usize,

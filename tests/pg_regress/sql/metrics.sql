@@ -58,6 +58,13 @@ SELECT t.clean();
 -- the clock of the database
 SELECT labels, abs(value - extract(epoch FROM clock_timestamp())) < 60 FROM claims.metrics() WHERE name = 'claims_time_seconds';
 
+-- slots for verification that are held now
+BEGIN;
+INSERT INTO claims.verification_slots VALUES (1, clock_timestamp() + interval '1 min'), (2, clock_timestamp() - interval '1 min');
+SELECT t.metric('claims_verification_slots_held');
+ROLLBACK;
+SELECT t.metric('claims_verification_slots_held');
+
 -- modes other than open
 BEGIN; SELECT claims.set_mode('settle_only', 'test'), claims.set_mode('read_only', 'test', 2); SELECT t.metric('claims_mode');
 SELECT claims.set_mode('open', 'test'); SELECT t.metric('claims_mode');

@@ -75,3 +75,34 @@ SELECT sequence_name, low_water, id_range FROM claims.id_sequences WHERE sequenc
 SET ROLE regress_claims_one;
 SELECT t.call($$SELECT claims.use_id_space('rows_id_seq', NULL)$$);
 RESET ROLE;
+
+-- metrics: ids left in the ranges of a sequence, from its first id to the last one of the next range; by the increment; 0 without a range
+CREATE FUNCTION t.ids() RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT concat_ws(' ', name, labels, value) FROM claims.metrics() WHERE name LIKE 'claims\_id%' ORDER BY name COLLATE "C", labels $$;
+DELETE FROM claims.id_sequences;
+SET ROLE regress_claims_one;
+SELECT t.call($$SELECT claims.use_id_space('rows_id_seq', 'rows', 50)$$);
+RESET ROLE;
+SELECT t.ids();
+UPDATE claims.id_sequences SET cell_id = 1, id_range = '[1001,2001)';
+ALTER SEQUENCE rows_id_seq MINVALUE 1001 MAXVALUE 2000 START 1001 RESTART 1001 NO CYCLE;
+SELECT t.ids();
+SELECT nextval('rows_id_seq'), nextval('rows_id_seq');
+SELECT t.ids();
+UPDATE claims.id_sequences SET next_range = '[5001,5101)';
+SELECT t.ids();
+ALTER SEQUENCE rows_id_seq INCREMENT 10;
+SELECT t.ids();
+SELECT setval('rows_id_seq', 2000);
+UPDATE claims.id_sequences SET next_range = NULL;
+SELECT t.ids();
+-- a sequence that is gone has none
+DROP TABLE rows;
+SELECT t.ids();
+-- of an id space: those that no block has reserved
+BEGIN;
+INSERT INTO claims.id_spaces (number, name, first_id, last_id, block_size, next_id, reason, role) VALUES
+  (9901, 'metric_a', 1, 100, 10, 31, 'test', 'x'),
+  (9902, 'metric_b', -9223372036854775807, 9223372036854775806, 10, 9223372036854775807, 'test', 'x');
+SELECT t.ids();
+ROLLBACK;

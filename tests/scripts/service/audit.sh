@@ -58,6 +58,10 @@ at shared 'ALTER SYSTEM RESET claims.databases'; at shared 'SELECT pg_reload_con
 expect 'the worker records what there was room for, and counts the others' "$(wait_for $((calls + lost)) total)" $((calls + lost))
 expect 'some are lost' "$(at shared "SELECT sum((conflict ->> 'lost')::bigint) > $lost FROM claims.audit_log WHERE what = 'lost'")" t
 
+of_metric() { at shared "SELECT value FROM claims.metrics() WHERE name = '$1'"; }
+expect 'metrics count those that are lost' "$(of_metric claims_audit_lost_total)" "$(at shared "SELECT sum((conflict ->> 'lost')::bigint) FROM claims.audit_log WHERE what = 'lost'")"
+expect 'and all' "$(of_metric claims_audit_refusals_total)" "$(at shared "SELECT (SELECT count(*) FROM claims.audit_log WHERE what IN ('refused', 'denied')) + (SELECT sum((conflict ->> 'lost')::bigint) FROM claims.audit_log WHERE what = 'lost')")"
+
 # --- exact, whatever crashes ---------------------------------------------------------------------------------------------
 
 at shared 'TRUNCATE claims.audit_log'
