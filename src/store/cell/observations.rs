@@ -11,7 +11,8 @@ statement! {
     /// Adds counts. With $8, adds them to rows that no other transaction has locked, and inserts the others.
     WRITE(OIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, BOOLOID) =
         "WITH noted AS MATERIALIZED (
-             SELECT n.table_name, n.attribute, n.outcome, n.bucket_type, n.bucket_value, n.holder, n.count, n.number
+             SELECT n.table_name, n.attribute, n.outcome, n.bucket_type, n.bucket_value, n.holder, n.count, n.number,
+                    clock_timestamp() AS now
                FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
                     AS n (table_name, attribute, outcome, bucket_type, bucket_value, holder, count, number)),
          locked AS MATERIALIZED (
@@ -23,12 +24,12 @@ statement! {
                     AND x.holder_cell_id IS NOT DISTINCT FROM n.holder
                   LIMIT 1 FOR UPDATE SKIP LOCKED) o),
          added AS (
-             UPDATE claims.observed o SET count = o.count + n.count, last_at = clock_timestamp()
+             UPDATE claims.observed o SET count = o.count + n.count, last_at = n.now
                FROM locked l JOIN noted n ON n.number = l.number WHERE o.ctid = l.row
              RETURNING l.number)
          INSERT INTO claims.observed (table_name, attribute, outcome, bucket_type, bucket_value, holder_cell_id, count, first_at, last_at)
          SELECT n.table_name::regclass, n.attribute::name, n.outcome, n.bucket_type, n.bucket_value, n.holder, n.count,
-                clock_timestamp(), clock_timestamp()
+                n.now, n.now
            FROM noted n WHERE NOT EXISTS (SELECT FROM added a WHERE a.number = n.number)";
 }
 

@@ -70,7 +70,7 @@ for node in "${NODES[@]}"; do
   sleep 1
   expect 'it does wait' "$(cat "$CLAIMS_TMP/waits.said")" ''
   expect 'and keeps others out there' "$($node; taking new)" 55P03
-  expect 'of every type' "$(sqlstate "SELECT claims.begin_update(1, '[$(claim "route-${node// /-}")]')")" 55P03
+  expect 'of every type' "$($node; sqlstate "SELECT claims.begin_update(1, '[$(claim "route-${node// /-}")]')")" 55P03
   tell COMMIT
   heard 2 >/dev/null
   wait "$waits"
