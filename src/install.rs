@@ -235,6 +235,7 @@ extension_sql_file!(
     requires = ["declarations", cell::capture::enforcement::set_enforcement]
 );
 extension_sql_file!("../sql/install/cell/automatic.sql", name = "automatic", requires = ["declare"]);
+extension_sql_file!("../sql/install/cell/automatic_here.sql", name = "automatic_here", requires = ["automatic"]);
 extension_sql_file!(
     "../sql/install/functions.sql",
     name = "functions",
@@ -253,6 +254,7 @@ extension_sql_file!(
         "services",
         "client",
         "automatic",
+        "automatic_here",
         "declarations",
         "enforcement",
         "verify",

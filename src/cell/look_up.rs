@@ -44,7 +44,7 @@ fn is_available(
             return Err(AvailabilityError::NoService.into());
         };
         let asked = AskedName { cell_id, value, source_id };
-        unless_silent(asked.is_available(connection, &service, &columns))
+        unless_silent(asked.is_available(connection, service.as_deref(), &columns))
     })?;
     Ok(available)
 }
@@ -99,19 +99,25 @@ impl AskedName {
     fn is_available(
         &self,
         connection: &Connection,
-        server: &str,
+        server: Option<&str>,
         columns: &[NamedColumn],
     ) -> Result<bool, ClaimsError> {
         let types = catalog::current(connection);
         let limit = settings::observe_timeout();
-        let service = Service::new(connection, server, self.cell_id)?.until(Instant::now() + limit);
+        let service = match server {
+            Some(server) => Some(Service::new(connection, server, self.cell_id)?.until(Instant::now() + limit)),
+            None => None,
+        };
         for column in columns {
             // Such a name cannot be claimed.
             let is_impossible = self.value.is_empty() || bucket_value_excess(&self.value).is_some();
             if is_impossible || types.types.profile_of(&column.bucket_type).canonical(&self.value).is_err() {
                 return Ok(false);
             }
-            let holder = service.holder(&column.bucket_type, &self.value, service.time_left(limit))?;
+            let holder = match &service {
+                Some(service) => service.holder(&column.bucket_type, &self.value, service.time_left(limit))?,
+                None => availability::holder_here(connection, &column.bucket_type, &self.value).map(Holder::from),
+            };
             if holder.is_some_and(|holder| !self.is_own(connection, &holder, &column.source_type)) {
                 return Ok(false);
             }

@@ -158,8 +158,8 @@ fn described(mismatch: Mismatch) -> String {
 }
 
 /// Prepares the raising of an error that the service raised: it gets the SQLSTATE of the service, and a CONTEXT that
-/// names the service.
+/// names the service, unless this database is the service's.
 pub(super) fn complete(error: &RemoteError, fields: Option<ErrorFields>) {
-    let context = format!("error of claims service \"{}\"", error.server);
-    error_context::complete_next(known_code(error), error.sqlstate, Some(context), fields);
+    let context = (!error.server.is_empty()).then(|| format!("error of claims service \"{}\"", error.server));
+    error_context::complete_next(known_code(error), error.sqlstate, context, fields);
 }

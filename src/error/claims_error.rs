@@ -22,6 +22,8 @@ use super::text::Text;
 use super::transfer::TransferError;
 use super::verification::VerificationError;
 use crate::pg::altered::Altered;
+use crate::pg::error_context;
+use crate::pg::libpq::RemoteError;
 
 errors! {
     pub enum ClaimsError {
@@ -101,6 +103,14 @@ errors! {
         Import(ImportError);
         Availability(AvailabilityError);
         Capture(CaptureError);
+    }
+}
+
+impl From<ClaimsError> for RemoteError {
+    /// Returns an error of this database in the form of a service's. It names no server.
+    fn from(error: ClaimsError) -> Self {
+        let Text { code, message, detail, hint } = Text::from(error);
+        RemoteError { sqlstate: error_context::sqlstate(code), message, detail, hint, server: String::new() }
     }
 }
 

@@ -114,6 +114,12 @@ pub fn known_code(sqlstate: [u8; 5]) -> Option<PgSqlErrorCode> {
     }
 }
 
+/// Returns the SQLSTATE of a code.
+pub fn sqlstate(code: PgSqlErrorCode) -> [u8; 5] {
+    // PostgreSQL encodes each character in six bits, the first one in the lowest.
+    std::array::from_fn(|at| b'0' + ((code as i32 >> (6 * at)) & 0x3f) as u8)
+}
+
 /// Completes the error. Called for every message while it is on the stack.
 unsafe extern "C-unwind" fn complete(_argument: *mut c_void) {
     let is_meant = |raised: &Raised| unsafe { geterrcode() } == raised.code as c_int;

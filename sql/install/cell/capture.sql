@@ -31,13 +31,14 @@ COMMENT ON COLUMN claims.claimed_attributes.constraint_name IS 'Name of the cons
 CREATE TABLE claims.automatic_service (
     single  boolean PRIMARY KEY DEFAULT true CHECK (single),
     cell_id bigint  NOT NULL,
-    service text    NOT NULL
+    service text
 );
 COMMENT ON TABLE claims.automatic_service IS
-    'In a cell: the service of automatic mode, one row, or none if it is off. Written by claims.automatic().';
+    'In a cell: the service of automatic mode, one row, or none if it is off. Written by claims.automatic() and claims.automatic_here().';
 COMMENT ON COLUMN claims.automatic_service.single IS 'Always true: there is at most one row.';
 COMMENT ON COLUMN claims.automatic_service.cell_id IS 'The cell that owns the claims.';
-COMMENT ON COLUMN claims.automatic_service.service IS 'Name of the foreign server that leads to the shared database.';
+COMMENT ON COLUMN claims.automatic_service.service IS
+    'Name of the foreign server that leads to the shared database; NULL: this database is the shared one, and transactions claim in themselves.';
 
 -- One row for each transaction that changed claimed columns in automatic mode and called SET CONSTRAINTS, deleted before the
 -- transaction ends. Only its deferred trigger needs the row, so the table needs no WAL.

@@ -96,7 +96,7 @@ fn requeue(connection: &Connection, row: &RowVersion, changes: i64) -> bool {
 
 fn send_all(connection: &Connection) -> Result<(), ClaimsError> {
     match attributes::automatic(connection) {
-        Some(automatic) => send::send_all_pending(connection, automatic.cell_id, &automatic.service),
+        Some(automatic) => send::send_all_pending(connection, automatic.cell_id, automatic.service.as_deref()),
         // Automatic mode has been turned off meanwhile.
         None => {
             log::need_not_be_sent();

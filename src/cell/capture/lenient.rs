@@ -13,7 +13,7 @@ use claims_model::capture::Create;
 use claims_model::outgoing::{Outgoing, SkippedDestroys, refusals};
 use uuid::Uuid;
 
-use super::{adopt, conflicts};
+use super::{adopt, conflicts, local};
 use crate::cell::client::Service;
 use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
@@ -22,6 +22,7 @@ use crate::pg::spi::Connection;
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
+use crate::tables::Tables;
 
 /// A batch, sent under one lease.
 pub struct LenientBatch {
@@ -72,6 +73,20 @@ impl LenientBatch {
                 Ok(()) => return Ok(()),
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
                 Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims in this database, for the current transaction, without the destroys that cannot be made. Raises an error for all other
+    /// conflicts.
+    pub fn claim_here(&mut self, tables: &dyn Tables, connection: &Connection) -> Result<(), ClaimsError> {
+        while !self.is_empty() {
+            let (creates, destroys) = self.outgoing.json()?;
+            match local::claim(tables, connection, self.cell_id, self.lease, &creates, &destroys) {
+                Err(error) if !self.gives_way(connection, &error) => return Err(error),
+                Err(_) => {}
+                Ok(()) => return Ok(()),
             }
         }
         Ok(())

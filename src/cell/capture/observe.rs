@@ -9,18 +9,21 @@ use claims_model::observed::{Missed, separate, split_off};
 use claims_model::outgoing::{Outgoing, refusals};
 use uuid::Uuid;
 
-use super::{log, observations, pins};
+use super::here::Destination;
+use super::{local, log, observations, pins};
 use crate::cell::client::leases::BeginRequest;
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::{Service, afterwards};
 use crate::cell::track;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::interrupts;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
+use crate::tables::Tables;
 
 /// Number of records in one lease. The service's default limit is twice as high.
 const RECORDS: usize = 1000;
@@ -49,14 +52,21 @@ impl Observed {
     }
 
     /// Claims what can be claimed, and records the rest.
-    pub fn send(self, connection: &Connection, cell_id: i64, service: &str) -> Result<(), ClaimsError> {
+    pub fn send(self, connection: &Connection, cell_id: i64, to: Destination) -> Result<(), ClaimsError> {
         let Observed { sending, mut pending } = self;
         let began = Instant::now();
         let deadline = began + time_limit();
         while !pending.is_empty() {
             let portion = split_off(&mut pending, RECORDS);
             let (mut outgoing, mut missed) = (Outgoing::new(portion), Vec::new());
-            let begun = attempt(|| begin(connection, cell_id, service, deadline, &mut outgoing, &mut missed));
+            let begun = attempt(|| match to {
+                Destination::Service(server) => {
+                    begin(connection, cell_id, server, deadline, &mut outgoing, &mut missed)
+                }
+                Destination::Here(tables) => {
+                    claim_here(tables, connection, cell_id, deadline, &mut outgoing, &mut missed)
+                }
+            });
             let outcome = match begun {
                 Ok(()) => None,
                 Err(Stopped::ByBody(error)) => Some(outcome_of(&error)),
@@ -122,6 +132,33 @@ fn begin(
                 afterwards::begun(server, cell_id, (lease, outgoing.records()), true);
                 return track::track_new(connection, lease, cell_id);
             }
+            Err(ClaimsError::Cell(CellError::Refused(error))) => {
+                let refused = error.detail.as_deref().and_then(refusals);
+                match refused.and_then(|refused| outgoing.remove_refused(&refused)) {
+                    Some(more) => missed.extend(more),
+                    None => return Err(CellError::Refused(error).into()),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Claims in this database without what cannot be had. Waits for locks no longer than the deadline.
+fn claim_here(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    deadline: Instant,
+    outgoing: &mut Outgoing,
+    missed: &mut Vec<Missed>,
+) -> Result<(), ClaimsError> {
+    let _waits = LockWaits::until(deadline);
+    while !outgoing.is_empty() {
+        let (creates, destroys) = outgoing.json()?;
+        match local::claim(tables, connection, cell_id, Uuid::now_v7(), &creates, &destroys) {
+            Ok(()) => return Ok(()),
             Err(ClaimsError::Cell(CellError::Refused(error))) => {
                 let refused = error.detail.as_deref().and_then(refusals);
                 match refused.and_then(|refused| outgoing.remove_refused(&refused)) {

@@ -7,6 +7,7 @@ use claims_model::lease_group;
 use claims_model::outgoing::Outgoing;
 use uuid::Uuid;
 
+use super::here::{self, Destination};
 use super::leases::{self, Leases, sizes};
 use super::observe::Observed;
 use super::{conflicts, log, slow_search};
@@ -20,7 +21,7 @@ use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::{wait, xact};
 use crate::store::catalog;
 use crate::store::cell::tracked;
-use crate::{access, arguments};
+use crate::{access, arguments, tables};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -41,7 +42,7 @@ fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = arguments::required(service, "service")?;
         slow_search::forget();
-        let lease = send_pending(connection, cell_id, &service, false)?;
+        let lease = send_pending(connection, cell_id, Destination::Service(&service), false)?;
         // The caller expects one lease for all of its changes, and commits next.
         if !is_all_sent()? {
             return Err(CaptureError::ChangedMeanwhile.into());
@@ -56,11 +57,13 @@ fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option
 /// would have it send for ever.
 const SENDING_ROUNDS: usize = 10;
 
-/// Sends pending changes, and those that are captured meanwhile, until nothing is pending. For automatic mode.
-pub fn send_all_pending(connection: &Connection, cell_id: i64, service: &str) -> Result<(), ClaimsError> {
+/// Sends pending changes, and those that are captured meanwhile, until nothing is pending. For automatic mode. Without a service it
+/// claims in this database.
+pub fn send_all_pending(connection: &Connection, cell_id: i64, service: Option<&str>) -> Result<(), ClaimsError> {
     slow_search::forget();
+    let to = service.map_or_else(|| Destination::Here(tables::at_entry()), Destination::Service);
     for _ in 0..SENDING_ROUNDS {
-        send_pending(connection, cell_id, service, true)?;
+        send_pending(connection, cell_id, to, true)?;
         if is_all_sent()? {
             return Ok(());
         }
@@ -84,7 +87,7 @@ fn is_all_sent() -> Result<bool, ClaimsError> {
 fn send_pending(
     connection: &Connection,
     cell_id: i64,
-    service: &str,
+    to: Destination,
     automatic: bool,
 ) -> Result<Option<Uuid>, ClaimsError> {
     if log::is_all_sent() && log::is_all_observed() {
@@ -92,8 +95,8 @@ fn send_pending(
     }
     let (sending, mut pending) = log::begin_sending()?;
     let observed = Observed::begin(&mut pending);
-    let lease = send_enforced(connection, cell_id, service, automatic, sending, pending)?;
-    observed.send(connection, cell_id, service)?;
+    let lease = send_enforced(connection, cell_id, to, automatic, sending, pending)?;
+    observed.send(connection, cell_id, to)?;
     Ok(lease)
 }
 
@@ -101,7 +104,7 @@ fn send_pending(
 fn send_enforced(
     connection: &Connection,
     cell_id: i64,
-    service: &str,
+    to: Destination,
     automatic: bool,
     sending: Sending,
     pending: Pending,
@@ -116,7 +119,14 @@ fn send_enforced(
         return Err(conflicts::claimed_twice(cell_id, create));
     }
     must_have_keys(&pending)?;
-    let service = Service::new(connection, service, cell_id)?;
+    let service = match to {
+        Destination::Service(service) => Service::new(connection, service, cell_id)?,
+        Destination::Here(tables) => {
+            here::claim_all(tables, connection, cell_id, Outgoing::new(pending))?;
+            log::mark_sent(sending);
+            return Ok(None);
+        }
+    };
     let begun = Leases { connection, service: &service, cell_id, automatic }.begin(Outgoing::new(pending))?;
     // None if all destroys were skipped.
     let first = begun.first().map(|batch| batch.lease);

@@ -12,6 +12,7 @@ use super::question::Question;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::libpq::Expected;
+use crate::store::cell::availability::HolderHere;
 
 const HOLDER: &str = "SELECT reason, holder_cell_id, source_type, source_id FROM claims.name_holder($1, $2)";
 /// Why a name cannot be claimed.
@@ -32,6 +33,12 @@ pub struct Holder {
     pub cell_id: Option<i64>,
     pub source_type: Option<String>,
     pub source_id: Option<String>,
+}
+
+impl From<HolderHere> for Holder {
+    fn from(HolderHere { cell_id, source_type, source_id }: HolderHere) -> Self {
+        Holder { cell_id, source_type, source_id }
+    }
 }
 
 /// A claim, as get_records() returns it.

@@ -26,19 +26,19 @@ use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
 
 /// An argument with a list of records.
-enum Records {
+pub(super) enum Records {
     Jsonb(Jsonb),
     Text(Document),
 }
 
 impl Records {
-    fn of_text(text: &str, name: &str) -> Result<Self, ClaimsError> {
+    pub(super) fn of_text(text: &str, name: &str) -> Result<Self, ClaimsError> {
         let document = Document::read(text)
             .map_err(|NotJson { line, column }| BadInput::new(name, Problem::NotJson { line, column }));
         Ok(Records::Text(document?))
     }
 
-    fn tokens(&self) -> Box<dyn Tokens<'_> + '_> {
+    pub(super) fn tokens(&self) -> Box<dyn Tokens<'_> + '_> {
         match self {
             Records::Jsonb(jsonb) => Box::new(jsonb.tokens()),
             Records::Text(document) => Box::new(document.tokens()),
@@ -75,7 +75,7 @@ fn begin_update_text(
 }
 
 /// Returns the lease, or raises the conflicts.
-fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<PgUuid, ClaimsError> {
+pub(super) fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<PgUuid, ClaimsError> {
     let conflicts: Vec<Conflict> = match acquired {
         Acquired::Lease(begun) => return Ok(pg_uuid(begun.lease)),
         Acquired::Conflicts(conflicts) => conflicts,
@@ -255,7 +255,7 @@ fn confirm(tables: &dyn Tables, connection: &Connection, cell_id: i64) -> Result
 }
 
 /// Remembers the names of a lease that the transaction may meet again.
-fn remember(begun: &Begun, alternatives: &Alternatives) {
+pub(super) fn remember(begun: &Begun, alternatives: &Alternatives) {
     if xact::is_in_block() {
         let taken = alternatives.batches.get(begun.chosen.map_or(0, |number| usize::from(number) - 1));
         waiters::begun_here(taken.into_iter().flat_map(Batch::buckets));
@@ -263,7 +263,7 @@ fn remember(begun: &Begun, alternatives: &Alternatives) {
 }
 
 /// Counts the answer to a begin, and has a refusal recorded.
-fn note(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, answer: &Acquired, took: Duration) {
+pub(super) fn note(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, answer: &Acquired, took: Duration) {
     counters::begin_took(cell_id, took);
     match answer {
         Acquired::Lease(begun) if begun.is_new => counters::begun(cell_id),

@@ -3,7 +3,7 @@
 use crate::error::ClaimsError;
 use crate::pg::prelude::*;
 use crate::pg::spi;
-use crate::store::catalog;
+use crate::store::catalog::{self, Catalog};
 use crate::{access, arguments, settings};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -13,9 +13,14 @@ fn batch_limit(cell_id: Option<i64>) -> Result<i32, ErrorReport> {
         let cell_id = arguments::required(cell_id, "cell_id")?;
         let catalog = catalog::current(connection);
         access::act_for(&catalog, cell_id)?;
-        let of_cell = catalog.limits.get(&cell_id).and_then(|limits| limits.max_batch_size);
-        let of_all = i32::try_from(settings::max_batch_size()).unwrap_or(i32::MAX);
-        Ok::<_, ClaimsError>(of_cell.map_or(of_all, |limit| limit.min(of_all)).max(1))
+        Ok::<_, ClaimsError>(of_cell(&catalog, cell_id))
     })?;
     Ok(limit)
+}
+
+/// Returns how many records a cell may send in one batch.
+pub fn of_cell(catalog: &Catalog, cell_id: i64) -> i32 {
+    let of_cell = catalog.limits.get(&cell_id).and_then(|limits| limits.max_batch_size);
+    let of_all = i32::try_from(settings::max_batch_size()).unwrap_or(i32::MAX);
+    of_cell.map_or(of_all, |limit| limit.min(of_all)).max(1)
 }

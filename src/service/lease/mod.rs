@@ -7,6 +7,7 @@ mod conflicts;
 mod end;
 mod first;
 mod force;
+pub mod here;
 mod key;
 pub mod limit;
 mod lookalikes;

@@ -286,11 +286,12 @@ fn result_type(key: KeyKind) -> &'static str {
     }
 }
 
-/// The cell and the service that automatic mode calls at the end of each transaction.
+/// The cell for which automatic mode claims at the end of each transaction, and where.
 #[derive(Debug, Clone)]
 pub struct Automatic {
     pub cell_id: i64,
-    pub service: String,
+    /// The service that it calls, or `None` if this database is the service's.
+    pub service: Option<String>,
 }
 
 /// Returns the service of automatic mode, as committed now or changed by this transaction.
@@ -304,7 +305,7 @@ pub fn automatic(connection: &Connection) -> Option<Automatic> {
     }
     let fresh = Freshness::of(relation(connection, 2));
     let rows = connection.run(&AUTOMATIC, View::Latest, []);
-    let automatic = rows.first(|row| Automatic { cell_id: row.must(1), service: row.must(2) });
+    let automatic = rows.first(|row| Automatic { cell_id: row.must(1), service: row.get(2) });
     SERVICE.replace(Some((fresh, automatic.clone())));
     automatic
 }

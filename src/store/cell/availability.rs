@@ -17,6 +17,7 @@ statement! {
            FROM pg_class c WHERE c.oid = $1";
     /// Returns the cells that the worker attends to.
     ATTENDED() = "SELECT a.cell_id, a.service FROM claims.attended_cells a LIMIT 2";
+    HOLDER_HERE(TEXTOID, TEXTOID) = "SELECT holder_cell_id, source_type, source_id FROM claims.name_holder($1, $2)";
     TEXT(JSONBOID) = "SELECT $1::text";
 }
 
@@ -40,8 +41,21 @@ pub fn service(connection: &Connection) -> Option<Automatic> {
         return Some(automatic);
     }
     let rows = connection.run(&ATTENDED, View::Latest, []);
-    let mut attended = rows.map(|row| Automatic { cell_id: row.must(1), service: row.must(2) });
+    let mut attended = rows.map(|row| Automatic { cell_id: row.must(1), service: row.get(2) });
     if attended.len() == 1 { attended.pop() } else { None }
+}
+
+/// The claim or the reservation that prevents a cell from claiming a name in this database.
+pub struct HolderHere {
+    pub cell_id: Option<i64>,
+    pub source_type: Option<String>,
+    pub source_id: Option<String>,
+}
+
+/// Returns the holder of a name in this database, or `None` if the name is free.
+pub fn holder_here(connection: &Connection, bucket_type: &str, name: &str) -> Option<HolderHere> {
+    let rows = connection.run(&HOLDER_HERE, View::Latest, [bucket_type.into(), name.into()]);
+    rows.first(|row| HolderHere { cell_id: row.get(1), source_type: row.get(2), source_id: row.get(3) })
 }
 
 /// Returns the text of a JSON value.

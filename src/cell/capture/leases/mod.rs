@@ -22,7 +22,7 @@ use crate::cell::client::{Service, afterwards};
 use crate::error::{CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::settings;
-use crate::store::catalog;
+use crate::store::catalog::{self, Catalog};
 use crate::store::cell::skipped_destroys;
 
 /// Number of records for which the service has `claims.service_timeout` to answer.
@@ -95,15 +95,7 @@ impl Leases<'_> {
     /// Divides a batch by the service's limit. All answers so far together may take `limit`.
     fn divide(&self, outgoing: Outgoing, limit: Duration) -> Result<VecDeque<Outgoing>, ClaimsError> {
         let most = self.service.batch_limit(self.cell_id, self.service.time_left(limit))?;
-        if outgoing.records() <= most {
-            return Ok(VecDeque::from([outgoing]));
-        }
-        let catalog = catalog::current(self.connection);
-        let skeleton = |bucket: &NamedBucket| -> Option<Skeleton> {
-            let bucket_type = catalog.types.bucket.id(&bucket.bucket_type)?;
-            skeleton_of(&Bucket { bucket_type, value: bucket.value.as_str().into() }, &catalog.types)
-        };
-        Ok(outgoing.divide(most, skeleton).into())
+        Ok(divide_by(&catalog::current(self.connection), outgoing, most))
     }
 
     /// Begins one lease at the service. After a conflict with leases of the same cell it settles those first. Only then the service
@@ -133,6 +125,18 @@ impl Leases<'_> {
         }
         batch.begin(connection, service, limit, waits)
     }
+}
+
+/// Divides a batch into batches of at most so many records, where that is possible.
+pub fn divide_by(catalog: &Catalog, outgoing: Outgoing, most: usize) -> VecDeque<Outgoing> {
+    if outgoing.records() <= most {
+        return VecDeque::from([outgoing]);
+    }
+    let skeleton = |bucket: &NamedBucket| -> Option<Skeleton> {
+        let bucket_type = catalog.types.bucket.id(&bucket.bucket_type)?;
+        skeleton_of(&Bucket { bucket_type, value: bucket.value.as_str().into() }, &catalog.types)
+    };
+    outgoing.divide(most, skeleton).into()
 }
 
 /// Returns whether the service may have refused a batch for its number of records: by claims.max_batch_size (54000), or by a limit

@@ -1,0 +1,50 @@
+//! Claims the changed names of the current transaction in this database, which is the service's. There is no lease to track, and none to
+//! settle: the claims belong to the transaction, and to its savepoints, as its rows do.
+
+use std::collections::VecDeque;
+
+use claims_model::outgoing::{Outgoing, SkippedDestroys};
+use uuid::Uuid;
+
+use super::leases;
+use super::lenient::LenientBatch;
+use crate::error::ClaimsError;
+use crate::pg::spi::Connection;
+use crate::service::lease::limit;
+use crate::store::catalog;
+use crate::store::cell::skipped_destroys;
+use crate::tables::Tables;
+
+/// The database that has the claims.
+#[derive(Clone, Copy)]
+pub enum Destination<'d> {
+    /// The one that a foreign server leads to.
+    Service(&'d str),
+    /// The one that this session is connected to.
+    Here(&'d dyn Tables),
+}
+
+/// Claims and gives up all names of a batch, in as many portions as the limits of a batch ask for.
+pub fn claim_all(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    outgoing: Outgoing,
+) -> Result<(), ClaimsError> {
+    let catalog = catalog::current(connection);
+    let most = usize::try_from(limit::of_cell(&catalog, cell_id)).unwrap_or(1);
+    let mut skipped = SkippedDestroys::default();
+    let portions: VecDeque<Outgoing> = leases::divide_by(&catalog, outgoing, most);
+    for portion in portions {
+        let mut batch = LenientBatch::new(cell_id, Uuid::now_v7(), portion);
+        if let Err(error) = batch.claim_here(tables, connection) {
+            return Err(batch.explained(error));
+        }
+        skipped.add(batch.skipped_destroys());
+        if !batch.is_empty() {
+            batch.confirm(connection)?;
+        }
+    }
+    skipped_destroys::count(connection, skipped);
+    Ok(())
+}
