@@ -41,7 +41,9 @@ def make():
     # With many clients the worker may settle a lease before a late `finish`, and hold it at that moment.
     psql("postgres", f"ALTER DATABASE {SERVICE} SET claims.wait_timeout = '10s'")
     psql(SERVICE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1');"
-                  "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1")
+                  "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1;"
+                  f"{ROUTES.format(name='routes')} {ROUTES.format(name='plain')} {CLAIM.format(name='routes')}"
+                  "SELECT claims.automatic_here(1)")
     at_cell("postgres", "ALTER SYSTEM SET shared_preload_libraries = 'claims'")
     restart("cell")
     at_cell("postgres", CELL_ROLES)
@@ -105,6 +107,9 @@ SIDES = {
     "plain": by_pgbench(CELL, INSERT.format(table="plain")),
     "begin + commit": by_pgbench(SERVICE, BEGIN_COMMIT, cluster=None),
     "auto": by_pgbench(CELL, INSERT.format(table="routes")),
+    # The application's tables are in the shared database.
+    "plain, one database": by_pgbench(SERVICE, INSERT.format(table="plain"), cluster=None),
+    "here": by_pgbench(SERVICE, INSERT.format(table="routes"), cluster=None),
     "pending": by_pgbench(CELL, PENDING),
     "before": by_pgbench(CELL, INSERT.format(table="routes"), options="-c claims.keep_service_connection=off"),
     "floor": by_client("floor"),
@@ -143,6 +148,9 @@ def rates(section):
         ratio = milliseconds(clients, "auto") / together
         if clients <= 8:
             section.at_most(f"auto / (plain + begin + commit), {clients} clients", ratio, 1.0)
+            here = milliseconds(clients, "here")
+            section.at_most(f"here / plain, one database, {clients} clients", here / milliseconds(clients, "plain, one database"), 1.6)
+            section.at_most(f"here / auto, {clients} clients", here / milliseconds(clients, "auto"), 0.6)
         section.at_least(f"auto / before, {clients} clients", found[clients]["auto"] / found[clients]["before"], 15)
     own, eight = "auto, own client", found[8]
     section.at_least("auto / app, saves a second, 8 clients", eight[own] / eight["app"], 1.2)
