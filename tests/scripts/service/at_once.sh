@@ -50,9 +50,14 @@ many="(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 
 mixed="(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', v), 'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb)) FROM (SELECT 't' || n FROM generate_series(1, 400) n UNION ALL SELECT 'm' || n FROM generate_series(1, 100) n) s(v))"
 # at_once WHAT LIMIT WANTED STATEMENT
 at_once() {
-  local ms slowdown
-  IFS='|' read -r ms slowdown < <(sql "SELECT * FROM median_ms(\$statement\$$4\$statement\$, '$3')")
-  expect "$1: $ms ms on a machine that is $slowdown times slower than usual" "$(sql "SELECT $ms <= $2 * $slowdown")" t
+  local ms slowdown in_time
+  # What is too slow by itself is so each time; other work of the machine has pauses.
+  for _ in 1 2 3 4 5; do
+    IFS='|' read -r ms slowdown < <(sql "SELECT * FROM median_ms(\$statement\$$4\$statement\$, '$3')")
+    in_time=$(sql "SELECT $ms <= $2 * $slowdown")
+    [ "$in_time" != t ] || break
+  done
+  expect "$1: $ms ms on a machine that is $slowdown times slower than usual" "$in_time" t
 }
 being_created() {
   at_once "create of what is being created$1" 0.5 '^55P03' "SELECT claims.begin_update(2, '[$(claim x)]')"
