@@ -132,14 +132,7 @@ fn begin(
                 afterwards::begun(server, cell_id, (lease, outgoing.records()), true);
                 return track::track_new(connection, lease, cell_id);
             }
-            Err(ClaimsError::Cell(CellError::Refused(error))) => {
-                let refused = error.detail.as_deref().and_then(refusals);
-                match refused.and_then(|refused| outgoing.remove_refused(&refused)) {
-                    Some(more) => missed.extend(more),
-                    None => return Err(CellError::Refused(error).into()),
-                }
-            }
-            Err(error) => return Err(error),
+            Err(error) => missed.extend(leave_out(outgoing, error)?),
         }
     }
     Ok(())
@@ -159,17 +152,17 @@ fn claim_here(
         let (creates, destroys) = outgoing.json()?;
         match local::claim(tables, connection, cell_id, Uuid::now_v7(), &creates, &destroys) {
             Ok(()) => return Ok(()),
-            Err(ClaimsError::Cell(CellError::Refused(error))) => {
-                let refused = error.detail.as_deref().and_then(refusals);
-                match refused.and_then(|refused| outgoing.remove_refused(&refused)) {
-                    Some(more) => missed.extend(more),
-                    None => return Err(CellError::Refused(error).into()),
-                }
-            }
-            Err(error) => return Err(error),
+            Err(error) => missed.extend(leave_out(outgoing, error)?),
         }
     }
     Ok(())
+}
+
+/// Removes what an error lists as refused from a batch, and returns it. Returns other errors as they are.
+fn leave_out(outgoing: &mut Outgoing, error: ClaimsError) -> Result<Vec<Missed>, ClaimsError> {
+    let ClaimsError::Cell(CellError::Refused(answer)) = &error else { return Err(error) };
+    let refused = answer.detail.as_deref().and_then(refusals);
+    refused.and_then(|refused| outgoing.remove_refused(&refused)).ok_or(error)
 }
 
 /// Returns the time that observed names may still take in this transaction: less than `claims.observe_timeout` if the statement's own timeout ends before.
