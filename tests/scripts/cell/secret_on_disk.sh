@@ -42,7 +42,8 @@ expect 'what it hears' "$( (in_place copy; psql -XqAt -c 'SET claims.breaker_fai
 # It began while the database was being restored, and hears of its cell when recovery is due.
 expect 'its worker is refused, too' "$(wait_for t as monitor copy "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'reconcile' AND sqlstate = '08001'")" t
 expect 'nothing has changed at the service' "$(at_service)" 'alpha|0'
-at_home; stop_cluster copy; wake_at_home
+# The copy stops first: with the file its worker could act as the cell.
+stop_cluster copy; at_home; wake_at_home
 
 # A new password: in the file, and nowhere else.
 CELL_PASSWORD=new$CELL_PASSWORD
@@ -69,7 +70,7 @@ dump
 expect 'the dump has no key' "$(pg_restore -f - "$CLAIMS_TMP/app.dump" | grep -c 'PRIVATE KEY')" 0
 sleep_at_home; elsewhere; restore copy2
 expect 'nor can a copy do anything' "$(state_as app copy2 "INSERT INTO routes (path) VALUES ('stolen')") $(at_service)" '08001 alpha beta gamma|0'
-at_home; stop_cluster copy2; wake_at_home
+stop_cluster copy2; at_home; wake_at_home
 
 # --- the contrast: a password in the database ---------------------------------------------------------------------------------------
 
