@@ -27,6 +27,24 @@ errors! {
                 skipped => format!("skipped {skipped} claims"),
             }),
             hint "Repeat claims.prepare_transfer() until it returns finished; what is skipped is held by leases.";
+        /// The transfer moves all claims of the cell, and more can be made.
+        CellOpen { transfer: Uuid, cell_id: i64, mode: &'static str } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "cell {cell_id} is not in mode settle_only",
+            detail "Its mode is {mode}: it can make claims while transfer {transfer} moves all that it has.",
+            hint "Call claims.set_mode('settle_only', 'why', {cell_id}), \
+                then repeat claims.prepare_transfer() until it returns finished.";
+        /// The transfer moves all claims of the cell, which may have made some meanwhile.
+        ModeChanged { transfer: Uuid, cell_id: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "the mode of cell {cell_id} was set after transfer {transfer} was prepared",
+            detail "The transfer moves all claims of the cell, which may have made more of them.",
+            hint "Repeat claims.prepare_transfer() until it returns finished.";
+        /// A transfer moves all claims of the cell, so nothing else may bring it claims or change how its names are compared.
+        CellMoves { transfer: Uuid, cell_id: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "cell {cell_id} is being moved as a whole",
+            detail "Transfer {transfer} moves all its claims, and has not ended.",
+            hint "Finish it with claims.finish_transfer(), or give it up with claims.cancel_transfer().";
+        OldSnapshot => ERRCODE_FEATURE_NOT_SUPPORTED: "a whole cell cannot be transferred under REPEATABLE READ or SERIALIZABLE",
+            detail "The transaction does not see the claims that were made after its snapshot.",
+            hint "Begin a READ COMMITTED transaction.";
         /// The claims of the transfer are at the old cell.
         NotSwitched { transfer: Uuid, state: &'static str } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             "transfer {transfer} has not been switched",

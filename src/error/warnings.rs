@@ -83,6 +83,14 @@ pub fn notice_of_distributing(table: &str, number: usize, of: usize, size: &str)
         .send(PgLogLevel::NOTICE);
 }
 
+/// Notifies the client that more calls are needed before all claims of a cell are marked.
+pub fn notice_of_unfinished_cell(transfer: Uuid, cell_id: i64, reason: String) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "transfer {transfer} may not have all claims of cell {cell_id} yet",
+        detail { reason },
+        hint "Repeat claims.prepare_transfer() until it returns finished, at last while the cell is in mode settle_only.")
+    .send(PgLogLevel::NOTICE);
+}
+
 fn counted(leases: usize) -> String {
     if leases == 1 { "1 lease".to_owned() } else { format!("{leases} leases") }
 }

@@ -20,7 +20,7 @@ use super::rows::feed::{BucketChange, ChangeSet, StoredSet};
 use super::rows::leases::{EndedRow, Ending, LeaseEnding, NewLease};
 use super::rows::names::{Renamed, Renaming, Reserved, ReservedBy, Stored};
 use super::rows::skeletons::{Bearing, SkeletonChange};
-use super::rows::transfers::{Transfer, TransferStep};
+use super::rows::transfers::{OpenWriters, Transfer, TransferStep};
 use super::rows::verify::{Actual, DigestRow, Part};
 use crate::error::{ClaimsError, DistributionError};
 use crate::pg::clock::Moment;
@@ -246,6 +246,9 @@ pub trait TransferTables {
 
     /// Runs one step of making the claims that the transfer holds ACTIVE, at the cell where they are.
     fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep;
+
+    /// Returns the transactions of other sessions that have changed claims or modes, on all nodes.
+    fn open_writers(&self, connection: &Connection, cell_id: i64) -> Result<OpenWriters, ClaimsError>;
 
     /// Records in the change feed that all claims of a transfer have moved from one cell to the other.
     fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from: i64, to: i64);

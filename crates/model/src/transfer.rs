@@ -1,4 +1,4 @@
-//! Transfers of the claims of some subjects from one cell to another.
+//! Transfers of claims from one cell to another: of those of some subjects, or of all that the cell has.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -84,15 +84,59 @@ impl Subjects {
         self.0.iter().map(|(type_id, id)| (*type_id, id.as_str()))
     }
 
+}
+
+/// The claims of a cell that a transfer moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    Subjects(Subjects),
+    WholeCell,
+}
+
+impl Scope {
+    /// Returns the subjects, or `None` for a whole cell.
+    pub fn subjects(&self) -> Option<&Subjects> {
+        match self {
+            Scope::Subjects(subjects) => Some(subjects),
+            Scope::WholeCell => None,
+        }
+    }
+
     /// Returns the digest that tells a repeated request from another one. It covers the cells and the subjects, in any
     /// order and spelling.
     pub fn digest(&self, from_cell: i64, to_cell: i64) -> [u8; 32] {
         let mut text = format!("{from_cell} {to_cell}");
-        for (type_id, id) in self.iter() {
-            // An id may hold any character, so its length precedes it.
-            let _ = write!(text, " {type_id} {} {id}", id.len());
+        match self {
+            Scope::Subjects(subjects) => {
+                for (type_id, id) in subjects.iter() {
+                    // An id may hold any character, so its length precedes it.
+                    let _ = write!(text, " {type_id} {} {id}", id.len());
+                }
+            }
+            // The text of subjects continues with a number.
+            Scope::WholeCell => text.push_str(" whole"),
         }
         request_digest(&text, None)
+    }
+}
+
+/// The modes of a cell and of all cells, as text. Every change of one of them makes another seal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seal(String);
+
+impl Seal {
+    /// Makes a seal of the times at which the modes of the cell and of all cells were set.
+    pub fn new(of_cell: Option<i64>, of_all: Option<i64>) -> Self {
+        let text = |since: Option<i64>| since.map_or_else(|| "-".to_owned(), |since| since.to_string());
+        Seal(format!("{} {}", text(of_cell), text(of_all)))
+    }
+
+    pub fn decode(text: String) -> Self {
+        Seal(text)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -100,8 +144,8 @@ impl Subjects {
 mod tests {
     use super::*;
 
-    fn subjects(list: &[(i32, &str)]) -> Subjects {
-        Subjects(list.iter().map(|(type_id, id)| (*type_id, (*id).to_owned())).collect())
+    fn subjects(list: &[(i32, &str)]) -> Scope {
+        Scope::Subjects(Subjects(list.iter().map(|(type_id, id)| (*type_id, (*id).to_owned())).collect()))
     }
 
     #[test]
@@ -113,8 +157,20 @@ mod tests {
             subjects(&[(2, "1")]).digest(1, 2),
             subjects(&[(2, "1"), (2, "7")]).digest(1, 2),
             subjects(&[(2, "1 3 1 7")]).digest(1, 2),
+            Scope::WholeCell.digest(1, 2),
         ];
         assert!(others.iter().all(|other| *other != one.digest(1, 2)));
+        assert_ne!(Scope::WholeCell.digest(1, 2), Scope::WholeCell.digest(2, 1));
+    }
+
+    #[test]
+    fn a_seal_differs_after_every_change_of_a_mode() {
+        let seals = [(Some(1), None), (None, Some(1)), (Some(1), Some(1)), (Some(2), Some(1)), (Some(1), Some(2))];
+        let seals: Vec<_> = seals.into_iter().map(|(of_cell, of_all)| Seal::new(of_cell, of_all)).collect();
+        for (number, seal) in seals.iter().enumerate() {
+            assert_eq!(*seal, Seal::decode(seal.as_str().to_owned()));
+            assert!(seals[number + 1..].iter().all(|other| other != seal));
+        }
     }
 
     #[test]

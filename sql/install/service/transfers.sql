@@ -1,4 +1,4 @@
--- Transfers: the claims of some subjects move from one cell to another, for readers all at once.
+-- Transfers: the claims of some subjects, or all of a cell, move from one cell to another, for readers all at once.
 
 CREATE TABLE claims.cell_transfers (
     transfer_uuid   uuid        PRIMARY KEY,
@@ -9,7 +9,7 @@ CREATE TABLE claims.cell_transfers (
     held            bigint      NOT NULL DEFAULT 0,
     skipped         bigint      NOT NULL DEFAULT 0,
     moved           bigint      NOT NULL DEFAULT 0,
-    subjects        bigint      NOT NULL,
+    subjects        bigint,
     request_digest  bytea       NOT NULL,
     marking_after   text        COLLATE "C",
     releasing_after text        COLLATE "C",
@@ -20,7 +20,8 @@ CREATE TABLE claims.cell_transfers (
     prepared_at     timestamptz,
     switched_at     timestamptz,
     reversed_at     timestamptz,
-    ended_at        timestamptz
+    ended_at        timestamptz,
+    sealed_by       text        COLLATE "C"
 );
 -- Reads for a cell use it to find the few transfers that have brought it claims which are still stored under another cell.
 CREATE INDEX cell_transfers_arrived ON claims.cell_transfers (cell_id) WHERE cell_id <> from_cell AND ended_at IS NULL;
@@ -37,7 +38,7 @@ COMMENT ON COLUMN claims.cell_transfers.held IS 'How many claims it holds at the
 COMMENT ON COLUMN claims.cell_transfers.skipped IS
     'How many claims the last pass of prepare_transfer() skipped, because a lease or another transaction held them.';
 COMMENT ON COLUMN claims.cell_transfers.moved IS 'How many claims finish_transfer() has made ACTIVE.';
-COMMENT ON COLUMN claims.cell_transfers.subjects IS 'How many subjects it names.';
+COMMENT ON COLUMN claims.cell_transfers.subjects IS 'How many subjects it names; NULL: it moves all claims of the cell.';
 COMMENT ON COLUMN claims.cell_transfers.request_digest IS 'SHA-256 of cells and subjects: tells a repeat from another request.';
 COMMENT ON COLUMN claims.cell_transfers.marking_after IS 'Position at which the pass of prepare_transfer() continues; NULL: at the start.';
 COMMENT ON COLUMN claims.cell_transfers.releasing_after IS 'Position at which finish_transfer() or cancel_transfer() continues; NULL: at the start.';
@@ -49,6 +50,8 @@ COMMENT ON COLUMN claims.cell_transfers.prepared_at IS 'When it was last prepare
 COMMENT ON COLUMN claims.cell_transfers.switched_at IS 'When it was last switched (clock time).';
 COMMENT ON COLUMN claims.cell_transfers.reversed_at IS 'When it was last reversed (clock time).';
 COMMENT ON COLUMN claims.cell_transfers.ended_at IS 'When it was finished or cancelled (clock time).';
+COMMENT ON COLUMN claims.cell_transfers.sealed_by IS
+    'Where it moves all claims of a cell: the modes under which the pass of prepare_transfer() began, if it can miss no claim; NULL: it can.';
 
 CREATE TABLE claims.transfer_subjects (
     transfer_uuid uuid NOT NULL,
@@ -78,7 +81,7 @@ COMMENT ON COLUMN claims.transfers.from_name IS 'Its name, if any.';
 COMMENT ON COLUMN claims.transfers.to_cell IS 'The cell that they go to.';
 COMMENT ON COLUMN claims.transfers.to_name IS 'Its name, if any.';
 COMMENT ON COLUMN claims.transfers.cell_id IS 'The cell that every read returns for them at the moment.';
-COMMENT ON COLUMN claims.transfers.subjects IS 'How many subjects it names.';
+COMMENT ON COLUMN claims.transfers.subjects IS 'How many subjects it names; NULL: it moves all claims of the cell.';
 COMMENT ON COLUMN claims.transfers.held IS 'How many claims it holds at the moment.';
 COMMENT ON COLUMN claims.transfers.skipped IS 'How many claims its last pass skipped.';
 COMMENT ON COLUMN claims.transfers.moved IS 'How many claims are ACTIVE again, in the cell that has them now.';

@@ -13,7 +13,7 @@ use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 
 use super::names;
 use crate::admin_action::AdminAction;
-use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
+use crate::error::{ClaimsError, NamesError, TransferError, notice_of_look_alikes};
 use crate::pg::clock::Moment;
 use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
@@ -24,7 +24,7 @@ use crate::tables::rows::feed::{Change as FeedChange, ChangeSet};
 use crate::tables::rows::names::{PORTION, Renamed, Renaming};
 use crate::tables::rows::skeletons::Bearing;
 use crate::tables::shared::admin::lock_types;
-use crate::tables::shared::names as statements;
+use crate::tables::shared::{names as statements, transfers};
 use crate::tables::{self, Tables};
 use crate::{arguments, settings};
 
@@ -221,6 +221,13 @@ impl Change {
     fn perform(&self, tables: &dyn Tables, connection: &Connection) -> Result<i64, ClaimsError> {
         if self.old == self.new {
             return Ok(0);
+        }
+        // A transfer of a whole cell would miss claims whose names change while it reads them.
+        if !transfers::writes_announced() {
+            return Err(ClaimsError::TableLocked);
+        }
+        if let Some((transfer, cell_id)) = transfers::of_any_whole_cell(connection) {
+            return Err(TransferError::CellMoves { transfer, cell_id }.into());
         }
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         let plan = loop {

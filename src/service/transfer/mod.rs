@@ -1,4 +1,4 @@
-//! Transfers: move the claims of a customer from one cell to another.
+//! Transfers: move the claims of a customer, or all claims of a cell, to another cell.
 //!
 //! prepare marks the claims, step by step. switch changes one row, and from its COMMIT on every read returns the new cell. finish
 //! turns them into ordinary claims of the new cell, step by step. docs/service/transfer.md describes it.
@@ -6,6 +6,7 @@
 mod finish;
 mod prepare;
 mod switch;
+mod whole;
 
 use std::time::{Duration, Instant};
 

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use claims_model::transfer::{Subjects, TransferState};
+use claims_model::transfer::{Scope, Subjects, TransferState};
 use uuid::Uuid;
 
-use super::{admit, at_once, deadline, has_passed, locked};
+use super::{admit, at_once, deadline, has_passed, locked, whole};
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError, TransferError};
@@ -53,7 +53,7 @@ struct PrepareRequest {
     uuid: Uuid,
     from_cell: i64,
     to_cell: i64,
-    subjects: Subjects,
+    scope: Scope,
     digest: [u8; 32],
     reason: String,
 }
@@ -63,21 +63,27 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     let uuid = from_pg_uuid(required(arguments.transfer_uuid, "transfer_uuid")?);
     let from_cell = required(arguments.from_cell, "from_cell")?;
     let to_cell = required(arguments.to_cell, "to_cell")?;
-    let subjects = required(arguments.subjects, "subjects")?;
     let deadline = deadline(arguments.max_runtime)?;
     if from_cell == to_cell {
         return Err(TransferError::OneCell { cell_id: from_cell }.into());
     }
-    let subjects = spi::connect(|connection| {
+    let scope = spi::connect(|connection| {
         let catalog = catalog::current(connection);
         if let Some(cell_id) = [from_cell, to_cell].into_iter().find(|cell_id| !catalog.cells.contains_key(cell_id)) {
             return Err(ClaimsError::from(AccessError::UnknownCell { cell_id }));
         }
-        Ok(Subjects::read(&mut subjects.tokens(), &catalog.types)?)
+        Ok(match &arguments.subjects {
+            Some(subjects) => Scope::Subjects(Subjects::read(&mut subjects.tokens(), &catalog.types)?),
+            None => Scope::WholeCell,
+        })
     })?;
-    let digest = subjects.digest(from_cell, to_cell);
-    let request = PrepareRequest { uuid, from_cell, to_cell, subjects, digest, reason: action.reason().to_owned() };
-    let named = [("from_cell", from_cell), ("to_cell", to_cell), ("subjects", request.subjects.len() as i64)];
+    if scope == Scope::WholeCell {
+        whole::require_newest_snapshot()?;
+    }
+    let digest = scope.digest(from_cell, to_cell);
+    let request = PrepareRequest { uuid, from_cell, to_cell, scope, digest, reason: action.reason().to_owned() };
+    let subjects = request.scope.subjects().map(|subjects| subjects.len() as i64);
+    let named = [("from_cell", Some(from_cell)), ("to_cell", Some(to_cell)), ("subjects", subjects)];
     let action = named
         .into_iter()
         .fold(action.with("transfer_uuid", uuid.to_string()), |action, (name, value)| action.with(name, value));
@@ -90,7 +96,7 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
             }
             match transfer.state {
                 TransferState::Preparing | TransferState::Prepared => {
-                    let (marked, skipped, has_all) = pass(tables, connection, &transfer, deadline);
+                    let (marked, skipped, has_all) = pass(tables, connection, &transfer, deadline)?;
                     Ok(((marked, skipped, has_all), vec![("marked", marked), ("skipped", skipped)]))
                 }
                 // A repeat: all claims were marked.
@@ -120,11 +126,17 @@ fn begun(tables: &dyn Tables, connection: &Connection, request: &PrepareRequest)
     if tables.lock_cells(connection, [request.from_cell, request.to_cell]) < 2 {
         return Err(AccessError::UnknownCell { cell_id: request.from_cell }.into());
     }
+    if !transfers::writes_announced() {
+        return Err(TransferError::Busy.into());
+    }
+    if let Some(transfer) = transfers::of_whole_cell(connection, request.to_cell) {
+        return Err(TransferError::CellMoves { transfer, cell_id: request.to_cell }.into());
+    }
     let new = NewTransfer {
         uuid,
         from_cell: request.from_cell,
         to_cell: request.to_cell,
-        subjects: &request.subjects,
+        scope: &request.scope,
         digest: request.digest,
         reason: &request.reason,
         role: &roles::name(roles::caller()),
@@ -135,8 +147,22 @@ fn begun(tables: &dyn Tables, connection: &Connection, request: &PrepareRequest)
 }
 
 /// Continues the pass over the cell's claims, or begins the next one.
-fn pass(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, deadline: Option<Instant>) -> Prepared {
+fn pass(
+    tables: &dyn Tables,
+    connection: &Connection,
+    transfer: &Transfer,
+    deadline: Option<Instant>,
+) -> Result<Prepared, ClaimsError> {
     let mut after = transfer.marking_after.clone();
+    let (mut seal, mut unsealed) = (None, None);
+    match &after {
+        Some(_) => seal = whole::kept_seal(connection, transfer),
+        None if transfer.is_whole => match whole::seal(tables, connection, transfer)? {
+            Ok(new) => seal = Some(new),
+            Err(reason) => unsealed = Some(reason),
+        },
+        None => {}
+    }
     let (mut marked, mut skipped) = (0, if after.is_some() { transfer.skipped } else { 0 });
     loop {
         let step = tables.mark_held(connection, transfer, after.as_ref());
@@ -148,9 +174,13 @@ fn pass(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, deadl
         }
         pgrx::check_for_interrupts!();
     }
-    let has_all = after.is_none() && skipped == 0;
+    seal = seal.filter(|seal| whole::is_unbroken(connection, transfer, seal));
+    let has_all = after.is_none() && skipped == 0 && (seal.is_some() || !transfer.is_whole);
     let state = if has_all { TransferState::Prepared } else { TransferState::Preparing };
     let progress = TransferProgress { state, changed: marked, other: skipped, after: after.as_ref() };
-    transfers::record_marked(tables, connection, transfer, &progress);
-    (marked, skipped, has_all)
+    transfers::record_marked(tables, connection, transfer, &progress, seal.as_ref());
+    if let Some(unsealed) = unsealed.filter(|_| after.is_none()) {
+        whole::explain(transfer, &unsealed, marked)?;
+    }
+    Ok((marked, skipped, has_all))
 }

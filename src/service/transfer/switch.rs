@@ -2,7 +2,7 @@
 
 use claims_model::transfer::TransferState;
 
-use super::perform;
+use super::{perform, whole};
 use crate::admin_action::{AdminAction, Counts};
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::prelude::*;
@@ -31,6 +31,9 @@ fn switch(tables: &dyn Tables, connection: &Connection, transfer: Transfer) -> R
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Prepared => {
+            if transfer.is_whole {
+                whole::require_seal(connection, &transfer)?;
+            }
             transfers::switch(tables, connection, &transfer);
             tell(tables, connection, &transfer, transfer.from_cell, transfer.to_cell);
             Ok((true, moved(transfer.held)))

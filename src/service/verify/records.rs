@@ -23,6 +23,7 @@ use crate::service::read::status_name;
 use crate::service::{admission, durability, naming};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::verify::{Actual, Part};
+use crate::tables::shared::transfers;
 use crate::tables::{self, Tables};
 use claims_model::limits::MAX_COMPARED;
 
@@ -76,6 +77,7 @@ fn verify_records(
             let (catalog, expected) =
                 naming::with_locked_profiles(connection, catalog, |catalog: &Catalog| read(&catalog.types))?;
             let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
+            leave_to_transfer(connection, cell_id, &mut findings);
             durability::promise();
             correct::correct(tables, connection, cell_id, recent, &catalog.types, &mut findings);
             return answers(&findings, &catalog.types);
@@ -134,6 +136,21 @@ fn find<'e>(
     let mut findings: Vec<_> = extra.chain(missing_or_different).collect();
     findings.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
     Ok(findings)
+}
+
+/// Leaves missing and different claims of a cell as they are while a transfer moves all that it has: the transfer would miss them.
+fn leave_to_transfer(connection: &Connection, cell_id: i64, findings: &mut [Finding]) {
+    let is_change = |finding: &&mut Finding| finding.outcome.is_none() && finding.discrepancy != Discrepancy::Extra;
+    let mut changes = findings.iter_mut().filter(is_change).peekable();
+    if changes.peek().is_none() {
+        return;
+    }
+    let outcome = match transfers::writes_announced() {
+        false => Outcome::Busy,
+        true if transfers::of_whole_cell(connection, cell_id).is_some() => Outcome::Leased,
+        true => return,
+    };
+    changes.for_each(|finding| finding.outcome = Some(outcome));
 }
 
 /// Finds missing claims that cannot be made because of a confusable name.

@@ -10,13 +10,14 @@ use std::ffi::{CStr, CString};
 
 use claims_model::Bucket;
 use claims_model::cursor::ClaimCursor;
+use claims_model::transfer::Seal;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::door::Citus;
 use super::keys::by_shard;
 use super::layout;
-use crate::error::{DistributionError, or_raise};
+use crate::error::{ClaimsError, DistributionError, or_raise};
 use crate::pg::clock::Moment;
 use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::settings::{LockWaits, under};
@@ -29,7 +30,11 @@ use crate::tables::door::{FeedTables, TransferTables};
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::known_or_raised;
-use crate::tables::rows::transfers::{STEP, Transfer, TransferStep, locked, locked_columns, step_values};
+use crate::tables::rows::transfers::{
+    OpenWriters, STEP, Transfer, TransferStep, locked, locked_columns, step_values, writers,
+};
+use crate::tables::shared::modes::EVERYBODY;
+use crate::tables::shared::transfers;
 
 /// A page of claims stored under cell $2, after the claim ($3, $4, $5, $6), at most $7, in the order of the index by source.
 macro_rules! page {
@@ -78,12 +83,16 @@ shared_statement! {
         "claims.claims c JOIN claims.transfer_subjects s
            ON s.transfer_uuid = $1 AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id",
         "c.lease_uuid IS DISTINCT FROM $1");
+    /// Like [WANTED], for all claims of the cell.
+    WANTED_OF_ALL(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
+        "c.status = 1", "claims.claims c", "c.lease_uuid IS DISTINCT FROM $1");
     HELD(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
         "true", "claims.claims c", "c.status = 4 AND c.lease_uuid = $1");
     MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = change!(
         "c.status = 1 AND EXISTS (SELECT FROM claims.transfer_subjects s
                                    WHERE s.transfer_uuid = $1 AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id)",
         "status = 4, lease_uuid = $1");
+    MARK_ALL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = change!("c.status = 1", "status = 4, lease_uuid = $1");
     RELEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID, INT8OID) = change!(
         "c.status = 4 AND c.lease_uuid = $1", "creator_id = $6, status = 1, lease_uuid = NULL");
     ALL_HELD(UUIDOID, INT8OID) =
@@ -142,9 +151,9 @@ impl TransferTables for Citus {
     }
 
     fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
-        let found = connection.run(&WANTED, View::Latest, step_values(transfer, after)).map(found);
-        let mark = |key: [Value; 5]| connection.run(&MARK, View::Statement, key).count();
-        change(connection, transfer, found, mark)
+        let (wanted, mark) = if transfer.is_whole { (&WANTED_OF_ALL, &MARK_ALL) } else { (&WANTED, &MARK) };
+        let found = connection.run(wanted, View::Latest, step_values(transfer, after)).map(found);
+        change(connection, transfer, found, |key: [Value; 5]| connection.run(mark, View::Statement, key).count())
     }
 
     fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
@@ -159,6 +168,16 @@ impl TransferTables for Citus {
         writing(write);
     }
 
+    fn open_writers(&self, connection: &Connection, cell_id: i64) -> Result<OpenWriters, ClaimsError> {
+        let mut found = transfers::open_writers_here(connection);
+        for (node, transactions, change_modes, seal) in writers_elsewhere(connection, cell_id)? {
+            found.transactions.extend(transactions.iter().map(|transaction| format!("{node} {transaction}")));
+            found.change_modes |= change_modes;
+            found.seals.push(seal);
+        }
+        Ok(found)
+    }
+
     fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
         let held = held(connection, transfer);
         let change = Change::Transfer(from, to);
@@ -169,6 +188,46 @@ impl TransferTables for Citus {
             Ok::<_, Infallible>(())
         });
     }
+}
+
+/// Asks each worker for the transactions that have changed claims or modes there, and for its modes. A worker that has not recovered
+/// yet has old modes, or transactions that are prepared.
+fn writers_elsewhere(
+    connection: &Connection,
+    cell_id: i64,
+) -> Result<Vec<(String, Vec<String>, bool, Seal)>, ClaimsError> {
+    // The times are microseconds of PostgreSQL's epoch, as in a Moment.
+    let since = |cell_id| {
+        format!(
+            "coalesce((SELECT (extract(epoch FROM m.since) * 1000000)::bigint - 946684800000000
+                         FROM claims.mode_settings m WHERE m.cell_id = {cell_id})::text, '-')"
+        )
+    };
+    let command = format!(
+        concat!(
+            "SELECT concat_ws(';', {} || ' ' || {}, coalesce(bool_or(w.changes_modes), false), coalesce(string_agg(w.name, ','), '')) FROM (",
+            writers!(),
+            ") w"
+        ),
+        since(cell_id),
+        since(EVERYBODY)
+    );
+    let text = "SELECT r.success, format('%s:%s', n.nodename, n.nodeport), r.result
+                  FROM pg_catalog.run_command_on_workers($1) r JOIN pg_catalog.pg_dist_node n USING (nodeid)";
+    let answers = connection
+        .run_text_now(text, [command.into()])
+        .map(|row| (row.must::<bool>(1), row.must::<String>(2), row.get::<String>(3).unwrap_or_default()));
+    let answer = |(is_answer, node, result): (bool, String, String)| {
+        let parts: Vec<&str> = result.split(';').collect();
+        match parts.as_slice() {
+            [modes, change_modes, names] if is_answer => {
+                let names = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+                Ok((node, names, *change_modes == "t", Seal::decode((*modes).to_owned())))
+            }
+            _ => Err(DistributionError::NodeFailed { node, message: result }.into()),
+        }
+    };
+    answers.into_iter().map(answer).collect()
 }
 
 /// A claim that a step has found.

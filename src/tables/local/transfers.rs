@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::door::Local;
 use super::feed::tell_all;
+use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::index::{self, KeyPart, KeyValue, Unusable};
 use crate::pg::spi::{self, Connection, Row, Value, View};
@@ -14,7 +15,8 @@ use crate::pg::uuid::pg_uuid;
 use crate::tables::door::TransferTables;
 use crate::tables::rows::feed::actor;
 use crate::tables::rows::known_or_raised;
-use crate::tables::rows::transfers::{STEP, Transfer, TransferStep, locked, locked_columns, step_values};
+use crate::tables::rows::transfers::{OpenWriters, STEP, Transfer, TransferStep, locked, locked_columns, step_values};
+use crate::tables::shared::transfers;
 
 /// The next claims of cell $2 after the claim ($3, $4, $5, $6), at most $7, in the order of the index by source. `is_held` tells
 /// whether transfer $1 holds one. It reads whole sources and then sorts them completely, so whatever the statistics say, no more
@@ -49,6 +51,32 @@ macro_rules! step_result {
     };
 }
 
+/// Marks those claims of a page that `$which` selects, if they are ACTIVE and `$still` holds for their newest version.
+macro_rules! mark {
+    ($which:literal, $still:literal) => {
+        concat!(
+            "WITH ",
+            page!(),
+            ",
+              wanted AS MATERIALIZED (
+                  SELECT p.bucket_type, p.bucket_value, p.subject_type, p.subject_id FROM page p WHERE NOT p.is_held",
+            $which,
+            "),
+              free AS MATERIALIZED (
+                  SELECT c.bucket_value, c.bucket_type FROM wanted w JOIN claims.claims c ON ",
+            is_row!("c.bucket_value", "c.bucket_type", "w.bucket_value", "w.bucket_type"),
+            "          WHERE c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2",
+            $still,
+            "            FOR UPDATE OF c SKIP LOCKED),
+              marked AS (
+                  UPDATE claims.claims c SET status = 4, lease_uuid = $1, updated_at = $8 FROM free f WHERE ",
+            is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"),
+            "         RETURNING 1) ",
+            step_result!("wanted", "marked")
+        )
+    };
+}
+
 statement! {
     /// Locks the cells of a new transfer, so that they cannot be removed before the transfer is in its table.
     LOCK_CELLS(INT8OID, INT8OID) =
@@ -56,24 +84,12 @@ statement! {
     LOCK(UUIDOID) = concat!("SELECT ", locked_columns!(), " FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 FOR UPDATE NOWAIT");
     /// Marks those claims of a page that are ACTIVE and belong to the transfer's subjects. Skips those that another transaction
     /// has locked.
-    MARK(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID) = concat!(
-        "WITH ", page!(), ",
-              wanted AS MATERIALIZED (
-                  SELECT p.bucket_type, p.bucket_value, p.subject_type, p.subject_id FROM page p
-                   WHERE NOT p.is_held
-                     AND EXISTS (SELECT FROM claims.transfer_subjects s
-                                  WHERE s.transfer_uuid = $1 AND s.subject_type = p.subject_type AND s.subject_id = p.subject_id)),
-              free AS MATERIALIZED (
-                  SELECT c.bucket_value, c.bucket_type FROM wanted w JOIN claims.claims c ON ",
-        is_row!("c.bucket_value", "c.bucket_type", "w.bucket_value", "w.bucket_type"),
-        "          WHERE c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2
-                     AND c.subject_type = w.subject_type AND c.subject_id = w.subject_id
-                     FOR UPDATE OF c SKIP LOCKED),
-              marked AS (
-                  UPDATE claims.claims c SET status = 4, lease_uuid = $1, updated_at = $8 FROM free f WHERE ",
-        is_row!("c.bucket_value", "c.bucket_type", "f.bucket_value", "f.bucket_type"),
-        "         RETURNING 1) ",
-        step_result!("wanted", "marked"));
+    MARK(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID) = mark!(
+        " AND EXISTS (SELECT FROM claims.transfer_subjects s
+                       WHERE s.transfer_uuid = $1 AND s.subject_type = p.subject_type AND s.subject_id = p.subject_id)",
+        " AND c.subject_type = w.subject_type AND c.subject_id = w.subject_id");
+    /// Like [MARK], for all ACTIVE claims of a page.
+    MARK_ALL(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID) = mark!("", "");
     /// Makes those claims of a page that the transfer holds ACTIVE claims of cell $9. `released` are the claims that one step
     /// changes.
     RELEASE(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID) = concat!(
@@ -113,7 +129,8 @@ impl TransferTables for Local {
 
     fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
         let values = step_values(transfer, after).into_iter().chain([Moment::now().into()]);
-        connection.run(&MARK, View::Statement, values).first(step).unwrap_or(NOTHING)
+        let mark = if transfer.is_whole { &MARK_ALL } else { &MARK };
+        connection.run(mark, View::Statement, values).first(step).unwrap_or(NOTHING)
     }
 
     fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
@@ -129,6 +146,10 @@ impl TransferTables for Local {
 
     fn write_transfers(&self, write: &mut dyn FnMut()) {
         write();
+    }
+
+    fn open_writers(&self, connection: &Connection, _: i64) -> Result<OpenWriters, ClaimsError> {
+        Ok(transfers::open_writers_here(connection))
     }
 }
 

@@ -1,17 +1,20 @@
 //! Rows of transfers, and the steps that change their claims, independent of where they are stored.
 
+use std::collections::BTreeSet;
+
 use claims_model::cursor::{ClaimCursor, Cursor};
-use claims_model::transfer::TransferState;
+use claims_model::transfer::{Seal, TransferState};
 use uuid::Uuid;
 
 use crate::pg::spi::{Row, Value};
 use crate::pg::uuid::pg_uuid;
+use crate::pg::xact;
 
 /// The columns of a transfer whose row is locked.
 macro_rules! locked_columns {
     () => {
         "t.from_cell, t.to_cell, t.cell_id, t.state, t.held, t.skipped, t.request_digest, t.marking_after, t.releasing_after,
-         t.reversed_at IS NOT NULL"
+         t.reversed_at IS NOT NULL, t.subjects IS NULL, t.sealed_by, t.xmin::text::bigint"
     };
 }
 pub(in crate::tables) use locked_columns;
@@ -34,6 +37,12 @@ pub struct Transfer {
     pub marking_after: Option<ClaimCursor>,
     pub releasing_after: Option<ClaimCursor>,
     pub was_reversed: bool,
+    /// Whether it moves all claims of the cell.
+    pub is_whole: bool,
+    /// Whether other sessions may not see it yet, or not as it is, because this transaction has written it.
+    pub is_own: bool,
+    /// The modes under which the pass over a whole cell began, if no claim of the cell can be missing in it.
+    pub sealed_by: Option<Seal>,
 }
 
 /// Reads a row of `locked_columns!()`.
@@ -52,6 +61,9 @@ pub fn locked(uuid: Uuid, row: &Row) -> Transfer {
         marking_after: position(row.get(8)),
         releasing_after: position(row.get(9)),
         was_reversed: row.must(10),
+        is_whole: row.must(11),
+        sealed_by: row.get(12).map(Seal::decode),
+        is_own: u32::try_from(row.must::<i64>(13)).is_ok_and(xact::is_own),
     }
 }
 
@@ -63,6 +75,35 @@ pub struct TransferStep {
     /// The position at which the next step continues. `None` if the cell has no more claims.
     pub after: Option<ClaimCursor>,
 }
+
+/// The transactions that have written claims or modes and have not ended.
+#[derive(Debug, Default)]
+pub struct OpenWriters {
+    /// Their names, each valid on one node.
+    pub transactions: BTreeSet<String>,
+    /// Whether one of them changes a mode. It may have committed, but other sessions may not know yet.
+    pub change_modes: bool,
+    /// Whether this transaction changes a mode, which no other session sees yet.
+    pub own_modes: bool,
+    /// The modes on the other nodes.
+    pub seals: Vec<Seal>,
+}
+
+/// Selects the transactions that have locked claims, leases or modes for writing: their names, whether they change modes, and
+/// whether it is this session's. On distributed tables also those that write to shards.
+macro_rules! writers {
+    () => {
+        "SELECT l.virtualtransaction AS name, bool_or(r.relname LIKE 'mode%') AS changes_modes,
+                bool_or(l.pid IS NOT DISTINCT FROM pg_catalog.pg_backend_pid()) AS is_own
+           FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class r ON r.oid = l.relation
+          WHERE l.locktype = 'relation' AND l.granted
+            AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+            AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+            AND r.relnamespace = 'claims'::regnamespace AND r.relname ~ '^(claims|claim_leases|mode_settings)(_[0-9]+)?$'
+          GROUP BY 1"
+    };
+}
+pub(in crate::tables) use writers;
 
 /// Returns a position before every claim.
 fn start() -> ClaimCursor {

@@ -15,7 +15,7 @@ shared_statement! {
 }
 
 /// Stands for all cells in the column of cell ids.
-const EVERYBODY: i64 = -1;
+pub const EVERYBODY: i64 = -1;
 
 pub struct ModeSetting {
     pub mode: Mode,

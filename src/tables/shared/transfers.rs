@@ -4,15 +4,16 @@ use std::collections::HashSet;
 use std::thread::LocalKey;
 
 use claims_model::cursor::{ClaimCursor, Cursor};
-use claims_model::transfer::{Subjects, TransferState};
+use claims_model::transfer::{Scope, Seal, Subjects, TransferState};
 use uuid::Uuid;
 
 use crate::pg::clock::Moment;
+use crate::pg::lock;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{Statement, shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::door::Tables;
-use crate::tables::rows::transfers::Transfer;
+use crate::tables::rows::transfers::{OpenWriters, Transfer, writers};
 use crate::tables::shared::lease_details::LeaseDetails;
 
 shared_statement! {
@@ -25,20 +26,33 @@ shared_statement! {
         "INSERT INTO claims.transfer_subjects (transfer_uuid, subject_type, subject_id)
          SELECT $1, s.type, s.id FROM unnest($2, $3) AS s (type, id)";
     /// Records the progress of marking, at $6.
-    MARKED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+    MARKED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID, TEXTOID) =
         "UPDATE claims.cell_transfers SET state = $2, held = held + $3, skipped = $4, marking_after = $5, releasing_after = NULL,
-                updated_at = $6, prepared_at = CASE $2 WHEN 'prepared' THEN $6 ELSE prepared_at END
+                updated_at = $6, sealed_by = $7, prepared_at = CASE $2 WHEN 'prepared' THEN $6 ELSE prepared_at END
           WHERE transfer_uuid = $1";
     /// Records the progress of releasing, at $6: $3 claims, of which $4 count as moved.
     RELEASED(UUIDOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
         "UPDATE claims.cell_transfers SET state = $2, held = held - $3, moved = moved + $4, releasing_after = $5, marking_after = NULL,
-                updated_at = $6, ended_at = CASE WHEN $2 IN ('finished', 'cancelled') THEN $6 END
+                updated_at = $6, sealed_by = NULL, ended_at = CASE WHEN $2 IN ('finished', 'cancelled') THEN $6 END
           WHERE transfer_uuid = $1";
     /// Switches a transfer. After its COMMIT every read returns the new cell.
     SWITCH(UUIDOID, TIMESTAMPTZOID) =
         "UPDATE claims.cell_transfers SET cell_id = to_cell, state = 'switched', updated_at = $2, switched_at = $2 WHERE transfer_uuid = $1";
     REVERSE(UUIDOID, TIMESTAMPTZOID) =
         "UPDATE claims.cell_transfers SET cell_id = from_cell, state = 'prepared', updated_at = $2, reversed_at = $2 WHERE transfer_uuid = $1";
+    /// Returns the transfer that moves all claims of cell $1, if there is one.
+    OF_WHOLE_CELL(INT8OID) =
+        "SELECT t.transfer_uuid FROM claims.cell_transfers t
+          WHERE t.from_cell = $1 AND t.subjects IS NULL AND t.ended_at IS NULL ORDER BY t.created_at LIMIT 1";
+    /// Returns a transfer that moves all claims of any cell.
+    OF_ANY_WHOLE_CELL() =
+        "SELECT t.transfer_uuid, t.from_cell FROM claims.cell_transfers t
+          WHERE t.subjects IS NULL AND t.ended_at IS NULL ORDER BY t.created_at LIMIT 1";
+    /// Returns the oldest transfer that brings claims to cell $1.
+    TO_CELL(INT8OID) =
+        "SELECT t.transfer_uuid FROM claims.cell_transfers t
+          WHERE t.to_cell = $1 AND t.ended_at IS NULL ORDER BY t.created_at LIMIT 1";
+    WRITERS() = writers!();
     AMONG(UUIDARRAYOID) = "SELECT t.transfer_uuid FROM claims.cell_transfers t WHERE t.transfer_uuid = ANY ($1)";
     DETAILS(UUIDOID) =
         "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = $1 AND t.ended_at IS NULL";
@@ -64,7 +78,7 @@ pub struct NewTransfer<'t> {
     pub uuid: Uuid,
     pub from_cell: i64,
     pub to_cell: i64,
-    pub subjects: &'t Subjects,
+    pub scope: &'t Scope,
     pub digest: [u8; 32],
     pub reason: &'t str,
     pub role: &'t str,
@@ -76,7 +90,7 @@ pub fn insert(tables: &dyn Tables, connection: &Connection, new: &NewTransfer) -
         pg_uuid(new.uuid).into(),
         new.from_cell.into(),
         new.to_cell.into(),
-        (new.subjects.len() as i64).into(),
+        new.scope.subjects().map(|subjects| subjects.len() as i64).into(),
         new.digest.as_slice().into(),
         new.reason.into(),
         new.role.into(),
@@ -84,7 +98,7 @@ pub fn insert(tables: &dyn Tables, connection: &Connection, new: &NewTransfer) -
     if write(tables, connection, &INSERT, values) == 0 {
         return false;
     }
-    let (types, ids): (Vec<i32>, Vec<&str>) = new.subjects.iter().unzip();
+    let (types, ids): (Vec<i32>, Vec<&str>) = new.scope.subjects().into_iter().flat_map(Subjects::iter).unzip();
     write(tables, connection, &SUBJECTS, [pg_uuid(new.uuid).into(), types.into(), ids.into()]);
     true
 }
@@ -124,8 +138,15 @@ fn progress_values(transfer: &Transfer, progress: &TransferProgress) -> [Value; 
     ]
 }
 
-pub fn record_marked(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
-    write(tables, connection, &MARKED, progress_values(transfer, progress));
+pub fn record_marked(
+    tables: &dyn Tables,
+    connection: &Connection,
+    transfer: &Transfer,
+    progress: &TransferProgress,
+    sealed_by: Option<&Seal>,
+) {
+    let values = progress_values(transfer, progress).into_iter().chain([sealed_by.map(Seal::as_str).into()]);
+    write(tables, connection, &MARKED, values);
 }
 
 pub fn record_released(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
@@ -138,6 +159,45 @@ pub fn switch(tables: &dyn Tables, connection: &Connection, transfer: &Transfer)
 
 pub fn reverse(tables: &dyn Tables, connection: &Connection, transfer: &Transfer) {
     write(tables, connection, &REVERSE, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
+}
+
+/// Returns the transfer that moves all claims of a cell, if there is one. Call it with [writes_announced] for a change that such a
+/// transfer must not miss.
+pub fn of_whole_cell(connection: &Connection, cell_id: i64) -> Option<Uuid> {
+    connection.run(&OF_WHOLE_CELL, View::Latest, [cell_id.into()]).first(|row| from_pg_uuid(row.must(1)))
+}
+
+/// Returns a transfer that moves all claims of a cell, and the cell. Call it with [writes_announced] for a change that such a
+/// transfer must not miss.
+pub fn of_any_whole_cell(connection: &Connection) -> Option<(Uuid, i64)> {
+    connection.run(&OF_ANY_WHOLE_CELL, View::Latest, []).first(|row| (from_pg_uuid(row.must(1)), row.must(2)))
+}
+
+/// Returns the oldest transfer that brings claims to a cell.
+pub fn to_cell(connection: &Connection, cell_id: i64) -> Option<Uuid> {
+    connection.run(&TO_CELL, View::Latest, [cell_id.into()]).first(|row| from_pg_uuid(row.must(1)))
+}
+
+/// Takes the lock on the table of claims that every writer has, without waiting. A transfer of a whole cell lists its holders after
+/// it was committed. So whoever looks for such transfers under the lock, and finds none, is in that list. Returns `false` if another
+/// session has locked the table.
+pub fn writes_announced() -> bool {
+    lock::for_writing(&[c"claims"])
+}
+
+/// Returns the transactions of other sessions on this node that have changed claims or modes.
+pub fn open_writers_here(connection: &Connection) -> OpenWriters {
+    let mut found = OpenWriters::default();
+    let rows = connection.run(&WRITERS, View::Latest, []);
+    for (name, changes_modes, is_own) in rows.map(|row| (row.must::<String>(1), row.must::<bool>(2), row.must::<bool>(3))) {
+        if is_own {
+            found.own_modes |= changes_modes;
+        } else {
+            found.change_modes |= changes_modes;
+            found.transactions.insert(name);
+        }
+    }
+    found
 }
 
 /// Returns those of the uuids that belong to transfers.
