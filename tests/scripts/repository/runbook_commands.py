@@ -53,6 +53,7 @@ SETUP = {
 CLEANUP = {
     "Saves fail with 53400": [("service", "claims_admin", "SELECT claims.set_cell_limits(1, 'over')")],
     "Another database acts as the cell": [("cell", "app", "SELECT claims.attend(1, 'claims_service')")],
+    "A customer moves": [("service", "claims_admin", "SELECT claims.set_mode('open', 'over', 1)")],
     "A cell hammers": [("service", "claims_admin", "SELECT claims.set_mode('open', 'over', 1)")],
     "Saves fail with 55000, in mode …": [("service", "claims_admin", "SELECT claims.set_mode('open', 'over', 1), claims.set_mode('open', 'over')")],
 }
