@@ -264,6 +264,34 @@ wait
 expect 'rolled back' "$(prepare 31 31 1 2) $(cancel 31)" '6 0 true 6 true'
 nothing_is_wrong 'the end'
 
+# --- all claims of a cell --------------------------------------------------------------------------------------------------------------------
+# Cell 2 gets all that cell 1 has, and that it goes on making; the transfer sees transactions that are open on other nodes.
+whole() { sql "SET client_min_messages = warning; SELECT marked > 0 OR skipped > 0, finished FROM claims.prepare_transfer('$(lease 50)', 1, 2, NULL, 'a test')"; }
+whole_finishes() { [ "$(whole 2>/dev/null)" = 'f|t' ]; }
+own 1 50 whole 25
+expect 'the first call' "$(whole)" 't|f'
+expect 'an open cell' "$(sqlstate "SELECT * FROM claims.prepare_transfer('$(lease 50)', 1, 2, NULL, 'a test')")" 55000
+mkfifo "$CLAIMS_TMP/begins.in"
+(on_worker 1; exec psql -XqAt <"$CLAIMS_TMP/begins.in") >"$CLAIMS_TMP/begins.said" 2>&1 &
+exec 9>"$CLAIMS_TMP/begins.in"
+printf "BEGIN;\nSELECT claims.begin_update(1, '[%s]', lease_uuid => '%s');\n" "$(claim whole-late)" "$(lease 51)" >&9
+for _ in $(seq 1 50); do [ ! -s "$CLAIMS_TMP/begins.said" ] || break; sleep 0.1; done
+on_coordinator
+sql "SELECT claims.set_mode('settle_only', 'a test', 1)" >/dev/null
+expect 'a begin is open on another node' "$(whole)" 'f|f'
+printf 'COMMIT;\n\\q\n' >&9
+exec 9>&-
+wait
+expect 'its lease is outstanding' "$(whole)" 't|f'
+expect 'and settled' "$(sql "SELECT claims.commit_update(1, '$(lease 51)')")" t
+expect 'no node begins another one' "$(on_worker 2; sqlstate "SELECT claims.begin_update(1, '[$(claim too-late)]')")" 55000
+for _ in $(seq 1 50); do ! whole_finishes || break; sleep 0.1; done
+expect 'it has all' "$(sql "SELECT state FROM claims.transfers WHERE transfer_uuid = '$(lease 50)'") $(sql "SELECT count(*) FROM claims.records WHERE cell_id = 1 AND status <> 'TRANSFERRING'")" 'prepared 0'
+expect 'switched and finished' "$(switch 50) $(finish 50 | cut -d' ' -f2)" 't true'
+expect 'nothing is left' "$(sql "SELECT count(*) FROM claims.list_records(1)") $(sql "SELECT cell_id FROM claims.get_record('ROUTES', 'whole-late')")" '0 2'
+sql "SELECT claims.set_mode('open', 'a test', 1)" >/dev/null
+nothing_is_wrong 'a whole cell'
+
 # --- what the change feed tells -------------------------------------------------------------------------------------------------------------
 sql "ALTER DATABASE spread SET claims.change_feed = on"
 own 1 40 told 5

@@ -60,7 +60,8 @@ say 'settle_only'
 saves() { [ "$(at cell1 "SELECT count(*) > $1 FROM routes WHERE name LIKE 'saved1/%'")" = t ]; }
 wait_until saves "$(at cell1 "SELECT count(*) FROM routes WHERE name LIKE 'saved1/%'")"
 # A session of the cell stops after its COMMIT: the lease stays outstanding.
-save 1 1 unsettled
+as_cell 1 "SELECT claims.begin_update(1, jsonb_set(jsonb_set('[$(claim unsettled)]', '{0,source,id}', '5000000'), '{0,subject,id}', '3'), lease_uuid => '$(lease 1)')" >/dev/null
+at cell1 "BEGIN; SELECT claims.skip_capture('it has its lease'); INSERT INTO routes (id, name, customer) VALUES (5000000, 'unsettled', 3); $(track 1) COMMIT" >/dev/null
 at shared "SELECT claims.set_mode('settle_only', 'cell 1 moves', 1)" >/dev/null
 crash cell1; resume cell1
 : >"$CLAIMS_TMP/stop1"
