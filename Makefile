@@ -73,7 +73,7 @@ oci: setup ## Make the contents of the extension's image (PG_MAJOR=18), in targe
 release-check: ## Run the checks before a release, besides make test and make test-matrix: bare machines, packages, the image, the incidents
 	@scripts/release-check
 
-bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, without writing; SECTION=cell_save, size or transfer write their own part)
+bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, without writing; SECTION=cell_save, rollout, size or transfer write their own part)
 	@scripts/bench $(SECTION)
 
 fmt: ## Format the Rust sources
