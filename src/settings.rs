@@ -83,6 +83,10 @@ settings! {
         c"claims.transfer_retention",
         c"How long after the end of a transfer the background worker deletes the list of its subjects.",
         c"-1 means that it deletes none. The row of the transfer stays. claims.purge_transfer_subjects() deletes lists of any age.";
+    define_int_guc OBSERVATION_RETENTION: i32 = 90 * 24 * 60 * 60, [-1, i32::MAX], Suset, GucFlags::UNIT_S,
+        c"claims.observation_retention",
+        c"How long ago an observation must have occurred last for the background worker to delete it.",
+        c"-1 means that it deletes none. claims.purge_observations() deletes observations of any age.";
     define_enum_guc AUDIT: Audit = Audit::Off, [], Suset, NO_UNIT,
         c"claims.audit",
         c"Which events are recorded in claims.audit_log: off, settled or all.",
@@ -246,6 +250,11 @@ pub fn admin_log_retention() -> Option<i64> {
 /// Returns seconds, or `None` if the subjects of transfers are kept for ever.
 pub fn transfer_retention() -> Option<i64> {
     unless_negative(TRANSFER_RETENTION.get())
+}
+
+/// Returns seconds, or `None` if observations are kept for ever.
+pub fn observation_retention() -> Option<i64> {
+    unless_negative(OBSERVATION_RETENTION.get())
 }
 
 /// Returns the events that are recorded in the audit log.

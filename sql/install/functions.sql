@@ -189,11 +189,10 @@ COMMENT ON FUNCTION claims.remove_cell(bigint, text) IS
     'wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.prepare_transfer(uuid, bigint, bigint, jsonb, text, interval) IS
     'Marks the ACTIVE claims of some subjects for a transfer from one cell to another: they become TRANSFERRING, which is leased to everyone. '
-    'Arguments: transfer_uuid; from_cell; to_cell; subjects, [{"type", "ids"}, ...], or NULL for all claims of the cell, which has to be in mode '
-    'settle_only at the last call (55000 otherwise); reason; max_runtime, after which the call returns and the next one continues. Returns how many '
-    'claims it has marked, how many it skipped because leases hold them, and whether it has all: repeat until finished. The same uuid with other '
-    'cells or subjects is 22023. For administrators. Locks the transfer''s row and the claims, skipping locked ones; does not wait (55P03), except '
-    'with NULL half a second for transactions that may have made claims.';
+    'Arguments: transfer_uuid; from_cell; to_cell; subjects, [{"type", "ids"}, ...]; reason; max_runtime, after which the call returns and the '
+    'next one continues. Returns how many claims it has marked, how many it skipped because leases hold them, and whether it has all: repeat '
+    'until finished. The same uuid with other cells or subjects is 22023. For administrators. Locks the transfer''s row and the claims, skipping '
+    'locked ones; does not wait (55P03).';
 COMMENT ON FUNCTION claims.switch_transfer(uuid, text) IS
     'Switches a prepared transfer: one row changes, and from the COMMIT on every read returns the new cell for all its claims. true: this call '
     'did it; false: it was done before. 55000 unless the last prepare_transfer() was finished. For administrators. Locks the transfer''s row; '

@@ -6,7 +6,7 @@ use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::service::{admission, feed};
 use crate::settings;
-use crate::store::cell::tracked;
+use crate::store::cell::{observations, tracked};
 use crate::store::holds::requests;
 use crate::store::pass_log::Pass;
 use crate::store::{admin_log, catalog};
@@ -20,7 +20,7 @@ const PURGED_AT_ONCE: i64 = 10_000;
 type Purger = fn(&dyn Tables, &Connection, limit: i64) -> usize;
 
 /// The purged kinds of rows, by the names of their counts in `claims.passes`. The log of passes purges itself.
-const PURGED: [(&str, Purger); 7] = [
+const PURGED: [(&str, Purger); 8] = [
     ("outcomes", purge_outcomes),
     ("changes", purge_changes),
     ("fences", purge_fences),
@@ -28,6 +28,7 @@ const PURGED: [(&str, Purger); 7] = [
     ("admin_log", purge_admin_log),
     ("audit", purge_audit),
     ("transfer_subjects", purge_transfer_subjects),
+    ("observations", purge_observations),
 ];
 
 /// Purges a portion of the old rows. Returns whether it was everything.
@@ -73,6 +74,11 @@ fn purge_admin_log(_: &dyn Tables, connection: &Connection, limit: i64) -> usize
 fn purge_audit(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
     let retention = settings::audit_retention().filter(|_| may_purge(connection));
     retention.map_or(0, |retention| audit::purge(connection, Moment::now().before(retention), limit))
+}
+
+fn purge_observations(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
+    let retention = settings::observation_retention();
+    retention.map_or(0, |retention| observations::purge(connection, Moment::now().before(retention), limit))
 }
 
 /// Distributed tables keep the subjects: there a transfer is a rare thing, and its subjects are on every node.

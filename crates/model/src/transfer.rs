@@ -83,7 +83,6 @@ impl Subjects {
     pub fn iter(&self) -> impl Iterator<Item = (i32, &str)> {
         self.0.iter().map(|(type_id, id)| (*type_id, id.as_str()))
     }
-
 }
 
 /// The claims of a cell that a transfer moves.

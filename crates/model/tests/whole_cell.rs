@@ -223,7 +223,12 @@ impl Model for WholeCell {
             return;
         }
         for writer in 0..CLAIMS {
-            actions.extend([Action::Lock(writer), Action::Check(writer), Action::Commit(writer), Action::Settle(writer)]);
+            actions.extend([
+                Action::Lock(writer),
+                Action::Check(writer),
+                Action::Commit(writer),
+                Action::Settle(writer),
+            ]);
         }
         let of_operator = [Action::SetMode, Action::Announce, Action::List, Action::BeginPass, Action::Visit];
         actions.extend(of_operator.into_iter().chain([Action::EndPass, Action::Switch]));

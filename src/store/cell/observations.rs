@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pgrx::pg_sys::Oid;
 
+use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
@@ -31,6 +32,11 @@ statement! {
          SELECT n.table_name::regclass, n.attribute::name, n.outcome, n.bucket_type, n.bucket_value, n.holder, n.count,
                 n.now, n.now
            FROM noted n WHERE NOT EXISTS (SELECT FROM added a WHERE a.number = n.number)";
+    /// Deletes up to $2 rows that counted last at $1 or earlier.
+    PURGE(TIMESTAMPTZOID, INT8OID) =
+        "WITH old AS MATERIALIZED (
+             SELECT o.id FROM claims.observed o WHERE o.last_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.observed o USING old WHERE o.id = old.id";
 }
 
 /// A row of `claims.observations`, without its counts.
@@ -60,6 +66,11 @@ impl Key {
         self.bucket_value.is_none()
             && (self.table, &self.attribute, &self.outcome) == (other.table, &other.attribute, &other.outcome)
     }
+}
+
+/// Deletes at most `limit` rows that counted last at `before` or earlier. Returns their number.
+pub fn purge(connection: &Connection, before: Moment, limit: i64) -> usize {
+    connection.run(&PURGE, View::Statement, [before.into(), limit.into()]).count()
 }
 
 /// Adds counts. Without `may_read` it only inserts rows.

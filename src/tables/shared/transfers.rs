@@ -189,7 +189,9 @@ pub fn writes_announced() -> bool {
 pub fn open_writers_here(connection: &Connection) -> OpenWriters {
     let mut found = OpenWriters::default();
     let rows = connection.run(&WRITERS, View::Latest, []);
-    for (name, changes_modes, is_own) in rows.map(|row| (row.must::<String>(1), row.must::<bool>(2), row.must::<bool>(3))) {
+    for (name, changes_modes, is_own) in
+        rows.map(|row| (row.must::<String>(1), row.must::<bool>(2), row.must::<bool>(3)))
+    {
         if is_own {
             found.own_modes |= changes_modes;
         } else {

@@ -101,6 +101,8 @@ at shared "INSERT INTO claims.requests (queue, entity, request_type, status, cre
   SELECT 'mail', n::text, CASE WHEN n % 100 = 0 THEN 'create' ELSE 'update' END, CASE WHEN n % 100 = 0 THEN 'error' ELSE 'complete' END, now() - interval '40 days', now() - interval '39 days' FROM generate_series(1, 25000) n; SELECT claims.enqueue_request('mail', 'ada', 'update')" >/dev/null
 at shared "INSERT INTO claims.cell_transfers (transfer_uuid, from_cell, to_cell, cell_id, state, subjects, request_digest, reason, role, ended_at)
   VALUES ('$(lease 50)', 1, 2, 2, 'finished', 1, '', 'x', 'x', now() - interval '31 days'); INSERT INTO claims.transfer_subjects VALUES ('$(lease 50)', 1, '1')"
+at shared "INSERT INTO claims.observed (table_name, attribute, outcome, count, first_at, last_at)
+  SELECT 'claims.cells'::regclass, 'role', 'timeout', 1, now() - interval '100 days', now() - days * interval '1 day' FROM unnest('{91, 89}'::int[]) days"
 # purge_now: has the worker purge at its next start. It keeps its intervals over restarts, by the last pass.
 purge_now() {
   at shared "UPDATE claims.pass_log SET started_at = started_at - interval '1 hour', ended_at = ended_at - interval '1 hour' WHERE kind = 'purge'"
@@ -110,6 +112,7 @@ purge_now
 expect 'the worker purges the log' "$(wait_for 0 log "at < now() - interval '30 days'")" 0
 expect 'admin actions' "$(wait_for 0 at shared "SELECT count(*) FROM claims.admin_log WHERE reason = 'old'")" 0
 expect 'subjects of ended transfers' "$(wait_for 0 at shared 'SELECT count(*) FROM claims.transfer_subjects')" 0
+expect 'observations' "$(wait_for 1 at shared 'SELECT count(*) FROM claims.observed')" 1
 expect 'settled requests, but no failed creates and none that are not settled' "$(wait_for '251|1' at shared "SELECT count(*), count(*) FILTER (WHERE status = 'new') FROM claims.requests")" '251|1'
 at shared "INSERT INTO claims.requests (queue, entity, request_type, status, created_at, settled_at) VALUES ('older', 'old', 'update', 'complete', now() - interval '40 days', now() - interval '39 days')"
 at shared "ALTER DATABASE postgres SET claims.request_retention = -1"
