@@ -3,6 +3,7 @@
 #   start_documented               starts the clusters `shared`, `cell1` and `cell2`, and executes the document's blocks
 #   as ROLE SERVICE|CELL1|CELL2 '…'  as a role, in database `names` of the service or `app` of a cell
 #   state_as ROLE PLACE '…'        the SQLSTATE that it ends with
+#   start_machines                 only the clusters, with a service and two databases of cells: sections 1 and 2, without profiles and claimed columns
 #   follow SECTION STEP [PLACE [WORD]]  a step of docs/runbook.md, `Look`, `Act 3`: executes its commands as the roles named there
 # Fills in the values that a reader would: passwords, the host's address, the path of the root certificate. The rest stays unchanged.
 
@@ -35,17 +36,22 @@ in_place() { use_cluster "$(place "$1")"; case $1 in service | staging) PGDATABA
 as() { ( in_place "$2"; export PGUSER=$1; sql "$3" ) }
 state_as() { ( in_place "$2"; export PGUSER=$1; sqlstate "$3" ) }
 
+# The document that follow reads.
+DOCUMENT=docs/runbook.md
+in_document() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/runbook.py" "$CLAIMS_ROOT" "$DOCUMENT" "$@"; }
+
 # follow SECTION STEP [PLACE [WORD]]: PLACE stands for the cell there, and of several commands only those are executed that have WORD. $FILL is
-# what a reader writes instead, for sed. Prints what they answer.
+# what a reader writes instead, for sed. Prints what they answer. $CLAIMS_TMP/followed lists the commands.
 follow() {
   local place role sql found=0
   while IFS=$'\t' read -r place role sql <&3; do
     case $sql in *"${4:-}"*) ;; *) continue ;; esac
     found=$((found + 1))
+    printf '%s\t%s\t%s\n' "$place" "$role" "$sql" >>"$CLAIMS_TMP/followed"
     [ "$place" = service ] || place=${3:-cell1}
     as "$role" "$place" "$(sed "${FILL:-}" <<<"$sql")" || return 1
-  done 3< <(python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/runbook.py" "$CLAIMS_ROOT" "$1" "$2")
-  [ $found -gt 0 ] || die "docs/runbook.md: $1, $2: no command${4:+ with $4}"
+  done 3< <(in_document "$1" "$2")
+  [ $found -gt 0 ] || die "$DOCUMENT: $1, $2: no command${4:+ with $4}"
 }
 
 # service_of CLUSTER CERTIFICATE [-c setting=value]...: the cluster of a service, and its database.
@@ -58,8 +64,8 @@ service_of() {
 # without_password COMMAND...: for a server that reads its secret from a file. libpq would prefer a password in the environment of the server.
 without_password() { local password=$PGPASSWORD; unset PGPASSWORD; "$@"; export PGPASSWORD=$password; }
 
-start_documented() {
-  local number profiles claimed
+start_machines() {
+  local number
   command -v openssl >/dev/null || { echo 'skipped: there is no openssl'; exit 77; }
   CELL_PASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
   SECRETS=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/secrets.XXXXXX")
@@ -77,10 +83,17 @@ start_documented() {
   as postgres service "$(steps docs/cell/first-steps.md '1. The shared database' | filled_in 1)" >/dev/null
   # The second cell: its role and its number, as the last block of the section has it.
   as postgres service "$(steps docs/cell/first-steps.md '1. The shared database' | filled_in 2 | sed -n '/CREATE ROLE cell_2/,$p' | sed "s/'north', .*)/'south')/")" >/dev/null
+  for number in 1 2; do
+    as postgres "cell$number" "$(steps docs/cell/first-steps.md "2. The cell's database" | filled_in $number)" >/dev/null
+  done
+}
+
+start_documented() {
+  local number profiles claimed
+  start_machines "$@"
   profiles=$(steps docs/cell/first-steps.md '3. How names are compared')
   as postgres service "$profiles" >/dev/null
   for number in 1 2; do
-    as postgres "cell$number" "$(steps docs/cell/first-steps.md "2. The cell's database" | filled_in $number)" >/dev/null
     as postgres "cell$number" "$profiles" >/dev/null
     claimed=$(steps docs/cell/first-steps.md '4. What is claimed' | filled_in $number)
     # The import is a statement of its own, since it commits.

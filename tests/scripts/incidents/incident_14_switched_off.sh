@@ -20,7 +20,7 @@ expect 'a save' "$(saves cell1 before)" 00000
 as app cell1 "BEGIN; INSERT INTO routes (path) VALUES ('begun-before'); PREPARE TRANSACTION 'open'"
 expect 'its lease is outstanding' "$(as monitor service 'SELECT count(*) FROM claims.leases')" 1
 halt shared
-off=$(python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/runbook.py" "$CLAIMS_ROOT" "$section" 'Act 1' | cut -f 3)
+off=$(in_document "$section" 'Act 1' | cut -f 3)
 export off
 expect 'an open session notices both' "$( (in_place cell1; PGUSER=app psql -XqAt -v VERBOSITY=sqlstate 2>&1 <<'EOS'
 INSERT INTO routes (path) VALUES ('refused');
