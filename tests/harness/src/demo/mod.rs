@@ -13,6 +13,7 @@ mod names;
 mod opening;
 mod race;
 mod refusals;
+mod rollout;
 mod screen;
 mod shorter;
 mod spellings;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 
 type Chapter = fn(&mut Screen, &mut World) -> Result<()>;
 
-const CHAPTERS: [(&str, Chapter); 10] = [
+const CHAPTERS: [(&str, Chapter); 11] = [
     ("Two cells and one shared database", opening::tell),
     ("Both claim names at the same time", race::tell),
     ("How the service says no", refusals::tell),
@@ -36,6 +37,7 @@ const CHAPTERS: [(&str, Chapter); 10] = [
     ("A cell's database crashes", crash::tell),
     ("A damaged claim is found and repaired", damage::tell),
     ("Names that people take for the same", spellings::tell),
+    ("From nothing to enforced names", rollout::tell),
     ("What is left", ending::tell),
 ];
 
