@@ -118,6 +118,20 @@ pub trait ClaimTables {
         around: Surroundings,
     ) -> Result<usize, KeyExists>;
 
+    /// Creates, replaces and destroys claims of a cell at once, for the calling transaction and without a lease. Waits for nobody. `changes`
+    /// has the cell's existing claims, each with the claim that replaces it; claims of others, and those that another transaction has locked
+    /// or changed, are skipped. Returns the number of claims; after a smaller one than wanted the caller rolls back. `None`: the tables
+    /// cannot do that.
+    fn change_now(
+        &self,
+        _cell_id: i64,
+        _at: Moment,
+        _creates: &[&Claim],
+        _changes: &[(&Destroy, Option<&Claim>)],
+    ) -> Option<Result<usize, KeyExists>> {
+        None
+    }
+
     /// Marks the cell's ACTIVE claims among the destroys, and skips the others. Returns how many of the marked claims have the
     /// subject and the source of their destroy. The destroys are in bucket order.
     fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], locks: Locks) -> usize;

@@ -1,6 +1,6 @@
 //! A batch: claims to create, claims to destroy and claims to replace, all or nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::claim::{Bucket, Claim, Destroy, Op};
 use crate::lookalike::{self, NewSkeleton};
@@ -58,6 +58,11 @@ impl<'a> Batch<'a> {
         })
     }
 
+    /// Builds a batch of claims and destroys that were not read from JSON. No list may name a bucket twice.
+    pub fn of_lists(creates: Vec<Claim<'a>>, destroys: Vec<Destroy<'a>>) -> Result<Self, BadInput> {
+        Batch::of(creates, destroys, ["create_records", "destroy_records"])
+    }
+
     /// Builds a batch of two lists that passed their own checks. `lists` has their names for messages.
     fn of(creates: Vec<Claim<'a>>, destroys: Vec<Destroy<'a>>, lists: [&str; 2]) -> Result<Self, BadInput> {
         refuse_duplicates(lists[0], creates.iter().map(|claim| &claim.bucket))?;
@@ -98,6 +103,14 @@ impl<'a> Batch<'a> {
         let mut destroys: Vec<_> = self.destroys.iter().collect();
         destroys.sort_unstable_by(|a, b| a.bucket.cmp(&b.bucket));
         destroys
+    }
+
+    /// Returns the existing claims that the batch changes, in lock order, each with the claim that replaces it.
+    pub fn changes_in_lock_order(&self) -> Vec<(&Destroy<'a>, Option<&Claim<'a>>)> {
+        let replacing = self.creates.iter().zip(&self.replaces).filter(|(_, replaces)| **replaces);
+        let replacing: HashMap<_, _> = replacing.map(|(claim, _)| (&claim.bucket, claim)).collect();
+        let destroys = self.destroys_in_lock_order().into_iter();
+        destroys.map(|destroy| (destroy, replacing.get(&destroy.bucket).copied())).collect()
     }
 
     /// Returns the buckets of the batch in the order of the request. A replaced bucket stands among the destroys.
@@ -182,6 +195,20 @@ impl<'a> StoredBatch<'a> {
             replaces,
             destroys: destroys.into_iter().filter(|bucket| !replaced.contains(bucket)).collect(),
         })
+    }
+
+    /// Returns the same batch, as the payload of its lease would have it.
+    pub fn of(batch: &Batch<'a>) -> Self {
+        let destroys = batch.changes_in_lock_order();
+        StoredBatch {
+            creates: batch.new_claims().map(|claim| claim.bucket.clone()).collect(),
+            replaces: destroys.iter().filter_map(|(_, claim)| claim.cloned()).collect(),
+            destroys: destroys
+                .iter()
+                .filter(|(_, claim)| claim.is_none())
+                .map(|(destroy, _)| destroy.bucket.clone())
+                .collect(),
+        }
     }
 
     /// Returns the number of claims that the lease holds.

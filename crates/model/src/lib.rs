@@ -27,6 +27,7 @@ pub mod mode;
 pub mod observed;
 pub mod origin;
 pub mod outgoing;
+pub mod outgoing_batch;
 pub mod payload;
 pub mod problem;
 pub mod rate;

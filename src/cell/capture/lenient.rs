@@ -82,8 +82,7 @@ impl LenientBatch {
     /// conflicts.
     pub fn claim_here(&mut self, tables: &dyn Tables, connection: &Connection) -> Result<(), ClaimsError> {
         while !self.is_empty() {
-            let (creates, destroys) = self.outgoing.json()?;
-            match local::claim(tables, connection, self.cell_id, self.lease, &creates, &destroys) {
+            match local::claim(tables, connection, self.cell_id, &self.outgoing) {
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
                 Err(_) => {}
                 Ok(()) => return Ok(()),

@@ -149,8 +149,7 @@ fn claim_here(
 ) -> Result<(), ClaimsError> {
     let _waits = LockWaits::until(deadline);
     while !outgoing.is_empty() {
-        let (creates, destroys) = outgoing.json()?;
-        match local::claim(tables, connection, cell_id, Uuid::now_v7(), &creates, &destroys) {
+        match local::claim(tables, connection, cell_id, outgoing) {
             Ok(()) => return Ok(()),
             Err(error) => missed.extend(leave_out(outgoing, error)?),
         }

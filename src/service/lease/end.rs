@@ -85,7 +85,7 @@ fn end_all(
 }
 
 /// Has the COMMIT wake the calls that wait for the names of ended leases.
-fn wake_waiters(tables: &dyn Tables, leases: &[EndedLease], ending: Ending) {
+pub(super) fn wake_waiters(tables: &dyn Tables, leases: &[EndedLease], ending: Ending) {
     let created = leases.iter().flat_map(|lease| &lease.held.creates);
     let destroyed = leases.iter().flat_map(|lease| &lease.held.destroys);
     let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| &claim.bucket));

@@ -1,10 +1,16 @@
-//! Claims and gives up names for the current transaction, whose rows are in the database of the service. It begins a lease and commits
-//! it in the transaction itself, so the claims are ACTIVE, or gone, with its COMMIT. No other transaction ever sees the lease outstanding.
+//! Claims and gives up names for the current transaction, whose rows are in the database of the service. The claims are ACTIVE, or gone, with
+//! its COMMIT.
+//!
+//! Mostly one attempt changes the claims at once ([`super::now`]). Where it fails, a lease is begun and committed in the transaction itself, by
+//! the steps of every other batch: they find the conflicts, and know distributed and altered tables, and types that refuse look-alikes. No
+//! other transaction ever sees the lease outstanding.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use claims_model::Batch;
 use claims_model::mode::Need;
+use claims_model::outgoing::Outgoing;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
@@ -12,6 +18,7 @@ use super::acquire::Acquired;
 use super::begin::{Records, lease_or_error, note, remember};
 use super::end::{ToEnd, end_leases};
 use super::first::{self, Alternatives, Common};
+use super::now;
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::error::{AccessError, ClaimsError};
 use crate::pg::spi::Connection;
@@ -22,25 +29,46 @@ use crate::store::catalog::{self, Catalog};
 use crate::tables::Tables;
 use crate::tables::rows::leases::Ending;
 
-/// Records that a transaction claims and gives up under one lease, as JSON lists.
-pub struct Here<'r> {
-    pub cell_id: i64,
-    pub lease: Uuid,
-    pub creates: &'r str,
-    pub destroys: &'r str,
-}
-
 /// Claims and gives up names, or raises an error and leaves nothing behind. The caller has decided that this transaction acts for the cell,
 /// and has the rights of the tables' owner.
-pub fn claim(tables: &dyn Tables, connection: &Connection, here: &Here) -> Result<(), ClaimsError> {
-    let Here { cell_id, lease, .. } = *here;
+pub fn claim(
+    tables: &dyn Tables,
+    connection: &Connection,
+    cell_id: i64,
+    outgoing: &Outgoing,
+) -> Result<(), ClaimsError> {
     let began = Instant::now();
     tables.require_here()?;
     let catalog = catalog::current(connection);
     must_be_registered(&catalog, cell_id)?;
     admission::admit_begin(tables, connection, &catalog, cell_id, None)?;
-    let creates = Records::of_text(here.creates, "create_records")?;
-    let destroys = Records::of_text(here.destroys, "destroy_records")?;
+    // Rows and claims are committed together, so a crash that loses one loses both. Readers of the change feed and standbys see only
+    // the claims.
+    if settings::require_synchronous() || feed::is_on() {
+        durability::promise();
+    }
+    let read = |catalog: &Catalog| Ok(outgoing.batch(&catalog.types));
+    let (catalog, batch) = naming::with_locked_profiles(connection, catalog, read)?;
+    let is_done = batch.is_some_and(|batch| now::claim(tables, connection, &catalog, cell_id, &batch, began));
+    if !is_done {
+        by_lease(tables, connection, catalog, cell_id, outgoing, began)?;
+    }
+    // The call may have waited, and the mode may have changed meanwhile.
+    admission::admit_still(tables, connection, cell_id, Need::Begin)
+}
+
+/// Begins a lease, and commits it.
+fn by_lease(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: Rc<Catalog>,
+    cell_id: i64,
+    outgoing: &Outgoing,
+    began: Instant,
+) -> Result<(), ClaimsError> {
+    let (creates, destroys) = outgoing.json()?;
+    let creates = Records::of_text(&creates, "create_records")?;
+    let destroys = Records::of_text(&destroys, "destroy_records")?;
     let read = |catalog: &Catalog| {
         let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
@@ -48,17 +76,15 @@ pub fn claim(tables: &dyn Tables, connection: &Connection, here: &Here) -> Resul
     };
     let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
     alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
-    let digest = alternatives.digest(&catalog, None)?;
-    let common = Common { tables, cell_id, uuid: lease, may_be_repeat: false, digest, cell_xid: None, began };
+    let (uuid, digest) = (Uuid::now_v7(), alternatives.digest(&catalog, None)?);
+    let common = Common { tables, cell_id, uuid, may_be_repeat: false, digest, cell_xid: None, began };
     let acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
-    note(&catalog, cell_id, Some(lease), &acquired, began.elapsed());
+    note(&catalog, cell_id, Some(uuid), &acquired, began.elapsed());
     match &acquired {
         Acquired::Lease(begun) => remember(begun, &alternatives),
         Acquired::Conflicts(_) => return lease_or_error(acquired, &catalog).map(drop),
     }
-    // The begin may have waited, and the mode may have changed meanwhile.
-    admission::admit_still(tables, connection, cell_id, Need::Begin)?;
-    commit(tables, connection, &catalog, cell_id, lease)
+    commit(tables, connection, &catalog, cell_id, uuid)
 }
 
 /// Commits the lease that this transaction has just begun.
@@ -70,11 +96,6 @@ fn commit(
     lease: Uuid,
 ) -> Result<(), ClaimsError> {
     let began = Instant::now();
-    // Rows and claims are committed together, so a crash that loses one loses both. Readers of the change feed and standbys see only
-    // the claims.
-    if settings::require_synchronous() || feed::is_on() {
-        durability::promise();
-    }
     let leases = &[lease];
     let (ending, claim_lock_timeout_ms) = (Ending::Commit, CLAIM_LOCK_TIMEOUT_MS);
     let to_end = ToEnd { cell_id, leases, ending, may_wait: false, claim_lock_timeout_ms };

@@ -11,7 +11,7 @@ pub mod here;
 mod key;
 pub mod limit;
 mod lookalikes;
-
+mod now;
 mod outcome;
 mod payload;
 mod repeat;

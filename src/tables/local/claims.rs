@@ -9,6 +9,8 @@ use uuid::Uuid;
 use super::direct;
 use super::door::Local;
 use super::layouts::{CLAIMS, LEASES, claim};
+use super::now;
+use crate::pg::clock::Moment;
 use crate::pg::direct::{Changed, Conflict, Reading, Row as StoredRow, RowLock, Table};
 use crate::pg::index::KeyValue;
 use crate::pg::settings::LockWaits;
@@ -136,20 +138,7 @@ impl ClaimTables for Local {
     fn replace(&self, connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize {
         let buckets: Vec<&Bucket> = claims.iter().map(|(_, claim)| &claim.bucket).collect();
         let (replaced, others) = change_held(all, HeldFor::Destroying, &buckets, |table, row, at| {
-            let [uuid, _, _, subject_type, subject_id, source_type, source_id] = claim_values(claims[at].1);
-            let changes = [
-                (claim::UUID, uuid),
-                (claim::SUBJECT_TYPE, subject_type),
-                (claim::SUBJECT_ID, subject_id),
-                (claim::SOURCE_TYPE, source_type),
-                (claim::SOURCE_ID, source_id),
-                (claim::STATUS, ACTIVE.into()),
-                (claim::LEASE_UUID, None::<PgUuid>.into()),
-                (claim::CREATED_AT, all.at.into()),
-                (claim::UPDATED_AT, all.at.into()),
-                (claim::DISPLAY_VALUE, claims[at].1.display.as_deref().into()),
-            ];
-            table.update(row, &changes)
+            table.update(row, &replacement(claims[at].1, all.at))
         });
         replaced + replace_by_statement(connection, all, &at_positions(claims, &others))
     }
@@ -174,6 +163,16 @@ impl ClaimTables for Local {
         })
     }
 
+    fn change_now(
+        &self,
+        cell_id: i64,
+        at: Moment,
+        creates: &[&Claim],
+        changes: &[(&Destroy, Option<&Claim>)],
+    ) -> Option<Result<usize, KeyExists>> {
+        now::change(cell_id, at, creates, changes)
+    }
+
     fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], locks: Locks) -> usize {
         let (marked, others) = match locks {
             Locks::Skipped => mark_directly(lease, destroys),
@@ -196,8 +195,25 @@ impl ClaimTables for Local {
     }
 }
 
+/// Returns the changes that make an existing claim the one that replaces it.
+pub(super) fn replacement(by: &Claim, at: Moment) -> [(usize, Value); 10] {
+    let [uuid, _, _, subject_type, subject_id, source_type, source_id] = claim_values(by);
+    [
+        (claim::UUID, uuid),
+        (claim::SUBJECT_TYPE, subject_type),
+        (claim::SUBJECT_ID, subject_id),
+        (claim::SOURCE_TYPE, source_type),
+        (claim::SOURCE_ID, source_id),
+        (claim::STATUS, ACTIVE.into()),
+        (claim::LEASE_UUID, None::<PgUuid>.into()),
+        (claim::CREATED_AT, at.into()),
+        (claim::UPDATED_AT, at.into()),
+        (claim::DISPLAY_VALUE, by.display.as_deref().into()),
+    ]
+}
+
 /// Lock timeout in milliseconds while rows are written that are new or locked already: the wait is for relation extension.
-const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;
+pub(super) const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;
 
 /// Inserts the lease and its creates, in bucket order, without a statement. Waits for no other transaction. Returns `None` if the tables are not as the
 /// extension has created them.
@@ -223,6 +239,12 @@ fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, Ke
 
 /// Returns the row of a claim that a lease creates, in the order of [`CLAIMS`].
 fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
+    let held = (pg_uuid(lease.uuid).into(), HeldFor::Creating as i16);
+    new_row(claim, lease.cell_id, held, lease.made_at)
+}
+
+/// Returns the row of a new claim, with the lease that holds it and its status, in the order of [`CLAIMS`].
+pub(super) fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Value, i16), at: Moment) -> [Value; 13] {
     let [uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id] = claim_values(claim);
     [
         uuid,
@@ -232,11 +254,11 @@ fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
         subject_id,
         source_type,
         source_id,
-        lease.cell_id.into(),
-        pg_uuid(lease.uuid).into(),
-        (HeldFor::Creating as i16).into(),
-        lease.made_at.into(),
-        lease.made_at.into(),
+        cell_id.into(),
+        lease,
+        status.into(),
+        at.into(),
+        at.into(),
         claim.display.as_deref().into(),
     ]
 }
@@ -246,11 +268,7 @@ fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
 /// [`change_held`] does.
 fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>) {
     let buckets: Vec<&Bucket> = destroys.iter().map(|destroy| &destroy.bucket).collect();
-    let is_owned = |row: &StoredRow, at: usize| {
-        row.get(claim::STATUS) == Some(ACTIVE)
-            && row.get(claim::CREATOR_ID) == Some(lease.cell_id)
-            && is_meant(destroys[at], row)
-    };
+    let is_owned = |row: &StoredRow, at: usize| is_owned(row, lease.cell_id, destroys[at]);
     change_where(&buckets, is_owned, |table, row, _| match table.lock(row, RowLock::NoKeyUpdate) {
         Changed::Done => {
             let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
@@ -263,6 +281,11 @@ fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>)
         }
         locked => locked,
     })
+}
+
+/// Returns whether a claim is the cell's, is ACTIVE, and is the one that a destroy means.
+pub(super) fn is_owned(row: &StoredRow, cell_id: i64, destroy: &Destroy) -> bool {
+    row.get(claim::STATUS) == Some(ACTIVE) && row.get(claim::CREATOR_ID) == Some(cell_id) && is_meant(destroy, row)
 }
 
 /// Returns whether a claim has the subject and the source of its destroy. Parts that the destroy does not name are not compared.
@@ -319,7 +342,7 @@ fn change_where(
 }
 
 /// Returns the key of a bucket in the unique index.
-fn key_of<'b>(bucket: &'b Bucket) -> [KeyValue<'b>; 2] {
+pub(super) fn key_of<'b>(bucket: &'b Bucket) -> [KeyValue<'b>; 2] {
     [KeyValue::Text(&bucket.value), KeyValue::Int4(bucket.bucket_type)]
 }
 

@@ -10,6 +10,7 @@ mod feed;
 mod layouts;
 mod leases;
 mod names;
+mod now;
 mod records;
 mod release;
 mod skeletons;

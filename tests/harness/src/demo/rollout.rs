@@ -153,9 +153,7 @@ impl Rollout<'_> {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        self.step(
-            "1 and 2: a profile for addresses, and a declaration that is turned off",
-        );
+        self.step("1 and 2: a profile for addresses, and a declaration that is turned off");
         self.screen.label("SQL", PROFILE);
         self.screen.label("SQL", DECLARE);
         self.world.admin.batch_execute(PROFILE)?;

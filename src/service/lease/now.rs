@@ -1,0 +1,70 @@
+//! One attempt to change claims at once, for the current transaction and without a lease. It waits for nobody and leaves nothing behind if it
+//! fails.
+
+use std::time::Instant;
+
+use claims_model::{Batch, Confusables, StoredBatch};
+use uuid::Uuid;
+
+use super::end::wake_waiters;
+use crate::pg::clock::Moment;
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::Connection;
+use crate::pg::subtransaction::subtransaction_on_demand;
+use crate::pg::xact;
+use crate::service::{admission, audit, counters, feed, waiters};
+use crate::settings;
+use crate::store::catalog::Catalog;
+use crate::tables::rows::leases::Ending;
+use crate::tables::{CONTENTION_SQLSTATES, EndedLease, Tables};
+
+/// Changes the claims of a batch. Returns whether it did; otherwise the caller takes the batch step by step, and finds out why. The caller
+/// has locked the profiles, and has admitted the cell.
+pub fn claim(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    batch: &Batch,
+    began: Instant,
+) -> bool {
+    if !is_simple(catalog, cell_id, batch) || !is_its_turn(tables, batch) {
+        return false;
+    }
+    let (creates, changes) = (batch.creates_in_lock_order(), batch.changes_in_lock_order());
+    let at = Moment::now();
+    let change = || match tables.change_now(cell_id, at, &creates, &changes) {
+        Some(Ok(changed)) if changed == batch.claims() => Ok(()),
+        _ => Err(()),
+    };
+    let waits = LockWaits::limit(0);
+    if subtransaction_on_demand(&CONTENTION_SQLSTATES, change).is_err() {
+        return false;
+    }
+    drop(waits);
+    counters::begin_took(cell_id, began.elapsed());
+    counters::begun(cell_id);
+    counters::committed(cell_id, 1);
+    if xact::is_in_block() {
+        waiters::begun_here(batch.buckets());
+    }
+    // The log and the feed want a number for what one batch has changed.
+    let changed = [EndedLease { uuid: Uuid::now_v7(), held: StoredBatch::of(batch) }];
+    wake_waiters(tables, &changed, Ending::Commit);
+    feed::tell_ended(tables, connection, cell_id, &changed, Ending::Commit, at);
+    audit::settled(tables, connection, catalog, cell_id, &changed, Ending::Commit, at);
+    true
+}
+
+/// Returns whether a batch is within its limits, and has no names of types that refuse look-alikes: these need more than claims.
+fn is_simple(catalog: &Catalog, cell_id: i64, batch: &Batch) -> bool {
+    let allows_confusables = |bucket_type| catalog.types.naming(bucket_type).confusables == Confusables::Allow;
+    batch.records() <= settings::max_batch_size()
+        && admission::admit_batch(catalog, cell_id, batch.records()).is_ok()
+        && batch.buckets().all(|bucket| allows_confusables(bucket.bucket_type))
+}
+
+/// Returns whether nobody waits for one of the names.
+fn is_its_turn(tables: &dyn Tables, batch: &Batch) -> bool {
+    waiters::is_waiting() || !waiters::is_any_wanted(tables, batch.buckets())
+}

@@ -1,0 +1,67 @@
+//! Changes claims at once, for the calling transaction: without a lease, without a statement, and without waiting.
+
+use claims_model::{Claim, Destroy};
+use pgrx::Uuid as PgUuid;
+
+use super::claims::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
+use super::direct;
+use super::layouts::CLAIMS;
+use crate::pg::clock::Moment;
+use crate::pg::direct::{Changed, Conflict, Reading, RowLock, Table};
+use crate::pg::settings::LockWaits;
+use crate::pg::spi::Value;
+use crate::tables::door::KeyExists;
+use crate::tables::rows::claims::ACTIVE;
+
+/// Does [`ClaimTables::change_now`](crate::tables::door::ClaimTables::change_now). Returns `None` if the table is not as the extension has
+/// created it.
+pub fn change(
+    cell_id: i64,
+    at: Moment,
+    creates: &[&Claim],
+    changes: &[(&Destroy, Option<&Claim>)],
+) -> Option<Result<usize, KeyExists>> {
+    let change = |[claims]: [&Table; 1]| {
+        insert(claims, cell_id, at, creates)?;
+        Ok(creates.len() + change_existing(claims, cell_id, at, changes))
+    };
+    direct::open([&CLAIMS], change).map(|changed| changed.map_err(|_: Conflict| KeyExists))
+}
+
+fn insert(claims: &Table, cell_id: i64, at: Moment, creates: &[&Claim]) -> Result<(), Conflict> {
+    let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
+    let row = |claim: &Claim| new_row(claim, cell_id, (None::<PgUuid>.into(), ACTIVE), at);
+    match creates {
+        [] => Ok(()),
+        [only] => claims.insert_if_free(&row(only)),
+        _ => {
+            let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row(claim).into()).collect();
+            claims.insert_all_if_free(&rows)
+        }
+    }
+}
+
+/// Replaces and deletes claims. Returns their number.
+fn change_existing(claims: &Table, cell_id: i64, at: Moment, changes: &[(&Destroy, Option<&Claim>)]) -> usize {
+    if changes.is_empty() {
+        return 0;
+    }
+    claims.look_up(Reading::Statement, |rows| {
+        let mut changed = 0;
+        for (destroy, by) in changes {
+            let row = rows.find(key_of(&destroy.bucket), |row| is_owned(row, cell_id, destroy));
+            let Some(row) = row else { continue };
+            let lock = if by.is_some() { RowLock::NoKeyUpdate } else { RowLock::Update };
+            if claims.lock(&row, lock) != Changed::Done {
+                continue;
+            }
+            let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
+            let done = match by {
+                Some(claim) => claims.update(&row, &replacement(claim, at)),
+                None => claims.delete(&row),
+            };
+            changed += usize::from(done == Changed::Done);
+        }
+        changed
+    })
+}
