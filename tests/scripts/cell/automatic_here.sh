@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
-start_cells
+start_cells -c shared_preload_libraries=claims
 declare="SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')"
 at shared "CREATE ROLE app LOGIN; CREATE TABLE routes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE);
   GRANT SELECT, INSERT, UPDATE, DELETE ON routes TO app; $declare; SELECT claims.automatic_here(1)" >/dev/null
@@ -17,6 +17,17 @@ expect 'saves' "$(state_of_app "INSERT INTO routes (name) SELECT 'name/' || n FR
 as_cell 2 "SELECT claims.commit_update(2, claims.begin_update(2, '[{\"bucket\": {\"type\": \"ROUTES\", \"value\": \"theirs\"},
   \"subject\": {\"type\": \"GROUP\", \"id\": 1}, \"source\": {\"type\": \"RAILS_TABLE_ROUTES\", \"rails_primary_key_id\": 1}}]'))" >/dev/null
 expect 'a name of another cell' "$(state_of_app "INSERT INTO routes (name) VALUES ('theirs')")" 23505
+
+say 'metrics: a save counts as a begin and a commit of the cell, once it is committed'
+counted() {
+  at shared "SELECT concat_ws(' ', sum(value) FILTER (WHERE name = 'claims_begins_total'), sum(value) FILTER (WHERE name = 'claims_commits_total'),
+      sum(value) FILTER (WHERE name = 'claims_begin_duration_seconds_count'), sum(value) FILTER (WHERE name = 'claims_conflicts_total'))
+    FROM claims.metrics() WHERE labels ->> 'cell' = '1'"
+}
+expect 'a save and a refused one' "$(counted)" '1 1 2 1'
+state_of_app "BEGIN; INSERT INTO routes (name) VALUES ('undone'); SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT a; INSERT INTO routes (name) VALUES ('undone too'); ROLLBACK" >/dev/null
+state_of_app "BEGIN; SAVEPOINT a; INSERT INTO routes (name) VALUES ('undone'); SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO a; COMMIT" >/dev/null
+expect 'none that was rolled back' "$(counted | cut -d' ' -f 1,2,4)" '1 1 1'
 
 say 'a crash in the middle of saves leaves claims of committed rows only'
 open saver shared app
