@@ -6,13 +6,13 @@ use claims_model::{Bucket, Claim, Destroy, Reference};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
+use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
 use super::direct;
 use super::door::Local;
 use super::layouts::{CLAIMS, LEASES, claim};
 use super::now;
 use crate::pg::clock::Moment;
 use crate::pg::direct::{Changed, Conflict, Reading, Row as StoredRow, RowLock, Table};
-use crate::pg::index::KeyValue;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
@@ -195,26 +195,6 @@ impl ClaimTables for Local {
     }
 }
 
-/// Returns the changes that make an existing claim the one that replaces it.
-pub(super) fn replacement(by: &Claim, at: Moment) -> [(usize, Value); 10] {
-    let [uuid, _, _, subject_type, subject_id, source_type, source_id] = claim_values(by);
-    [
-        (claim::UUID, uuid),
-        (claim::SUBJECT_TYPE, subject_type),
-        (claim::SUBJECT_ID, subject_id),
-        (claim::SOURCE_TYPE, source_type),
-        (claim::SOURCE_ID, source_id),
-        (claim::STATUS, ACTIVE.into()),
-        (claim::LEASE_UUID, None::<PgUuid>.into()),
-        (claim::CREATED_AT, at.into()),
-        (claim::UPDATED_AT, at.into()),
-        (claim::DISPLAY_VALUE, by.display.as_deref().into()),
-    ]
-}
-
-/// Lock timeout in milliseconds while rows are written that are new or locked already: the wait is for relation extension.
-pub(super) const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;
-
 /// Inserts the lease and its creates, in bucket order, without a statement. Waits for no other transaction. Returns `None` if the tables are not as the
 /// extension has created them.
 fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, KeyExists>> {
@@ -243,26 +223,6 @@ fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
     new_row(claim, lease.cell_id, held, lease.made_at)
 }
 
-/// Returns the row of a new claim, with the lease that holds it and its status, in the order of [`CLAIMS`].
-pub(super) fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Value, i16), at: Moment) -> [Value; 13] {
-    let [uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id] = claim_values(claim);
-    [
-        uuid,
-        bucket_type,
-        bucket_value,
-        subject_type,
-        subject_id,
-        source_type,
-        source_id,
-        cell_id.into(),
-        lease,
-        status.into(),
-        at.into(),
-        at.into(),
-        claim.display.as_deref().into(),
-    ]
-}
-
 /// Marks the cell's ACTIVE claims among the destroys without a statement, as [`ClaimTables::mark`]. Passes over claims that another
 /// transaction has locked. Returns the number of those that it has marked, and the positions of those for which a statement is needed, as
 /// [`change_held`] does.
@@ -281,22 +241,6 @@ fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>)
         }
         locked => locked,
     })
-}
-
-/// Returns whether a claim is the cell's, is ACTIVE, and is the one that a destroy means.
-pub(super) fn is_owned(row: &StoredRow, cell_id: i64, destroy: &Destroy) -> bool {
-    row.get(claim::STATUS) == Some(ACTIVE) && row.get(claim::CREATOR_ID) == Some(cell_id) && is_meant(destroy, row)
-}
-
-/// Returns whether a claim has the subject and the source of its destroy. Parts that the destroy does not name are not compared.
-fn is_meant(destroy: &Destroy, row: &StoredRow) -> bool {
-    let is_it = |named: &Option<Reference>, type_id: usize, id: usize| {
-        named.as_ref().is_none_or(|named| {
-            row.get(type_id) == Some(named.type_id) && row.get::<String>(id).as_deref() == Some(&*named.id)
-        })
-    };
-    is_it(&destroy.subject, claim::SUBJECT_TYPE, claim::SUBJECT_ID)
-        && is_it(&destroy.source, claim::SOURCE_TYPE, claim::SOURCE_ID)
 }
 
 /// Calls `change` for the claims on buckets that ended leases hold with a status, as [`change_where`].
@@ -339,11 +283,6 @@ fn change_where(
         })
     });
     changed.unwrap_or_else(|| (0, (0..buckets.len()).collect()))
-}
-
-/// Returns the key of a bucket in the unique index.
-pub(super) fn key_of<'b>(bucket: &'b Bucket) -> [KeyValue<'b>; 2] {
-    [KeyValue::Text(&bucket.value), KeyValue::Int4(bucket.bucket_type)]
 }
 
 fn at_positions<T: Copy>(items: &[T], positions: &[usize]) -> Vec<T> {

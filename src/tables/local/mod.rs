@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod claim_rows;
 mod claims;
 pub mod direct;
 mod door;

@@ -3,7 +3,7 @@
 use claims_model::{Claim, Destroy};
 use pgrx::Uuid as PgUuid;
 
-use super::claims::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
+use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
 use super::direct;
 use super::layouts::CLAIMS;
 use crate::pg::clock::Moment;

@@ -1,0 +1,73 @@
+//! Rows of claims as they are written and compared without statements.
+
+use claims_model::{Bucket, Claim, Destroy, Reference};
+use pgrx::Uuid as PgUuid;
+
+use super::layouts::claim;
+use crate::pg::clock::Moment;
+use crate::pg::direct::Row as StoredRow;
+use crate::pg::index::KeyValue;
+use crate::pg::spi::Value;
+use crate::tables::rows::buckets::claim_values;
+use crate::tables::rows::claims::ACTIVE;
+
+/// Lock timeout in milliseconds while rows are written that are new or locked already: the wait is for relation extension.
+pub const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;
+
+/// Returns the changes that make an existing claim the one that replaces it.
+pub fn replacement(by: &Claim, at: Moment) -> [(usize, Value); 10] {
+    let [uuid, _, _, subject_type, subject_id, source_type, source_id] = claim_values(by);
+    [
+        (claim::UUID, uuid),
+        (claim::SUBJECT_TYPE, subject_type),
+        (claim::SUBJECT_ID, subject_id),
+        (claim::SOURCE_TYPE, source_type),
+        (claim::SOURCE_ID, source_id),
+        (claim::STATUS, ACTIVE.into()),
+        (claim::LEASE_UUID, None::<PgUuid>.into()),
+        (claim::CREATED_AT, at.into()),
+        (claim::UPDATED_AT, at.into()),
+        (claim::DISPLAY_VALUE, by.display.as_deref().into()),
+    ]
+}
+
+/// Returns the row of a new claim, with the lease that holds it and its status, in the order of [`super::layouts::CLAIMS`].
+pub fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Value, i16), at: Moment) -> [Value; 13] {
+    let [uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id] = claim_values(claim);
+    [
+        uuid,
+        bucket_type,
+        bucket_value,
+        subject_type,
+        subject_id,
+        source_type,
+        source_id,
+        cell_id.into(),
+        lease,
+        status.into(),
+        at.into(),
+        at.into(),
+        claim.display.as_deref().into(),
+    ]
+}
+
+/// Returns whether a claim is the cell's, is ACTIVE, and is the one that a destroy means.
+pub fn is_owned(row: &StoredRow, cell_id: i64, destroy: &Destroy) -> bool {
+    row.get(claim::STATUS) == Some(ACTIVE) && row.get(claim::CREATOR_ID) == Some(cell_id) && is_meant(destroy, row)
+}
+
+/// Returns whether a claim has the subject and the source of its destroy. Parts that the destroy does not name are not compared.
+fn is_meant(destroy: &Destroy, row: &StoredRow) -> bool {
+    let is_it = |named: &Option<Reference>, type_id: usize, id: usize| {
+        named.as_ref().is_none_or(|named| {
+            row.get(type_id) == Some(named.type_id) && row.get::<String>(id).as_deref() == Some(&*named.id)
+        })
+    };
+    is_it(&destroy.subject, claim::SUBJECT_TYPE, claim::SUBJECT_ID)
+        && is_it(&destroy.source, claim::SOURCE_TYPE, claim::SOURCE_ID)
+}
+
+/// Returns the key of a bucket in the unique index.
+pub fn key_of<'b>(bucket: &'b Bucket) -> [KeyValue<'b>; 2] {
+    [KeyValue::Text(&bucket.value), KeyValue::Int4(bucket.bucket_type)]
+}
