@@ -15,6 +15,7 @@ use crate::pg::clock::Moment;
 use crate::pg::shared::{Locked, Shared};
 use crate::pg::{roles, session};
 use crate::settings::{self, Audit};
+use crate::tables::rows::audit::next_id;
 
 /// The number of databases of a server that can have refusals recorded.
 const DATABASES: usize = 4;
@@ -134,7 +135,7 @@ pub fn record(what: &str, cell_id: Option<i64>, lease: Option<Uuid>, more: impl 
     let mut described = more();
     let common = [
         ("at_us", json!(Moment::now().0)),
-        ("id", json!(Uuid::now_v7())),
+        ("id", json!(next_id())),
         ("cell_id", json!(cell_id)),
         ("what", json!(what)),
         ("lease_uuid", json!(lease)),

@@ -13,7 +13,7 @@ use crate::pg::{roles, session};
 use crate::refusals::{self, Fetched};
 use crate::settings::{self, Audit};
 use crate::store::catalog::Catalog;
-use crate::tables::rows::audit::{Actor, AuditRow};
+use crate::tables::rows::audit::{Actor, AuditRow, next_id};
 use crate::tables::rows::leases::Ending;
 use crate::tables::shared::audit;
 use crate::tables::{EndedLease, Tables};
@@ -128,8 +128,7 @@ fn actor() -> Actor {
 pub fn record_refusals(connection: &Connection, fetched: Fetched) {
     let Fetched { mut descriptions, lost } = fetched;
     if lost > 0 {
-        let row =
-            json!({ "at_us": Moment::now().0, "id": Uuid::now_v7(), "what": "lost", "conflict": { "lost": lost } });
+        let row = json!({ "at_us": Moment::now().0, "id": next_id(), "what": "lost", "conflict": { "lost": lost } });
         descriptions.push(row.to_string());
     }
     if !descriptions.is_empty() {

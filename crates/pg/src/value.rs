@@ -10,7 +10,6 @@ use pgrx::{FromDatum, IntoDatum, Uuid as PgUuid, pg_sys};
 use super::clock::Moment;
 use super::image::{HEADER, Image, header};
 use super::jsonb::{JsonText, Jsonb};
-use super::name::Name;
 use super::xid8::Xid8;
 
 pub struct Value {
@@ -109,7 +108,6 @@ arguments! {
     Jsonb = JSONBOID, Content::Json;
     JsonText = JSONBOID, jsonb;
     Inet = INETOID, |inet| Content::Image(inet.0);
-    Name = NAMEOID, |name| Content::Image(name_image(&name));
 }
 
 /// A value of type inet.
@@ -123,17 +121,6 @@ impl Inet {
         // SAFETY: guaranteed by the caller.
         Inet(unsafe { Image::of_varlena(datum) })
     }
-}
-
-/// Returns a name, which has a fixed size and ends with a zero byte. Cuts what is too long.
-fn name_image(Name(name): &Name) -> Image {
-    let mut bytes = [0; pg_sys::NAMEDATALEN as usize];
-    let mut length = name.len().min(bytes.len() - 1);
-    while !name.is_char_boundary(length) {
-        length -= 1;
-    }
-    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-    Image::of(&bytes)
 }
 
 fn inline(value: impl IntoDatum) -> Content {
@@ -296,7 +283,6 @@ macro_rules! closed {
 }
 closed!(
     Inet,
-    Name,
     bool,
     i16,
     i32,

@@ -1,12 +1,13 @@
--- The audit log. No CHECK constraints: it is written with every settlement.
+-- The audit log. It is written with every settlement, so it has no CHECK constraints and one index, and its rows are small: each page that they fill
+-- is added to the file by the settlement that needs it.
 
 CREATE TABLE claims.audit_log (
     at               timestamptz NOT NULL,
-    id               uuid        NOT NULL,
+    id               bigint      NOT NULL,
     cell_id          bigint,
     what             text        COLLATE "C" NOT NULL,
     lease_uuid       uuid,
-    session_role     name        NOT NULL,
+    session_role     text        COLLATE "C" NOT NULL,
     client_address   inet,
     application_name text        COLLATE "C" NOT NULL,
     ops              text[]      COLLATE "C" NOT NULL,
@@ -19,7 +20,7 @@ COMMENT ON TABLE claims.audit_log IS
     'At the service: who has changed which names, from where, and who was refused, as far as claims.audit asks for it. Kept for '
     'claims.audit_retention.';
 COMMENT ON COLUMN claims.audit_log.at IS 'When it happened (clock time).';
-COMMENT ON COLUMN claims.audit_log.id IS 'A UUIDv7.';
+COMMENT ON COLUMN claims.audit_log.id IS 'Distinguishes rows of the same moment.';
 COMMENT ON COLUMN claims.audit_log.cell_id IS 'The cell; NULL for a denied call that names none, and for lost.';
 COMMENT ON COLUMN claims.audit_log.what IS
     'committed or rolled_back: a lease was settled so. refused: a begin had conflicts. fenced: an unknown lease can no longer begin. denied: 42501. '

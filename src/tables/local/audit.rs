@@ -6,7 +6,7 @@ use crate::pg::spi::Connection;
 use crate::tables::door::AuditTables;
 use crate::tables::rows::audit::AuditRow;
 use crate::tables::shared::audit;
-use pgrx::pg_sys::{INETOID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
+use pgrx::pg_sys::{INETOID, INT8OID, JSONBOID, Oid, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
 
 const fn column(name: &'static std::ffi::CStr, type_oid: Oid, is_not_null: bool) -> ColumnLayout {
     ColumnLayout { name, type_oid, is_not_null }
@@ -17,11 +17,11 @@ static AUDIT_LOG: Layout = Layout {
     name: c"audit_log",
     columns: &[
         column(c"at", TIMESTAMPTZOID, true),
-        column(c"id", UUIDOID, true),
+        column(c"id", INT8OID, true),
         column(c"cell_id", INT8OID, false),
         column(c"what", TEXTOID, true),
         column(c"lease_uuid", UUIDOID, false),
-        column(c"session_role", NAMEOID, true),
+        column(c"session_role", TEXTOID, true),
         column(c"client_address", INETOID, false),
         column(c"application_name", TEXTOID, true),
         column(c"ops", TEXTARRAYOID, true),

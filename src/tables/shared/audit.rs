@@ -6,7 +6,7 @@ use crate::pg::statement::shared_statement;
 use crate::tables::rows::audit::AuditRow;
 
 shared_statement! {
-    RECORD(TIMESTAMPTZOID, UUIDOID, INT8OID, TEXTOID, UUIDOID, NAMEOID, INETOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID) =
+    RECORD(TIMESTAMPTZOID, INT8OID, INT8OID, TEXTOID, UUIDOID, TEXTOID, INETOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID) =
         "INSERT INTO claims.audit_log (at, id, cell_id, what, lease_uuid, session_role, client_address, application_name, ops, bucket_types,
                                        bucket_values, conflict)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
@@ -19,7 +19,7 @@ shared_statement! {
                 coalesce(r.bucket_types, '{}'), coalesce(r.bucket_values, '{}'), r.conflict
            FROM unnest($1) AS d (described)
           CROSS JOIN LATERAL jsonb_to_record(d.described::jsonb)
-                    AS r (at_us bigint, id uuid, cell_id bigint, what text, lease_uuid uuid, session_role text, client_address inet,
+                    AS r (at_us bigint, id bigint, cell_id bigint, what text, lease_uuid uuid, session_role text, client_address inet,
                           application_name text, ops text[], bucket_types text[], bucket_values text[], conflict jsonb)";
     /// Deletes up to $2 events from $1 or earlier, oldest first.
     PURGE(TIMESTAMPTZOID, INT8OID) =
