@@ -160,6 +160,7 @@ extension_sql_file!(
         "modes",
         service::admin::version::version,
         service::metrics::read_counters,
+        cell::client::calls::service_calls,
         service::metrics::note_check
     ]
 );

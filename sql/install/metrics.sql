@@ -211,6 +211,16 @@ BEGIN
                                 ('claims_service_breaker', 'trying', (s.breaker = 'trying')::int::float8),
                                 ('claims_service_failures', NULL, s.failures::float8)) AS m (name, state, value);
 
+    -- The calls and connections of this server's sessions, if the library is preloaded.
+    RETURN QUERY
+    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('service', s.service, 'state', m.state)), m.value::float8
+      FROM claims.service_calls() s
+     CROSS JOIN LATERAL (VALUES ('claims_service_calls', 'calling', s.calling), ('claims_service_calls', 'waiting', s.waiting),
+                                ('claims_service_calls', 'waiting_for_place', s.waiting_for_place),
+                                ('claims_service_connections', NULL, s.connections),
+                                ('claims_service_connections_refused_total', NULL, s.refused_connections),
+                                ('claims_service_calls_failed_total', NULL, s.failed_calls)) AS m (name, state, value);
+
     -- Requests that are not complete, by queue. Complete ones are not counted.
     RETURN QUERY
     WITH RECURSIVE open AS (
@@ -255,6 +265,8 @@ COMMENT ON FUNCTION claims.metrics() IS
     'statistics, leases and requests counted up to 10,000 a cell or queue. Counters (begins, commits, rollbacks, conflicts, durations, the last '
     'check()) exist if the library is preloaded, and start with the server. No bucket values, no payloads. On distributed tables the metrics of '
     'all nodes. For administrators and monitoring roles. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.service_calls() IS
+    'Internal: the part of claims.metrics() about calls of services and connections to them. Locks nothing.';
 COMMENT ON FUNCTION claims.counters() IS 'Internal: the part of claims.metrics() that is kept in shared memory. Locks nothing.';
 COMMENT ON FUNCTION claims.note_check(bigint, bigint) IS
     'Internal: stores in shared memory that claims.check() has ended, how many violations it found, and how many rows are dated in the future.';

@@ -79,10 +79,14 @@ fn columns(connection: &Connection, table: pg_sys::Oid, attribute: &str) -> Resu
 
 /// Returns `None` if the service does not answer. An error that it has answered is raised.
 fn unless_silent(available: Result<bool, ClaimsError>) -> Result<Option<bool>, ClaimsError> {
-    use CellError::{BreakerOpen, ServiceFull, ServiceSilent, ServiceUnreachable};
+    use CellError::{BreakerOpen, ServiceFull, ServiceSilent, ServiceUnreachable, TooManyCalls};
     match available {
         Err(ClaimsError::Cell(
-            BreakerOpen { .. } | ServiceFull { .. } | ServiceSilent { .. } | ServiceUnreachable { .. },
+            BreakerOpen { .. }
+            | ServiceFull { .. }
+            | ServiceSilent { .. }
+            | ServiceUnreachable { .. }
+            | TooManyCalls { .. },
         )) => Ok(None),
         answer => answer.map(Some),
     }

@@ -25,8 +25,14 @@ use crate::pg::shared::Area;
 use crate::pg::uuid::from_pg_uuid;
 
 /// The cell's areas of shared memory.
-pub static AREAS: [&dyn Area; 5] =
-    [&wakeup::WAKEUP_SLOTS, &workers::SLOTS, &workers::LAUNCHER, &client::states::SHARED, &client::turns::TURNS];
+pub static AREAS: [&dyn Area; 6] = [
+    &wakeup::WAKEUP_SLOTS,
+    &workers::SLOTS,
+    &workers::LAUNCHER,
+    &client::states::SHARED,
+    &client::turns::TURNS,
+    &client::places::PLACES,
+];
 
 /// Maximum number of leases in the arguments of one call.
 const MAX_LEASES: usize = 100_000;

@@ -29,6 +29,7 @@ pub mod origin;
 pub mod outgoing;
 pub mod outgoing_batch;
 pub mod payload;
+pub mod places;
 pub mod problem;
 pub mod rate;
 pub mod reader;

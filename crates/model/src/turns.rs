@@ -1,9 +1,6 @@
 //! Limits how many calls are made to a service at the same time. Further callers wait, and get their turns in the order of their
 //! arrival.
 //!
-//! A service may also have no place for another connection. Then a session that waits for a place asks for one, and a session that
-//! has ended its transaction gives its own connection up.
-//!
 //! The state has a fixed size and no pointers, so it can be in shared memory. Each operation takes one change at a time, under a
 //! lock of the caller's.
 
@@ -13,9 +10,6 @@ use zerocopy::FromBytes;
 pub const MAX_SERVICES: usize = 64;
 /// Maximum number of callers that wait at one moment, for all services together.
 pub const MAX_WAITING: usize = 4096;
-
-/// Time after which a request for a place is forgotten, in microseconds: whoever has made it has a place by then, or has given up.
-const REQUEST_US: i64 = 1_000_000;
 
 /// A service: a foreign server of a database. 0 is none.
 pub type ServiceKey = u64;
@@ -29,9 +23,8 @@ struct Calls {
     service: ServiceKey,
     /// The number of calls that are being made, and of turns that were given to waiting callers.
     calling: u32,
-    /// The number of connections that other sessions have asked for, and when the last of them did.
-    asked_for: u32,
-    asked_at: i64,
+    /// Keeps the size a multiple of the alignment.
+    unused: u32,
 }
 
 #[derive(Clone, Copy, FromBytes)]
@@ -120,34 +113,16 @@ impl Turns {
         Some(self.waiting[next].process)
     }
 
-    /// Asks the sessions that keep connections to a service to give one up.
-    pub fn ask_for_place(&mut self, service: ServiceKey, now: i64) {
-        if let Some(calls) = self.calls_or_free(service) {
-            let calls = &mut self.services[calls];
-            let asked_for = if is_recent(calls, now) { calls.asked_for } else { 0 };
-            (calls.asked_for, calls.asked_at) = (asked_for.saturating_add(1), now);
-        }
-    }
-
-    /// Returns whether a session asks for a place. A connection that is given up then is that place, so the request is fulfilled.
-    pub fn gives_place(&mut self, service: ServiceKey, now: i64) -> bool {
-        let Some(calls) = self.calls(service) else { return false };
-        let calls = &mut self.services[calls];
-        let is_asked = calls.asked_for > 0 && is_recent(calls, now);
-        calls.asked_for = calls.asked_for.saturating_sub(1);
-        is_asked
-    }
-
-    /// Returns whether nobody asks for a place, without changing anything.
-    pub fn needs_no_place(&self, service: ServiceKey) -> bool {
-        self.calls(service).is_none_or(|calls| self.services[calls].asked_for == 0)
-    }
-
     /// Returns the number of calls that are being made to a service, and of callers that wait.
     pub fn load(&self, service: ServiceKey) -> (usize, usize) {
         let waits = |waiting: &&Waiting| waiting.service == service && waiting.has_turn == 0;
         let calling = self.calls(service).map_or(0, |calls| self.services[calls].calling as usize);
         (calling, self.waiting[..self.count()].iter().filter(waits).count())
+    }
+
+    /// Returns the services that were called, of those whose keys are wanted.
+    pub fn services(&self, is_wanted: impl Fn(ServiceKey) -> bool) -> Vec<ServiceKey> {
+        self.services.iter().map(|calls| calls.service).filter(|key| *key != 0 && is_wanted(*key)).collect()
     }
 
     fn calls(&self, service: ServiceKey) -> Option<usize> {
@@ -160,7 +135,7 @@ impl Turns {
             return Some(calls);
         }
         let free = self.services.iter().position(|calls| calls.calling == 0 && self.next(calls.service).is_none())?;
-        self.services[free] = Calls { service, calling: 0, asked_for: 0, asked_at: 0 };
+        self.services[free] = Calls { service, calling: 0, unused: 0 };
         Some(free)
     }
 
@@ -182,10 +157,6 @@ impl Turns {
     fn count(&self) -> usize {
         usize::try_from(self.waiting_count).map_or(MAX_WAITING, |count| count.min(MAX_WAITING))
     }
-}
-
-fn is_recent(calls: &Calls, now: i64) -> bool {
-    now.saturating_sub(calls.asked_at) < REQUEST_US
 }
 
 #[cfg(test)]
@@ -278,20 +249,5 @@ mod tests {
         assert_eq!(turns.arrive(1000, 1, 10), Arrival::Now);
         turns.end(2);
         assert_eq!(turns.load(2), (0, 0));
-    }
-
-    #[test]
-    fn a_place_that_is_asked_for_is_given_once_and_soon() {
-        let mut turns = turns();
-        assert!(turns.needs_no_place(1) && !turns.gives_place(1, 0));
-        turns.ask_for_place(1, 0);
-        turns.ask_for_place(1, 10);
-        assert!(!turns.needs_no_place(1) && !turns.gives_place(2, 10));
-        assert!(turns.gives_place(1, 20) && turns.gives_place(1, 20) && !turns.gives_place(1, 20));
-        turns.ask_for_place(1, 30);
-        assert!(!turns.gives_place(1, 30 + REQUEST_US), "an old request is forgotten");
-        turns.ask_for_place(1, 40);
-        turns.ask_for_place(1, 40 + REQUEST_US);
-        assert!(turns.gives_place(1, 50 + REQUEST_US) && !turns.gives_place(1, 50 + REQUEST_US));
     }
 }

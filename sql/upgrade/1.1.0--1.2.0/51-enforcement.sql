@@ -14,4 +14,3 @@ LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'set_enforcement_wrapper';
 
 -- include sql/install/cell/enforcement.sql
--- include sql/install/metrics.sql

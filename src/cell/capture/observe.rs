@@ -175,7 +175,10 @@ fn outcome_of(error: &ClaimsError) -> &'static str {
     match error {
         ClaimsError::Cell(CellError::ServiceSilent { .. }) => "timeout",
         ClaimsError::Cell(
-            CellError::ServiceUnreachable { .. } | CellError::BreakerOpen { .. } | CellError::ServiceFull { .. },
+            CellError::ServiceUnreachable { .. }
+            | CellError::BreakerOpen { .. }
+            | CellError::ServiceFull { .. }
+            | CellError::TooManyCalls { .. },
         ) => "unavailable",
         ClaimsError::Cell(CellError::Refused(error)) if error.is_read_only() || error.is_connection_error() => {
             "unavailable"

@@ -53,7 +53,11 @@ pub fn admit(server: &str) -> Result<Call, ClaimsError> {
 
 /// Raises an error while the breaker of a server is open, and changes no state. Callers use it before they prepare a call.
 pub fn refuse_if_open(server: &str) -> Result<(), ClaimsError> {
-    let Some(service) = foreign::server(server) else { return Ok(()) };
+    foreign::server(server).map_or(Ok(()), |service| refuse_if_open_to(server, service))
+}
+
+/// Like [`refuse_if_open`], for a known oid of the server.
+pub fn refuse_if_open_to(server: &str, service: Oid) -> Result<(), ClaimsError> {
     match states::peek(service, |mut breaker, now| (breaker.admit(now, limits(), caller(false)), breaker)) {
         Some((Admission::Refuse { next_try }, breaker)) => Err(refusal(server, &breaker, next_try)),
         _ => Ok(()),
@@ -81,6 +85,11 @@ pub fn admit_to(server: &str, service: Oid, is_own_call: bool) -> Result<Call, C
 }
 
 impl Call {
+    /// Returns whether this is the one call by which the breaker tries whether the service is back.
+    pub fn is_trial(&self) -> bool {
+        self.trial
+    }
+
     /// Notes that the service may wait for some time before it answers. That is not part of the time it has to answer.
     pub fn waits(&self, wait: Duration) {
         self.wait.set(wait);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys::Oid;
 
 use super::connection_cache::CachedConnection;
+use super::places::Place;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::{self, Link, Trouble};
 use crate::pg::spi::Connection;
@@ -115,10 +116,10 @@ pub fn open(address: &Address, deadline: Option<Instant>) -> Result<CachedConnec
     }
     Ok(CachedConnection {
         server: server.clone(),
-        oid: *oid,
         user: *user,
         version: *version,
         link,
+        place: Place::taken(*oid, now),
         sent: VecDeque::new(),
     })
 }

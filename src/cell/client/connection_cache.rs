@@ -12,8 +12,8 @@ use pgrx::pg_sys::Oid;
 
 use super::answer::Answer;
 use super::confirmed;
+use super::places::{self, Place};
 use super::settlement::Settlement;
-use super::turns;
 use crate::pg::libpq::{Link, Reply, Trouble};
 use crate::pg::{foreign, idle_sockets, roles};
 use crate::settings;
@@ -21,12 +21,13 @@ use crate::settings;
 /// A connection, and the catalog data that it was made from.
 pub struct CachedConnection {
     pub server: String,
-    pub oid: Oid,
     /// The user whose mapping it was made with.
     pub user: Oid,
     /// The version of the foreign catalog when it was made.
     pub version: u64,
     pub link: Link,
+    /// Its place among the connections of the service.
+    pub place: Place,
     /// Settlements that were sent after transactions, with their cells, in the order of their unread answers.
     pub sent: VecDeque<(i64, Settlement)>,
 }
@@ -106,15 +107,25 @@ pub fn put_back(returned: CachedConnection) {
 }
 
 /// Closes connections at the end of a transaction that must not be cached, or whose places another session waits for. Data that was
-/// sent is delivered nevertheless. Those that stay are closed if the session does not use them for `claims.service_idle_timeout`.
+/// sent is delivered nevertheless. Those that stay are closed if the session does not use them for `claims.service_idle_timeout`, or
+/// sooner if the service has too few places.
 pub fn end() {
-    let must_close = |cached: &CachedConnection| {
-        !settings::keep_service_connection() || cached.version != foreign::version() || turns::gives_place(cached.oid)
-    };
-    close_where(must_close);
+    let now = Instant::now();
+    let mut to_wake = None;
+    close_where(|cached| {
+        let must_close = !settings::keep_service_connection() || cached.version != foreign::version();
+        // Each place is given to a session of its own.
+        must_close
+            || to_wake.is_none() && {
+                to_wake = cached.place.give(now);
+                to_wake.is_some()
+            }
+    });
+    to_wake.into_iter().for_each(places::wake);
     let Some(time) = settings::service_idle_timeout() else { return };
     CACHE.with(|cached| {
         if let Ok(cached) = cached.try_borrow() {
+            let time = cached.iter().map(|cached| cached.place.idle_time(time, now)).min().unwrap_or(time);
             idle_sockets::shut_down_after(cached.iter().map(|cached| &cached.link), time);
         }
     });
@@ -131,7 +142,7 @@ pub fn close_outdated() {
     close_where(|cached| cached.version != foreign::version() || cached.user != user);
 }
 
-fn close_where(is_over: impl Fn(&CachedConnection) -> bool) {
+fn close_where(mut is_over: impl FnMut(&CachedConnection) -> bool) {
     // A socket that is closed must not be shut down later: its number may be that of another file by then.
     let are_shut_down = idle_sockets::keep();
     CACHE.with(|cached| {

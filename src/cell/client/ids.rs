@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use claims_model::ids::MAX_ID;
+
 use super::Service;
 use super::parameters::{number, text};
 use super::question::Question;
@@ -28,20 +30,47 @@ pub enum RangeState {
 
 impl Service<'_> {
     /// Leases up to `size` ids up to `at_most`, after the range that ends with `continue_after`, if possible. Each call leases another
-    /// range: if the answer is lost, so is the range.
+    /// range: if the answer is lost, so is the range. A range that overlaps one of `existing` is a wrong answer.
     pub fn lease_id_range(
         &self,
         cell_id: i64,
         id_space: &str,
         (size, continue_after, at_most): (i64, i64, i64),
+        existing: &[Ids],
         timeout: Duration,
     ) -> Result<Ids, ClaimsError> {
         let values = [number(cell_id), text(id_space), number(size), number(continue_after), number(at_most)];
         let question = Question { text: LEASE, values: &values, expected: Expected::one_row(2) };
+        let is_free = |range: Ids| existing.iter().all(|other| range.1 < other.0 || other.1 < range.0);
         self.ask(question, timeout, |answer| {
-            answer.only(|row| match (row.number(1)?, row.number(2)?) {
-                (first, last) if first <= last && last <= at_most && last - first < size => Ok((first, last)),
-                (first, last) => Err(Mismatch::Value(format!("{first} to {last}"))),
+            answer.only(|row| {
+                let (first, last) = (row.number(1)?, row.number(2)?);
+                // The difference of two ids can exceed an i64.
+                let is_of_size = first <= last && last.checked_sub(first).is_some_and(|more| more < size);
+                if is_of_size && last <= at_most.min(MAX_ID) && is_free((first, last)) {
+                    Ok((first, last))
+                } else {
+                    Err(Mismatch::Value(format!("{first} to {last}")))
+                }
+            })
+        })
+    }
+
+    /// Has the service confirm a range that it has just given. Anything but that it is leased to this cell is a wrong answer: then the
+    /// range was another one than that which the service has recorded.
+    pub fn confirm_new_range(
+        &self,
+        cell_id: i64,
+        id_space: &str,
+        range: Ids,
+        timeout: Duration,
+    ) -> Result<(), ClaimsError> {
+        let values = [number(cell_id), text(id_space), number(range.0), number(range.1)];
+        let question = Question { text: CONFIRM, values: &values, expected: Expected::one_row(1) };
+        self.ask(question, timeout, |answer| {
+            answer.only(|row| match row.must(1)? {
+                "leased" => Ok(()),
+                other => Err(Mismatch::Value(format!("{other}: {} to {}", range.0, range.1))),
             })
         })
     }

@@ -9,6 +9,7 @@
 pub mod afterwards;
 mod answer;
 pub mod breaker;
+pub mod calls;
 pub mod confirmed;
 mod connect;
 mod connection_cache;
@@ -20,6 +21,7 @@ pub mod names;
 pub mod naming;
 pub mod options;
 mod parameters;
+pub mod places;
 pub mod presented;
 mod question;
 pub mod records;
@@ -43,16 +45,13 @@ use self::turns::Turn;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::{Command, Expected, Mismatch, RemoteError, Reply, Trouble};
 use crate::pg::spi::Connection;
-use crate::pg::{foreign, wait, xact};
+use crate::pg::{foreign, xact};
 
 /// Sets statement_timeout, by which the service cancels the next statement by itself.
 const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";
 
 /// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.
 const TIME_TO_ANSWER: Duration = Duration::from_millis(50);
-/// Pauses between attempts to connect to a service that has no place for another connection.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The service of a foreign server, for one cell.
 pub struct Service<'c> {
@@ -184,7 +183,7 @@ impl<'c> Service<'c> {
             let is_reused = reused.is_some();
             let connected = match reused.take() {
                 Some(connection) => Ok(connection),
-                None => self.find_place(places_until, &mut waited_before),
+                None => self.find_place(places_until, &call, &mut waited_before),
             };
             let mut connection = connected.inspect_err(|error| call.failed(error, request_bytes))?;
             self.waited.set(self.waited.get() + waited_before);
@@ -240,25 +239,18 @@ impl<'c> Service<'c> {
         }
     }
 
-    /// Connects. If the service has no place for another connection, tries again until a deadline, and adds to `waited` how long.
-    fn find_place(&self, deadline: Instant, waited: &mut Duration) -> Result<CachedConnection, ClaimsError> {
-        let since = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match self.connect() {
-                Err(ClaimsError::Cell(CellError::ServiceFull { .. })) if Instant::now() + pause < deadline => {
-                    turns::ask_for_place(self.oid());
-                    wait::sleep(pause);
-                    pause = (2 * pause).min(LONGEST_PAUSE);
-                }
-                // Connecting itself has a limit of its own.
-                connected if pause == FIRST_PAUSE => return connected,
-                connected => {
-                    *waited += since.elapsed();
-                    return connected;
-                }
-            }
-        }
+    /// Connects. If the service has no place for another connection, waits for one until a deadline, and adds to `waited` how long.
+    fn find_place(
+        &self,
+        deadline: Instant,
+        call: &breaker::Call,
+        waited: &mut Duration,
+    ) -> Result<CachedConnection, ClaimsError> {
+        // If the service is found to be down meanwhile, this call fails as others do, unless it is the one that tries.
+        let go_on = || if call.is_trial() { Ok(()) } else { breaker::refuse_if_open_to(self.server, self.oid()) };
+        let (connection, time) = places::find(self.server, self.oid(), deadline, || self.connect(), go_on)?;
+        *waited += time;
+        Ok(connection)
     }
 
     fn oid(&self) -> Oid {

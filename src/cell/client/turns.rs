@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use claims_model::turns::{Arrival, ServiceKey, Ticket, Turns};
 use pgrx::pg_sys::Oid;
 
+use super::places::{self, key};
 use crate::error::{CellError, ClaimsError};
-use crate::pg::clock::Moment;
 use crate::pg::shared::Locked;
 use crate::pg::{background, wait};
 use crate::settings;
@@ -63,7 +63,10 @@ impl Turn {
             arrival
         });
         let mut turn = Turn { is_counted: OWN.get().is_some(), waited: Duration::ZERO };
-        let too_many = || CellError::TooManyCalls { server: server.to_owned(), limit };
+        let too_many = || {
+            places::call_failed(service);
+            CellError::TooManyCalls { server: server.to_owned(), limit }
+        };
         match arrival {
             None | Some(Arrival::Now | Arrival::Uncounted) => Ok(turn),
             Some(Arrival::Full) => Err(too_many().into()),
@@ -128,23 +131,4 @@ fn leave() {
             background::wake_sleeper(process);
         }
     });
-}
-
-/// Records that the service has no place for a connection of this session, so that others give one up.
-pub fn ask_for_place(service: Oid) {
-    if service != Oid::INVALID {
-        TURNS.write(|turns| turns.ask_for_place(key(service), Moment::now().0));
-    }
-}
-
-/// Returns whether this session, which has ended its transaction, should close its connection, because another one waits for a place.
-pub fn gives_place(service: Oid) -> bool {
-    let key = key(service);
-    let is_asked = TURNS.read(|turns| !turns.needs_no_place(key)).unwrap_or(false);
-    is_asked && TURNS.write(|turns| turns.gives_place(key, Moment::now().0)).unwrap_or(false)
-}
-
-/// Returns the name of a service of this database among those of the server.
-fn key(service: Oid) -> ServiceKey {
-    u64::from(background::own_database()) << 32 | u64::from(service.to_u32())
 }

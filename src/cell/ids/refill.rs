@@ -101,8 +101,8 @@ struct Refill<'r, G> {
 /// The next step for a sequence.
 enum Step {
     Nothing,
-    /// Lease a range of this size, after this id, up to this one.
-    Lease(i64, i64, i64),
+    /// Lease a range of this size, after this id, up to this one, that overlaps none of these.
+    Lease((i64, i64, i64), Vec<Ids>),
     Apply,
 }
 
@@ -133,9 +133,13 @@ impl<G: Transactions> Refill<'_, G> {
             Err(error) => return Ok(Err(error)),
             Ok(Step::Nothing) => return Ok(Ok(0)),
             Ok(Step::Apply) => {}
-            Ok(Step::Lease(size, after, at_most)) => {
-                let limits = (size, after, at_most);
-                let lease = || self.service.lease_id_range(self.cell_id, &declared.id_space, limits, ANSWER_TIMEOUT);
+            Ok(Step::Lease(limits, existing)) => {
+                let (service, space) = (self.service, &declared.id_space);
+                let lease = || {
+                    let range = service.lease_id_range(self.cell_id, space, limits, &existing, ANSWER_TIMEOUT)?;
+                    // Once in a million ids. So a service that mixes up its answers gives no ids of another cell.
+                    service.confirm_new_range(self.cell_id, space, range, ANSWER_TIMEOUT).map(|()| range)
+                };
                 let range = match self.ask(lease)? {
                     Ok(range) => range,
                     Err(error) => return Ok(Err(error)),
@@ -237,7 +241,7 @@ fn step(connection: &Connection, declared: &IdSequence) -> Result<Step, ClaimsEr
     let size = wanted.saturating_mul(limits.increment).min(2 * MAX_LOW_WATER);
     // No range ends with the smallest id, so this one begins a block.
     let after = now.current.map_or(i64::MIN, |range| range.1);
-    Ok(Step::Lease(size, after, limits.of_type.1))
+    Ok(Step::Lease((size, after, limits.of_type.1), ids::ranges(connection, &now.id_space)))
 }
 
 fn unknown(connection: &Connection, declared: &IdSequence, range: Ids) -> ClaimsError {

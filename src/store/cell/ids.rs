@@ -33,6 +33,11 @@ statement! {
         "SELECT i.sequence_name::oid, i.id_space, i.low_water, lower(i.id_range), upper(i.id_range) - 1, lower(i.next_range),
                 upper(i.next_range) - 1, coalesce(i.confirmed_at < clock_timestamp() - make_interval(secs => $2), true)
            FROM claims.id_sequences i WHERE i.cell_id = $1 OR i.cell_id IS NULL ORDER BY i.sequence_name::oid";
+    /// Returns the ranges of this database in space $1, of all cells and sequences.
+    RANGES(TEXTOID) =
+        "SELECT lower(r.id_range), upper(r.id_range) - 1
+           FROM claims.id_sequences i CROSS JOIN LATERAL (VALUES (i.id_range), (i.next_range)) AS r (id_range)
+          WHERE i.id_space = $1 AND r.id_range IS NOT NULL";
     LOCK(OIDOID) =
         "SELECT i.sequence_name::oid, i.id_space, i.low_water, lower(i.id_range), upper(i.id_range) - 1, lower(i.next_range),
                 upper(i.next_range) - 1, false
@@ -186,6 +191,11 @@ pub fn forget_dropped(connection: &Connection) {
 /// Returns the sequences of a cell. Those that the service was asked about within so many seconds need not be confirmed.
 pub fn of_cell(connection: &Connection, cell_id: i64, confirmed_for: i64) -> Vec<IdSequence> {
     connection.run(&OF_CELL, View::Latest, [cell_id.into(), confirmed_for.into()]).map(|row| of_row(&row))
+}
+
+/// Returns the ranges of this database in a space.
+pub fn ranges(connection: &Connection, id_space: &str) -> Vec<Ids> {
+    connection.run(&RANGES, View::Latest, [id_space.into()]).map(|row| (row.must(1), row.must(2)))
 }
 
 /// Locks the row of a sequence and returns it, unless another session has locked it or it is gone.

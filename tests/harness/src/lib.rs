@@ -1,5 +1,6 @@
 //! Clients of a running claims database.
 //!
+//! - `fleet` saves in a cell by hundreds of sessions at the same time.
 //! - `saves` measures saves in a cell.
 //! - `demo` shows two cells in a terminal, as a story.
 //! - `stress` tries to give a bucket two owners at a time.
@@ -16,6 +17,7 @@ pub mod damage;
 pub mod demo;
 pub mod failover;
 pub mod failure;
+pub mod fleet;
 pub mod forge;
 pub mod history;
 pub mod saves;

@@ -86,6 +86,33 @@ pub fn judge_session(case: &Case, session: &Session, outcome: &mut Outcome) {
     must(Law::SessionLives, "INSERT INTO routes (name) VALUES ('{name}-last')", End::is_done);
 }
 
+/// Checks that the sequence draws ids of ranges that the service has given to this cell, and none twice.
+pub fn judge_ids(case: &Case, outcome: &mut Outcome) -> Result<()> {
+    let (admin, service) = (case.home.admin()?, case.home.field.at_service()?);
+    let mut breach = |how: String| outcome.breaches.push(Breach::new(Law::OnlyOwnIds, how));
+    match admin.run_patiently("INSERT INTO drawn SELECT nextval('forged_ids') FROM generate_series(1, 2)", HONESTLY) {
+        Some(End::Done(_)) => {}
+        // It has no ids yet, or none left.
+        Some(End::Refused { code, .. }) if code == "2200H" => {}
+        end => breach(end.map_or("no answer".into(), |end| end.to_string())),
+    }
+    // A sequence that has no ids has the least ones of its type as its limits.
+    let has = "SELECT coalesce(range_agg(r), '{}')::text FROM (
+                   SELECT unnest(ARRAY[id_range, next_range]) AS r FROM claims.id_sequences
+                   UNION ALL SELECT int8range(id, id, '[]') FROM drawn
+                   UNION ALL SELECT int8range(seqmin, seqmax, '[]') FROM pg_sequence
+                              WHERE seqrelid = 'forged_ids'::regclass AND seqmin > -9223372036854775808) ranges";
+    let has = admin.value(has)?.unwrap_or_default();
+    let may = format!(
+        "SELECT coalesce(range_agg(id_range), '{{}}') @> '{has}'::int8multirange FROM claims.id_ranges WHERE cell_id = {}",
+        case.home.cell
+    );
+    if service.value(&may)?.as_deref() != Some("t") {
+        breach(format!("the cell uses {has}, which was not leased to it"));
+    }
+    Ok(())
+}
+
 /// Checks that recovery, and verification if something was damaged, restore order, and that the service's state can be
 /// read.
 pub fn judge_order(case: &Case, outcome: &mut Outcome) -> Result<()> {

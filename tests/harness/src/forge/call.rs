@@ -22,11 +22,13 @@ pub enum Call {
     Nth,
     Compare,
     Correct,
+    Range,
+    Confirm,
     Other,
 }
 
 /// The texts by which statements are recognized. If a statement has two of them, the first one of this list counts.
-const TEXTS: [(&str, Call); 14] = [
+const TEXTS: [(&str, Call); 16] = [
     ("claims.begin_update_text(", Call::Begin),
     ("claims.commit_update(", Call::Commit),
     ("claims.commit_unflushed(", Call::CommitUnflushed),
@@ -41,6 +43,8 @@ const TEXTS: [(&str, Call); 14] = [
     ("claims.verify_records(", Call::Compare),
     ("claims.present_epoch(", Call::Present),
     ("claims.batch_limit(", Call::Limit),
+    ("claims.lease_id_range(", Call::Range),
+    ("claims.confirm_id_range(", Call::Confirm),
 ];
 
 /// The index of verify_records' parameter that says whether to correct.
@@ -63,7 +67,7 @@ impl Call {
     /// Returns whether the answer has exactly one row.
     pub fn has_one_row(self) -> bool {
         use Call::*;
-        matches!(self, Begin | Commit | CommitUnflushed | Rollback | Present | Limit | Digest)
+        matches!(self, Begin | Commit | CommitUnflushed | Rollback | Present | Limit | Digest | Range | Confirm)
     }
 
     /// Returns whether the answer has values of types that do not accept every text.

@@ -105,6 +105,7 @@ impl Case<'_> {
             None => {}
         }
         aftermath::judge_order(self, &mut outcome)?;
+        aftermath::judge_ids(self, &mut outcome)?;
         Ok(outcome)
     }
 

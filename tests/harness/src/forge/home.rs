@@ -17,6 +17,8 @@ use super::session::{HONEST_LIMIT, Session};
 const RIVAL: usize = 1000;
 /// A name of the rival.
 pub const TAKEN: &str = "taken";
+/// A range of ids that the rival has.
+pub const RIVALS_IDS: (i64, i64) = (1, 1000);
 
 /// The two servers, from the script.
 pub struct Field {
@@ -69,6 +71,9 @@ impl Field {
         let record = serde_json::json!([{"bucket": {"type": "ROUTES", "value": TAKEN}, "subject": {"type": "GROUP", "id": 1},
                                          "source": {"type": "RAILS_TABLE_ROUTES", "id": 1}}]);
         service.value(&format!("SELECT claims.commit_update({RIVAL}, claims.begin_update({RIVAL}, '{record}'))"))?;
+        service.value("SELECT claims.add_id_space('forged', 'a campaign')")?;
+        let (first, last) = RIVALS_IDS;
+        service.value(&format!("SELECT claims.lease_id_range({RIVAL}, 'forged', {})", last - first + 1))?;
         cell.value("CREATE ROLE app LOGIN")?;
         Ok(())
     }
@@ -173,5 +178,11 @@ const SETUP: &str = "
     CREATE USER MAPPING FOR postgres SERVER service OPTIONS (user 'cell{cell}', password '{password}');
     CREATE TABLE routes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE);
     GRANT SELECT, INSERT, UPDATE, DELETE ON routes TO app;
+    CREATE SEQUENCE forged_ids;
+    ALTER SEQUENCE forged_ids OWNER TO app;
+    CREATE TABLE drawn (id bigint PRIMARY KEY);
+    SET ROLE app;
+    SELECT claims.use_id_space('forged_ids', 'forged');
+    RESET ROLE;
     SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');
     SELECT claims.automatic({cell}, 'service')";

@@ -25,6 +25,7 @@ pub enum Law {
     SessionLives,
     NoOtherAnswer,
     OrderAfterwards,
+    OnlyOwnIds,
     Told,
 }
 
@@ -44,6 +45,7 @@ impl Law {
             Law::SessionLives => "the session goes on",
             Law::NoOtherAnswer => "each call has its own answer",
             Law::OrderAfterwards => "honesty restores order",
+            Law::OnlyOwnIds => "no id is drawn that was not leased, and none twice",
             Law::Told => "the lie is told",
         }
     }

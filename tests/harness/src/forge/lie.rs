@@ -87,6 +87,8 @@ pub enum Fault {
     Leases,
     /// Those whose answer names leases that were asked for.
     AskedLeases,
+    /// The one whose answer is a range of ids. The lie is told nowhere else.
+    Ranges,
     /// None, and all must succeed: it is no lie.
     Truth,
     /// None: it is odd but right, or wrong in a way that only the laws about saved rows can judge.
@@ -102,6 +104,7 @@ impl Fault {
             Fault::Values => call.has_values(),
             Fault::Leases => call.names_leases(),
             Fault::AskedLeases => call.names_asked_leases(),
+            Fault::Ranges => call == Call::Range,
             Fault::Truth | Fault::None => false,
         }
     }

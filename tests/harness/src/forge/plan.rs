@@ -23,8 +23,10 @@ pub fn some(seed: u64, calls: usize) -> Vec<Pair> {
     let pairs = |(number, lie): (usize, &'static Lie)| {
         let mut ways: Vec<_> = ways_of(lie).collect();
         if lie.fault != Fault::Truth {
-            let other = 1 + (first + number) % (ways.len() - 1);
-            ways.swap(1, other);
+            if ways.len() > 2 {
+                let other = 1 + (first + number) % (ways.len() - 1);
+                ways.swap(1, other);
+            }
             ways.truncate(calls);
         }
         ways.into_iter().map(move |way| (lie, way))
@@ -38,10 +40,14 @@ pub fn shuffled(mut pairs: Vec<Pair>, seed: u64) -> Vec<Pair> {
     pairs
 }
 
-/// Returns the calls for a lie: connections for a lie about a connection, and all other calls for any other lie.
+/// Returns the calls for a lie: connections for a lie about a connection, that of ranges for a lie about ranges, and all other calls for any
+/// other lie.
 fn ways_of(lie: &'static Lie) -> impl Iterator<Item = &'static Way> {
     let is_greeting = lie.place != Place::Answer;
-    WAYS.iter().filter(move |way| (way.call == Call::Connect) == is_greeting)
+    WAYS.iter().filter(move |way| match lie.fault {
+        Fault::Ranges => way.call == Call::Range,
+        _ => (way.call == Call::Connect) == is_greeting,
+    })
 }
 
 #[cfg(test)]

@@ -76,6 +76,10 @@ const fn way(name: &'static str, call: Call, limit: Limit, acts: &'static [&'sta
 const BEGIN_PENDING: &str =
     "BEGIN; INSERT INTO routes (name) VALUES ('{name}'); SELECT claims.begin_pending({cell}, 'service'); COMMIT";
 
+const REFILL: &str = "SELECT claims.refill_ids({cell}, 'service')";
+/// Leaves a few ids, so that the next range is leased.
+const SPEND: &str = "SELECT setval('forged_ids', greatest(last_value, seqmax - 5)) FROM forged_ids, pg_sequence WHERE seqrelid = 'forged_ids'::regclass";
+
 /// So many names that the cell asks the service for its limit.
 const MANY: &str = "INSERT INTO routes (name) SELECT '{name}-' || n FROM generate_series(1, 1001) AS n";
 
@@ -151,6 +155,8 @@ pub static WAYS: &[Way] = &[
             &["SELECT count(*) FROM claims.list_discrepancies({cell}, 'service', 'RAILS_TABLE_ROUTES', recent => '0')"],
         )
     },
+    Way { before: &[App(REFILL), App(SPEND)], ..way("refill_ids", Call::Range, Limit::Minute, &[REFILL]) },
+    Way { before: &[App(REFILL), App(SPEND)], ..way("refill_ids", Call::Confirm, Limit::Minute, &[REFILL]) },
     recovering(Call::Connect, &[App(PENDING)]),
     recovering(Call::Settle, &[App(PENDING)]),
     recovering(Call::Present, &[]),

@@ -6,6 +6,7 @@ mod errors;
 mod frames;
 mod greetings;
 mod paces;
+mod ranges;
 mod rows;
 mod storms;
 
@@ -17,7 +18,8 @@ const LARGE: usize = 90 << 20;
 const PIECE: usize = 64 << 10;
 
 pub fn all() -> Vec<&'static Lie> {
-    let answers = [rows::LIES, frames::LIES, ends::LIES, copies::LIES, errors::LIES, storms::LIES, paces::LIES];
+    let answers =
+        [rows::LIES, frames::LIES, ends::LIES, copies::LIES, errors::LIES, storms::LIES, paces::LIES, ranges::LIES];
     answers.into_iter().chain([greetings::LIES]).flatten().collect()
 }
 

@@ -1,0 +1,273 @@
+//! Places for connections at services, where a service has none left. Sessions wait for places in the order of their arrival. A session
+//! that closes its connection gives its place to the one that has waited for the longest time.
+//!
+//! Places also come free without being given: other servers have sessions at the service, too. So the first of the sessions to which no
+//! place was given tries again and again, and the others sleep.
+//!
+//! The state has a fixed size and no pointers, so it can be in shared memory. Each operation takes one change at a time, under a
+//! lock of the caller's.
+
+use zerocopy::FromBytes;
+
+use crate::turns::{Process, ServiceKey, Ticket};
+
+/// Maximum number of services that are remembered.
+pub const MAX_SERVICES: usize = 64;
+/// Maximum number of sessions that wait in order, for all services together. Further ones try again and again.
+pub const MAX_WAITING: usize = 1024;
+
+/// Time for which a service counts as full after it has refused a connection, in microseconds.
+const FULL_US: i64 = 10_000_000;
+
+/// What the sessions of this server have met at a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes)]
+pub struct Numbers {
+    /// The open connections.
+    pub connections: u64,
+    /// Connections that the service has refused for want of places, since the server has started.
+    pub refused: u64,
+    /// Calls that ended because their turn or a place did not come in time, since the server has started.
+    pub failed: u64,
+}
+
+#[derive(Clone, Copy, FromBytes)]
+struct Service {
+    /// 0 for a free entry.
+    key: ServiceKey,
+    refused_at: i64,
+    numbers: Numbers,
+}
+
+#[derive(Clone, Copy, FromBytes)]
+struct Waiting {
+    service: ServiceKey,
+    ticket: Ticket,
+    process: Process,
+    /// 1 if another session has given its place to this one.
+    has_place: u32,
+}
+
+/// How much the place of a session is wanted by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    None,
+    /// The service was full some seconds ago.
+    Lately,
+    /// A session waits for a place.
+    Now,
+}
+
+/// The sessions of a server that wait for places. All zeros is the state without any.
+#[derive(Clone, Copy, FromBytes)]
+pub struct Places {
+    last_ticket: Ticket,
+    services: [Service; MAX_SERVICES],
+    /// In the order of arrival.
+    waiting: [Waiting; MAX_WAITING],
+    waiting_count: u64,
+}
+
+impl Places {
+    /// Queues a session. Returns `None` if too many wait: then it must try by itself.
+    pub fn arrive(&mut self, service: ServiceKey, process: Process) -> Option<Ticket> {
+        let place = self.waiting.get_mut(usize::try_from(self.waiting_count).ok()?)?;
+        self.last_ticket += 1;
+        *place = Waiting { service, ticket: self.last_ticket, process, has_place: 0 };
+        self.waiting_count += 1;
+        Some(self.last_ticket)
+    }
+
+    /// Returns whether a session should try to connect now: it was given a place, or is the first of those that were not.
+    pub fn may_try(&self, ticket: Ticket) -> bool {
+        let Some(own) = self.all().iter().find(|waiting| waiting.ticket == ticket) else { return true };
+        own.has_place == 1 || self.first(own.service).is_some_and(|first| self.waiting[first].ticket == ticket)
+    }
+
+    /// Notes that the place that a session was given is no longer free. The session keeps its position.
+    pub fn lost(&mut self, ticket: Ticket) {
+        if let Some(at) = self.position(ticket) {
+            self.waiting[at].has_place = 0;
+        }
+    }
+
+    /// Gives a place that comes free to the session that has waited for the longest time. Returns its process, which must be woken
+    /// once the place is free.
+    pub fn give(&mut self, service: ServiceKey) -> Option<Process> {
+        let first = self.first(service)?;
+        self.waiting[first].has_place = 1;
+        Some(self.waiting[first].process)
+    }
+
+    /// Removes a session that waits no longer. If it leaves without a connection, a place that it was given goes to the next one.
+    /// Returns the processes that should try now, and must be woken: the one with that place, and the first without one.
+    pub fn leave(&mut self, ticket: Ticket, is_connected: bool) -> [Option<Process>; 2] {
+        let Some(at) = self.position(ticket) else { return [None; 2] };
+        let Waiting { service, has_place, .. } = self.waiting[at];
+        let count = self.all().len();
+        self.waiting.copy_within(at + 1..count, at);
+        self.waiting_count -= 1;
+        let given = if has_place == 1 && !is_connected { self.give(service) } else { None };
+        [given, self.first(service).map(|first| self.waiting[first].process)]
+    }
+
+    /// Returns how much the place of a session is wanted.
+    pub fn demand(&self, service: ServiceKey, now: i64) -> Demand {
+        if self.first(service).is_some() {
+            return Demand::Now;
+        }
+        let is_recent = |known: &Service| known.numbers.refused > 0 && now.saturating_sub(known.refused_at) < FULL_US;
+        if self.service(service).is_some_and(is_recent) { Demand::Lately } else { Demand::None }
+    }
+
+    /// Returns the number of sessions that wait for places.
+    pub fn waiting(&self, service: ServiceKey) -> usize {
+        self.all().iter().filter(|waiting| waiting.service == service).count()
+    }
+
+    /// Returns the numbers of a service.
+    pub fn numbers(&self, service: ServiceKey) -> Numbers {
+        self.service(service).map_or_else(Numbers::default, |known| known.numbers)
+    }
+
+    /// Notes that the service has refused a connection for want of places.
+    pub fn refused(&mut self, service: ServiceKey, now: i64) {
+        if let Some(known) = self.service_or_free(service) {
+            known.refused_at = now;
+            known.numbers.refused += 1;
+        }
+    }
+
+    /// Notes that a call has ended because its turn or a place did not come in time.
+    pub fn failed(&mut self, service: ServiceKey) {
+        if let Some(known) = self.service_or_free(service) {
+            known.numbers.failed += 1;
+        }
+    }
+
+    /// Counts a connection. Returns `false` if there is no room for its service; then its end must not be counted, either.
+    pub fn opened(&mut self, service: ServiceKey) -> bool {
+        self.service_or_free(service).map(|known| known.numbers.connections += 1).is_some()
+    }
+
+    /// Counts the end of a connection.
+    pub fn closed(&mut self, service: ServiceKey) {
+        if let Some(known) = self.services.iter_mut().find(|known| known.key == service) {
+            known.numbers.connections = known.numbers.connections.saturating_sub(1);
+        }
+    }
+
+    /// Returns the services that are remembered, of those whose keys are wanted.
+    pub fn services(&self, is_wanted: impl Fn(ServiceKey) -> bool) -> Vec<ServiceKey> {
+        self.services.iter().map(|known| known.key).filter(|key| *key != 0 && is_wanted(*key)).collect()
+    }
+
+    fn service(&self, key: ServiceKey) -> Option<&Service> {
+        self.services.iter().find(|known| known.key == key)
+    }
+
+    /// Returns the entry of a service. A service without connections loses its entry to another one.
+    fn service_or_free(&mut self, key: ServiceKey) -> Option<&mut Service> {
+        let is_unused = |known: &Service| known.numbers.connections == 0;
+        let at = self.services.iter().position(|known| known.key == key);
+        let at = at.or_else(|| self.services.iter().position(|known| known.key == 0));
+        let at = at.or_else(|| self.services.iter().position(is_unused))?;
+        let known = &mut self.services[at];
+        if known.key != key {
+            *known = Service { key, refused_at: 0, numbers: Numbers::default() };
+        }
+        Some(known)
+    }
+
+    fn all(&self) -> &[Waiting] {
+        let count = usize::try_from(self.waiting_count).map_or(MAX_WAITING, |count| count.min(MAX_WAITING));
+        &self.waiting[..count]
+    }
+
+    /// Returns the position of the session that has waited for the longest time, of those to which no place was given.
+    fn first(&self, service: ServiceKey) -> Option<usize> {
+        self.all().iter().position(|waiting| waiting.service == service && waiting.has_place == 0)
+    }
+
+    fn position(&self, ticket: Ticket) -> Option<usize> {
+        self.all().iter().position(|waiting| waiting.ticket == ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    fn places() -> Box<Places> {
+        Box::new(Places::new_zeroed())
+    }
+
+    fn arrive(places: &mut Places, process: Process) -> Ticket {
+        places.arrive(1, process).expect("there is room")
+    }
+
+    #[test]
+    fn places_are_given_in_the_order_of_arrival() {
+        let mut places = places();
+        assert_eq!(places.give(1), None, "nobody waits");
+        let tickets: Vec<_> = (10..14).map(|process| arrive(&mut places, process)).collect();
+        let trying = |places: &Places| tickets.iter().map(|ticket| places.may_try(*ticket)).collect::<Vec<_>>();
+        assert_eq!(trying(&places), [true, false, false, false], "only the first tries");
+        assert_eq!((places.give(1), places.give(1), places.give(2)), (Some(10), Some(11), None));
+        assert_eq!(trying(&places), [true, true, true, false], "two have places, and the next one tries, too");
+        assert_eq!(places.leave(tickets[2], true), [None, Some(13)], "one that was not given a place has found one");
+        assert_eq!(places.leave(tickets[1], true), [None, Some(13)]);
+        assert!(places.may_try(tickets[0]) && places.may_try(tickets[3]));
+        assert_eq!((places.waiting(1), places.demand(1, 0)), (2, Demand::Now));
+        assert_eq!(places.leave(tickets[3], false), [None, None]);
+        assert_eq!(places.demand(1, 0), Demand::None, "who has a place asks for none");
+    }
+
+    #[test]
+    fn a_place_is_passed_on_or_lost() {
+        let mut places = places();
+        let tickets: Vec<_> = (10..13).map(|process| arrive(&mut places, process)).collect();
+        assert_eq!(places.give(1), Some(10));
+        assert_eq!(places.leave(tickets[0], false), [Some(11), Some(12)], "one that gives up passes its place on");
+        assert!(places.may_try(tickets[1]) && places.may_try(tickets[2]), "and so the one behind tries, too");
+        places.lost(tickets[1]);
+        assert!(places.may_try(tickets[1]) && !places.may_try(tickets[2]), "a place that is taken keeps the order");
+        assert_eq!(places.leave(tickets[2], false), [None, Some(11)]);
+        assert_eq!(places.leave(tickets[1], false), [None; 2]);
+        assert_eq!(places.leave(tickets[1], false), [None; 2], "leaving twice does nothing");
+        assert_eq!((places.demand(1, 0), places.waiting(1)), (Demand::None, 0));
+    }
+
+    #[test]
+    fn nobody_waits_for_another_service_and_there_is_an_end_of_waiting_sessions() {
+        let mut places = places();
+        let tickets: Vec<_> = (0..MAX_WAITING as u32).map(|process| arrive(&mut places, process)).collect();
+        assert_eq!(places.arrive(2, 7), None);
+        assert_eq!(places.leave(tickets[5], false), [None, Some(0)]);
+        let other = places.arrive(2, 7).expect("there is room");
+        assert!(places.may_try(other) && places.may_try(999_999));
+        assert_eq!(places.demand(3, 0), Demand::None);
+    }
+
+    #[test]
+    fn a_service_counts_as_full_for_some_seconds_and_is_forgotten_last_if_it_has_connections() {
+        let mut places = places();
+        assert!(places.opened(1) && places.opened(1));
+        places.refused(1, 5);
+        places.failed(1);
+        assert_eq!(places.numbers(1), Numbers { connections: 2, refused: 1, failed: 1 });
+        assert_eq!(places.demand(1, 4 + FULL_US), Demand::Lately);
+        assert_eq!(places.demand(1, 5 + FULL_US), Demand::None);
+        for service in 2..=MAX_SERVICES as u64 {
+            assert!(places.opened(service));
+        }
+        assert!(!places.opened(1000), "no entry is free");
+        places.closed(1000);
+        places.closed(2);
+        assert!(places.opened(1000));
+        assert_eq!(places.numbers(2), Numbers::default());
+        places.closed(1);
+        assert_eq!((places.numbers(1).connections, places.services(|key| key == 1)), (1, vec![1]));
+    }
+}

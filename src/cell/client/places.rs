@@ -1,0 +1,225 @@
+//! Places for the connections of this server's sessions at a service that has none left, if the library is preloaded.
+//! `claims_model::places` has the rules. Without preloading each session tries again and again.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use claims_model::places::{Demand, Places};
+use claims_model::turns::{ServiceKey, Ticket};
+use pgrx::pg_sys::Oid;
+
+use crate::error::{CellError, ClaimsError};
+use crate::pg::background;
+use crate::pg::clock::Moment;
+use crate::pg::shared::Locked;
+use crate::pg::wait;
+
+pub static PLACES: Locked<Places> = Locked::new(c"claims places");
+
+/// Pauses between attempts to connect to a service that has no place for another connection.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A session keeps its place for so many times as long as connecting has taken. So of the time of a place, at most a small part goes
+/// into connecting, however many sessions share it.
+const KEPT_FOR_CONNECTS: u32 = 20;
+const KEPT_AT_MOST: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// The position of this session among those that wait. Left by the guard [`Queued`], or at the exit of the process.
+    static OWN: Cell<Option<Ticket>> = const { Cell::new(None) };
+    /// The services of this session's open connections.
+    static OPEN: RefCell<Vec<ServiceKey>> = const { RefCell::new(Vec::new()) };
+    static HAS_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns the name of a service of this database among those of the server.
+pub fn key(service: Oid) -> ServiceKey {
+    u64::from(background::own_database()) << 32 | u64::from(service.to_u32())
+}
+
+/// A guard that counts an open connection.
+pub struct Place {
+    service: ServiceKey,
+    /// The session gives its place to no other one before this moment.
+    kept_until: Instant,
+}
+
+impl Place {
+    /// Counts a connection of which the attempt has begun at `since`.
+    pub fn taken(service: Oid, since: Instant) -> Place {
+        let (service, now) = (key(service), Instant::now());
+        clean_up_at_exit();
+        if PLACES.write(|places| places.opened(service)) == Some(true) {
+            OPEN.with_borrow_mut(|open| open.push(service));
+        }
+        let kept = (now.saturating_duration_since(since) * KEPT_FOR_CONNECTS).min(KEPT_AT_MOST);
+        Place { service, kept_until: now + kept }
+    }
+
+    /// Decides at the end of a transaction whether this session should close its connection. If it should, the returned process must
+    /// be woken afterwards.
+    pub fn give(&self, now: Instant) -> Option<u32> {
+        if self.demand() != Demand::Now || now < self.kept_until {
+            return None;
+        }
+        PLACES.write(|places| places.give(self.service)).flatten()
+    }
+
+    /// Returns how long the session may keep the connection without using it: `idle`, but less if the service was full lately.
+    pub fn idle_time(&self, idle: Duration, now: Instant) -> Duration {
+        match self.demand() {
+            Demand::None => idle,
+            Demand::Lately | Demand::Now => idle.min(self.kept_until.saturating_duration_since(now).max(FIRST_PAUSE)),
+        }
+    }
+
+    fn demand(&self) -> Demand {
+        PLACES.read(|places| places.demand(self.service, Moment::now().0)).unwrap_or(Demand::None)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let at = OPEN.with_borrow(|open| open.iter().position(|service| *service == self.service));
+        if let Some(at) = at {
+            OPEN.with_borrow_mut(|open| open.swap_remove(at));
+            PLACES.write(|places| places.closed(self.service));
+        }
+    }
+}
+
+/// Wakes a session to which [`Place::give`] has given a place.
+pub fn wake(process: u32) {
+    background::wake_sleeper(process);
+}
+
+/// A guard: this session waits for a place.
+struct Queued(Option<Ticket>);
+
+impl Queued {
+    fn arrive(service: ServiceKey) -> Queued {
+        clean_up_at_exit();
+        // A call within a call has no position of its own.
+        if OWN.get().is_none() {
+            let ticket = PLACES.write(|places| {
+                let ticket = places.arrive(service, background::own_sleeper());
+                OWN.set(ticket);
+                ticket
+            });
+            return Queued(ticket.flatten());
+        }
+        Queued(None)
+    }
+
+    fn may_try(&self) -> bool {
+        let Some(ticket) = self.0 else { return true };
+        PLACES.read(|places| places.may_try(ticket)).unwrap_or(true)
+    }
+
+    fn lost(&self) {
+        if let Some(ticket) = self.0 {
+            PLACES.write(|places| places.lost(ticket));
+        }
+    }
+
+    fn connected(self) {
+        if self.0.is_some() {
+            leave(true);
+        }
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            leave(false);
+        }
+    }
+}
+
+/// Ends the waiting of this process, and wakes the one whose turn to try comes thereby.
+fn leave(is_connected: bool) {
+    let Some(ticket) = OWN.take() else { return };
+    let to_wake = PLACES.write(|places| places.leave(ticket, is_connected));
+    to_wake.into_iter().flatten().flatten().for_each(background::wake_sleeper);
+}
+
+fn clean_up_at_exit() {
+    if !HAS_CALLBACK.replace(true) {
+        background::at_exit(|| {
+            leave(false);
+            let open = OPEN.take();
+            PLACES.write(|places| open.iter().for_each(|service| places.closed(*service)));
+        });
+    }
+}
+
+/// Connects. If the service has no place for another connection, or others wait for one already, waits in order until a deadline.
+/// `go_on` is asked after each pause, and its error ends the waiting. Returns how long it has waited, too.
+pub fn find<T>(
+    server: &str,
+    service: Oid,
+    deadline: Instant,
+    connect: impl Fn() -> Result<T, ClaimsError>,
+    go_on: impl Fn() -> Result<(), ClaimsError>,
+) -> Result<(T, Duration), ClaimsError> {
+    let key = key(service);
+    // Connecting itself has a limit of its own.
+    let connect = || connect().inspect_err(|error| note(key, error));
+    let is_awaited = || PLACES.read(|places| places.waiting(key) > 0).unwrap_or(false);
+    let mut last = CellError::ServiceFull {
+        server: server.to_owned(),
+        detail: "Other sessions of this server were waiting for a place already.".into(),
+    };
+    if !is_awaited() {
+        match connect() {
+            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last = full,
+            connected => return connected.map(|connected| (connected, Duration::ZERO)),
+        }
+    }
+    let since = Instant::now();
+    let queued = Queued::arrive(key);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            call_failed(service);
+            return Err(last.into());
+        }
+        // A session that is not to try sleeps until it is woken.
+        let may_try = queued.may_try();
+        wait::sleep(if may_try { pause.min(left) } else { left });
+        go_on()?;
+        if !may_try {
+            pause = FIRST_PAUSE;
+            continue;
+        }
+        match connect() {
+            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last = full,
+            Err(other) => return Err(other),
+            Ok(connected) => {
+                queued.connected();
+                return Ok((connected, since.elapsed()));
+            }
+        }
+        if pause == LONGEST_PAUSE {
+            queued.lost();
+        }
+        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
+}
+
+/// Counts a refusal of the service for want of places.
+fn note(service: ServiceKey, error: &ClaimsError) {
+    if matches!(error, ClaimsError::Cell(CellError::ServiceFull { .. })) {
+        PLACES.write(|places| places.refused(service, Moment::now().0));
+    }
+}
+
+/// Counts a call that ends because its turn or a place did not come in time.
+pub fn call_failed(service: Oid) {
+    if service != Oid::INVALID {
+        PLACES.write(|places| places.failed(key(service)));
+    }
+}

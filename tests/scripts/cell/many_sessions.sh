@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Many more sessions than a service lets in: nobody waits longer than its timeout, in the order of arrival, without a failure of the breaker, and about
+# as many saves a second as the service has for those that it lets in. With the service dead they fail at once. FLEET_SESSIONS and FLEET_PLACES are
+# the numbers, FLEET_SECONDS how long they save.
+# test: alone
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../cells.bash"
+
+sessions=${FLEET_SESSIONS:-40} places=${FLEET_PLACES:-8} seconds=${FLEET_SECONDS:-4}
+"$CLAIMS_ROOT/scripts/clients"
+start_cells -c shared_preload_libraries=claims -c max_connections=$((sessions + 100)) -c shared_buffers=64MB
+at cell1 "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'); SELECT claims.automatic(1, 'service');
+  ALTER DATABASE postgres SET claims.service_timeout = '5s'" >/dev/null
+reload_with() { at cell1 "ALTER SYSTEM SET $1"; at cell1 'SELECT pg_reload_conf()' >/dev/null; wait_for "$3" at cell1 "SHOW $2" >/dev/null; }
+connections() { at shared "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'claims cell 1'"; }
+failures() { at cell1 'SELECT coalesce(sum(failures), 0) FROM claims.service_state'; }
+of_metric() { at cell1 "SELECT coalesce(sum(value), 0) FROM claims.metrics() WHERE name = '$1' AND labels ->> 'state' IS NOT DISTINCT FROM $([ -n "${2:-}" ] && echo "'$2'" || echo NULL)"; }
+waiting() { of_metric claims_service_calls waiting_for_place; }
+add() { printf "INSERT INTO routes (name) VALUES ('%s');" "$1"; }
+# fleet SESSIONS [SECONDS]: saves per second, median, p99, longest, starved sessions, longest error, errors.
+fleet() { ( use_cluster cell1; PGUSER=app PGDATABASE=postgres "$CLAIMS_CLIENTS/fleet" "$1" "${2:-$seconds}" ); }
+# is CONDITION: over numbers that may have decimals.
+is() { awk "BEGIN { print ($1) ? \"yes\" : \"$1\" }"; }
+
+# --- the order of arrival, with one place -------------------------------------------------------------------------------------
+
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 1'
+open first cell1; tell first "$(add o-first)" >/dev/null
+# It has the only place while its transaction is open.
+tell first "BEGIN; $(add o-open)" >/dev/null
+tell first 'SET CONSTRAINTS ALL IMMEDIATE' >/dev/null
+number=0
+for name in b c d e; do
+  open "$name" cell1; send "$name" "SET claims.service_timeout = '20s'; $(add "o-$name")"
+  number=$((number + 1))
+  expect "session $number waits for a place" "$(wait_for $number waiting)" $number
+done
+at cell1 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE usename = 'app' AND query LIKE '%o-c%'" >/dev/null
+expect 'one that is cancelled waits no longer' "$(wait_for 3 waiting)" 3
+at cell1 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app' AND query LIKE '%o-d%'" >/dev/null
+expect 'nor one that dies' "$(wait_for 2 waiting)" 2
+expect 'nor one whose time is over, which says 53300' "$( ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=300ms' sqlstate "$(add late)" ) ) $(wait_for 2 waiting)" '53300 2'
+tell first COMMIT >/dev/null
+expect 'the others save' "$(wait_for 2 at shared "SELECT count(*) FROM claims.claims WHERE bucket_value IN ('o-b', 'o-e')")" 2
+expect 'in the order of arrival' "$(at shared "SELECT string_agg(bucket_value, ' ' ORDER BY created_at) FROM claims.claims WHERE bucket_value IN ('o-b', 'o-e')")" 'o-b o-e'
+expect 'nobody waits' "$(wait_for 0 waiting)" 0
+for name in first b c e; do close "$name"; done
+unset "SESSION_PID[d]" "SESSION_IN[d]" "SESSION_OUT[d]"
+expect 'all connections are gone' "$(wait_for 0 connections) $(wait_for 0 of_metric claims_service_connections)" '0 0'
+
+# A session that has given up asks for nothing any more, however long it would have waited: who ends a transaction keeps its connection.
+open keeper cell1; tell keeper "$(add k-1)" >/dev/null
+for _ in 1 2 3; do ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=100ms' sqlstate "$(add late)" >/dev/null ); done
+process=$(at shared "SELECT pid FROM pg_stat_activity WHERE application_name = 'claims cell 1'")
+tell keeper "SET claims.service_idle_timeout = 0; $(add k-2)" >/dev/null
+sleep 1.2
+tell keeper "$(add k-3)" >/dev/null
+expect 'the connection is kept' "$(at shared "SELECT pid FROM pg_stat_activity WHERE application_name = 'claims cell 1'")" "$process"
+# An idle session gives its place up, if the service was full some seconds ago.
+tell keeper "SET claims.service_idle_timeout = '5min'; $(add k-4)" >/dev/null
+expect 'one that is idle gives its place up soon' "$(wait_for 0 connections)" 0
+close keeper
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
+expect 'the breaker counts nothing of this' "$(failures)" 0
+
+# --- many sessions ----------------------------------------------------------------------------------------------------------
+
+read -r alone _ < <(fleet "$places")
+echo "$places sessions: $alone saves a second"
+expect 'some sessions save' "$(is "$alone > 0")" yes
+
+reload_with "claims.max_service_calls = $places" claims.max_service_calls "$places"
+read -r capped median p99 longest starved failed errors < <(fleet "$sessions")
+echo "$sessions sessions, $places calls at once: $capped saves a second, median $median ms, p99 $p99 ms, longest $longest ms, errors: $errors"
+expect 'with so many calls at once all sessions save' "$starved $errors" '0 none'
+expect 'nobody waits for longer than its timeout' "$(is "$longest < 5500")" yes
+expect 'nearly as many saves a second' "$(is "$capped > 0.5 * $alone")" yes
+reload_with 'claims.max_service_calls = 300' claims.max_service_calls 300
+
+expect 'all connections are gone' "$(wait_for 0 connections)" 0
+at shared "ALTER ROLE cell1 CONNECTION LIMIT $places"
+refused=$(of_metric claims_service_connections_refused_total)
+read -r full median p99 longest starved failed errors < <(fleet "$sessions")
+echo "$sessions sessions, $places places: $full saves a second, median $median ms, p99 $p99 ms, longest $longest ms, starved $starved, errors: $errors"
+expect 'at a full service no breaker opens' "$(failures)" 0
+expect 'who gets no place in time says 53300' "$(sed -E 's/53300=[0-9]+|none//' <<<"$errors")" ''
+expect 'nobody waits for longer than its timeout' "$(is "$longest < 5500") $(is "$failed < 5500")" 'yes yes'
+expect 'the service has refused connections' "$(is "$(of_metric claims_service_connections_refused_total) > $refused")" yes
+expect 'still about as many saves a second' "$(is "$full > 0.3 * $alone")" yes
+expect 'nobody waits any more' "$(wait_for 0 waiting) $(of_metric claims_service_calls calling) $(of_metric claims_service_calls waiting)" '0 0 0'
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
+
+# --- a dead service ---------------------------------------------------------------------------------------------------------------
+
+crash shared
+read -r dead _ _ _ starved failed errors < <(fleet "$sessions" 2)
+echo "$sessions sessions, a dead service: errors: $errors, the longest after $failed ms"
+expect 'with the service dead nobody saves' "$dead $starved" "0.0 $sessions"
+expect 'all fail with 08001, within the timeout' "$(sed -E 's/08001=[0-9]+//' <<<"$errors") $(is "$failed < 5500")" ' yes'
+expect 'the breaker is open' "$(at cell1 "SELECT breaker FROM claims.service_state" | sed 's/trying/open/')" open
+resume shared
+expect 'when the service is back, they save again' "$(wait_for 00000 state_as_app 1 "$(add "back-$RANDOM")")" 00000
+expect 'check' "$(at shared "SELECT count(*) FROM claims.check() WHERE problem <> 'table is not as the extension has created it'")" 0
