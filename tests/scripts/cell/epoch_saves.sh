@@ -92,23 +92,53 @@ expect 'it keeps the names of the one before' "$(at shared "SELECT count(*) FROM
 expect 'back again' "$(adopt cell1 'the disk was fine') $(state_in cell1 "SELECT 1")" 't 00000'
 halt backup
 
+# The other order: the backup is as new as the cell, and its pass comes first, while the cell is down.
+copy_of cell1 newest
+halt cell1
+start_copy newest
+expect 'a backup whose pass comes first' "$(pass newest)" '0|0'
+goes_on newest 'the backup is the cell now' eighth
+resume cell1
+refused cell1 'the one before'
+expect 'its pass, too' "$(state_in cell1 "SELECT * FROM claims.reconcile(1, 'service')")" 55000
+goes_on newest 'the backup saves beside it' ninth
+expect 'production is taken back' "$(adopt cell1 'the backup was started by mistake')" t
+goes_on cell1 'production' tenth
+refused newest 'the backup'
+halt newest
+
 # --- a promoted standby that lost its race ---------------------------------------------------------------------------------------
 
 at cell1 "ALTER SYSTEM SET max_wal_senders = 4"; at cell1 "ALTER SYSTEM SET wal_level = replica"; halt cell1; resume cell1
-( use_cluster cell1; make_standby >/dev/null 2>&1; declare -p standby standby_port >"$CLAIMS_TMP/standby"; trap - EXIT )
-. "$CLAIMS_TMP/standby"
-trap 'stop_standby immediate; rm -rf "$standby"; cleanup' EXIT
-CLUSTER_DIR[promoted]=$standby CLUSTER_PORT[promoted]=$standby_port
+# standby_of CLUSTER NAME: makes a standby of it, which has all its commits, and is the cluster NAME. promote_standby promotes the last one.
+standbys=()
+standby_of() {
+  ( use_cluster "$1"; make_standby >/dev/null 2>&1; declare -p standby standby_port >"$CLAIMS_TMP/standby"; trap - EXIT )
+  . "$CLAIMS_TMP/standby"
+  standbys+=("$standby")
+  CLUSTER_DIR[$2]=$standby CLUSTER_PORT[$2]=$standby_port
+}
+trap 'for standby in "${standbys[@]}"; do stop_standby immediate; rm -rf "$standby"; done; cleanup' EXIT
+standby_of cell1 promoted
 expect 'the primary saves' "$(add cell1 streamed)" 00000
 ( use_cluster cell1; caught_up )
 promote_standby
 pass cell1 >/dev/null
 refused promoted 'a standby that was promoted beside its primary'
 goes_on cell1 'the primary' sixth
-# The other order: the standby makes a pass before the primary does.
 expect 'the standby is adopted' "$(adopt promoted 'failover')" t
 refused cell1 'the primary'
 goes_on promoted 'the standby' seventh
+# The other order: the standby makes a pass before the primary does, and nobody adopts it.
+standby_of promoted second
+expect 'the primary of now saves' "$(add promoted streamed-again) $(settled)" '00000 soon'
+( use_cluster promoted; caught_up )
+promote_standby
+expect 'the pass of the standby comes first' "$(pass second)" '0|0'
+goes_on second 'the standby is the cell now' eleventh
+refused promoted 'its primary'
+goes_on second 'the standby saves beside its primary' twelfth
+halt second
 expect 'check' "$(at shared 'SELECT count(*) FROM claims.check()')" 0
 
 # --- clients of their own, and passes beside saves ---------------------------------------------------------------------------------
