@@ -113,7 +113,7 @@ at cell1 "ALTER SYSTEM SET max_wal_senders = 4"; at cell1 "ALTER SYSTEM SET wal_
 # standby_of CLUSTER NAME: makes a standby of it, which has all its commits, and is the cluster NAME. promote_standby promotes the last one.
 standbys=()
 standby_of() {
-  ( use_cluster "$1"; make_standby >/dev/null 2>&1; declare -p standby standby_port >"$CLAIMS_TMP/standby"; trap - EXIT )
+  ( use_cluster "$1"; make_standby >/dev/null 2>&1; printf 'standby=%q standby_port=%q\n' "$standby" "$standby_port" >"$CLAIMS_TMP/standby"; trap - EXIT )
   . "$CLAIMS_TMP/standby"
   standbys+=("$standby")
   CLUSTER_DIR[$2]=$standby CLUSTER_PORT[$2]=$standby_port
