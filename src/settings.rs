@@ -55,6 +55,10 @@ settings! {
         c"claims.lease_priority",
         c"The priority among the calls that wait for a name.",
         c"A priority of one counts like waiting for a second. Above 0 only as far as claims.set_cell_limits() allows the cell.";
+    define_int_guc MAX_LEASE_WAITERS: i32 = 1024, [0, 1024], Sighup, NO_UNIT,
+        c"claims.max_lease_waiters",
+        c"How many calls of this server wait for names at the same time.",
+        c"More calls answer at once, as with claims.lease_wait 0. Only if the library is preloaded.";
     define_int_guc OUTCOME_RETENTION: i32 = 7 * 24 * 60 * 60, [0, i32::MAX], Suset, GucFlags::UNIT_S,
         c"claims.outcome_retention",
         c"How long the outcome of a settled lease can be asked for.",
@@ -216,6 +220,10 @@ pub fn lease_wait() -> Duration {
 
 pub fn lease_priority() -> i32 {
     LEASE_PRIORITY.get()
+}
+
+pub fn max_lease_waiters() -> usize {
+    usize::try_from(MAX_LEASE_WAITERS.get()).unwrap_or(0)
 }
 
 /// Returns seconds.

@@ -19,6 +19,7 @@ use crate::pg::clock::monotonic;
 use crate::pg::shared::{Locked, Shared};
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
 use crate::pg::{prepared_transaction, process};
+use crate::settings;
 use crate::tables::Tables;
 
 /// Calls that can wait at the same time on one server.
@@ -103,9 +104,10 @@ impl Waiting {
         let place = change(|queue, now, gate| {
             let (process, database) = (process::own_number(), own_database());
             let arrival = Arrival { process, database, cell_id, priority, now };
-            queue.join(arrival).or_else(|| {
+            let most = settings::max_lease_waiters();
+            queue.join(arrival, most).or_else(|| {
                 queue.remove_gone(|process| process::pid(process).is_some(), now, gate);
-                queue.join(arrival)
+                queue.join(arrival, most)
             })
         })??;
         OWN.set(Some(place));

@@ -28,6 +28,7 @@ pub mod observed;
 pub mod origin;
 pub mod outgoing;
 pub mod outgoing_batch;
+pub mod overtaking;
 pub mod payload;
 pub mod places;
 pub mod problem;

@@ -24,7 +24,7 @@ pub const KEPT_US: i64 = 100_000;
 /// Microseconds after which a waiter that nobody has woken looks again.
 pub const POLL_US: i64 = 50_000;
 /// A priority of one counts like waiting for a second.
-const PRIORITY_US: i64 = 1_000_000;
+pub const PRIORITY_US: i64 = 1_000_000;
 
 /// A name for which calls wait, as hashes of its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
@@ -176,8 +176,11 @@ impl<const WAITERS: usize, const NAMES: usize> Queue<WAITERS, NAMES> {
         self.len() == 0
     }
 
-    /// Lets a call wait, registered for no name yet. Returns `None` if all slots are taken.
-    pub fn join(&mut self, arrival: Arrival) -> Option<Place> {
+    /// Lets a call wait, registered for no name yet. Returns `None` if `most` calls wait, or if all slots are taken.
+    pub fn join(&mut self, arrival: Arrival, most: usize) -> Option<Place> {
+        if self.len() >= most {
+            return None;
+        }
         let slot = self.slots.iter().position(|waiter| waiter.process == 0)?;
         let Arrival { process, database, cell_id, priority, now } = arrival;
         self.last_ticket += 1;
@@ -224,10 +227,11 @@ impl<const WAITERS: usize, const NAMES: usize> Queue<WAITERS, NAMES> {
     }
 
     /// Offers a name that has come free, or that its first waiter gives up, to the one that is the first now, and wakes it
-    /// in any case: it may be looking at an earlier state.
+    /// in any case: it may be looking at an earlier state. The name is kept for it from now on, however long it was kept
+    /// for it before somebody else took it.
     fn offer(&mut self, name: &Name, now: i64, effects: &mut impl Effects) {
-        self.keep(name, now, effects);
         if let Some((slot, at)) = self.first(name, None) {
+            // 0 means that it is not free.
             self.slots[slot].wanted[at].free_since = now.max(1);
             effects.wake(self.slots[slot].process);
         }

@@ -17,6 +17,7 @@ use crate::error::ClaimsError;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
+use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
@@ -175,9 +176,25 @@ fn begin<'r, T>(
         if let Some(patience) = &mut patience {
             patience.wait(|patience| look(&wanted, cell_id, &read, patience))?;
         }
-        if let Some(answer) = attempt(&wanted, cell_id, began, &read, &answer, &mut patience)? {
+        let answered = match patience {
+            Some(_) => undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut patience))?,
+            None => attempt(&wanted, cell_id, began, &read, &answer, &mut patience)?,
+        };
+        if let Some(answer) = answered {
             return Ok(answer);
         }
+    }
+}
+
+/// Rolls back an attempt after which the call waits again, so that it holds no lock meanwhile: neither on the profiles nor on
+/// the tables. Only a transaction id cannot be given back.
+fn undone_unless_answered<T>(
+    attempt: impl FnOnce() -> Result<Option<T>, ClaimsError>,
+) -> Result<Option<T>, ClaimsError> {
+    match subtransaction(&[], || attempt().map_err(Some)?.ok_or(None)) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Undone::ByBody(error)) => error.map_or(Ok(None), Err),
+        Err(Undone::ByError(code)) => unreachable!("{code:?} is raised again"),
     }
 }
 

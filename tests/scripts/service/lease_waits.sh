@@ -2,40 +2,9 @@
 # Calls that wait for names, where the library is preloaded: order, priority, several names, what a waiter holds, cancels, deaths, wake-ups by every
 # way in which a lease ends, metrics.
 . "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../waiters.bash"
 start_cluster waits --fast -c shared_preload_libraries=claims -c max_prepared_transactions=5
 fresh_database script_waits
-work=$(mktemp -d)
-trap 'rm -rf "$work"; cleanup' EXIT
-
-names() { local list=; for value in "$@"; do list="$list${list:+, }$(claim "$value")"; done; printf '[%s]' "$list"; }
-# waits JOB CELL PRIORITY WAIT NAME...: a session that begins in the background, and ends.
-waits() {
-  local job=$1 cell=$2 priority=$3 wait=$4
-  shift 4
-  rm -f "$work/$job.ended"
-  (PGAPPNAME="waiter $job" psql -XqAt -v VERBOSITY=verbose -c "SET claims.lease_wait = '$wait'" -c "SET claims.lease_priority = $priority" \
-    -c "SELECT 'got ' || claims.begin_update($cell, '$(names "$@")')" >"$work/$job" 2>&1 || true
-  touch "$work/$job.ended") &
-}
-waiting() { sql "SELECT count(*) FROM claims.lease_waiters"; }
-is_there() { [ "$(waiting)" = "$1" ]; }
-# queue JOB …: like waits, and returns when the session waits.
-queue() {
-  local before
-  before=$(waiting)
-  waits "$@"
-  wait_until is_there $((before + 1))
-}
-wait_until() { local i; for i in $(seq 600); do "$@" && return; sleep 0.05; done; die "never: $*"; }
-ended() { wait_until test -e "$work/$1.ended"; }
-# answer JOB: got, or the SQLSTATE.
-answer() { ended "$1"; grep -oE '^got|ERROR:  [0-9A-Z]{5}' "$work/$1" | sed 's/ERROR:  //' | head -1; }
-lease_of() { grep -oE '[0-9a-f]{8}-[0-9a-f-]{27}' "$work/$1" | head -1; }
-begin() { sql "SELECT claims.begin_update($1, '$(names "${@:2}")')"; }
-roll_back() { sql "SELECT claims.rollback_update($1, '$2')" >/dev/null; }
-commit() { sql "SELECT claims.commit_update($1, '$2')" >/dev/null; }
-reasons() { sql "SELECT string_agg(c->>'reason' || coalesce(' ' || (c->>'waiting'), ''), ', ') FROM claims.try_begin_update($1, '$(names "${@:2}")'), jsonb_array_elements(conflicts) c"; }
-clean() { sql "SELECT claims.rollback_update(creator_id, uuid) FROM claims.claim_leases" >/dev/null; }
 
 # --- order -----------------------------------------------------------------------------------------------------------
 l=$(begin 1 ada)
@@ -67,7 +36,7 @@ roll_back 1 "$l"
 expect 'and gets the name' "$(answer b)" got
 commit 2 "$(lease_of b)"
 expect 'a name that is taken for good is refused at once' "$(answer a) $(answer c)" '23505 23505'
-expect 'with the time of the wait' "$(grep -c waited_seconds "$work/a")" 1
+expect 'with the time of the wait' "$(grep -c waited_seconds "$CLAIMS_TMP/a")" 1
 # one permanent conflict: answered at once
 l=$(begin 1 cyd)
 expect 'a permanent conflict beside a temporary one' "$(waits a 1 0 60s bea cyd; answer a)" 23505
@@ -75,7 +44,7 @@ expect 'nothing is waited for under REPEATABLE READ' \
   "$(PGOPTIONS='-c default_transaction_isolation=repeatable\ read -c claims.lease_wait=60s' sqlstate "SELECT claims.begin_update(1, '$(names cyd)')")" 55P03
 waits a 2 0 200ms cyd
 expect 'the end of the time' "$(answer a)" 55P03
-expect 'with the time in DETAIL' "$(grep -cE '"waited_seconds":0\.[2-9]' "$work/a")" 1
+expect 'with the time in DETAIL' "$(grep -cE '"waited_seconds":0\.[2-9]' "$CLAIMS_TMP/a")" 1
 
 # --- what a waiter holds -------------------------------------------------------------------------------------------
 queue a 2 0 30s cyd

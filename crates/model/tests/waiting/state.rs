@@ -240,7 +240,7 @@ impl World {
         let mut place = self.clients[client].place;
         if let (None, Kind::Waits(priority)) = (place, kind) {
             let arrival = Arrival { process: client as u32 + 1, database: 5, cell_id: 1, priority, now: self.now };
-            place = self.queue.join(arrival);
+            place = self.queue.join(arrival, CLIENTS);
             self.joins += 1;
             self.clients[client].joined = (self.now, self.joins);
             self.clients[client].place = place;

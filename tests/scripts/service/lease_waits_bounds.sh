@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# The bounds of waiting for names: the most calls that may wait, names with one gate, other databases, a standby, the death of the server, and a call
+# that loses a race.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../waiters.bash"
+start_cluster bounds --fast -c shared_preload_libraries=claims
+fresh_database script_bounds
+at_most() {
+  sql "ALTER SYSTEM SET claims.max_lease_waiters = $1" && sql 'SELECT pg_reload_conf()' >/dev/null
+  expect "at most $1 calls may wait" "$(wait_for "$1" sql 'SHOW claims.max_lease_waiters')" "$1"
+}
+
+# --- more calls than may wait ----------------------------------------------------------------------------------------
+l=$(begin 1 ada)
+at_most 2
+queue a 2 0 60s ada
+queue b 1 0 60s ada
+waits c 2 0 60s ada
+expect 'one more answers as without lease_wait' "$(answer c)" 55P03
+expect 'it has not waited' "$(grep -c waited_seconds "$CLAIMS_TMP/c")" 0
+sql "SELECT pg_cancel_backend(pid) FROM claims.lease_waiters WHERE position = 2" >/dev/null
+expect 'when one of them ends' "$(answer b)" 57014
+queue c 2 0 60s ada
+expect 'another one may wait' "$(waiting)" 2
+at_most 0
+waits d 2 0 60s ada
+expect 'nobody else' "$(answer d)" 55P03
+roll_back 1 "$l"
+expect 'those who wait already get their turn' "$(answer a)" got
+roll_back 2 "$(lease_of a)"
+expect 'and the next one' "$(answer c)" got
+clean
+sql 'ALTER SYSTEM RESET claims.max_lease_waiters' && sql 'SELECT pg_reload_conf()' >/dev/null
+expect 'the default' "$(wait_for 1024 sql 'SHOW claims.max_lease_waiters')" 1024
+
+# --- names with one gate ---------------------------------------------------------------------------------------------
+# A waiter closes 32 of 4096 gates. Of 2000 other names, 16 have one of these gates; the probability of none is one in ten million.
+held=$(for i in $(seq 32); do echo "held$i"; done)
+l=$(begin 1 $held)
+queue a 2 0 60s $held
+expect 'it waits for 32 names' "$(sql 'SELECT names FROM claims.lease_waiters')" 32
+others() { sql "SELECT claims.rollback_update(1, claims.begin_update(1, (SELECT jsonb_agg(replace('$(claim N)', '\"N\"', '\"other' || n || '\"')::jsonb) FROM generate_series(1, 2000) n)))"; }
+expect 'names that share a gate with these are not refused' "$(others)" t
+roll_back 1 "$l"
+expect 'and the waiter gets all of its own' "$(answer a)" got
+clean
+
+# --- two databases ---------------------------------------------------------------------------------------------------
+sql "CREATE DATABASE script_bounds_2 TEMPLATE template0 ENCODING 'UTF8'"
+elsewhere() { PGDATABASE=script_bounds_2 "$@"; }
+elsewhere sql "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'script_claims_one'), claims.register_cell(2, 'script_claims_two')" >/dev/null
+l=$(begin 1 bea)
+m=$(elsewhere begin 1 bea)
+queue a 2 0 60s bea
+expect 'a waiter of another database is not shown' "$(elsewhere waiting)" 0
+expect 'nor waited for' "$(elsewhere roll_back 1 "$m"; elsewhere sql "SELECT claims.rollback_update(1, claims.begin_update(1, '$(names bea)'))")" t
+m=$(elsewhere begin 1 bea)
+elsewhere queue b 1 0 60s bea
+expect 'it is alone in its database' "$(elsewhere sql "SELECT string_agg(position::text, ' ') FROM claims.lease_waiters")" 1
+elsewhere roll_back 1 "$m"
+expect 'the end of a lease in one database' "$(answer b)" got
+expect 'leaves the waiters of the other one' "$(waiting)" 1
+# DROP DATABASE
+elsewhere queue b 2 0 60s bea
+expect 'a database with a waiter is in use' "$(sqlstate 'DROP DATABASE script_bounds_2')" 55006
+at_most 2
+waits c 2 0 60s cyd
+expect '(a name that is free needs no room)' "$(answer c)" got
+waits d 1 0 60s cyd
+expect 'the two waiters take all the room' "$(answer d)" 55P03
+sql 'DROP DATABASE script_bounds_2 WITH (FORCE)'
+expect 'DROP DATABASE WITH (FORCE) ends its waiters' "$(ended b; grep -o 57P01 "$CLAIMS_TMP/b")" 57P01
+queue d 1 0 60s cyd
+expect 'and leaves nothing of them' "$(waiting)" 2
+roll_back 1 "$l"
+expect 'those of other databases go on' "$(answer a)" got
+roll_back 2 "$(lease_of c)"
+expect 'in their order' "$(answer d)" got
+clean
+
+# --- a standby -------------------------------------------------------------------------------------------------------
+l=$(begin 1 dan)
+make_standby
+caught_up
+expect 'on a standby nothing is waited for' "$(PGOPTIONS='-c claims.lease_wait=60s' on_standby sqlstate "SELECT claims.begin_update(2, '$(names dan)')")" 25006
+queue a 2 0 60s dan
+expect 'and nobody is shown' "$(on_standby waiting)" 0
+promote_standby
+on_standby queue b 1 0 60s dan
+expect 'after a promotion it has waiters of its own' "$(on_standby sql 'SELECT cell_id FROM claims.lease_waiters') $(sql 'SELECT cell_id FROM claims.lease_waiters')" '1 2'
+on_standby roll_back 1 "$l"
+expect 'which get their names' "$(answer b)" got
+stop_standby immediate
+
+# --- the death of the server -----------------------------------------------------------------------------------------
+waiter=$(sql 'SELECT pid FROM claims.lease_waiters')
+kill -KILL "$(head -1 "$PGHOST/data/postmaster.pid")"
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+expect 'a waiter ends with its server' "$(wait_until is_gone "$waiter" && answer a)" ''
+is_up() { restart_cluster bounds || return 1; sql 'SELECT 1'; }
+wait_until is_up
+expect 'a new server has no waiters' "$(waiting)" 0
+queue a 2 0 60s dan
+roll_back 1 "$l"
+expect 'and takes new ones' "$(answer a)" got
+clean
+
+# --- a call that loses a race ----------------------------------------------------------------------------------------
+# A trigger makes both calls find the name free, and then try to take it.
+sql "CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
+       WHILE NOT pg_try_advisory_lock_shared(42) LOOP PERFORM pg_sleep(0.01); END LOOP;
+       PERFORM pg_advisory_unlock_shared(42); RETURN NEW; END \$\$;
+     CREATE TRIGGER stop_here BEFORE INSERT ON claims.claims FOR EACH ROW EXECUTE FUNCTION stop_here()"
+coproc psql -XqAt
+echo "SELECT pg_advisory_lock(42) IS NULL;" >&"${COPROC[1]}"
+read -r -u "${COPROC[0]}" _
+waits a 1 0 60s eve
+waits b 2 0 60s eve
+stopped() { sql "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'waiter%' AND wait_event = 'PgSleep'"; }
+expect 'both try to take the name' "$(wait_for 2 stopped)" 2
+echo "SELECT pg_advisory_unlock(42);" >&"${COPROC[1]}"
+wait_until is_there 1
+loser=$(sql "SELECT right(application_name, 1) FROM pg_stat_activity JOIN claims.lease_waiters USING (pid)")
+winner=$(tr ab ba <<<"$loser")
+expect 'one of them gets it' "$(answer "$winner")" got
+# It has given back everything but the transaction id.
+holds() { sql "SELECT (backend_xid IS NULL, backend_xmin IS NULL, (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND locktype NOT IN ('virtualxid', 'transactionid')))
+                 FROM pg_stat_activity a WHERE application_name = 'waiter $loser'"; }
+expect 'the other one waits, with an id, and without a lock or a snapshot' "$(wait_for '(f,t,0)' holds)" '(f,t,0)'
+expect 'it is in nobody'"'"'s way' "$(sql "SET lock_timeout = '20s'; SELECT claims.set_profile('ROUTES', 'username', 'test')" >/dev/null; sql "SELECT profile FROM claims.bucket_types WHERE name = 'ROUTES'")" username
+roll_back "$(sql 'SELECT creator_id FROM claims.claim_leases')" "$(lease_of "$winner")"
+expect 'and gets the name in its turn' "$(answer "$loser")" got
+exec {COPROC[1]}>&-
