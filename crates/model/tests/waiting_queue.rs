@@ -65,7 +65,8 @@ fn a_colliding_name_is_nobody_elses() {
     let (mut queue, mut effects) = (empty(), Recorded::default());
     let place = joined(&mut queue, 1, 10, &[ADA], &mut effects);
     // A begin of the other name is not refused, and neither is it while the first one is kept.
-    let before = |queue: &mut Small, name, effects: &mut Recorded| queue.waiters_before(None, &[name], 20, effects)[0].waiters;
+    let before =
+        |queue: &mut Small, name, effects: &mut Recorded| queue.waiters_before(None, &[name], 20, effects)[0].waiters;
     assert_eq!(before(&mut queue, BEA, &mut effects), 0);
     assert_eq!(before(&mut queue, ADA, &mut effects), 1);
     assert_eq!(before(&mut queue, BEA, &mut effects), 0);

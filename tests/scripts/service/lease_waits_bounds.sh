@@ -127,7 +127,7 @@ expect 'one of them gets it' "$(answer "$winner")" got
 holds() { sql "SELECT (backend_xid IS NULL, backend_xmin IS NULL, (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND locktype NOT IN ('virtualxid', 'transactionid')))
                  FROM pg_stat_activity a WHERE application_name = 'waiter $loser'"; }
 expect 'the other one waits, with an id, and without a lock or a snapshot' "$(wait_for '(f,t,0)' holds)" '(f,t,0)'
-expect 'it is in nobody'"'"'s way' "$(sql "SET lock_timeout = '20s'; SELECT claims.set_profile('ROUTES', 'username', 'test')" >/dev/null; sql "SELECT profile FROM claims.bucket_types WHERE name = 'ROUTES'")" username
+expect 'it is in nobody'"'"'s way' "$(sql "SET lock_timeout = '20s'; SELECT claims.set_profile('ROUTES', 'username', 'test', dry_run => false)" >/dev/null; sql "SELECT profile FROM claims.bucket_types WHERE name = 'ROUTES'")" username
 roll_back "$(sql 'SELECT creator_id FROM claims.claim_leases')" "$(lease_of "$winner")"
 expect 'and gets the name in its turn' "$(answer "$loser")" got
 exec {COPROC[1]}>&-

@@ -56,8 +56,8 @@ pub fn lawful(conflicts: &[Conflict], batch: &Batch) -> Result<(), String> {
         last = Some(place);
         let op = if place < batch.creates.len() { "create" } else { "destroy" };
         let reasons: &[&str] = match op {
-            "create" => &["taken", "leased", "in_flight"],
-            _ => &["not_owner", "missing", "leased", "in_flight"],
+            "create" => &["taken", "leased", "in_flight", "queued"],
+            _ => &["not_owner", "missing", "leased", "in_flight", "queued"],
         };
         if conflict.op != op || !reasons.contains(&conflict.reason.as_str()) {
             return Err(format!("a conflict that cannot be: {conflict:?}"));

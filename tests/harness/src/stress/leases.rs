@@ -1,8 +1,10 @@
 //! Begins and settles leases, in transactions of their own or as steps of a script.
 
+use super::HOT;
 use super::board::{Lease, LostBegin};
 use super::draw;
 use super::law::{self, Allows};
+use super::queue::Taken;
 use super::worker::Worker;
 use crate::batch::Batch;
 use crate::cell::Tried;
@@ -10,6 +12,8 @@ use crate::failure::{Conflict, Failure};
 use crate::history::{Deed, Outcome, Window};
 use rand::RngExt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
 use uuid::Uuid;
 
 impl Worker<'_> {
@@ -81,17 +85,51 @@ impl Worker<'_> {
     pub fn begin_something(&mut self) {
         let uuid = self.rng.random_bool(0.5).then(Uuid::new_v4);
         let batch = draw::batch(&mut self.rng, self.board, self.cell, uuid.is_none());
-        self.begin_noted(batch, uuid, Allows { serialization: self.strict, ..Allows::default() });
+        self.begin_new(batch, uuid);
     }
 
-    /// Begins in a transaction of its own, and records the result.
-    pub fn begin_noted(&mut self, batch: Batch, uuid: Option<Uuid>, allows: Allows) {
+    /// Takes one of the names that many want, and gives it back after a moment.
+    pub fn take_hot(&mut self) {
+        let number = self.rng.random_range(0..HOT);
+        let name = self.board.buckets[number].clone();
+        let batch = match self.board.hints[number].load(Relaxed) {
+            0 => Batch::create(vec![(name, self.board.fresh_source())]),
+            owner if owner == self.cell => Batch::destroy(vec![name]),
+            _ => return,
+        };
+        let (uuid, is_create) = (Uuid::new_v4(), !batch.creates.is_empty());
+        if self.begin_new(batch.clone(), Some(uuid)) {
+            thread::sleep(Duration::from_millis(self.rng.random_range(0..4)));
+            let outcome = if is_create { Outcome::RolledBack } else { Outcome::Committed };
+            self.settle_noted(&Lease { uuid, batch }, outcome);
+        }
+    }
+
+    /// Begins a lease that no call has begun before. Returns whether it did.
+    fn begin_new(&mut self, batch: Batch, uuid: Option<Uuid>) -> bool {
+        let allows = Allows { serialization: self.strict, ..Allows::default() };
+        let begun = self.begin_noted(batch.clone(), uuid, allows);
+        if let Some(at) = begun {
+            self.has_taken(&batch, at);
+        }
+        begun.is_some()
+    }
+
+    /// Records that a new lease has taken its names.
+    pub fn has_taken(&mut self, batch: &Batch, at: Window) {
+        let buckets = batch.buckets().map(String::from).collect();
+        self.notes.taken.push(Taken { pid: self.conn.pid, buckets, at, priority: self.priority });
+    }
+
+    /// Begins in a transaction of its own, and records the result. Returns when, if it succeeded.
+    pub fn begin_noted(&mut self, batch: Batch, uuid: Option<Uuid>, allows: Allows) -> Option<Window> {
         let (answer, at) = self.begin(&batch, uuid, allows);
         let cell = self.cell;
         match (answer, uuid) {
             (Ok(Ok(uuid)), _) => {
                 self.notes.deed(uuid, Deed::Begun { cell, batch: batch.clone(), shown: at.hi }, at);
                 self.board.book(cell).begun(Lease { uuid, batch });
+                return Some(at);
             }
             (Ok(Err(conflicts)), _) => self.believe(&conflicts, at),
             (Err(Failure::Lost(_)), Some(uuid)) => {
@@ -104,6 +142,7 @@ impl Worker<'_> {
             }
             (Err(_), _) => {}
         }
+        None
     }
 
     pub fn settle_one(&mut self) {

@@ -19,6 +19,7 @@ mod leases;
 mod notes;
 mod options;
 mod pranks;
+mod queue;
 mod recover;
 mod report;
 mod saboteur;
@@ -33,6 +34,7 @@ use board::Board;
 use follower::Follower;
 use notes::Notes;
 use options::Options;
+use queue::Sightings;
 use report::Report;
 use service::Service;
 use std::process::ExitCode;
@@ -45,6 +47,10 @@ const ROUTER: &str = "stress_router";
 const CELLS: usize = 8;
 const CONNECTIONS: usize = 16;
 const BUCKETS: usize = 300;
+/// The buckets that many want at once, of these.
+const HOT: usize = 3;
+/// The highest priority of a cell's sessions.
+const MAX_PRIORITY: i32 = 3;
 
 pub fn main() -> ExitCode {
     match Options::from_args().and_then(run) {
@@ -81,8 +87,9 @@ fn run(options: Options) -> Result<bool> {
         judge_feed(&follower.changes, &stored, &end).into_iter().for_each(|problem| run.notes.problem(problem));
     }
     let verdict = judge(&run.notes.events, &end);
+    let order = run.sightings.as_ref().map(|sightings| queue::judge_order(&mut run.notes, sightings));
     drop(admin);
-    let ok = Report { run: &run, verdict: &verdict, bound: board.service.bound() }.print();
+    let ok = Report { run: &run, verdict: &verdict, order: order.as_ref(), bound: board.service.bound() }.print();
     if ok {
         board.service.remove()?;
     } else {
@@ -99,6 +106,8 @@ struct Run {
     wreckage: Option<wrecker::Wreckage>,
     /// If the change feed is on.
     follower: Option<Follower>,
+    /// Who was seen waiting, if waiters have an order.
+    sightings: Option<Sightings>,
 }
 
 /// Lets the workers and the saboteurs run for the configured time, and gathers their results.
@@ -110,6 +119,8 @@ fn disturb(board: &Board, options: &Options) -> Result<Run> {
         let saboteur = scope.spawn(|| saboteur::disturb(board));
         let wrecker = is_distributed.then(|| scope.spawn(|| wrecker::wreck(board)));
         let follower = (!is_distributed).then(|| scope.spawn(|| Follower::follow(board)));
+        let has_order = !is_distributed && board.service.is_preloaded();
+        let observer = has_order.then(|| scope.spawn(|| Sightings::observe(board)));
         thread::sleep(time / 2);
         let stolen = options.theft.then(|| wrecker::steal(board)).transpose();
         thread::sleep(time / 2);
@@ -125,6 +136,7 @@ fn disturb(board: &Board, options: &Options) -> Result<Run> {
         }
         let wreckage = wrecker.map(|w| w.join().map_err(|_| anyhow!("the wrecker panicked"))?).transpose()?;
         let follower = follower.map(|f| f.join().map_err(|_| anyhow!("the follower panicked"))?).transpose()?;
-        Ok(Run { notes, sabotage, wreckage, follower })
+        let sightings = observer.map(|o| o.join().map_err(|_| anyhow!("the observer panicked"))?).transpose()?;
+        Ok(Run { notes, sabotage, wreckage, follower, sightings })
     })
 }

@@ -1,5 +1,6 @@
 //! The notes of one worker: the history, the latency of calls, and wrong answers.
 
+use super::queue::Taken;
 use crate::history::{Deed, Event, State, Window};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -10,6 +11,8 @@ const KEPT: usize = 20;
 #[derive(Debug, Default)]
 pub struct Notes {
     pub events: Vec<Event>,
+    /// The begins that have taken names, without repeats.
+    pub taken: Vec<Taken>,
     /// The latencies of each kind of call, in nanoseconds.
     pub latencies: BTreeMap<&'static str, Vec<u64>>,
     /// The number of refusals by kind of call and SQLSTATE (`lost` is a lost connection).
@@ -48,6 +51,7 @@ impl Notes {
 
     pub fn merge(&mut self, other: Self) {
         self.events.extend(other.events);
+        self.taken.extend(other.taken);
         for (kind, latencies) in other.latencies {
             self.latencies.entry(kind).or_default().extend(latencies);
         }

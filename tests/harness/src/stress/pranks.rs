@@ -17,7 +17,9 @@ impl Worker<'_> {
         let Some(lease) = draw::any_lease(&mut self.rng, &self.board.book(self.cell)) else { return };
         let allows = Allows { serialization: self.strict, busy: true, codes: &["55000"] };
         match self.rng.random_range(0..5) {
-            0 | 1 => self.begin_noted(lease.batch, Some(lease.uuid), allows),
+            0 | 1 => {
+                self.begin_noted(lease.batch, Some(lease.uuid), allows);
+            }
             2 => self.settle_noted(&lease, Outcome::Committed),
             3 => self.settle_noted(&lease, Outcome::RolledBack),
             _ => {

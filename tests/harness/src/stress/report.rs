@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::history::judge::Verdict;
+use claims_model::overtaking::Overtakings;
 use std::time::Duration;
 
 /// The number of problems of the history that are printed. The others are counted.
@@ -10,6 +11,8 @@ const SHOWN: usize = 20;
 pub struct Report<'a> {
     pub run: &'a Run,
     pub verdict: &'a Verdict,
+    /// If waiters have an order.
+    pub order: Option<&'a Overtakings>,
     /// The limit for the duration of a call.
     pub bound: Duration,
 }
@@ -39,7 +42,7 @@ impl Report<'_> {
     }
 
     fn happened(&self) {
-        let Run { notes, sabotage, wreckage, follower } = self.run;
+        let Run { notes, sabotage, wreckage, follower, sightings } = self.run;
         let verdict = self.verdict;
         let mut codes = std::collections::BTreeMap::<String, u64>::new();
         notes.refusals.iter().for_each(|((_, code), n)| *codes.entry(code.clone()).or_default() += n);
@@ -65,6 +68,15 @@ impl Report<'_> {
             verdict.changes_of_owner,
             verdict.sightings
         );
+        if let (Some(order), Some(sightings)) = (self.order, sightings) {
+            println!(
+                "  waiters       {} at once at most in {} looks, {} turns compared, {} overtaken",
+                sightings.most,
+                sightings.looks,
+                order.compared,
+                order.found.len()
+            );
+        }
         if let Some(follower) = follower {
             println!(
                 "  change feed   {} changes in {} pages, {} more pages forgotten and read again",
@@ -81,6 +93,7 @@ impl Report<'_> {
         let nothing = [
             (self.verdict.changes_of_owner == 0, "no bucket ever changed its owner"),
             (follower.as_ref().is_some_and(|f| f.changes.is_empty()), "the change feed told nothing"),
+            (self.order.is_some_and(|order| order.compared == 0), "no two waiters could be compared"),
             (wreckage.as_ref().is_some_and(|w| w.crashes == 0), "no node crashed"),
         ];
         let idle = nothing.iter().filter(|(so, _)| *so).map(|(_, what)| format!("{what}: this proves nothing"));

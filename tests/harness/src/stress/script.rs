@@ -116,6 +116,7 @@ fn begin(worker: &mut Worker, script: &mut Script) -> Result<(), Stop> {
     // begin_update are an error, after which the transaction or its savepoint is rolled back.
     let (answer, at, raised) = worker.begin_raising(&batch, uuid, allows);
     if let Ok(Ok(uuid)) = &answer {
+        worker.has_taken(&batch, at);
         let lease = Lease { uuid: *uuid, batch: batch.clone() };
         script.pending.push(Pending { lease, deed: Deed::Begun { cell, batch, shown: at.hi }, at });
     }

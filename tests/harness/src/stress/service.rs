@@ -2,13 +2,14 @@
 //! cluster.
 
 use super::options::Options;
-use super::{CELLS, ROUTER, role};
+use super::{CELLS, MAX_PRIORITY, ROUTER, role};
 use crate::failure::Failure;
 use crate::server::{Server, fresh_role, register_cell};
 use anyhow::{Context, Result};
 use postgres::Client;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The number of shards of each table.
@@ -28,6 +29,7 @@ pub struct Service {
     /// The nodes; administrators use the first one.
     nodes: Vec<Server>,
     pub database: String,
+    is_preloaded: OnceLock<bool>,
 }
 
 impl Service {
@@ -38,11 +40,16 @@ impl Service {
         }
         // Citus knows only databases that already exist.
         let database = if nodes.len() == 1 { "claims_stress".to_string() } else { nodes[0].database().to_string() };
-        Ok(Self { nodes, database })
+        Ok(Self { nodes, database, is_preloaded: OnceLock::new() })
     }
 
     pub fn is_distributed(&self) -> bool {
         self.nodes.len() > 1
+    }
+
+    /// Returns whether the library is preloaded, so that waiters have an order.
+    pub fn is_preloaded(&self) -> bool {
+        self.is_preloaded.get().copied().unwrap_or_default()
     }
 
     pub fn nodes(&self) -> &[Server] {
@@ -104,6 +111,13 @@ impl Service {
             admin.execute("SELECT claims.distribute($1, 'the stress run')", &[&SHARDS])?;
         } else {
             admin.batch_execute(&format!("ALTER DATABASE {database} SET claims.change_feed = on"))?;
+            let preloaded = "SELECT current_setting('shared_preload_libraries') LIKE '%claims%'";
+            let is_preloaded = admin.query_one(preloaded, &[])?.get(0);
+            self.is_preloaded.get_or_init(|| is_preloaded);
+            for cell in 1..=CELLS as i64 {
+                let limit = "SELECT claims.set_cell_limits($1, 'the stress run', max_priority => $2)";
+                admin.execute(limit, &[&cell, &MAX_PRIORITY])?;
+            }
             fresh_role(&mut admin, ROUTER)?;
             admin.execute("SELECT claims.grant_read(($1::text)::name)", &[&ROUTER])?;
         }

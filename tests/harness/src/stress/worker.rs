@@ -4,7 +4,7 @@ use super::board::{Board, Target};
 use super::law::Allows;
 use super::notes::Notes;
 use super::script::{self, Stop};
-use super::{CELLS, role};
+use super::{CELLS, MAX_PRIORITY, role};
 use crate::cell::Cell;
 use crate::failure::Failure;
 use crate::history::Window;
@@ -26,6 +26,8 @@ pub struct Worker<'a> {
     pub conn: Cell,
     /// Whether REPEATABLE READ or SERIALIZABLE is the default of this connection.
     pub strict: bool,
+    /// The priority of this connection, if it waits for names.
+    pub priority: Option<i32>,
     pub lost: bool,
 }
 
@@ -33,8 +35,9 @@ pub struct Worker<'a> {
 pub fn work(board: &Board, number: usize) -> Result<Notes> {
     let cell = (number % CELLS) as i64 + 1;
     let mut rng = StdRng::seed_from_u64(board.seed.wrapping_mul(1009).wrapping_add(number as u64));
-    let (conn, strict) = connect(board, number, cell, &mut rng)?;
-    let mut worker = Worker { board, number, cell, rng, notes: Notes::default(), conn, strict, lost: false };
+    let Connected { conn, strict, priority } = connect(board, number, cell, &mut rng)?;
+    let notes = Notes::default();
+    let mut worker = Worker { board, number, cell, rng, notes, conn, strict, priority, lost: false };
     while !board.is_over() {
         if worker.lost {
             worker.reconnect()?;
@@ -45,20 +48,34 @@ pub fn work(board: &Board, number: usize) -> Result<Notes> {
     Ok(worker.notes)
 }
 
-/// Connects with a random default isolation level and `wait_timeout`. The saboteur may hit this, too.
-fn connect(board: &Board, number: usize, cell: i64, rng: &mut StdRng) -> Result<(Cell, bool)> {
+/// A new connection, and its settings that the worker has to know.
+struct Connected {
+    conn: Cell,
+    strict: bool,
+    priority: Option<i32>,
+}
+
+/// Connects with a random default isolation level, `wait_timeout`, `lease_wait` and priority. The saboteur may hit this,
+/// too.
+fn connect(board: &Board, number: usize, cell: i64, rng: &mut StdRng) -> Result<Connected> {
     let level = ["read committed", "read committed", "read committed", "repeatable read", "serializable"]
         [rng.random_range(0..if board.service.is_distributed() { 3 } else { 5 })];
     for _ in 0..if board.service.is_distributed() { 2000 } else { 100 } {
         let node = board.service.any(rng);
         let wait_timeout_ms = if rng.random_bool(0.25) { rng.random_range(5..50) } else { 0 };
-        let setting =
-            format!("SET default_transaction_isolation = '{level}'; SET claims.wait_timeout = '{wait_timeout_ms}ms'");
+        let waits = rng.random_bool(0.6);
+        let lease_wait_ms = if waits { rng.random_range(20..400) } else { 0 };
+        let priority = if board.service.is_distributed() { 0 } else { rng.random_range(-1..=MAX_PRIORITY) };
+        let setting = format!(
+            "SET default_transaction_isolation = '{level}'; SET claims.wait_timeout = '{wait_timeout_ms}ms'; \
+             SET claims.lease_wait = '{lease_wait_ms}ms'; SET claims.lease_priority = {priority}"
+        );
         let tried = Cell::connect(&board.service.nodes()[node], &board.service.database, cell, &role(cell));
         match tried.and_then(|mut conn| conn.run(&setting).map(|()| conn)) {
             Ok(conn) => {
                 *board.target(number) = Some(Target { node, pid: conn.pid, token: conn.cancel_token() });
-                return Ok((conn, level != "read committed"));
+                let priority = waits.then_some(priority);
+                return Ok(Connected { conn, strict: level != "read committed", priority });
             }
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }
@@ -70,8 +87,8 @@ impl Worker<'_> {
     /// Connects again after the connection was killed, and resolves the interrupted calls.
     fn reconnect(&mut self) -> Result<()> {
         *self.board.target(self.number) = None;
-        let (conn, strict) = connect(self.board, self.number, self.cell, &mut self.rng)?;
-        (self.conn, self.strict, self.lost) = (conn, strict, false);
+        let Connected { conn, strict, priority } = connect(self.board, self.number, self.cell, &mut self.rng)?;
+        (self.conn, self.strict, self.priority, self.lost) = (conn, strict, priority, false);
         if !self.board.is_dark() {
             self.resolve();
             self.adopt();
@@ -82,7 +99,8 @@ impl Worker<'_> {
     fn step(&mut self) {
         let many = self.board.book(self.cell).outstanding.len() >= MANY;
         match self.rng.random_range(0..100) {
-            0..30 if !many => self.begin_something(),
+            0..25 => self.take_hot(),
+            25..40 if !many => self.begin_something(),
             0..62 => self.settle_one(),
             62..72 => self.repeat_something(),
             72..77 => self.settle_many(),

@@ -1,0 +1,148 @@
+"""Names that other leases hold for a moment: claims.lease_wait beside a retry loop, the wake-up, fairness, and the price of the queue
+for a begin that meets nobody."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, leading_to, median, psql, say
+
+OWN_DATABASES = True
+TITLE = "Waiting for a name"
+CLIENT = HERE / "clients" / "contention.py"
+SHARES = [0.01, 0.1, 0.5, 0.9]
+SECONDS = 2 if QUICK else 10
+ROUNDS = 1 if QUICK else 5
+BASES = [5] if QUICK else [1, 2, 5, 10, 20]
+WAKE_ROUNDS = 100 if QUICK else 1000
+FAIR_ROUNDS = 100 if QUICK else 1000
+# The last commit before calls could wait for names.
+BEFORE = "772e803"
+
+
+def target():
+    return Path(os.environ.get("CLAIMS_TARGET", HERE / ".." / "target"))
+
+
+def python():
+    """A Python with the packages of requirements.txt."""
+    folder, wanted = target() / "bench-python", (HERE / "requirements.txt").read_text()
+    done = folder / "installed"
+    if not done.exists() or done.read_text() != wanted:
+        say("contention: installing the client's packages")
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([folder / "bin/python", "-m", "pip", "install", "--quiet", "-r", HERE / "requirements.txt"], check=True, stdout=sys.stderr)
+        done.write_text(wanted)
+    return folder / "bin/python"
+
+
+def client(*arguments):
+    done = subprocess.run([python(), CLIENT, *map(str, arguments)], text=True, capture_output=True, env=leading_to(PRELOADED))
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return json.loads(done.stdout)
+
+
+def at_service(sql):
+    return psql("contention", sql, cluster=PRELOADED)
+
+
+def make():
+    psql("postgres", CELL_ROLES, cluster=PRELOADED)
+    psql("postgres", "CREATE DATABASE contention TEMPLATE template0 ENCODING 'UTF8'", cluster=PRELOADED)
+    at_service("CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
+
+
+def waits():
+    return float(at_service("SELECT coalesce(sum(value), 0) FROM claims.metrics() WHERE name = 'claims_lease_waits_total'"))
+
+
+def contend(mode, share, base):
+    before = waits()
+    found = client("contend", mode, share, SECONDS, base)
+    met = waits() - before if mode == "wait" else found["met"]
+    return {**found, "share": met / found["begins"]}
+
+
+def contention(section):
+    say(f"contention: the retry loop with pauses from {BASES} ms")
+    rates = {base: median(contend("retry", 0.5, base)["rate"] for _ in range(ROUNDS)) for base in BASES}
+    base = max(rates, key=rates.get)
+    rows = []
+    for share in SHARES:
+        found = {"wait": [], "retry": []}
+        for turn in range(ROUNDS):
+            # In changing order, so that what else the machine does meets both.
+            for mode in list(found)[:: 1 if turn % 2 else -1]:
+                found[mode].append(contend(mode, share, base))
+            say(f"contention: {share:.0%}, pair {turn + 1} of {ROUNDS}")
+        ratio = {what: median(a[what] / b[what] for a, b in zip(found["wait"], found["retry"])) for what in ("rate", "p50", "p99")}
+        for mode, name in (("wait", "lease_wait"), ("retry", f"tenacity, from {base} ms")):
+            middle = {what: median(one[what] for one in found[mode]) for what in ("share", "rate", "p50", "p99", "taken", "late")}
+            rows.append([f"{share:.0%}, {name}", f"{middle['share']:.0%}", f"{middle['rate']:.0f}", f"{middle['p50']:.1f}", f"{middle['p99']:.1f}",
+                         f"{middle['taken'] / SECONDS:.0f}", f"{middle['late'] / SECONDS:.1f}"])
+        if share == 0.5:
+            section.at_least("50 % meet a lease: batches a second, lease_wait / retry", ratio["rate"], 1.5)
+            section.at_most("50 % meet a lease: 99th percentile, lease_wait / retry", ratio["p99"], 0.5)
+    section.tables.append(("eight clients; a second, and milliseconds until a begin has succeeded", [
+        "drawn from held names", "met one", "batches", "median", "99 %", "taken for good", "gave up"], rows))
+
+
+def wake(section):
+    say(f"contention: {WAKE_ROUNDS} wake-ups")
+    found = client("wake", WAKE_ROUNDS)
+    section.tables.append(("milliseconds from the answer to rollback_update until the waiter has its lease", ["median", "99 %"],
+                           [[f"{found['p50']:.2f}", f"{found['p99']:.2f}"]]))
+    section.at_most("wake-up: median after the COMMIT", found["p50"], 2, " ms")
+
+
+def fair(section):
+    say(f"contention: {FAIR_ROUNDS} rounds of eight waiters")
+    found = client("fair", FAIR_ROUNDS)
+    section.tables.append((f"how often each of eight waiters on one name was served in {FAIR_ROUNDS} rounds",
+                           [f"client {n}" for n in range(1, 9)] + ["largest difference at any time"], [[*found["served"], found["widest"]]]))
+    section.at_most("fairness: the largest difference between two waiters, at any time", found["widest"], 1)
+
+
+def instructions(root):
+    """Instructions of a begin of one name, counted by callgrind in a backend of its own."""
+    done = subprocess.run(["bash", HERE / "instructions.sh", root], text=True, capture_output=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return int(done.stdout.split()[-1])
+
+
+def without_waiters(section):
+    if shutil.which("valgrind") is None:
+        say("contention: no valgrind, so the begin is not compared with that of before")
+        return
+    root, now = target() / "before" / BEFORE, HERE.parent
+    if not root.exists():
+        subprocess.run(["git", "-C", now, "worktree", "add", "--detach", root, BEFORE], check=True, stdout=sys.stderr)
+    say(f"contention: building {BEFORE}")
+    environment = {name: value for name, value in os.environ.items() if name != "CLAIMS_TARGET"}
+    subprocess.run([root / "scripts/build"], cwd=root, env=environment, check=True, stdout=sys.stderr)
+    found = {name: instructions(where) for name, where in (("before", root), ("now", now))}
+    section.tables.append(("instructions of a begin of one new name, where nobody waits; the library is preloaded", ["before", "now", "ratio"],
+                           [[found["before"], found["now"], f"{found['now'] / found['before']:.4f}"]]))
+    section.at_most("a begin without waiters: instructions, now / before calls could wait", found["now"] / found["before"], 1.01)
+
+
+def run():
+    make()
+    section = Section(
+        TITLE,
+        "The server preloads the library. Eight clients (Python, psycopg, each a process) begin leases of one name, hold each for 5 ms, and settle it: "
+        "half of them are rolled back. A share of the names is one that another client holds at that moment. lease_wait: `claims.lease_wait` is 2 s. "
+        "tenacity: no wait; the client repeats a begin after 55P03, by tenacity with wait_random_exponential (full jitter) up to 100 ms, for 2 s; the first "
+        "pause is the one with which it does best at 50 %. In pairs, in changing order; medians.")
+    for part in (contention, wake, fair, without_waiters):
+        part(section)
+    violations = at_service("SELECT count(*) FROM claims.check()")
+    if violations != "0":
+        raise RuntimeError(f"claims.check() found violations: {violations}")
+    return section
