@@ -109,12 +109,13 @@ fn parse_conflict(item: &Value) -> Option<Conflict> {
 }
 
 /// The reasons and their SQLSTATEs, in order of precedence.
-const REASONS: [(&str, &str, bool); 5] = [
+const REASONS: [(&str, &str, bool); 6] = [
     ("not_owner", "42501", false),
     ("missing", "P0002", false),
     ("taken", "23505", false),
     ("leased", "55P03", true),
     ("in_flight", "55P03", true),
+    ("queued", "55P03", true),
 ];
 
 /// Returns the SQLSTATE that a list of conflicts requires. Returns `None` if the list is empty or a conflict is

@@ -47,3 +47,12 @@ send one "BEGIN; DELETE FROM routes WHERE name = 'none'; INSERT INTO routes (nam
 expect 'other names are not waited for' "$(answer one)" t
 tell two ROLLBACK >/dev/null
 expect 'nobody waits' "$(waiters)" 0
+# recovery: the session that has the lease is gone, and a begin of another cell waits for it
+tell two "BEGIN; INSERT INTO routes (name) VALUES ('fay') RETURNING 0; SELECT claims.begin_pending(1, 'service') IS NOT NULL" >/dev/null
+open other shared cell2
+send other "SET claims.lease_wait = '60s'; SELECT claims.begin_update(2, '$(held fay)') IS NOT NULL"
+expect 'another cell waits' "$(wait_for '2 0' waiters_at)" '2 0'
+at cell1 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%fay%' AND pid <> pg_backend_pid()" >/dev/null
+has_recovered() { at cell1 "SELECT * FROM claims.reconcile(1, 'service', '0')"; ! grep -q . <<<"$(waiters_at)"; }
+wait_until has_recovered
+expect 'until recovery has settled it' "$(answer other)" t

@@ -1,5 +1,6 @@
 //! Random choices of batches and leases.
 
+use super::HOT;
 use super::board::{Board, Book, Lease};
 use crate::batch::Batch;
 use rand::RngExt;
@@ -29,9 +30,10 @@ pub fn batch(rng: &mut StdRng, board: &Board, cell: i64, needs_create: bool) -> 
 /// Draws a bucket that probably belongs to `owner` (0 is nobody), and sometimes any bucket.
 fn bucket<'a>(rng: &mut StdRng, board: &'a Board, owner: i64) -> &'a str {
     let tries = if rng.random_bool(0.85) { 40 } else { 1 };
-    let mut index = 0;
+    let first = if rng.random_bool(0.02) { 0 } else { HOT };
+    let mut index = first;
     for _ in 0..tries {
-        index = rng.random_range(0..board.buckets.len());
+        index = rng.random_range(first..board.buckets.len());
         if board.hints[index].load(Relaxed) == owner {
             break;
         }

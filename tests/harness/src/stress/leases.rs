@@ -85,34 +85,30 @@ impl Worker<'_> {
     pub fn begin_something(&mut self) {
         let uuid = self.rng.random_bool(0.5).then(Uuid::new_v4);
         let batch = draw::batch(&mut self.rng, self.board, self.cell, uuid.is_none());
-        self.begin_new(batch, uuid);
+        let allows = Allows { serialization: self.strict, ..Allows::default() };
+        if let Some(at) = self.begin_noted(batch.clone(), uuid, allows) {
+            self.has_taken(&batch, at);
+        }
     }
 
     /// Takes one of the names that many want, and gives it back after a moment.
     pub fn take_hot(&mut self) {
         let number = self.rng.random_range(0..HOT);
         let name = self.board.buckets[number].clone();
-        let batch = match self.board.hints[number].load(Relaxed) {
-            0 => Batch::create(vec![(name, self.board.fresh_source())]),
-            owner if owner == self.cell => Batch::destroy(vec![name]),
+        let (batch, outcome) = match self.board.hints[number].load(Relaxed) {
+            0 => (Batch::create(vec![(name, self.board.fresh_source())]), Outcome::RolledBack),
+            owner if owner == self.cell => (Batch::destroy(vec![name]), Outcome::Committed),
             _ => return,
         };
-        let (uuid, is_create) = (Uuid::new_v4(), !batch.creates.is_empty());
-        if self.begin_new(batch.clone(), Some(uuid)) {
-            thread::sleep(Duration::from_millis(self.rng.random_range(0..4)));
-            let outcome = if is_create { Outcome::RolledBack } else { Outcome::Committed };
-            self.settle_noted(&Lease { uuid, batch }, outcome);
-        }
-    }
-
-    /// Begins a lease that no call has begun before. Returns whether it did.
-    fn begin_new(&mut self, batch: Batch, uuid: Option<Uuid>) -> bool {
         let allows = Allows { serialization: self.strict, ..Allows::default() };
-        let begun = self.begin_noted(batch.clone(), uuid, allows);
-        if let Some(at) = begun {
+        if let Some((uuid, at)) = self.begin_alone(&batch, Some(Uuid::new_v4()), allows) {
             self.has_taken(&batch, at);
+            thread::sleep(Duration::from_millis(self.rng.random_range(0..8)));
+            let lease = Lease { uuid, batch };
+            if !self.settle_noted(&lease, outcome) {
+                self.board.book(self.cell).begun(lease);
+            }
         }
-        begun.is_some()
     }
 
     /// Records that a new lease has taken its names.
@@ -123,13 +119,19 @@ impl Worker<'_> {
 
     /// Begins in a transaction of its own, and records the result. Returns when, if it succeeded.
     pub fn begin_noted(&mut self, batch: Batch, uuid: Option<Uuid>, allows: Allows) -> Option<Window> {
-        let (answer, at) = self.begin(&batch, uuid, allows);
-        let cell = self.cell;
+        let (uuid, at) = self.begin_alone(&batch, uuid, allows)?;
+        self.board.book(self.cell).begun(Lease { uuid, batch });
+        Some(at)
+    }
+
+    /// Like [`Self::begin_noted`], for a lease that no other connection of the cell settles.
+    fn begin_alone(&mut self, batch: &Batch, uuid: Option<Uuid>, allows: Allows) -> Option<(Uuid, Window)> {
+        let (answer, at) = self.begin(batch, uuid, allows);
+        let (cell, batch) = (self.cell, batch.clone());
         match (answer, uuid) {
             (Ok(Ok(uuid)), _) => {
-                self.notes.deed(uuid, Deed::Begun { cell, batch: batch.clone(), shown: at.hi }, at);
-                self.board.book(cell).begun(Lease { uuid, batch });
-                return Some(at);
+                self.notes.deed(uuid, Deed::Begun { cell, batch, shown: at.hi }, at);
+                return Some((uuid, at));
             }
             (Ok(Err(conflicts)), _) => self.believe(&conflicts, at),
             (Err(Failure::Lost(_)), Some(uuid)) => {
@@ -175,14 +177,17 @@ impl Worker<'_> {
         (answer, at)
     }
 
-    /// Settles in a transaction of its own, and records the result.
-    pub fn settle_noted(&mut self, lease: &Lease, outcome: Outcome) {
+    /// Settles in a transaction of its own, and records the result. Returns whether the lease is known to be settled.
+    pub fn settle_noted(&mut self, lease: &Lease, outcome: Outcome) -> bool {
         let allows = Allows { serialization: self.strict, busy: true, codes: &[] };
-        match self.settle(lease.uuid, outcome, allows) {
-            (Ok(deed), at) => self.ended(lease, deed, at),
-            (Err(Failure::Lost(_)), at) => self.notes.deed(lease.uuid, Deed::SettleLost(outcome), at),
-            (Err(_), _) => {}
+        let (answer, at) = self.settle(lease.uuid, outcome, allows);
+        let is_settled = answer.is_ok();
+        match answer {
+            Ok(deed) => self.ended(lease, deed, at),
+            Err(Failure::Lost(_)) => self.notes.deed(lease.uuid, Deed::SettleLost(outcome), at),
+            Err(_) => {}
         }
+        is_settled
     }
 
     /// Records how the lease ended, by an answer of the server.

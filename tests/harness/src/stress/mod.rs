@@ -47,8 +47,8 @@ const ROUTER: &str = "stress_router";
 const CELLS: usize = 8;
 const CONNECTIONS: usize = 16;
 const BUCKETS: usize = 300;
-/// The buckets that many want at once, of these.
-const HOT: usize = 3;
+/// The first of these buckets are wanted by many at once, and seldom for long.
+const HOT: usize = 2;
 /// The highest priority of a cell's sessions.
 const MAX_PRIORITY: i32 = 3;
 

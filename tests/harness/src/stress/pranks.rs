@@ -20,8 +20,12 @@ impl Worker<'_> {
             0 | 1 => {
                 self.begin_noted(lease.batch, Some(lease.uuid), allows);
             }
-            2 => self.settle_noted(&lease, Outcome::Committed),
-            3 => self.settle_noted(&lease, Outcome::RolledBack),
+            2 => {
+                self.settle_noted(&lease, Outcome::Committed);
+            }
+            3 => {
+                self.settle_noted(&lease, Outcome::RolledBack);
+            }
             _ => {
                 let other = draw::batch(&mut self.rng, self.board, self.cell, true);
                 let allows = Allows { codes: &["55000", "22023"], ..allows };

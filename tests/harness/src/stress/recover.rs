@@ -27,7 +27,9 @@ impl Worker<'_> {
             let (answer, at) = self.call("lease_outcome", |c| c.outcome(lease.uuid));
             match answer {
                 Ok(Some(told)) => self.resolved(lease, &told, at),
-                Ok(None) if self.rng.random_bool(0.5) => self.settle_noted(&lease, Outcome::RolledBack),
+                Ok(None) if self.rng.random_bool(0.5) => {
+                    self.settle_noted(&lease, Outcome::RolledBack);
+                }
                 Ok(None) => {
                     let allows = Allows { serialization: self.strict, busy: true, codes: &["55000"] };
                     self.begin_noted(lease.batch, Some(lease.uuid), allows);

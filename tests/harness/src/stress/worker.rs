@@ -99,8 +99,8 @@ impl Worker<'_> {
     fn step(&mut self) {
         let many = self.board.book(self.cell).outstanding.len() >= MANY;
         match self.rng.random_range(0..100) {
-            0..25 => self.take_hot(),
-            25..40 if !many => self.begin_something(),
+            0..30 => self.take_hot(),
+            30..45 if !many => self.begin_something(),
             0..62 => self.settle_one(),
             62..72 => self.repeat_something(),
             72..77 => self.settle_many(),
