@@ -1,8 +1,8 @@
 """Clients of the section "contention". Each prints JSON.
 
-contend MODE SHARE SECONDS BASE_MS: eight processes begin leases of one name, hold each for a moment, and settle it: half of them
-are rolled back. A SHARE of the names is one that another client holds at that moment. MODE wait: claims.lease_wait. MODE retry: no
-wait, and tenacity repeats a begin after a conflict that is temporary, with exponential backoff from BASE_MS and full jitter.
+contend MODE NAMES SECONDS BASE_MS: eight processes of one cell draw one of NAMES, begin a lease that creates or destroys it, hold the lease
+for a moment, and settle it: half of them are rolled back. MODE wait: claims.lease_wait. MODE retry: no wait, and tenacity repeats a begin after
+a conflict that is temporary, with exponential backoff from BASE_MS and full jitter.
 wake ROUNDS: milliseconds from the answer to a rollback until the waiter has its lease.
 fair ROUNDS: how often each of eight clients was served that wait for one name."""
 
@@ -18,14 +18,14 @@ import uuid
 
 import psycopg
 import tenacity
-from psycopg.errors import LockNotAvailable, UniqueViolation
+from psycopg.errors import LockNotAvailable, NoDataFound, UniqueViolation
 
 CLIENTS = 8
 HOLD = 0.005
 PATIENCE = 2
 LONGEST_PAUSE = 0.1
 DATABASE = "contention"
-BEGIN = "SELECT claims.begin_update(1, %s::jsonb)"
+BEGIN = "SELECT claims.begin_update(1, %s::jsonb, %s::jsonb)"
 
 
 def connect(*settings):
@@ -35,12 +35,11 @@ def connect(*settings):
     return connection
 
 
-def records(name):
-    return json.dumps([{"bucket": {"type": 1, "value": name}, "subject": {"type": 2, "id": 1}, "source": {"type": 3, "id": 1}}])
-
-
-def begin(connection, name):
-    return connection.execute(BEGIN, [records(name)]).fetchone()[0]
+def begin(connection, name, creates=True):
+    bucket = {"bucket": {"type": 1, "value": name}}
+    claim = {**bucket, "subject": {"type": 2, "id": 1}, "source": {"type": 3, "id": 1}}
+    records = [[claim], []] if creates else [[], [bucket]]
+    return connection.execute(BEGIN, [json.dumps(side) for side in records]).fetchone()[0]
 
 
 def settle(connection, lease, way):
@@ -55,65 +54,61 @@ def percentile(values, share):
 # --- contend ---------------------------------------------------------------------------------------------------------
 
 class Client:
-    def __init__(self, me, mode, share, base, held, run):
-        self.me, self.share, self.held, self.run = me, share, held, run
+    def __init__(self, me, mode, base, owned, run):
+        self.owned, self.run = owned, run
         self.random = random.Random(me)
         self.waits = mode == "wait"
         self.connection = connect(*([f"SET claims.lease_wait = '{PATIENCE}s'"] if self.waits else []))
         self.retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(LockNotAvailable), reraise=True,
             wait=tenacity.wait_random_exponential(multiplier=base, max=LONGEST_PAUSE), stop=tenacity.stop_after_delay(PATIENCE))
-        self.begins = self.drawn = self.met = self.taken = self.late = 0
+        self.begins = self.met = self.taken = self.late = 0
         self.took = []
 
-    def draw(self):
-        """A name that another client holds, as often as wanted, or a new one."""
-        self.begins += 1
-        others = [name for at, name in enumerate(self.held) if at != self.me and name]
-        if others and self.drawn < self.share * self.begins:
-            self.drawn += 1
-            return self.random.choice(others)
-        return self.begins * CLIENTS + self.me
-
-    def once(self, name, attempt):
+    def once(self, name, creates, attempt):
         try:
-            return begin(self.connection, name)
+            return begin(self.connection, name, creates)
         except LockNotAvailable:
             self.met += attempt == 1
             raise
 
+    def begin(self, name, creates):
+        if self.waits:
+            return self.once(name, creates, 1)
+        for attempt in self.retrying:
+            with attempt:
+                return self.once(name, creates, attempt.retry_state.attempt_number)
+
     def work(self, end):
         while time.monotonic() < end:
-            number = self.draw()
-            name = f"{self.run}/{number}"
+            self.begins += 1
+            number = self.random.randrange(len(self.owned))
+            creates = not self.owned[number]
             before = time.perf_counter()
             try:
-                if self.waits:
-                    lease = self.once(name, 1)
-                else:
-                    for attempt in self.retrying:
-                        with attempt:
-                            lease = self.once(name, attempt.retry_state.attempt_number)
-            except UniqueViolation:
+                lease = self.begin(f"{self.run}/{number}", creates)
+            except (UniqueViolation, NoDataFound):
                 self.taken += 1
                 continue
             except LockNotAvailable:
                 self.late += 1
                 continue
             self.took.append(1000 * (time.perf_counter() - before))
-            self.held[self.me] = number
             time.sleep(HOLD)
-            self.held[self.me] = 0
-            settle(self.connection, lease, self.random.choice(["commit", "rollback"]))
+            if self.random.random() < 0.5:
+                settle(self.connection, lease, "rollback")
+            else:
+                settle(self.connection, lease, "commit")
+                self.owned[number] = creates
 
 
-def contend(mode, share, seconds, base_ms):
-    held = multiprocessing.Array("q", CLIENTS, lock=False)
+def contend(mode, names, seconds, base_ms):
+    owned = multiprocessing.Array("b", int(names), lock=False)
     ready, results = multiprocessing.Barrier(CLIENTS), multiprocessing.Queue()
     run = uuid.uuid4().hex
 
     def one(me):
-        client = Client(me, mode, float(share), float(base_ms) / 1000, held, run)
+        client = Client(me, mode, float(base_ms) / 1000, owned, run)
         ready.wait()
         client.work(time.monotonic() + float(seconds))
         results.put([client.begins, client.met, client.taken, client.late, client.took])
