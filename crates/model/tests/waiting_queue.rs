@@ -113,6 +113,18 @@ fn a_name_that_comes_free_again_is_kept_again() {
 }
 
 #[test]
+fn a_second_of_waiting_counts_as_a_priority_of_one() {
+    let (mut queue, mut effects) = (empty(), Recorded::default());
+    for (process, now, priority) in [(1, 0, -2), (2, 1_000_000, 0), (3, 5_000_000, 2)] {
+        let place = queue.join(Arrival { priority, ..arrival(process, now) }, 3).expect("there is room");
+        queue.wait_for(place, &[ADA], now, now, &mut effects);
+    }
+    // 2 began a second later, and is two priorities higher; 3 began four seconds after that, and is two higher.
+    let order: Vec<_> = queue.seen().iter().map(|waiter| (waiter.process, waiter.position)).collect();
+    assert_eq!(order, [(2, 1), (1, 2), (3, 3)]);
+}
+
+#[test]
 fn names_of_two_databases_are_two_names() {
     let bucket = Bucket { bucket_type: 1, value: "ada".into() };
     assert_ne!(Name::of(5, &bucket).exact, Name::of(6, &bucket).exact);

@@ -47,7 +47,9 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(POLL_US as u64);
 pub enum Seen {
     /// Nothing speaks against an attempt, or only an attempt has the answer.
     Attempt,
-    /// Waiting is useless: a conflict is permanent, or would end only with this transaction, or too many calls wait.
+    /// A conflict is permanent, so the attempt has the answer. Should it find only temporary ones, the call waits after all.
+    Permanent,
+    /// Waiting is useless: a conflict would end only with this transaction, or too many calls wait.
     Hopeless,
     /// All conflicts are temporary.
     Wait(Held),
@@ -149,9 +151,11 @@ impl Patience {
         if existing.is_some() || is_lease_busy {
             return Seen::Attempt;
         }
+        if conflicts.values().any(|conflict| !conflict.reason.retryable()) {
+            return Seen::Permanent;
+        }
         // A lease that this transaction has begun does not end while it waits.
-        let is_useless = |conflict: &Conflict| !conflict.reason.retryable() || waiters::is_begun_here(&conflict.bucket);
-        if conflicts.values().any(is_useless) {
+        if conflicts.values().any(|conflict| waiters::is_begun_here(&conflict.bucket)) {
             return Seen::Hopeless;
         }
         let buckets = || request.batch.operations().map(|(_, bucket)| bucket);
@@ -225,10 +229,12 @@ impl Drop for Patience {
 /// Combines what looks at several batches have shown. The call waits while one of them can become free, and none is.
 pub fn combine(seen: impl Iterator<Item = Seen>) -> Seen {
     let mut all: Option<Held> = None;
+    let mut otherwise = Seen::Permanent;
     for seen in seen {
         match seen {
             Seen::Attempt => return Seen::Attempt,
-            Seen::Hopeless => {}
+            Seen::Permanent => {}
+            Seen::Hopeless => otherwise = Seen::Hopeless,
             Seen::Wait(one) => {
                 let held = all.get_or_insert(Held { names: Vec::new(), kept_until: None });
                 held.names.extend(one.names);
@@ -236,5 +242,5 @@ pub fn combine(seen: impl Iterator<Item = Seen>) -> Seen {
             }
         }
     }
-    all.map_or(Seen::Hopeless, Seen::Wait)
+    all.map_or(otherwise, Seen::Wait)
 }

@@ -40,6 +40,10 @@ expect 'with the time of the wait' "$(grep -c waited_seconds "$CLAIMS_TMP/a")" 1
 # one permanent conflict: answered at once
 l=$(begin 1 cyd)
 expect 'a permanent conflict beside a temporary one' "$(waits a 1 0 60s bea cyd; answer a)" 23505
+expect 'with all conflicts' "$(grep -oE '"reason":"[a-z_]+"' "$CLAIMS_TMP/a" | tr '\n' ' ')" '"reason":"taken" "reason":"leased" '
+expect 'and without a wait' "$(grep -c waited_seconds "$CLAIMS_TMP/a")" 0
+expect 'nothing is waited for under SERIALIZABLE' \
+  "$(PGOPTIONS='-c default_transaction_isolation=serializable -c claims.lease_wait=60s' sqlstate "SELECT claims.begin_update(1, '$(names cyd)')")" 55P03
 expect 'nothing is waited for under REPEATABLE READ' \
   "$(PGOPTIONS='-c default_transaction_isolation=repeatable\ read -c claims.lease_wait=60s' sqlstate "SELECT claims.begin_update(1, '$(names cyd)')")" 55P03
 waits a 2 0 200ms cyd
@@ -134,7 +138,15 @@ answer a >/dev/null
 expect 'waits that succeeded' "$(metric claims_lease_waits_total '{"cell": "2", "end": "got"}')" $((got + 1))
 waits a 1 0 100ms kim; answer a >/dev/null
 expect 'and those that did not' "$(metric claims_lease_waits_total '{"cell": "1", "end": "timeout"}')" 1
-roll_back 2 "$(sql 'SELECT uuid FROM claims.claim_leases')"
+waits a 1 0 60s kim
+wait_until is_there 1
+sql 'SELECT pg_cancel_backend(pid) FROM claims.lease_waiters' >/dev/null
+answer a >/dev/null
+expect 'that were canceled' "$(metric claims_lease_waits_total '{"cell": "1", "end": "cancelled"}')" 1
+queue a 1 0 60s kim
+commit 2 "$(sql 'SELECT uuid FROM claims.claim_leases')"
+answer a >/dev/null
+expect 'or ended with a name that is taken' "$(metric claims_lease_waits_total '{"cell": "1", "end": "taken"}')" 1
 expect 'the histogram counts them all' "$(metric claims_lease_wait_duration_seconds_count '{"cell": "1"}')" "$(sql "SELECT sum(value) FROM claims.metrics() WHERE name = 'claims_lease_waits_total' AND labels @> '{\"cell\": \"1\"}'")"
 # a database that is dropped, and an extension
 l=$(begin 1 leo)
