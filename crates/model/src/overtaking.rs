@@ -13,7 +13,7 @@ use crate::waiting::{KEPT_US, PRIORITY_US};
 /// The difference between two readings of one moment by the server's clock.
 const CLOCK_US: i64 = 1_000;
 
-/// What an observer has seen of a wait.
+/// A wait, as an observer has seen it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighted {
     /// The call waited from this time on, or earlier.

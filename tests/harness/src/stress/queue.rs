@@ -21,7 +21,7 @@ pub struct Taken {
     pub priority: Option<i32>,
 }
 
-/// What one look at claims.lease_waiters has shown of a call.
+/// A call in claims.lease_waiters, as one look has shown it.
 struct Look {
     at: Window,
     since_us: i64,
