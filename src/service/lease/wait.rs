@@ -10,8 +10,8 @@
 
 use std::time::{Duration, Instant};
 
+use claims_model::Batch;
 use claims_model::waiting::{Name, POLL_US};
-use claims_model::{Batch, Conflict};
 
 use super::acquire::Acquired;
 use super::conflicts::{self, Probed};

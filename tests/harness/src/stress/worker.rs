@@ -101,7 +101,7 @@ impl Worker<'_> {
         match self.rng.random_range(0..100) {
             0..30 => self.take_hot(),
             30..45 if !many => self.begin_something(),
-            0..62 => self.settle_one(),
+            30..62 => self.settle_one(),
             62..72 => self.repeat_something(),
             72..77 => self.settle_many(),
             77..81 => self.read_something(),
