@@ -31,7 +31,7 @@ SELECT claims.set_mode('settle_only', 'moves', 1);
 SELECT t.whole(6500);
 SELECT t.transfer();
 SELECT claims.commit_update(1, t.u(6501));
-SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
+SELECT t.state_of($$SELECT claims.begin_update(1, t.creates('f'))$$);
 SELECT t.whole(6500);
 SELECT * FROM t.state();
 -- repeats, other cells, and a repeat with subjects
