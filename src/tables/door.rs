@@ -118,6 +118,12 @@ pub trait ClaimTables {
         around: Surroundings,
     ) -> Result<usize, KeyExists>;
 
+    /// Creates one claim of a cell at once, for the calling transaction and without a lease. Waits for no other transaction, and needs no
+    /// subtransaction: returns false, and leaves nothing behind, if the claim exists or the tables cannot do that.
+    fn create_now(&self, _cell_id: i64, _at: Moment, _claim: &Claim) -> bool {
+        false
+    }
+
     /// Creates, replaces and destroys claims of a cell at once, for the calling transaction and without a lease. Waits for nobody. `changes`
     /// has the cell's existing claims, each with the claim that replaces it; claims of others, and those that another transaction has locked
     /// or changed, are skipped. Returns the number of claims; after a smaller one than wanted the caller rolls back. `None`: the tables

@@ -14,6 +14,9 @@ impl Outgoing {
     /// Returns the batch as [`Batch::read`] reads it from [`Outgoing::json`]. Returns `None` if the service would refuse its form, or
     /// if a profile has changed since the rows were captured. The caller then sends the JSON, and gets the error.
     pub fn batch(&self, types: &Types) -> Option<Batch<'_>> {
+        if self.is_empty() {
+            return None;
+        }
         let creates = self.creates.iter().map(|creating| claim(&creating.create, types)).collect::<Option<_>>()?;
         let destroys =
             self.destroys.iter().map(|destroying| destroy(&destroying.bucket, destroying.ends.last(), types));

@@ -163,6 +163,10 @@ impl ClaimTables for Local {
         })
     }
 
+    fn create_now(&self, cell_id: i64, at: Moment, claim: &Claim) -> bool {
+        now::create(cell_id, at, claim)
+    }
+
     fn change_now(
         &self,
         cell_id: i64,

@@ -8,10 +8,23 @@ use super::direct;
 use super::layouts::CLAIMS;
 use crate::pg::clock::Moment;
 use crate::pg::direct::{Changed, Conflict, Reading, RowLock, Table};
+use crate::pg::lock;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Value;
 use crate::tables::door::KeyExists;
 use crate::tables::rows::claims::ACTIVE;
+
+/// Does [`ClaimTables::create_now`](crate::tables::door::ClaimTables::create_now). While it waits for the table to be extended, the caller's own
+/// `lock_timeout` applies, as to the application's row.
+pub fn create(cell_id: i64, at: Moment, claim: &Claim) -> bool {
+    let insert = |[claims]: [&Table; 1]| claims.insert_or_leave(&row(claim, cell_id, at)).is_ok();
+    lock::for_writing(&[CLAIMS.name]) && direct::open([&CLAIMS], insert).unwrap_or(false)
+}
+
+/// Returns the row of a new ACTIVE claim.
+fn row(claim: &Claim, cell_id: i64, at: Moment) -> [Value; 13] {
+    new_row(claim, cell_id, (None::<PgUuid>.into(), ACTIVE), at)
+}
 
 /// Does [`ClaimTables::change_now`](crate::tables::door::ClaimTables::change_now). Returns `None` if the table is not as the extension has
 /// created it.
@@ -30,15 +43,8 @@ pub fn change(
 
 fn insert(claims: &Table, cell_id: i64, at: Moment, creates: &[&Claim]) -> Result<(), Conflict> {
     let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
-    let row = |claim: &Claim| new_row(claim, cell_id, (None::<PgUuid>.into(), ACTIVE), at);
-    match creates {
-        [] => Ok(()),
-        [only] => claims.insert_if_free(&row(only)),
-        _ => {
-            let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row(claim).into()).collect();
-            claims.insert_all_if_free(&rows)
-        }
-    }
+    let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row(claim, cell_id, at).into()).collect();
+    claims.insert_all_if_free(&rows)
 }
 
 /// Replaces and deletes claims. Returns their number.

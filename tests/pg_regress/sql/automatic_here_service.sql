@@ -64,6 +64,15 @@ SELECT claims.purge_observations('0') > 0;
 SELECT claims.commit_update(2, claims.begin_update(2, '[]', (SELECT jsonb_agg(t.destroys('held ' || n) -> 0) FROM generate_series(1, 40) n)));
 SELECT t.owned();
 
+-- a row that was never claimed gives up neither the claim of another row with its name, nor that of another subject; a row that takes the name adopts it
+SELECT t.have(1, 'by hand');
+BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO app.routes VALUES (90, 'by hand'); COMMIT;
+DELETE FROM app.routes WHERE id = 90; SELECT t.owned();
+BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO app.routes VALUES (1000, 'by hand'); COMMIT;
+UPDATE app.routes SET path = 'by hand too' WHERE id = 1000; SELECT t.owned();
+INSERT INTO app.routes VALUES (91, 'by hand'); SELECT t.owned();
+DELETE FROM app.routes WHERE id IN (91, 1000);
+
 -- the audit log has each save that changed names, once, and none that was rolled back
 SET claims.audit = settled;
 INSERT INTO app.routes VALUES (5, 'logged');

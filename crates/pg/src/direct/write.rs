@@ -62,6 +62,28 @@ impl Table {
         }
     }
 
+    /// Like [`Table::insert_if_free`], but leaves nothing behind where another row has the key: no subtransaction is needed. It inserts as
+    /// INSERT … ON CONFLICT does.
+    pub fn insert_or_leave(&self, values: &[Value]) -> Result<(), Conflict> {
+        self.must_be_writable();
+        let slot = self.written_slot();
+        self.fill(slot, values);
+        // SAFETY: the slot holds a row of the table. Its values live until the end of the call, as do the index entries. An error ends the
+        // (sub)transaction, and with it the row and the lock.
+        let entered = unsafe {
+            let xid = pg_sys::GetCurrentTransactionId();
+            let token = pg_sys::SpeculativeInsertionLockAcquire(xid);
+            let command = pg_sys::GetCurrentCommandId(true);
+            pg_sys::table_tuple_insert_speculative(self.relation, slot, command, 0, std::ptr::null_mut(), token);
+            let entered = self.enter(slot, &Entries::IfFree);
+            pg_sys::table_tuple_complete_speculative(self.relation, slot, token, entered);
+            pg_sys::SpeculativeInsertionLockRelease(xid);
+            pg_sys::ExecClearTuple(slot);
+            entered
+        };
+        if entered { Ok(()) } else { Err(Conflict { row: 0 }) }
+    }
+
     /// Like [`Table::insert_if_free`], for many rows. Stops at the first one whose key exists.
     pub fn insert_all_if_free(&self, rows: &[Vec<Value>]) -> Result<(), Conflict> {
         self.must_be_writable();

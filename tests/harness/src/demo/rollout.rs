@@ -26,7 +26,7 @@ const DECLARE: &str = "SELECT claims.claim_attribute('accounts', 'email', 'EMAIL
 const PROFILE: &str =
     "SELECT * FROM claims.set_profile('EMAILS', 'email', 'as mail servers compare them', dry_run => false)";
 
-/// What the applications have saved while the chapter is told.
+/// The saves of the applications while the chapter is told.
 #[derive(Default)]
 struct Traffic {
     has_ended: AtomicBool,
