@@ -18,6 +18,9 @@ BEGIN
     RETURN answer || ', ' || (SELECT released FROM claims.cancel_transfer(t.u(n + 1), 'x')) || ' released';
 END $$;
 SELECT t.moves(6400);
+SET client_min_messages = warning;
+SELECT marked FROM claims.prepare_transfer(t.u(6408), 1, 2, NULL, 'x');
+SELECT released FROM claims.cancel_transfer(t.u(6408), 'x');
 SELECT count(*) FROM claims.list_records(1);
 SELECT count(*) FROM claims.list_records(2, source_id_lte => '500');
 SELECT records FROM claims.digest_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL);
@@ -40,6 +43,8 @@ BEGIN
 END $$;
 BEGIN;
 SELECT t.reads_of('SELECT t.moves(6402)');
+SELECT t.reads_of('SELECT marked FROM claims.prepare_transfer(t.u(6409), 1, 2, NULL, ''x'')');
+SELECT t.reads_of('SELECT released FROM claims.cancel_transfer(t.u(6409), ''x'')');
 SELECT * FROM claims.prepare_transfer(t.u(6410), 2, 1, t.groups(64), 'x');
 SELECT claims.switch_transfer(t.u(6410), 'x');
 SELECT t.reads_of('SELECT count(*) FROM claims.list_records(1)');
