@@ -1,4 +1,4 @@
--- Automatic mode in the shared database, beside what else the service does: declarations, shares, audit, limits, transfers, other batches. Leases 64xx.
+-- Automatic mode in the shared database, beside what else the service does: shares, audit, limits, transfers, look-alikes. Leases 64xx.
 \pset format unaligned
 \pset tuples_only on
 \pset fieldsep ' | '
@@ -14,7 +14,8 @@ SELECT claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'source_i
 SELECT claims.automatic_here(1);
 -- t.owned() returns the claims with their owners; those that are not ACTIVE show their status
 CREATE FUNCTION t.owned() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
-    SELECT coalesce(string_agg(concat_ws(' ', bucket_value, creator_id, CASE subject_type WHEN 2 THEN 'group' ELSE 'project' END, subject_id, 'row', source_id,
+    SELECT coalesce(string_agg(concat_ws(' ', bucket_value, creator_id, CASE subject_type WHEN 2 THEN 'group' ELSE 'project' END, subject_id,
+                                         'row', source_id,
                                          CASE WHEN status <> 1 OR lease_uuid IS NOT NULL THEN 'status ' || status END), ', '
                                ORDER BY bucket_value COLLATE "C"), 'none')
       FROM claims.claims $$;
@@ -55,7 +56,8 @@ INSERT INTO app.routes SELECT 200 + n, 'free ' || n FROM generate_series(1, 40) 
 SELECT count(*) FROM claims.claims WHERE creator_id = 1 AND bucket_value LIKE 'free%' AND status = 1;
 -- one statement with names of both sides, one of them refused: nothing of it is left
 INSERT INTO app.routes SELECT 300 + n, CASE WHEN n = 20 THEN 'held ' || m ELSE 'more ' || n END
-  FROM generate_series(1, 40) n, (SELECT n AS m FROM generate_series(1, 40) n WHERE NOT EXISTS (SELECT FROM app.routes WHERE id = 100 + n) LIMIT 1) m;
+  FROM generate_series(1, 40) n,
+       (SELECT n AS m FROM generate_series(1, 40) n WHERE NOT EXISTS (SELECT FROM app.routes WHERE id = 100 + n) LIMIT 1) m;
 \echo :SQLSTATE
 SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'more%';
 DELETE FROM app.routes WHERE id > 4;
@@ -64,7 +66,7 @@ SELECT claims.purge_observations('0') > 0;
 SELECT claims.commit_update(2, claims.begin_update(2, '[]', (SELECT jsonb_agg(t.destroys('held ' || n) -> 0) FROM generate_series(1, 40) n)));
 SELECT t.owned();
 
--- a row that was never claimed gives up neither the claim of another row with its name, nor that of another subject; a row that takes the name adopts it
+-- a row that was never claimed does not give up the claim of another row with its name; a row that takes the name adopts it
 SELECT t.have(1, 'by hand');
 BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO app.routes VALUES (90, 'by hand'); COMMIT;
 DELETE FROM app.routes WHERE id = 90; SELECT t.owned();
@@ -78,7 +80,8 @@ SET claims.audit = settled;
 INSERT INTO app.routes VALUES (5, 'logged');
 BEGIN; INSERT INTO app.routes VALUES (6, 'undone'); SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK;
 BEGIN; UPDATE app.routes SET path = 'renamed' WHERE id = 5; INSERT INTO app.routes VALUES (7, 'logged', 'Project'); COMMIT;
-BEGIN; INSERT INTO app.routes VALUES (8, 'eight'); SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT s; DELETE FROM app.routes WHERE id = 8; ROLLBACK TO s; COMMIT;
+BEGIN; INSERT INTO app.routes VALUES (8, 'eight'); SET CONSTRAINTS ALL IMMEDIATE;
+SAVEPOINT s; DELETE FROM app.routes WHERE id = 8; ROLLBACK TO s; COMMIT;
 INSERT INTO app.routes VALUES (9, 'theirs');
 \echo :SQLSTATE
 DELETE FROM app.routes WHERE id IN (5, 7, 8);
@@ -178,7 +181,8 @@ SELECT t.owned(), (SELECT count(*) FROM claims.skeletons), (SELECT count(*) FROM
 
 -- a table of claims that somebody has altered is written all the same, and its triggers see the claims
 CREATE TABLE app.seen (bucket_value text, status int);
-CREATE FUNCTION app.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO app.seen VALUES (coalesce(NEW.bucket_value, OLD.bucket_value), NEW.status); RETURN NULL; END $$;
+CREATE FUNCTION app.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO app.seen VALUES (coalesce(NEW.bucket_value, OLD.bucket_value), NEW.status); RETURN NULL; END $$;
 CREATE TRIGGER see AFTER INSERT OR UPDATE OR DELETE ON claims.claims FOR EACH ROW EXECUTE FUNCTION app.see();
 INSERT INTO app.routes VALUES (1, 'watched'); DELETE FROM app.routes;
 DROP TRIGGER see ON claims.claims;
