@@ -93,7 +93,10 @@ def sessions(section):
 RECORD = ("jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 1, 'value', 'name-' || :n), "
           "'subject', '{\"type\": 2, \"id\": 1}'::jsonb, 'source', '{\"type\": 3, \"id\": 1}'::jsonb))")
 NAME = "\\set n random(1, 9000000000000000000)\n"
-BEGIN_COMMIT = NAME + "SELECT claims.begin_update({cell}, " + RECORD + ") AS lease \\gset\nSELECT claims.commit_update({cell}, :lease);\n"
+
+
+def begin_commit(cell):
+    return NAME + f"SELECT claims.begin_update({cell}, {RECORD}) AS lease \\gset\nSELECT claims.commit_update({cell}, :lease);\n"
 
 
 def paired(what, one, other):
@@ -115,8 +118,7 @@ def paired(what, one, other):
 def audit(section):
     """Begin and commit of a lease with one claim, each a transaction of a client, and in the server without transactions."""
     def by_client(cell):
-        script = BEGIN_COMMIT.format(cell=cell)
-        return lambda: 1e6 / pgbench(SERVICE, script, transactions=CALLS, role=f"cell_{cell}")
+        return lambda: 1e6 / pgbench(SERVICE, begin_commit(cell), transactions=CALLS, role=f"cell_{cell}")
 
     on, off, ratio = paired("audit, by a client", by_client(2), by_client(1))
     rows = [["by a client, each a durable transaction", f"{off:.0f}", f"{on:.0f}", f"{ratio:.3f}"]]

@@ -19,7 +19,7 @@ pub const MAX_WAITING: usize = 1024;
 /// Time for which a service counts as full after it has refused a connection, in microseconds.
 const FULL_US: i64 = 10_000_000;
 
-/// What the sessions of this server have met at a service.
+/// The connections and calls of this server's sessions at a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes)]
 pub struct Numbers {
     /// The open connections.
