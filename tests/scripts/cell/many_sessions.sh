@@ -49,10 +49,10 @@ unset "SESSION_PID[d]" "SESSION_IN[d]" "SESSION_OUT[d]"
 expect 'all connections are gone' "$(wait_for 0 connections) $(wait_for 0 of_metric claims_service_connections)" '0 0'
 
 # A session that has given up asks for nothing any more, however long it would have waited: who ends a transaction keeps its connection.
-open keeper cell1; tell keeper "$(add k-1)" >/dev/null
+open keeper cell1; tell keeper "SET claims.service_idle_timeout = 0; $(add k-1)" >/dev/null
 for _ in 1 2 3; do ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=100ms' sqlstate "$(add late)" >/dev/null ); done
 process=$(at shared "SELECT pid FROM pg_stat_activity WHERE application_name = 'claims cell 1'")
-tell keeper "SET claims.service_idle_timeout = 0; $(add k-2)" >/dev/null
+tell keeper "$(add k-2)" >/dev/null
 sleep 1.2
 tell keeper "$(add k-3)" >/dev/null
 expect 'the connection is kept' "$(at shared "SELECT pid FROM pg_stat_activity WHERE application_name = 'claims cell 1'")" "$process"
