@@ -182,6 +182,14 @@ pub fn before<'b>(tables: &dyn Tables, free: impl Iterator<Item = &'b Bucket<'b>
     buckets.into_iter().zip(before).filter(|(_, before)| before.waiters > 0).collect()
 }
 
+/// Returns how many waiters for a bucket come before this call, whether it is free or not.
+pub fn count_before(tables: &dyn Tables, bucket: &Bucket) -> usize {
+    match is_any_wanted(tables, std::iter::once(bucket)) {
+        true => QUEUE.read(|queue| queue.count_before(OWN.get(), &name(bucket))).unwrap_or(0),
+        false => 0,
+    }
+}
+
 /// Remembers the names of a lease that this transaction has begun and that it may have to wait for later, in vain.
 pub fn begun_here<'b>(buckets: impl Iterator<Item = &'b Bucket<'b>>) {
     let (database, subtransaction) = (own_database(), current_subtransaction());

@@ -248,6 +248,14 @@ impl<const WAITERS: usize, const NAMES: usize> Queue<WAITERS, NAMES> {
         wanted
     }
 
+    /// Returns how many waiters for a name precede a call, whether the name is free or not. `None` is a call that does not
+    /// wait.
+    pub fn count_before(&self, place: Option<Place>, name: &Name) -> usize {
+        let rank = place.map(|Place(slot)| self.slots[slot].rank());
+        let precedes = |waiter: &Waiter<NAMES>| rank.is_none_or(|rank| waiter.rank() < rank) && waiter.wants(name);
+        self.in_use().filter(|(_, waiter)| precedes(waiter)).count()
+    }
+
     /// Returns for each of several names that a call has found free, which waiters precede it: of those that wait for the
     /// name, and for whom it is still kept. The call may take its batch if there are none for any of its names. `None` is
     /// a call that does not wait. It comes last.
@@ -266,9 +274,7 @@ impl<const WAITERS: usize, const NAMES: usize> Queue<WAITERS, NAMES> {
             }
             let first = self.first(name, rank);
             let kept_until = first.map(|(slot, at)| self.slots[slot].wanted[at].free_since.saturating_add(KEPT_US));
-            let precedes = |waiter: &Waiter<NAMES>| rank.is_none_or(|rank| waiter.rank() < rank) && waiter.wants(name);
-            let waiters = self.in_use().filter(|(_, waiter)| precedes(waiter)).count();
-            before.push(Before { waiters, kept_until });
+            before.push(Before { waiters: self.count_before(place, name), kept_until });
         }
         before
     }

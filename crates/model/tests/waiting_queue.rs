@@ -113,6 +113,18 @@ fn a_name_that_comes_free_again_is_kept_again() {
 }
 
 #[test]
+fn waiters_are_counted_without_an_offer() {
+    let (mut queue, mut effects) = (empty(), Recorded::default());
+    let first = joined(&mut queue, 1, 10, &[ADA], &mut effects);
+    let second = joined(&mut queue, 2, 11, &[ADA], &mut effects);
+    assert_eq!(queue.count_before(None, &ADA), 2);
+    assert_eq!(queue.count_before(Some(second), &ADA), 1);
+    assert_eq!(queue.count_before(Some(first), &ADA), 0);
+    assert_eq!(queue.count_before(None, &BEA), 0);
+    assert_eq!(effects.woken, [] as [u32; 0]);
+}
+
+#[test]
 fn a_second_of_waiting_counts_as_a_priority_of_one() {
     let (mut queue, mut effects) = (empty(), Recorded::default());
     for (process, now, priority) in [(1, 0, -2), (2, 1_000_000, 0), (3, 5_000_000, 2)] {

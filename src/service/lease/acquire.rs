@@ -67,6 +67,9 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
             return Err(ClaimsError::LeaseBusy);
         }
         conflicts::add_queued(request, &mut conflicts);
+        if may_wait {
+            conflicts::queue_in_flight(request, &mut conflicts);
+        }
         let is_permanent = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
         if is_permanent || !(conflicts.is_empty() || may_wait) {
             return Ok(Acquired::Conflicts(conflicts::in_order(request, conflicts)));

@@ -102,6 +102,17 @@ pub fn add_queued<'b>(request: &Request<'b>, conflicts: &mut Conflicts<'b>) -> O
     kept_until
 }
 
+/// Makes a conflict `queued` of one that is in flight, if others wait for the bucket who come before this call: it must not wait
+/// for the row, because it would take the bucket before them when the other transaction ends.
+pub fn queue_in_flight(request: &Request, conflicts: &mut Conflicts) {
+    for conflict in conflicts.values_mut().filter(|conflict| conflict.reason == Reason::InFlight) {
+        let waiters = waiters::count_before(request.tables, &conflict.bucket);
+        if waiters > 0 {
+            (conflict.reason, conflict.waiting) = (Reason::Queued, Some(waiters));
+        }
+    }
+}
+
 /// Adds a conflict that blocked an attempt although the probe did not see it.
 pub fn with_in_flight<'b>(mut conflicts: Conflicts<'b>, step: ClaimStep<'b>) -> Conflicts<'b> {
     let unseen = Conflict {

@@ -86,6 +86,19 @@ roll_back 2 "$(lease_of a)"
 expect 'then the second one' "$(answer b)" got
 clean
 
+# --- a begin that waits for a row (claims.wait_timeout) ------------------------------------------------------------
+# While another transaction holds the name, it must not wait for the row: it would have the name before who waits in the queue.
+coproc psql -XqAt
+echo "BEGIN; SELECT left(claims.begin_update(1, '$(names pip)')::text, 0) || 'open';" >&"${COPROC[1]}"
+read -r -u "${COPROC[0]}" _
+queue a 2 0 60s pip
+expect 'a begin with wait_timeout is queued behind a waiter' \
+  "$(PGOPTIONS='-c claims.wait_timeout=60s' reasons 1 pip)" 'queued 1'
+echo 'ROLLBACK;' >&"${COPROC[1]}"
+expect 'who gets the name' "$(answer a)" got
+exec {COPROC[1]}>&-
+clean
+
 # --- cancel, timeout, death ------------------------------------------------------------------------------------------
 l=$(begin 1 gus)
 queue a 2 0 30s gus

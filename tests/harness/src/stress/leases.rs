@@ -95,10 +95,11 @@ impl Worker<'_> {
     pub fn take_hot(&mut self) {
         let number = self.rng.random_range(0..HOT);
         let name = self.board.buckets[number].clone();
-        let (batch, outcome) = match self.board.hints[number].load(Relaxed) {
-            0 => (Batch::create(vec![(name, self.board.fresh_source())]), Outcome::RolledBack),
-            owner if owner == self.cell => (Batch::destroy(vec![name]), Outcome::Committed),
-            _ => return,
+        // A lease of this cell on the name may be one that creates it.
+        let is_own = self.board.hints[number].load(Relaxed) == self.cell && self.rng.random_bool(0.5);
+        let (batch, outcome) = match is_own {
+            true => (Batch::destroy(vec![name]), Outcome::Committed),
+            false => (Batch::create(vec![(name, self.board.fresh_source())]), Outcome::RolledBack),
         };
         let allows = Allows { serialization: self.strict, ..Allows::default() };
         if let Some((uuid, at)) = self.begin_alone(&batch, Some(Uuid::new_v4()), allows) {

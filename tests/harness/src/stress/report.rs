@@ -70,9 +70,10 @@ impl Report<'_> {
         );
         if let (Some(order), Some(sightings)) = (self.order, sightings) {
             println!(
-                "  waiters       {} at once at most in {} looks, {} turns compared, {} overtaken",
+                "  waiters       {} at once at most in {} looks, {} names taken, {} turns compared, {} overtaken",
                 sightings.most,
                 sightings.looks,
+                notes.taken.len(),
                 order.compared,
                 order.found.len()
             );
