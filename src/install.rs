@@ -235,7 +235,12 @@ extension_sql_file!(
     name = "enforcement",
     requires = ["declarations", cell::capture::enforcement::set_enforcement]
 );
-extension_sql_file!("../sql/install/cell/automatic.sql", name = "automatic", requires = ["declare"]);
+extension_sql_file!("../sql/install/cell/automatic_types.sql", name = "automatic_types", requires = ["capture"]);
+extension_sql_file!(
+    "../sql/install/cell/automatic.sql",
+    name = "automatic",
+    requires = ["declare", "automatic_types", cell::capture::choose::automatic]
+);
 extension_sql_file!("../sql/install/cell/automatic_here.sql", name = "automatic_here", requires = ["automatic"]);
 extension_sql_file!(
     "../sql/install/functions.sql",

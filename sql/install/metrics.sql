@@ -133,20 +133,20 @@ BEGIN
 
     -- In a cell.
     RETURN QUERY
-    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('cell', t.cell_id::text)), m.value::float8
-      FROM (SELECT l.cell_id, count(l.uuid) AS leases, min(l.created_at) AS oldest
-              FROM (SELECT l.cell_id, l.uuid, l.created_at FROM claims.cells_outstanding_leases l
-                    UNION ALL SELECT c.cell_id, NULL, NULL FROM claims.cells c) l GROUP BY l.cell_id) t
+    SELECT m.name, jsonb_strip_nulls(jsonb_build_object('cell', t.cell_id::text, 'service', t.service)), m.value::float8
+      FROM (SELECT l.cell_id, l.service, count(l.uuid) AS leases, min(l.created_at) AS oldest
+              FROM (SELECT l.cell_id, l.service, l.uuid, l.created_at FROM claims.cells_outstanding_leases l
+                    UNION ALL SELECT c.cell_id, NULL, NULL, NULL FROM claims.cells c) l GROUP BY l.cell_id, l.service) t
      CROSS JOIN LATERAL (VALUES ('claims_tracked_leases', t.leases),
                                 ('claims_oldest_tracked_lease_age_seconds', greatest(extract(epoch FROM now - t.oldest), 0))) AS m (name, value)
      WHERE m.value IS NOT NULL;
 
     RETURN QUERY
-    SELECT 'claims_orphans', jsonb_build_object('cell', c.cell_id::text), count(t.uuid)::float8
-      FROM (SELECT c.cell_id, NULL::uuid AS lease_uuid FROM claims.cells c
-            UNION ALL SELECT o.cell_id, o.lease_uuid FROM claims.seen_orphans o) c
+    SELECT 'claims_orphans', jsonb_strip_nulls(jsonb_build_object('cell', c.cell_id::text, 'service', c.service)), count(t.uuid)::float8
+      FROM (SELECT c.cell_id, NULL AS service, NULL::uuid AS lease_uuid FROM claims.cells c
+            UNION ALL SELECT o.cell_id, o.service, o.lease_uuid FROM claims.seen_orphans o) c
       LEFT JOIN LATERAL (SELECT t.uuid FROM claims.cells_outstanding_leases t WHERE t.uuid = c.lease_uuid OFFSET 0) t ON true
-     GROUP BY c.cell_id;
+     GROUP BY c.cell_id, c.service;
     RETURN QUERY SELECT 'claims_lease_fences', '{}'::jsonb, count(*)::float8 FROM (SELECT FROM claims.lease_fences LIMIT 10000) f;
 
     RETURN QUERY
@@ -180,10 +180,12 @@ BEGIN
     -- For each kind of pass: whether the last one failed; and time and counts of the last one that did not.
     RETURN QUERY
     WITH pass AS MATERIALIZED (
-        SELECT p.kind, p.cell_id, p.source_type, max(p.id::text) AS last, max(p.id::text) FILTER (WHERE p.sqlstate IS NULL) AS last_good
-          FROM claims.pass_log p GROUP BY p.kind, p.cell_id, p.source_type),
+        SELECT p.kind, p.cell_id, p.source_type, p.service, max(p.id::text) AS last,
+               max(p.id::text) FILTER (WHERE p.sqlstate IS NULL) AS last_good
+          FROM claims.pass_log p GROUP BY p.kind, p.cell_id, p.source_type, p.service),
     good AS MATERIALIZED (
-        SELECT jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'cell', p.cell_id::text, 'source_type', p.source_type)) AS labels,
+        SELECT jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'cell', p.cell_id::text, 'source_type', p.source_type,
+                   'service', p.service)) AS labels,
                p.last IS DISTINCT FROM p.last_good AS failed, l.ended_at, l.started_at, l.counts
           FROM pass p
           LEFT JOIN LATERAL (SELECT l.ended_at, l.started_at, l.counts FROM claims.pass_log l WHERE l.id = p.last_good::uuid OFFSET 0) l ON true)
@@ -200,7 +202,8 @@ BEGIN
     -- A breaker belongs to the cells that use its service; if none is known, to all cells of this database.
     RETURN QUERY
     WITH used AS MATERIALIZED (
-        SELECT a.cell_id, a.service FROM claims.attended_cells a UNION SELECT a.cell_id, a.service FROM claims.automatic_service a)
+        SELECT a.cell_id, a.service FROM claims.attended_cells a UNION SELECT a.cell_id, a.service FROM claims.automatic_service a
+        UNION SELECT t.cell_id, t.service FROM claims.automatic_types t)
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object('cell', c.cell_id::text, 'service', s.service, 'state', m.state)), m.value
       FROM claims.service_states() s
       LEFT JOIN LATERAL (SELECT u.cell_id FROM used u WHERE u.service = s.service

@@ -9,7 +9,8 @@ CREATE TABLE claims.pass_log (
     ended_at    timestamptz NOT NULL,
     counts      jsonb,
     sqlstate    text,
-    message     text
+    message     text,
+    service     text
 );
 CREATE INDEX pass_log_kind ON claims.pass_log (kind, id);
 COMMENT ON TABLE claims.pass_log IS 'The last 1,000 passes of each kind; claims.passes shows them. Not dumped.';
@@ -23,9 +24,10 @@ COMMENT ON COLUMN claims.pass_log.ended_at IS 'When it ended (clock time).';
 COMMENT ON COLUMN claims.pass_log.counts IS 'Its counts, by column.';
 COMMENT ON COLUMN claims.pass_log.sqlstate IS 'SQLSTATE of the error that ended it; NULL if it succeeded.';
 COMMENT ON COLUMN claims.pass_log.message IS 'Message of that error.';
+COMMENT ON COLUMN claims.pass_log.service IS 'The foreign server of the service that it called, if any.';
 
 CREATE VIEW claims.passes AS
-    SELECT p.kind, p.cell_id, p.source_type, p.started_at, p.ended_at, p.counts, p.sqlstate, p.message
+    SELECT p.kind, p.cell_id, p.source_type, p.started_at, p.ended_at, p.counts, p.sqlstate, p.message, p.service
       FROM claims.pass_log p;
 COMMENT ON VIEW claims.passes IS
     'One row for each pass of recovery, verification, purging and leasing ids, the last 1,000 of each kind. A failed pass is shown only if the worker ran it: '
@@ -38,5 +40,6 @@ COMMENT ON COLUMN claims.passes.ended_at IS 'When it ended (clock time).';
 COMMENT ON COLUMN claims.passes.counts IS 'Its counts, by column.';
 COMMENT ON COLUMN claims.passes.sqlstate IS 'SQLSTATE of the error that ended it; NULL if it succeeded.';
 COMMENT ON COLUMN claims.passes.message IS 'Message of that error.';
+COMMENT ON COLUMN claims.passes.service IS 'The foreign server of the service that it called, if any.';
 
 SELECT pg_catalog.pg_extension_config_dump('claims.pass_log', 'WHERE false');

@@ -13,7 +13,7 @@ fn attend(cell_id: Option<i64>, service: Option<String>) -> Result<(), ErrorRepo
     Ok(attend_to(cell_id, service)?)
 }
 
-fn attend_to(cell_id: Option<i64>, service: Option<String>) -> Result<(), ClaimsError> {
+pub fn attend_to(cell_id: Option<i64>, service: Option<String>) -> Result<(), ClaimsError> {
     let cell_id = arguments::required(cell_id, "cell_id")?;
     spi::connect(|connection| access::act_here_for(&catalog::current(connection), cell_id))?;
     if let Some(service) = &service {

@@ -1,4 +1,4 @@
-//! Makes sure that only one database acts as a cell. Before this database decides anything, it presents its epoch to the service;
+//! Makes sure that only one database acts as a cell, at each service by itself. Before this database decides anything, it presents its epoch to the service;
 //! `adopt_cell` makes it the acting one. `claims_model::epoch` has the rules.
 //!
 //! A new epoch must be committed before it is presented to the service, in the middle of a pass. If the pass runs in the caller's
@@ -16,12 +16,14 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
 use crate::error::{CellError, ClaimsError, IdsError};
 use crate::pg::background::{self, Errand};
+use crate::pg::foreign;
 use crate::pg::owner::as_role;
 use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
-use crate::store::cell::{epochs, ids};
+use crate::store::cell::epochs::{self, CellEpochs};
+use crate::store::cell::ids;
 use crate::store::{catalog, worker};
 
 /// Timeout of a call to the service.
@@ -31,86 +33,116 @@ const ATTEMPTS: usize = 10;
 /// Limit for waiting for another transaction that stores an epoch.
 const LOCK_TIMEOUT_MS: i64 = 5000;
 
-/// Raises 55000 if another database acts as the cell, and 08001 if the service cannot be asked. Otherwise this database then has an
-/// epoch that no earlier copy of it has.
+/// Raises 55000 if another database acts as the cell at a service, and 08001 if the service cannot be asked. Otherwise this database then
+/// has an epoch that no earlier copy of it has. Each service follows epochs of its own.
 pub fn act_as<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<(), G::Error> {
     for _ in 0..ATTEMPTS {
-        let before = stored(transactions, cell_id)?;
+        let before = stored(transactions, service, cell_id)?;
         // Present the epoch of an earlier pass first: that pass may have ended before it presented it.
-        if let Some(stored) = before
-            && !is_presented(transactions, service, cell_id, stored)?
-        {
-            continue;
-        }
-        let made = make(transactions, cell_id, before)?;
-        if is_presented(transactions, service, cell_id, made)? {
+        let Some(follows) = resolve(transactions, service, cell_id, &before)? else { continue };
+        let made = make(transactions, service, cell_id, &before, follows)?;
+        if present(transactions, service, cell_id, made)?.is_none() {
             return Ok(());
+        }
+        // Another pass of this database has stored a newer one meanwhile, or this one was refused.
+        if stored(transactions, service, cell_id)?.own == Some(made) {
+            present(transactions, service, cell_id, made)?.map_or(Ok(()), |refused| Err(refused.into()))?;
         }
     }
     Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id }).into())
 }
 
-fn stored<G: Transactions>(transactions: &G, cell_id: i64) -> Result<Option<StoredEpoch>, G::Error> {
-    transactions.in_database(|connection| Ok(epochs::stored(connection, cell_id)))
+fn stored<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<CellEpochs, G::Error> {
+    transactions.in_database(|connection| Ok(epochs::stored(connection, cell_id, service.name())))
 }
 
-/// Presents an epoch. Returns `false` if the service refused it and another pass of this database has stored a new one meanwhile.
-fn is_presented<G: Transactions>(
+/// Presents the stored epochs until the service accepts one, and returns that one; the inner `None` if there is none. Returns `None` if it
+/// refused all of them and another pass of this database has stored a new one meanwhile.
+fn resolve<G: Transactions>(
+    transactions: &G,
+    service: &Service,
+    cell_id: i64,
+    before: &CellEpochs,
+) -> Result<Option<Option<StoredEpoch>>, G::Error> {
+    let mut refused = None;
+    for candidate in before.candidates() {
+        let Some(candidate) = candidate else { return Ok(Some(None)) };
+        match present(transactions, service, cell_id, candidate)? {
+            None => return Ok(Some(Some(candidate))),
+            Some(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match refused {
+        Some(error) if stored(transactions, service, cell_id)? == *before => Err(error.into()),
+        _ => Ok(None),
+    }
+}
+
+/// Presents an epoch. Returns the service's error if it refuses it.
+fn present<G: Transactions>(
     transactions: &G,
     service: &Service,
     cell_id: i64,
     presented: StoredEpoch,
-) -> Result<bool, G::Error> {
-    let present = || match service.present_epoch(cell_id, presented, None, ANSWER_TIMEOUT).map_err(unreachable) {
-        Err(ClaimsError::Cell(CellError::Refused(error))) => Ok(Some(error)),
-        answer => answer.map(|()| None),
-    };
-    match transactions.at_service(present)? {
-        None => Ok(true),
-        Some(_) if stored(transactions, cell_id)? != Some(presented) => Ok(false),
-        Some(error) => Err(ClaimsError::from(CellError::Refused(error)).into()),
-    }
+) -> Result<Option<ClaimsError>, G::Error> {
+    transactions.at_service(|| {
+        match service.present_epoch(cell_id, presented, None, ANSWER_TIMEOUT).map_err(unreachable) {
+            Err(error @ ClaimsError::Cell(CellError::Refused(_))) => Ok(Some(error)),
+            answer => answer.map(|()| None),
+        }
+    })
 }
 
-/// Commits a new epoch that follows `before`. Returns the epoch that is stored then: the new one, or that of a pass that was faster.
-fn make<G: Transactions>(transactions: &G, cell_id: i64, before: Option<StoredEpoch>) -> Result<StoredEpoch, G::Error> {
-    let new = StoredEpoch::followed_by(before, random());
+/// Commits a new epoch that follows `follows`, in place of the own one in `before`. Returns the epoch that is stored then: the new one, or
+/// that of a pass that was faster.
+fn make<G: Transactions>(
+    transactions: &G,
+    service: &Service,
+    cell_id: i64,
+    before: &CellEpochs,
+    follows: Option<StoredEpoch>,
+) -> Result<StoredEpoch, G::Error> {
+    let new = StoredEpoch::followed_by(follows, random());
+    let replaced = before.own.map(|own| own.epoch);
     let has_started = if G::COMMITS {
         transactions.in_database(|connection| {
-            follow(connection, cell_id, new);
+            follow(connection, cell_id, service.name(), new, replaced);
             Ok(true)
         })?
     } else {
-        let predecessor = new.predecessor.map_or_else(String::new, |epoch| epoch.to_string());
-        Errand { name: ERRAND, message: &format!("{cell_id} {} {predecessor}", new.epoch) }.run()
+        let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let (predecessor, replaced) = (number(new.predecessor), number(replaced));
+        let server = service.oid().to_u32();
+        Errand { name: ERRAND, message: &format!("{cell_id} {server} {} {predecessor} {replaced}", new.epoch) }.run()
     };
-    match stored(transactions, cell_id)? {
-        Some(stored) if Some(stored) != before => Ok(stored),
+    match stored(transactions, service, cell_id)?.own {
+        Some(stored) if Some(stored) != before.own => Ok(stored),
         _ if !has_started => Err(ClaimsError::from(CellError::NoProcess).into()),
         _ => Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id }).into()),
     }
 }
 
-fn follow(connection: &Connection, cell_id: i64, new: StoredEpoch) {
+fn follow(connection: &Connection, cell_id: i64, service: &str, new: StoredEpoch, replaced: Option<i64>) {
     xact::commit_durably();
     let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-    epochs::follow(connection, cell_id, new);
+    epochs::follow(connection, cell_id, service, new, replaced);
 }
 
 /// The name of the background process in pg_stat_activity.
 const ERRAND: &str = "claims epoch";
 
-/// Runs in the background process: commits an epoch. The message has the cell, the epoch, and its predecessor if there is one.
+/// Runs in the background process: commits an epoch. The message has the cell, the oid of the service's foreign server, the epoch, its
+/// predecessor, and the one that it replaces; `-` where there is none.
 pub fn commit_epoch(message: &str) {
-    let mut numbers = message.split(' ').map(|number| number.parse::<i64>().ok());
-    let (Some(Some(cell_id)), Some(Some(epoch)), predecessor) = (numbers.next(), numbers.next(), numbers.next()) else {
-        return;
-    };
+    let numbers: Vec<_> = message.split(' ').map(|number| number.parse::<i64>().ok()).collect();
+    let [Some(cell_id), Some(server), Some(epoch), predecessor, replaced] = numbers[..] else { return };
+    let Ok(server) = u32::try_from(server) else { return };
     background::transaction(|| {
         let Some(owner) = spi::connect(worker::owner) else { return };
+        let Some(service) = foreign::server_name(pg_sys::Oid::from(server)) else { return };
         as_role(owner, || {
             spi::connect(|connection| {
-                follow(connection, cell_id, StoredEpoch { epoch, predecessor: predecessor.flatten() })
+                follow(connection, cell_id, &service, StoredEpoch { epoch, predecessor }, replaced)
             });
         });
     });
@@ -137,7 +169,8 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
     action.with("cell_id", cell_id).with("service", server.as_str()).perform(|_, connection| {
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = Service::new(connection, &server, cell_id)?;
-        let made = make(connection, cell_id, epochs::stored(connection, cell_id))?;
+        let before = epochs::stored(connection, cell_id, &server);
+        let made = make(connection, &service, cell_id, &before, before.own)?;
         // The database that acted until now may have drawn ids from these ranges since this one was copied.
         if let Some(name) = ids::discard(connection, cell_id) {
             return Err(IdsError::SequenceBusy { name }.into());

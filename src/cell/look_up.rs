@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use claims_model::limits::bucket_value_excess;
+use claims_model::routes::{Place, Routes};
 
 use crate::cell::capture::pins;
 use crate::cell::client::Service;
@@ -15,7 +16,7 @@ use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::pg_uuid;
 use crate::store::catalog;
-use crate::store::cell::attributes::{self, Automatic};
+use crate::store::cell::attributes;
 use crate::store::cell::{availability, expected::same_source_type};
 use crate::{access, arguments, settings};
 
@@ -40,11 +41,9 @@ fn is_available(
         let columns = columns(connection, table, &attribute)?;
         // NULL values are not claimed.
         let Some(value) = value else { return Ok(Some(true)) };
-        let Some(Automatic { cell_id, service }) = availability::service(connection) else {
-            return Err(AvailabilityError::NoService.into());
-        };
-        let asked = AskedName { cell_id, value, source_id };
-        unless_silent(asked.is_available(connection, service.as_deref(), &columns))
+        let routes = availability::routes(connection).ok_or(AvailabilityError::NoService)?;
+        let asked = AskedName { cell_id: routes.cell_id, value, source_id };
+        unless_silent(asked.is_available(connection, &routes, &columns))
     })?;
     Ok(available)
 }
@@ -103,24 +102,27 @@ impl AskedName {
     fn is_available(
         &self,
         connection: &Connection,
-        server: Option<&str>,
+        routes: &Routes,
         columns: &[NamedColumn],
     ) -> Result<bool, ClaimsError> {
         let types = catalog::current(connection);
         let limit = settings::observe_timeout();
-        let service = match server {
-            Some(server) => Some(Service::new(connection, server, self.cell_id)?.until(Instant::now() + limit)),
-            None => None,
-        };
+        let deadline = Instant::now() + limit;
         for column in columns {
+            let place = routes.of(&column.bucket_type).ok_or(AvailabilityError::NoService)?;
             // Such a name cannot be claimed.
             let is_impossible = self.value.is_empty() || bucket_value_excess(&self.value).is_some();
             if is_impossible || types.types.profile_of(&column.bucket_type).canonical(&self.value).is_err() {
                 return Ok(false);
             }
-            let holder = match &service {
-                Some(service) => service.holder(&column.bucket_type, &self.value, service.time_left(limit))?,
-                None => availability::holder_here(connection, &column.bucket_type, &self.value).map(Holder::from),
+            let holder = match place {
+                Place::Service(server) => {
+                    let service = Service::new(connection, &server, self.cell_id)?.until(deadline);
+                    service.holder(&column.bucket_type, &self.value, limit)?
+                }
+                Place::Here => {
+                    availability::holder_here(connection, &column.bucket_type, &self.value).map(Holder::from)
+                }
             };
             if holder.is_some_and(|holder| !self.is_own(connection, &holder, &column.source_type)) {
                 return Ok(false);

@@ -57,13 +57,13 @@ fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(
     as_tracked(connection, lease)
 }
 
-/// Tracks a lease that this transaction has begun under a new uuid.
-pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64) -> Result<(), ClaimsError> {
+/// Tracks a lease that this transaction has begun at a service under a new uuid.
+pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64, service: &str) -> Result<(), ClaimsError> {
     translate_error(
         Code::ERRCODE_UNIQUE_VIOLATION,
         || CellError::LeaseInRecovery.into(),
         || {
-            tracked::track_new(connection, lease, cell_id);
+            tracked::track_new(connection, lease, cell_id, service);
             as_tracked(connection, lease)
         },
     )

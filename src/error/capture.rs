@@ -80,6 +80,13 @@ errors! {
         NoSuchType { kind: Kind, name: String } => ERRCODE_INVALID_PARAMETER_VALUE: ("{0}_type names an unknown {0} type", kind.name()),
             detail ("There is no {} type \"{}\" that a claim can have.", kind.name(), shortened(&name)),
             hint ("Types are added with claims.add_{}_type(), here and at the service.", kind.name());
+        CellOrService => ERRCODE_INVALID_PARAMETER_VALUE: "cell_id and service must be given both, or be both null",
+            hint "automatic(NULL, NULL) turns automatic mode off, automatic(NULL, NULL, bucket_types) the services of these types.";
+        NoTypesNamed => ERRCODE_INVALID_PARAMETER_VALUE: "bucket_types must not be empty",
+            hint "Leave it out for all types that have no service of their own.";
+        OtherCell { cell_id: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "automatic mode is on for cell {cell_id}",
+            detail "All types of a database are claimed for one cell.",
+            hint "Turn it off first: automatic(NULL, NULL).";
         NotClaimed { table: String, attribute: String } => ERRCODE_UNDEFINED_OBJECT:
             "column \"{attribute}\" of table \"{table}\" is not claimed",
             hint "claims.claimed_columns lists the columns that are.";

@@ -15,6 +15,10 @@ errors! {
             "source type \"{source_type}\" is being imported by another session",
             detail "It is process {pid}.",
             hint "Wait for its end, which claims.imports shows, or cancel it: an import continues where it stopped.";
+        OtherService { source_type: String, service: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "no name of source type \"{source_type}\" is claimed at service \"{service}\"",
+            detail "claims.automatic() has given the bucket types of its columns to other services.",
+            hint "Name the service of one of these bucket types.";
         NotBegun { source_type: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             ("import of source type \"{}\" has not begun in this session", shortened(&source_type)),
             hint "Use CALL claims.import_claims().";

@@ -11,26 +11,35 @@ use crate::pg::uuid::pg_uuid;
 
 shared_statement! {
     /// Inserts a row, and deletes all but the newest $9 rows of its kind. Skips rows that another session is deleting.
-    RECORD(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, JSONBOID, TEXTOID, TEXTOID, INT8OID, UUIDOID) =
+    RECORD(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, JSONBOID, TEXTOID, TEXTOID, INT8OID, UUIDOID, TEXTOID) =
         "WITH oldest AS MATERIALIZED (
              SELECT coalesce((SELECT p.id FROM claims.pass_log p WHERE p.kind = $1 ORDER BY p.id DESC OFFSET $9 - 1 LIMIT 1), '00000000-0000-0000-0000-000000000000') AS id),
               old AS MATERIALIZED (
              SELECT p.id FROM claims.pass_log p WHERE p.kind = $1 AND p.id <= (SELECT o.id FROM oldest o) ORDER BY p.id
                 FOR UPDATE SKIP LOCKED),
               dropped AS (DELETE FROM claims.pass_log p USING old WHERE p.id = old.id)
-         INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, counts, sqlstate, message)
-         VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8)";
-    /// Returns when the last pass of kind $1, cell $2 and source type $3 ended that succeeded, and finished if it was a verification.
-    LAST(TEXTOID, INT8OID, TEXTOID) =
+         INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, counts, sqlstate, message, service)
+         VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8, $11)";
+    /// Returns when the last pass of kind $1, cell $2 and source type $3 at service $4 ended that succeeded, and finished if it was a
+    /// verification. Passes of earlier versions have no service.
+    LAST(TEXTOID, INT8OID, TEXTOID, TEXTOID) =
         "SELECT p.ended_at FROM claims.pass_log p
           WHERE p.kind = $1 AND p.cell_id IS NOT DISTINCT FROM $2 AND p.source_type IS NOT DISTINCT FROM $3 AND p.sqlstate IS NULL
+            AND (p.service IS NULL OR p.service IS NOT DISTINCT FROM $4)
             AND p.counts -> 'finished' IS DISTINCT FROM '0'
           ORDER BY p.id DESC LIMIT 1";
 }
 
-/// Returns when the last successful pass ended, of a cell and source type if it has them.
-pub fn last(connection: &Connection, kind: &str, cell_id: Option<i64>, source_type: Option<&str>) -> Option<Moment> {
-    connection.run(&LAST, View::Latest, [kind.into(), cell_id.into(), source_type.into()]).first(|row| row.must(1))
+/// Returns when the last successful pass ended, of a cell, a source type and a service if it has them.
+pub fn last(
+    connection: &Connection,
+    kind: &str,
+    cell_id: Option<i64>,
+    source_type: Option<&str>,
+    service: Option<&str>,
+) -> Option<Moment> {
+    let values = [kind.into(), cell_id.into(), source_type.into(), service.into()];
+    connection.run(&LAST, View::Latest, values).first(|row| row.must(1))
 }
 
 /// Number of rows that the log keeps for each kind.
@@ -41,12 +50,19 @@ pub struct Pass<'a> {
     pub kind: &'static str,
     pub cell_id: Option<i64>,
     pub source_type: Option<&'a str>,
+    /// The foreign server of the service that it calls.
+    pub service: Option<&'a str>,
     started_at: Moment,
 }
 
 impl<'a> Pass<'a> {
-    pub fn begin(kind: &'static str, cell_id: Option<i64>, source_type: Option<&'a str>) -> Self {
-        Pass { kind, cell_id, source_type, started_at: Moment::now() }
+    pub fn begin(
+        kind: &'static str,
+        cell_id: Option<i64>,
+        source_type: Option<&'a str>,
+        service: Option<&'a str>,
+    ) -> Self {
+        Pass { kind, cell_id, source_type, service, started_at: Moment::now() }
     }
 
     /// It succeeded, with these counts.
@@ -64,7 +80,7 @@ impl<'a> Pass<'a> {
     /// Inserts its row. Does not wait for other transactions.
     fn record(self, connection: &Connection, counts: Option<String>, error: Option<(String, String)>) {
         let (sqlstate, message) = error.unzip();
-        let values: [Value; 10] = [
+        let values: [Value; 11] = [
             self.kind.into(),
             self.cell_id.into(),
             self.source_type.into(),
@@ -75,6 +91,7 @@ impl<'a> Pass<'a> {
             message.into(),
             MAX_ROWS_PER_KIND.into(),
             pg_uuid(Uuid::now_v7()).into(),
+            self.service.into(),
         ];
         connection.run(&RECORD, View::Statement, values);
     }

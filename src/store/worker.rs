@@ -7,30 +7,44 @@ use crate::pg::background;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::from_pg_uuid;
+use crate::store::cell::tracked::at_service;
 
 shared_statement! {
     /// Returns the owner of the schema. pg_upgrade changes the owner of the extension, but not that of the schema.
     OWNER() = "SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims'";
-    /// Returns the cells that were attended in database $1, and those that have an epoch. A cell without either is being restored.
+    /// Returns the cells that were attended in database $1, and those that have an epoch, each with its services. A cell without either is
+    /// being restored.
     ATTENDED(TEXTOID) =
-        "SELECT a.cell_id, a.service FROM claims.attended_cells a
+        "SELECT a.cell_id, a.service, a.by_type FROM claims.attended_cells a
           WHERE a.attended_in = $1 OR EXISTS (SELECT FROM claims.own_epochs e WHERE e.cell_id = a.cell_id)
-          ORDER BY a.cell_id";
+          ORDER BY a.cell_id, a.by_type, a.service";
 }
 
 statement! {
+    /// Removes service $2 from those of cell $1 that are named for bucket types only.
+    UNNAME(INT8OID, TEXTOID) = "DELETE FROM claims.attended_cells a WHERE a.cell_id = $1 AND a.service = $2 AND a.by_type";
     ATTEND(INT8OID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.attended_cells AS a (cell_id, service, attended_in) VALUES ($1, $2, $3)
-         ON CONFLICT (cell_id) DO UPDATE SET service = excluded.service, attended_in = excluded.attended_in
-          WHERE (a.service, a.attended_in) IS DISTINCT FROM (excluded.service, excluded.attended_in)";
+        "INSERT INTO claims.attended_cells (cell_id, service, attended_in) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    REPLACE(INT8OID, TEXTOID, TEXTOID) =
+        "UPDATE claims.attended_cells a SET service = $2, attended_in = $3
+          WHERE a.cell_id = $1 AND NOT a.by_type AND (a.service, a.attended_in) IS DISTINCT FROM ($2, $3)";
+    /// Adds the services that automatic mode names for bucket types.
+    ATTEND_NAMED(INT8OID, TEXTOID) =
+        "INSERT INTO claims.attended_cells (cell_id, service, attended_in, by_type)
+         SELECT DISTINCT t.cell_id, t.service, $2, true FROM claims.automatic_types t WHERE t.cell_id = $1 ON CONFLICT DO NOTHING";
+    /// Adds service $2 to those of cell $1.
+    ATTEND_ALSO(INT8OID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.attended_cells AS a (cell_id, service, attended_in, by_type) VALUES ($1, $2, $3, true)
+         ON CONFLICT (cell_id, service) DO UPDATE SET attended_in = excluded.attended_in
+          WHERE a.attended_in IS DISTINCT FROM excluded.attended_in";
     DISMISS(INT8OID) = "DELETE FROM claims.attended_cells a WHERE a.cell_id = $1";
-    /// Returns leases that cell $1 tracked up to $2 milliseconds ago, at most $4, each with whether it was tracked at least $3
-    /// milliseconds ago.
-    REMAINING(INT8OID, INT8OID, INT8OID, INT8OID) =
+    /// Returns leases that cell $1 tracked at service $5 up to $2 milliseconds ago, at most $4, each with whether it was tracked at least
+    /// $3 milliseconds ago.
+    REMAINING(INT8OID, INT8OID, INT8OID, INT8OID, TEXTOID) = concat!(
         "SELECT t.uuid, t.created_at <= clock_timestamp() - make_interval(secs => $3 / 1000.0)
            FROM claims.cells_outstanding_leases t
-          WHERE t.cell_id = $1 AND t.created_at >= clock_timestamp() - make_interval(secs => $2 / 1000.0)
-          LIMIT $4";
+          WHERE t.cell_id = $1 AND t.created_at >= clock_timestamp() - make_interval(secs => $2 / 1000.0) AND ", at_service!("$5"), "
+          LIMIT $4");
     SOURCE_TYPES() = "SELECT DISTINCT a.source_type FROM claims.claimed_attributes a ORDER BY 1";
 }
 
@@ -39,19 +53,23 @@ pub fn owner(connection: &Connection) -> Option<Oid> {
     connection.run(&OWNER, View::Latest, []).first(|row| row.must(1))
 }
 
-/// A cell that the worker attends to, and the foreign server of its service.
-#[derive(Clone)]
+/// A cell that the worker attends to, and the foreign server of one of its services.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Attended {
     pub cell_id: i64,
     pub service: String,
+    /// Whether it is named for bucket types only.
+    pub by_type: bool,
 }
 
 /// Returns the cells that the worker attends to.
 pub fn attended(connection: &Connection) -> Vec<Attended> {
     let here = background::database_identity();
-    connection
-        .run(&ATTENDED, View::Latest, [here.into()])
-        .map(|row| Attended { cell_id: row.must(1), service: row.must(2) })
+    connection.run(&ATTENDED, View::Latest, [here.into()]).map(|row| Attended {
+        cell_id: row.must(1),
+        service: row.must(2),
+        by_type: row.must(3),
+    })
 }
 
 /// Makes the worker attend to a cell; with `None`, makes it stop.
@@ -59,10 +77,19 @@ pub fn attend(connection: &Connection, cell_id: i64, service: Option<&str>) {
     match service {
         Some(service) => {
             let here = background::database_identity();
-            connection.run(&ATTEND, View::Statement, [cell_id.into(), service.into(), here.into()])
+            connection.run(&UNNAME, View::Statement, [cell_id.into(), service.into()]);
+            connection.run(&ATTEND, View::Statement, [cell_id.into(), service.into(), here.clone().into()]);
+            connection.run(&REPLACE, View::Statement, [cell_id.into(), service.into(), here.clone().into()]);
+            connection.run(&ATTEND_NAMED, View::Statement, [cell_id.into(), here.into()])
         }
         None => connection.run(&DISMISS, View::Statement, [cell_id.into()]),
     };
+}
+
+/// Makes the worker attend to a cell at a further service, which is named for bucket types.
+pub fn attend_also(connection: &Connection, cell_id: i64, service: &str) {
+    let here = background::database_identity();
+    connection.run(&ATTEND_ALSO, View::Statement, [cell_id.into(), service.into(), here.into()]);
 }
 
 /// The tracked leases that are not forgotten yet.
@@ -73,11 +100,17 @@ pub struct RemainingLeases {
     pub has_unripe: bool,
 }
 
-/// Returns the leases that were tracked up to `oldest_ms` milliseconds ago, at most `limit`. Those of at least `ripe_ms`
+/// Returns the leases that were tracked at a service up to `oldest_ms` milliseconds ago, at most `limit`. Those of at least `ripe_ms`
 /// milliseconds are ripe.
-pub fn remaining(connection: &Connection, cell_id: i64, oldest_ms: i64, ripe_ms: i64, limit: i64) -> RemainingLeases {
-    let rows =
-        connection.run(&REMAINING, View::Latest, [cell_id.into(), oldest_ms.into(), ripe_ms.into(), limit.into()]);
+pub fn remaining(
+    connection: &Connection,
+    (cell_id, service): (i64, &str),
+    oldest_ms: i64,
+    ripe_ms: i64,
+    limit: i64,
+) -> RemainingLeases {
+    let values = [cell_id.into(), oldest_ms.into(), ripe_ms.into(), limit.into(), service.into()];
+    let rows = connection.run(&REMAINING, View::Latest, values);
     let all = rows.map(|row| (from_pg_uuid(row.must(1)), row.must::<bool>(2)));
     let has_unripe = all.iter().any(|(_, is_ripe)| !is_ripe);
     RemainingLeases {

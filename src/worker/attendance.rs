@@ -122,44 +122,48 @@ fn round(duty: Duty, owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
         Duty::Verification if cells.is_empty() || settings::verify_interval().is_none() => Vec::new(),
         Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(store::source_types))),
     };
-    schedule.retain(|job| jobs.iter().any(|(wanted, _)| wanted == job));
-    for (job, _) in jobs.iter().filter(|(job, _)| !schedule.has(job)).collect::<Vec<_>>() {
+    schedule.retain(|job| jobs.contains(job));
+    for job in jobs.iter().filter(|job| !schedule.has(job)).collect::<Vec<_>>() {
         schedule.begin(job.clone(), first_due::pause(job, interval(job)));
     }
-    for (job, service) in jobs {
+    for job in jobs {
         if schedule.is_due(&job) {
-            do_job(owner, job, service, schedule);
+            do_job(owner, job, schedule);
         }
     }
 }
 
-/// Returns the recovery jobs in this database, and their services. None of them runs code of table owners, which could
-/// delay the settling of committed leases for any time.
-fn recovery_jobs(cells: &[Attended]) -> Vec<(Job, &str)> {
-    let of_cell = |cell: &Attended| [Job::Settle, Job::Reconcile, Job::Refill].map(|job| job(cell.cell_id));
-    let jobs = cells.iter().flat_map(|cell| of_cell(cell).map(|job| (job, cell.service.as_str())));
-    jobs.chain([(Job::Purge, "")]).collect()
+/// Returns the recovery jobs in this database. None of them runs code of table owners, which could delay the settling of committed
+/// leases for any time. Ids come from the service of the types that are not named.
+fn recovery_jobs(cells: &[Attended]) -> Vec<Job> {
+    let of_cell = |cell: &Attended| {
+        let job = |job: fn(i64, String) -> Job| job(cell.cell_id, cell.service.clone());
+        let refill = (!cell.by_type).then(|| job(Job::Refill));
+        [job(Job::Settle), job(Job::Reconcile)].into_iter().chain(refill)
+    };
+    cells.iter().flat_map(of_cell).chain([Job::Purge]).collect()
 }
 
-/// Returns the verification jobs in this database, and their services.
-fn verification_jobs<'a>(cells: &'a [Attended], source_types: &[String]) -> Vec<(Job, &'a str)> {
-    let of_cell = |cell: &'a Attended| {
-        let job = |name: &String| (Job::Verify(cell.cell_id, name.clone()), cell.service.as_str());
-        source_types.iter().map(job)
+/// Returns the verification jobs in this database. Each service is asked for every source type: it may have claims of types that have
+/// gone to another one.
+fn verification_jobs(cells: &[Attended], source_types: &[String]) -> Vec<Job> {
+    let of_cell = |cell: &Attended| {
+        let job = |name: &String| Job::Verify(cell.cell_id, cell.service.clone(), name.clone());
+        source_types.iter().map(job).collect::<Vec<_>>()
     };
     cells.iter().flat_map(of_cell).collect()
 }
 
-fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
+fn do_job(owner: Oid, job: Job, schedule: &mut Schedule) {
     activity::show(Some(&job.to_string()));
     let transactions = OwnTransactions { owner };
     let interval = interval(&job);
     let (cell_id, source_type) = job.of();
-    let pass = Pass::begin(job.kind(), cell_id, source_type);
+    let pass = Pass::begin(job.kind(), cell_id, source_type, job.service());
     // Log only after the transaction has ended.
-    match run_job(&transactions, &job, service) {
+    match run_job(&transactions, &job) {
         Ok(done) => {
-            if let (Some(tally), Job::Reconcile(cell_id)) = (done.recovery, &job) {
+            if let (Some(tally), Job::Reconcile(cell_id, _)) = (done.recovery, &job) {
                 tally.warn(*cell_id);
             }
             schedule.done(job, done.again.unwrap_or(interval));
@@ -181,7 +185,7 @@ fn do_job(owner: Oid, job: Job, service: &str, schedule: &mut Schedule) {
 /// Returns the interval after a successful job. Commits wake the worker earlier.
 fn interval(job: &Job) -> Duration {
     match job {
-        Job::Settle(_) | Job::Reconcile(_) | Job::Refill(_) => settings::reconcile_interval(),
+        Job::Settle(..) | Job::Reconcile(..) | Job::Refill(..) => settings::reconcile_interval(),
         Job::Verify(..) => settings::verify_interval().unwrap_or(PURGE_INTERVAL),
         Job::Purge => PURGE_INTERVAL,
     }
@@ -199,19 +203,19 @@ impl RoundEnd {
     }
 }
 
-fn run_job(transactions: &OwnTransactions, job: &Job, service: &str) -> Result<RoundEnd, Failure> {
+fn run_job(transactions: &OwnTransactions, job: &Job) -> Result<RoundEnd, Failure> {
     match job {
-        Job::Settle(cell_id) => Ok(RoundEnd::of(remaining::settle(transactions, *cell_id, service)?)),
-        Job::Reconcile(cell_id) => {
+        Job::Settle(cell_id, service) => Ok(RoundEnd::of(remaining::settle(transactions, *cell_id, service)?)),
+        Job::Reconcile(cell_id, service) => {
             let tally = reconcile::pass(transactions, *cell_id, service)?;
             Ok(RoundEnd { again: None, recovery: Some(tally) })
         }
-        Job::Refill(cell_id) => {
+        Job::Refill(cell_id, service) => {
             let confirmed_for = i64::try_from(settings::reconcile_interval().as_secs()).unwrap_or(i64::MAX);
             let refilled = refill::refill(transactions, *cell_id, service, confirmed_for)?;
             Ok(RoundEnd { again: refilled.has_sequences.then_some(IDS_INTERVAL), recovery: None })
         }
-        Job::Verify(cell_id, source_type) => {
+        Job::Verify(cell_id, service, source_type) => {
             let correct = settings::verify_correct();
             let task = slice::SliceTask { cell_id: *cell_id, server: service, source_type, correct };
             Ok(RoundEnd::of(task.slice(transactions)?))

@@ -7,14 +7,14 @@ use claims_model::due;
 use super::schedule::Job;
 use crate::pg::background::{self, transaction};
 use crate::pg::clock::Moment;
-use crate::pg::spi;
+use crate::pg::spi::{self, Connection};
 use crate::store::pass_log;
 
 /// Returns how long to wait for the first run of a job that is repeated after `interval`. Settling and recovery do not wait: leases may
 /// have been left outstanding before the start.
 pub fn pause(job: &Job, interval: Duration) -> Duration {
     match job {
-        Job::Verify(cell_id, _) => {
+        Job::Verify(cell_id, ..) => {
             since_last(job, interval) + due::delay(&background::database_identity(), *cell_id, interval)
         }
         Job::Purge => since_last(job, interval),
@@ -25,6 +25,7 @@ pub fn pause(job: &Job, interval: Duration) -> Duration {
 /// Returns what is left of the interval since the last run that succeeded.
 fn since_last(job: &Job, interval: Duration) -> Duration {
     let (cell_id, source_type) = job.of();
-    let last = transaction(|| spi::connect(|connection| pass_log::last(connection, job.kind(), cell_id, source_type)));
+    let last = |connection: &Connection| pass_log::last(connection, job.kind(), cell_id, source_type, job.service());
+    let last = transaction(|| spi::connect(last));
     due::left_of_interval(last.map(|last| last.seconds_until(Moment::now())), interval)
 }

@@ -20,29 +20,33 @@ const INTERVAL: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_secs(5);
 
 struct Meanwhile {
-    cells: Vec<Attended>,
+    /// The cells, each with the moment from which on its leases may be settled again.
+    cells: Vec<(Attended, Instant)>,
     slot: Option<&'static WakeupSlot>,
-    due: Instant,
 }
 
 thread_local! {
     static MEANWHILE: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
 }
 
-/// Sets the cells whose leases are settled during the jobs of a round. Commits mark `slot`.
+/// Sets the cells whose leases are settled during the jobs of a round. Commits mark `slot`. A pause after a failure goes on.
 pub fn attend(cells: &[Attended], slot: Option<&'static WakeupSlot>) {
-    MEANWHILE.set(Some(Meanwhile { cells: cells.to_vec(), slot, due: Instant::now() + INTERVAL }));
+    let soon = Instant::now() + INTERVAL;
+    let before = MEANWHILE.take().map(|meanwhile| meanwhile.cells).unwrap_or_default();
+    let due =
+        |cell: &Attended| before.iter().find(|(other, _)| other == cell).map_or(soon, |(_, due)| (*due).max(soon));
+    let cells = cells.iter().map(|cell| (cell.clone(), due(cell))).collect();
+    MEANWHILE.set(Some(Meanwhile { cells, slot }));
 }
 
-/// Settles the leases that were committed since the round began, if that is due.
+/// Settles the leases that were committed since the round began, if that is due. A service that cannot be called holds up no other one.
 pub fn settle(owner: Oid) {
     // While it settles, its own steps find nothing here.
     let Some(mut meanwhile) = MEANWHILE.take() else { return };
     let has_committed = meanwhile.slot.is_none_or(|slot| slot.is_idle.load(Ordering::Acquire) == 0);
-    if has_committed && meanwhile.due <= Instant::now() {
-        let settle = |cell: &Attended| remaining::settle(&OwnTransactions { owner }, cell.cell_id, &cell.service);
-        let has_failed = meanwhile.cells.iter().filter(|cell| settle(cell).is_err()).count() > 0;
-        meanwhile.due = Instant::now() + if has_failed { PAUSE } else { INTERVAL };
+    for (cell, due) in meanwhile.cells.iter_mut().filter(|(_, due)| has_committed && *due <= Instant::now()) {
+        let settled = remaining::settle(&OwnTransactions { owner }, cell.cell_id, &cell.service);
+        *due = Instant::now() + if settled.is_err() { PAUSE } else { INTERVAL };
     }
     MEANWHILE.set(Some(meanwhile));
 }

@@ -33,7 +33,7 @@ const PURGED: [(&str, Purger); 8] = [
 
 /// Purges a portion of the old rows. Returns whether it was everything.
 pub fn purge(tables: &dyn Tables, connection: &Connection) -> bool {
-    let pass = Pass::begin("purge", None, None);
+    let pass = Pass::begin("purge", None, None, None);
     let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(tables, connection, PURGED_AT_ONCE) as i64);
     let counts: Vec<_> = PURGED.iter().map(drop).collect();
     let all = counts.iter().all(|(_, count)| *count < PURGED_AT_ONCE);

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use claims_model::backoff::Backoff;
 use claims_model::due::{self, PAUSES};
 
-/// A job that is repeated.
+/// A job that is repeated. Its strings are the foreign server of a service, and then the source type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Settles the leases of committed transactions of a cell.
-    Settle(i64),
-    /// Runs a recovery pass of a cell.
-    Reconcile(i64),
+    /// Settles the leases of committed transactions of a cell at a service.
+    Settle(i64, String),
+    /// Runs a recovery pass of a cell at a service.
+    Reconcile(i64, String),
     /// Gives the sequences of a cell their next ranges of ids.
-    Refill(i64),
-    /// Verifies a source type of a cell.
-    Verify(i64, String),
+    Refill(i64, String),
+    /// Verifies a source type of a cell at a service.
+    Verify(i64, String, String),
     Purge,
 }
 
@@ -24,9 +24,9 @@ impl Job {
     /// Returns its kind in `claims.passes`.
     pub fn kind(&self) -> &'static str {
         match self {
-            Job::Settle(_) => "settle",
-            Job::Reconcile(_) => "reconcile",
-            Job::Refill(_) => "refill",
+            Job::Settle(..) => "settle",
+            Job::Reconcile(..) => "reconcile",
+            Job::Refill(..) => "refill",
             Job::Verify(..) => "verify",
             Job::Purge => "purge",
         }
@@ -35,9 +35,18 @@ impl Job {
     /// Returns its cell and source type.
     pub fn of(&self) -> (Option<i64>, Option<&str>) {
         match self {
-            Job::Settle(cell_id) | Job::Reconcile(cell_id) | Job::Refill(cell_id) => (Some(*cell_id), None),
-            Job::Verify(cell_id, source_type) => (Some(*cell_id), Some(source_type)),
+            Job::Settle(cell_id, _) | Job::Reconcile(cell_id, _) | Job::Refill(cell_id, _) => (Some(*cell_id), None),
+            Job::Verify(cell_id, _, source_type) => (Some(*cell_id), Some(source_type)),
             Job::Purge => (None, None),
+        }
+    }
+
+    /// Returns the service that it calls.
+    pub fn service(&self) -> Option<&str> {
+        match self {
+            Job::Settle(_, service) | Job::Reconcile(_, service) | Job::Refill(_, service) => Some(service),
+            Job::Verify(_, service, _) => Some(service),
+            Job::Purge => None,
         }
     }
 }
@@ -92,7 +101,7 @@ impl Schedule {
     /// Records that a transaction has committed. Settling is due, and a look at the sequences, unless they are pausing after a failure.
     pub fn something_committed(&mut self) {
         for (job, entry) in &mut self.0 {
-            if matches!(job, Job::Settle(_) | Job::Refill(_)) && entry.pauses.is_unused() {
+            if matches!(job, Job::Settle(..) | Job::Refill(..)) && entry.pauses.is_unused() {
                 entry.due = Instant::now();
             }
         }

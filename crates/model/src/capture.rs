@@ -196,12 +196,24 @@ impl Log {
         self.entries.iter().any(|(_, entry)| matches!(entry, LogEntry::Sending(_)))
     }
 
-    /// Records that the changes of a sending were sent. The rollback of the subtransaction in which it began undoes that.
-    pub fn mark_sent(&mut self, sending: Sending) {
-        for (_, entry) in &mut self.entries {
-            if *entry == LogEntry::Sending(sending.number) {
-                *entry = LogEntry::Sent;
+    /// Records that the changes of a sending were sent, except those of buckets that stay pending. The rollback of the subtransaction in
+    /// which it began undoes that.
+    pub fn mark_sent(&mut self, sending: Sending, stays: impl Fn(&NamedBucket) -> bool) {
+        let sent = LogEntry::Sending(sending.number);
+        if let Some(at) = self.entries.iter().position(|(_, entry)| *entry == sent) {
+            let of_earlier = |(_, entry): &(u32, LogEntry)| *entry == LogEntry::Sent;
+            let first = self.entries[..at].iter().rposition(of_earlier).map_or(0, |earlier| earlier + 1);
+            let mut remaining = Vec::new();
+            for (owner, entry) in &mut self.entries[first..at] {
+                if let LogEntry::Changes(net) = entry {
+                    let net = net.split_off(&stays);
+                    if !net.claims.is_empty() {
+                        remaining.push((*owner, LogEntry::Changes(net)));
+                    }
+                }
             }
+            self.entries[at].1 = LogEntry::Sent;
+            self.entries.splice(at + 1..at + 1, remaining);
         }
         self.compact();
     }
@@ -290,6 +302,17 @@ impl Net {
             entry.remove();
             self.bytes -= of_bucket;
         }
+    }
+
+    /// Takes out the changes of some buckets.
+    fn split_off(&mut self, of: impl Fn(&NamedBucket) -> bool) -> Net {
+        let mut taken = Net::default();
+        for (bucket, claims) in self.claims.extract_if(.., |bucket, _| of(bucket)) {
+            taken.bytes += bucket.value.len() + claims.iter().map(|(ends, _)| ends.bytes()).sum::<usize>();
+            taken.claims.insert(bucket, claims);
+        }
+        self.bytes -= taken.bytes;
+        taken
     }
 
     fn merge(&mut self, more: Net) {

@@ -16,10 +16,9 @@ pub fn member(first: Uuid, position: usize) -> Uuid {
     Uuid::from_u128(first.as_u128() | (position as u128 & NUMBER))
 }
 
-/// Returns the lowest and the highest uuid of the other leases of a group, or `None` if a lease cannot be the first one of a group.
-pub fn others(lease: Uuid) -> Option<(Uuid, Uuid)> {
-    let bits = lease.as_u128();
-    (bits & NUMBER == 0).then(|| (Uuid::from_u128(bits | 1), Uuid::from_u128(bits | NUMBER)))
+/// Returns the lowest and the highest uuid that a lease of the same group can have.
+pub fn bounds(lease: Uuid) -> (Uuid, Uuid) {
+    (Uuid::from_u128(lease.as_u128() & !NUMBER), Uuid::from_u128(lease.as_u128() | NUMBER))
 }
 
 #[cfg(test)]
@@ -31,21 +30,20 @@ mod tests {
     #[test]
     fn the_first_lease_leads_to_the_others() {
         let first = first(NEW);
-        let (lowest, highest) = others(first).expect("it is a first one");
+        let (lowest, highest) = bounds(first);
         assert_eq!(first.get_version_num(), 7);
         assert_eq!(member(first, 0), first);
         for position in [1, 2, 99, 200_000] {
             let member = member(first, position);
             assert!(lowest <= member && member <= highest);
-            assert_eq!(others(member), None);
+            assert_eq!(bounds(member), (lowest, highest));
         }
     }
 
     #[test]
     fn groups_do_not_overlap() {
         let next = first(Uuid::from_u128(NEW.as_u128() + NUMBER));
-        let (_, highest) = others(first(NEW)).expect("it is a first one");
+        let (_, highest) = bounds(first(NEW));
         assert!(highest < next);
-        assert_eq!(others(NEW), None);
     }
 }

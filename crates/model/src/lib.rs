@@ -36,6 +36,7 @@ pub mod rate;
 pub mod reader;
 pub mod refused;
 pub mod renaming;
+pub mod routes;
 pub mod source_key;
 pub mod source_range;
 pub mod transfer;

@@ -92,6 +92,7 @@ pub(crate) struct Destroying {
 }
 
 /// A batch to send.
+#[derive(Default)]
 pub struct Outgoing {
     pub(crate) creates: Vec<Creating>,
     pub(crate) destroys: Vec<Destroying>,

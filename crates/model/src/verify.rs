@@ -56,6 +56,8 @@ pub enum Outcome {
     Doubled,
     /// No row of the cell can have made the claim.
     Foreign,
+    /// A row needs the claim at another service.
+    OtherService,
 }
 
 impl Outcome {
@@ -71,6 +73,7 @@ impl Outcome {
             Outcome::Impossible => "impossible",
             Outcome::Doubled => "doubled",
             Outcome::Foreign => "foreign",
+            Outcome::OtherService => "other_service",
         }
     }
 }

@@ -42,7 +42,7 @@ fn renamed(log: &mut Log, level: u32, id: i64, from: &str, to: &str) {
 
 fn send(log: &mut Log, level: u32) {
     let (sending, _) = log.begin_sending(level).unwrap();
-    log.mark_sent(sending);
+    log.mark_sent(sending, |_| false);
 }
 
 /// Formats the batch as `+created -destroyed`, in its order.
@@ -219,7 +219,7 @@ fn what_is_captured_while_it_is_sent_stays_pending() {
     assert!(log.is_sending());
     added(&mut log, 1, "b", 2);
     removed(&mut log, 1, "a", 1);
-    log.mark_sent(sending);
+    log.mark_sent(sending, |_| false);
     assert!(!log.is_sending() && !log.is_all_sent());
     assert_eq!(net(&log), "+b -a");
     send(&mut log, 1);
@@ -233,9 +233,30 @@ fn a_sending_that_is_rolled_back_has_sent_nothing() {
     let (sending, _) = log.begin_sending(2).unwrap();
     log.roll_back(2);
     assert!(!log.is_sending());
-    log.mark_sent(sending);
+    log.mark_sent(sending, |_| false);
     assert_eq!(net(&log), "+a");
     assert!(!log.is_all_sent());
+}
+
+#[test]
+fn names_without_a_service_stay_pending() {
+    let mut log = Log::default();
+    let stays = |bucket: &NamedBucket| bucket.value.starts_with('s');
+    added(&mut log, 1, "a", 1);
+    added(&mut log, 1, "s1", 2);
+    let (sending, _) = log.begin_sending(2).unwrap();
+    added(&mut log, 2, "b", 3);
+    log.mark_sent(sending, stays);
+    assert_eq!(net(&log), "+b +s1");
+    // Neither is sent twice, nor lost, when the subtransaction that has sent is rolled back.
+    log.roll_back(2);
+    assert_eq!(net(&log), "+a +s1");
+    let (sending, _) = log.begin_sending(1).unwrap();
+    log.mark_sent(sending, stays);
+    removed(&mut log, 1, "s1", 2);
+    assert_eq!(net(&log), "");
+    send(&mut log, 1);
+    assert!(log.is_all_sent());
 }
 
 #[test]
@@ -333,7 +354,7 @@ proptest! {
                 }
                 Deed::EndSending if open.as_ref().is_some_and(|(begun, ..)| *begun == depth) => {
                     if let Some((_, sending, names)) = open.take() {
-                        log.mark_sent(sending);
+                        log.mark_sent(sending, |_| false);
                         state.1 = names;
                     }
                 }

@@ -15,10 +15,14 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('cell %s is not registered', cell_id),
             HINT = 'Register it with claims.register_cell().';
     END IF;
+    IF EXISTS (SELECT FROM claims.automatic_types t WHERE t.cell_id <> cell_id) THEN
+        RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('automatic mode is on for cell %s', (SELECT min(t.cell_id) FROM claims.automatic_types t)),
+            DETAIL = 'All types of a database are claimed for one cell.', HINT = 'Turn it off first: automatic(NULL, NULL).';
+    END IF;
     INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES (cell_id, NULL)
         ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = NULL;
 END $$;
 COMMENT ON FUNCTION claims.automatic_here(bigint) IS
     'In the shared database, where it has the application''s tables, too: from now on every transaction that changed claimed columns claims and gives '
-    'up their names for the cell in itself, when it is about to commit. The claims are ACTIVE at its COMMIT, and a ROLLBACK leaves none. '
+    'up their names for the cell in itself, when it is about to commit, but those of types that automatic() has given to a service. The claims are ACTIVE at its COMMIT, and a ROLLBACK leaves none. '
     'automatic(NULL, NULL) turns that off. For administrators. Locks the row of claims.automatic_service.';

@@ -4,7 +4,8 @@ CREATE TABLE claims.cells_outstanding_leases (
     uuid       uuid        PRIMARY KEY,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    cell_id    bigint
+    cell_id    bigint,
+    service    text
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000);
 -- vacuum_truncate: truncating takes an ACCESS EXCLUSIVE lock, for which no save should wait.
@@ -18,6 +19,8 @@ COMMENT ON COLUMN claims.cells_outstanding_leases.updated_at IS 'When the row la
 COMMENT ON COLUMN claims.cells_outstanding_leases.cell_id IS
     'The cell that tracked it, if the call or the caller''s role determines it; only that cell and administrators can forget the lease. NULL: any '
     'cell can.';
+COMMENT ON COLUMN claims.cells_outstanding_leases.service IS
+    'The foreign server of the service at which it began, if the session began it; NULL: any. Passes at other services leave it alone.';
 
 CREATE TABLE claims.lease_fences (
     lease_uuid uuid        PRIMARY KEY,

@@ -16,10 +16,10 @@ CREATE TABLE claims.import_runs (
     finished_at   timestamptz,
     pid           int,
     call_began_at timestamptz,
-    PRIMARY KEY (cell_id, source_type)
+    PRIMARY KEY (cell_id, source_type, service)
 );
 COMMENT ON TABLE claims.import_runs IS
-    'In a cell: the last import of each source type, and the position at which it continues. claims.imports shows it. Not dumped.';
+    'In a cell: the last import of each source type at each service, and the position at which it continues. claims.imports shows it. Not dumped.';
 COMMENT ON COLUMN claims.import_runs.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.import_runs.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.import_runs.service IS 'The service at which the names are claimed.';
@@ -39,27 +39,30 @@ COMMENT ON COLUMN claims.import_runs.call_began_at IS 'When the last call began,
 CREATE TABLE claims.import_leftovers (
     cell_id     bigint NOT NULL,
     source_type text   COLLATE "C" NOT NULL,
+    service     text   NOT NULL,
     source_id   text   COLLATE "C" NOT NULL,
-    PRIMARY KEY (cell_id, source_type, source_id)
+    PRIMARY KEY (cell_id, source_type, service, source_id)
 );
 COMMENT ON TABLE claims.import_leftovers IS
     'In a cell: rows that an import has passed, because another transaction had locked them or was changing their claims. It tries them again. '
     'Not dumped.';
 COMMENT ON COLUMN claims.import_leftovers.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.import_leftovers.source_type IS 'Name of the source type.';
+COMMENT ON COLUMN claims.import_leftovers.service IS 'The service at which its names are claimed.';
 COMMENT ON COLUMN claims.import_leftovers.source_id IS 'Source id of the row.';
 
 CREATE TABLE claims.imported_collisions (
     id             bigint      NOT NULL,
     cell_id        bigint      NOT NULL,
     source_type    text        COLLATE "C" NOT NULL,
+    service        text        NOT NULL,
     bucket_type    text        COLLATE "C" NOT NULL,
     bucket_value   text        COLLATE "C" NOT NULL,
     source_id      text        COLLATE "C" NOT NULL,
     reason         text        COLLATE "C" NOT NULL,
     holder_cell_id bigint,
     found_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (cell_id, source_type, id)
+    PRIMARY KEY (cell_id, source_type, id, service)
 );
 CREATE UNIQUE INDEX imported_collisions_row
     ON claims.imported_collisions (cell_id, source_type, source_id, bucket_type, md5(bucket_value));
@@ -69,6 +72,7 @@ COMMENT ON INDEX claims.imported_collisions_row IS 'A row and its name occur onc
 COMMENT ON COLUMN claims.imported_collisions.id IS 'The order in which they were found, from 1.';
 COMMENT ON COLUMN claims.imported_collisions.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.imported_collisions.source_type IS 'Name of the source type.';
+COMMENT ON COLUMN claims.imported_collisions.service IS 'The service that did not claim it.';
 COMMENT ON COLUMN claims.imported_collisions.bucket_type IS 'Name of the bucket type.';
 COMMENT ON COLUMN claims.imported_collisions.bucket_value IS 'The name in its canonical form.';
 COMMENT ON COLUMN claims.imported_collisions.source_id IS 'Source id of the row that has the name.';
@@ -81,7 +85,7 @@ COMMENT ON COLUMN claims.imported_collisions.found_at IS 'When it was found (clo
 -- read it or track_activities is off, it counts as running while its process lives.
 CREATE FUNCTION claims.list_imports()
     RETURNS TABLE (cell_id bigint, source_type text, state text, rows_done bigint, estimated bigint, rate bigint, remaining interval,
-                   collisions bigint, skipped bigint, started_at timestamptz, updated_at timestamptz, finished_at timestamptz, pid int)
+                   collisions bigint, skipped bigint, started_at timestamptz, updated_at timestamptz, finished_at timestamptz, pid int, service text)
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT r.cell_id, r.source_type,
@@ -90,7 +94,7 @@ AS $$
            CASE WHEN r.finished_at IS NULL AND a.pid IS NOT NULL AND r.rate > 0
                 THEN make_interval(secs => greatest(r.estimated - r.rows_done, 0) / r.rate) END,
            r.collisions, r.skipped, r.started_at, r.updated_at, r.finished_at,
-           CASE WHEN r.finished_at IS NULL THEN a.pid END
+           CASE WHEN r.finished_at IS NULL THEN a.pid END, r.service
       FROM claims.import_runs r
       LEFT JOIN pg_stat_activity a
         ON a.pid = r.pid AND (a.state = 'active' AND a.query_start = r.call_began_at OR a.state IS NULL OR a.state = 'disabled')
@@ -99,9 +103,9 @@ COMMENT ON FUNCTION claims.list_imports() IS 'Internal: the rows of claims.impor
 
 CREATE VIEW claims.imports AS
     SELECT i.cell_id, i.source_type, i.state, i.rows_done, i.estimated, i.rate, i.remaining, i.collisions, i.skipped, i.started_at, i.updated_at,
-           i.finished_at, i.pid
+           i.finished_at, i.pid, i.service
       FROM claims.list_imports() i;
-COMMENT ON VIEW claims.imports IS 'In a cell: the last import of each source type, its state and its progress. No names.';
+COMMENT ON VIEW claims.imports IS 'In a cell: the last import of each source type at each service, its state and its progress. No names.';
 COMMENT ON COLUMN claims.imports.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.imports.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.imports.state IS 'running, stopped (the next call continues), or finished.';
@@ -115,6 +119,7 @@ COMMENT ON COLUMN claims.imports.started_at IS 'When the import began (clock tim
 COMMENT ON COLUMN claims.imports.updated_at IS 'When its last batch was done (clock time).';
 COMMENT ON COLUMN claims.imports.finished_at IS 'When it finished.';
 COMMENT ON COLUMN claims.imports.pid IS 'Process that runs it.';
+COMMENT ON COLUMN claims.imports.service IS 'The service at which the names are claimed.';
 
 -- A procedure that commits can neither be SECURITY DEFINER nor set search_path. So it has the rights of its caller, and no operators.
 CREATE PROCEDURE claims.import_claims(cell_id bigint, service text, source_type text, rows_per_second int DEFAULT NULL, batch_size int DEFAULT 1000,

@@ -4,14 +4,16 @@ CREATE TABLE claims.seen_orphans (
     lease_uuid uuid        NOT NULL PRIMARY KEY,
     cell_id    bigint      NOT NULL,
     outcome    text        COLLATE "C",
-    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    service    text
 );
 COMMENT ON TABLE claims.seen_orphans IS
-    'In a cell: the orphans that the last pass of recovery has found; claims.orphans() shows them. Not in a dump: the next pass finds them again.';
+    'In a cell: the orphans that the last pass of recovery at each service has found; claims.orphans() shows them. Not in a dump: the next pass finds them again.';
 COMMENT ON COLUMN claims.seen_orphans.lease_uuid IS 'The lease.';
 COMMENT ON COLUMN claims.seen_orphans.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.seen_orphans.outcome IS 'Outcome at the service: rolled_back, or NULL if the service does not know the lease.';
 COMMENT ON COLUMN claims.seen_orphans.seen_at IS 'When the pass found it (clock time).';
+COMMENT ON COLUMN claims.seen_orphans.service IS 'The foreign server of the service that the pass asked.';
 
 CREATE FUNCTION claims.orphans(cell_id bigint) RETURNS TABLE (lease_uuid uuid, tracked_at timestamptz, outcome text, seen_at timestamptz)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

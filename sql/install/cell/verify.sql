@@ -5,13 +5,15 @@ CREATE TABLE claims.verification_positions (
     source_type text        COLLATE "C" NOT NULL,
     source_id   text        COLLATE "C" NOT NULL,
     stopped_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (cell_id, source_type)
+    service     text        COLLATE "C" NOT NULL DEFAULT '',
+    PRIMARY KEY (cell_id, service, source_type)
 );
 COMMENT ON TABLE claims.verification_positions IS 'In a cell: the positions of verifications that stopped at max_runtime. Not dumped.';
 COMMENT ON COLUMN claims.verification_positions.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.verification_positions.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.verification_positions.source_id IS 'The source id up to which everything is verified; the next call continues after it.';
 COMMENT ON COLUMN claims.verification_positions.stopped_at IS 'When the call ended (clock time).';
+COMMENT ON COLUMN claims.verification_positions.service IS 'The foreign server of the service; empty: that of an earlier version.';
 
 -- The progress of running calls of claims.verify() and claims.verify_share(). Like autovacuum they report it in their entries of
 -- pg_stat_activity, so it needs neither shared memory nor a commit, and vanishes with the process.

@@ -136,7 +136,7 @@ fn column(
 }
 
 /// Returns the first name of a type, by which it is found again after it was renamed.
-fn first_name_of(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError> {
+pub fn first_name_of(types: &Types, kind: Kind, name: &str) -> Result<String, ClaimsError> {
     match types.of(kind).first_name_of(name) {
         Some(first) if first != "UNSPECIFIED" => Ok(first.to_owned()),
         _ => Err(CaptureError::NoSuchType { kind, name: name.to_owned() }.into()),

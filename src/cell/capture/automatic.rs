@@ -20,7 +20,7 @@ use crate::pg::transaction_end::Hooks;
 use crate::pg::trigger::{PlainValue, RowChange, RowVersion};
 use crate::pg::xact;
 use crate::store::catalog;
-use crate::store::cell::attributes;
+use crate::store::cell::{attributes, routes};
 use crate::{access, arguments};
 
 /// The hooks. They must run before those of the log, which check that everything was sent.
@@ -29,8 +29,8 @@ pub const HOOKS: Hooks = Hooks { before_commit: send_at_end, ..Hooks::NONE };
 /// Makes sure that a captured change will be sent in automatic mode.
 pub fn see_to_sending(change: &RowChange) {
     let function = change.function();
-    let is_automatic = attributes::is_automatic_if_cached()
-        .or_else(|| as_owner_of(function, || spi::connect(|connection| attributes::automatic(connection).is_some())));
+    let is_automatic = routes::is_automatic_if_cached()
+        .or_else(|| as_owner_of(function, || spi::connect(|connection| routes::automatic(connection).is_some())));
     log::must_be_sent(is_automatic == Some(true), function);
     queue();
 }
@@ -95,8 +95,8 @@ fn requeue(connection: &Connection, row: &RowVersion, changes: i64) -> bool {
 }
 
 fn send_all(connection: &Connection) -> Result<(), ClaimsError> {
-    match attributes::automatic(connection) {
-        Some(automatic) => send::send_all_pending(connection, automatic.cell_id, automatic.service.as_deref()),
+    match routes::automatic(connection) {
+        Some(routes) => send::send_all_pending(connection, &routes),
         // Automatic mode has been turned off meanwhile.
         None => {
             log::need_not_be_sent();

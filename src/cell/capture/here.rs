@@ -15,15 +15,6 @@ use crate::store::catalog;
 use crate::store::cell::skipped_destroys;
 use crate::tables::Tables;
 
-/// The database that has the claims.
-#[derive(Clone, Copy)]
-pub enum Destination<'d> {
-    /// The one that a foreign server leads to.
-    Service(&'d str),
-    /// The one that this session is connected to.
-    Here(&'d dyn Tables),
-}
-
 /// Claims and gives up all names of a batch, in as many portions as the limits of a batch ask for.
 pub fn claim_all(
     tables: &dyn Tables,

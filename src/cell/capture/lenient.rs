@@ -17,6 +17,7 @@ use super::{adopt, conflicts, local};
 use crate::cell::client::Service;
 use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
+use crate::cell::client::presented::may_be_outdated;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
@@ -40,6 +41,10 @@ impl LenientBatch {
         self.outgoing
     }
 
+    pub fn records(&self) -> usize {
+        self.outgoing.records()
+    }
+
     /// Returns whether everything was skipped, so that there is no lease.
     pub fn is_empty(&self) -> bool {
         self.outgoing.is_empty()
@@ -54,22 +59,36 @@ impl LenientBatch {
         conflicts::explained(&self.outgoing, error)
     }
 
+    /// Returns the request that begins the lease, as the batch is now.
+    pub fn request(&self, connection: &Connection, wait: Option<HandedWait>) -> Result<BeginRequest, ClaimsError> {
+        let (creates, destroys) = self.outgoing.json()?;
+        let LenientBatch { cell_id, lease, .. } = *self;
+        let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
+        Ok(BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait })
+    }
+
     /// Begins the lease without the destroys that cannot be made. Raises an error for all other conflicts. `limit` is the time
-    /// that the service may take for all its answers. With `may_wait` it waits for names as the session wants it.
+    /// that the service may take for all its answers. With `may_wait` it waits for names as the session wants it. `answer` is that to the
+    /// batch as it is now, if it was sent already.
     pub fn begin(
         &mut self,
         connection: &Connection,
         service: &Service,
         limit: Duration,
         may_wait: bool,
+        answer: Option<Result<(), ClaimsError>>,
     ) -> Result<(), ClaimsError> {
+        // A call with another epoch may be accepted.
+        let mut answer = answer.filter(|answer| !answer.as_ref().is_err_and(may_be_outdated));
         while !self.is_empty() {
-            let (creates, destroys) = self.outgoing.json()?;
-            let LenientBatch { cell_id, lease, .. } = *self;
-            let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
-            let wait = if may_wait { handed_wait(service, limit) } else { None };
-            let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait };
-            match service.begin(&request, limit) {
+            let answer = match answer.take() {
+                Some(answer) => answer,
+                None => {
+                    let wait = if may_wait { handed_wait(service, limit) } else { None };
+                    service.begin(&self.request(connection, wait)?, limit)
+                }
+            };
+            match answer {
                 Ok(()) => return Ok(()),
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
                 Err(_) => {}

@@ -4,8 +4,10 @@
 //! cost more than the change itself, and would be dead at once.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use claims_model::capture::{Ends, Log, NamedBucket, Pending, Sending, TooMany};
+use claims_model::routes::Routes;
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 
@@ -25,6 +27,8 @@ thread_local! {
     /// Whether the deferred trigger sends the changes: SET CONSTRAINTS was called, or may have been before the library was
     /// loaded.
     static USES_QUEUE: Cell<bool> = const { Cell::new(true) };
+    /// The services to which this transaction has sent changes last.
+    static ROUTES: RefCell<Option<Rc<Routes>>> = const { RefCell::new(None) };
     /// The subtransaction since which nothing is recorded.
     static SKIPPED_BY: Cell<Option<u32>> = const { Cell::new(None) };
     /// The subtransaction that has queued the deferred trigger.
@@ -56,8 +60,8 @@ pub fn begin_sending_observed() -> Result<(Sending, Pending), TooMany> {
 }
 
 /// Like [`mark_sent`], for observed names.
-pub fn mark_observed_sent(sending: Sending) {
-    OBSERVED.with_borrow_mut(|log| log.mark_sent(sending));
+pub fn mark_observed_sent(sending: Sending, routes: &Routes) {
+    OBSERVED.with_borrow_mut(|log| log.mark_sent(sending, |bucket| routes.of(&bucket.bucket_type).is_none()));
 }
 
 /// Like [`is_all_sent`], for observed names, and for what was noted about them.
@@ -99,9 +103,25 @@ pub fn is_sending() -> bool {
     LOG.with_borrow(Log::is_sending)
 }
 
-/// Marks the changes of a sending as sent, unless the current subtransaction is rolled back.
-pub fn mark_sent(sending: Sending) {
-    LOG.with_borrow_mut(|log| log.mark_sent(sending));
+/// Marks the changes of a sending as sent, unless the current subtransaction is rolled back. Those of types without a service stay pending.
+pub fn mark_sent(sending: Sending, routes: &Rc<Routes>) {
+    LOG.with_borrow_mut(|log| log.mark_sent(sending, |bucket| routes.of(&bucket.bucket_type).is_none()));
+    ROUTES.set(Some(routes.clone()));
+}
+
+/// Returns whether changes with a service are pending.
+fn has_routed(pending: &Pending) -> bool {
+    let creates = pending.creates.iter().chain(&pending.doubled).map(|create| &create.bucket);
+    let mut buckets = creates.chain(pending.destroys.iter().map(|destroy| &destroy.bucket));
+    ROUTES.with_borrow(|routes| match routes {
+        None => buckets.next().is_some(),
+        Some(routes) => buckets.any(|bucket| routes.of(&bucket.bucket_type).is_some()),
+    })
+}
+
+/// Returns whether nothing is left to send. Changes that cancel each other out need not be sent, nor those of types without a service.
+pub fn has_nothing_to_send() -> Result<bool, ClaimsError> {
+    Ok(is_all_sent() || !has_routed(&pending()?))
 }
 
 /// Returns whether nothing has changed since everything was sent.
@@ -150,7 +170,7 @@ pub fn unsent() -> Option<Oid> {
 
 /// Raises an error if changes must be sent and were not.
 fn before_commit() -> Result<(), ErrorReport> {
-    if unsent().is_some_and(|_| !matches!(pending(), Ok(pending) if pending.is_empty())) {
+    if unsent().is_some_and(|_| !matches!(has_nothing_to_send(), Ok(true))) {
         return Err(ClaimsError::from(CaptureError::NotSent).into());
     }
     Ok(())
@@ -162,6 +182,7 @@ fn end() {
     observations::clear();
     pins::end();
     MUST_BE_SENT.set(None);
+    ROUTES.set(None);
     USES_QUEUE.set(false);
     QUEUED_BY.set(None);
     SKIPPED_BY.set(None);

@@ -4,6 +4,7 @@ mod adopt;
 pub mod attribute;
 pub mod automatic;
 mod calls;
+pub mod choose;
 pub mod conflicts;
 pub mod declare;
 pub mod enforcement;

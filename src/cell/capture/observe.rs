@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use claims_model::capture::{Pending, Sending};
 use claims_model::observed::{Missed, separate, split_off};
 use claims_model::outgoing::{Outgoing, refusals};
+use claims_model::routes::{Place, Routes};
 use uuid::Uuid;
 
-use super::here::Destination;
 use super::{local, log, observations, pins};
 use crate::cell::client::leases::BeginRequest;
 use crate::cell::client::naming::RequiredNaming;
@@ -23,7 +23,7 @@ use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
-use crate::tables::Tables;
+use crate::tables::{self, Tables};
 
 /// Number of records in one lease. The service's default limit is twice as high.
 const RECORDS: usize = 1000;
@@ -52,19 +52,23 @@ impl Observed {
     }
 
     /// Claims what can be claimed, and records the rest.
-    pub fn send(self, connection: &Connection, cell_id: i64, to: Destination) -> Result<(), ClaimsError> {
-        let Observed { sending, mut pending } = self;
+    pub fn send(self, connection: &Connection, routes: &Routes) -> Result<(), ClaimsError> {
+        let Observed { sending, pending } = self;
         let began = Instant::now();
         let deadline = began + time_limit();
-        while !pending.is_empty() {
-            let portion = split_off(&mut pending, RECORDS);
+        let mut portions = Vec::new();
+        for (place, mut pending) in routes.divide(pending) {
+            while !pending.is_empty() {
+                portions.push((place.clone(), split_off(&mut pending, RECORDS)));
+            }
+        }
+        let cell_id = routes.cell_id;
+        for (place, portion) in portions {
             let (mut outgoing, mut missed) = (Outgoing::new(portion), Vec::new());
-            let begun = attempt(|| match to {
-                Destination::Service(server) => {
-                    begin(connection, cell_id, server, deadline, &mut outgoing, &mut missed)
-                }
-                Destination::Here(tables) => {
-                    claim_here(tables, connection, cell_id, deadline, &mut outgoing, &mut missed)
+            let begun = attempt(|| match &place {
+                Place::Service(server) => begin(connection, cell_id, server, deadline, &mut outgoing, &mut missed),
+                Place::Here => {
+                    claim_here(tables::at_entry(), connection, cell_id, deadline, &mut outgoing, &mut missed)
                 }
             });
             let outcome = match begun {
@@ -80,7 +84,7 @@ impl Observed {
             missed.into_iter().for_each(observations::note_missed);
         }
         if let Some(sending) = sending {
-            log::mark_observed_sent(sending);
+            log::mark_observed_sent(sending, routes);
         }
         record(connection);
         observations::add_delay(began.elapsed());
@@ -130,7 +134,7 @@ fn begin(
         match service.begin(&request, settings::observe_timeout()) {
             Ok(()) => {
                 afterwards::begun(server, cell_id, (lease, outgoing.records()), true);
-                return track::track_new(connection, lease, cell_id);
+                return track::track_new(connection, lease, cell_id, server);
             }
             Err(error) => missed.extend(leave_out(outgoing, error)?),
         }

@@ -19,7 +19,7 @@ use crate::cell::recovery::judge::{self, JudgedLease};
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::RemoteError;
 use crate::pg::spi::Connection;
-use crate::store::cell::{attributes, tracked};
+use crate::store::cell::tracked;
 
 /// Maximum number of leases that are settled at once, the newest ones.
 const AT_ONCE: i64 = 1000;
@@ -75,7 +75,7 @@ pub fn settle_committed(
     cell_id: i64,
     limit: Duration,
 ) -> Result<bool, ClaimsError> {
-    let leases = attributes::newest_tracked(connection, cell_id, AT_ONCE);
+    let leases = tracked::newest_tracked(connection, cell_id, service.name(), AT_ONCE);
     let states = tracked::states(connection, leases.into_iter().map(|lease| (lease, None)));
     // Leases that this transaction has tracked are left out: it may still roll back.
     let committed: Vec<_> = states.iter().filter(|state| state.tracked).map(|state| state.lease).collect();

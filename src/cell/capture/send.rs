@@ -1,14 +1,16 @@
 //! `pending_batch`, `begin_pending` and `finish`: show, begin and commit the batch of the current transaction.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use claims_model::capture::{Create, Pending, Sending};
+use claims_model::capture::{Create, Pending};
 use claims_model::lease_group;
 use claims_model::outgoing::Outgoing;
+use claims_model::routes::{Place, Routes};
 use uuid::Uuid;
 
-use super::here::{self, Destination};
-use super::leases::{self, Leases, sizes};
+use super::here;
+use super::leases::{self, Begun, Leases, sizes};
 use super::observe::Observed;
 use super::{conflicts, log, slow_search};
 use crate::cell::client::{Service, confirmed};
@@ -20,7 +22,7 @@ use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::{wait, xact};
 use crate::store::catalog;
-use crate::store::cell::tracked;
+use crate::store::cell::{routes, tracked};
 use crate::{access, arguments, tables};
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -42,9 +44,11 @@ fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = arguments::required(service, "service")?;
         slow_search::forget();
-        let lease = send_pending(connection, cell_id, Destination::Service(&service), false)?;
+        let automatic = routes::automatic(connection);
+        let routes = Rc::new(Routes::of_call(automatic.as_deref(), cell_id, &service));
+        let lease = send_pending(connection, &routes, false)?;
         // The caller expects one lease for all of its changes, and commits next.
-        if !is_all_sent()? {
+        if !log::has_nothing_to_send()? {
             return Err(CaptureError::ChangedMeanwhile.into());
         }
         Ok::<_, ClaimsError>(lease.map(pg_uuid))
@@ -57,23 +61,16 @@ fn begin_pending(cell_id: Option<i64>, service: Option<String>) -> Result<Option
 /// would have it send for ever.
 const SENDING_ROUNDS: usize = 10;
 
-/// Sends pending changes, and those that are captured meanwhile, until nothing is pending. For automatic mode. Without a service it
-/// claims in this database.
-pub fn send_all_pending(connection: &Connection, cell_id: i64, service: Option<&str>) -> Result<(), ClaimsError> {
+/// Sends pending changes, and those that are captured meanwhile, until nothing is pending. For automatic mode.
+pub fn send_all_pending(connection: &Connection, routes: &Rc<Routes>) -> Result<(), ClaimsError> {
     slow_search::forget();
-    let to = service.map_or_else(|| Destination::Here(tables::at_entry()), Destination::Service);
     for _ in 0..SENDING_ROUNDS {
-        send_pending(connection, cell_id, to, true)?;
-        if is_all_sent()? {
+        send_pending(connection, routes, true)?;
+        if log::has_nothing_to_send()? {
             return Ok(());
         }
     }
     Err(CaptureError::ChangesWithoutEnd { rounds: SENDING_ROUNDS }.into())
-}
-
-/// Returns whether nothing is left to send. Changes that cancel each other out need not be sent.
-fn is_all_sent() -> Result<bool, ClaimsError> {
-    Ok(log::is_all_sent() || log::pending()?.is_empty())
 }
 
 /// Sends the pending changes, and tracks their leases. Returns the first lease, or `None` if there is nothing to send.
@@ -84,59 +81,58 @@ fn is_all_sent() -> Result<bool, ClaimsError> {
 /// are rolled back: at once if the connection works, otherwise by recovery when this transaction has ended.
 ///
 /// `automatic`: the session commits the leases after the COMMIT. Who calls this calls [`slow_search::warn`] afterwards.
-fn send_pending(
-    connection: &Connection,
-    cell_id: i64,
-    to: Destination,
-    automatic: bool,
-) -> Result<Option<Uuid>, ClaimsError> {
+fn send_pending(connection: &Connection, routes: &Rc<Routes>, automatic: bool) -> Result<Option<Uuid>, ClaimsError> {
     if log::is_all_sent() && log::is_all_observed() {
         return Ok(None);
     }
     let (sending, mut pending) = log::begin_sending()?;
     let observed = Observed::begin(&mut pending);
-    let lease = send_enforced(connection, cell_id, to, automatic, sending, pending)?;
-    observed.send(connection, cell_id, to)?;
+    let lease = send_enforced(connection, routes, automatic, pending)?;
+    log::mark_sent(sending, routes);
+    observed.send(connection, routes)?;
     Ok(lease)
 }
 
-/// Sends changes of enforced names.
+/// Sends changes of enforced names: to all services at once, and then to the tables of this database.
 fn send_enforced(
     connection: &Connection,
-    cell_id: i64,
-    to: Destination,
+    routes: &Routes,
     automatic: bool,
-    sending: Sending,
     pending: Pending,
 ) -> Result<Option<Uuid>, ClaimsError> {
-    if pending.is_empty() {
-        log::mark_sent(sending);
-        return Ok(None);
-    }
-    // A bucket that more rows need than before has several owners, perhaps in different tables.
-    let created_twice = pending.creates.iter().find(|create| create.rows > 1);
-    if let Some(create) = created_twice.or(pending.doubled.first()) {
-        return Err(conflicts::claimed_twice(cell_id, create));
-    }
-    must_have_keys(&pending)?;
-    let service = match to {
-        Destination::Service(service) => Service::new(connection, service, cell_id)?,
-        Destination::Here(tables) => {
-            here::claim_all(tables, connection, cell_id, Outgoing::new(pending))?;
-            log::mark_sent(sending);
-            return Ok(None);
+    let cell_id = routes.cell_id;
+    let parts = routes.divide(pending);
+    for (_, pending) in &parts {
+        // A bucket that more rows need than before has several owners, perhaps in different tables.
+        let created_twice = pending.creates.iter().find(|create| create.rows > 1);
+        if let Some(create) = created_twice.or(pending.doubled.first()) {
+            return Err(conflicts::claimed_twice(cell_id, create));
         }
-    };
-    let begun = Leases { connection, service: &service, cell_id, automatic }.begin(Outgoing::new(pending))?;
+        must_have_keys(pending)?;
+    }
+    let (mut here, mut services) = (None, Vec::new());
+    for (place, pending) in parts {
+        match place {
+            Place::Here => here = Some(Outgoing::new(pending)),
+            Place::Service(server) => services.push((server, Outgoing::new(pending))),
+        }
+    }
+    let (servers, outgoing): (Vec<_>, Vec<_>) = services.into_iter().unzip();
+    let services = servers.iter().map(|server| Service::new(connection, server, cell_id));
+    let services = services.collect::<Result<Vec<_>, _>>()?;
+    let leases = services.iter().map(|service| Leases { connection, service, cell_id, automatic });
+    let begun = leases::begin_all(leases.zip(outgoing).collect())?;
+    if let Some(outgoing) = here {
+        here::claim_all(tables::at_entry(), connection, cell_id, outgoing)?;
+    }
     // None if all destroys were skipped.
-    let first = begun.first().map(|batch| batch.lease);
+    let first = begun.first().map(|begun| begun.lease);
     if automatic && first.is_some() {
         forget_settled(connection, cell_id);
     }
-    for batch in &begun {
-        track::track_new(connection, batch.lease, cell_id)?;
+    for Begun { lease, service } in &begun {
+        track::track_new(connection, *lease, cell_id, service)?;
     }
-    log::mark_sent(sending);
     Ok(first)
 }
 
@@ -185,21 +181,50 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
             return Err(CaptureError::NotCommittedHere { lease }.into());
         }
         let is_tracked = state.is_some_and(|state| state.tracked);
-        let service = Service::new(connection, &server, cell_id)?;
-        // The other leases of the transaction, if it has several. This one is the last to be forgotten, so a repeat finds them again.
-        let others = lease_group::others(lease).map(|(from, to)| tracked::between(connection, from, to, cell_id));
-        for other in others.iter().flatten() {
-            commit_patiently(&service, cell_id, *other)?;
+        let group = Group::of(connection, cell_id, lease);
+        // This one is the last to be forgotten, so a repeat finds the others again.
+        let others: Vec<_> = group.others.iter().map(|(lease, _)| *lease).collect();
+        let mut failure = None;
+        for (other, service) in &group.others {
+            // One service may be dead: the leases of the others are committed nevertheless.
+            let committed = Service::new(connection, service.as_deref().unwrap_or(&server), cell_id)
+                .and_then(|service| commit_patiently(&service, cell_id, *other));
+            failure = failure.or(committed.err());
         }
+        let service = Service::new(connection, group.service.as_deref().unwrap_or(&server), cell_id)?;
         let by_this_call = match is_tracked {
             true => commit_patiently(&service, cell_id, lease),
             false => was_committed(&service, cell_id, lease),
         }?;
-        let all: Vec<_> = others.into_iter().flatten().chain([lease]).collect();
-        tracked::forget(connection, &all, Some(&[cell_id]));
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        tracked::forget(connection, &[others.as_slice(), &[lease]].concat(), Some(&[cell_id]));
         Ok::<_, ClaimsError>(by_this_call)
     })
     .map_err(ErrorReport::from)
+}
+
+/// The leases of a transaction, which `finish` commits together.
+#[derive(Default)]
+struct Group {
+    /// The service of the lease that was named, if it is known.
+    service: Option<String>,
+    /// The other leases, if the one that was named is the first. Each has its service, if that is known.
+    others: Vec<(Uuid, Option<String>)>,
+}
+
+impl Group {
+    fn of(connection: &Connection, cell_id: i64, lease: Uuid) -> Self {
+        let (lowest, highest) = lease_group::bounds(lease);
+        let (own, others): (Vec<_>, Vec<_>) =
+            tracked::between(connection, lowest, highest, cell_id).into_iter().partition(|(of, _)| *of == lease);
+        let is_first = others.iter().all(|(other, _)| *other > lease);
+        Group {
+            service: own.into_iter().next().and_then(|(_, service)| service),
+            others: if is_first { others } else { Vec::new() },
+        }
+    }
 }
 
 /// Pauses between attempts to commit a lease that another session is settling.

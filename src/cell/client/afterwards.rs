@@ -11,13 +11,12 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
-use super::presented::Presented;
+use super::presented::{self, Presented};
 use super::settlement::Settlement;
 use super::{confirmed, connection_cache};
 use crate::pg::libpq::Command;
 use crate::pg::roles;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
-use crate::store::cell::epochs;
 
 /// Maximum number of leases settled at the end of one transaction. Recovery settles the others.
 const AT_ONCE: usize = 1000;
@@ -63,7 +62,7 @@ thread_local! {
 
 /// Registers a lease of the current transaction, with the number of its records. With `automatic`, it is committed after the local COMMIT.
 pub fn begun(server: &str, cell_id: i64, (lease, records): (Uuid, usize), automatic: bool) {
-    let presented = epochs::committed(cell_id);
+    let presented = presented::first(cell_id, server);
     let (server, user, owner) = (server.to_owned(), roles::current(), current_subtransaction());
     let begun = OwnLease { server, user, cell_id, lease, presented, records, owner, automatic, undone: false };
     BEGUN.with_borrow_mut(|all| all.push(begun));

@@ -10,13 +10,14 @@ use uuid::Uuid;
 
 use super::Service;
 use super::answer::{Answer, AnswerRow, each_asked, each_once};
+use super::call::Call;
 use super::naming::RequiredNaming;
 use super::parameters::{interval, number, text, texts, uuid, uuids};
-use super::presented::{Presented, pair, presenting};
+use super::presented::{self, Presented, pair, presenting};
 use super::question::Question;
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
-use crate::pg::libpq::{Expected, Mismatch};
+use crate::pg::libpq::{Command, Expected, Mismatch};
 use crate::pg::xid8::Xid8;
 use crate::settings;
 
@@ -108,31 +109,72 @@ pub struct LeasePage {
     pub last_cursor: Option<String>,
 }
 
+impl BeginRequest {
+    /// Returns the call that begins the lease, without a wait for names, and presents an epoch.
+    fn command(&self, presented: Presented) -> Command {
+        let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, .. } = self;
+        let [unicode, bucket_types, profiles] = naming.values();
+        let [epoch, predecessor] = pair(presented);
+        let cell_xid = Some(cell_xid.0.to_string());
+        let (cell_id, creates, destroys, uuid) = (number(*cell_id), text(creates), text(destroys), uuid(*lease));
+        let values = [cell_id, creates, destroys, uuid, cell_xid, unicode, bucket_types, profiles, epoch, predecessor];
+        let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
+        question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES)
+    }
+
+    fn begun(&self, answer: Answer) -> Result<(), Mismatch> {
+        let (begun, _process) = answer.only(|row| Ok((row.uuid(1)?, row.number(2)?)))?;
+        if begun == self.lease { Ok(()) } else { Err(Mismatch::Value(begun.to_string())) }
+    }
+}
+
+/// The time that a service has to answer once the answer of another one was awaited.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// Begins one lease at each of several services, without a wait for names. All begins are sent before the first answer is awaited. Each
+/// service has what is left of its limit. Returns the answers in the order of the requests. The error is that of a service that cannot be
+/// called; then nothing was sent to any of them.
+pub fn begin_together(
+    requests: &[(&Service, &BeginRequest, Duration)],
+) -> Result<Vec<Result<(), ClaimsError>>, ClaimsError> {
+    let command = |(service, request, _): &(&Service, &BeginRequest, Duration)| {
+        request.command(presented::first(request.cell_id, service.name()))
+    };
+    let commands: Vec<_> = requests.iter().map(command).collect();
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|at| requests[*at].0.oid().to_u32());
+    let mut calls: Vec<(usize, Call)> = Vec::new();
+    for at in order {
+        let (service, _, limit) = requests[at];
+        match Call::prepare(service, std::slice::from_ref(&commands[at]), service.time_left(limit)) {
+            Ok(call) => calls.push((at, call)),
+            Err(error) => {
+                calls.into_iter().for_each(|(_, call)| call.give_up());
+                return Err(error);
+            }
+        }
+    }
+    calls.iter_mut().for_each(|(_, call)| call.send());
+    let answer = |(at, call): (usize, Call)| (at, call.answer(GRACE, |answer| requests[at].1.begun(answer)));
+    let mut answers: Vec<_> = calls.into_iter().map(answer).collect();
+    answers.sort_by_key(|(at, _)| *at);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+}
+
 impl Service<'_> {
     /// Begins a lease, within what is left of a limit. The service must answer with the lease's uuid and the number of a process;
     /// otherwise the lease does not count as begun.
     pub fn begin(&self, request: &BeginRequest, limit: Duration) -> Result<(), ClaimsError> {
-        let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, wait } = request;
         let begin = |presented| {
-            let [unicode, bucket_types, profiles] = naming.values();
-            let [epoch, predecessor] = pair(presented);
-            let cell_xid = Some(cell_xid.0.to_string());
-            let (cell_id, creates, destroys, uuid) = (number(*cell_id), text(creates), text(destroys), uuid(*lease));
-            let values =
-                [cell_id, creates, destroys, uuid, cell_xid, unicode, bucket_types, profiles, epoch, predecessor];
-            let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
-            let begin = question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES);
-            let read = |answer: Answer| {
-                let (begun, _process) = answer.only(|row| Ok((row.uuid(1)?, row.number(2)?)))?;
-                if begun == *lease { Ok(()) } else { Err(Mismatch::Value(begun.to_string())) }
-            };
+            let begin = request.command(presented);
             let left = self.time_left(limit);
-            let Some(HandedWait { time, priority }) = wait else { return self.run(&[begin], left, read) };
-            let values = [number(i64::try_from(time.as_millis()).unwrap_or(0)), number((*priority).into())];
+            let read = |answer: Answer| request.begun(answer);
+            let Some(HandedWait { time, priority }) = request.wait else { return self.run(&[begin], left, read) };
+            let values = [number(i64::try_from(time.as_millis()).unwrap_or(0)), number(priority.into())];
             let wait = Question { text: WAIT, values: &values, expected: Expected::one_row(2) };
-            self.run_waiting(*time, &[wait.command(), begin], left, read)
+            self.run_waiting(time, &[wait.command(), begin], left, read)
         };
-        presenting(*cell_id, begin)
+        presenting(request.cell_id, self.name(), begin)
     }
 
     /// Returns the largest number of records that a batch may have, at least 1.
@@ -150,7 +192,7 @@ impl Service<'_> {
         let commit = |presented| {
             self.run(&[settlement.command(cell_id, presented)], timeout, |answer| answer.only(|row| row.boolean(1)))
         };
-        presenting(cell_id, commit)
+        presenting(cell_id, self.name(), commit)
     }
 
     /// Returns the outcomes of leases; `None` for an unknown lease.
@@ -216,7 +258,7 @@ impl Service<'_> {
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
         let settle = |presented| self.settle_leases_as(cell_id, presented, commits, rollbacks, self.time_left(timeout));
-        presenting(cell_id, settle)
+        presenting(cell_id, self.name(), settle)
     }
 
     /// Returns a page of a cell's outstanding leases.

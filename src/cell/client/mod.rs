@@ -9,6 +9,7 @@
 pub mod afterwards;
 mod answer;
 pub mod breaker;
+mod call;
 pub mod calls;
 pub mod confirmed;
 mod connect;
@@ -38,20 +39,19 @@ use pgrx::pg_sys::Oid;
 pub use self::connect::{can_be_one, is_of_own_wrapper, is_one};
 
 use self::answer::Answer;
+use self::call::Call;
 use self::connect::{Address, must_be_one};
 use self::connection_cache::CachedConnection;
 use self::question::Question;
 use self::turns::Turn;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::{Command, Expected, Mismatch, RemoteError, Reply, Trouble};
+use crate::pg::libpq::{Command, Expected, Mismatch, RemoteError, Trouble};
 use crate::pg::spi::Connection;
 use crate::pg::{foreign, xact};
 
 /// Sets statement_timeout, by which the service cancels the next statement by itself.
 const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";
 
-/// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.
-const TIME_TO_ANSWER: Duration = Duration::from_millis(50);
 
 /// The service of a foreign server, for one cell.
 pub struct Service<'c> {
@@ -114,6 +114,10 @@ impl<'c> Service<'c> {
         limit.saturating_sub(self.waited.get())
     }
 
+    fn has_waited(&self, time: Duration) {
+        self.waited.set(self.waited.get() + time);
+    }
+
     /// Returns how long calls have waited for answers.
     pub fn waited(&self) -> Duration {
         self.waited.get()
@@ -157,74 +161,16 @@ impl<'c> Service<'c> {
         self.run(&[limit.command(), question.command()], timeout, read)
     }
 
-    /// Runs commands at the service in one transaction, and reads the answer to the last one before the connection is cached. If a cached
-    /// connection is dead, or leads to a server that has become read-only, the call is repeated once over a new one.
+    /// Runs commands at the service in one transaction, and reads the answer to the last one before the connection is cached.
     fn run<T>(
         &self,
         commands: &[Command],
         timeout: Duration,
         read: impl FnOnce(Answer) -> Result<T, Mismatch>,
     ) -> Result<T, ClaimsError> {
-        let request_bytes = request_bytes(commands)?;
-        // Waiting for a turn, and then for a place for a connection, leaves some time for the answer.
-        let arrived = Instant::now();
-        let places_until = arrived + timeout.saturating_sub(TIME_TO_ANSWER.min(timeout / 4));
-        let turn = self.turn(places_until)?;
-        let (call, mut reused) = match &self.way {
-            Way::Catalog(..) => (breaker::admit(self.server)?, connection_cache::take(self.server)),
-            Way::Address(address) => (
-                breaker::admit_to(self.server, address.oid, true)?,
-                connection_cache::take_of(self.server, address.user),
-            ),
-        };
-        call.waits(self.handed_wait.get());
-        let mut waited_before = turn.waited;
-        loop {
-            let is_reused = reused.is_some();
-            let connected = match reused.take() {
-                Some(connection) => Ok(connection),
-                None => self.find_place(places_until, &call, &mut waited_before),
-            };
-            let mut connection = connected.inspect_err(|error| call.failed(error, request_bytes))?;
-            self.waited.set(self.waited.get() + waited_before);
-            let timeout = timeout.saturating_sub(std::mem::take(&mut waited_before));
-            // A connection that is not put back is closed.
-            let sent_at = Instant::now();
-            let deadline = self.deadline.map_or(sent_at + timeout, |deadline| deadline.min(sent_at + timeout));
-            let mut catching_up = self.deadline.map_or_else(|| connection.time_to_catch_up(), |_| Duration::ZERO);
-            let reply = exchange(&mut connection, commands, deadline, &mut catching_up);
-            self.waited.set(self.waited.get() + sent_at.elapsed().saturating_sub(catching_up));
-            match reply {
-                Ok(Reply::Rows(rows)) => {
-                    let read =
-                        read(Answer(rows)).map_err(|mismatch| self.failure(Trouble::Wrong(mismatch), timeout))?;
-                    call.succeeded();
-                    connection_cache::put_back(connection);
-                    return Ok(read);
-                }
-                // A pooler is between cell and service, although it looked like the server itself.
-                Ok(Reply::Refused(error))
-                    if error.is_prepared_statement_error() && connection.link.stop_preparing() =>
-                {
-                    reused = Some(connection);
-                }
-                // The server is a standby after a switch-over: a new connection may lead to the new primary.
-                Ok(Reply::Refused(error)) if error.is_read_only() && is_reused => {}
-                Ok(Reply::Refused(error)) => {
-                    call.succeeded();
-                    if !error.is_read_only() {
-                        connection_cache::put_back(connection);
-                    }
-                    return Err(self.refusal(error).into());
-                }
-                Err(Trouble::Lost(_)) if is_reused => {}
-                Err(trouble) => {
-                    let error = self.failure(trouble, timeout).into();
-                    call.failed(&error, request_bytes);
-                    return Err(error);
-                }
-            }
-        }
+        let mut call = Call::prepare(self, commands, timeout)?;
+        call.send();
+        call.answer(Duration::ZERO, read)
     }
 
     /// Waits until this session may call the service.
@@ -253,7 +199,8 @@ impl<'c> Service<'c> {
         Ok(connection)
     }
 
-    fn oid(&self) -> Oid {
+    /// Returns the oid of the foreign server, or an invalid one if it was dropped.
+    pub fn oid(&self) -> Oid {
         match &self.way {
             Way::Catalog(..) => foreign::server(self.server).unwrap_or(Oid::INVALID),
             Way::Address(address) => address.oid,
@@ -289,44 +236,9 @@ impl<'c> Service<'c> {
     }
 }
 
-/// Returns the number of bytes that a call sends, or an error above a limit. A server accepts no message above a gigabyte, and closes the
-/// connection.
-fn request_bytes(commands: &[Command]) -> Result<usize, ClaimsError> {
-    const MOST: usize = 512 * 1024 * 1024;
-    match commands.iter().map(Question::bytes).sum() {
-        bytes if bytes > MOST => Err(CellError::RequestTooLarge { bytes, most: MOST }.into()),
-        bytes => Ok(bytes),
-    }
-}
-
 /// Raises an error in a parallel worker: nobody would end a lease that it began.
 fn must_be_leader() -> Result<(), ClaimsError> {
     if xact::is_parallel_worker() { Err(CellError::InParallelWorker.into()) } else { Ok(()) }
-}
-
-/// Sends commands and reads the answer. The service may first have to settle large leases of an earlier transaction of this session. That
-/// may take `catching_up` on top of the deadline, which is then the time that it has taken.
-fn exchange(
-    connection: &mut CachedConnection,
-    commands: &[Command],
-    deadline: Instant,
-    catching_up: &mut Duration,
-) -> Result<Reply, Trouble> {
-    if !connection.link.send(commands) {
-        return Err(Trouble::Lost("The connection was lost.".into()));
-    }
-    let (began, most) = (Instant::now(), *catching_up);
-    let caught_up = connection.catch_up(deadline + most);
-    *catching_up = began.elapsed().min(most);
-    caught_up?;
-    let reply = connection.link.answer(deadline + *catching_up)?;
-    if let Reply::Rows(rows) = &reply
-        && commands.last().is_some_and(|command| command.name == Some(leases::RETURNS_PROCESS))
-    {
-        let process = rows.first().and_then(|row| row.last()?.as_deref()?.parse().ok());
-        connection.link.answered_by(process.unwrap_or_default());
-    }
-    Ok(reply)
 }
 
 /// Converts the error of a service that does not answer into that of one that cannot be reached. Recovery and verification do not

@@ -9,7 +9,7 @@ use crate::store::cell::epochs;
 /// The epoch that a call presents, as this database had committed it. `None`: this database has none yet.
 pub type Presented = Option<StoredEpoch>;
 
-/// Number of attempts: a pass of this database may replace the epoch during each of them.
+/// Largest number of attempts: a pass of this database may replace the epoch during each of them.
 const ATTEMPTS: usize = 5;
 
 /// Returns the parameters of `claims.acting_cell()` after the cell.
@@ -20,24 +20,33 @@ pub(super) fn pair(presented: Presented) -> [Parameter; 2] {
     ]
 }
 
-/// Makes a call with the epoch that this database has committed, in the current transaction. If the service refuses it, and this
-/// database has another epoch now, a pass has presented that one meanwhile: the call is repeated.
+/// Returns the epoch that the next call to a service presents.
+pub fn first(cell_id: i64, service: &str) -> Presented {
+    epochs::committed(cell_id, service).candidates()[0]
+}
+
+/// Makes a call with the epoch that this database has committed for a service, in the current transaction. If the service refuses it, and
+/// this database has another epoch, the call is repeated with that one: a pass has presented it meanwhile, or it is that of another foreign
+/// server, which leads to the same service.
 pub(super) fn presenting<T>(
     cell_id: i64,
+    service: &str,
     call: impl Fn(Presented) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
-    let mut presented = epochs::committed(cell_id);
-    for _ in 1..ATTEMPTS {
+    let mut presented = first(cell_id, service);
+    let mut refused = Vec::new();
+    loop {
         let result = call(presented);
-        if !result.as_ref().is_err_and(may_be_outdated) {
+        if refused.len() + 1 >= ATTEMPTS || !result.as_ref().is_err_and(may_be_outdated) {
             return result;
         }
-        match epochs::committed(cell_id) {
-            unchanged if unchanged == presented => return result,
-            newer => presented = newer,
+        refused.push(presented);
+        let candidates = epochs::committed(cell_id, service).candidates();
+        match candidates.into_iter().find(|candidate| !refused.contains(candidate)) {
+            None => return result,
+            Some(other) => presented = other,
         }
     }
-    call(presented)
 }
 
 /// Returns whether an error can be that of `claims.acting_cell()`.

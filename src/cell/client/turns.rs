@@ -1,7 +1,7 @@
 //! Limits how many calls the sessions of this server make to a service at the same time, if the library is preloaded.
 //! `claims_model::turns` has the rules.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use claims_model::turns::{Arrival, ServiceKey, Ticket, Turns};
@@ -22,15 +22,38 @@ enum Place {
     Waiting(ServiceKey, Ticket),
 }
 
+impl Place {
+    fn service(self) -> ServiceKey {
+        match self {
+            Place::Calling(service) | Place::Waiting(service, _) => service,
+        }
+    }
+}
+
 thread_local! {
-    /// Left by the guard [`Turn`], or at the exit of the process.
-    static OWN: Cell<Option<Place>> = const { Cell::new(None) };
+    /// The places of this process, at most one for each service. Left by the guard [`Turn`], or at the exit of the process.
+    static OWN: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
     static HAS_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
+fn has_place(service: ServiceKey) -> bool {
+    OWN.with_borrow(|own| own.iter().any(|place| place.service() == service))
+}
+
+/// Sets the place of this process among the callers of a service.
+fn take_place(place: Place) {
+    OWN.with_borrow_mut(|own| {
+        own.retain(|other| other.service() != place.service());
+        own.push(place);
+    });
+}
+
 /// A guard: this session may make one call. The call ends when the guard is dropped, also after an error.
+///
+/// A session that calls several services at once takes its turns in the order of the servers' oids, so no two sessions wait for each other.
 pub struct Turn {
-    is_counted: bool,
+    /// The service at which the call counts.
+    counted_at: Option<ServiceKey>,
     /// How long this session has waited for it.
     pub waited: Duration,
 }
@@ -45,24 +68,24 @@ impl Turn {
         before_waiting: impl FnOnce() -> Result<(), ClaimsError>,
     ) -> Result<Turn, ClaimsError> {
         let limit = settings::max_service_calls();
+        let key = key(service);
         // A call within a call is no further one.
-        if limit == 0 || service == Oid::INVALID || OWN.get().is_some() {
-            return Ok(Turn { is_counted: false, waited: Duration::ZERO });
+        if limit == 0 || service == Oid::INVALID || has_place(key) {
+            return Ok(Turn { counted_at: None, waited: Duration::ZERO });
         }
         if !HAS_CALLBACK.replace(true) {
-            background::at_exit(leave);
+            background::at_exit(leave_all);
         }
-        let key = key(service);
         let arrival = TURNS.write(|turns| {
             let arrival = turns.arrive(key, limit, background::own_sleeper());
-            OWN.set(match arrival {
-                Arrival::Now => Some(Place::Calling(key)),
-                Arrival::Wait(ticket) => Some(Place::Waiting(key, ticket)),
-                Arrival::Uncounted | Arrival::Full => None,
-            });
+            match arrival {
+                Arrival::Now => take_place(Place::Calling(key)),
+                Arrival::Wait(ticket) => take_place(Place::Waiting(key, ticket)),
+                Arrival::Uncounted | Arrival::Full => {}
+            }
             arrival
         });
-        let mut turn = Turn { is_counted: OWN.get().is_some(), waited: Duration::ZERO };
+        let mut turn = Turn { counted_at: has_place(key).then_some(key), waited: Duration::ZERO };
         let too_many = || {
             places::call_failed(service);
             CellError::TooManyCalls { server: server.to_owned(), limit }
@@ -86,7 +109,7 @@ impl Turn {
             let take = |turns: &mut Turns| {
                 let is_taken = turns.take(ticket);
                 if is_taken {
-                    OWN.set(Some(Place::Calling(key)));
+                    take_place(Place::Calling(key));
                 }
                 is_taken
             };
@@ -104,15 +127,23 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.is_counted {
-            leave();
+        if let Some(service) = self.counted_at {
+            leave(service);
         }
     }
 }
 
-/// Ends the call of this process, or its waiting, and wakes those whose turn comes thereby.
-fn leave() {
-    let Some(place) = OWN.take() else { return };
+/// Ends all calls of this process, at its exit.
+fn leave_all() {
+    let services: Vec<_> = OWN.with_borrow(|own| own.iter().map(|place| place.service()).collect());
+    services.into_iter().for_each(leave);
+}
+
+/// Ends the call of this process to a service, or its waiting, and wakes those whose turn comes thereby.
+fn leave(service: ServiceKey) {
+    let place = OWN
+        .with_borrow_mut(|own| own.iter().position(|place| place.service() == service).map(|at| own.swap_remove(at)));
+    let Some(place) = place else { return };
     let limit = settings::max_service_calls();
     TURNS.write(|turns| {
         let service = match place {

@@ -53,7 +53,7 @@ pub fn refill<G: Transactions>(
     server: &str,
     confirmed_for: i64,
 ) -> Result<Refilled, G::Error> {
-    let log = Pass::begin("refill", Some(cell_id), None);
+    let log = Pass::begin("refill", Some(cell_id), None, Some(server));
     let (has_sequences, due) = transactions.in_database(|connection| {
         let mut sequences = ids::of_cell(connection, cell_id, confirmed_for);
         if sequences.iter().any(|declared| ids::sequence(connection, declared.oid).is_none()) {

@@ -39,7 +39,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// An import that this session has begun.
 struct Call {
     key: ImportKey,
-    service: String,
     /// Number of rows in a batch.
     batch: i64,
     rows_per_second: Option<f64>,
@@ -84,8 +83,8 @@ fn begin_import(
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
         }
-        let key = ImportKey { cell_id, source_type };
-        begin(connection, &key, &service)?;
+        let key = ImportKey { cell_id, source_type, service };
+        begin(connection, &key)?;
         // At most a second's rows at once, so that no pause is long.
         let batch = pace.map_or(batch, |pace| batch.min(pace));
         let deadline = span.map(|span| began + Duration::from_micros(span.as_micros().unsigned_abs() as u64));
@@ -93,7 +92,6 @@ fn begin_import(
         let (noticed, retried) = (began, began);
         Ok::<_, ClaimsError>(Call {
             key,
-            service,
             batch,
             rows_per_second,
             began,
@@ -116,16 +114,26 @@ fn in_range(number: i32, most: i32, name: &str, allowed: &'static str) -> Result
     Err(BadInput::new(name, Problem::OutOfRange { allowed }).into())
 }
 
-fn begin(connection: &Connection, key: &ImportKey, server: &str) -> Result<(), ClaimsError> {
-    let expected = Expected::of(connection, &key.source_type, false);
-    must_be_claimed(&expected, &key.source_type)?;
+fn begin(connection: &Connection, key: &ImportKey) -> Result<(), ClaimsError> {
+    let expected = Expected::at(connection, &key.source_type, &key.service);
+    must_have_columns(&expected, key)?;
     if let Some(pid) = imports::running(connection, key) {
         return Err(ImportError::Running { source_type: key.source_type.clone(), pid }.into());
     }
-    let service = Service::new(connection, server, key.cell_id)?;
+    let service = Service::new(connection, &key.service, key.cell_id)?;
     epoch::act_as(connection, &service, key.cell_id).map_err(unreachable)?;
     let estimated = expected.attributes().iter().map(|attribute| attribute.rows).sum();
-    imports::begin(connection, key, server, estimated);
+    imports::begin(connection, key, estimated);
+    Ok(())
+}
+
+/// Raises an error if no column of the source type has names for the service.
+pub fn must_have_columns(expected: &Expected, key: &ImportKey) -> Result<(), ClaimsError> {
+    must_be_claimed(expected, &key.source_type)?;
+    if expected.attributes().is_empty() {
+        let ImportKey { source_type, service, .. } = key.clone();
+        return Err(ImportError::OtherService { source_type, service }.into());
+    }
     Ok(())
 }
 
@@ -143,9 +151,8 @@ fn import_step(
         let catalog = catalog::current(connection);
         access::act_here_for(&catalog, cell_id)?;
         let (_, first_name) = arguments::source_type(&source_type, &catalog.types)?;
-        let key = ImportKey { cell_id, source_type: first_name };
-        let mut call =
-            call.filter(|call| call.key == key).ok_or(ImportError::NotBegun { source_type: source_type.clone() })?;
+        let is_of = |call: &Call| (call.key.cell_id, &call.key.source_type) == (cell_id, &first_name);
+        let mut call = call.filter(is_of).ok_or(ImportError::NotBegun { source_type: source_type.clone() })?;
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
         }
@@ -170,10 +177,9 @@ impl Call {
         let key = self.key.clone();
         let not_begun = || ImportError::NotBegun { source_type: key.source_type.clone() };
         let mut state = imports::lock(connection, &key).ok_or_else(not_begun)?;
-        let expected = Expected::of(connection, &key.source_type, false);
-        must_be_claimed(&expected, &key.source_type)?;
-        let server = self.service.clone();
-        let service = Service::new(connection, &server, key.cell_id)?;
+        let expected = Expected::at(connection, &key.source_type, &key.service);
+        must_have_columns(&expected, &key)?;
+        let service = Service::new(connection, &key.service, key.cell_id)?;
         let mut batch = Batch::new(connection, &expected, &service, &key);
         if !state.is_read {
             let mut range = SourceRange { above: state.source_id.take(), up_to: None };

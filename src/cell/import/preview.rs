@@ -5,8 +5,8 @@ use claims_model::source_range::{self, SourceRange};
 use claims_model::{BadInput, Problem};
 
 use super::batch::Batch;
+use super::must_have_columns;
 use crate::cell::client::{Service, unreachable};
-use crate::cell::verify::begin::must_be_claimed;
 use crate::cell::verify::expected::Expected;
 use crate::error::{ClaimsError, ImportError};
 use crate::pg::prelude::*;
@@ -54,8 +54,8 @@ fn preview_import(
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
         }
-        let key = ImportKey { cell_id, source_type };
-        list(connection, &key, &service, after, size).map_err(unreachable)
+        let key = ImportKey { cell_id, source_type, service };
+        list(connection, &key, after, size).map_err(unreachable)
     })?;
     let row = |CollidingName { bucket_type, value, source_id, reason, holder }| {
         (bucket_type, value, source_id.clone(), reason, holder, source_id)
@@ -74,13 +74,12 @@ pub fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
 fn list(
     connection: &Connection,
     key: &ImportKey,
-    server: &str,
     mut above: Option<String>,
     size: usize,
 ) -> Result<Vec<CollidingName>, ClaimsError> {
-    let expected = Expected::of(connection, &key.source_type, false);
-    must_be_claimed(&expected, &key.source_type)?;
-    let service = Service::new(connection, server, key.cell_id)?;
+    let expected = Expected::at(connection, &key.source_type, &key.service);
+    must_have_columns(&expected, key)?;
+    let service = Service::new(connection, &key.service, key.cell_id)?;
     let batch = Batch::new(connection, &expected, &service, key);
     let (mut page, mut bytes) = (Vec::<CollidingName>::new(), 0);
     loop {

@@ -139,14 +139,14 @@ struct Recovery<'g, G> {
 impl<G: Transactions> Recovery<'_, G> {
     /// Runs the pass through a foreign server, and records it in claims.passes.
     fn run_and_log(&self, server: &str) -> Result<RecoveryTally, G::Error> {
-        let log = Pass::begin("reconcile", Some(self.cell_id), None);
+        let log = Pass::begin("reconcile", Some(self.cell_id), None, Some(server));
         let service =
             self.transactions.in_database(|connection| Service::resolved(connection, server, self.cell_id))?;
         epoch::act_as(self.transactions, &service, self.cell_id)?;
         let tally = self.run(&service)?;
         self.transactions.in_database(|connection| {
             tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
-            orphans::replace(connection, self.cell_id, &tally.orphans, &tally.unknown);
+            orphans::replace(connection, (self.cell_id, server), &tally.orphans, &tally.unknown);
             log.succeeded(connection, &tally.counts());
             Ok(())
         })?;
@@ -265,24 +265,29 @@ impl<G: Transactions> Recovery<'_, G> {
         })
     }
 
-    /// Asks for the outcomes of leases that are tracked here and not outstanding at the service. Forgets those that are committed.
+    /// Asks for the outcomes of leases that are tracked here for the service and not outstanding there. Forgets those that are committed.
     /// Those that were rolled back or are unknown are orphans, and stay tracked.
     fn find_orphans(&self, service: &Service, tally: &mut RecoveryTally, open: &HashSet<Uuid>) -> Result<(), G::Error> {
         let mut after = Uuid::nil();
         loop {
-            let page = |connection: &Connection| Ok(tracked::tracked_after(connection, self.cell_id, after, self.page));
-            let tracked = self.transactions.in_database(page)?;
-            let closed: Vec<_> = tracked.iter().copied().filter(|lease| !open.contains(lease)).collect();
+            let tracked = self.transactions.in_database(|connection| {
+                Ok(tracked::tracked_after(connection, self.cell_id, service.name(), after, self.page))
+            })?;
+            let closed: Vec<_> =
+                tracked.iter().map(|(lease, _)| *lease).filter(|lease| !open.contains(lease)).collect();
             let outcomes = self.ask(|| service.lease_outcomes(self.cell_id, &closed, ANSWER_TIMEOUT))?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
                 wanted.map(|(lease, _)| *lease).collect()
             };
             self.forget(&of(&[Some("committed")]))?;
-            tally.orphans.extend(of(&[Some("rolled_back"), None]));
-            tally.unknown.extend(of(&[None]));
+            // Another service may know a lease that this one does not.
+            let own: HashSet<_> = tracked.iter().filter(|(_, is_own)| *is_own).map(|(lease, _)| *lease).collect();
+            let unknown = of(&[None]).into_iter().filter(|lease| own.contains(lease));
+            tally.unknown.extend(unknown.clone());
+            tally.orphans.extend(of(&[Some("rolled_back")]).into_iter().chain(unknown));
             match tracked.last() {
-                Some(last) if tracked.len() as i64 == self.page => after = *last,
+                Some((last, _)) if tracked.len() as i64 == self.page => after = *last,
                 _ => return Ok(()),
             }
         }

@@ -6,7 +6,7 @@ use crate::cell::client::presented::may_be_outdated;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
-use crate::store::cell::{epochs, tracked};
+use crate::store::cell::{epochs as stored, tracked};
 use crate::store::worker::{self, RemainingLeases};
 
 /// Time that a session has to settle its own leases.
@@ -18,26 +18,38 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of leases in one call.
 const AT_ONCE: i64 = 1000;
 
-/// Commits the tracked leases of a cell at the service, and forgets them here. Returns whether no recent lease remains.
+/// Commits the leases that a cell has tracked at a service there, and forgets them here. Returns whether no recent lease remains.
 pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> Result<bool, G::Error> {
     let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    let (RemainingLeases { ripe, has_unripe }, service, presented) = transactions.in_database(|connection| {
-        let remaining = worker::remaining(connection, cell_id, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
+    let (RemainingLeases { ripe, has_unripe }, service, epochs) = transactions.in_database(|connection| {
+        let of = (cell_id, server);
+        let remaining = worker::remaining(connection, of, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
         let service =
             if remaining.ripe.is_empty() { None } else { Some(Service::resolved(connection, server, cell_id)?) };
-        Ok((remaining, service, epochs::committed(cell_id)))
+        Ok((remaining, service, stored::committed(cell_id, server)))
     })?;
     let Some(service) = service else { return Ok(!has_unripe) };
-    let settle = || match service.settle_leases_as(cell_id, presented, &ripe, &[], ANSWER_TIMEOUT) {
+    let settle = |presented| match service.settle_leases_as(cell_id, presented, &ripe, &[], ANSWER_TIMEOUT) {
         Err(error) if may_be_outdated(&error) => Ok(Err(error)),
         answer => answer.map(Ok).map_err(unreachable),
     };
-    let settled = match transactions.at_service(settle)? {
-        Ok(settled) => settled,
+    let mut refused = None;
+    let mut settled = Vec::new();
+    for candidate in epochs.candidates() {
+        match transactions.at_service(|| settle(candidate))? {
+            Ok(answer) => {
+                (settled, refused) = (answer, None);
+                break;
+            }
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match refused {
+        None => {}
         // A pass of this database has presented a newer epoch meanwhile: the caller tries again in a moment.
-        Err(_) if transactions.in_database(|_| Ok(epochs::committed(cell_id)))? != presented => return Ok(false),
-        Err(error) => return Err(error.into()),
-    };
+        Some(_) if transactions.in_database(|_| Ok(stored::committed(cell_id, server)))? != epochs => return Ok(false),
+        Some(error) => return Err(error.into()),
+    }
     let committed: Vec<_> = settled.into_iter().filter(Settled::is_committed).map(|one| one.lease).collect();
     transactions.in_database(|connection| {
         tracked::forget(connection, &committed, Some(&[cell_id]));

@@ -37,7 +37,7 @@ fn begin_verification(
 
 /// Raises an error if no column is claimed for the source type: verification would report every claim as extra.
 pub fn must_be_claimed(expected: &Expected, source_type: &str) -> Result<(), ClaimsError> {
-    if expected.attributes().is_empty() {
+    if !expected.is_claimed() {
         return Err(VerificationError::NothingClaimed { source_type: source_type.to_owned() }.into());
     }
     Ok(())

@@ -8,11 +8,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::rc::Rc;
 
 use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 use uuid::Uuid;
 
+use super::elsewhere::{self, MovedClaim};
 use super::expected::{Expected, ExpectedClaim, Unclaimable, list_json};
 use super::remote::Remote;
 use super::rows::SeenRows;
@@ -108,6 +110,8 @@ enum Decision {
     Skip(Outcome),
     /// No column that is claimed here can have made this claim.
     Foreign,
+    /// A row needs the claim at this other service.
+    Elsewhere(Rc<str>),
     /// The claim must become the one that this row needs.
     Claim(ExpectedClaim),
     /// The claim must be destroyed.
@@ -156,6 +160,7 @@ impl Comparison<'_> {
                 Decision::Dismissed => None,
                 Decision::Skip(outcome) => Some(found.with(outcome)),
                 Decision::Foreign => Some(found.with(Outcome::Foreign)),
+                Decision::Elsewhere(_) => Some(found.with(Outcome::OtherService)),
                 // The range that contains the row reports it, unless the row has another source type.
                 Decision::Claim(expected_claim) if found.discrepancy == Discrepancy::Extra => {
                     let is_elsewhere = expected_claim.attribute().source_type != self.source_type;
@@ -193,12 +198,16 @@ impl Comparison<'_> {
     ) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
         let rows = self.rows(&suspects, RowLock::Share);
         let (mut all, mut claim, mut destroy) = (Vec::new(), Vec::new(), Vec::new());
+        let mut elsewhere: Vec<MovedClaim> = Vec::new();
         for suspect in suspects {
-            let found = suspect.found();
+            let (found, uuid) = (suspect.found(), suspect.report.uuid);
             match self.judge(suspect, &rows) {
                 Decision::Dismissed => {}
                 Decision::Skip(outcome) => all.push(found.with(outcome)),
                 Decision::Foreign => all.push(found.with(Outcome::Foreign)),
+                Decision::Elsewhere(service) => {
+                    elsewhere.extend(uuid.map(|uuid| MovedClaim { found, uuid, service }));
+                }
                 // A confusable claim may be one that the same correction destroys, so the service has to decide.
                 Decision::Claim(_) if found.outcome.is_some_and(|outcome| outcome != Outcome::Confusable) => {
                     all.push(found);
@@ -207,6 +216,11 @@ impl Comparison<'_> {
                 Decision::Destroy(uuid) => destroy.push(uuid),
             }
         }
+        for moved in elsewhere::owned(self.connection, self.remote.cell_id(), &elsewhere) {
+            destroy.push(moved);
+        }
+        let remaining = elsewhere.into_iter().filter(|moved| !destroy.contains(&moved.uuid));
+        all.extend(remaining.map(|moved| moved.found.with(Outcome::OtherService)));
         if claim.is_empty() && destroy.is_empty() {
             return Ok(all);
         }
@@ -244,6 +258,12 @@ impl Comparison<'_> {
     fn judge(&self, suspect: Suspect, rows: &SeenRows) -> Decision {
         let Suspect { report, expected_claim } = suspect;
         let expected_claim = expected_claim.or_else(|| rows.claiming_row(&report.bucket_type, &report.bucket_value));
+        if let Some(claim) = &expected_claim
+            && let Some(service) = self.expected.service_of(claim.bucket_type())
+        {
+            let is_needed = rows.is_seen(claim) || rows.is_there(self.connection, claim);
+            return if is_needed { Decision::Elsewhere(service) } else { Decision::Dismissed };
+        }
         match (expected_claim, report.uuid) {
             // The claim belongs to another row that also needs it, and stays there.
             (Some(expected_claim), _)

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use claims_model::digest::{Digest, Entry};
 use claims_model::payload::{NamedRecord, named_records};
+use claims_model::routes::Routes;
 use claims_model::source_key::is_id;
 use claims_model::source_range::{self, SourceRange};
 
@@ -16,6 +17,7 @@ use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
 use crate::store::cell::expected::{self, Attribute, ClaimedRow};
+use crate::store::cell::routes;
 use claims_model::limits::{BUCKET_VALUE_CHARS, ID_CHARS, MAX_COMPARED};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -151,7 +153,11 @@ fn cut(mut text: String, chars: usize) -> String {
 pub struct Expected<'c> {
     connection: &'c Connection,
     attributes: Vec<Rc<Attribute>>,
+    /// Columns whose names are claimed at another service. Their rows have source ids of this source type, too.
+    elsewhere: Vec<Rc<Attribute>>,
     as_caller: bool,
+    /// The service that is compared, and those of all bucket types.
+    service: Option<(Rc<Routes>, Rc<str>)>,
 }
 
 impl<'c> Expected<'c> {
@@ -159,7 +165,27 @@ impl<'c> Expected<'c> {
     /// snapshot of its own.
     pub fn of(connection: &'c Connection, source_type: &str, as_caller: bool) -> Self {
         let attributes = expected::of_source(connection, source_type).into_iter().map(Rc::new).collect();
-        Expected { connection, attributes, as_caller }
+        Expected { connection, attributes, elsewhere: Vec::new(), as_caller, service: None }
+    }
+
+    /// Finds the columns of a source type whose names are claimed at a service. Each read has a snapshot of its own.
+    pub fn at(connection: &'c Connection, source_type: &str, service: &str) -> Self {
+        let all = Expected::of(connection, source_type, false);
+        let Some(routes) = routes::automatic(connection) else { return all };
+        let belongs = |attribute: &Rc<Attribute>| routes.belongs_to(service, &attribute.bucket_type);
+        let (attributes, elsewhere) = all.attributes.into_iter().partition(belongs);
+        Expected { connection, attributes, elsewhere, as_caller: false, service: Some((routes, service.into())) }
+    }
+
+    /// Returns the other service to which the claims of a bucket type belong, if they do not belong to this one.
+    pub fn service_of(&self, bucket_type: &str) -> Option<Rc<str>> {
+        let (routes, service) = self.service.as_ref()?;
+        routes.elsewhere(service, bucket_type)
+    }
+
+    /// Returns whether a column of the source type is claimed, at whatever service.
+    pub fn is_claimed(&self) -> bool {
+        !self.attributes.is_empty() || !self.elsewhere.is_empty()
     }
 
     pub fn attributes(&self) -> &[Rc<Attribute>] {
@@ -218,8 +244,9 @@ impl<'c> Expected<'c> {
 
     /// Returns one attribute of each table of the source type.
     fn tables(&self) -> impl Iterator<Item = &Rc<Attribute>> {
-        let is_first = |at: usize| !self.attributes[..at].iter().any(|before| before.has_rows_of(&self.attributes[at]));
-        self.attributes.iter().enumerate().filter(move |(at, _)| is_first(*at)).map(|(_, attribute)| attribute)
+        let all = move || self.attributes.iter().chain(&self.elsewhere);
+        let is_first = move |at: usize, of: &Attribute| !all().take(at).any(|before| before.has_rows_of(of));
+        all().enumerate().filter(move |(at, attribute)| is_first(*at, attribute)).map(|(_, attribute)| attribute)
     }
 
     /// Returns the smallest source id up to which one of the tables has `rows` rows in the range. `None` if no table has so many.

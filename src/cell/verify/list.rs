@@ -96,7 +96,7 @@ fn list(
     recent: Interval,
     listing: Listing,
 ) -> Result<Vec<Listed>, ClaimsError> {
-    let expected = Expected::of(connection, source_type, false);
+    let expected = Expected::at(connection, source_type, server);
     must_be_claimed(&expected, source_type)?;
     let service = Service::new(connection, server, cell_id)?;
     let remote = Remote::new(&service, cell_id, source_type, recent, expected.naming());

@@ -7,6 +7,7 @@
 pub mod begin;
 mod compare;
 pub mod digest;
+mod elsewhere;
 pub mod expected;
 pub mod list;
 mod progress;

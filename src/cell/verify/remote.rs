@@ -37,6 +37,10 @@ impl<'s, 'c> Remote<'s, 'c> {
         Remote { service, cell_id, source_type, recent, naming, answer_timeout: ANSWER_TIMEOUT }
     }
 
+    pub fn cell_id(&self) -> i64 {
+        self.cell_id
+    }
+
     /// Sets another timeout for calls, where a transaction should not stay open for so long.
     pub fn with_answer_timeout(self, answer_timeout: Duration) -> Self {
         Remote { answer_timeout, ..self }

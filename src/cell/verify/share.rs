@@ -139,7 +139,7 @@ enum Ended {
 
 impl Share {
     fn run(&self, connection: &Connection) -> Result<ShareOutcome, ClaimsError> {
-        let expected = Expected::of(connection, &self.pass.source_type, false);
+        let expected = Expected::at(connection, &self.pass.source_type, &self.server);
         let mut outcome = ShareOutcome::default();
         let mut ended = Ended::Done;
         if let Some(mut held) = self.held_range(connection) {

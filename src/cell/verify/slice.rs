@@ -23,7 +23,7 @@ use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
 use crate::settings;
-use crate::store::cell::positions;
+use crate::store::cell::positions::{self, Walked};
 use crate::store::pass_log::Pass;
 
 /// Rows in a batch, and length of a slice.
@@ -61,13 +61,14 @@ impl SliceTask<'_> {
     }
 
     fn slice_with<G: Transactions>(&self, transactions: &G, service: &Service, slot: &Slot) -> Result<bool, G::Error> {
-        let SliceTask { cell_id, source_type, correct, .. } = *self;
-        let log = Pass::begin("verify", Some(cell_id), Some(source_type));
+        let SliceTask { cell_id, server, source_type, correct } = *self;
+        let walked = Walked { cell_id, service: server, source_type };
+        let log = Pass::begin("verify", Some(cell_id), Some(source_type), Some(server));
         let deadline = Instant::now() + SLICE;
         let (mut position, rows) = transactions.in_database(|connection| {
-            let expected = Expected::of(connection, source_type, false);
+            let expected = Expected::at(connection, source_type, server);
             let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
-            let position = positions::position(connection, cell_id, source_type);
+            let position = positions::position(connection, walked);
             Ok((position, rows))
         })?;
         if correct {
@@ -95,7 +96,7 @@ impl SliceTask<'_> {
             }
             let next_position = position.as_deref().filter(|_| !is_finished);
             transactions.in_database(|connection| {
-                store_position(connection, cell_id, source_type, next_position);
+                store_position(connection, walked, next_position);
                 Ok(())
             })?;
             if Instant::now() >= deadline {
@@ -111,7 +112,7 @@ impl SliceTask<'_> {
 
     /// Returns the next range above a position.
     fn next_range(&self, connection: &Connection, position: Option<String>) -> Result<SliceRange, ClaimsError> {
-        let expected = Expected::of(connection, self.source_type, false);
+        let expected = Expected::at(connection, self.source_type, self.server);
         must_be_claimed(&expected, self.source_type)?;
         let mut range = SourceRange { above: position, up_to: None };
         range.up_to = expected.end_of(&range, BATCH * BATCHES);
@@ -127,7 +128,7 @@ impl SliceTask<'_> {
         deadline: Instant,
     ) -> Result<ComparedSlice, ClaimsError> {
         let SliceTask { cell_id, server, source_type, correct } = *self;
-        let expected = Expected::of(connection, source_type, false);
+        let expected = Expected::at(connection, source_type, server);
         must_be_claimed(&expected, source_type)?;
         let service = Service::new(connection, server, cell_id)?;
         let remote = Remote::new(&service, cell_id, source_type, recent(), expected.naming())

@@ -17,7 +17,7 @@ use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::store::catalog;
-use crate::store::cell::positions;
+use crate::store::cell::positions::{self, Walked};
 use crate::store::pass_log::Pass;
 use crate::{access, arguments};
 
@@ -104,7 +104,7 @@ struct WholeTask {
 impl WholeTask {
     /// Verifies through a foreign server, and records the pass in claims.passes.
     fn run_and_log(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
-        let log = Pass::begin("verify", Some(self.cell_id), Some(&self.source_type));
+        let log = Pass::begin("verify", Some(self.cell_id), Some(&self.source_type), Some(server));
         let (tally, finished) = self.run(connection, server).map_err(unreachable)?;
         log.succeeded(connection, &tally.counts(finished));
         Ok((tally, finished))
@@ -112,10 +112,11 @@ impl WholeTask {
 
     fn run(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
         let WholeTask { cell_id, source_type, .. } = self;
-        let expected = Expected::of(connection, source_type, false);
+        let expected = Expected::at(connection, source_type, server);
         must_be_claimed(&expected, source_type)?;
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
-        let position = positions::position(connection, *cell_id, source_type);
+        let walked = Walked { cell_id: *cell_id, service: server, source_type };
+        let position = positions::position(connection, walked);
         let service = Service::new(connection, server, *cell_id)?;
         if self.correct {
             epoch::act_as(connection, &service, *cell_id)?;
@@ -136,13 +137,13 @@ impl WholeTask {
         let mut walk = Walk { comparison, batch: self.batch, deadline, findings, position };
         let finished = walk.run(&mut ranges)?;
         let Walk { findings: Counting { tally, .. }, position, .. } = walk;
-        store_position(connection, *cell_id, source_type, position.as_deref().filter(|_| !finished));
+        store_position(connection, walked, position.as_deref().filter(|_| !finished));
         Ok((tally, finished))
     }
 }
 
 /// Stores the position at which the next call continues. If another transaction is storing one, this position is dropped.
-pub fn store_position(connection: &Connection, cell_id: i64, source_type: &str, position: Option<&str>) {
+pub fn store_position(connection: &Connection, walked: Walked, position: Option<&str>) {
     // Without the position the next call only verifies some ranges again.
-    with_lock_timeout(|| positions::store(connection, cell_id, source_type, position));
+    with_lock_timeout(|| positions::store(connection, walked, position));
 }

@@ -26,7 +26,7 @@ fn purge_changes(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
         access::administer(tables)?;
         admission::admit_everybody(&catalog::current(connection), Need::Settle)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;
-        let pass = Pass::begin("purge", None, None);
+        let pass = Pass::begin("purge", None, None, None);
         let mut total = 0;
         loop {
             let (rows, changes) = drop_portion(tables, connection, before, PURGE_BATCH);

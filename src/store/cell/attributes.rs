@@ -1,6 +1,5 @@
 //! Statements on claimed attributes, and a cache of the attributes of each captured table.
 
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -8,19 +7,17 @@ use std::rc::Rc;
 use claims_model::enforcement::{Enforcement, Mode, POSITIONS};
 use claims_model::origin::Declared;
 use pgrx::pg_sys::Oid;
-use uuid::Uuid;
 
 use super::keys::{KeyKind, base_type};
-use crate::pg::cache::{self, Freshness, RelationCache};
+use crate::pg::cache::{Freshness, RelationCache};
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
-use crate::pg::uuid::from_pg_uuid;
 
 statement! {
-    RELATIONS() = "SELECT to_regclass('claims.claimed_attributes')::oid, to_regclass('claims.automatic_service')::oid";
+    RELATION() = "SELECT to_regclass('claims.claimed_attributes')::oid";
     /// Reads the claimed columns of table $1, or of the partitioned table that it belongs to. A virtual generated column counts
     /// as missing, because triggers do not get its values.
     ATTRIBUTES(OIDOID) = concat!(
@@ -44,16 +41,11 @@ statement! {
           WHERE p.attrelid = (SELECT a.table_name FROM claims.claimed_attributes a
                                WHERE a.table_name = $1 OR a.table_name IN (SELECT t.relid FROM pg_partition_ancestors($1) t) LIMIT 1)
             AND p.attnum > 0 AND NOT p.attisdropped";
-    /// Reads the service of automatic mode.
-    AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
     /// Queues the deferred trigger, which PostgreSQL calls at the end of the transaction.
     ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
     /// Queues the deferred trigger again, behind all deferred triggers that are queued now, if the number of changes ($2) has
     /// grown since it was queued.
     REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
-    /// Reads the newest leases that were tracked for cell $2 or without a cell, at most $1.
-    NEWEST_TRACKED(INT8OID, INT8OID) =
-        "SELECT uuid FROM claims.cells_outstanding_leases WHERE cell_id IS NULL OR cell_id = $2 ORDER BY uuid DESC LIMIT $1";
     DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
 }
 
@@ -108,11 +100,10 @@ pub enum UnusableAttribute {
 
 thread_local! {
     static CAPTURED: RelationCache<Captured> = const { RelationCache::new() };
-    static SERVICE: RefCell<Option<(Freshness, Option<Automatic>)>> = const { RefCell::new(None) };
 }
 
-fn relation(connection: &Connection, number: i32) -> Oid {
-    connection.run(&RELATIONS, View::Latest, []).first(|row| row.get(number)).flatten().unwrap_or(Oid::INVALID)
+fn relation(connection: &Connection) -> Oid {
+    connection.run(&RELATION, View::Latest, []).first(|row| row.get(1)).flatten().unwrap_or(Oid::INVALID)
 }
 
 /// Returns the claimed columns of a table, as committed now or changed by this transaction. `row_type` is the table's row type.
@@ -145,7 +136,7 @@ fn load(
     row_type: Oid,
     pinned: impl Fn(&Declared) -> Option<Enforcement>,
 ) -> Result<Rc<Captured>, UnusableAttribute> {
-    let fresh = [Freshness::of(table), Freshness::of(relation(connection, 1))];
+    let fresh = [Freshness::of(table), Freshness::of(relation(connection))];
     let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
     let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
     let read = |row: Row| {
@@ -286,39 +277,6 @@ fn result_type(key: KeyKind) -> &'static str {
     }
 }
 
-/// The cell for which automatic mode claims at the end of each transaction, and where.
-#[derive(Debug, Clone)]
-pub struct Automatic {
-    pub cell_id: i64,
-    /// The service that it calls, or `None` if this database is the service's.
-    pub service: Option<String>,
-}
-
-/// Returns the service of automatic mode, as committed now or changed by this transaction.
-pub fn automatic(connection: &Connection) -> Option<Automatic> {
-    cache::catch_up();
-    let cached = SERVICE.with_borrow(|cached| cached.clone());
-    if let Some((fresh, automatic)) = cached
-        && fresh.is_fresh()
-    {
-        return automatic;
-    }
-    let fresh = Freshness::of(relation(connection, 2));
-    let rows = connection.run(&AUTOMATIC, View::Latest, []);
-    let automatic = rows.first(|row| Automatic { cell_id: row.must(1), service: row.get(2) });
-    SERVICE.replace(Some((fresh, automatic.clone())));
-    automatic
-}
-
-/// Returns whether automatic mode is on, if this session has cached that.
-pub fn is_automatic_if_cached() -> Option<bool> {
-    cache::catch_up();
-    SERVICE.with_borrow(|cached| {
-        let (fresh, automatic) = cached.as_ref()?;
-        fresh.is_fresh().then_some(automatic.is_some())
-    })
-}
-
 /// Queues the deferred trigger for the end of this transaction.
 pub fn enqueue(connection: &Connection) {
     connection.run(&ENQUEUE, View::Statement, []);
@@ -333,10 +291,4 @@ pub fn requeue(connection: &Connection, ctid: Value, changes: i64) -> bool {
 /// Deletes the row of the deferred trigger.
 pub fn dequeue(connection: &Connection, ctid: Value) {
     connection.run(&DEQUEUE, View::Statement, [ctid]);
-}
-
-/// Returns the leases that a cell has tracked last, as committed now.
-pub fn newest_tracked(connection: &Connection, cell_id: i64, limit: i64) -> Vec<Uuid> {
-    let values = [limit.into(), cell_id.into()];
-    connection.run(&NEWEST_TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
 }

@@ -1,8 +1,11 @@
 //! Statements for questions about names.
 
+use std::rc::Rc;
+
+use claims_model::routes::Routes;
 use pgrx::pg_sys::Oid;
 
-use super::attributes::{self, Automatic};
+use super::routes;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
@@ -16,7 +19,7 @@ statement! {
                                AND has_column_privilege($3, c.oid, a.attnum, 'INSERT, UPDATE'))
            FROM pg_class c WHERE c.oid = $1";
     /// Returns the cells that the worker attends to.
-    ATTENDED() = "SELECT a.cell_id, a.service FROM claims.attended_cells a LIMIT 2";
+    ATTENDED() = "SELECT a.cell_id, a.service FROM claims.attended_cells a WHERE NOT a.by_type LIMIT 2";
     HOLDER_HERE(TEXTOID, TEXTOID) = "SELECT holder_cell_id, source_type, source_id FROM claims.name_holder($1, $2)";
     TEXT(JSONBOID) = "SELECT $1::text";
 }
@@ -35,14 +38,21 @@ pub fn column(connection: &Connection, table: Oid, attribute: &str, role: Oid) -
     rows.first(|row| AskedColumn { table: row.must(1), row_type: row.must(2), may_be_written: row.must(3) })
 }
 
-/// Returns the cell and the service of automatic mode, or those that the worker attends to, if that is one cell.
-pub fn service(connection: &Connection) -> Option<Automatic> {
-    if let Some(automatic) = attributes::automatic(connection) {
-        return Some(automatic);
+/// Returns the routes of automatic mode. Types without a service in it, or all if it is off, have the one that the worker attends to, if
+/// that is one cell.
+pub fn routes(connection: &Connection) -> Option<Rc<Routes>> {
+    let automatic = routes::automatic(connection);
+    if automatic.as_ref().is_some_and(|routes| routes.others.is_some()) {
+        return automatic;
     }
     let rows = connection.run(&ATTENDED, View::Latest, []);
-    let mut attended = rows.map(|row| Automatic { cell_id: row.must(1), service: row.get(2) });
-    if attended.len() == 1 { attended.pop() } else { None }
+    let attended: Vec<(i64, String)> = rows.map(|row| (row.must(1), row.must(2)));
+    match attended.as_slice() {
+        [(cell_id, service)] if automatic.as_ref().is_none_or(|routes| routes.cell_id == *cell_id) => {
+            Some(Rc::new(Routes::of_call(automatic.as_deref(), *cell_id, service)))
+        }
+        _ => automatic,
+    }
 }
 
 /// The claim or the reservation that prevents a cell from claiming a name in this database.

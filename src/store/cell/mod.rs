@@ -14,6 +14,7 @@ pub mod observations;
 pub mod orphans;
 pub mod passes;
 pub mod positions;
+pub mod routes;
 pub mod search_index;
 pub mod servers;
 pub mod services;

@@ -13,6 +13,7 @@ statement! {
     /// Returns the settings that name server $1.
     USERS(TEXTOID) =
         "SELECT 'automatic mode' FROM claims.automatic_service a WHERE a.service = $1
+         UNION SELECT 'automatic mode' FROM claims.automatic_types t WHERE t.service = $1
          UNION ALL SELECT format('the worker for cell %s', a.cell_id) FROM claims.attended_cells a WHERE a.service = $1
           ORDER BY 1";
 }

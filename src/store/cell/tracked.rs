@@ -11,12 +11,25 @@ use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 
+/// The condition for tracked leases of a service. Those of a server that was renamed or dropped, and those without one, can be of any.
+macro_rules! at_service {
+    ($service:literal) => {
+        concat!(
+            "(t.service = ",
+            $service,
+            " OR t.service IS NULL OR NOT EXISTS (SELECT FROM pg_catalog.pg_foreign_server s
+                WHERE s.srvname OPERATOR(pg_catalog.=) t.service::pg_catalog.name))"
+        )
+    };
+}
+pub(crate) use at_service;
+
 statement! {
     /// Tracks lease $1 for cell $2, or NULL. Waits up to `lock_timeout` for transactions that track or fence the same lease.
     TRACK(UUIDOID, INT8OID) =
         "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     /// Like [TRACK], for a lease whose uuid this transaction has just made. An existing key is an error, and is not looked for first.
-    TRACK_NEW(UUIDOID, INT8OID) = "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2)";
+    TRACK_NEW(UUIDOID, INT8OID, TEXTOID) = "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id, service) VALUES ($1, $2, $3)";
     /// Returns the fences among $1, each with the transaction that wrote it.
     FENCES(UUIDARRAYOID) =
         "SELECT lease_uuid, xmin::text::bigint FROM claims.lease_fences WHERE lease_uuid = ANY ($1)";
@@ -40,14 +53,23 @@ statement! {
                                      WHERE uuid = ANY ($1) AND ($2 IS NULL OR cell_id IS NULL OR cell_id = ANY ($2))
                                      ORDER BY uuid FOR UPDATE SKIP LOCKED)
          DELETE FROM claims.cells_outstanding_leases t USING free WHERE t.uuid = free.uuid";
-    /// Returns a page of the tracked leases above $1 that belong to cell $3 or have no cell.
-    TRACKED(UUIDOID, INT8OID, INT8OID) =
-        "SELECT uuid FROM claims.cells_outstanding_leases
-          WHERE uuid > $1 AND (cell_id IS NULL OR cell_id = $3) ORDER BY uuid LIMIT $2";
-    /// Returns the tracked leases from $1 to $2 that belong to cell $3 or have no cell, each with the transaction that tracked it.
+    /// Reads the newest leases that were tracked at service $3 for cell $2 or without a cell, at most $1.
+    NEWEST_TRACKED(INT8OID, INT8OID, TEXTOID) = concat!(
+        "SELECT t.uuid FROM claims.cells_outstanding_leases t
+          WHERE (t.cell_id IS NULL OR t.cell_id = $2) AND ", at_service!("$3"), " ORDER BY t.uuid DESC LIMIT $1");
+    /// Returns a page of the leases above $1 that are tracked at service $4 and belong to cell $3 or have no cell. The second column says
+    /// whether only this service can know the lease: of a lease without a service, that of the types that are not named is asked.
+    TRACKED(UUIDOID, INT8OID, INT8OID, TEXTOID) = concat!(
+        "SELECT t.uuid, coalesce(t.service = $4, false)
+                OR NOT EXISTS (SELECT FROM claims.attended_cells a WHERE a.cell_id = $3 AND a.service = $4 AND a.by_type)
+           FROM claims.cells_outstanding_leases t
+          WHERE t.uuid > $1 AND (t.cell_id IS NULL OR t.cell_id = $3) AND ", at_service!("$4"), " ORDER BY t.uuid LIMIT $2");
+    /// Returns the tracked leases from $1 to $2 that belong to cell $3 or have no cell, each with the transaction that tracked it, and the
+    /// service if that still exists.
     BETWEEN(UUIDOID, UUIDOID, INT8OID) =
-        "SELECT uuid, xmin::text::bigint FROM claims.cells_outstanding_leases
-          WHERE uuid BETWEEN $1 AND $2 AND (cell_id IS NULL OR cell_id = $3) ORDER BY uuid";
+        "SELECT t.uuid, t.xmin::text::bigint, (SELECT s.srvname::text FROM pg_foreign_server s WHERE s.srvname = t.service::name)
+           FROM claims.cells_outstanding_leases t
+          WHERE t.uuid BETWEEN $1 AND $2 AND (t.cell_id IS NULL OR t.cell_id = $3) ORDER BY t.uuid";
     /// Unfolds the argument of judge_leases, in its order: the lease, whether it has a created_at, whether it is stale, and its
     /// cell_xid. A lease is stale if it is older than $2. A created_at as far in the future tells no age, so that lease is stale, too.
     LEASE_ARGUMENTS(JSONBOID, INTERVALOID) =
@@ -88,8 +110,8 @@ pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) {
 }
 
 /// Tracks a lease that no other transaction can have tracked. If one has, that is a unique violation.
-pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64) {
-    connection.run(&TRACK_NEW, View::Statement, [pg_uuid(lease).into(), cell_id.into()]);
+pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64, service: &str) {
+    connection.run(&TRACK_NEW, View::Statement, [pg_uuid(lease).into(), cell_id.into(), service.into()]);
 }
 
 /// Returns whether a lease is fenced: by a fence that is committed now, under every isolation level, or by this transaction. It reads
@@ -153,17 +175,30 @@ pub fn forget(connection: &Connection, leases: &[Uuid], cells: Option<&[i64]>) -
     connection.run(&FORGET, View::LatestToWrite, values).count()
 }
 
-/// Returns a page of the leases that a cell has tracked, as committed now, in uuid order.
-pub fn tracked_after(connection: &Connection, cell_id: i64, after: Uuid, limit: i64) -> Vec<Uuid> {
-    let values = [pg_uuid(after).into(), limit.into(), cell_id.into()];
-    connection.run(&TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
+/// Returns the leases that a cell has tracked last at a service, as committed now.
+pub fn newest_tracked(connection: &Connection, cell_id: i64, service: &str, limit: i64) -> Vec<Uuid> {
+    let values = [limit.into(), cell_id.into(), service.into()];
+    connection.run(&NEWEST_TRACKED, View::Latest, values).map(|row| from_pg_uuid(row.must(1)))
 }
 
-/// Returns the leases between two uuids that a cell has tracked, as committed now, in uuid order.
-pub fn between(connection: &Connection, from: Uuid, to: Uuid, cell_id: i64) -> Vec<Uuid> {
+/// Returns a page of the leases that a cell has tracked at a service, as committed now, in uuid order, each with whether no other service
+/// is asked for it.
+pub fn tracked_after(
+    connection: &Connection,
+    cell_id: i64,
+    service: &str,
+    after: Uuid,
+    limit: i64,
+) -> Vec<(Uuid, bool)> {
+    let values = [pg_uuid(after).into(), limit.into(), cell_id.into(), service.into()];
+    connection.run(&TRACKED, View::Latest, values).map(|row| (from_pg_uuid(row.must(1)), row.must(2)))
+}
+
+/// Returns the leases between two uuids that a cell has tracked, as committed now, in uuid order, each with its service if that is known.
+pub fn between(connection: &Connection, from: Uuid, to: Uuid, cell_id: i64) -> Vec<(Uuid, Option<String>)> {
     let values = [pg_uuid(from).into(), pg_uuid(to).into(), cell_id.into()];
     let rows = connection.run(&BETWEEN, View::Latest, values);
-    let lease = |row: Row| (!xact::is_own(xmin(row.must(2)))).then(|| from_pg_uuid(row.must(1)));
+    let lease = |row: Row| (!xact::is_own(xmin(row.must(2)))).then(|| (from_pg_uuid(row.must(1)), row.get(3)));
     rows.map(lease).into_iter().flatten().collect()
 }
 

@@ -1,4 +1,5 @@
-//! Begins the leases of a transaction's changes: as many as the service's limit of a batch asks for.
+//! Begins the leases of a transaction's changes: at each service for the types that go there, and as many as its limit of a batch asks
+//! for.
 //!
 //! The service refuses a batch with more records than `claims.max_batch_size`, or than the cell's own limit. Then the changes are
 //! divided. All leases belong to the one transaction: if a batch is refused, the transaction fails, and with it the leases that have
@@ -18,6 +19,7 @@ use uuid::Uuid;
 
 use super::lenient::LenientBatch;
 use super::own_leases;
+use crate::cell::client::leases::begin_together;
 use crate::cell::client::{Service, afterwards};
 use crate::error::{CellError, ClaimsError};
 use crate::pg::spi::Connection;
@@ -38,7 +40,7 @@ pub fn timeout(records: usize) -> Duration {
     once.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
 }
 
-/// The leases of the current transaction for changes that are being sent.
+/// The leases of the current transaction for changes that are being sent to one service.
 pub struct Leases<'l> {
     pub connection: &'l Connection,
     pub service: &'l Service<'l>,
@@ -47,49 +49,143 @@ pub struct Leases<'l> {
     pub automatic: bool,
 }
 
-impl Leases<'_> {
-    /// Begins leases for all changes. Returns those that are not empty, the first one first.
-    pub fn begin(&self, outgoing: Outgoing) -> Result<Vec<LenientBatch>, ClaimsError> {
-        let mut begun: Vec<LenientBatch> = Vec::new();
-        let mut skipped = SkippedDestroys::default();
-        let mut queue = match outgoing.records() > ASK_ABOVE {
-            true => self.divide(outgoing, timeout(1))?,
+/// A lease that has begun.
+pub struct Begun {
+    pub lease: Uuid,
+    /// The foreign server of its service.
+    pub service: String,
+}
+
+/// The changes of one service that are not sent yet.
+struct Queue<'l> {
+    leases: Leases<'l>,
+    batches: VecDeque<Outgoing>,
+    /// The number of records that were sent.
+    sent: usize,
+}
+
+/// The uuids of a transaction's leases, which follow each other if there are several.
+struct Uuids {
+    first: Uuid,
+    next: usize,
+}
+
+impl Uuids {
+    fn new(are_several: bool) -> Self {
+        let new = Uuid::now_v7();
+        Uuids { first: if are_several { lease_group::first(new) } else { new }, next: 0 }
+    }
+
+    fn next(&mut self) -> Uuid {
+        self.next += 1;
+        lease_group::member(self.first, self.next - 1)
+    }
+}
+
+/// Begins leases for all changes, at each service for its own. Returns those that are not empty, in the order of their uuids.
+pub fn begin_all(parts: Vec<(Leases, Outgoing)>) -> Result<Vec<Begun>, ClaimsError> {
+    let mut queues = Vec::with_capacity(parts.len());
+    for (leases, outgoing) in parts {
+        let batches = match outgoing.records() > ASK_ABOVE {
+            true => leases.divide(outgoing, timeout(1))?,
             false => VecDeque::from([outgoing]),
         };
-        let mut first = if queue.len() > 1 { lease_group::first(Uuid::now_v7()) } else { Uuid::now_v7() };
-        // All answers so far together may take the time for all records so far.
-        let mut sent = 0;
-        while let Some(outgoing) = queue.pop_front() {
-            let records = outgoing.records();
-            sent += records;
-            let limit = timeout(sent);
-            let mut batch = LenientBatch::new(self.cell_id, lease_group::member(first, begun.len()), outgoing);
-            if let Err(error) = self.begin_one(&mut batch, limit) {
+        queues.push(Queue { leases, batches, sent: 0 });
+    }
+    let mut uuids = Uuids::new(queues.iter().map(|queue| queue.batches.len()).sum::<usize>() > 1);
+    let mut begun = Vec::new();
+    let firsts = if queues.len() > 1 { begin_first(&mut queues, &mut uuids)? } else { Vec::new() };
+    let mut firsts = firsts.into_iter();
+    for queue in &mut queues {
+        queue.begin(firsts.next(), &mut uuids, &mut begun)?;
+    }
+    begun.sort_by_key(|begun: &Begun| begun.lease);
+    Ok(begun)
+}
+
+/// A batch that was sent together with those for other services, and the answer.
+type FirstAnswer = (LenientBatch, Result<(), ClaimsError>);
+
+/// Sends the first batch for each service before it awaits the first answer. From its answer on, each lease that has begun ends with the
+/// transaction, whatever the other services have answered.
+fn begin_first(queues: &mut [Queue], uuids: &mut Uuids) -> Result<Vec<FirstAnswer>, ClaimsError> {
+    let (mut batches, mut requests) = (Vec::new(), Vec::new());
+    for queue in queues.iter_mut() {
+        let outgoing = queue.batches.pop_front().unwrap_or_default();
+        queue.sent = outgoing.records();
+        let batch = LenientBatch::new(queue.leases.cell_id, uuids.next(), outgoing);
+        requests.push(batch.request(queue.leases.connection, None)?);
+        batches.push(batch);
+    }
+    let calls = queues.iter().zip(&requests);
+    let calls: Vec<_> = calls.map(|(queue, request)| (queue.leases.service, request, timeout(queue.sent))).collect();
+    let answers = begin_together(&calls)?;
+    for ((queue, batch), answer) in queues.iter().zip(&batches).zip(&answers) {
+        if answer.is_ok() {
+            queue.leases.has_begun(batch);
+        }
+    }
+    Ok(batches.into_iter().zip(answers).collect())
+}
+
+impl Queue<'_> {
+    /// Begins leases for the changes of one service. The first batch may have been sent already.
+    fn begin(
+        &mut self,
+        mut first: Option<FirstAnswer>,
+        uuids: &mut Uuids,
+        begun: &mut Vec<Begun>,
+    ) -> Result<(), ClaimsError> {
+        let Queue { leases, batches, sent } = self;
+        let mut skipped = SkippedDestroys::default();
+        loop {
+            let is_first = first.is_some();
+            let (mut batch, answer) = match first.take() {
+                Some((batch, answer)) => (batch, Some(answer)),
+                None => {
+                    let Some(outgoing) = batches.pop_front() else { break };
+                    *sent += outgoing.records();
+                    (LenientBatch::new(leases.cell_id, uuids.next(), outgoing), None)
+                }
+            };
+            let records = batch.records();
+            // All answers so far together may take the time for all records so far.
+            let limit = timeout(*sent);
+            let has_begun = matches!(answer, Some(Ok(())));
+            if let Err(error) = leases.begin_one(&mut batch, answer, limit) {
                 if !is_too_large(&error) {
                     return Err(batch.explained(error));
                 }
-                let parts = self.divide(batch.into_outgoing(), limit)?;
+                let parts = leases.divide(batch.into_outgoing(), limit)?;
                 if parts.len() < 2 {
                     return Err(error);
                 }
-                if begun.is_empty() {
-                    first = lease_group::first(Uuid::now_v7());
+                if begun.is_empty() && !is_first {
+                    *uuids = Uuids::new(true);
                 }
-                sent -= records;
-                parts.into_iter().rev().for_each(|part| queue.push_front(part));
+                *sent -= records;
+                parts.into_iter().rev().for_each(|part| batches.push_front(part));
                 continue;
             }
             skipped.add(batch.skipped_destroys());
             if !batch.is_empty() {
-                // From now on the lease ends with the transaction.
-                afterwards::begun(self.service.name(), self.cell_id, (batch.lease, records), self.automatic);
-                batch.confirm(self.connection)?;
+                if !has_begun {
+                    leases.has_begun(&batch);
+                }
+                batch.confirm(leases.connection)?;
                 sizes::note(batch.lease, records);
-                begun.push(batch);
+                begun.push(Begun { lease: batch.lease, service: leases.service.name().to_owned() });
             }
         }
-        skipped_destroys::count(self.connection, skipped);
-        Ok(begun)
+        skipped_destroys::count(leases.connection, skipped);
+        Ok(())
+    }
+}
+
+impl Leases<'_> {
+    /// Has the lease end with the transaction from now on.
+    fn has_begun(&self, batch: &LenientBatch) {
+        afterwards::begun(self.service.name(), self.cell_id, (batch.lease, batch.records()), self.automatic);
     }
 
     /// Divides a batch by the service's limit. All answers so far together may take `limit`.
@@ -98,16 +194,22 @@ impl Leases<'_> {
         Ok(divide_by(&catalog::current(self.connection), outgoing, most))
     }
 
-    /// Begins one lease at the service. After a conflict with leases of the same cell it settles those first. Only then the service
-    /// waits for names, if the session wants that (`claims.lease_wait`). All answers to this and earlier batches together may take
-    /// `limit`.
-    fn begin_one(&self, batch: &mut LenientBatch, limit: Duration) -> Result<(), ClaimsError> {
+    /// Begins one lease at the service, which may have answered the first call already. After a conflict with leases of the same cell it
+    /// settles those first. Only then the service waits for names, if the session wants that (`claims.lease_wait`). All answers to this
+    /// and earlier batches together may take `limit`.
+    fn begin_one(
+        &self,
+        batch: &mut LenientBatch,
+        mut answer: Option<Result<(), ClaimsError>>,
+        limit: Duration,
+    ) -> Result<(), ClaimsError> {
         let Leases { connection, service, cell_id, .. } = *self;
         let waits = !settings::lease_wait().is_zero();
-        let mut begin = || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit, false));
+        let mut begin =
+            || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit, false, answer.take()));
         let mut conflict = match begin() {
             Err(error) if waits && own_leases::is_temporary(&error) => {
-                return batch.begin(connection, service, limit, true);
+                return batch.begin(connection, service, limit, true, None);
             }
             answer => match answer? {
                 None => return Ok(()),
@@ -123,7 +225,7 @@ impl Leases<'_> {
         if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? && !waits {
             return Err(conflict.into_error());
         }
-        batch.begin(connection, service, limit, waits)
+        batch.begin(connection, service, limit, waits, None)
     }
 }
 

@@ -1,0 +1,183 @@
+//! A call to a service, in three steps: preparing it, sending it, and reading its answer. A session that calls several services at once
+//! prepares all calls, then sends all of them, and only then waits for the first answer.
+
+use std::time::{Duration, Instant};
+
+use super::answer::Answer;
+use super::breaker;
+use super::connection_cache::{self, CachedConnection};
+use super::leases;
+use super::question::Question;
+use super::turns::Turn;
+use super::{Service, Way};
+use crate::error::{CellError, ClaimsError};
+use crate::pg::libpq::{Command, Mismatch, Reply, Trouble};
+
+/// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.
+const TIME_TO_ANSWER: Duration = Duration::from_millis(50);
+
+/// A call whose turn has come and that has a connection.
+pub(super) struct Call<'s, 'c> {
+    service: &'s Service<'c>,
+    commands: &'s [Command],
+    request_bytes: usize,
+    admitted: breaker::Call,
+    connection: CachedConnection,
+    /// Whether the connection was cached. If it is dead, or leads to a server that has become read-only, the call is repeated once over
+    /// a new one.
+    is_reused: bool,
+    /// The time that the service has to answer.
+    timeout: Duration,
+    /// The moment until which a further connection may wait for a place.
+    places_until: Instant,
+    sent_at: Instant,
+    is_sent: bool,
+    /// The end of the call, when it is dropped.
+    _turn: Turn,
+}
+
+impl<'s, 'c> Call<'s, 'c> {
+    /// Waits until this session may call the service, and takes the cached connection or makes one.
+    pub fn prepare(
+        service: &'s Service<'c>,
+        commands: &'s [Command],
+        mut timeout: Duration,
+    ) -> Result<Self, ClaimsError> {
+        let request_bytes = request_bytes(commands)?;
+        // Waiting for a turn, and then for a place for a connection, leaves some time for the answer.
+        let arrived = Instant::now();
+        let places_until = arrived + timeout.saturating_sub(TIME_TO_ANSWER.min(timeout / 4));
+        let turn = service.turn(places_until)?;
+        let (admitted, reused) = match &service.way {
+            Way::Catalog(..) => (breaker::admit(service.server)?, connection_cache::take(service.server)),
+            Way::Address(address) => (
+                breaker::admit_to(service.server, address.oid, true)?,
+                connection_cache::take_of(service.server, address.user),
+            ),
+        };
+        admitted.waits(service.handed_wait.get());
+        let is_reused = reused.is_some();
+        let mut waited = turn.waited;
+        let connected = reused.map_or_else(|| service.find_place(places_until, &admitted, &mut waited), Ok);
+        let connection = connected.inspect_err(|error| admitted.failed(error, request_bytes))?;
+        service.has_waited(waited);
+        timeout = timeout.saturating_sub(waited);
+        Ok(Call {
+            service,
+            commands,
+            request_bytes,
+            admitted,
+            connection,
+            is_reused,
+            timeout,
+            places_until,
+            sent_at: Instant::now(),
+            is_sent: false,
+            _turn: turn,
+        })
+    }
+
+    /// Sends the commands. [`Call::answer`] reports a failure.
+    pub fn send(&mut self) {
+        self.sent_at = Instant::now();
+        self.is_sent = self.connection.link.send(self.commands);
+    }
+
+    /// Waits for the answer, and reads it before the connection is cached. The service has at least `grace` from now: after its timeout has
+    /// passed while this session waited for another service, its answer is there.
+    pub fn answer<T>(
+        mut self,
+        grace: Duration,
+        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+    ) -> Result<T, ClaimsError> {
+        loop {
+            let timeout = self.timeout;
+            let least = Instant::now() + grace;
+            let end = (self.sent_at + timeout).max(least);
+            // A connection that is not put back is closed.
+            let deadline = self.service.deadline.map_or(end, |deadline| deadline.min(end));
+            let mut catching_up =
+                self.service.deadline.map_or_else(|| self.connection.time_to_catch_up(), |_| Duration::ZERO);
+            let reply = if self.is_sent { self.receive(deadline, &mut catching_up) } else { Err(lost()) };
+            self.service.has_waited(self.sent_at.elapsed().saturating_sub(catching_up));
+            match reply {
+                Ok(Reply::Rows(rows)) => {
+                    let mismatched = |mismatch| self.service.failure(Trouble::Wrong(mismatch), timeout);
+                    let read = read(Answer(rows)).map_err(mismatched)?;
+                    self.admitted.succeeded();
+                    connection_cache::put_back(self.connection);
+                    return Ok(read);
+                }
+                // A pooler is between cell and service, although it looked like the server itself.
+                Ok(Reply::Refused(error))
+                    if error.is_prepared_statement_error() && self.connection.link.stop_preparing() =>
+                {
+                    self.is_reused = true;
+                }
+                // The server is a standby after a switch-over: a new connection may lead to the new primary.
+                Ok(Reply::Refused(error)) if error.is_read_only() && self.is_reused => self.connect()?,
+                Ok(Reply::Refused(error)) => {
+                    self.admitted.succeeded();
+                    if !error.is_read_only() {
+                        connection_cache::put_back(self.connection);
+                    }
+                    return Err(self.service.refusal(error).into());
+                }
+                Err(Trouble::Lost(_)) if self.is_reused => self.connect()?,
+                Err(trouble) => {
+                    let error = self.service.failure(trouble, timeout).into();
+                    self.admitted.failed(&error, self.request_bytes);
+                    return Err(error);
+                }
+            }
+            self.send();
+        }
+    }
+
+    /// Ends a call that was not sent.
+    pub fn give_up(self) {
+        connection_cache::put_back(self.connection);
+    }
+
+    /// Replaces the connection, which is closed, by a new one.
+    fn connect(&mut self) -> Result<(), ClaimsError> {
+        let mut waited = Duration::ZERO;
+        let connected = self.service.find_place(self.places_until, &self.admitted, &mut waited);
+        self.connection = connected.inspect_err(|error| self.admitted.failed(error, self.request_bytes))?;
+        self.is_reused = false;
+        self.service.has_waited(waited);
+        self.timeout = self.timeout.saturating_sub(waited);
+        Ok(())
+    }
+
+    /// Reads the answer. The service may first have to settle large leases of an earlier transaction of this session. That may take
+    /// `catching_up` on top of the deadline, which is then the time that it has taken.
+    fn receive(&mut self, deadline: Instant, catching_up: &mut Duration) -> Result<Reply, Trouble> {
+        let (began, most) = (Instant::now(), *catching_up);
+        let caught_up = self.connection.catch_up(deadline + most);
+        *catching_up = began.elapsed().min(most);
+        caught_up?;
+        let reply = self.connection.link.answer(deadline + *catching_up)?;
+        if let Reply::Rows(rows) = &reply
+            && self.commands.last().is_some_and(|command| command.name == Some(leases::RETURNS_PROCESS))
+        {
+            let process = rows.first().and_then(|row| row.last()?.as_deref()?.parse().ok());
+            self.connection.link.answered_by(process.unwrap_or_default());
+        }
+        Ok(reply)
+    }
+}
+
+fn lost() -> Trouble {
+    Trouble::Lost("The connection was lost.".into())
+}
+
+/// Returns the number of bytes that a call sends, or an error above a limit. A server accepts no message above a gigabyte, and closes the
+/// connection.
+fn request_bytes(commands: &[Command]) -> Result<usize, ClaimsError> {
+    const MOST: usize = 512 * 1024 * 1024;
+    match commands.iter().map(Question::bytes).sum() {
+        bytes if bytes > MOST => Err(CellError::RequestTooLarge { bytes, most: MOST }.into()),
+        bytes => Ok(bytes),
+    }
+}
