@@ -18,7 +18,7 @@ use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::{self, CellError, ClaimsError};
 use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
+use crate::pg::spi;
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::{orphans, tracked};

@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Transactions with names of two services, killed at every step of the protocol: all names or none, after recovery at each service by itself. One
+# service is dead: names of the other one are saved, and settled.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../cells.bash"
+
+start_cells
+# The second service: names of type USERNAMES are its own.
+start_cluster second --fast -c synchronous_commit=on -c log_min_messages=panic
+at second "CREATE EXTENSION claims"
+for n in 1 2; do
+  at second "CREATE ROLE cell$n LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell($n, 'cell$n', 'cell $n')" >/dev/null
+  at "cell$n" "
+    CREATE SERVER second FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[second]}', dbname 'postgres', connect_timeout '20');
+    CREATE USER MAPPING FOR $([ $n = 1 ] && echo postgres || echo claims_owner) SERVER second OPTIONS (user 'cell$n', password '$CELLS_PASSWORD');
+    $([ $n = 1 ] || echo 'GRANT USAGE ON FOREIGN SERVER second TO claims_owner;')
+    CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE); GRANT ALL ON users TO app;
+    SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
+           claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id'),
+           claims.automatic($n, 'service'), claims.automatic($n, 'second', '{USERNAMES}')" >/dev/null
+done
+
+# at_services QUERY: the answers of both services.
+at_services() { echo "$(at shared "$1") $(at second "$1")"; }
+leases() { at_services 'SELECT count(*) FROM claims.claim_leases'; }
+names_at() { at "$1" "SELECT coalesce(string_agg(bucket_value || CASE status WHEN 1 THEN '' ELSE '*' END, ' ' ORDER BY bucket_value COLLATE \"C\"), '-') FROM claims.claims WHERE creator_id = $2"; }
+rows_in() { at "cell$1" "SELECT coalesce(string_agg(name, ' ' ORDER BY name COLLATE \"C\"), '-') FROM $2"; }
+# recover CELL SERVER [STALE_AFTER]: one pass. recover_all: two at each service. A crash may have erased the id of a transaction: then only age decides.
+recover() { as_app "$1" "SELECT * FROM claims.reconcile($1, '$2', '${3:-10 minutes}')" 2>>"$CLAIMS_TMP/warnings"; }
+recover_all() { local n pass; for pass in 1 2; do for n in 1 2; do recover $n service 0; recover $n second 0; done; done >/dev/null; }
+both() { printf "INSERT INTO routes (name) VALUES ('%s'); INSERT INTO users (name) VALUES ('%s');" "$1" "$1"; }
+# whole WHAT: each service has what the rows of its types call for, and nothing is left over.
+whole() {
+  local n
+  for n in 1 2; do
+    expect "$1: cell $n, first service" "$(names_at shared $n)" "$(rows_in $n routes)"
+    expect "$1: cell $n, second service" "$(names_at second $n)" "$(rows_in $n users)"
+    expect "$1: cell $n tracks nothing any more" "$(tracked $n)" -
+  done
+  expect "$1: no lease is outstanding" "$(leases)" '0 0'
+  expect "$1: no orphan" "$(for n in 1 2; do at "cell$n" 'SELECT count(*) FROM claims.seen_orphans'; done | tr '\n' ' ')" '0 0 '
+  expect "$1: check" "$(at_services "SELECT count(*) FROM claims.check() WHERE problem <> 'table is not as the extension has created it'")" '0 0'
+}
+# hold_up_at SERVICE EVENT: as hold_up, at either service.
+hold_up_at() {
+  open holder "$1" postgres
+  tell holder 'SELECT pg_advisory_lock(77)' >/dev/null
+  at "$1" "CREATE FUNCTION held_up() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
+      WHILE EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND granted) LOOP PERFORM pg_sleep(0.02); END LOOP; RETURN NULL; END \$\$;
+    CREATE TRIGGER held_up BEFORE $2 ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION held_up()"
+}
+# let_go_at SERVICE: if it was killed, so was the session that has held it up.
+let_go_at() {
+  [ "$1" = "$victim" ] || [ "$victim" = all ] || tell holder 'SELECT pg_advisory_unlock(77)' >/dev/null
+  close holder
+  at "$1" 'DROP FUNCTION held_up CASCADE' 2>/dev/null
+}
+victim=
+idle_at() { wait_for 0 at "$1" "SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'cell_' AND state = 'active'" >/dev/null; }
+
+say 'without a crash'
+as_app 1 "BEGIN; $(both plain) COMMIT" >/dev/null
+as_app 2 "BEGIN; $(both other) COMMIT" >/dev/null
+recover_all
+whole 'two cells have saved'
+expect 'each service follows its own epoch' "$(at cell1 'SELECT string_agg(service, $$ $$ ORDER BY service), count(DISTINCT epoch) FROM claims.own_epochs')" 'second service|2'
+expect 'what one refuses is saved nowhere' "$(state_as_app 1 "BEGIN; INSERT INTO routes (name) VALUES ('mine'); INSERT INTO users (name) VALUES ('other'); COMMIT")" 23505
+expect 'nor what the other one refuses' "$(state_as_app 1 "BEGIN; INSERT INTO routes (name) VALUES ('other'); INSERT INTO users (name) VALUES ('mine'); COMMIT")" 23505
+expect 'and both names are free at once' "$(wait_for '0 0' leases) $(state_as_app 1 "BEGIN; $(both mine) COMMIT")" '0 0 00000'
+recover_all
+whole 'refused and repeated'
+
+# Both begins are on their way before either is answered: each service holds one up, and both have it.
+say 'both begins are sent before either is awaited'
+hold_up_at shared INSERT
+open app cell1
+send app "BEGIN; $(both together) COMMIT"
+expect 'the second service has begun while the first one still works' "$(wait_for 1 at second 'SELECT count(*) FROM claims.claim_leases')" 1
+expect 'which it does' "$(at shared "SELECT count(*) FROM claims.claim_leases")" 0
+let_go_at shared
+expect 'then it is saved' "$(answer app)" ''
+close app
+recover_all
+whole 'sent together'
+
+# --- killed at every step ------------------------------------------------------------------------------------------------------------
+# A crash of the cell, of either service, or of all of them.
+for victim in cell1 shared second all; do
+  kill_it() { if [ $victim = all ]; then crash cell1; crash shared; crash second; resume shared; resume second; resume cell1; else crash $victim; resume $victim; fi; }
+  say "killed: $victim"
+
+  # Step 1: the begins are on their way. One service has not answered yet.
+  for slow in shared second; do
+    hold_up_at $slow INSERT
+    open app cell1
+    send app "BEGIN; $(both "begin-$victim-$slow") COMMIT"
+    other=$([ $slow = shared ] && echo second || echo shared)
+    expect "$victim, $slow is slow: the other one has begun" "$(wait_for 1 at $other 'SELECT count(*) FROM claims.claim_leases')" 1
+    kill_it
+    let_go_at $slow
+    # Where the slow service was killed, or the cell, the save has failed.
+    close app
+    idle_at shared; idle_at second
+    recover_all
+    whole "$victim killed while $slow begins"
+  done
+
+  # Step 2: both have begun, and both leases are tracked in a transaction that is open.
+  open app cell1
+  tell app "BEGIN; $(both "open-$victim") SET CONSTRAINTS ALL IMMEDIATE" >/dev/null
+  expect "$victim: leases at both" "$(leases)" '1 1'
+  expect "$victim: recovery waits for the transaction" "$(recover 1 service) $(recover 1 second)" '1|0|0|1|0 1|0|0|1|0'
+  kill_it
+  tell app 'COMMIT' >/dev/null
+  close app
+  idle_at shared; idle_at second
+  recover_all
+  whole "$victim killed before the COMMIT"
+
+  # Step 3: the transaction is prepared; it ends after the crash, in either way.
+  for end in COMMIT ROLLBACK; do
+    as_app 1 "BEGIN; $(both "prepared-$victim-$end") PREPARE TRANSACTION 'two'" >/dev/null
+    kill_it
+    expect "$victim: a prepared transaction is waited for" "$(recover 1 service) $(recover 1 second)" '1|0|0|1|0 1|0|0|1|0'
+    as_app 1 "$end PREPARED 'two'" >/dev/null
+    counts=$([ $end = COMMIT ] && echo '1|1|0|0|0' || echo '1|0|1|0|0')
+    expect "$victim: each service decides by it: $end" "$(recover 1 service) $(recover 1 second)" "$counts $counts"
+    whole "$victim killed, then $end PREPARED"
+  done
+
+  # Step 4: committed here; one service has committed its lease, and the other one has not.
+  for slow in shared second; do
+    hold_up_at $slow DELETE
+    open app cell1
+    tell app "BEGIN; $(both "settle-$victim-$slow") COMMIT" >/dev/null
+    other=$([ $slow = shared ] && echo second || echo shared)
+    expect "$victim, $slow is slow: the other one has committed" "$(wait_for 0 at $other 'SELECT count(*) FROM claims.claim_leases')" 0
+    kill_it
+    let_go_at $slow
+    close app
+    idle_at shared; idle_at second
+    recover_all
+    whole "$victim killed while $slow settles"
+    expect "$victim: what was committed here is there" "$(rows_in 1 routes | grep -c "settle-$victim-$slow")" 1
+  done
+done
+
+# --- one service is dead ---------------------------------------------------------------------------------------------------------------
+for n in 1 2; do at "cell$n" "ALTER SERVER second OPTIONS (SET connect_timeout '1')"; done
+for dead in second shared; do
+  alive=$([ $dead = shared ] && echo second || echo shared)
+  own=$([ $alive = shared ] && echo routes || echo users) its=$([ $alive = shared ] && echo users || echo routes)
+  server=$([ $alive = shared ] && echo service || echo second) dead_server=$([ $dead = shared ] && echo service || echo second)
+  say "dead: $dead"
+  # One lease is tracked for the dead one.
+  as_app 1 "BEGIN; $(both "before-$dead") PREPARE TRANSACTION 'two'" >/dev/null
+  halt $dead immediate
+  expect "$dead is dead: names of the living one are saved" "$(state_as_app 1 "INSERT INTO $own (name) VALUES ('alone-$dead')")" 00000
+  expect "$dead is dead: its own are not" "$(state_as_app 1 "INSERT INTO $its (name) VALUES ('nowhere-$dead')")" 08001
+  expect "$dead is dead: nor are names of both" "$(state_as_app 1 "BEGIN; $(both "neither-$dead") COMMIT")" 08001
+  expect "$dead is dead: and the living one was not asked" "$(at $alive "SELECT count(*) FROM claims.claims WHERE bucket_value = 'neither-$dead'")" 0
+  as_app 1 "COMMIT PREPARED 'two'" >/dev/null
+  recover 1 $server >/dev/null
+  expect "$dead is dead: recovery at the living one does its part" "$(at $alive "SELECT status FROM claims.claims WHERE bucket_value = 'before-$dead'")" 1
+  expect "$dead is dead: and takes nothing for an orphan" "$(recover 1 $server | cut -d'|' -f5) $(at cell1 'SELECT count(*) FROM claims.cells_outstanding_leases')" '0 1'
+  expect "$dead is dead: a pass there fails" "$(state_as_app 1 "SELECT claims.reconcile(1, '$dead_server')")" 08001
+  resume $dead
+  # The breaker of a session that has not called before is closed.
+  recover_all
+  whole "$dead is back"
+done
