@@ -41,12 +41,11 @@ pub fn act_as<G: Transactions>(transactions: &G, service: &Service, cell_id: i64
         // Present the epoch of an earlier pass first: that pass may have ended before it presented it.
         let Some(follows) = resolve(transactions, service, cell_id, &before)? else { continue };
         let made = make(transactions, service, cell_id, &before, follows)?;
-        if present(transactions, service, cell_id, made)?.is_none() {
-            return Ok(());
-        }
-        // Another pass of this database has stored a newer one meanwhile, or this one was refused.
-        if stored(transactions, service, cell_id)?.own == Some(made) {
-            present(transactions, service, cell_id, made)?.map_or(Ok(()), |refused| Err(refused.into()))?;
+        match present(transactions, service, cell_id, made)? {
+            None => return Ok(()),
+            Some(refused) if stored(transactions, service, cell_id)?.own == Some(made) => return Err(refused.into()),
+            // Another pass of this database has stored a newer one meanwhile.
+            Some(_) => {}
         }
     }
     Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id }).into())

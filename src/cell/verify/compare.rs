@@ -216,9 +216,7 @@ impl Comparison<'_> {
                 Decision::Destroy(uuid) => destroy.push(uuid),
             }
         }
-        for moved in elsewhere::owned(self.connection, self.remote.cell_id(), &elsewhere) {
-            destroy.push(moved);
-        }
+        destroy.extend(elsewhere::owned(self.connection, self.remote.cell_id(), &elsewhere));
         let remaining = elsewhere.into_iter().filter(|moved| !destroy.contains(&moved.uuid));
         all.extend(remaining.map(|moved| moved.found.with(Outcome::OtherService)));
         if claim.is_empty() && destroy.is_empty() {
