@@ -23,6 +23,10 @@ errors! {
         NoSlot { cell_id: i64 } => ERRCODE_LOCK_NOT_AVAILABLE: "cell {cell_id} has no slot for verification",
             detail "As many other cells verify at the service as claims.verification_slots allows there.",
             hint "The worker tries again by itself.";
+        OtherService { pass: Uuid, service: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "workers of verification {pass} ask service \"{service}\"",
+            detail "A shared verification compares the claims of one service.",
+            hint "Name this service, or begin another verification when this one has ended.";
         BeingBegun => ERRCODE_LOCK_NOT_AVAILABLE: "verification is being begun by another open transaction",
             hint "Repeat the call when that transaction has ended.";
         UnknownPass { pass: Uuid } => ERRCODE_NO_DATA_FOUND: "verification {pass} does not exist",

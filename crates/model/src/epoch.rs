@@ -6,6 +6,8 @@
 //! has one of the two epochs that the database has committed. A copy of the database has neither, once the other
 //! database has done a pass.
 //!
+//! Each service follows epochs of its own, so a database stores a pair for each.
+//!
 //! A save presents the pair, too. It changes nothing at the service, which only refuses the save unless it has one of the two. If a
 //! pass of the same database replaces the pair while a save is on its way, the save reads the pair again, and is repeated.
 
@@ -48,6 +50,17 @@ mod tests {
         assert!(stored.is_taken_by(None) && stored.is_taken_by(Some(1)) && stored.is_taken_by(Some(2)));
         assert!(!stored.is_taken_by(Some(3)));
         assert!(!StoredEpoch::followed_by(None, 2).is_taken_by(Some(1)));
+    }
+
+    /// With one row for all services, a service that two passes at another one have left behind would refuse the database.
+    #[test]
+    fn each_service_needs_a_pair_of_its_own() {
+        let first = StoredEpoch { epoch: 1, predecessor: None };
+        let (at_one, at_other) = (Some(first), Some(first));
+        let second = StoredEpoch::followed_by(at_one, 2);
+        let third = StoredEpoch::followed_by(Some(second), 3);
+        assert!(third.is_taken_by(Some(2)) && !third.is_taken_by(at_other.map(|stored| stored.epoch)));
+        assert!(first.is_taken_by(at_other.map(|stored| stored.epoch)));
     }
 
     #[test]

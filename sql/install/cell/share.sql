@@ -10,7 +10,8 @@ CREATE TABLE claims.verification_passes (
     divided       boolean     NOT NULL DEFAULT false,
     ranges        bigint      NOT NULL DEFAULT 0,
     begun_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    finished_at   timestamptz
+    finished_at   timestamptz,
+    service       text
 );
 CREATE UNIQUE INDEX verification_passes_open ON claims.verification_passes (cell_id, source_type, correct) WHERE finished_at IS NULL;
 COMMENT ON TABLE claims.verification_passes IS 'In a cell: verifications that workers share. Kept for a day after their end. Not dumped.';
@@ -26,6 +27,7 @@ COMMENT ON COLUMN claims.verification_passes.divided IS 'Whether the ranges reac
 COMMENT ON COLUMN claims.verification_passes.ranges IS 'Number of ranges so far.';
 COMMENT ON COLUMN claims.verification_passes.begun_at IS 'When it began (clock time).';
 COMMENT ON COLUMN claims.verification_passes.finished_at IS 'When it ended (clock time).';
+COMMENT ON COLUMN claims.verification_passes.service IS 'The foreign server of the service that its workers ask; NULL: no worker has begun.';
 
 CREATE TABLE claims.verification_ranges (
     pass          uuid   NOT NULL,

@@ -25,6 +25,8 @@ ALTER TABLE claims.attended_cells ADD COLUMN by_type boolean NOT NULL DEFAULT fa
     ADD PRIMARY KEY (cell_id, service);
 CREATE UNIQUE INDEX attended_cells_others ON claims.attended_cells (cell_id) WHERE NOT by_type;
 
+ALTER TABLE claims.verification_passes ADD COLUMN service text;
+
 ALTER TABLE claims.pass_log ADD COLUMN service text;
 CREATE OR REPLACE VIEW claims.passes AS
     SELECT p.kind, p.cell_id, p.source_type, p.started_at, p.ended_at, p.counts, p.sqlstate, p.message, p.service

@@ -30,7 +30,7 @@ fn begin_verification(
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         must_be_claimed(&Expected::of(connection, &source_type, false), &source_type)?;
         passes::purge(connection);
-        let pass = VerificationPass { uuid: Uuid::now_v7(), cell_id, source_type, correct };
+        let pass = VerificationPass { uuid: Uuid::now_v7(), cell_id, source_type, correct, service: None };
         join(connection, pass).map(pg_uuid)
     })?)
 }

@@ -76,6 +76,7 @@ fn verify_share(
             return Err(VerificationError::OldSnapshot.into());
         }
         let share = Share { kind: kind(uuid), pass, worker, server, batch, recent, hold_for };
+        share.must_ask(share.pass.service.as_deref())?;
         let outcome = share.run(connection)?;
         Ok::<_, ClaimsError>((share, outcome))
     })?;
@@ -262,14 +263,25 @@ impl Share {
             outcome.finished = division.is_finished || passes::finish(connection, pass);
             return Ok(());
         }
+        self.must_ask(division.service.as_deref())?;
         must_be_claimed(expected, &self.pass.source_type)?;
         let mut range = SourceRange { above: division.up_to, up_to: None };
         range.up_to = expected.end_of(&range, self.batch * SHARED_BATCHES);
-        if let Some(number) = passes::add_range(connection, pass, &range) {
+        if let Some(number) = passes::add_range(connection, pass, &self.server, &range) {
             expiring::add(connection, &self.kind, vec![number.to_string()]);
             outcome.in_hand = self.acquire(connection)?;
         }
         Ok(())
+    }
+
+    /// Raises an error if the workers of the pass ask another service than this one.
+    fn must_ask(&self, service: Option<&str>) -> Result<(), ClaimsError> {
+        match service {
+            Some(other) if other != self.server => {
+                Err(VerificationError::OtherService { pass: self.pass.uuid, service: other.to_owned() }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn acquire(&self, connection: &Connection) -> Result<bool, ClaimsError> {

@@ -23,12 +23,12 @@ statement! {
               WHERE p.finished_at < clock_timestamp() - interval '1 day' FOR UPDATE SKIP LOCKED)
          DELETE FROM claims.verification_passes p USING old WHERE p.pass = old.pass";
     PASS(UUIDOID) =
-        "SELECT p.cell_id, p.source_type, p.correct FROM claims.verification_passes p WHERE p.pass = $1";
+        "SELECT p.cell_id, p.source_type, p.correct, p.service FROM claims.verification_passes p WHERE p.pass = $1";
     LOCK(UUIDOID) =
-        "SELECT p.divided_up_to, p.divided, p.finished_at IS NOT NULL
+        "SELECT p.divided_up_to, p.divided, p.finished_at IS NOT NULL, p.service
            FROM claims.verification_passes p WHERE p.pass = $1 FOR UPDATE";
-    DIVIDE(UUIDOID, TEXTOID) =
-        "UPDATE claims.verification_passes p SET divided_up_to = $2, divided = $2 IS NULL, ranges = p.ranges + 1
+    DIVIDE(UUIDOID, TEXTOID, TEXTOID) =
+        "UPDATE claims.verification_passes p SET divided_up_to = $2, divided = $2 IS NULL, ranges = p.ranges + 1, service = $3
           WHERE p.pass = $1 RETURNING p.ranges";
     FINISH(UUIDOID) =
         "UPDATE claims.verification_passes p SET finished_at = clock_timestamp()
@@ -52,6 +52,8 @@ pub struct VerificationPass {
     pub cell_id: i64,
     pub source_type: String,
     pub correct: bool,
+    /// The service that its workers ask, once one of them has begun.
+    pub service: Option<String>,
 }
 
 /// The progress of dividing a pass into ranges.
@@ -61,6 +63,8 @@ pub struct Division {
     /// Whether the range without upper bound exists.
     pub is_complete: bool,
     pub is_finished: bool,
+    /// The service that the workers ask, once one of them has begun.
+    pub service: Option<String>,
 }
 
 /// Returns the pass that has not finished.
@@ -71,7 +75,7 @@ pub fn open(connection: &Connection, cell_id: i64, source_type: &str, correct: b
 
 /// Begins a pass. Returns `false` if an unfinished one exists.
 pub fn begin(connection: &Connection, pass: &VerificationPass) -> bool {
-    let VerificationPass { uuid, cell_id, source_type, correct } = pass;
+    let VerificationPass { uuid, cell_id, source_type, correct, .. } = pass;
     let values = [pg_uuid(*uuid).into(), (*cell_id).into(), source_type.as_str().into(), (*correct).into()];
     connection.run(&BEGIN, View::Statement, values).count() == 1
 }
@@ -83,18 +87,30 @@ pub fn purge(connection: &Connection) {
 
 pub fn pass(connection: &Connection, uuid: Uuid) -> Option<VerificationPass> {
     let rows = connection.run(&PASS, View::Statement, [pg_uuid(uuid).into()]);
-    rows.first(|row| VerificationPass { uuid, cell_id: row.must(1), source_type: row.must(2), correct: row.must(3) })
+    rows.first(|row| VerificationPass {
+        uuid,
+        cell_id: row.must(1),
+        source_type: row.must(2),
+        correct: row.must(3),
+        service: row.get(4),
+    })
 }
 
 /// Locks a pass, so that no other session divides it, and returns its progress.
 pub fn lock(connection: &Connection, pass: Uuid) -> Option<Division> {
     let rows = connection.run(&LOCK, View::Statement, [pg_uuid(pass).into()]);
-    rows.first(|row| Division { up_to: row.get(1), is_complete: row.must(2), is_finished: row.must(3) })
+    rows.first(|row| Division {
+        up_to: row.get(1),
+        is_complete: row.must(2),
+        is_finished: row.must(3),
+        service: row.get(4),
+    })
 }
 
-/// Adds the next range and returns its number.
-pub fn add_range(connection: &Connection, pass: Uuid, range: &SourceRange) -> Option<i64> {
-    let rows = connection.run(&DIVIDE, View::Statement, [pg_uuid(pass).into(), range.up_to.clone().into()]);
+/// Adds the next range and returns its number. From then on all workers of the pass ask this service.
+pub fn add_range(connection: &Connection, pass: Uuid, service: &str, range: &SourceRange) -> Option<i64> {
+    let values = [pg_uuid(pass).into(), range.up_to.clone().into(), service.into()];
+    let rows = connection.run(&DIVIDE, View::Statement, values);
     let number: i64 = rows.first(|row| row.must(1))?;
     let bounds = [range.above.clone().into(), range.up_to.clone().into()];
     let values = [pg_uuid(pass).into(), number.into()].into_iter().chain(bounds);
