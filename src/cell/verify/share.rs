@@ -76,7 +76,6 @@ fn verify_share(
             return Err(VerificationError::OldSnapshot.into());
         }
         let share = Share { kind: kind(uuid), pass, worker, server, batch, recent, hold_for };
-        share.must_ask(share.pass.service.as_deref())?;
         let outcome = share.run(connection)?;
         Ok::<_, ClaimsError>((share, outcome))
     })?;
@@ -185,6 +184,7 @@ impl Share {
         let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
         let require_range = || require_held(connection, &self.kind, &held.key, held.token);
         let service = Service::new(connection, &self.server, *cell_id)?;
+        self.must_ask(self.pass.service.as_deref())?;
         if *correct {
             epoch::act_as(connection, &service, *cell_id)?;
         }

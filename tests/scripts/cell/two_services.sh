@@ -78,7 +78,7 @@ send app "BEGIN; $(both together) COMMIT"
 expect 'the second service has begun while the first one still works' "$(wait_for 1 at second 'SELECT count(*) FROM claims.claim_leases')" 1
 expect 'which it does' "$(at shared "SELECT count(*) FROM claims.claim_leases")" 0
 let_go_at shared
-expect 'then it is saved' "$(answer app)" ''
+expect 'then it is saved' "$(wait_for 1 at cell1 "SELECT count(*) FROM routes WHERE name = 'together'")" 1
 close app
 recover_all
 whole 'sent together'
