@@ -23,7 +23,7 @@ use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
-use crate::tables::{self, Tables};
+use crate::tables::Tables;
 
 /// Number of records in one lease. The service's default limit is twice as high.
 const RECORDS: usize = 1000;
@@ -52,7 +52,7 @@ impl Observed {
     }
 
     /// Claims what can be claimed, and records the rest.
-    pub fn send(self, connection: &Connection, routes: &Routes) -> Result<(), ClaimsError> {
+    pub fn send(self, tables: &dyn Tables, connection: &Connection, routes: &Routes) -> Result<(), ClaimsError> {
         let Observed { sending, pending } = self;
         let began = Instant::now();
         let deadline = began + time_limit();
@@ -67,9 +67,7 @@ impl Observed {
             let (mut outgoing, mut missed) = (Outgoing::new(portion), Vec::new());
             let begun = attempt(|| match &place {
                 Place::Service(server) => begin(connection, cell_id, server, deadline, &mut outgoing, &mut missed),
-                Place::Here => {
-                    claim_here(tables::at_entry(), connection, cell_id, deadline, &mut outgoing, &mut missed)
-                }
+                Place::Here => claim_here(tables, connection, cell_id, deadline, &mut outgoing, &mut missed),
             });
             let outcome = match begun {
                 Ok(()) => None,

@@ -22,7 +22,8 @@ use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::{wait, xact};
 use crate::store::catalog;
-use crate::store::cell::{routes, tracked};
+use crate::store::cell::routes;
+use crate::store::cell::tracked::{self, TrackedLease};
 use crate::{access, arguments, tables};
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -89,7 +90,7 @@ fn send_pending(connection: &Connection, routes: &Rc<Routes>, automatic: bool) -
     let observed = Observed::begin(&mut pending);
     let lease = send_enforced(connection, routes, automatic, pending)?;
     log::mark_sent(sending, routes);
-    observed.send(connection, routes)?;
+    observed.send(tables::at_entry(), connection, routes)?;
     Ok(lease)
 }
 
@@ -206,7 +207,6 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
 }
 
 /// The leases of a transaction, which `finish` commits together.
-#[derive(Default)]
 struct Group {
     /// The service of the lease that was named, if it is known.
     service: Option<String>,
@@ -215,15 +215,19 @@ struct Group {
 }
 
 impl Group {
+    /// Finds the leases with uuids like that of the named one, which one transaction has tracked. Of a lease that is not tracked any more
+    /// that transaction is unknown, and its uuid must be that of a first one.
     fn of(connection: &Connection, cell_id: i64, lease: Uuid) -> Self {
         let (lowest, highest) = lease_group::bounds(lease);
-        let (own, others): (Vec<_>, Vec<_>) =
-            tracked::between(connection, lowest, highest, cell_id).into_iter().partition(|(of, _)| *of == lease);
-        let is_first = others.iter().all(|(other, _)| *other > lease);
-        Group {
-            service: own.into_iter().next().and_then(|(_, service)| service),
-            others: if is_first { others } else { Vec::new() },
-        }
+        let (own, others): (Vec<_>, Vec<_>) = tracked::between(connection, lowest, highest, cell_id)
+            .into_iter()
+            .partition(|tracked: &TrackedLease| tracked.lease == lease);
+        let own = own.into_iter().next();
+        let is_of_group = |other: &TrackedLease| own.as_ref().map_or(lease == lowest, |own| own.by == other.by);
+        let others: Vec<_> = others.into_iter().filter(is_of_group).collect();
+        let is_first = others.iter().all(|other| other.lease > lease);
+        let others = others.into_iter().filter(|_| is_first).map(|other| (other.lease, other.service)).collect();
+        Group { service: own.and_then(|own| own.service), others }
     }
 }
 

@@ -198,7 +198,7 @@ impl Comparison<'_> {
     ) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
         let rows = self.rows(&suspects, RowLock::Share);
         let (mut all, mut claim, mut destroy) = (Vec::new(), Vec::new(), Vec::new());
-        let mut elsewhere: Vec<MovedClaim> = Vec::new();
+        let (mut moved, mut found_moved) = (Vec::new(), Vec::new());
         for suspect in suspects {
             let (found, uuid) = (suspect.found(), suspect.report.uuid);
             match self.judge(suspect, &rows) {
@@ -206,7 +206,10 @@ impl Comparison<'_> {
                 Decision::Skip(outcome) => all.push(found.with(outcome)),
                 Decision::Foreign => all.push(found.with(Outcome::Foreign)),
                 Decision::Elsewhere(service) => {
-                    elsewhere.extend(uuid.map(|uuid| MovedClaim { found, uuid, service }));
+                    let Some(uuid) = uuid else { continue };
+                    let (bucket_type, bucket_value) = (found.bucket_type.clone(), found.bucket_value.clone());
+                    moved.push(MovedClaim { bucket_type, bucket_value, uuid, service });
+                    found_moved.push((uuid, found));
                 }
                 // A confusable claim may be one that the same correction destroys, so the service has to decide.
                 Decision::Claim(_) if found.outcome.is_some_and(|outcome| outcome != Outcome::Confusable) => {
@@ -216,9 +219,10 @@ impl Comparison<'_> {
                 Decision::Destroy(uuid) => destroy.push(uuid),
             }
         }
-        destroy.extend(elsewhere::owned(self.connection, self.remote.cell_id(), &elsewhere));
-        let remaining = elsewhere.into_iter().filter(|moved| !destroy.contains(&moved.uuid));
-        all.extend(remaining.map(|moved| moved.found.with(Outcome::OtherService)));
+        let owned: HashSet<_> = elsewhere::owned(self.connection, self.remote.cell_id(), &moved).into_iter().collect();
+        let remaining = found_moved.into_iter().filter(|(uuid, _)| !owned.contains(uuid));
+        all.extend(remaining.map(|(_, found)| found.with(Outcome::OtherService)));
+        destroy.extend(owned);
         if claim.is_empty() && destroy.is_empty() {
             return Ok(all);
         }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::compare::FoundDiscrepancy;
 use crate::cell::client::Service;
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
@@ -21,7 +20,8 @@ const PORTION: usize = 500;
 
 /// A claim that a row needs at another service.
 pub struct MovedClaim {
-    pub found: FoundDiscrepancy,
+    pub bucket_type: String,
+    pub bucket_value: String,
     /// The uuid of the claim at the service that is verified.
     pub uuid: Uuid,
     /// The other service.
@@ -39,8 +39,8 @@ pub fn owned(connection: &Connection, cell_id: i64, moved: &[MovedClaim]) -> Vec
         for portion in claims.chunks(PORTION) {
             let owned = owned_at(connection, cell_id, service, portion).unwrap_or_default();
             let is_owned =
-                |found: &FoundDiscrepancy| owned.contains(&(found.bucket_type.clone(), found.bucket_value.clone()));
-            uuids.extend(portion.iter().filter(|claim| is_owned(&claim.found)).map(|claim| claim.uuid));
+                |claim: &&&MovedClaim| owned.contains(&(claim.bucket_type.clone(), claim.bucket_value.clone()));
+            uuids.extend(portion.iter().filter(is_owned).map(|claim| claim.uuid));
         }
     }
     uuids
@@ -53,7 +53,7 @@ fn owned_at(
     service: &str,
     claims: &[&MovedClaim],
 ) -> Result<HashSet<(String, String)>, ClaimsError> {
-    let bucket = |claim: &&MovedClaim| json!({"type": claim.found.bucket_type, "value": claim.found.bucket_value});
+    let bucket = |claim: &&MovedClaim| json!({"type": claim.bucket_type, "value": claim.bucket_value});
     let buckets = json!(claims.iter().map(bucket).collect::<Vec<_>>()).to_string();
     let records = Service::new(connection, service, cell_id)?.records(buckets, ANSWER_TIMEOUT)?;
     let own = records.into_iter().filter(|record| record.cell_id == cell_id && record.status == "ACTIVE");

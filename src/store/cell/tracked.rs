@@ -194,12 +194,24 @@ pub fn tracked_after(
     connection.run(&TRACKED, View::Latest, values).map(|row| (from_pg_uuid(row.must(1)), row.must(2)))
 }
 
-/// Returns the leases between two uuids that a cell has tracked, as committed now, in uuid order, each with its service if that is known.
-pub fn between(connection: &Connection, from: Uuid, to: Uuid, cell_id: i64) -> Vec<(Uuid, Option<String>)> {
+/// A lease that a committed transaction has tracked.
+pub struct TrackedLease {
+    pub lease: Uuid,
+    /// The transaction, or the subtransaction.
+    pub by: u32,
+    /// The foreign server of its service, if that is known and still exists.
+    pub service: Option<String>,
+}
+
+/// Returns the leases between two uuids that a cell has tracked, as committed now, in uuid order.
+pub fn between(connection: &Connection, from: Uuid, to: Uuid, cell_id: i64) -> Vec<TrackedLease> {
     let values = [pg_uuid(from).into(), pg_uuid(to).into(), cell_id.into()];
-    let rows = connection.run(&BETWEEN, View::Latest, values);
-    let lease = |row: Row| (!xact::is_own(xmin(row.must(2)))).then(|| (from_pg_uuid(row.must(1)), row.get(3)));
-    rows.map(lease).into_iter().flatten().collect()
+    let rows = connection.run(&BETWEEN, View::Latest, values).map(|row| TrackedLease {
+        lease: from_pg_uuid(row.must(1)),
+        by: xmin(row.must(2)),
+        service: row.get(3),
+    });
+    rows.into_iter().filter(|tracked| !xact::is_own(tracked.by)).collect()
 }
 
 /// An element of the argument of judge_leases.
