@@ -52,7 +52,6 @@ use crate::pg::{foreign, xact};
 /// Sets statement_timeout, by which the service cancels the next statement by itself.
 const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";
 
-
 /// The service of a foreign server, for one cell.
 pub struct Service<'c> {
     server: &'c str,

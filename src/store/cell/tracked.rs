@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::pg::index::{self, KeyPart, KeyValue};
 use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, Row, View};
+use crate::pg::spi::{Connection, View};
 use crate::pg::statement::{shared_statement, statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::pg::xact;
