@@ -168,6 +168,20 @@ impl<'s, 'c> Call<'s, 'c> {
     }
 }
 
+impl Service<'_> {
+    /// Runs commands at the service in one transaction, and reads the answer to the last one before the connection is cached.
+    pub(super) fn run<T>(
+        &self,
+        commands: &[Command],
+        timeout: Duration,
+        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+    ) -> Result<T, ClaimsError> {
+        let mut call = Call::prepare(self, commands, timeout)?;
+        call.send();
+        call.answer(Duration::ZERO, read)
+    }
+}
+
 fn lost() -> Trouble {
     Trouble::Lost("The connection was lost.".into())
 }

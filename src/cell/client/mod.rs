@@ -39,7 +39,6 @@ use pgrx::pg_sys::Oid;
 pub use self::connect::{can_be_one, is_of_own_wrapper, is_one};
 
 use self::answer::Answer;
-use self::call::Call;
 use self::connect::{Address, must_be_one};
 use self::connection_cache::CachedConnection;
 use self::question::Question;
@@ -158,18 +157,6 @@ impl<'c> Service<'c> {
         let values = [Some(limit.as_millis().to_string())];
         let limit = Question { text: LIMIT, values: &values, expected: Expected::one_row(1) };
         self.run(&[limit.command(), question.command()], timeout, read)
-    }
-
-    /// Runs commands at the service in one transaction, and reads the answer to the last one before the connection is cached.
-    fn run<T>(
-        &self,
-        commands: &[Command],
-        timeout: Duration,
-        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
-    ) -> Result<T, ClaimsError> {
-        let mut call = Call::prepare(self, commands, timeout)?;
-        call.send();
-        call.answer(Duration::ZERO, read)
     }
 
     /// Waits until this session may call the service.
