@@ -177,18 +177,25 @@ BEGIN
                              + coalesce(div(upper(c.next_range)::numeric - lower(c.next_range), c.step), 0)),
          ('claims_ids_low_water', c.low_water::numeric)) AS m (name, value);
 
-    -- For each kind of pass: whether the last one failed; and time and counts of the last one that did not.
+    -- For each kind of pass: whether the last one failed; and time and counts of the last one that did not. Of services that the cell does not
+    -- use any more, only the newest pass counts.
     RETURN QUERY
-    WITH pass AS MATERIALIZED (
+    WITH used AS MATERIALIZED (
+        SELECT a.cell_id, a.service FROM claims.attended_cells a UNION SELECT a.cell_id, a.service FROM claims.automatic_service a
+        UNION SELECT t.cell_id, t.service FROM claims.automatic_types t),
+    logged AS MATERIALIZED (
         SELECT p.kind, p.cell_id, p.source_type, p.service, max(p.id::text) AS last,
                max(p.id::text) FILTER (WHERE p.sqlstate IS NULL) AS last_good
           FROM claims.pass_log p GROUP BY p.kind, p.cell_id, p.source_type, p.service),
+    pass AS MATERIALIZED (
+        SELECT p.*, max(p.last) OVER (PARTITION BY p.kind, p.cell_id, p.source_type) AS newest FROM logged p),
     good AS MATERIALIZED (
         SELECT jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'cell', p.cell_id::text, 'source_type', p.source_type,
                    'service', p.service)) AS labels,
                p.last IS DISTINCT FROM p.last_good AS failed, l.ended_at, l.started_at, l.counts
           FROM pass p
-          LEFT JOIN LATERAL (SELECT l.ended_at, l.started_at, l.counts FROM claims.pass_log l WHERE l.id = p.last_good::uuid OFFSET 0) l ON true)
+          LEFT JOIN LATERAL (SELECT l.ended_at, l.started_at, l.counts FROM claims.pass_log l WHERE l.id = p.last_good::uuid OFFSET 0) l ON true
+         WHERE p.last = p.newest OR EXISTS (SELECT FROM used u WHERE u.cell_id = p.cell_id AND u.service = p.service))
     SELECT 'claims_pass_failed', g.labels, g.failed::int::float8 FROM good g
     UNION ALL
     SELECT 'claims_pass_age_seconds', g.labels, greatest(extract(epoch FROM now - g.ended_at), 0)::float8 FROM good g WHERE g.ended_at IS NOT NULL
