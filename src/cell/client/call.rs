@@ -1,12 +1,12 @@
 //! A call to a service, in three steps: preparing it, sending it, and reading its answer. A session that calls several services at once
 //! prepares all calls, then sends all of them, and only then waits for the first answer.
 
+use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 use super::answer::Answer;
 use super::breaker;
 use super::connection_cache::{self, CachedConnection};
-use super::leases;
 use super::question::Question;
 use super::turns::Turn;
 use super::{Service, Way};
@@ -16,13 +16,17 @@ use crate::pg::libpq::{Command, Mismatch, Reply, Trouble};
 /// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.
 const TIME_TO_ANSWER: Duration = Duration::from_millis(50);
 
+/// The name of the call whose answer ends with the answering process.
+pub(super) const RETURNS_PROCESS: &CStr = c"claims_begin";
+
 /// A call whose turn has come and that has a connection.
 pub(super) struct Call<'s, 'c> {
     service: &'s Service<'c>,
     commands: &'s [Command],
     request_bytes: usize,
     admitted: breaker::Call,
-    connection: CachedConnection,
+    /// `None` while it is replaced, and after the call.
+    connection: Option<CachedConnection>,
     /// Whether the connection was cached. If it is dead, or leads to a server that has become read-only, the call is repeated once over
     /// a new one.
     is_reused: bool,
@@ -59,7 +63,7 @@ impl<'s, 'c> Call<'s, 'c> {
         let is_reused = reused.is_some();
         let mut waited = turn.waited;
         let connected = reused.map_or_else(|| service.find_place(places_until, &admitted, &mut waited), Ok);
-        let connection = connected.inspect_err(|error| admitted.failed(error, request_bytes))?;
+        let connection = Some(connected.inspect_err(|error| admitted.failed(error, request_bytes))?);
         service.has_waited(waited);
         timeout = timeout.saturating_sub(waited);
         Ok(Call {
@@ -80,7 +84,7 @@ impl<'s, 'c> Call<'s, 'c> {
     /// Sends the commands. [`Call::answer`] reports a failure.
     pub fn send(&mut self) {
         self.sent_at = Instant::now();
-        self.is_sent = self.connection.link.send(self.commands);
+        self.is_sent = self.connection.as_mut().is_some_and(|connection| connection.link.send(self.commands));
     }
 
     /// Waits for the answer, and reads it before the connection is cached. The service has at least `grace` from now: after its timeout has
@@ -96,8 +100,10 @@ impl<'s, 'c> Call<'s, 'c> {
             let end = (self.sent_at + timeout).max(least);
             // A connection that is not put back is closed.
             let deadline = self.service.deadline.map_or(end, |deadline| deadline.min(end));
-            let mut catching_up =
-                self.service.deadline.map_or_else(|| self.connection.time_to_catch_up(), |_| Duration::ZERO);
+            let mut catching_up = match (&self.connection, self.service.deadline) {
+                (Some(connection), None) => connection.time_to_catch_up(),
+                _ => Duration::ZERO,
+            };
             let reply = if self.is_sent { self.receive(deadline, &mut catching_up) } else { Err(lost()) };
             self.service.has_waited(self.sent_at.elapsed().saturating_sub(catching_up));
             match reply {
@@ -105,23 +111,22 @@ impl<'s, 'c> Call<'s, 'c> {
                     let mismatched = |mismatch| self.service.failure(Trouble::Wrong(mismatch), timeout);
                     let read = read(Answer(rows)).map_err(mismatched)?;
                     self.admitted.succeeded();
-                    connection_cache::put_back(self.connection);
+                    self.give_up();
                     return Ok(read);
                 }
                 // A pooler is between cell and service, although it looked like the server itself.
-                Ok(Reply::Refused(error))
-                    if error.is_prepared_statement_error() && self.connection.link.stop_preparing() =>
-                {
+                Ok(Reply::Refused(error)) if error.is_prepared_statement_error() && self.stop_preparing() => {
                     self.is_reused = true;
                 }
                 // The server is a standby after a switch-over: a new connection may lead to the new primary.
                 Ok(Reply::Refused(error)) if error.is_read_only() && self.is_reused => self.connect()?,
                 Ok(Reply::Refused(error)) => {
                     self.admitted.succeeded();
-                    if !error.is_read_only() {
-                        connection_cache::put_back(self.connection);
+                    let refusal = self.service.refusal(error);
+                    if !matches!(&refusal, CellError::Refused(error) if error.is_read_only()) {
+                        self.give_up();
                     }
-                    return Err(self.service.refusal(error).into());
+                    return Err(refusal.into());
                 }
                 Err(Trouble::Lost(_)) if self.is_reused => self.connect()?,
                 Err(trouble) => {
@@ -134,16 +139,24 @@ impl<'s, 'c> Call<'s, 'c> {
         }
     }
 
-    /// Ends a call that was not sent.
+    /// Ends the call, which was not sent or is answered, and caches the connection.
     pub fn give_up(self) {
-        connection_cache::put_back(self.connection);
+        if let Some(connection) = self.connection {
+            connection_cache::put_back(connection);
+        }
+    }
+
+    fn stop_preparing(&mut self) -> bool {
+        self.connection.as_mut().is_some_and(|connection| connection.link.stop_preparing())
     }
 
     /// Replaces the connection, which is closed, by a new one.
     fn connect(&mut self) -> Result<(), ClaimsError> {
+        // It gives its place up.
+        self.connection = None;
         let mut waited = Duration::ZERO;
         let connected = self.service.find_place(self.places_until, &self.admitted, &mut waited);
-        self.connection = connected.inspect_err(|error| self.admitted.failed(error, self.request_bytes))?;
+        self.connection = Some(connected.inspect_err(|error| self.admitted.failed(error, self.request_bytes))?);
         self.is_reused = false;
         self.service.has_waited(waited);
         self.timeout = self.timeout.saturating_sub(waited);
@@ -153,16 +166,17 @@ impl<'s, 'c> Call<'s, 'c> {
     /// Reads the answer. The service may first have to settle large leases of an earlier transaction of this session. That may take
     /// `catching_up` on top of the deadline, which is then the time that it has taken.
     fn receive(&mut self, deadline: Instant, catching_up: &mut Duration) -> Result<Reply, Trouble> {
+        let Some(connection) = &mut self.connection else { return Err(lost()) };
         let (began, most) = (Instant::now(), *catching_up);
-        let caught_up = self.connection.catch_up(deadline + most);
+        let caught_up = connection.catch_up(deadline + most);
         *catching_up = began.elapsed().min(most);
         caught_up?;
-        let reply = self.connection.link.answer(deadline + *catching_up)?;
+        let reply = connection.link.answer(deadline + *catching_up)?;
         if let Reply::Rows(rows) = &reply
-            && self.commands.last().is_some_and(|command| command.name == Some(leases::RETURNS_PROCESS))
+            && self.commands.last().is_some_and(|command| command.name == Some(RETURNS_PROCESS))
         {
             let process = rows.first().and_then(|row| row.last()?.as_deref()?.parse().ok());
-            self.connection.link.answered_by(process.unwrap_or_default());
+            connection.link.answered_by(process.unwrap_or_default());
         }
         Ok(reply)
     }

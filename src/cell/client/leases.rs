@@ -1,6 +1,5 @@
 //! Calls about leases.
 
-use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::datum::Interval;
@@ -10,7 +9,7 @@ use uuid::Uuid;
 
 use super::Service;
 use super::answer::{Answer, AnswerRow, each_asked, each_once};
-use super::call::Call;
+use super::call::{Call, RETURNS_PROCESS};
 use super::naming::RequiredNaming;
 use super::parameters::{interval, number, text, texts, uuid, uuids};
 use super::presented::{self, Presented, pair, presenting};
@@ -29,8 +28,6 @@ const BEGIN: &str =
 /// Hands the session's wait for names to the service, for the next statement.
 const WAIT: &str = "SELECT pg_catalog.set_config('claims.lease_wait', $1::pg_catalog.text, true),
                   pg_catalog.set_config('claims.lease_priority', $2::pg_catalog.text, true)";
-/// The name of the call whose answer ends with the answering process.
-pub(super) const RETURNS_PROCESS: &CStr = c"claims_begin";
 const BEGIN_TYPES: [Oid; 10] = [
     pg_sys::INT8OID,
     pg_sys::TEXTOID,
