@@ -164,9 +164,10 @@ pub fn is_any_wanted<'b>(tables: &dyn Tables, buckets: impl Iterator<Item = &'b 
     tables.shares_memory() && buckets.any(|bucket| !gate.is_open(quick_hash(database, bucket)))
 }
 
-/// Returns whether this process is in the queue.
-pub fn is_waiting() -> bool {
-    OWN.get().is_some()
+/// Returns whether this call may take all these buckets if they are free: nobody waits for one, or this call waits, too, and nobody comes
+/// before it.
+pub fn is_its_turn<'b, I: Iterator<Item = &'b Bucket<'b>>>(tables: &dyn Tables, buckets: impl Fn() -> I) -> bool {
+    !is_any_wanted(tables, buckets()) || OWN.get().is_some() && before(tables, buckets()).is_empty()
 }
 
 /// Returns for free buckets which waiters come before this call; without those for which nobody does.

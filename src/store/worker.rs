@@ -23,6 +23,11 @@ shared_statement! {
 statement! {
     /// Removes service $2 from those of cell $1 that are named for bucket types only.
     UNNAME(INT8OID, TEXTOID) = "DELETE FROM claims.attended_cells a WHERE a.cell_id = $1 AND a.service = $2 AND a.by_type";
+    /// Keeps the service of cell $1 that service $2 is about to replace, while leases are tracked at it.
+    KEEP_REPLACED(INT8OID, TEXTOID) =
+        "UPDATE claims.attended_cells a SET by_type = true
+          WHERE a.cell_id = $1 AND a.service <> $2 AND NOT a.by_type
+            AND EXISTS (SELECT FROM claims.cells_outstanding_leases t WHERE t.cell_id = a.cell_id AND t.service = a.service)";
     ATTEND(INT8OID, TEXTOID, TEXTOID) =
         "INSERT INTO claims.attended_cells (cell_id, service, attended_in) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
     REPLACE(INT8OID, TEXTOID, TEXTOID) =
@@ -78,6 +83,7 @@ pub fn attend(connection: &Connection, cell_id: i64, service: Option<&str>) {
         Some(service) => {
             let here = background::database_identity();
             connection.run(&UNNAME, View::Statement, [cell_id.into(), service.into()]);
+            connection.run(&KEEP_REPLACED, View::Statement, [cell_id.into(), service.into()]);
             connection.run(&ATTEND, View::Statement, [cell_id.into(), service.into(), here.clone().into()]);
             connection.run(&REPLACE, View::Statement, [cell_id.into(), service.into(), here.clone().into()]);
             connection.run(&ATTEND_NAMED, View::Statement, [cell_id.into(), here.into()])

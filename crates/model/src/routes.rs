@@ -31,6 +31,15 @@ impl Routes {
         Routes { cell_id, others: Some(Place::Service(service.into())), by_type: by_type.unwrap_or_default() }
     }
 
+    /// Returns the services, some of them perhaps twice.
+    pub fn services(&self) -> impl Iterator<Item = Rc<str>> {
+        let others = self.others.iter().filter_map(|place| match place {
+            Place::Service(server) => Some(server.clone()),
+            Place::Here => None,
+        });
+        others.chain(self.by_type.values().cloned())
+    }
+
     /// Returns the place of a bucket type, or `None` if it is not claimed automatically.
     pub fn of(&self, bucket_type: &str) -> Option<Place> {
         let named = self.by_type.get(bucket_type).map(|server| Place::Service(server.clone()));

@@ -62,6 +62,8 @@ fn turn_off(types: Option<Vec<String>>) -> Result<(), ClaimsError> {
 }
 
 fn turn_on(cell_id: i64, service: &str, types: Option<Vec<String>>) -> Result<(), ClaimsError> {
+    // Two transactions that choose for different cells would not see each other's rows.
+    spi::connect(routes::lock);
     may_change()?;
     if let Some(other) = spi::connect(|connection| routes::other_cell(connection, cell_id, types.as_deref())) {
         return Err(CaptureError::OtherCell { cell_id: other }.into());

@@ -1,5 +1,6 @@
 //! `pending_batch`, `begin_pending` and `finish`: show, begin and commit the batch of the current transaction.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -195,7 +196,7 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
         let service = Service::new(connection, group.service.as_deref().unwrap_or(&server), cell_id)?;
         let by_this_call = match is_tracked {
             true => commit_patiently(&service, cell_id, lease),
-            false => was_committed(&service, cell_id, lease),
+            false => was_committed(connection, &service, cell_id, lease),
         }?;
         if let Some(error) = failure {
             return Err(error);
@@ -253,14 +254,28 @@ fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool
 }
 
 /// Returns `false` for a lease that is not tracked here and was committed before, for example by recovery. Otherwise its local
-/// transaction has not committed, and committing the lease would claim names that no row has: that is an error.
-fn was_committed(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
-    let outcome =
-        service.lease_outcomes(cell_id, &[lease], leases::timeout(1))?.into_iter().find_map(|(_, outcome)| outcome);
+/// transaction has not committed, and committing the lease would claim names that no row has: that is an error. A lease that is not
+/// tracked any more does not tell its service: if the one that was named does not know it, those of automatic mode are asked.
+fn was_committed(connection: &Connection, service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
+    let mut outcome = outcome_at(service, cell_id, lease)?;
+    let routes = routes::automatic(connection);
+    let others: BTreeSet<Rc<str>> = routes.iter().flat_map(|routes| routes.services()).collect();
+    for other in others.iter().filter(|other| &***other != service.name()) {
+        if outcome.is_some() {
+            break;
+        }
+        outcome = outcome_at(&Service::new(connection, other, cell_id)?, cell_id, lease)?;
+    }
     match outcome.as_deref() {
         Some("committed") => Ok(false),
         Some("rolled_back") => Err(ClaimsError::RolledBack { lease }),
         None => Err(ClaimsError::UnknownLease { lease }),
         Some(_) => Err(CaptureError::NotTracked { lease }.into()),
     }
+}
+
+/// Returns how a service ended a lease; `None` if it does not know the lease.
+fn outcome_at(service: &Service, cell_id: i64, lease: Uuid) -> Result<Option<String>, ClaimsError> {
+    let outcomes = service.lease_outcomes(cell_id, &[lease], leases::timeout(1))?;
+    Ok(outcomes.into_iter().find_map(|(_, outcome)| outcome))
 }

@@ -50,7 +50,8 @@ impl<'s, 'c> Call<'s, 'c> {
         let request_bytes = request_bytes(commands)?;
         // Waiting for a turn, and then for a place for a connection, leaves some time for the answer.
         let arrived = Instant::now();
-        let places_until = arrived + timeout.saturating_sub(TIME_TO_ANSWER.min(timeout / 4));
+        let until = arrived + timeout.saturating_sub(TIME_TO_ANSWER.min(timeout / 4));
+        let places_until = service.deadline.map_or(until, |deadline| deadline.min(until));
         let turn = service.turn(places_until)?;
         let (admitted, reused) = match &service.way {
             Way::Catalog(..) => (breaker::admit(service.server)?, connection_cache::take(service.server)),

@@ -129,10 +129,12 @@ impl BeginRequest {
 const GRACE: Duration = Duration::from_millis(20);
 
 /// Begins one lease at each of several services, without a wait for names. All begins are sent before the first answer is awaited. Each
-/// service has what is left of its limit. Returns the answers in the order of the requests. The error is that of a service that cannot be
-/// called; then nothing was sent to any of them.
+/// service has what is left of its limit. Calls `has_begun` with the position of a request whose lease has begun, before the next answer is
+/// awaited. Returns the answers in the order of the requests. The error is that of a service that cannot be called; then nothing was sent
+/// to any of them.
 pub fn begin_together(
     requests: &[(&Service, &BeginRequest, Duration)],
+    has_begun: impl Fn(usize),
 ) -> Result<Vec<Result<(), ClaimsError>>, ClaimsError> {
     let command = |(service, request, _): &(&Service, &BeginRequest, Duration)| {
         request.command(presented::first(request.cell_id, service.name()))
@@ -152,7 +154,13 @@ pub fn begin_together(
         }
     }
     calls.iter_mut().for_each(|(_, call)| call.send());
-    let answer = |(at, call): (usize, Call)| (at, call.answer(GRACE, |answer| requests[at].1.begun(answer)));
+    let answer = |(at, call): (usize, Call)| {
+        let answer = call.answer(GRACE, |answer| requests[at].1.begun(answer));
+        if answer.is_ok() {
+            has_begun(at);
+        }
+        (at, answer)
+    };
     let mut answers: Vec<_> = calls.into_iter().map(answer).collect();
     answers.sort_by_key(|(at, _)| *at);
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())

@@ -63,7 +63,7 @@ pub struct Service<'c> {
     deadline: Option<Instant>,
 }
 
-/// The way to make a connection if none is connection.
+/// The way to make a connection if none is cached.
 enum Way<'c> {
     /// Looks the address up in the catalog at that moment, in the current transaction.
     Catalog(&'c Connection, i64),

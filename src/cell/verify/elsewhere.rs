@@ -2,7 +2,7 @@
 //!
 //! A row needs such a claim, but at the other service. It is corrected here, and so given up, only once this cell has it there.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ pub struct MovedClaim {
     pub service: Rc<str>,
 }
 
-/// Returns the uuids of those claims that the cell has at the other service, too. If that cannot be asked, it has none there.
+/// Returns the uuids of those claims that the cell has at the other service, too. If that cannot be asked, it has none there. Two foreign
+/// servers may lead to one service: the claim itself, found there, is no second one.
 pub fn owned(connection: &Connection, cell_id: i64, moved: &[MovedClaim]) -> Vec<Uuid> {
     let mut by_service: BTreeMap<&str, Vec<&MovedClaim>> = BTreeMap::new();
     for claim in moved {
@@ -38,24 +39,26 @@ pub fn owned(connection: &Connection, cell_id: i64, moved: &[MovedClaim]) -> Vec
     for (service, claims) in by_service {
         for portion in claims.chunks(PORTION) {
             let owned = owned_at(connection, cell_id, service, portion).unwrap_or_default();
-            let is_owned =
-                |claim: &&&MovedClaim| owned.contains(&(claim.bucket_type.clone(), claim.bucket_value.clone()));
+            let is_owned = |claim: &&&MovedClaim| {
+                let there = owned.get(&(claim.bucket_type.clone(), claim.bucket_value.clone()));
+                there.is_some_and(|there| *there != claim.uuid)
+            };
             uuids.extend(portion.iter().filter(is_owned).map(|claim| claim.uuid));
         }
     }
     uuids
 }
 
-/// Returns the buckets that the cell owns at a service, each as type and value.
+/// Returns the claims that the cell owns at a service: type and value of the bucket, and the uuid of the claim.
 fn owned_at(
     connection: &Connection,
     cell_id: i64,
     service: &str,
     claims: &[&MovedClaim],
-) -> Result<HashSet<(String, String)>, ClaimsError> {
+) -> Result<HashMap<(String, String), Uuid>, ClaimsError> {
     let bucket = |claim: &&MovedClaim| json!({"type": claim.bucket_type, "value": claim.bucket_value});
     let buckets = json!(claims.iter().map(bucket).collect::<Vec<_>>()).to_string();
     let records = Service::new(connection, service, cell_id)?.records(buckets, ANSWER_TIMEOUT)?;
     let own = records.into_iter().filter(|record| record.cell_id == cell_id && record.status == "ACTIVE");
-    Ok(own.filter_map(|record| Some((record.bucket_type?, record.bucket_value))).collect())
+    Ok(own.filter_map(|record| Some(((record.bucket_type?, record.bucket_value), record.uuid))).collect())
 }

@@ -36,10 +36,7 @@ pub fn acquire<'b>(
     request: &Request<'b>,
     began: Instant,
 ) -> Result<Acquired<'b>, ClaimsError> {
-    // Who has waited has asked already whether it is its turn.
-    let buckets = || request.batch.buckets();
-    let may_take = waiters::is_waiting() || !waiters::is_any_wanted(request.tables, buckets());
-    if may_take && attempt::take_whole(connection, request) {
+    if waiters::is_its_turn(request.tables, || request.batch.buckets()) && attempt::take_whole(connection, request) {
         return Ok(Acquired::Lease(request.begun()));
     }
     let locked = || ClaimsError::TableLocked;

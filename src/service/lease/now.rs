@@ -74,5 +74,5 @@ fn is_simple(catalog: &Catalog, cell_id: i64, batch: &Batch) -> bool {
 
 /// Returns whether nobody waits for one of the names.
 fn is_its_turn(tables: &dyn Tables, batch: &Batch) -> bool {
-    waiters::is_waiting() || !waiters::is_any_wanted(tables, batch.buckets())
+    !waiters::is_any_wanted(tables, batch.buckets())
 }

@@ -183,6 +183,9 @@ fn pass(
     let state = if has_all { TransferState::Prepared } else { TransferState::Preparing };
     let progress = TransferProgress { state, changed: marked, other: skipped, after: after.as_ref() };
     transfers::record_marked(tables, connection, transfer, &progress, seal.as_ref());
+    if transfer.is_whole && seal.is_none() {
+        unsealed = unsealed.or(Some(whole::Unsealed::Begun));
+    }
     if let Some(unsealed) = unsealed.filter(|_| after.is_none()) {
         whole::explain(transfer, &unsealed, marked)?;
     }

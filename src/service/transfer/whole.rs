@@ -34,6 +34,8 @@ const EVERY: Duration = Duration::from_millis(10);
 pub enum Unsealed {
     /// This transaction has written the transfer or a mode, which other sessions do not see yet.
     Uncommitted,
+    /// The pass has begun in an earlier call, which could not seal it, or the seal was broken since.
+    Begun,
     /// The mode allows begins.
     Mode(Mode),
     /// Transactions that have changed claims or modes are open.
@@ -154,6 +156,9 @@ fn open(transfer: &Transfer, mode: Mode) -> ClaimsError {
 fn reason(unsealed: &Unsealed) -> String {
     match unsealed {
         Unsealed::Uncommitted => "Other sessions do not see yet what this transaction has done.".to_owned(),
+        Unsealed::Begun => {
+            "The pass that has ended began while the cell could make claims; the next call begins another pass.".to_owned()
+        }
         Unsealed::Mode(mode) => format!("The cell's mode is {}, and not settle_only.", mode.name()),
         Unsealed::OpenWriters(1) => "A transaction that may have changed claims is open.".to_owned(),
         Unsealed::OpenWriters(count) => format!("{count} transactions that may have changed claims are open."),

@@ -22,6 +22,8 @@ statement! {
     OTHER_CELL(INT8OID, TEXTARRAYOID) =
         "SELECT t.cell_id FROM claims.automatic_types t WHERE t.cell_id <> $1 AND ($2 IS NULL OR NOT t.bucket_type = ANY ($2))
          UNION ALL SELECT s.cell_id FROM claims.automatic_service s WHERE s.cell_id <> $1 AND $2 IS NOT NULL LIMIT 1";
+    /// Lets one transaction at a time choose services.
+    LOCK() = "LOCK TABLE claims.automatic_service IN SHARE ROW EXCLUSIVE MODE";
     SET(INT8OID, TEXTOID) =
         "INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES ($1, $2)
          ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service";
@@ -79,6 +81,11 @@ pub fn is_automatic_if_cached() -> Option<bool> {
 /// Returns the cells that automatic mode claims for, usually one, each with whether it is registered.
 pub fn cells(connection: &Connection) -> Vec<(i64, bool)> {
     connection.run(&CELLS, View::Latest, []).map(|row| (row.must(1), row.must(2)))
+}
+
+/// Lets no other transaction choose services until the end of this one.
+pub fn lock(connection: &Connection) {
+    connection.run(&LOCK, View::Statement, []);
 }
 
 /// Returns another cell for which automatic mode would stay on, if it were turned on for types of a cell, or for all types that are not named.

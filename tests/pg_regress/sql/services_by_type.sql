@@ -131,6 +131,16 @@ COMMIT;
 SELECT claims.finish(1, 'regress_claims_first', :'lease'), t.names();
 SELECT count(*) FROM claims.cells_outstanding_leases;
 SELECT claims.finish(1, 'regress_claims_first', :'lease');
+-- a repeat finds the service of a lease that is not tracked any more: the one that automatic() names
+BEGIN; INSERT INTO app.users VALUES (11, 'e', NULL);
+SELECT claims.begin_pending(1, 'regress_claims_first') AS lease \gset
+SELECT service FROM claims.cells_outstanding_leases;
+COMMIT;
+SELECT claims.finish(1, 'regress_claims_first', :'lease');
+SELECT claims.finish(1, 'regress_claims_first', :'lease');
+SELECT t.call(format($$SELECT claims.finish(1, 'regress_claims_first', %L)$$, t.u(9)));
+DELETE FROM app.users WHERE id = 11;
+SELECT t.done();
 -- a row without a claim gives nothing up: no lease at its service, and the other one is the first
 BEGIN; DELETE FROM app.routes WHERE id = 3; INSERT INTO app.users VALUES (10, 'c', NULL);
 SELECT claims.begin_pending(1, 'regress_claims_first') AS lease \gset
@@ -193,6 +203,14 @@ SELECT extra, corrected, skipped FROM claims.verify(1, 'regress_claims_first', '
 SELECT t.names();
 SELECT extra, skipped FROM claims.verify(1, 'regress_claims_first', 'RAILS_TABLE_USERS', recent => '0');
 
+-- two servers lead to one service: the claim that a row needs is no second one there, and stays
+SELECT t.server('regress_claims_alias', current_database());
+SELECT claims.automatic(1, 'regress_claims_alias', '{ROUTES}');
+SELECT missing, extra, corrected, skipped FROM claims.verify(1, 'regress_claims_first', 'RAILS_TABLE_ROUTES', recent => '0', correct => true);
+SELECT missing, extra FROM claims.verify(1, 'regress_claims_alias', 'RAILS_TABLE_ROUTES', recent => '0');
+SELECT t.names();
+SELECT claims.automatic(1, NULL, '{ROUTES}');
+
 -- in one database: the named types at their service, all others here
 SELECT claims.automatic_here(1);
 BEGIN; INSERT INTO app.routes VALUES (9, 'e'); INSERT INTO app.users VALUES (9, NULL, 'e'); SET CONSTRAINTS ALL IMMEDIATE;
@@ -213,7 +231,7 @@ SELECT claims.automatic(NULL, NULL);
 SELECT claims.attend(1, NULL); SELECT count(*) FROM claims.attended_cells;
 SELECT claims.unclaim_attribute('app.routes', 'path');
 SELECT claims.unclaim_attribute('app.users', 'username'), claims.unclaim_attribute('app.users', 'email');
-DROP SERVER regress_claims_first CASCADE; DROP SERVER regress_claims_second CASCADE; DROP SCHEMA app CASCADE;
+DROP SERVER regress_claims_alias CASCADE; DROP SERVER regress_claims_first CASCADE; DROP SERVER regress_claims_second CASCADE; DROP SCHEMA app CASCADE;
 DELETE FROM claims.own_epochs; DELETE FROM claims.cell_epochs; DELETE FROM claims.import_runs; DELETE FROM claims.observed;
 SELECT t.clean();
 DROP DATABASE regress_claims_second WITH (FORCE);

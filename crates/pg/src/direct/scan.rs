@@ -35,7 +35,10 @@ impl Table {
             let snapshot = match reading {
                 Reading::Statement => pg_sys::GetTransactionSnapshot(),
                 Reading::Latest => pg_sys::GetLatestSnapshot(),
-                Reading::Caller => pg_sys::GetActiveSnapshot(),
+                Reading::Caller => {
+                    assert!(pg_sys::ActiveSnapshotSet(), "no snapshot is active");
+                    pg_sys::GetActiveSnapshot()
+                }
             };
             pg_sys::PushActiveSnapshot(snapshot);
             let slot = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());

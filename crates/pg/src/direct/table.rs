@@ -164,6 +164,11 @@ impl Table {
         assert!(self.lock == WRITING, "table was opened for reading");
     }
 
+    /// Its position means another row in another table.
+    pub(super) fn must_have(&self, row: &Row) {
+        assert!(std::ptr::eq(row.table, self), "row is of another table");
+    }
+
     /// Runs a call that allocates memory for as long as this table is open.
     pub(super) fn with_memory<T>(&self, call: impl FnOnce() -> T) -> T {
         // SAFETY: the context was current when the table was opened, and the table is closed before it ends.

@@ -175,6 +175,7 @@ impl Table {
     /// Locks a row until the end of the transaction, if nobody else has locked or written it. Never waits.
     pub fn lock(&self, row: &Row, lock: RowLock) -> Changed {
         self.must_be_writable();
+        self.must_have(row);
         let mode = match lock {
             RowLock::NoKeyUpdate => pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
             RowLock::Update => pg_sys::LockTupleMode::LockTupleExclusive,
@@ -206,6 +207,7 @@ impl Table {
     /// lock timeout.
     pub fn delete(&self, row: &Row) -> Changed {
         self.must_be_writable();
+        self.must_have(row);
         let mut failure = pg_sys::TM_FailureData::default();
         // SAFETY: the position is that of a row of the table.
         unsafe {
@@ -227,6 +229,7 @@ impl Table {
     /// Changes columns of a row, by their positions in the layout. Waits as [`Table::delete`].
     pub fn update(&self, row: &Row, changes: &[(usize, Value)]) -> Changed {
         self.must_be_writable();
+        self.must_have(row);
         let slot = self.written_slot();
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleNoKeyExclusive;

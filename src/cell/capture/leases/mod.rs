@@ -119,12 +119,7 @@ fn begin_first(queues: &mut [Queue], uuids: &mut Uuids) -> Result<Vec<FirstAnswe
     }
     let calls = queues.iter().zip(&requests);
     let calls: Vec<_> = calls.map(|(queue, request)| (queue.leases.service, request, timeout(queue.sent))).collect();
-    let answers = begin_together(&calls)?;
-    for ((queue, batch), answer) in queues.iter().zip(&batches).zip(&answers) {
-        if answer.is_ok() {
-            queue.leases.has_begun(batch);
-        }
-    }
+    let answers = begin_together(&calls, |at| queues[at].leases.has_begun(&batches[at]))?;
     Ok(batches.into_iter().zip(answers).collect())
 }
 
