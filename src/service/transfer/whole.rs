@@ -157,7 +157,8 @@ fn reason(unsealed: &Unsealed) -> String {
     match unsealed {
         Unsealed::Uncommitted => "Other sessions do not see yet what this transaction has done.".to_owned(),
         Unsealed::Begun => {
-            "The pass that has ended began while the cell could make claims; the next call begins another pass.".to_owned()
+            "The pass that has ended began while the cell could make claims; the next call begins another pass."
+                .to_owned()
         }
         Unsealed::Mode(mode) => format!("The cell's mode is {}, and not settle_only.", mode.name()),
         Unsealed::OpenWriters(1) => "A transaction that may have changed claims is open.".to_owned(),
