@@ -118,11 +118,11 @@ SIDES = {
 }
 
 
-def settle():
+def settle(service=SERVICE, cell=CELL):
     """Waits until no lease is outstanding, so that no round measures the rest of the one before."""
     for _ in range(300):
-        at_cell(CELL, "SELECT * FROM claims.reconcile(1, 'service', '0', 10000)")
-        if psql(SERVICE, "SELECT count(*) FROM claims.claim_leases") == "0":
+        at_cell(cell, "SELECT * FROM claims.reconcile(1, 'service', '0', 10000)")
+        if psql(service, "SELECT count(*) FROM claims.claim_leases") == "0":
             return
         time.sleep(0.1)
     raise RuntimeError("leases stay outstanding")
@@ -211,18 +211,23 @@ def breaker(section):
     section.at_most("breaker open: added to a failing save, 99 of 100", worst["refused-open"] - worst["refused"], 1, " ms")
 
 
-def bulk(section):
+def measure_bulk(section, what, service, cell, rows, most):
+    """Measures one statement that inserts many rows, with and without claims. `most`: how many times as long the one with claims may take."""
     found = {"plain": [], "routes": []}
     for turn in range(BULK_ROUNDS):
         for table in found:
-            say(f"a save in a cell: {BULK} rows into {table}, round {turn + 1}")
-            script = f"INSERT INTO {table} (name) SELECT 'bulk-{table}-{turn}-' || i FROM generate_series(1, {BULK}) i;\n"
-            found[table].append(pgbench(CELL, script, transactions=1, log=True, cluster="cell")[1][0])
-            settle()
+            say(f"{what}: {rows} rows into {table}, round {turn + 1}")
+            script = f"INSERT INTO {table} (name) SELECT 'bulk-{table}-{turn}-' || i FROM generate_series(1, {rows}) i;\n"
+            found[table].append(pgbench(cell, script, transactions=1, log=True, cluster="cell")[1][0])
+            settle(service, cell)
     ratio = median(found["routes"]) / median(found["plain"])
-    section.tables.append((f"{BULK} rows in one statement, ms", ["plain", "captured and claimed", "ratio"],
+    section.tables.append((f"{rows} rows in one statement, ms", ["plain", "captured and claimed", "ratio"],
                            [[f"{median(found['plain']):.0f}", f"{median(found['routes']):.0f}", f"{ratio:.2f}"]]))
-    section.at_most(f"{BULK} rows captured and claimed / the plain INSERT of them", ratio, 3)
+    section.at_most(f"{rows} rows captured and claimed / the plain INSERT of them", ratio, most)
+
+
+def bulk(section):
+    measure_bulk(section, "a save in a cell", SERVICE, CELL, BULK, 3)
 
 
 def first_call(section):

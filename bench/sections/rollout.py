@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from lib import CELL_ROLES, QUICK, Section, Session, median, pgbench, psql, say
-from sections.cell_save import CLAIM, INSERT, NAME, ROUTES, at_cell, restart
+from sections.cell_save import CLAIM, INSERT, NAME, ROUTES, at_cell, measure_bulk, restart, settle
 
 OWN_DATABASES = True
 TITLE = "Taking claims into use"
@@ -17,7 +17,6 @@ SECONDS = 1 if QUICK else 3
 # The pace of the import beside which saves are measured.
 PACE = 5_000
 BULK = 25_000
-BULK_ROUNDS = 2 if QUICK else 7
 SERVICE, CELL = "rollout_service", "rollout_cell"
 
 
@@ -55,16 +54,6 @@ def make():
     at_cell("postgres", "CHECKPOINT")
 
 
-def settle():
-    """Waits until no lease is outstanding, so that no round measures the rest of the one before."""
-    for _ in range(300):
-        at_cell(CELL, "SELECT * FROM claims.reconcile(1, 'service', '0', 10000)")
-        if psql(SERVICE, "SELECT count(*) FROM claims.claim_leases") == "0":
-            return
-        time.sleep(0.1)
-    raise RuntimeError("leases stay outstanding")
-
-
 def in_turns(section, what, sides, rounds):
     """The milliseconds that each side takes, round by round: side -> list. `sides` are functions that return transactions a second."""
     found = {side: [] for side in sides}
@@ -72,7 +61,7 @@ def in_turns(section, what, sides, rounds):
         for side in list(sides) if turn % 2 == 0 else list(sides)[::-1]:
             say(f"taking claims into use: {what}, round {turn + 1}: {side}")
             found[side].append(1000 / sides[side]())
-            settle()
+            settle(SERVICE, CELL)
     return found
 
 
@@ -219,17 +208,7 @@ def form(section):
 
 
 def bulk(section):
-    found = {"plain": [], "routes": []}
-    for turn in range(BULK_ROUNDS):
-        for table in found:
-            say(f"taking claims into use: {BULK} rows into {table}, round {turn + 1}")
-            script = f"INSERT INTO {table} (name) SELECT 'bulk-{table}-{turn}-' || i FROM generate_series(1, {BULK}) i;\n"
-            found[table].append(pgbench(CELL, script, transactions=1, log=True, cluster="cell")[1][0])
-            settle()
-    ratio = median(found["routes"]) / median(found["plain"])
-    section.tables.append((f"{BULK} rows in one statement, ms", ["plain", "captured and claimed", "ratio"],
-                           [[f"{median(found['plain']):.0f}", f"{median(found['routes']):.0f}", f"{ratio:.2f}"]]))
-    section.at_most(f"{BULK} rows captured and claimed / the plain INSERT of them", ratio, 2.6)
+    measure_bulk(section, "taking claims into use", SERVICE, CELL, BULK, 2.6)
 
 
 def here(section):
@@ -255,7 +234,7 @@ def run():
         "names that are free.")
     for part in (whole_import, beside, observe, form, bulk, here):
         part(section)
-    settle()
+    settle(SERVICE, CELL)
     violations = psql(SERVICE, "SELECT count(*) FROM claims.check()")
     if violations != "0":
         raise RuntimeError(f"claims.check() found violations: {violations}")
