@@ -47,7 +47,8 @@ expect 'leases have gone by' "$(as_watch "SELECT sum(value) >= $leases FROM clai
 # Look.
 expect 'it is seen, and named' "$(holder)" 'session|report|monthly report'
 expect 'how many transactions it has outlived' "$(as_watch "SELECT value > $leases / 4 FROM claims.metrics() WHERE name = 'claims_oldest_snapshot_transactions' AND labels ->> 'usename' = 'report'")" t
-expect 'and its age grows' "$(as_watch "SELECT value > 1 FROM claims.metrics() WHERE name = 'claims_oldest_snapshot_age_seconds' AND labels ->> 'usename' = 'report'")" t
+is_older() { as_watch "SELECT value > 1 FROM claims.metrics() WHERE name = 'claims_oldest_snapshot_age_seconds' AND labels ->> 'usename' = 'report'"; }
+expect 'and its age grows' "$(wait_for t is_older)" t
 at shared 'VACUUM claims.claim_leases'
 expect 'vacuum cannot remove what it could see' "$(at shared "SELECT pg_relation_size('claims.claim_leases') > 40 * $leases")" t
 
