@@ -303,13 +303,13 @@ pub trait FeedPages {
     fn newest_change(&self, connection: &Connection) -> Result<ChangeCursor, ClaimsError>;
 }
 
-/// Cells, and privileges of roles.
 /// The audit log.
 pub trait AuditTables {
     /// Inserts rows of events in this transaction.
     fn record_audit(&self, connection: &Connection, rows: &[AuditRow]);
 }
 
+/// Cells, and privileges of roles.
 pub trait RoleTables {
     /// Returns the role of a cell's row. `name` identifies it if roles have different oids on different nodes.
     fn role(&self, number: Oid, name: Option<String>) -> Oid;

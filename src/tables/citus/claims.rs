@@ -6,7 +6,7 @@ use claims_model::{Bucket, Claim, Reference};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use super::transfers;
+use super::transfer_locations;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{shard_statement, shared_statement};
@@ -104,7 +104,7 @@ pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Buck
         let meant = standing.iter().filter(move |one| (one.status == TRANSFERRING) == is_transfer);
         meant.filter_map(|one| one.holder)
     };
-    let locations = transfers::locations(connection, holders(true).collect());
+    let locations = transfer_locations::locations(connection, holders(true).collect());
     let mut leases: Vec<Uuid> = holders(false).collect();
     leases.sort_unstable();
     leases.dedup();

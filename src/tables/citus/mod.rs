@@ -22,6 +22,7 @@ mod release;
 pub mod shard_moves;
 mod shards;
 mod skeletons;
+mod transfer_locations;
 mod transfers;
 mod two_phase;
 mod verify;

@@ -9,7 +9,7 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::door::Citus;
-use super::transfers;
+use super::transfer_locations;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
@@ -51,7 +51,7 @@ impl NameTables for Citus {
     }
 
     fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(Stored)) {
-        let at: HashMap<Uuid, i64> = transfers::all_locations(connection)
+        let at: HashMap<Uuid, i64> = transfer_locations::all_locations(connection)
             .into_iter()
             .map(|location| (location.transfer, location.cell_id))
             .collect();

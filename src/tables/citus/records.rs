@@ -6,7 +6,7 @@ use claims_model::Bucket;
 use pgrx::Uuid as PgUuid;
 
 use super::door::Citus;
-use super::transfers::{self, TransferLocation};
+use super::transfer_locations::{self, TransferLocation};
 use crate::pg::spi::{self, Connection, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
@@ -62,7 +62,7 @@ impl RecordTables for Citus {
         };
         let stored: Vec<_> = values_by_type(buckets).into_iter().flat_map(of_type).collect();
         let held = stored.iter().filter(|claim| claim.status == TRANSFERRING).filter_map(|claim| claim.lease_uuid);
-        let locations = transfers::locations(connection, held.map(from_pg_uuid).collect());
+        let locations = transfer_locations::locations(connection, held.map(from_pg_uuid).collect());
         let cell_of = |transfer: PgUuid| locations.get(&from_pg_uuid(transfer)).map(|location| location.cell_id);
         let found: HashMap<Bucket, StoredClaim> =
             stored.into_iter().map(|claim| (claim.bucket(), claim.located(cell_of))).collect();
@@ -70,7 +70,7 @@ impl RecordTables for Citus {
     }
 
     fn claim_page(&self, connection: &Connection, cell_id: i64, part: &ClaimPart, limit: i64) -> Vec<StoredClaim> {
-        transfers::while_unmoved(connection, cell_id, |locations| {
+        transfer_locations::while_unmoved(connection, cell_id, |locations| {
             read_page(part, limit, |end, source_id, limit| {
                 section(connection, cell_id, locations, part, (end, source_id, limit))
             })
@@ -78,7 +78,7 @@ impl RecordTables for Citus {
     }
 
     fn source_types_from(&self, connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
-        transfers::once(connection, cell_id, |locations| {
+        transfer_locations::once(connection, cell_id, |locations| {
             let brought =
                 locations.iter().filter(|location| location.has_brought_to(cell_id)).map(|location| location.from_cell);
             let stored_as: Vec<i64> = [cell_id].into_iter().chain(brought).collect();
@@ -106,8 +106,9 @@ fn section(
         PageEnd::SourceId(_) => (&LAST_OWN_PAGE, &LAST_ARRIVED_PAGE),
     };
     let from = |stored_as: i64| part.values(stored_as, source_id, end, limit).into_iter();
-    let mut found =
-        connection.run(own, View::Caller, from(cell_id).chain([transfers::taken_from(cell_id, locations)])).map(claim);
+    let mut found = connection
+        .run(own, View::Caller, from(cell_id).chain([transfer_locations::taken_from(cell_id, locations)]))
+        .map(claim);
     let brought = locations.iter().filter(|location| location.has_brought_to(cell_id));
     let mut is_ordered = true;
     for location in brought {

@@ -1,35 +1,24 @@
 //! Transfers of distributed claims. The tables of transfers are complete on every node, and are written on the coordinator only.
-//!
-//! A switch commits on the coordinator first, and on the other nodes a moment later, or after recovery if one of them crashed
-//! meanwhile. So while a transfer's row is being written, the coordinator's copy decides, and a read on any node returns what it
-//! says.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::ffi::{CStr, CString};
 
 use claims_model::Bucket;
 use claims_model::cursor::ClaimCursor;
 use claims_model::transfer::Seal;
-use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::door::Citus;
 use super::keys::by_shard;
-use super::layout;
-use crate::error::{ClaimsError, DistributionError, or_raise};
+use crate::error::{ClaimsError, DistributionError};
 use crate::pg::clock::Moment;
-use crate::pg::index::{KeyPart, KeyValue};
 use crate::pg::settings::{LockWaits, under};
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
-use crate::pg::{in_flight, table};
+use crate::pg::uuid::pg_uuid;
 use crate::tables::bounded::bounded;
 use crate::tables::door::{FeedTables, TransferTables};
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::feed::{Change, ChangeSet};
-use crate::tables::rows::known_or_raised;
 use crate::tables::rows::transfers::{
     OpenWriters, STEP, Transfer, TransferStep, locked, locked_columns, step_values, writers,
 };
@@ -70,12 +59,6 @@ macro_rules! change {
     };
 }
 
-macro_rules! locations {
-    () => {
-        "SELECT t.transfer_uuid, t.from_cell, t.to_cell, t.cell_id, t.created_at FROM claims.cell_transfers t WHERE "
-    };
-}
-
 shared_statement! {
     /// Reads a page of the claims of the transfer's subjects that transfer $1 does not hold, and whether they are ACTIVE.
     WANTED(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
@@ -102,18 +85,12 @@ shared_statement! {
     PASS_KEY(UUIDOID, INT8OID, INT8OID, TEXTOID) =
         "INSERT INTO claims.cell_transfers (transfer_uuid, from_cell, to_cell, cell_id, state, subjects, request_digest, reason, role)
          VALUES ($1, $2, $3, $2, 'preparing', 0, '', '', $4::name) ON CONFLICT DO NOTHING";
-    LOCATIONS(UUIDARRAYOID) = concat!(locations!(), "t.transfer_uuid = ANY ($1)");
-    LOCATIONS_OF_CELL(INT8OID) = concat!(locations!(), "(t.from_cell = $1 OR t.to_cell = $1) AND t.ended_at IS NULL");
-    ALL_LOCATIONS() = concat!(locations!(), "t.ended_at IS NULL");
-    LOCATIONS_FROM_JSON(TEXTOID) =
-        "SELECT t.transfer_uuid, t.from_cell, t.to_cell, t.cell_id, t.created_at
-           FROM jsonb_to_recordset($1::jsonb) AS t (transfer_uuid uuid, from_cell bigint, to_cell bigint, cell_id bigint, created_at timestamptz)";
     /// Returns the shard of a table that has only one.
     SHARD(TEXTOID) = "SELECT s.shardid::text FROM pg_dist_shard s WHERE s.logicalrelid = $1::regclass";
 }
 
 /// Returns this node's shard of a reference table.
-fn shard(connection: &Connection, table: &str) -> String {
+pub fn shard(connection: &Connection, table: &str) -> String {
     let shard =
         connection.run(&SHARD, View::Latest, [format!("claims.{table}").into()]).first(|row| row.must::<String>(1));
     format!("{table}_{}", shard.unwrap_or_default())
@@ -277,134 +254,4 @@ fn held(connection: &Connection, transfer: &Transfer) -> Vec<Bucket<'static>> {
     let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into()];
     let rows = connection.run(&ALL_HELD, View::Latest, key);
     rows.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() })
-}
-
-/// The cell that the claims of a transfer are at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TransferLocation {
-    pub transfer: Uuid,
-    pub from_cell: i64,
-    /// The cell that every read returns.
-    pub cell_id: i64,
-    /// The other one of its two cells.
-    pub other_cell_id: i64,
-    pub created_at: Moment,
-}
-
-impl TransferLocation {
-    /// Returns whether it has brought claims to a cell that are stored under another one.
-    pub fn has_brought_to(&self, cell_id: i64) -> bool {
-        self.cell_id == cell_id && self.from_cell != cell_id
-    }
-
-    /// Returns whether it has taken claims from a cell: they are stored under that cell, and belong to another one.
-    pub fn has_taken_from(&self, cell_id: i64) -> bool {
-        self.from_cell == cell_id && self.cell_id != cell_id
-    }
-}
-
-fn location(row: Row) -> TransferLocation {
-    let (from_cell, to_cell, cell_id): (i64, i64, i64) = (row.must(2), row.must(3), row.must(4));
-    let other_cell_id = if cell_id == from_cell { to_cell } else { from_cell };
-    TransferLocation { transfer: from_pg_uuid(row.must(1)), from_cell, cell_id, other_cell_id, created_at: row.must(5) }
-}
-
-/// Returns where the claims of transfers are now. Call it after the claims were read.
-pub fn locations(connection: &Connection, mut transfers: Vec<Uuid>) -> HashMap<Uuid, TransferLocation> {
-    transfers.sort_unstable();
-    transfers.dedup();
-    if transfers.is_empty() {
-        return HashMap::new();
-    }
-    let found = match is_any_in_flight(connection, &transfers) {
-        true => {
-            let list: Vec<_> = transfers.iter().map(|transfer| format!("'{transfer}'")).collect();
-            on_coordinator(connection, &format!("t.transfer_uuid IN ({})", list.join(", ")))
-        }
-        false => connection.run(&LOCATIONS, View::Latest, [pg_uuids(transfers)]).map(location),
-    };
-    found.into_iter().map(|location| (location.transfer, location)).collect()
-}
-
-/// Returns where the claims of unfinished transfers from and to a cell are.
-fn locations_of(connection: &Connection, cell_id: i64) -> Vec<TransferLocation> {
-    let here = || connection.run(&LOCATIONS_OF_CELL, View::Latest, [cell_id.into()]).map(location);
-    let first: Vec<_> = here().into_iter().map(|location| location.transfer).collect();
-    let mut found = match first.is_empty() {
-        true => Vec::new(),
-        false if is_any_in_flight(connection, &first) => {
-            on_coordinator(connection, &format!("{cell_id} IN (t.from_cell, t.to_cell) AND t.ended_at IS NULL"))
-        }
-        false => here(),
-    };
-    found.sort_unstable_by_key(|location| location.transfer);
-    found
-}
-
-/// Returns where the claims of all unfinished transfers are, from this node's own copy.
-pub fn all_locations(connection: &Connection) -> Vec<TransferLocation> {
-    connection.run(&ALL_LOCATIONS, View::Latest, []).map(location)
-}
-
-/// Maximum number of reads if transfers change meanwhile.
-const MAX_READS: usize = 5;
-
-/// Returns the result of `read`, which reads claims of a cell. Repeats it if the cell's transfers have changed meanwhile.
-pub fn while_unmoved<T>(connection: &Connection, cell_id: i64, mut read: impl FnMut(&[TransferLocation]) -> T) -> T {
-    let mut before = locations_of(connection, cell_id);
-    let mut reads = 1;
-    loop {
-        let value = read(&before);
-        let after = locations_of(connection, cell_id);
-        if after == before || reads == MAX_READS {
-            return value;
-        }
-        before = after;
-        reads += 1;
-    }
-}
-
-/// Like [steadily], for claims that can be read only once.
-pub fn once<T>(connection: &Connection, cell_id: i64, read: impl FnOnce(&[TransferLocation]) -> T) -> T {
-    read(&locations_of(connection, cell_id))
-}
-
-/// Returns the transfers that have taken claims from a cell, as an argument.
-pub fn taken_from(cell_id: i64, locations: &[TransferLocation]) -> Value {
-    pg_uuids(locations.iter().filter(|location| location.has_taken_from(cell_id)).map(|location| location.transfer))
-}
-
-/// Returns whether this node's copy of one of the rows is being written, or waits for the recovery of its transaction. The
-/// coordinator's copy is always right.
-fn is_any_in_flight(connection: &Connection, transfers: &[Uuid]) -> bool {
-    if !layout::is_worker() {
-        return false;
-    }
-    let shard = CString::new(shard(connection, "cell_transfers")).unwrap_or_default();
-    // A node that was just added may not have the shard yet.
-    if table::number(&shard).is_none() {
-        return true;
-    }
-    transfers.iter().any(|transfer| is_in_flight_in(&shard, pg_uuid(*transfer)))
-}
-
-fn is_in_flight_in(table: &CStr, transfer: PgUuid) -> bool {
-    let key = [KeyPart { column: c"transfer_uuid", value: KeyValue::Uuid(transfer) }];
-    known_or_raised(in_flight::is_in_flight(table, &key), "claims.cell_transfers (transfer_uuid)")
-}
-
-/// Asks the coordinator. Raises an error if it does not answer, because no other node knows.
-fn on_coordinator(connection: &Connection, condition: &str) -> Vec<TransferLocation> {
-    let command = format!("SELECT coalesce(jsonb_agg(p), '[]') FROM ({}{condition}) p", locations!());
-    let text = "SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r";
-    let answer = connection
-        .run_text_now(text, [command.into()])
-        .first(|row| (row.must::<bool>(1), row.get::<String>(2).unwrap_or_default()));
-    let locations = match answer {
-        Some((true, locations)) => Ok(locations),
-        Some((false, message)) => Err(DistributionError::CoordinatorSilent { message }),
-        None => Err(DistributionError::CoordinatorSilent { message: "It is not known to this node.".into() }),
-    };
-    let locations = or_raise(locations.map_err(Into::into));
-    connection.run(&LOCATIONS_FROM_JSON, View::Latest, [locations.into()]).map(location)
 }

@@ -9,7 +9,7 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use super::door::Citus;
-use super::transfers::{self, TransferLocation};
+use super::transfer_locations::{self, TransferLocation};
 use crate::pg::settings::planning_by_index;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::shared_statement;
@@ -89,7 +89,8 @@ fn stored(row: Row) -> (Actual, Option<Uuid>) {
 
 /// Returns claims with the cells that they are at.
 fn located(connection: &Connection, stored: Vec<(Actual, Option<Uuid>)>) -> Vec<Actual> {
-    let locations = transfers::locations(connection, stored.iter().filter_map(|(_, transfer)| *transfer).collect());
+    let locations =
+        transfer_locations::locations(connection, stored.iter().filter_map(|(_, transfer)| *transfer).collect());
     let located = |(actual, transfer): (Actual, Option<Uuid>)| match transfer.and_then(|held| locations.get(&held)) {
         Some(location) => Actual { cell_id: location.cell_id, other_cell_id: Some(location.other_cell_id), ..actual },
         None => actual,
@@ -113,20 +114,20 @@ impl VerificationTables for Citus {
     }
 
     fn actual_in(&self, connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
-        transfers::while_unmoved(connection, part.cell_id, |locations| {
+        transfer_locations::while_unmoved(connection, part.cell_id, |locations| {
             in_range_by(connection, part, recent, limit, locations)
         })
     }
 
     fn each_in(&self, connection: &Connection, part: &Part, each: &mut dyn FnMut(DigestRow)) {
-        transfers::once(connection, part.cell_id, |locations| each_by(connection, part, locations, each));
+        transfer_locations::once(connection, part.cell_id, |locations| each_by(connection, part, locations, each));
     }
 }
 
 /// Returns the sets of claims that are at the cell: its own without those that transfers have taken, and for each transfer those
 /// that it has brought. Each has: whether they are its own, the cell under which they are stored, and the transfers.
 fn shares(part: &Part, locations: &[TransferLocation]) -> Vec<(bool, i64, Value)> {
-    let own = (true, part.cell_id, transfers::taken_from(part.cell_id, locations));
+    let own = (true, part.cell_id, transfer_locations::taken_from(part.cell_id, locations));
     let brought = locations.iter().filter(|location| location.has_brought_to(part.cell_id));
     let brought = brought.map(|location| (false, location.from_cell, pg_uuids([location.transfer])));
     [own].into_iter().chain(brought).collect()

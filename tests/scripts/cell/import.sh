@@ -2,6 +2,7 @@
 # import_claims() beside writers, with rows that are being renamed and deleted, and with crashes of the cell and of the service.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
+. "$(dirname "$0")/../imports.bash"
 
 ROWS=6000
 start_cells -c max_prepared_transactions=5
@@ -9,17 +10,6 @@ at cell1 "INSERT INTO routes (name) SELECT 'old/' || n FROM generate_series(1, $
   ALTER TABLE routes ADD seen int; ALTER ROLE app SET client_min_messages = warning;
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
 as_app 1 "SELECT claims.automatic(1, 'service')" >/dev/null
-import="CALL claims.import_claims(1, 'service', 'RAILS_TABLE_ROUTES'"
-state() { at cell1 'SELECT state FROM claims.imports'; }
-# Every row has its claim, and every claim its row.
-differences() {
-  reconcile 1 >/dev/null
-  as_app 1 "SELECT missing, different, extra FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES', recent => '0 s')"
-}
-begin_anew() {
-  at cell1 'DELETE FROM claims.import_runs' >/dev/null
-  at shared 'DELETE FROM claims.claims WHERE creator_id = 1' >/dev/null
-}
 
 say 'rows that another transaction is changing'
 # Each session has one row, and ends while the import waits for it.

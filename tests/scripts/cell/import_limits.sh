@@ -3,6 +3,7 @@
 # is full, and two imports side by side.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
+. "$(dirname "$0")/../imports.bash"
 
 ROWS=3000
 start_cells -c shared_preload_libraries=claims
@@ -13,17 +14,7 @@ at cell1 "INSERT INTO routes (name) SELECT 'old/' || n FROM generate_series(1, $
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
          claims.claim_attribute('users', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id')" >/dev/null
 as_app 1 "SELECT claims.automatic(1, 'service')" >/dev/null
-import="CALL claims.import_claims(1, 'service', 'RAILS_TABLE_ROUTES'"
-state() { at cell1 "SELECT state FROM claims.imports WHERE source_type = '${1:-RAILS_TABLE_ROUTES}'"; }
 done_rows() { at cell1 "SELECT rows_done FROM claims.imports WHERE source_type = 'RAILS_TABLE_ROUTES'"; }
-differences() {
-  reconcile 1 >/dev/null
-  as_app 1 "SELECT missing, different, extra FROM claims.verify(1, 'service', '${1:-RAILS_TABLE_ROUTES}', recent => '0 s')"
-}
-begin_anew() {
-  at cell1 'DELETE FROM claims.import_runs' >/dev/null
-  at shared 'DELETE FROM claims.claims WHERE creator_id = 1' >/dev/null
-}
 # took SQL: the milliseconds that the server needs for it.
 took() { local from; from=$(date +%s%N); as_app 1 "$1" >/dev/null; echo $((($(date +%s%N) - from) / 1000000)); }
 
