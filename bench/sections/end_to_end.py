@@ -32,7 +32,7 @@ def run():
                 rows.append([f"{clients} / {size}", *(f"{got[side]:.0f}" for side in SIDES),
                              *(f"{got['a'] / got[side]:.2f}" for side in "bcd")])
                 if clients == 8:
-                    section.at_least(f"8 connections, {size} a batch, {database} table: a / c", got["a"] / got["c"], 2)
+                    section.at_least(f"8 connections, {size} a batch, {database} table: a / c", got["a"] / got["c"], 2 if size <= 10 else 1.6)
         section.tables.append((f"{database} table, leases a second",
                                ["connections / claims a batch", *SIDES, "a / b", "a / c", "a / d"], rows))
     return section

@@ -21,6 +21,6 @@ def run():
             select.append(pgbench("million", SELECT, clients, seconds=SECONDS))
         ratio = median(function) / median(select)
         rows.append([clients, f"{median(function):.0f}", f"{median(select):.0f}", f"{ratio:.2f}"])
-        section.at_least(f"{clients} connections: get_record / prepared SELECT", ratio, 0.8)
+        section.at_least(f"{clients} connections: get_record / prepared SELECT", ratio, 0.95)
     section.tables.append(("reads a second", ["connections", "get_record", "prepared SELECT", "ratio"], rows))
     return section

@@ -117,7 +117,7 @@ def side_by_side(section):
         [side.name] + [f"{found[side.name][c]:.0f}" for found in (fresh, held) for c in CONNECTIONS] for side in sides]))
     for other in sides[1:]:
         for c in CONNECTIONS:
-            section.at_least(f"requests a second, {c} connections: claims / {other.name}", fresh[sides[0].name][c] / fresh[other.name][c], 1)
+            section.at_least(f"requests a second, {c} connections: claims / {other.name}", fresh[sides[0].name][c] / fresh[other.name][c], 1.2)
 
 
 def take_time(name):
