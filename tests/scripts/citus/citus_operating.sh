@@ -112,7 +112,7 @@ restart_cluster coordinator fast
 on_coordinator
 purged="kind = 'purge' AND ended_at > pg_postmaster_start_time()"
 for _ in $(seq 1 150); do [ "$(sql "SELECT count(*) FROM claims.passes WHERE $purged")" = 0 ] || break; sleep 0.2; done
-expect 'drops what is old' "$(sql "SELECT string_agg(DISTINCT coalesce(sqlstate, 'without an error'), ' ') FROM claims.passes WHERE $purged")" 'without an error'
+expect 'drops what is old' "$(sql "SELECT string_agg(DISTINCT coalesce(sqlstate || ' ' || message, 'without an error'), ' ') FROM claims.passes WHERE $purged")" 'without an error'
 
 # --- a node that is down --------------------------------------------------------------------------------------------------------------
 # kept_on WORKER: the first of the names down-1 to down-40 that this worker keeps.
