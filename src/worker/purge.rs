@@ -76,8 +76,9 @@ fn purge_audit(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
     retention.map_or(0, |retention| audit::purge(connection, Moment::now().before(retention), limit))
 }
 
-fn purge_observations(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let retention = settings::observation_retention();
+/// Where tables are distributed there is no cell that observes.
+fn purge_observations(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
+    let retention = settings::observation_retention().filter(|_| tables.require_here().is_ok());
     retention.map_or(0, |retention| observations::purge(connection, Moment::now().before(retention), limit))
 }
 

@@ -189,8 +189,7 @@ fn writers_elsewhere(
         since(cell_id),
         since(EVERYBODY)
     );
-    let text = "SELECT r.success, format('%s:%s', n.nodename, n.nodeport), r.result
-                  FROM pg_catalog.run_command_on_workers($1) r JOIN pg_catalog.pg_dist_node n USING (nodeid)";
+    let text = "SELECT r.success, format('%s:%s', r.nodename, r.nodeport), r.result FROM pg_catalog.run_command_on_workers($1) r";
     let answers = connection
         .run_text_now(text, [command.into()])
         .map(|row| (row.must::<bool>(1), row.must::<String>(2), row.get::<String>(3).unwrap_or_default()));
