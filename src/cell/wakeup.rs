@@ -11,8 +11,10 @@ use crate::pg::transaction_end::Hooks;
 
 /// Number of databases that can have workers.
 pub const MAX_DATABASES: usize = 64;
+/// Number of workers for further services that all databases together can have.
+pub const MAX_FURTHER_SERVICES: usize = 64;
 
-/// The slot in which sessions find the worker of their database.
+/// The slot in which sessions find a worker of their database.
 #[derive(FromBytes)]
 pub struct WakeupSlot {
     /// Oid of the database; 0 for a free slot.
@@ -22,7 +24,7 @@ pub struct WakeupSlot {
     sleeper: Sleeper,
 }
 
-pub static WAKEUP_SLOTS: Shared<[WakeupSlot; MAX_DATABASES]> = Shared::new(c"claims workers");
+pub static WAKEUP_SLOTS: Shared<[WakeupSlot; MAX_DATABASES + MAX_FURTHER_SERVICES]> = Shared::new(c"claims workers");
 
 thread_local! {
     /// Whether this transaction has work for the worker.
@@ -31,7 +33,7 @@ thread_local! {
     static OWN: Cell<Option<&'static WakeupSlot>> = const { Cell::new(None) };
 }
 
-/// Wakes the worker at the end of a transaction that has work for it.
+/// Wakes the workers at the end of a transaction that has work for them.
 pub const HOOKS: Hooks = Hooks { end: transaction_ended, ..Hooks::NONE };
 
 /// Marks the current transaction as having work for the worker: a tracked lease, or a cell to attend to.
@@ -39,14 +41,12 @@ pub fn has_work() {
     HAS_WORK.set(true);
 }
 
-/// Wakes the worker at the end of a transaction. It allocates nothing, raises no error, and returns at once if there is no worker.
+/// Wakes the workers at the end of a transaction. It allocates nothing, raises no error, and returns at once if there is no work.
 fn transaction_ended() {
     if !HAS_WORK.replace(false) {
         return;
     }
-    let Some(slots) = WAKEUP_SLOTS.get() else { return };
-    let database = background::own_database();
-    if let Some(slot) = slots.iter().find(|slot| slot.database.load(Ordering::Acquire) == database) {
+    for slot in slots_of_database() {
         // If several transactions end at the same time, only the first one wakes it.
         if slot.is_idle.swap(0, Ordering::AcqRel) == 1 {
             slot.sleeper.wake();
@@ -54,7 +54,18 @@ fn transaction_ended() {
     }
 }
 
-/// Takes a slot for this process, the only worker of its database that sessions wake. Returns `None` if all slots are taken.
+fn slots_of_database() -> impl Iterator<Item = &'static WakeupSlot> {
+    let database = background::own_database();
+    let slots = WAKEUP_SLOTS.get().into_iter().flatten();
+    slots.filter(move |slot| slot.database.load(Ordering::Acquire) == database)
+}
+
+/// Has the workers of this database check which workers it has.
+pub fn workers_have_changed() {
+    slots_of_database().for_each(|slot| slot.sleeper.wake());
+}
+
+/// Takes a slot for this process, a worker that the sessions of its database wake. Returns `None` if all slots are taken.
 pub fn take_wakeup_slot() -> Option<&'static WakeupSlot> {
     let database = background::own_database();
     let is_free =

@@ -1,11 +1,12 @@
-//! The background workers of this server, in shared memory: the process of each database and duty.
+//! The background workers of this server, in shared memory: the process of each database and duty, and of each further service.
 //!
-//! A worker keeps its slot until its process ends, even if the launcher that started it ends first. So a database never has two workers
+//! A worker keeps its slot until its process ends, even if the process that started it ends first. So a database never has two workers
 //! for one duty, and a new launcher finds the workers that an earlier one has started.
 
+use pgrx::pg_sys::Oid;
 use zerocopy::FromBytes;
 
-use super::wakeup::{self, MAX_DATABASES};
+use super::wakeup::{self, MAX_DATABASES, MAX_FURTHER_SERVICES};
 use crate::pg::background::{self, Sleeper};
 use crate::pg::shared::{Locked, Shared};
 
@@ -13,13 +14,15 @@ use crate::pg::shared::{Locked, Shared};
 /// leases of all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Duty {
-    /// Settles, recovers and purges. Runs no code of table owners.
+    /// Settles, recovers and purges. Runs no code of table owners. A database may have further workers for this, one for each further
+    /// service.
     Recovery = 1,
     /// Verifies: reads the claimed tables, and evaluates conditions and casts of their owners.
     Verification = 2,
 }
 
 const DUTIES: usize = 2;
+const MAX_WORKERS: usize = MAX_DATABASES * DUTIES + MAX_FURTHER_SERVICES;
 /// Size of a name in bytes, with its terminating zero (NAMEDATALEN).
 const NAME_BYTES: usize = 64;
 
@@ -30,50 +33,78 @@ pub struct Slot {
     pid: i32,
     duty: u32,
     database: u32,
+    /// The foreign server of a worker for a further service; 0 for the others.
+    server: u32,
     database_name: [u8; NAME_BYTES],
 }
 
-const FREE: Slot = Slot { pid: 0, duty: 0, database: 0, database_name: [0; NAME_BYTES] };
+const FREE: Slot = Slot { pid: 0, duty: 0, database: 0, server: 0, database_name: [0; NAME_BYTES] };
 
 /// The slots, in shared memory.
-pub static SLOTS: Locked<[Slot; MAX_DATABASES * DUTIES]> = Locked::new(c"claims worker slots");
+pub static SLOTS: Locked<[Slot; MAX_WORKERS]> = Locked::new(c"claims worker slots");
 pub static LAUNCHER: Shared<Sleeper> = Shared::new(c"claims launcher");
 
 pub struct RunningWorker {
     pub pid: i32,
     pub duty: Duty,
     pub database: String,
+    /// The foreign server that it was started for, if it is one for a further service.
+    pub server: Option<Oid>,
 }
 
 impl Slot {
-    fn of_this_process(duty: Duty, database: &str) -> Slot {
+    fn of_this_process(duty: Duty, server: Option<Oid>, database: &str) -> Slot {
         let mut database_name = [0; NAME_BYTES];
         let length = database.len().min(NAME_BYTES - 1);
         database_name[..length].copy_from_slice(&database.as_bytes()[..length]);
-        Slot { pid: background::own_pid(), duty: duty as u32, database: background::own_database(), database_name }
+        let server = server.map_or(0, Oid::to_u32);
+        let (pid, duty, database) = (background::own_pid(), duty as u32, background::own_database());
+        Slot { pid, duty, database, server, database_name }
     }
 
     fn running_worker(&self) -> Option<RunningWorker> {
         let name = self.database_name.split(|byte| *byte == 0).next().unwrap_or_default();
         let duty = [Duty::Recovery, Duty::Verification].into_iter().find(|duty| *duty as u32 == self.duty)?;
         let database = String::from_utf8_lossy(name).into_owned();
-        (self.pid != 0).then_some(RunningWorker { pid: self.pid, duty, database })
+        let server = (self.server != 0).then(|| Oid::from(self.server));
+        (self.pid != 0).then_some(RunningWorker { pid: self.pid, duty, database, server })
     }
 }
 
-/// Takes a slot for this process until it ends, and wakes the launcher. Returns `false` if another process has this duty in this
-/// database, or no slot is free.
-pub fn take_slot(duty: Duty, database: &str) -> bool {
+/// Takes a slot for this process until it ends, and wakes the launcher. A worker for a further service names its foreign server. Returns
+/// `false` if another process has this duty in this database, for this server, or no slot is free.
+pub fn take_slot(duty: Duty, server: Option<Oid>, database: &str) -> bool {
     background::at_exit(leave_slot);
-    let own = Slot::of_this_process(duty, database);
-    let take = |slots: &mut [Slot; MAX_DATABASES * DUTIES]| {
-        let is_other = |slot: &Slot| slot.pid != 0 && (slot.database, slot.duty) == (own.database, own.duty);
-        let free = if slots.iter().any(is_other) { None } else { slots.iter_mut().find(|slot| slot.pid == 0) };
-        free.map(|slot| *slot = own).is_some()
+    let own = Slot::of_this_process(duty, server, database);
+    let key = |slot: &Slot| (slot.database, slot.duty, slot.server);
+    let take = |slots: &mut [Slot; MAX_WORKERS]| {
+        let is_there = slots.iter().any(|slot| slot.pid != 0 && key(slot) == key(&own));
+        if is_there || own.server != 0 && !has_room(slots) {
+            return false;
+        }
+        slots.iter_mut().find(|slot| slot.pid == 0).map(|slot| *slot = own).is_some()
     };
     let is_taken = SLOTS.write(take).unwrap_or(false);
     wake_launcher();
     is_taken
+}
+
+/// Workers for further services leave room for those that each database has.
+fn has_room(slots: &[Slot; MAX_WORKERS]) -> bool {
+    slots.iter().filter(|slot| slot.server != 0).count() < MAX_FURTHER_SERVICES
+}
+
+/// Returns whether there is a slot for another worker for a further service.
+pub fn has_room_for_service() -> bool {
+    SLOTS.read(has_room).unwrap_or(false)
+}
+
+/// Returns the foreign servers for which this database has workers of their own.
+pub fn served_servers() -> Vec<Oid> {
+    let own = background::own_database();
+    let slots = SLOTS.read(|slots| *slots);
+    let servers = slots.iter().flatten().filter(|slot| slot.database == own && slot.server != 0);
+    servers.map(|slot| Oid::from(slot.server)).collect()
 }
 
 fn leave_slot() {
@@ -81,6 +112,7 @@ fn leave_slot() {
     let own = background::own_pid();
     SLOTS.write(|slots| slots.iter_mut().filter(|slot| slot.pid == own).for_each(|slot| *slot = FREE));
     wake_launcher();
+    wakeup::workers_have_changed();
 }
 
 /// Returns the running workers. One that was just started may still be missing.

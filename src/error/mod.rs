@@ -49,4 +49,7 @@ pub use warnings::{
     notice_of_altered_table, notice_of_distributing, notice_of_fence, notice_of_look_alikes, notice_of_own_wrapper,
     notice_of_unfinished_cell, warn_of_failures, warn_of_open_cell, warn_of_orphans,
 };
-pub use worker::{Failure, Hindrance, log_failed_pass, log_waiting, warn_of_no_slot_for_worker};
+pub use worker::{
+    Failure, Hindrance, log_failed_pass, log_forgotten_service, log_waiting, warn_of_no_slot_for_service,
+    warn_of_no_slot_for_worker,
+};

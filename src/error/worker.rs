@@ -85,3 +85,18 @@ pub fn warn_of_no_slot_for_worker(worker: &str, database: &str) {
         hint "Raise max_worker_processes. It is tried again in a minute.")
     .send(PgLogLevel::WARNING);
 }
+
+/// Warns that the server has no room for a worker of a further service.
+pub fn warn_of_no_slot_for_service(worker: &str, service: &str, database: &str) {
+    text!(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED: "there is no {worker} for service \"{service}\" of database \"{database}\"",
+        detail "The server has as many background workers as it may. The worker of the database calls this service, too.",
+        hint "Raise max_worker_processes: while one of these services does not answer, the leases of the other one wait. It is tried again in a minute.")
+    .send(PgLogLevel::WARNING);
+}
+
+/// Logs that the worker has removed a service whose foreign server was dropped.
+pub fn log_forgotten_service(cell_id: i64, service: &str) {
+    text!(ERRCODE_WARNING: "claims worker does not attend to cell {cell_id} at service \"{service}\" any more",
+        detail "There is no such foreign server, no bucket type is claimed there, and no lease is tracked there.")
+    .send(PgLogLevel::WARNING);
+}

@@ -12,10 +12,12 @@ use crate::store::cell::tracked::at_service;
 shared_statement! {
     /// Returns the owner of the schema. pg_upgrade changes the owner of the extension, but not that of the schema.
     OWNER() = "SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims'";
-    /// Returns the cells that were attended in database $1, and those that have an epoch, each with its services. A cell without either is
-    /// being restored.
+    /// Returns the cells that were attended in database $1, and those that have an epoch, each with its services and their foreign servers.
+    /// A cell without either is being restored.
     ATTENDED(TEXTOID) =
-        "SELECT a.cell_id, a.service, a.by_type FROM claims.attended_cells a
+        "SELECT a.cell_id, a.service, a.by_type,
+                (SELECT s.oid FROM pg_catalog.pg_foreign_server s WHERE s.srvname OPERATOR(pg_catalog.=) a.service::pg_catalog.name)
+           FROM claims.attended_cells a
           WHERE a.attended_in = $1 OR EXISTS (SELECT FROM claims.own_epochs e WHERE e.cell_id = a.cell_id)
           ORDER BY a.cell_id, a.by_type, a.service";
 }
@@ -42,6 +44,20 @@ statement! {
         "INSERT INTO claims.attended_cells AS a (cell_id, service, attended_in, by_type) VALUES ($1, $2, $3, true)
          ON CONFLICT (cell_id, service) DO UPDATE SET attended_in = excluded.attended_in
           WHERE a.attended_in IS DISTINCT FROM excluded.attended_in";
+    /// Locks the row of cell $1 and service $2, which is named for bucket types only, if its foreign server does not exist. Skips the row
+    /// if a transaction is choosing that service.
+    LOCK_DROPPED(INT8OID, TEXTOID) =
+        "SELECT FROM claims.attended_cells a
+          WHERE a.cell_id = $1 AND a.service = $2 AND a.by_type
+            AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = a.service::name) FOR UPDATE SKIP LOCKED";
+    /// Removes the row that [LOCK_DROPPED] has locked, if no bucket type is claimed at the service, and no lease is tracked there.
+    FORGET_DROPPED(INT8OID, TEXTOID) =
+        "DELETE FROM claims.attended_cells a
+          WHERE a.cell_id = $1 AND a.service = $2 AND a.by_type
+            AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = a.service::name)
+            AND NOT EXISTS (SELECT FROM claims.automatic_types t WHERE t.service = a.service)
+            AND NOT EXISTS (SELECT FROM claims.automatic_service d WHERE d.service = a.service)
+            AND NOT EXISTS (SELECT FROM claims.cells_outstanding_leases t WHERE t.service = a.service)";
     DISMISS(INT8OID) = "DELETE FROM claims.attended_cells a WHERE a.cell_id = $1";
     /// Returns leases that cell $1 tracked at service $5 up to $2 milliseconds ago, at most $4, each with whether it was tracked at least
     /// $3 milliseconds ago.
@@ -65,6 +81,8 @@ pub struct Attended {
     pub service: String,
     /// Whether it is named for bucket types only.
     pub by_type: bool,
+    /// The foreign server, if it exists.
+    pub server: Option<Oid>,
 }
 
 /// Returns the cells that the worker attends to.
@@ -74,6 +92,7 @@ pub fn attended(connection: &Connection) -> Vec<Attended> {
         cell_id: row.must(1),
         service: row.must(2),
         by_type: row.must(3),
+        server: row.get(4),
     })
 }
 
@@ -96,6 +115,14 @@ pub fn attend(connection: &Connection, cell_id: i64, service: Option<&str>) {
 pub fn attend_also(connection: &Connection, cell_id: i64, service: &str) {
     let here = background::database_identity();
     connection.run(&ATTEND_ALSO, View::Statement, [cell_id.into(), service.into(), here.into()]);
+}
+
+/// Makes the worker stop attending to a cell at a service whose foreign server was dropped, if nothing calls for it any more. Returns
+/// whether it did.
+pub fn forget_dropped(connection: &Connection, cell_id: i64, service: &str) -> bool {
+    // A transaction that chooses the service locks this row first. So the second statement sees what it has committed.
+    connection.run(&LOCK_DROPPED, View::LatestToWrite, [cell_id.into(), service.into()]).count() > 0
+        && connection.run(&FORGET_DROPPED, View::LatestToWrite, [cell_id.into(), service.into()]).count() > 0
 }
 
 /// The tracked leases that are not forgotten yet.

@@ -1,4 +1,4 @@
-//! The worker of one database: its jobs and their times.
+//! A worker of one database: its jobs and their times.
 //!
 //! It works in short transactions, as the extension's owner. It has none open while it sleeps or waits for the service,
 //! except while a verification compares a range that differs ([`slice`]). A failed job is rolled back, recorded in
@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use pgrx::pg_sys::Oid;
 
+use super::further_services::{self, FurtherServices};
 use super::own_transactions::{self, OwnTransactions};
 use super::recorder::Recorder;
 use super::schedule::{Job, Schedule};
-use super::{first_due, meanwhile, purge};
+use super::{WORKER, first_due, meanwhile, purge};
 use crate::cell::ids::refill;
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
 use crate::cell::recovery::remaining;
@@ -42,9 +43,10 @@ const UNWOKEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the verifying worker checks for other cells, since no commit wakes it.
 const CELLS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs a worker until its process ends. Returns at once if another process has this duty in this database.
-pub fn run(duty: Duty, database: &str) {
-    if !workers::take_slot(duty, database) {
+/// Runs a worker until its process ends. Returns at once if another process has this duty in this database. With the foreign server of a
+/// further service it does the jobs of that service only, and returns when the database's own worker calls it, or nobody.
+pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
+    if !workers::take_slot(duty, server, database) {
         return;
     }
     let (slot, unwoken_interval) = match duty {
@@ -54,21 +56,31 @@ pub fn run(duty: Duty, database: &str) {
     own_transactions::before_steps(meanwhile::settle);
     let mut schedule = Schedule::default();
     let mut logged = None;
-    let mut recorder = (duty == Duty::Recovery).then(Recorder::new);
+    let is_first = duty == Duty::Recovery && server.is_none();
+    let mut recorder = is_first.then(Recorder::new);
+    let mut further = is_first.then(FurtherServices::default);
     loop {
         // From here on a commit wakes the worker, so commits during this round are not missed.
         slot.inspect(|slot| slot.is_idle.store(1, Ordering::Release));
         let pause = match transaction(readiness) {
-            Readiness::Ready { owner, cells } => {
+            Readiness::Ready { owner, mut cells } => {
+                let until_check = further.as_mut().and_then(|further| further.attend_to(&mut cells, WORKER, database));
+                if let Some(server) = server {
+                    further_services::retain_further(&mut cells, server);
+                    if cells.is_empty() {
+                        return;
+                    }
+                }
                 if duty == Duty::Recovery {
                     meanwhile::attend(&cells, slot);
                 }
-                round(duty, owner, &cells, &mut schedule);
+                round(owner, jobs(duty, is_first, &cells), &mut schedule);
                 // attend() wakes the worker. A restore that writes the same rows does not.
                 let until_recovery = settings::reconcile_interval();
                 let until_record = recorder.as_mut().and_then(|recorder| recorder.record(owner));
-                [schedule.next(), until_record, Some(until_recovery)].into_iter().flatten().min()
+                [schedule.next(), until_record, until_check, Some(until_recovery)].into_iter().flatten().min()
             }
+            _ if server.is_some() => return,
             Readiness::Hindered(hindrance) => {
                 if logged.as_ref() != Some(&hindrance) {
                     error::log_waiting(&hindrance);
@@ -115,13 +127,17 @@ fn readiness() -> Readiness {
     }
 }
 
-/// Does the jobs that are due, each in a transaction of its own.
-fn round(duty: Duty, owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
-    let jobs = match duty {
-        Duty::Recovery => recovery_jobs(cells),
+/// Returns the jobs of a worker. The first one of its database purges, too.
+fn jobs(duty: Duty, is_first: bool, cells: &[Attended]) -> Vec<Job> {
+    match duty {
+        Duty::Recovery => recovery_jobs(cells).chain(is_first.then_some(Job::Purge)).collect(),
         Duty::Verification if cells.is_empty() || settings::verify_interval().is_none() => Vec::new(),
         Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(store::source_types))),
-    };
+    }
+}
+
+/// Does the jobs that are due, each in a transaction of its own.
+fn round(owner: Oid, jobs: Vec<Job>, schedule: &mut Schedule) {
     schedule.retain(|job| jobs.contains(job));
     for job in jobs.iter().filter(|job| !schedule.has(job)).collect::<Vec<_>>() {
         schedule.begin(job.clone(), first_due::pause(job, interval(job)));
@@ -133,15 +149,15 @@ fn round(duty: Duty, owner: Oid, cells: &[Attended], schedule: &mut Schedule) {
     }
 }
 
-/// Returns the recovery jobs in this database. None of them runs code of table owners, which could delay the settling of committed
+/// Returns the recovery jobs of cells. None of them runs code of table owners, which could delay the settling of committed
 /// leases for any time. Ids come from the service of the types that are not named.
-fn recovery_jobs(cells: &[Attended]) -> Vec<Job> {
+fn recovery_jobs(cells: &[Attended]) -> impl Iterator<Item = Job> {
     let of_cell = |cell: &Attended| {
         let job = |job: fn(i64, String) -> Job| job(cell.cell_id, cell.service.clone());
         let refill = (!cell.by_type).then(|| job(Job::Refill));
         [job(Job::Settle), job(Job::Reconcile)].into_iter().chain(refill)
     };
-    cells.iter().flat_map(of_cell).chain([Job::Purge]).collect()
+    cells.iter().flat_map(of_cell)
 }
 
 /// Returns the verification jobs in this database. Each service is asked for every source type: it may have claims of types that have
@@ -207,6 +223,10 @@ fn run_job(transactions: &OwnTransactions, job: &Job) -> Result<RoundEnd, Failur
     match job {
         Job::Settle(cell_id, service) => Ok(RoundEnd::of(remaining::settle(transactions, *cell_id, service)?)),
         Job::Reconcile(cell_id, service) => {
+            if transactions.in_database(|connection| Ok(store::forget_dropped(connection, *cell_id, service)))? {
+                error::log_forgotten_service(*cell_id, service);
+                return Ok(RoundEnd::of(true));
+            }
             let tally = reconcile::pass(transactions, *cell_id, service)?;
             Ok(RoundEnd { again: None, recovery: Some(tally) })
         }

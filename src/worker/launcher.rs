@@ -4,19 +4,14 @@
 //! the second one finds them in shared memory ([`workers`]).
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
-
-use claims_model::backoff::Backoff;
-use claims_model::due::{LONGEST_PAUSE, PAUSES};
+use std::time::Duration;
 
 use super::WORKERS;
+use super::supervision::Supervision;
 use crate::cell::wakeup::MAX_DATABASES;
 use crate::cell::workers::{self, Duty, RunningWorker};
 use crate::pg::background::{self, Worker};
 use crate::{error, settings};
-
-/// A worker that ran for this long is restarted after the first pause.
-const LONG_LIFE: Duration = Duration::from_secs(60);
 
 /// A worker that should run.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -28,8 +23,21 @@ struct Position {
 }
 
 impl Position {
-    fn is_of(&self, worker: &RunningWorker) -> bool {
+    /// Returns whether a worker may run because this one should. Workers for further services belong to that of their database.
+    fn allows(&self, worker: &RunningWorker) -> bool {
         self.duty == worker.duty && self.database == worker.database
+    }
+
+    fn is_of(&self, worker: &RunningWorker) -> bool {
+        self.allows(worker) && worker.server.is_none()
+    }
+
+    fn start(&self) -> Option<Worker> {
+        let started = Worker::start(self.worker, &self.database);
+        if started.is_none() {
+            error::warn_of_no_slot_for_worker(self.worker, &self.database);
+        }
+        started
     }
 }
 
@@ -45,48 +53,6 @@ fn positions() -> Vec<Position> {
     WORKERS.into_iter().filter(|(duty, _)| is_wanted(duty)).flat_map(of_duty).collect()
 }
 
-/// The worker of a position, if this launcher has started it.
-struct Supervision {
-    worker: Option<Worker>,
-    started: Instant,
-    /// The pauses before restarts. A worker ends if its database does not exist, or with an unexpected error.
-    pauses: Backoff,
-    /// When to restart it after it has ended.
-    due: Instant,
-}
-
-impl Supervision {
-    fn new() -> Self {
-        let now = Instant::now();
-        Supervision { worker: None, started: now, pauses: PAUSES, due: now }
-    }
-
-    /// Starts the worker if none is running and it is due. Returns how long to wait before the next check, if one is
-    /// needed.
-    fn attend_to(&mut self, position: &Position, is_running: bool) -> Option<Duration> {
-        if self.worker.as_ref().is_some_and(Worker::has_ended) {
-            self.worker = None;
-            if self.started.elapsed() >= LONG_LIFE {
-                self.pauses = PAUSES;
-            }
-            self.due = Instant::now() + self.pauses.pause();
-        }
-        // An earlier launcher may have started the worker. This launcher is woken when it ends.
-        if is_running {
-            return None;
-        }
-        if self.worker.is_none() && self.due <= Instant::now() {
-            self.started = Instant::now();
-            self.worker = Worker::start(position.worker, &position.database);
-            if self.worker.is_none() {
-                error::warn_of_no_slot_for_worker(position.worker, &position.database);
-                self.due = Instant::now() + LONGEST_PAUSE;
-            }
-        }
-        self.worker.is_none().then(|| self.due.saturating_duration_since(Instant::now()))
-    }
-}
-
 /// Runs the launcher until its process ends.
 pub fn run() {
     workers::become_launcher();
@@ -96,7 +62,7 @@ pub fn run() {
         dismiss(&positions, &mut supervised, &running);
         let attend = |position: &Position| {
             let is_running = running.iter().any(|worker| position.is_of(worker));
-            supervised.entry(position.clone()).or_insert_with(Supervision::new).attend_to(position, is_running)
+            supervised.entry(position.clone()).or_default().attend_to(is_running, || position.start())
         };
         let next_check = positions.iter().filter_map(attend).min();
         // The latch is set when a worker begins or ends, and when settings are reloaded.
@@ -108,10 +74,10 @@ pub fn run() {
 /// yet.
 fn dismiss(positions: &[Position], supervised: &mut HashMap<Position, Supervision>, running: &[RunningWorker]) {
     let dismissed: Vec<_> = supervised.keys().filter(|position| !positions.contains(position)).cloned().collect();
-    for worker in dismissed.into_iter().filter_map(|position| supervised.remove(&position)?.worker) {
+    for worker in dismissed.into_iter().filter_map(|position| supervised.remove(&position)?.into_worker()) {
         worker.stop();
     }
-    for worker in running.iter().filter(|worker| !positions.iter().any(|position| position.is_of(worker))) {
+    for worker in running.iter().filter(|worker| !positions.iter().any(|position| position.allows(worker))) {
         background::terminate(worker.pid);
     }
 }

@@ -1,18 +1,22 @@
 //! Background workers, if the library is preloaded. Each database of `claims.databases` has a worker that settles
 //! committed leases, recovers and purges. If `claims.verify_interval` is set, it has another one that verifies. A
-//! launcher starts and restarts them.
+//! launcher starts and restarts them. A worker for each further service of a cell is started by that of its database.
 //!
 //! They are optional: `claims.reconcile()` and the purging functions do the same when they are called.
 //! docs/cell/worker.md describes the jobs and their times.
 
 mod attendance;
 mod first_due;
+mod further_services;
 mod launcher;
 mod meanwhile;
 mod own_transactions;
 mod purge;
 mod recorder;
 mod schedule;
+mod supervision;
+
+use pgrx::pg_sys::Oid;
 
 use crate::cell::workers::Duty;
 use crate::pg::background::{self, Mains};
@@ -21,17 +25,22 @@ use crate::pg::shared;
 const LAUNCHER: &str = "claims launcher";
 
 /// The names of the workers in `pg_stat_activity`.
-const WORKERS: [(Duty, &str); 2] = [(Duty::Recovery, "claims worker"), (Duty::Verification, "claims verifier")];
+const WORKERS: [(Duty, &str); 2] = [(Duty::Recovery, WORKER), (Duty::Verification, "claims verifier")];
+const WORKER: &str = "claims worker";
 
 /// Registers the launcher. Called while the library is loaded.
 pub fn register() {
     if shared::is_being_preloaded() {
-        background::register(Mains { launcher: launcher::run, worker: run_worker }, LAUNCHER);
+        background::register(Mains { launcher: launcher::run, worker: run_worker, helper: run_for_service }, LAUNCHER);
     }
 }
 
 fn run_worker(name: &str, database: &str) {
     if let Some((duty, _)) = WORKERS.into_iter().find(|(_, of)| *of == name) {
-        attendance::run(duty, database);
+        attendance::run(duty, None, database);
     }
+}
+
+fn run_for_service(server: u32, database: &str) {
+    attendance::run(Duty::Recovery, Some(Oid::from(server)), database);
 }

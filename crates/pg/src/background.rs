@@ -1,5 +1,5 @@
-//! Background workers: a launcher, which connects to no database, and one worker for each database that the launcher
-//! knows.
+//! Background workers: a launcher, which connects to no database, workers for each database that the launcher knows, and
+//! workers that those start.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -16,6 +16,9 @@ pub struct Mains {
     pub launcher: fn(),
     /// Its arguments are the name with which the worker was started, and that of the database that it is connected to.
     pub worker: fn(&str, &str),
+    /// The main function of the workers that another worker starts for its database. Its arguments are the number with which the worker
+    /// was started, and the name of the database.
+    pub helper: fn(u32, &str),
 }
 
 static MAINS: OnceLock<Mains> = OnceLock::new();
@@ -69,6 +72,20 @@ extern "C-unwind" fn claims_worker_main(_argument: pg_sys::Datum) {
     BackgroundWorker::connect_worker_to_spi(Some(&database), None);
     if let Some(mains) = MAINS.get() {
         (mains.worker)(BackgroundWorker::get_name(), &database);
+    }
+}
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+extern "C-unwind" fn claims_helper_main(_argument: pg_sys::Datum) {
+    obey_signals();
+    IS_WORKER.store(true, Ordering::Relaxed);
+    let extra = BackgroundWorker::get_extra().to_owned();
+    let Some((number, database)) = extra.split_once(' ') else { return };
+    let Ok(number) = number.parse() else { return };
+    BackgroundWorker::connect_worker_to_spi(Some(database), None);
+    if let Some(mains) = MAINS.get() {
+        (mains.helper)(number, database);
     }
 }
 
@@ -143,12 +160,21 @@ impl Worker {
     /// Starts a worker. Returns `None` if the server has no free slot for another background worker
     /// (`max_worker_processes`). The server sets the launcher's latch when the worker begins and when it ends.
     pub fn start(name: &str, database: &str) -> Option<Worker> {
+        Self::start_main(name, "claims_worker_main", database)
+    }
+
+    /// Like [`Worker::start`], for a worker that runs [`Mains::helper`] with a number. It notifies the process that calls this.
+    pub fn start_helper(name: &str, database: &str, number: u32) -> Option<Worker> {
+        Self::start_main(name, "claims_helper_main", &format!("{number} {database}"))
+    }
+
+    fn start_main(name: &str, main: &str, argument: &str) -> Option<Worker> {
         BackgroundWorkerBuilder::new(name)
             .set_type(name)
             .set_library(LIBRARY)
-            .set_function("claims_worker_main")
+            .set_function(main)
             .enable_spi_access()
-            .set_extra(database)
+            .set_extra(argument)
             // SAFETY: reads a variable of the process.
             .set_notify_pid(unsafe { pg_sys::MyProcPid })
             .load_dynamic()

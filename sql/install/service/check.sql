@@ -226,6 +226,13 @@ BEGIN
     SELECT 'named service does not exist', NULL, NULL, NULL, format('There is no foreign server "%s".', n.server_name)
       FROM claims.named_services n WHERE NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = n.server_name)
     UNION ALL
+    -- The worker removes a service that only bucket types had named, when no lease is tracked there any more.
+    SELECT 'service does not exist', NULL, NULL, NULL, format('%s calls foreign server "%s", which does not exist.', u.what, u.service)
+      FROM (SELECT format('Automatic mode of cell %s', a.cell_id), a.service FROM claims.automatic_service a
+            UNION SELECT format('Automatic mode of cell %s', t.cell_id), t.service FROM claims.automatic_types t
+            UNION SELECT format('The worker for cell %s', w.cell_id), w.service FROM claims.attended_cells w) u (what, service)
+     WHERE u.service IS NOT NULL AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname::text = u.service)
+    UNION ALL
     -- The exclusion constraint forbids the first one.
     SELECT 'ids were given twice', NULL, NULL, NULL, format('Cell %s has %s of id space "%s".', r.cell_id, r.id_range, s.name)
       FROM (SELECT g.*, max(upper(g.id_range)) OVER (PARTITION BY g.space_number ORDER BY lower(g.id_range), g.cell_id
