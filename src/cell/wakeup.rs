@@ -11,8 +11,8 @@ use crate::pg::transaction_end::Hooks;
 
 /// Number of databases that can have workers.
 pub const MAX_DATABASES: usize = 64;
-/// Number of workers for further services that all databases together can have.
-pub const MAX_FURTHER_SERVICES: usize = 64;
+/// Number of workers for single services that all databases together can have.
+pub const MAX_SERVICE_WORKERS: usize = 64;
 
 /// The slot in which sessions find a worker of their database.
 #[derive(FromBytes)]
@@ -24,7 +24,7 @@ pub struct WakeupSlot {
     sleeper: Sleeper,
 }
 
-pub static WAKEUP_SLOTS: Shared<[WakeupSlot; MAX_DATABASES + MAX_FURTHER_SERVICES]> = Shared::new(c"claims workers");
+pub static WAKEUP_SLOTS: Shared<[WakeupSlot; MAX_DATABASES + MAX_SERVICE_WORKERS]> = Shared::new(c"claims workers");
 
 thread_local! {
     /// Whether this transaction has work for the worker.

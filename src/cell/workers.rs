@@ -1,4 +1,4 @@
-//! The background workers of this server, in shared memory: the process of each database and duty, and of each further service.
+//! The background workers of this server, in shared memory: the process of each database and duty, and of each service that has one.
 //!
 //! A worker keeps its slot until its process ends, even if the process that started it ends first. So a database never has two workers
 //! for one duty, and a new launcher finds the workers that an earlier one has started.
@@ -6,7 +6,7 @@
 use pgrx::pg_sys::Oid;
 use zerocopy::FromBytes;
 
-use super::wakeup::{self, MAX_DATABASES, MAX_FURTHER_SERVICES};
+use super::wakeup::{self, MAX_DATABASES, MAX_SERVICE_WORKERS};
 use crate::pg::background::{self, Sleeper};
 use crate::pg::shared::{Locked, Shared};
 
@@ -14,15 +14,15 @@ use crate::pg::shared::{Locked, Shared};
 /// leases of all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Duty {
-    /// Settles, recovers and purges. Runs no code of table owners. A database may have further workers for this, one for each further
-    /// service.
+    /// Settles, recovers and purges. Runs no code of table owners. A database with several services has further workers for this,
+    /// one for each service.
     Recovery = 1,
     /// Verifies: reads the claimed tables, and evaluates conditions and casts of their owners.
     Verification = 2,
 }
 
 const DUTIES: usize = 2;
-const MAX_WORKERS: usize = MAX_DATABASES * DUTIES + MAX_FURTHER_SERVICES;
+const MAX_WORKERS: usize = MAX_DATABASES * DUTIES + MAX_SERVICE_WORKERS;
 /// Size of a name in bytes, with its terminating zero (NAMEDATALEN).
 const NAME_BYTES: usize = 64;
 
@@ -33,7 +33,7 @@ pub struct Slot {
     pid: i32,
     duty: u32,
     database: u32,
-    /// The foreign server of a worker for a further service; 0 for the others.
+    /// The foreign server of a worker for a single service; 0 for the others.
     server: u32,
     database_name: [u8; NAME_BYTES],
 }
@@ -48,7 +48,7 @@ pub struct RunningWorker {
     pub pid: i32,
     pub duty: Duty,
     pub database: String,
-    /// The foreign server that it was started for, if it is one for a further service.
+    /// The foreign server that it was started for, if it is one for a single service.
     pub server: Option<Oid>,
 }
 
@@ -71,7 +71,7 @@ impl Slot {
     }
 }
 
-/// Takes a slot for this process until it ends, and wakes the launcher. A worker for a further service names its foreign server. Returns
+/// Takes a slot for this process until it ends, and wakes the launcher. A worker for a single service names its foreign server. Returns
 /// `false` if another process has this duty in this database, for this server, or no slot is free.
 pub fn take_slot(duty: Duty, server: Option<Oid>, database: &str) -> bool {
     background::at_exit(leave_slot);
@@ -89,12 +89,12 @@ pub fn take_slot(duty: Duty, server: Option<Oid>, database: &str) -> bool {
     is_taken
 }
 
-/// Workers for further services leave room for those that each database has.
+/// Workers for single services leave room for those that each database has.
 fn has_room(slots: &[Slot; MAX_WORKERS]) -> bool {
-    slots.iter().filter(|slot| slot.server != 0).count() < MAX_FURTHER_SERVICES
+    slots.iter().filter(|slot| slot.server != 0).count() < MAX_SERVICE_WORKERS
 }
 
-/// Returns whether there is a slot for another worker for a further service.
+/// Returns whether there is a slot for another worker for a single service.
 pub fn has_room_for_service() -> bool {
     SLOTS.read(has_room).unwrap_or(false)
 }

@@ -86,11 +86,11 @@ pub fn warn_of_no_slot_for_worker(worker: &str, database: &str) {
     .send(PgLogLevel::WARNING);
 }
 
-/// Warns that the server has no room for a worker of a further service.
+/// Warns that the server has no room for a worker of a single service.
 pub fn warn_of_no_slot_for_service(worker: &str, service: &str, database: &str) {
     text!(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED: "there is no {worker} for service \"{service}\" of database \"{database}\"",
         detail "The server has as many background workers as it may. The worker of the database calls this service, too.",
-        hint "Raise max_worker_processes: while one of these services does not answer, the leases of the other one wait. It is tried again in a minute.")
+        hint "Raise max_worker_processes: while one service does not answer, leases of another one may wait. It is tried again in a minute.")
     .send(PgLogLevel::WARNING);
 }
 

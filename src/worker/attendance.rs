@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use pgrx::pg_sys::Oid;
 
-use super::further_services::{self, FurtherServices};
 use super::own_transactions::{self, OwnTransactions};
 use super::recorder::Recorder;
 use super::schedule::{Job, Schedule};
+use super::service_workers::{self, ServiceWorkers};
 use super::{WORKER, first_due, meanwhile, purge};
 use crate::cell::ids::refill;
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
@@ -44,7 +44,7 @@ const UNWOKEN_INTERVAL: Duration = Duration::from_secs(1);
 const CELLS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a worker until its process ends. Returns at once if another process has this duty in this database. With the foreign server of a
-/// further service it does the jobs of that service only, and returns when the database's own worker calls it, or nobody.
+/// service it does the jobs of that service only, and returns when the service needs no worker of its own any more.
 pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
     if !workers::take_slot(duty, server, database) {
         return;
@@ -56,17 +56,18 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
     own_transactions::before_steps(meanwhile::settle);
     let mut schedule = Schedule::default();
     let mut logged = None;
-    let is_first = duty == Duty::Recovery && server.is_none();
-    let mut recorder = is_first.then(Recorder::new);
-    let mut further = is_first.then(FurtherServices::default);
+    let has_database = duty == Duty::Recovery && server.is_none();
+    let mut recorder = has_database.then(Recorder::new);
+    let mut service_workers = has_database.then(ServiceWorkers::default);
     loop {
         // From here on a commit wakes the worker, so commits during this round are not missed.
         slot.inspect(|slot| slot.is_idle.store(1, Ordering::Release));
         let pause = match transaction(readiness) {
             Readiness::Ready { owner, mut cells } => {
-                let until_check = further.as_mut().and_then(|further| further.attend_to(&mut cells, WORKER, database));
+                let until_check =
+                    service_workers.as_mut().and_then(|workers| workers.attend_to(&mut cells, WORKER, database));
                 if let Some(server) = server {
-                    further_services::retain_further(&mut cells, server);
+                    service_workers::retain_served(&mut cells, server);
                     if cells.is_empty() {
                         return;
                     }
@@ -74,7 +75,7 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
                 if duty == Duty::Recovery {
                     meanwhile::attend(&cells, slot);
                 }
-                round(owner, jobs(duty, is_first, &cells), &mut schedule);
+                round(owner, jobs(duty, has_database, &cells), &mut schedule);
                 // attend() wakes the worker. A restore that writes the same rows does not.
                 let until_recovery = settings::reconcile_interval();
                 let until_record = recorder.as_mut().and_then(|recorder| recorder.record(owner));
@@ -127,10 +128,10 @@ fn readiness() -> Readiness {
     }
 }
 
-/// Returns the jobs of a worker. The first one of its database purges, too.
-fn jobs(duty: Duty, is_first: bool, cells: &[Attended]) -> Vec<Job> {
+/// Returns the jobs of a worker. That of the database purges, too.
+fn jobs(duty: Duty, has_database: bool, cells: &[Attended]) -> Vec<Job> {
     match duty {
-        Duty::Recovery => recovery_jobs(cells).chain(is_first.then_some(Job::Purge)).collect(),
+        Duty::Recovery => recovery_jobs(cells).chain(has_database.then_some(Job::Purge)).collect(),
         Duty::Verification if cells.is_empty() || settings::verify_interval().is_none() => Vec::new(),
         Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(store::source_types))),
     }

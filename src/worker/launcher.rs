@@ -23,7 +23,7 @@ struct Position {
 }
 
 impl Position {
-    /// Returns whether a worker may run because this one should. Workers for further services belong to that of their database.
+    /// Returns whether a worker may run because this one should. Workers for single services belong to that of their database.
     fn allows(&self, worker: &RunningWorker) -> bool {
         self.duty == worker.duty && self.database == worker.database
     }

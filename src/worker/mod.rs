@@ -1,19 +1,20 @@
 //! Background workers, if the library is preloaded. Each database of `claims.databases` has a worker that settles
 //! committed leases, recovers and purges. If `claims.verify_interval` is set, it has another one that verifies. A
-//! launcher starts and restarts them. A worker for each further service of a cell is started by that of its database.
+//! launcher starts and restarts them. The worker of a database whose cells have
+//! several services starts one for each of them.
 //!
 //! They are optional: `claims.reconcile()` and the purging functions do the same when they are called.
 //! docs/cell/worker.md describes the jobs and their times.
 
 mod attendance;
 mod first_due;
-mod further_services;
 mod launcher;
 mod meanwhile;
 mod own_transactions;
 mod purge;
 mod recorder;
 mod schedule;
+mod service_workers;
 mod supervision;
 
 use pgrx::pg_sys::Oid;
