@@ -10,7 +10,8 @@ CREATE TABLE claims.attended_cells (
 CREATE UNIQUE INDEX attended_cells_others ON claims.attended_cells (cell_id) WHERE NOT by_type;
 COMMENT ON INDEX claims.attended_cells_others IS 'A cell has one service for all types that are not named.';
 COMMENT ON TABLE claims.attended_cells IS
-    'In a cell: the cells that the background worker attends to, and their services. Written by claims.attend() and claims.automatic().';
+    'In a cell: the cells that the background worker attends to, and their services. Written by claims.attend() and claims.automatic(), and by the '
+    'worker when a foreign server was dropped and nothing needs it any more.';
 COMMENT ON COLUMN claims.attended_cells.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.attended_cells.service IS 'Name of the foreign server that leads to the shared database.';
 COMMENT ON COLUMN claims.attended_cells.attended_in IS

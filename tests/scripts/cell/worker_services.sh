@@ -30,7 +30,7 @@ thaw() { kill -CONT ${FROZEN[$1]:-} 2>/dev/null || true; FROZEN[$1]=; }
 trap 'for name in "${!FROZEN[@]}"; do thaw "$name"; done; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
 
 reload_with() { at "$1" "ALTER SYSTEM SET $2" && at "$1" 'SELECT pg_reload_conf()' >/dev/null; }
-# use_services: cell 1 has two services. With claims.reconcile_interval a failed job is repeated after a second at most.
+# use_services: cell 1 has two services.
 use_services() {
   at cell1 "CREATE SERVER IF NOT EXISTS second FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[second]}', dbname 'postgres', connect_timeout '20');
     CREATE USER MAPPING IF NOT EXISTS FOR postgres SERVER second OPTIONS (user 'cell1', password '$CELLS_PASSWORD');
@@ -39,14 +39,13 @@ use_services() {
 at cell1 "CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE); GRANT ALL ON users TO app;
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
          claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id')" >/dev/null
-reload_with cell1 "claims.reconcile_interval = '1s'"
 workers() { at cell1 "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'claims worker'"; }
 table_of() { if [ "$1" = shared ]; then echo routes; else echo users; fi; }
 server_of() { if [ "$1" = shared ]; then echo service; else echo second; fi; }
 # leaves SERVICE NAME: the statements of a save whose session does not settle its lease.
 leaves() { printf "INSERT INTO %s (name) VALUES ('%s'); SELECT claims.begin_pending(1, '%s');" "$(table_of "$1")" "$2" "$(server_of "$1")"; }
 is_settled() { [ "$(at "$1" "SELECT status FROM claims.claims WHERE bucket_value = '$2'")" = 1 ]; }
-# settles WHAT SERVICE TIMES: saves there; prints nothing, and sets slowest to the longest time in ms until the worker had settled one.
+# settles SERVICE TIMES: saves there, and sets slowest to the longest time in ms until the worker had settled one.
 number=0
 settles() {
   local began took _
@@ -73,11 +72,16 @@ expect 'with one service there is one worker' "$(wait_for t passed service -infi
 use_services
 expect 'with two there is one for each, and the one of the database' "$(wait_for 3 workers)" 3
 expect 'both recover' "$(wait_for t passed service -infinity) $(wait_for t passed second -infinity)" 't t'
+# Only commits wake the workers.
+reload_with cell1 "claims.reconcile_interval = '1d'"
+before=$(at cell1 'SELECT clock_timestamp()')
 settles shared 3; idle=$slowest
 settles second 3; [ "$slowest" -le "$idle" ] || idle=$slowest
+expect 'a commit wakes each of them' "$([ "$idle" -le 30000 ] && echo yes || echo "$idle ms")" yes
 longest=$((promise + 3 * idle))
+reload_with cell1 "claims.reconcile_interval = '1s'"
+expect 'both recover each second' "$(wait_for t passed service "$before") $(wait_for t passed second "$before")" 't t'
 echo "nothing is stopped: the slowest after $idle ms, so the limit is $longest ms"
-purges() { at cell1 "SELECT count(*) FROM claims.passes WHERE kind = 'purge'"; }
 
 # --- one service hangs ---------------------------------------------------------------------------------------------------------------
 
