@@ -54,9 +54,10 @@ settles() {
     number=$((number + 1))
     as_app 1 "BEGIN; $(leaves "$1" "alive-$number") COMMIT" >/dev/null
     began=$(date +%s%3N)
-    until is_settled "$1" "alive-$number" || [ $(($(date +%s%3N) - began)) -gt 60000 ]; do sleep 0.02; done
+    until is_settled "$1" "alive-$number" || [ $(($(date +%s%3N) - began)) -gt 40000 ]; do sleep 0.02; done
     took=$(($(date +%s%3N) - began))
     [ "$took" -le "$slowest" ] || slowest=$took
+    [ "$took" -le 40000 ] || break
   done
 }
 # in_time WHAT SERVICE TIMES: each save there is settled within the promise.
@@ -72,14 +73,15 @@ expect 'with one service there is one worker' "$(wait_for t passed service -infi
 use_services
 expect 'with two there is one for each, and the one of the database' "$(wait_for 3 workers)" 3
 expect 'both recover' "$(wait_for t passed service -infinity) $(wait_for t passed second -infinity)" 't t'
-# Only commits wake the workers.
-reload_with cell1 "claims.reconcile_interval = '1d'"
+# Only commits wake the workers: the next pass is a minute away.
 before=$(at cell1 'SELECT clock_timestamp()')
 settles shared 3; idle=$slowest
 settles second 3; [ "$slowest" -le "$idle" ] || idle=$slowest
 expect 'a commit wakes each of them' "$([ "$idle" -le 30000 ] && echo yes || echo "$idle ms")" yes
 longest=$((promise + 3 * idle))
 reload_with cell1 "claims.reconcile_interval = '1s'"
+at cell1 "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE backend_type = 'claims worker'" >/dev/null
+expect 'started again, there are three' "$(wait_for 3 workers)" 3
 expect 'both recover each second' "$(wait_for t passed service "$before") $(wait_for t passed second "$before")" 't t'
 echo "nothing is stopped: the slowest after $idle ms, so the limit is $longest ms"
 
