@@ -154,7 +154,7 @@ expect 'two services again' "$(wait_for 3 workers)" 3
 open app cell1
 tell app "BEGIN; $(leaves second dropped)" >/dev/null
 at cell1 'DROP SERVER second CASCADE' 2>/dev/null
-failed_since() { at cell1 "SELECT count(*) > 0 FROM claims.passes WHERE service = 'second' AND sqlstate IS NOT NULL AND started_at > '$1'"; }
+failed_since() { at cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'reconcile' AND service = 'second' AND sqlstate IS NOT NULL AND started_at > '$1'"; }
 before=$(at cell1 'SELECT clock_timestamp()')
 expect 'types go there: passes fail, and check says it' "$(wait_for t failed_since "$before") $(attended) $(problems)" 't second service 2'
 tell app COMMIT >/dev/null; close app
