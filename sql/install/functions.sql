@@ -36,7 +36,8 @@ COMMENT ON FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
     'continues. A batch with conflicts leaves no rows and no locks.';
 COMMENT ON FUNCTION claims.begin_first(bigint, jsonb, uuid, xid8) IS
     'Leases the first of several batches that has no conflicts, as try_begin_update does; chosen is its position, from 1. If all have conflicts, '
-    'lease_uuid and chosen are NULL, and conflicts are those of the last one. Arguments: cell_id; alternatives, an array of 1 to 100 '
+    'lease_uuid and chosen are NULL, and conflicts are those of the last one, with claims.lease_wait those of the last one that can still become '
+    'free. Arguments: cell_id; alternatives, an array of 1 to 100 '
     '{"create_records": [...], "destroy_records": [...]}; lease_uuid, the client''s own uuid, which makes the call safe to repeat: a repeat '
     'passes the whole array again and returns the earlier choice; cell_xid. Locks and waits as begin_update does, for one batch after the other, '
     'claims.wait_timeout at most in all.';

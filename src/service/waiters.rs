@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use claims_model::Bucket;
-use claims_model::waiting::{Arrival, Before, Effects, Name, Place, Queue, SeenWaiter, quick_hash};
+use claims_model::waiting::{self, Arrival, Before, Effects, Name, Place, SeenWaiter, Wish, quick_hash};
 use zerocopy::FromBytes;
 
 use crate::pg::background::own_database;
@@ -27,9 +27,12 @@ const MAX_WAITERS: usize = 1024;
 /// Names for which one of them is registered. It looks at the others whenever one of these has come free.
 const MAX_NAMES: usize = 32;
 
-pub static QUEUE: Locked<Queue<MAX_WAITERS, MAX_NAMES>> = Locked::new(c"claims waiters");
-
+/// Gates, and chains of the queue: who waits for one name seldom meets those that wait for others.
 const GATES: usize = 4096;
+
+type Queue = waiting::Queue<MAX_WAITERS, MAX_NAMES, GATES>;
+
+pub static QUEUE: Locked<Queue> = Locked::new(c"claims waiters");
 
 /// The numbers of registrations, for those who need not take the lock of the queue.
 #[derive(FromBytes)]
@@ -72,7 +75,7 @@ fn busy_gate() -> Option<&'static Gate> {
 }
 
 /// Changes the queue.
-fn change<R>(body: impl FnOnce(&mut Queue<MAX_WAITERS, MAX_NAMES>, i64, &mut &Gate) -> R) -> Option<R> {
+fn change<R>(body: impl FnOnce(&mut Queue, i64, &mut &Gate) -> R) -> Option<R> {
     let mut gate = GATE.get()?;
     let now = monotonic();
     QUEUE.write(|queue| body(queue, now, &mut gate))
@@ -115,8 +118,8 @@ impl Waiting {
     }
 
     /// Registers for the names that a look has found held. Returns whether the caller must look once more before it sleeps.
-    pub fn wait_for(&self, names: &[Name], looked_at: i64) -> bool {
-        change(|queue, now, gate| queue.wait_for(self.place, names, looked_at, now, gate)).unwrap_or(false)
+    pub fn wait_for(&self, wishes: &[Wish], looked_at: i64) -> bool {
+        change(|queue, now, gate| queue.wait_for(self.place, wishes, looked_at, now, gate)).unwrap_or(false)
     }
 
     /// Leaves the queue after a begin has taken these names.
@@ -209,7 +212,7 @@ pub fn is_begun_here(bucket: &Bucket) -> bool {
 
 /// The names that a transaction has freed or given to an owner for good.
 struct Settled {
-    /// Quick hashes, and whether the name now has an owner.
+    /// Quick hashes, and whether the name has an owner now.
     names: Vec<(u64, bool)>,
     /// Whether there are others.
     is_unknown: bool,
@@ -218,8 +221,8 @@ struct Settled {
 /// Maximum number of names that a transaction remembers. After more all waiters look.
 const MAX_SETTLED: usize = 4096;
 
-/// Remembers buckets of settled leases, for the waiters. `is_for_good` says that the buckets have an owner now.
-pub fn settled<'b>(tables: &dyn Tables, buckets: impl Iterator<Item = &'b Bucket<'b>>, is_for_good: bool) {
+/// Remembers buckets of settled leases, for the waiters, and whether the buckets have an owner now.
+pub fn settled<'b>(tables: &dyn Tables, buckets: impl Iterator<Item = &'b Bucket<'b>>, has_owner: bool) {
     if !has_queue(tables) {
         return;
     }
@@ -230,7 +233,7 @@ pub fn settled<'b>(tables: &dyn Tables, buckets: impl Iterator<Item = &'b Bucket
                 settled.is_unknown = true;
                 return;
             }
-            settled.names.push((quick_hash(database, bucket), is_for_good));
+            settled.names.push((quick_hash(database, bucket), has_owner));
         }
     });
 }
@@ -253,7 +256,7 @@ fn committed() {
                 change(|queue, _, gate| queue.wake_all(own_database(), gate));
             } else if !settled.names.is_empty() {
                 change(|queue, now, gate| {
-                    settled.names.iter().for_each(|(quick, is_for_good)| queue.ended(*quick, *is_for_good, now, gate));
+                    settled.names.iter().for_each(|(quick, has_owner)| queue.ended(*quick, *has_owner, now, gate));
                 });
             }
         }
@@ -290,6 +293,6 @@ pub const HOOKS: Hooks = Hooks {
 
 /// Returns the waiters of this database, in their order.
 pub fn seen() -> Vec<SeenWaiter> {
-    let seen = QUEUE.read(Queue::seen).unwrap_or_default();
-    seen.into_iter().filter(|waiter| waiter.database == own_database()).collect()
+    let waiters = QUEUE.read(Queue::waiters).unwrap_or_default();
+    waiting::seen(waiters).into_iter().filter(|waiter| waiter.database == own_database()).collect()
 }

@@ -95,6 +95,11 @@ pub fn decisive_reason(conflicts: &[Conflict]) -> Option<Reason> {
     conflicts.iter().map(|conflict| conflict.reason).min()
 }
 
+/// Returns whether there are conflicts, and all of them are temporary: a repeated batch may succeed although nobody changes it.
+pub fn are_temporary(conflicts: &[Conflict]) -> bool {
+    !conflicts.is_empty() && conflicts.iter().all(|conflict| conflict.reason.retryable())
+}
+
 /// Formats the conflicts as the JSON of DETAIL.
 pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_json::Error> {
     let forms: Vec<_> = conflicts
@@ -205,5 +210,6 @@ mod tests {
         assert_eq!(decisive_reason(&all), Some(Reason::NotOwner));
         assert_eq!(decisive_reason(&all[..2]), Some(Reason::InFlight));
         assert_eq!(decisive_reason(&[]), None);
+        assert_eq!([0, 1, 3, 4].map(|count| are_temporary(&all[..count])), [false, true, true, false]);
     }
 }

@@ -1,7 +1,7 @@
 //! The queue of waiting calls by itself: its bounds, names whose quick hashes collide, and names that come free again.
 
 use claims_model::Bucket;
-use claims_model::waiting::{Arrival, Effects, KEPT_US, Name, Place, Queue, quick_hash};
+use claims_model::waiting::{Arrival, Effects, KEPT_US, Name, Place, Queue, Wish, quick_hash, seen};
 
 #[derive(Default)]
 struct Recorded {
@@ -25,7 +25,7 @@ impl Effects for Recorded {
 }
 
 const NAMES: usize = 2;
-type Small = Queue<3, NAMES>;
+type Small = Queue<3, NAMES, 1>;
 
 fn empty() -> Small {
     zerocopy::FromZeros::new_zeroed()
@@ -35,9 +35,13 @@ fn arrival(process: u32, now: i64) -> Arrival {
     Arrival { process, database: 5, cell_id: 1, priority: 0, now }
 }
 
+fn creates(names: &[Name]) -> Vec<Wish> {
+    names.iter().map(|name| Wish { name: *name, creates: true }).collect()
+}
+
 fn joined(queue: &mut Small, process: u32, now: i64, names: &[Name], effects: &mut Recorded) -> Place {
     let place = queue.join(arrival(process, now), 3).expect("there is room");
-    assert!(queue.wait_for(place, names, now, now, effects), "the names are new");
+    assert!(queue.wait_for(place, &creates(names), now, now, effects), "the names are new");
     place
 }
 
@@ -75,7 +79,7 @@ fn a_colliding_name_is_nobody_elses() {
     queue.ended(BEA.quick, false, 30, &mut effects);
     assert_eq!(effects.woken, [1]);
     // It finds its own name held, goes on waiting, and loses nothing.
-    assert!(!queue.wait_for(place, &[ADA], 40, 40, &mut effects));
+    assert!(!queue.wait_for(place, &creates(&[ADA]), 40, 40, &mut effects));
     assert_eq!(before(&mut queue, ADA, &mut effects), 1);
     effects.woken.clear();
     queue.ended(CYD.quick, true, 50, &mut effects);
@@ -86,7 +90,7 @@ fn a_colliding_name_is_nobody_elses() {
 fn a_call_waits_in_order_for_its_first_names() {
     let (mut queue, mut effects) = (empty(), Recorded::default());
     let place = joined(&mut queue, 1, 10, &[ADA, BEA, CYD], &mut effects);
-    assert_eq!(queue.seen()[0].names, NAMES);
+    assert_eq!(seen(queue.waiters())[0].names, NAMES);
     assert_eq!(queue.waiters_before(None, &[CYD], 20, &mut effects)[0].waiters, 0);
     queue.leave(place, |_| true, 30, &mut effects);
     assert_eq!((queue.len(), effects.registered.len()), (0, 0));
@@ -108,7 +112,10 @@ fn a_name_that_comes_free_again_is_kept_again() {
     effects.woken.clear();
     assert_eq!(kept(&mut queue, again + KEPT_US, &mut effects).waiters, 1);
     assert_eq!(effects.woken, [2]);
-    assert!(queue.wait_for(first, &[ADA], again + KEPT_US, again + KEPT_US, &mut effects), "it is registered again");
+    assert!(
+        queue.wait_for(first, &creates(&[ADA]), again + KEPT_US, again + KEPT_US, &mut effects),
+        "it is registered again"
+    );
     assert_eq!(kept(&mut queue, again + KEPT_US + 1, &mut effects).waiters, 2);
 }
 
@@ -129,11 +136,29 @@ fn a_second_of_waiting_counts_as_a_priority_of_one() {
     let (mut queue, mut effects) = (empty(), Recorded::default());
     for (process, now, priority) in [(1, 0, -2), (2, 1_000_000, 0), (3, 5_000_000, 2)] {
         let place = queue.join(Arrival { priority, ..arrival(process, now) }, 3).expect("there is room");
-        queue.wait_for(place, &[ADA], now, now, &mut effects);
+        queue.wait_for(place, &creates(&[ADA]), now, now, &mut effects);
     }
     // 2 began a second later, and is two priorities higher; 3 began four seconds after that, and is two higher.
-    let order: Vec<_> = queue.seen().iter().map(|waiter| (waiter.process, waiter.position)).collect();
+    let order: Vec<_> = seen(queue.waiters()).iter().map(|waiter| (waiter.process, waiter.position)).collect();
     assert_eq!(order, [(2, 1), (1, 2), (3, 3)]);
+}
+
+#[test]
+fn a_hopeless_waiter_says_so_before_its_turn() {
+    let (mut queue, mut effects) = (empty(), Recorded::default());
+    for (process, creates) in [(1, true), (2, true), (3, false)] {
+        let place = queue.join(arrival(process, 10), 3).expect("there is room");
+        queue.wait_for(place, &[Wish { name: ADA, creates }], 10, 10, &mut effects);
+    }
+    let mut woken = |has_owner| {
+        effects.woken.clear();
+        queue.ended(ADA.quick, has_owner, 20, &mut effects);
+        effects.woken.clone()
+    };
+    // It has an owner now: nobody can create it, and the third call can destroy it in its turn.
+    assert_eq!(woken(true), [1, 2]);
+    // It has none: the third call can never destroy it.
+    assert_eq!(woken(false), [1, 3]);
 }
 
 #[test]
@@ -142,4 +167,69 @@ fn names_of_two_databases_are_two_names() {
     assert_ne!(Name::of(5, &bucket).exact, Name::of(6, &bucket).exact);
     assert_ne!(quick_hash(5, &bucket), quick_hash(6, &bucket));
     assert_eq!(Name::of(5, &bucket), Name::of(5, &bucket));
+}
+
+/// Changes a queue at random, and compares it with a list of who waits for what. Few chains, slots and quick hashes, so that all of them
+/// are shared.
+#[test]
+fn chains_have_all_waiters_in_their_order() {
+    const WAITERS: usize = 6;
+    let names: Vec<Name> = (0..6).map(|number| Name { quick: number / 2, exact: [number + 1, 0] }).collect();
+    let mut queue: Queue<WAITERS, 3, 2> = zerocopy::FromZeros::new_zeroed();
+    let mut effects = Recorded::default();
+    let mut waiters: Vec<(Place, i64, Vec<Name>)> = Vec::new();
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for step in 0..20_000_i64 {
+        match random(4) {
+            0 => {
+                let priority = random(5) as i32 - 2;
+                let process = step as u32 + 1;
+                let place = queue.join(Arrival { priority, ..arrival(process, step) }, WAITERS);
+                assert_eq!(place.is_some(), waiters.len() < WAITERS);
+                waiters.extend(place.map(|place| (place, step - i64::from(priority) * 1_000_000, Vec::new())));
+                waiters.sort_by_key(|(_, rank, _)| *rank);
+            }
+            1 if !waiters.is_empty() => {
+                let (place, ..) = waiters.remove(random(waiters.len()));
+                let has_taken = random(2) == 0;
+                queue.leave(place, |_| has_taken, step, &mut effects);
+            }
+            _ if !waiters.is_empty() => {
+                let chosen = random(waiters.len());
+                let mut wanted: Vec<Name> = (0..random(5)).map(|_| names[random(names.len())]).collect();
+                wanted.dedup();
+                let (place, _, registered) = &mut waiters[chosen];
+                queue.wait_for(*place, &creates(&wanted), step, step, &mut effects);
+                wanted.truncate(3);
+                *registered = wanted;
+            }
+            _ => {}
+        }
+        assert_eq!(queue.len(), waiters.len());
+        for name in &names {
+            let all: Vec<Place> =
+                waiters.iter().filter(|(.., of)| of.contains(name)).map(|(place, ..)| *place).collect();
+            assert_eq!(queue.count_before(None, name), all.len());
+            for (number, place) in all.iter().enumerate() {
+                assert_eq!(queue.count_before(Some(*place), name), number);
+            }
+        }
+    }
+    // The end of a lease wakes the first waiter of each name with its quick hash, and nobody else.
+    effects.woken.clear();
+    queue.ended(1, false, 20_000, &mut effects);
+    let process = |place: Place| (1..=20_001).find(|process| queue.is_of(place, *process)).expect("it waits");
+    let firsts = names[2..4].iter().filter_map(|name| waiters.iter().find(|(.., of)| of.contains(name)));
+    let mut firsts: Vec<u32> = firsts.map(|(place, ..)| process(*place)).collect();
+    firsts.sort_unstable();
+    effects.woken.sort_unstable();
+    assert_eq!(effects.woken, firsts);
+    for (place, ..) in waiters {
+        queue.leave(place, |_| false, 20_001, &mut effects);
+    }
+    assert_eq!((queue.len(), effects.registered.len()), (0, 0));
 }

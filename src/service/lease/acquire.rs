@@ -30,13 +30,16 @@ pub enum Acquired<'b> {
 /// the created buckets in bucket order, the rows of the destroyed and replaced claims in bucket order. A failed attempt leaves
 /// nothing behind.
 ///
-/// `began` is when the call began: claims.wait_timeout counts from then.
+/// `began` is when the call began: claims.wait_timeout counts from then. A call that `expects_conflicts` looks for them before it writes
+/// anything, because a failed attempt costs a transaction id and a flush.
 pub fn acquire<'b>(
     connection: &Connection,
     request: &Request<'b>,
     began: Instant,
+    expects_conflicts: bool,
 ) -> Result<Acquired<'b>, ClaimsError> {
-    if waiters::is_its_turn(request.tables, || request.batch.buckets()) && attempt::take_whole(connection, request) {
+    let may_take = || waiters::is_its_turn(request.tables, || request.batch.buckets());
+    if !expects_conflicts && may_take() && attempt::take_whole(connection, request) {
         return Ok(Acquired::Lease(request.begun()));
     }
     let locked = || ClaimsError::TableLocked;

@@ -10,7 +10,7 @@ use claims_model::{BadInput, Batch, Conflict, Problem, conflict};
 use uuid::Uuid;
 
 use super::acquire::Acquired;
-use super::first::{self, Alternatives, Common};
+use super::first::{self, Alternatives, Common, ConflictsOf};
 use super::request::Begun;
 use super::wait::{self, Patience, Seen};
 use crate::error::ClaimsError;
@@ -220,8 +220,10 @@ fn look<'r>(
         alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
         let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
         let (uuid, may_be_repeat) = (given_uuid.unwrap_or_default(), given_uuid.is_some());
-        let (digest, began) = ([0; 32], Instant::now());
-        let common = Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid: wanted.cell_xid, began };
+        let (digest, began, conflicts_of) = ([0; 32], Instant::now(), ConflictsOf::LastTemporary);
+        let (cell_xid, expects_conflicts) = (wanted.cell_xid, false);
+        let common =
+            Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began, conflicts_of, expects_conflicts };
         Ok(first::look(connection, &catalog, &alternatives, &common, patience))
     })
 }
@@ -246,7 +248,11 @@ fn attempt<'r, T>(
         let uuid = given_uuid.unwrap_or_else(|| alternatives.new_uuid(tables, connection));
         let (may_be_repeat, cell_xid) = (given_uuid.is_some(), wanted.cell_xid);
         // claims.wait_timeout begins when the call has waited.
-        let common = Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began: began + waited };
+        let began = began + waited;
+        let conflicts_of = if patience.is_some() { ConflictsOf::LastTemporary } else { ConflictsOf::Last };
+        let expects_conflicts = patience.as_ref().is_some_and(Patience::is_refused);
+        let common =
+            Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began, conflicts_of, expects_conflicts };
         let mut acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
         if patience.as_ref().is_some_and(|patience| patience.continues(&acquired)) {
             return Ok(None);
@@ -254,7 +260,7 @@ fn attempt<'r, T>(
         if let Some(patience) = patience.take() {
             patience.end(&mut acquired, &alternatives.batches);
         }
-        note(&catalog, cell_id, given_uuid, &acquired, began.elapsed().saturating_sub(waited));
+        note(&catalog, cell_id, given_uuid, &acquired, began.elapsed());
         if let Acquired::Lease(begun) = &acquired {
             confirm(tables, connection, cell_id)?;
             remember(begun, &alternatives);

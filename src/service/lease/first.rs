@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use claims_model::conflict::{ExistingClaim, reason_for};
+use claims_model::conflict::{self, ExistingClaim, reason_for};
 use claims_model::payload::{compared_text, request_digest};
 use claims_model::{Batch, Conflict, Op};
 use uuid::Uuid;
@@ -70,9 +70,21 @@ pub struct Common<'t> {
     pub digest: [u8; 32],
     pub cell_xid: Option<Xid8>,
     pub began: Instant,
+    pub conflicts_of: ConflictsOf,
+    /// Whether a look has shown that none of the batches is available.
+    pub expects_conflicts: bool,
 }
 
-/// Takes the first batch that is available, or returns the conflicts of the last one.
+/// The batch whose conflicts a call returns if no batch is available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConflictsOf {
+    /// The last batch.
+    Last,
+    /// The last batch that has only temporary conflicts, because it may become available. The last batch if there is none.
+    LastTemporary,
+}
+
+/// Takes the first batch that is available, or returns the conflicts of one.
 pub fn take_first<'b>(
     connection: &Connection,
     catalog: &Catalog,
@@ -82,18 +94,24 @@ pub fn take_first<'b>(
     let Common { tables, cell_id, uuid, digest, cell_xid, .. } = *common;
     let Alternatives { batches, are_numbered } = alternatives;
     let mut conflicts: Vec<Conflict<'b>> = Vec::new();
-    let is_visibly_taken = visibly_taken(tables, connection, batches, cell_id);
+    let is_visibly_taken = visibly_taken(tables, connection, batches, cell_id, common.conflicts_of);
     for (number, (batch, is_taken)) in (1_u8..).zip(batches.iter().zip(is_visibly_taken)) {
-        // The last batch is always tried, because it supplies the conflicts.
-        if is_taken && usize::from(number) < batches.len() {
+        let has_answer = common.conflicts_of == ConflictsOf::LastTemporary && conflict::are_temporary(&conflicts);
+        // The last batch supplies the conflicts if no other one does.
+        let is_needed = usize::from(number) == batches.len() && !has_answer;
+        if is_taken && !is_needed {
             continue;
         }
         let payload = payload(batch, &catalog.types)?;
         let chosen = are_numbered.then_some(number);
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen };
         let request = Request::new(tables, batch, lease, common.may_be_repeat, &catalog.types);
-        match acquire::acquire(connection, &request, common.began)? {
-            Acquired::Conflicts(found) => conflicts = found,
+        match acquire::acquire(connection, &request, common.began, common.expects_conflicts)? {
+            Acquired::Conflicts(found) => {
+                if !has_answer || conflict::are_temporary(&found) {
+                    conflicts = found;
+                }
+            }
             lease => return Ok(lease),
         }
     }
@@ -118,8 +136,15 @@ pub fn look(
     }))
 }
 
-/// Returns for each batch whether a committed claim conflicts with it. A single batch is not probed.
-fn visibly_taken(tables: &dyn Tables, connection: &Connection, batches: &[Batch], cell_id: i64) -> Vec<bool> {
+/// Returns for each batch whether a committed claim conflicts with it, so that it need not be tried: permanently, where the last batch
+/// with temporary conflicts supplies those that the call returns. A single batch is not probed.
+fn visibly_taken(
+    tables: &dyn Tables,
+    connection: &Connection,
+    batches: &[Batch],
+    cell_id: i64,
+    conflicts_of: ConflictsOf,
+) -> Vec<bool> {
     let [_, _, ..] = batches else { return vec![false; batches.len()] };
     let buckets: Vec<_> = batches.iter().flat_map(|batch| batch.operations().map(|(_, bucket)| bucket)).collect();
     let found = tables.standing(connection, &buckets);
@@ -131,7 +156,8 @@ fn visibly_taken(tables: &dyn Tables, connection: &Connection, batches: &[Batch]
             is_meant: true,
             in_transfer: found.is_in_transfer_of(cell_id),
         });
-        reason_for(op, cell_id, standing).is_some()
+        let reason = reason_for(op, cell_id, standing);
+        reason.is_some_and(|reason| conflicts_of == ConflictsOf::Last || !reason.retryable())
     };
     batches.iter().map(|batch| batch.operations().any(|wish: (Op, _)| has_conflict(wish))).collect()
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::acquire::Acquired;
 use super::begin::{Records, lease_or_error, note, remember};
 use super::end::{ToEnd, end_leases};
-use super::first::{self, Alternatives, Common};
+use super::first::{self, Alternatives, Common, ConflictsOf};
 use super::now;
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::error::{AccessError, ClaimsError};
@@ -77,7 +77,18 @@ fn by_lease(
     let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
     alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
     let (uuid, digest) = (Uuid::now_v7(), alternatives.digest(&catalog, None)?);
-    let common = Common { tables, cell_id, uuid, may_be_repeat: false, digest, cell_xid: None, began };
+    let conflicts_of = ConflictsOf::Last;
+    let common = Common {
+        tables,
+        cell_id,
+        uuid,
+        may_be_repeat: false,
+        digest,
+        cell_xid: None,
+        began,
+        conflicts_of,
+        expects_conflicts: false,
+    };
     let acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
     note(&catalog, cell_id, Some(uuid), &acquired, began.elapsed());
     match &acquired {

@@ -10,12 +10,12 @@
 
 use std::time::{Duration, Instant};
 
-use claims_model::Batch;
-use claims_model::waiting::{Name, POLL_US};
+use claims_model::waiting::{POLL_US, Wish};
+use claims_model::{Batch, Op, conflict};
 
 use super::acquire::Acquired;
 use super::conflicts::{self, Probed};
-use super::request::Request;
+use super::request::{ClaimStep, Request};
 use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::clock::monotonic;
 use crate::pg::spi::Connection;
@@ -57,7 +57,7 @@ pub enum Seen {
 
 /// The names for which a call has to wait.
 pub struct Held {
-    names: Vec<Name>,
+    wishes: Vec<Wish>,
     /// Until when one of them is kept for another waiter, at least.
     kept_until: Option<i64>,
 }
@@ -75,6 +75,8 @@ pub struct Patience {
     is_open: bool,
     /// Whether the last look has shown that waiting is useless.
     gives_up: bool,
+    /// Whether the last look has shown a conflict that is permanent.
+    is_refused: bool,
 }
 
 impl Patience {
@@ -93,12 +95,18 @@ impl Patience {
             pause: FIRST_PAUSE,
             is_open: false,
             gives_up: false,
+            is_refused: false,
         })
     }
 
     /// Returns how long the call has waited so far.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Returns whether the call will be refused for good, unless things have changed since its last look.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     fn is_over(&self) -> bool {
@@ -114,12 +122,13 @@ impl Patience {
                 Ok(()) | Err(Undone::ByError(_)) => return Ok(()),
             };
             self.gives_up = matches!(seen, Seen::Hopeless);
+            self.is_refused = matches!(seen, Seen::Permanent);
             let Seen::Wait(held) = seen else { return Ok(()) };
             if self.is_over() {
                 return Ok(());
             }
             self.is_open = true;
-            let has_new = self.waiting.as_ref().is_some_and(|waiting| waiting.wait_for(&held.names, looked_at));
+            let has_new = self.waiting.as_ref().is_some_and(|waiting| waiting.wait_for(&held.wishes, looked_at));
             if !has_new {
                 self.sleep(held.kept_until);
             }
@@ -170,8 +179,9 @@ impl Patience {
             return Seen::Attempt;
         }
         // The registration has room for some names only: those that are locked first.
-        let held = request.steps().map(|step| step.bucket()).filter(|bucket| conflicts.contains_key(bucket));
-        Seen::Wait(Held { names: held.map(waiters::name).collect(), kept_until })
+        let held = request.steps().filter(|step| conflicts.contains_key(step.bucket()));
+        let wish = |step: ClaimStep| Wish { name: waiters::name(step.bucket()), creates: step.op() == Op::Create };
+        Seen::Wait(Held { wishes: held.map(wish).collect(), kept_until })
     }
 
     /// Joins the queue, where there is one. Returns `false` if it is full.
@@ -186,8 +196,7 @@ impl Patience {
     /// Returns whether the call waits again after an attempt that has met conflicts.
     pub fn continues(&self, acquired: &Acquired) -> bool {
         let Acquired::Conflicts(conflicts) = acquired else { return false };
-        let are_temporary = conflicts.iter().all(|conflict| conflict.reason.retryable());
-        are_temporary && !self.gives_up && !self.is_over()
+        conflict::are_temporary(conflicts) && !self.gives_up && !self.is_over()
     }
 
     /// Ends the wait with the answer of an attempt, and counts it. `batches` are those of the call.
@@ -203,7 +212,7 @@ impl Patience {
                     let seconds = (self.waited.as_secs_f64() * 1000.0).round() / 1000.0;
                     conflicts.iter_mut().for_each(|conflict| conflict.waited_seconds = Some(seconds));
                 }
-                match conflicts.iter().all(|conflict| conflict.reason.retryable()) {
+                match conflict::are_temporary(conflicts) {
                     true => WaitEnd::Timeout,
                     false => WaitEnd::Taken,
                 }
@@ -236,8 +245,8 @@ pub fn combine(seen: impl Iterator<Item = Seen>) -> Seen {
             Seen::Permanent => {}
             Seen::Hopeless => otherwise = Seen::Hopeless,
             Seen::Wait(one) => {
-                let held = all.get_or_insert(Held { names: Vec::new(), kept_until: None });
-                held.names.extend(one.names);
+                let held = all.get_or_insert(Held { wishes: Vec::new(), kept_until: None });
+                held.wishes.extend(one.wishes);
                 held.kept_until = held.kept_until.into_iter().chain(one.kept_until).min();
             }
         }

@@ -1,14 +1,15 @@
 //! Calls that wait for names, in every interleaving of their steps with ends of leases, late and lost wake-ups, cancels,
-//! deaths and calls that do not wait.
+//! deaths, deadlines and calls that do not wait.
 //!
 //! The queue is the extension's own (`claims_model::waiting`). The rest is the protocol around it: how a call looks at
 //! its names, decides, tries, registers and sleeps. Time advances in ticks of 50 ms, and never past a live process that
 //! has something to do. A dead process does nothing, and its slot stays.
 
+mod call;
 mod state;
 
 use claims_model::waiting::{KEPT_US, POLL_US};
-use state::{CLIENTS, Client, HeldBy, Kind, NAMES, Stage, World};
+use state::{CLIENTS, Call, Client, Found, HeldBy, Kind, NAMES, Stage, World};
 use stateright::{Checker, Model, Property};
 
 /// A fault that the model puts into the protocol.
@@ -28,18 +29,24 @@ pub enum Broken {
     NeverPolls,
     /// A waiter registers for all names of its batch, also for those that are free.
     KeepsFreeNames,
+    /// A waiter takes what it finds free in an attempt without asking who precedes it: it has asked when it looked, but perhaps for
+    /// another batch, or its time is over.
+    AsksOnce,
+    /// A call answers with the conflicts of its last batch, whatever those of the others are.
+    AnswersLast,
 }
 
 #[derive(Debug, Clone)]
 pub struct Waiting {
-    /// The names of each call's batch, and how it waits.
-    pub calls: [(&'static [usize], Kind); CLIENTS],
+    pub calls: [Call; CLIENTS],
     /// Names that other leases hold at the beginning.
     pub held: [bool; NAMES],
-    /// The number of processes that may die, of wake-ups that may be lost, and of calls that may be canceled.
+    /// The number of processes that may die, of wake-ups that may be lost, of calls that may be canceled, and of those whose time may be
+    /// over at any step.
     pub deaths: u8,
     pub losses: u8,
     pub cancels: u8,
+    pub deadlines: u8,
     /// The number of leases that may end in a commit, after which a name is taken for good.
     pub commits: u8,
     pub ticks: i64,
@@ -60,6 +67,8 @@ pub enum Action {
     LoseWake(usize),
     Die(usize),
     Cancel(usize),
+    /// The time is over for which a call waits.
+    Deadline(usize),
     Tick,
 }
 
@@ -82,6 +91,10 @@ impl Model for Waiting {
             }
             if is_open && state.cancels < self.cancels {
                 actions.push(Action::Cancel(client));
+            }
+            let waits = state.clients[client].place.is_some() && !state.clients[client].is_over;
+            if is_open && waits && state.deadlines < self.deadlines {
+                actions.push(Action::Deadline(client));
             }
         }
         for name in 0..NAMES {
@@ -121,6 +134,10 @@ impl Model for Waiting {
                 after.deaths += 1;
             }
             Action::Cancel(client) => after.cancel(client, self.broken),
+            Action::Deadline(client) => {
+                after.clients[client].is_over = true;
+                after.deadlines += 1;
+            }
             Action::Tick => after.tick(),
         }
         Some(after)
@@ -140,8 +157,12 @@ impl Model for Waiting {
                 state.clients.iter().all(|client| client.idle <= ticks)
             }),
             Property::always(FREE, |_, state: &World| !state.was_kept_off),
+            Property::always(NOT_MISLED, |_, state: &World| !state.was_misled),
             Property::sometimes(SERVED, |_, state: &World| state.clients.iter().any(|client| client.was_served)),
             Property::sometimes(REFUSED, |_, state: &World| state.clients.iter().any(Client::was_refused)),
+            Property::sometimes(OVER, |_, state: &World| {
+                state.clients.iter().any(|client| client.is_over && client.refused == Some(Found::Temporary))
+            }),
         ]
     }
 }
@@ -151,18 +172,21 @@ const NOT_OVERTAKEN: &str = "nobody takes a name before a live waiter that prece
 const PROMPT: &str = "no waiter sleeps while it could take its names";
 const BOUNDED: &str = "dead waiters and lost wake-ups cost a bounded time";
 const FREE: &str = "a name that has been free all the time is kept from nobody";
+const NOT_MISLED: &str = "a call that waits is refused for good only if all its batches are taken for good";
 const SERVED: &str = "a call gets its names after it has waited";
 const REFUSED: &str = "a call that does not wait is refused";
+const OVER: &str = "a call whose time is over is refused, and may try again";
 
-const PROMISES: [&str; 5] = [ONE_PLACE, NOT_OVERTAKEN, PROMPT, BOUNDED, FREE];
+const PROMISES: [&str; 6] = [ONE_PLACE, NOT_OVERTAKEN, PROMPT, BOUNDED, FREE, NOT_MISLED];
 
 /// Three calls want one name. The third one does not wait.
 const ONE_NAME: Waiting = Waiting {
-    calls: [(&[0], Kind::Waits(0)), (&[0], Kind::Waits(0)), (&[0], Kind::Once)],
+    calls: [(&[&[0]], Kind::Waits(0)), (&[&[0]], Kind::Waits(0)), (&[&[0]], Kind::Once)],
     held: [true, false],
     deaths: 1,
     losses: 0,
     cancels: 1,
+    deadlines: 0,
     commits: 0,
     ticks: 4,
     is_late: true,
@@ -171,11 +195,12 @@ const ONE_NAME: Waiting = Waiting {
 
 /// Two calls want both names, in whatever order they come free, and the third one wants one of them.
 const TWO_NAMES: Waiting = Waiting {
-    calls: [(&[0, 1], Kind::Waits(0)), (&[1, 0], Kind::Waits(0)), (&[1], Kind::Once)],
+    calls: [(&[&[0, 1]], Kind::Waits(0)), (&[&[1, 0]], Kind::Waits(0)), (&[&[1]], Kind::Once)],
     held: [true, true],
     deaths: 0,
     losses: 0,
     cancels: 1,
+    deadlines: 0,
     commits: 0,
     ticks: 2,
     is_late: true,
@@ -184,15 +209,40 @@ const TWO_NAMES: Waiting = Waiting {
 
 /// The second call has a higher priority. A lease may be committed, and then its name is taken for good.
 const PRIORITY: Waiting = Waiting {
-    calls: [(&[0], Kind::Waits(0)), (&[0], Kind::Waits(1)), (&[0, 1], Kind::Waits(0))],
+    calls: [(&[&[0]], Kind::Waits(0)), (&[&[0]], Kind::Waits(1)), (&[&[0, 1]], Kind::Waits(0))],
     held: [true, false],
     deaths: 1,
     losses: 0,
     cancels: 0,
+    deadlines: 0,
     commits: 1,
     ticks: 4,
     is_late: false,
     broken: None,
+};
+
+/// Three calls want one name. The time of one of them is over at any step.
+const DEADLINES: Waiting = Waiting {
+    calls: [WAITS, WAITS, WAITS],
+    held: [true, false],
+    deaths: 0,
+    losses: 0,
+    cancels: 0,
+    deadlines: 1,
+    commits: 0,
+    ticks: 1,
+    is_late: false,
+    broken: None,
+};
+
+/// A call has two batches, of which one may be taken for good. Another call waits for the name of the first one, and a third one takes the
+/// other name if it is free.
+const ALTERNATIVES: Waiting = Waiting {
+    calls: [(&[&[0], &[1]], Kind::Waits(0)), WAITS, (&[&[1]], Kind::Once)],
+    held: [true, true],
+    commits: 1,
+    ticks: 0,
+    ..DEADLINES
 };
 
 /// Visits every reachable state, and asserts that all promises hold.
@@ -231,13 +281,38 @@ fn a_wake_up_is_lost() {
     holds(Waiting { deaths: 0, losses: 1, cancels: 0, ..ONE_NAME }, &[SERVED]);
 }
 
-const WAITS: (&[usize], Kind) = (&[0], Kind::Waits(0));
+const WAITS: Call = (&[&[0]], Kind::Waits(0));
 
 const DEATHS: Waiting = Waiting { cancels: 0, ticks: 8, calls: [WAITS, WAITS, WAITS], is_late: false, ..ONE_NAME };
 
 #[test]
 fn calls_have_priorities() {
     holds(PRIORITY, &[SERVED]);
+}
+
+#[test]
+fn the_time_of_waiters_is_over_at_any_step() {
+    holds(DEADLINES, &[SERVED, OVER]);
+}
+
+#[test]
+fn calls_have_several_batches() {
+    holds(ALTERNATIVES, &[SERVED, REFUSED, OVER]);
+}
+
+#[test]
+fn a_call_at_its_deadline_must_ask_who_precedes() {
+    breaks(Broken::AsksOnce, DEADLINES, NOT_OVERTAKEN);
+}
+
+#[test]
+fn a_call_with_another_batch_must_ask_who_precedes() {
+    breaks(Broken::AsksOnce, Waiting { deadlines: 0, commits: 0, ..ALTERNATIVES }, NOT_OVERTAKEN);
+}
+
+#[test]
+fn a_temporary_conflict_must_be_the_answer() {
+    breaks(Broken::AnswersLast, ALTERNATIVES, NOT_MISLED);
 }
 
 #[test]

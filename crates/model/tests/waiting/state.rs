@@ -1,6 +1,6 @@
-//! The state of the queue, the names and the calls, and the steps of a call.
+//! The state of the queue, the names and the calls, and what happens to them. [`crate::call`] has the steps of a call.
 
-use claims_model::waiting::{Arrival, Before, Effects, KEPT_US, Name, POLL_US, Place, Queue};
+use claims_model::waiting::{Effects, KEPT_US, Name, POLL_US, Place, Queue};
 
 use crate::{Broken, Waiting};
 
@@ -24,7 +24,7 @@ pub struct NameState {
     /// Whether they ended in a commit.
     is_for_good: bool,
     /// Whether a lease has ever held it.
-    was_held: bool,
+    pub was_held: bool,
     /// Whether the session that is about to end the lease has woken the waiters already.
     woke_early: bool,
 }
@@ -40,60 +40,86 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
     ToLook,
-    /// Has seen which of its names are free.
+    /// Has seen who holds its names.
     ToDecide {
-        free: [bool; NAMES],
+        holders: [HeldBy; NAMES],
         looked_at: i64,
     },
-    ToTake,
+    /// Attempts its batches one after the other, from this one on.
+    ToTry {
+        batch: usize,
+        found: Found,
+    },
+    /// Has asked whether it may take the names of a batch, and may.
+    ToTake {
+        batch: usize,
+        found: Found,
+    },
     Asleep {
         until: i64,
     },
     Done,
 }
 
+/// The conflicts that an attempt has met so far, and that it will return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Found {
+    Nothing,
+    Temporary,
+    Permanent,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client {
     pub stage: Stage,
     pub is_alive: bool,
+    /// Whether the time for which it waits is over.
+    pub is_over: bool,
     /// Whether it was woken since it last went to sleep.
-    latch: bool,
-    place: Option<Place>,
+    pub latch: bool,
+    pub place: Option<Place>,
     /// When it joined, and its number among those that did.
-    joined: (i64, u8),
+    pub joined: (i64, u8),
     /// The names for which it is registered, by its own knowledge.
-    wants: [bool; NAMES],
+    pub wants: [bool; NAMES],
     /// The number of ticks for which it slept although it could have taken its names.
     pub idle: i64,
     pub was_served: bool,
-    has_waited: bool,
-    is_refused: bool,
+    pub has_waited: bool,
+    /// Whether it did not get its names, and for good.
+    pub refused: Option<Found>,
 }
 
 impl Client {
     pub fn was_refused(&self) -> bool {
-        self.is_refused
+        self.refused.is_some()
     }
 }
+
+/// The batches of a call, of which it takes the first one that it can have, and how it waits.
+pub type Call = (&'static [&'static [usize]], Kind);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
     pub now: i64,
-    queue: Queue<CLIENTS, NAMES>,
+    pub queue: Queue<CLIENTS, NAMES, 1>,
     pub names: [NameState; NAMES],
     pub clients: [Client; CLIENTS],
-    calls: [(&'static [usize], Kind); CLIENTS],
-    joins: u8,
+    pub calls: [Call; CLIENTS],
+    pub joins: u8,
     pub deaths: u8,
     pub losses: u8,
     pub cancels: u8,
+    pub deadlines: u8,
     pub commits: u8,
     pub was_overtaken: bool,
     pub was_kept_off: bool,
+    /// Whether a call that waits was refused for good although a lease holds one of its batches.
+    pub was_misled: bool,
 }
 
 /// The processes that were woken.
-struct Woken<'c>(&'c mut [Client; CLIENTS]);
+pub struct Woken<'c>(pub &'c mut [Client; CLIENTS]);
 
 impl Effects for Woken<'_> {
     fn wake(&mut self, process: u32) {
@@ -101,7 +127,7 @@ impl Effects for Woken<'_> {
     }
 }
 
-fn name(number: usize) -> Name {
+pub fn name(number: usize) -> Name {
     // Both names have one quick hash: such a collision only wakes without need.
     Name { quick: 7, exact: [number as u64 + 1, 0] }
 }
@@ -111,6 +137,7 @@ impl World {
         let client = Client {
             stage: Stage::ToLook,
             is_alive: true,
+            is_over: false,
             latch: false,
             place: None,
             joined: (0, 0),
@@ -118,7 +145,7 @@ impl World {
             idle: 0,
             was_served: false,
             has_waited: false,
-            is_refused: false,
+            refused: None,
         };
         let name = |is_held| NameState {
             holder: if is_held { HeldBy::Lease } else { HeldBy::Nobody },
@@ -137,19 +164,21 @@ impl World {
             deaths: 0,
             losses: 0,
             cancels: 0,
+            deadlines: 0,
             commits: 0,
             was_overtaken: false,
             was_kept_off: false,
+            was_misled: false,
         }
     }
 
     /// Returns whether a process has something to do.
     pub fn can_step(&self, client: usize) -> bool {
-        let Client { stage, is_alive, latch, .. } = self.clients[client];
+        let Client { stage, is_alive, is_over, latch, .. } = self.clients[client];
         is_alive
             && match stage {
                 Stage::Done => false,
-                Stage::Asleep { until } => latch || until <= self.now,
+                Stage::Asleep { until } => latch || is_over || until <= self.now,
                 _ => true,
             }
     }
@@ -157,7 +186,8 @@ impl World {
     /// Returns whether time may pass: nobody who is alive has something to do.
     pub fn is_quiet(&self, model: &Waiting) -> bool {
         let must_step = |client: usize| {
-            let is_timer = matches!(self.clients[client].stage, Stage::Asleep { .. }) && !self.clients[client].latch;
+            let Client { stage, latch, is_over, .. } = self.clients[client];
+            let is_timer = matches!(stage, Stage::Asleep { .. }) && !latch && !is_over;
             self.can_step(client) && !(is_timer && model.broken == Some(Broken::NeverPolls))
         };
         // A call that has not begun may begin at any time.
@@ -177,15 +207,16 @@ impl World {
         self.now += POLL_US;
     }
 
-    /// Returns whether all names of a call are free, and no live waiter precedes it.
+    /// Returns whether all names of one of a call's batches are free, and no live waiter precedes it.
     fn could_take(&self, client: usize) -> bool {
-        let (batch, _) = self.calls[client];
-        batch.iter().all(|name| self.names[*name].holder == HeldBy::Nobody)
-            && !(0..CLIENTS).any(|other| self.precedes(other, client, batch))
+        self.calls[client].0.iter().any(|batch| {
+            batch.iter().all(|name| self.names[*name].holder == HeldBy::Nobody)
+                && !(0..CLIENTS).any(|other| self.precedes(other, client, batch))
+        })
     }
 
     /// Returns whether a live waiter for one of the names comes before a call, by its priority and by when it joined.
-    fn precedes(&self, other: usize, client: usize, batch: &[usize]) -> bool {
+    pub fn precedes(&self, other: usize, client: usize, batch: &[usize]) -> bool {
         let rank = |number: usize| {
             let (at, join) = self.clients[number].joined;
             let priority = match self.calls[number].1 {
@@ -205,91 +236,13 @@ impl World {
             && batch.iter().any(|name| self.clients[other].wants[*name])
     }
 
-    pub fn step(&mut self, client: usize, model: &Waiting) {
-        let (batch, kind) = self.calls[client];
-        match self.clients[client].stage {
-            Stage::Asleep { .. } | Stage::ToLook => {
-                self.clients[client].latch = false;
-                if batch.iter().any(|name| self.names[*name].holder == HeldBy::Owner) {
-                    self.clients[client].is_refused = kind == Kind::Once;
-                    return self.leave(client, false);
-                }
-                let free = self.names.map(|name| name.holder == HeldBy::Nobody);
-                self.clients[client].stage = Stage::ToDecide { free, looked_at: self.now };
-            }
-            Stage::ToDecide { free, looked_at } => self.decide(client, free, looked_at, model.broken),
-            Stage::ToTake => {
-                if batch.iter().all(|name| self.names[*name].holder == HeldBy::Nobody) {
-                    for name in batch {
-                        self.names[*name].holder = HeldBy::Lease;
-                        self.names[*name].was_held = true;
-                    }
-                    self.clients[client].was_served = self.clients[client].has_waited;
-                    self.leave(client, true);
-                } else {
-                    self.clients[client].stage = Stage::ToLook;
-                }
-            }
-            Stage::Done => {}
-        }
-    }
-
-    fn decide(&mut self, client: usize, free: [bool; NAMES], looked_at: i64, broken: Option<Broken>) {
-        let (batch, kind) = self.calls[client];
-        let (free_names, held): (Vec<usize>, Vec<usize>) = batch.iter().partition(|name| free[**name]);
-        let mut place = self.clients[client].place;
-        if let (None, Kind::Waits(priority)) = (place, kind) {
-            let arrival = Arrival { process: client as u32 + 1, database: 5, cell_id: 1, priority, now: self.now };
-            place = self.queue.join(arrival, CLIENTS);
-            self.joins += 1;
-            self.clients[client].joined = (self.now, self.joins);
-            self.clients[client].place = place;
-        }
-        let now = if broken == Some(Broken::KeepsForever) { POLL_US } else { self.now };
-        let asked: Vec<Name> = free_names.iter().map(|number| name(*number)).collect();
-        let before = self.queue.waiters_before(place, &asked, now, &mut Woken(&mut self.clients));
-        let before = match broken {
-            Some(Broken::IgnoresWaiters) if kind == Kind::Once => {
-                vec![Before { waiters: 0, kept_until: None }; asked.len()]
-            }
-            _ => before,
-        };
-        let queued: Vec<usize> =
-            free_names.iter().zip(&before).filter(|(_, before)| before.waiters > 0).map(|(name, _)| *name).collect();
-        // A name that no lease has ever held was never waited for.
-        self.was_kept_off |= queued.iter().any(|name| !self.names[*name].was_held);
-        if held.is_empty() && queued.is_empty() {
-            self.was_overtaken |= (0..CLIENTS).any(|other| self.precedes(other, client, batch));
-            self.clients[client].stage = Stage::ToTake;
-            return;
-        }
-        let Some(place) = place else {
-            self.clients[client].stage = Stage::Done;
-            self.clients[client].is_refused = true;
-            return;
-        };
-        self.clients[client].has_waited = true;
-        let mut wanted = [held, queued].concat();
-        if broken == Some(Broken::KeepsFreeNames) {
-            wanted = batch.to_vec();
-        }
-        let names: Vec<Name> = wanted.iter().map(|number| name(*number)).collect();
-        let has_new = self.queue.wait_for(place, &names, looked_at, now, &mut Woken(&mut self.clients));
-        self.clients[client].wants = std::array::from_fn(|name| wanted.contains(&name));
-        let kept_until = before.iter().filter_map(|before| before.kept_until).filter(|until| *until > self.now).min();
-        self.clients[client].stage = match has_new && broken != Some(Broken::SleepsAtOnce) {
-            true => Stage::ToLook,
-            false => Stage::Asleep { until: (self.now + POLL_US).min(kept_until.unwrap_or(i64::MAX)) },
-        };
-    }
-
-    fn leave(&mut self, client: usize, has_taken: bool) {
-        let batch = self.calls[client].0;
+    /// Ends a call, which has taken these names.
+    pub fn leave(&mut self, client: usize, taken: &[usize]) {
         self.clients[client].stage = Stage::Done;
         self.clients[client].wants = [false; NAMES];
         self.clients[client].joined = (0, 0);
         if let Some(place) = self.clients[client].place.take() {
-            let is_taken = |left: &Name| has_taken && batch.iter().any(|number| name(*number) == *left);
+            let is_taken = |left: &Name| taken.iter().any(|number| name(*number) == *left);
             self.queue.leave(place, is_taken, self.now, &mut Woken(&mut self.clients));
         }
     }
@@ -300,7 +253,7 @@ impl World {
             self.clients[client].stage = Stage::Done;
             self.clients[client].place = None;
         } else {
-            self.leave(client, false);
+            self.leave(client, &[]);
         }
     }
 
