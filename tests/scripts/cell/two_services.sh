@@ -83,6 +83,30 @@ close app
 recover_all
 whole 'sent together'
 
+# A cancel while the second service works: the lease of the first one, which has answered, ends with the transaction, without recovery. The cell has
+# read that answer soon after the service has sent it, on a busy machine perhaps not within the pause.
+say 'canceled while one service has answered'
+leaves_nothing() {
+  hold_up_at second INSERT
+  open app cell1
+  send app "BEGIN; $(both "canceled-$1") COMMIT"
+  wait_for 1 at shared 'SELECT count(*) FROM claims.claim_leases' >/dev/null
+  idle_at shared
+  sleep "$1"
+  at cell1 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE usename = 'app' AND state = 'active'" >/dev/null
+  expect "$1: the save fails" "$(answer app | tr ' ' '\n' | grep -c 57014)" 1
+  let_go_at second
+  close app
+  local left
+  left=$(for _ in $(seq 50); do at shared 'SELECT count(*) FROM claims.claim_leases'; sleep 0.1; done | sort -n | head -1)
+  # A lease at the second service may have begun after the cancel.
+  idle_at second
+  recover_all
+  [ "$left" = 0 ]
+}
+expect 'nothing is left at the service that has answered' "$( (leaves_nothing 0.5 || leaves_nothing 2 || leaves_nothing 8) >&2 && echo t)" t
+whole 'canceled between two answers'
+
 # --- killed at every step ------------------------------------------------------------------------------------------------------------
 # A crash of the cell, of either service, or of all of them.
 for victim in cell1 shared second all; do
