@@ -87,7 +87,9 @@ class Client:
             before = time.perf_counter()
             try:
                 lease = self.begin(f"{self.run}/{number}", creates)
-            except (UniqueViolation, NoDataFound):
+            except (UniqueViolation, NoDataFound) as refused:
+                # Another client has settled the name, and may not have said so yet. To ask for the same again would only keep it from that.
+                self.owned[number] = isinstance(refused, UniqueViolation)
                 self.taken += 1
                 continue
             except LockNotAvailable:
