@@ -1,13 +1,12 @@
 //! The changes of one transaction to claimed values: added and removed claims, netted by bucket, with their
 //! subtransactions.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use claims_names::Profile;
 use serde::{Serialize, Serializer};
 
+use crate::net::Net;
 use crate::origin::Origin;
 use crate::payload::{BucketForm, SourceForm, SubjectForm};
 use crate::{Problem, limits, source_key};
@@ -86,20 +85,9 @@ pub struct Ends {
     pub origin: Origin,
 }
 
-/// The net changes: for each bucket, how often each claim on it was added minus how often it was removed; never zero.
-/// Sums do not depend on the order of row changes, so a swap in one statement equals a swap in two.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Net {
-    claims: BTreeMap<NamedBucket, Vec<(Ends, i64)>>,
-    /// The bytes of the texts of all buckets and ends.
-    bytes: usize,
-}
-
 #[derive(Debug, PartialEq, Eq)]
 enum LogEntry {
     Changes(Net),
-    /// The changes exceed the log's [`Capacity`].
-    TooMany(TooMany),
     /// The call with this number is sending the changes before this entry.
     Sending(u64),
     /// The changes before this entry are sent.
@@ -148,30 +136,54 @@ impl Log {
     /// Returns whether no change is unsent.
     pub fn is_all_sent(&self) -> bool {
         let unsent = self.entries.iter().rev().take_while(|(_, entry)| *entry != LogEntry::Sent);
-        unsent.map(|(_, entry)| entry).all(|entry| matches!(entry, LogEntry::Changes(net) if net.claims.is_empty()))
+        unsent.map(|(_, entry)| entry).all(|entry| matches!(entry, LogEntry::Changes(net) if net.is_empty()))
     }
 
-    /// Records, in a subtransaction, that a claim was added (`by` 1) or removed (-1).
-    pub fn record(&mut self, subtransaction: u32, bucket: NamedBucket, ends: Ends, by: i64) {
+    /// Records, in a subtransaction, that a claim was added (`by` 1) or removed (-1). Returns whether the changes exceed the log's
+    /// [`Capacity`]. Then the caller calls [`Log::forget_excess`].
+    pub fn record(&mut self, subtransaction: u32, bucket: NamedBucket, ends: Ends, by: i64) -> bool {
         match self.entries.last_mut() {
-            Some((owner, LogEntry::Changes(net))) if *owner == subtransaction => net.add(bucket, ends, by),
-            Some((owner, LogEntry::TooMany(_))) if *owner == subtransaction => return,
+            Some((owner, LogEntry::Changes(net))) if *owner == subtransaction => net.record(bucket, ends, by),
             _ => {
                 let mut net = Net::default();
-                net.add(bucket, ends, by);
+                net.record(bucket, ends, by);
                 self.entries.push((subtransaction, LogEntry::Changes(net)));
             }
         }
-        if let (Some(excess), Some((_, entry))) = (self.excess(), self.entries.last_mut()) {
-            *entry = LogEntry::TooMany(excess);
+        self.excess().is_some()
+    }
+
+    /// Forgets changes until the others fit into the log's [`Capacity`]: first those of bucket types without a service, and only if the others
+    /// alone exceed it, all changes of the last entry. A call that needs a forgotten type gets an error. The rollback of a subtransaction also
+    /// undoes that its own changes were forgotten.
+    pub fn forget_excess(&mut self, has_service: impl Fn(&str) -> bool) {
+        let Some(excess) = self.excess() else { return };
+        // A rollback undoes most if the last entry alone is changed.
+        self.forget_in_last(excess, &has_service);
+        if self.excess().is_none() {
+            return;
+        }
+        for (_, entry) in &mut self.entries {
+            if let LogEntry::Changes(net) = entry {
+                net.forget(excess, &has_service);
+            }
+        }
+        if let Some(excess) = self.excess() {
+            self.forget_in_last(excess, |_| false);
+        }
+    }
+
+    fn forget_in_last(&mut self, excess: TooMany, is_kept: impl Fn(&str) -> bool) {
+        if let Some((_, LogEntry::Changes(net))) = self.entries.last_mut() {
+            net.forget(excess, is_kept);
         }
     }
 
     /// Returns the limit that the entries exceed.
     fn excess(&self) -> Option<TooMany> {
         let size = |entry: &LogEntry| match entry {
-            LogEntry::Changes(net) => (net.claims.len(), net.bytes),
-            _ => (0, 0),
+            LogEntry::Changes(net) => (net.buckets(), net.bytes()),
+            LogEntry::Sending(_) | LogEntry::Sent => (0, 0),
         };
         let sizes = self.entries.iter().map(|(_, entry)| size(entry));
         let (buckets, bytes) = sizes.fold((0, 0), |sum, entry| (sum.0 + entry.0, sum.1 + entry.1));
@@ -183,9 +195,13 @@ impl Log {
     }
 
     /// Returns all pending changes for the caller to send. Changes that are recorded later stay pending when the sending is marked
-    /// as sent.
-    pub fn begin_sending(&mut self, subtransaction: u32) -> Result<(Sending, Pending), TooMany> {
-        let pending = self.pending()?;
+    /// as sent. The error says that changes of a type that has a service were forgotten.
+    pub fn begin_sending(
+        &mut self,
+        subtransaction: u32,
+        has_service: impl Fn(&str) -> bool,
+    ) -> Result<(Sending, Pending), TooMany> {
+        let pending = self.pending_for(has_service)?;
         self.sendings += 1;
         self.entries.push((subtransaction, LogEntry::Sending(self.sendings)));
         Ok((Sending { number: self.sendings }, pending))
@@ -196,9 +212,9 @@ impl Log {
         self.entries.iter().any(|(_, entry)| matches!(entry, LogEntry::Sending(_)))
     }
 
-    /// Records that the changes of a sending were sent, except those of buckets that stay pending. The rollback of the subtransaction in
+    /// Records that the changes of a sending were sent, except those of bucket types that stay pending. The rollback of the subtransaction in
     /// which it began undoes that.
-    pub fn mark_sent(&mut self, sending: Sending, stays: impl Fn(&NamedBucket) -> bool) {
+    pub fn mark_sent(&mut self, sending: Sending, stays: impl Fn(&str) -> bool) {
         let sent = LogEntry::Sending(sending.number);
         if let Some(at) = self.entries.iter().position(|(_, entry)| *entry == sent) {
             let of_earlier = |(_, entry): &(u32, LogEntry)| *entry == LogEntry::Sent;
@@ -207,7 +223,7 @@ impl Log {
             for (owner, entry) in &mut self.entries[first..at] {
                 if let LogEntry::Changes(net) = entry {
                     let net = net.split_off(&stays);
-                    if !net.claims.is_empty() {
+                    if !net.is_empty() {
                         remaining.push((*owner, LogEntry::Changes(net)));
                     }
                 }
@@ -240,11 +256,7 @@ impl Log {
             match compacted.last_mut() {
                 Some((last_owner, last)) if *last_owner == owner => match (&mut *last, entry) {
                     (LogEntry::Changes(net), LogEntry::Changes(more)) => net.merge(more),
-                    (LogEntry::TooMany(_), LogEntry::Changes(_)) => {}
-                    (LogEntry::Changes(_), LogEntry::TooMany(excess)) => *last = LogEntry::TooMany(excess),
-                    (LogEntry::Changes(_) | LogEntry::TooMany(_) | LogEntry::Sent, LogEntry::Sent) => {
-                        *last = LogEntry::Sent;
-                    }
+                    (LogEntry::Changes(_) | LogEntry::Sent, LogEntry::Sent) => *last = LogEntry::Sent,
                     (_, entry) => compacted.push((owner, entry)),
                 },
                 _ => compacted.push((owner, entry)),
@@ -253,14 +265,21 @@ impl Log {
         self.entries = compacted;
     }
 
-    /// Returns the changes since the last sending.
+    /// Returns the changes since the last sending. The error says that some of them were forgotten.
     pub fn pending(&self) -> Result<Pending, TooMany> {
+        self.pending_for(|_| true)
+    }
+
+    /// Like [`Log::pending`], but returns no error if only changes of types without a service were forgotten.
+    pub fn pending_for(&self, has_service: impl Fn(&str) -> bool) -> Result<Pending, TooMany> {
         let sent = self.entries.iter().rposition(|(_, entry)| *entry == LogEntry::Sent).map_or(0, |at| at + 1);
         let mut nets: Vec<&Net> = Vec::new();
         for (_, entry) in &self.entries[sent..] {
             match entry {
-                LogEntry::Changes(changes) => nets.push(changes),
-                LogEntry::TooMany(excess) => return Err(*excess),
+                LogEntry::Changes(changes) => {
+                    changes.forgotten(&has_service).map_or(Ok(()), Err)?;
+                    nets.push(changes);
+                }
                 LogEntry::Sending(_) | LogEntry::Sent => {}
             }
         }
@@ -270,57 +289,6 @@ impl Log {
         let mut net = Net::default();
         nets.into_iter().for_each(|more| net.merge(more.clone()));
         Ok(Pending::new(&net))
-    }
-}
-
-impl Net {
-    fn add(&mut self, bucket: NamedBucket, ends: Ends, by: i64) {
-        let (of_bucket, of_ends) = (bucket.value.len(), ends.bytes());
-        let mut entry = match self.claims.entry(bucket) {
-            Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => {
-                entry.insert(vec![(ends, by)]);
-                self.bytes += of_bucket + of_ends;
-                return;
-            }
-        };
-        let claims = entry.get_mut();
-        match claims.iter().position(|(known, _)| *known == ends) {
-            Some(at) => {
-                claims[at].1 += by;
-                if claims[at].1 == 0 {
-                    claims.remove(at);
-                    self.bytes -= of_ends;
-                }
-            }
-            None => {
-                claims.push((ends, by));
-                self.bytes += of_ends;
-            }
-        }
-        if claims.is_empty() {
-            entry.remove();
-            self.bytes -= of_bucket;
-        }
-    }
-
-    /// Takes out the changes of some buckets.
-    fn split_off(&mut self, of: impl Fn(&NamedBucket) -> bool) -> Net {
-        let mut taken = Net::default();
-        for (bucket, claims) in self.claims.extract_if(.., |bucket, _| of(bucket)) {
-            taken.bytes += bucket.value.len() + claims.iter().map(|(ends, _)| ends.bytes()).sum::<usize>();
-            taken.claims.insert(bucket, claims);
-        }
-        self.bytes -= taken.bytes;
-        taken
-    }
-
-    fn merge(&mut self, more: Net) {
-        for (bucket, claims) in more.claims {
-            for (ends, by) in claims {
-                self.add(bucket.clone(), ends, by);
-            }
-        }
     }
 }
 
@@ -353,7 +321,7 @@ pub struct Pending {
 impl Pending {
     fn new(net: &Net) -> Self {
         let mut pending = Pending::default();
-        for (bucket, claims) in &net.claims {
+        for (bucket, claims) in net.claims() {
             let bucket = bucket.clone();
             // In most cases one new row.
             if let [(ends, rows @ 1..)] = claims.as_slice() {
@@ -404,7 +372,7 @@ impl Ends {
     }
 
     /// Returns the bytes of its texts, without the names of types, which all entries share.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let text = |id: &Option<Id>| match id {
             Some(Id::Text(text)) => text.len(),
             _ => 0,

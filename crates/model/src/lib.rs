@@ -24,6 +24,7 @@ pub mod limits;
 pub mod lookalike;
 pub mod low_water;
 pub mod mode;
+mod net;
 pub mod observed;
 pub mod origin;
 pub mod outgoing;

@@ -27,12 +27,19 @@ fn doubled(log: &Log) -> Vec<NamedBucket> {
     log.pending().unwrap().doubled.into_iter().map(|create| create.bucket).collect()
 }
 
+/// Records a change of a type that has a service.
+fn record(log: &mut Log, level: u32, bucket: NamedBucket, ends: Ends, by: i64) {
+    if log.record(level, bucket, ends, by) {
+        log.forget_excess(|_| true);
+    }
+}
+
 fn added(log: &mut Log, level: u32, value: &str, id: i64) {
-    log.record(level, bucket(value), ends(id), 1);
+    record(log, level, bucket(value), ends(id), 1);
 }
 
 fn removed(log: &mut Log, level: u32, value: &str, id: i64) {
-    log.record(level, bucket(value), ends(id), -1);
+    record(log, level, bucket(value), ends(id), -1);
 }
 
 fn renamed(log: &mut Log, level: u32, id: i64, from: &str, to: &str) {
@@ -41,7 +48,7 @@ fn renamed(log: &mut Log, level: u32, id: i64, from: &str, to: &str) {
 }
 
 fn send(log: &mut Log, level: u32) {
-    let (sending, _) = log.begin_sending(level).unwrap();
+    let (sending, _) = log.begin_sending(level, |_| true).unwrap();
     log.mark_sent(sending, |_| false);
 }
 
@@ -173,7 +180,7 @@ fn too_many_are_an_answer_of_their_own() {
     added(&mut log, 5, "c", 3);
     log.release(5, 1);
     assert_eq!(log.pending(), Err(TooMany::Buckets));
-    assert_eq!(log.begin_sending(1), Err(TooMany::Buckets));
+    assert_eq!(log.begin_sending(1, |_| true), Err(TooMany::Buckets));
     assert!(!log.is_sending() && !log.is_all_sent());
 }
 
@@ -185,28 +192,28 @@ fn the_bytes_of_all_texts_are_bounded() {
         display: display.map(str::to_owned),
         ..ends(1)
     };
-    log.record(1, bucket("four"), texts("two", Some("one")), 1);
+    record(&mut log, 1, bucket("four"), texts("two", Some("one")), 1);
     assert_eq!(net(&log), "+four");
-    log.record(2, bucket("x"), ends(2), 1);
+    record(&mut log, 2, bucket("x"), ends(2), 1);
     assert_eq!(log.pending(), Err(TooMany::Bytes));
     log.roll_back(2);
     // Changes that cancel each other out do not count.
-    log.record(1, bucket("four"), texts("two", Some("one")), -1);
-    log.record(1, bucket("0123456789"), ends(3), 1);
+    record(&mut log, 1, bucket("four"), texts("two", Some("one")), -1);
+    record(&mut log, 1, bucket("0123456789"), ends(3), 1);
     assert_eq!(net(&log), "+0123456789");
     // Changes that were sent do not count either.
     send(&mut log, 1);
-    log.record(1, bucket("abcdefghij"), ends(4), 1);
+    record(&mut log, 1, bucket("abcdefghij"), ends(4), 1);
     assert_eq!(net(&log), "+abcdefghij");
-    log.record(1, bucket("k"), ends(5), 1);
+    record(&mut log, 1, bucket("k"), ends(5), 1);
     assert_eq!(log.pending(), Err(TooMany::Bytes));
     // A name that returns in another subtransaction counts there, too, until both are joined.
     log.roll_back(1);
-    log.record(1, bucket("abcdef"), ends(4), 1);
-    log.record(2, bucket("abcd"), ends(5), 1);
+    record(&mut log, 1, bucket("abcdef"), ends(4), 1);
+    record(&mut log, 2, bucket("abcd"), ends(5), 1);
     log.release(2, 1);
-    log.record(1, bucket("abcdef"), ends(4), -1);
-    log.record(1, bucket("ghijkl"), ends(4), 1);
+    record(&mut log, 1, bucket("abcdef"), ends(4), -1);
+    record(&mut log, 1, bucket("ghijkl"), ends(4), 1);
     assert_eq!(net(&log), "+abcd +ghijkl");
 }
 
@@ -214,7 +221,7 @@ fn the_bytes_of_all_texts_are_bounded() {
 fn what_is_captured_while_it_is_sent_stays_pending() {
     let mut log = Log::default();
     added(&mut log, 1, "a", 1);
-    let (sending, pending) = log.begin_sending(1).unwrap();
+    let (sending, pending) = log.begin_sending(1, |_| true).unwrap();
     assert_eq!(pending.creates.len(), 1);
     assert!(log.is_sending());
     added(&mut log, 1, "b", 2);
@@ -230,7 +237,7 @@ fn what_is_captured_while_it_is_sent_stays_pending() {
 fn a_sending_that_is_rolled_back_has_sent_nothing() {
     let mut log = Log::default();
     added(&mut log, 1, "a", 1);
-    let (sending, _) = log.begin_sending(2).unwrap();
+    let (sending, _) = log.begin_sending(2, |_| true).unwrap();
     log.roll_back(2);
     assert!(!log.is_sending());
     log.mark_sent(sending, |_| false);
@@ -241,19 +248,22 @@ fn a_sending_that_is_rolled_back_has_sent_nothing() {
 #[test]
 fn names_without_a_service_stay_pending() {
     let mut log = Log::default();
-    let stays = |bucket: &NamedBucket| bucket.value.starts_with('s');
+    let stays = |bucket_type: &str| bucket_type == "EMAILS";
+    let email = |log: &mut Log, by| {
+        record(log, 1, NamedBucket { bucket_type: Rc::from("EMAILS"), ..bucket("s1") }, ends(2), by);
+    };
     added(&mut log, 1, "a", 1);
-    added(&mut log, 1, "s1", 2);
-    let (sending, _) = log.begin_sending(2).unwrap();
+    email(&mut log, 1);
+    let (sending, _) = log.begin_sending(2, |_| true).unwrap();
     added(&mut log, 2, "b", 3);
     log.mark_sent(sending, stays);
-    assert_eq!(net(&log), "+b +s1");
+    assert_eq!(net(&log), "+s1 +b");
     // Neither is sent twice, nor lost, when the subtransaction that has sent is rolled back.
     log.roll_back(2);
-    assert_eq!(net(&log), "+a +s1");
-    let (sending, _) = log.begin_sending(1).unwrap();
+    assert_eq!(net(&log), "+s1 +a");
+    let (sending, _) = log.begin_sending(1, |_| true).unwrap();
     log.mark_sent(sending, stays);
-    removed(&mut log, 1, "s1", 2);
+    email(&mut log, -1);
     assert_eq!(net(&log), "");
     send(&mut log, 1);
     assert!(log.is_all_sent());
@@ -349,7 +359,7 @@ proptest! {
                     state.1 = state.0.clone();
                 }
                 Deed::BeginSending if open.is_none() => {
-                    let (sending, _) = log.begin_sending(*level).unwrap();
+                    let (sending, _) = log.begin_sending(*level, |_| true).unwrap();
                     open = Some((depth, sending, state.0.clone()));
                 }
                 Deed::EndSending if open.as_ref().is_some_and(|(begun, ..)| *begun == depth) => {

@@ -8,6 +8,9 @@
 //! which PostgreSQL calls the trigger. The trigger lets all other deferred triggers run first, by queueing itself again until
 //! nothing changes any more.
 
+use std::rc::Rc;
+
+use claims_model::routes::Routes;
 use pgrx::PgTrigger;
 
 use super::{log, send, slow_search};
@@ -26,12 +29,15 @@ use crate::{access, arguments};
 /// The hooks. They must run before those of the log, which check that everything was sent.
 pub const HOOKS: Hooks = Hooks { before_commit: send_at_end, ..Hooks::NONE };
 
+/// Returns the routes of automatic mode for a captured change. `None` if it is off.
+pub fn routes_of(change: &RowChange) -> Option<Rc<Routes>> {
+    let look_up = || as_owner_of(change.function(), || spi::connect(routes::automatic));
+    routes::automatic_if_cached().or_else(look_up).flatten()
+}
+
 /// Makes sure that a captured change will be sent in automatic mode.
 pub fn see_to_sending(change: &RowChange) {
-    let function = change.function();
-    let is_automatic = routes::is_automatic_if_cached()
-        .or_else(|| as_owner_of(function, || spi::connect(|connection| routes::automatic(connection).is_some())));
-    log::must_be_sent(is_automatic == Some(true), function);
+    log::must_be_sent(routes_of(change).is_some(), change.function());
     queue();
 }
 

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::thread::LocalKey;
 
 use claims_model::capture::{Ends, Log, NamedBucket, Pending, Sending, TooMany};
 use claims_model::routes::Routes;
@@ -38,30 +39,49 @@ thread_local! {
 /// The hooks, which follow savepoints and transactions, and check before COMMIT that everything was sent.
 pub const HOOKS: Hooks = Hooks { before_commit, end, released, rolled_back, ..Hooks::NONE };
 
-/// Records that a row adds (`by` 1) or removes (-1) a claim.
-pub fn record(bucket: NamedBucket, ends: Ends, by: i64) {
-    if is_skipped() {
-        return;
+/// Records that a row adds (`by` 1) or removes (-1) a claim. `routes` returns those of automatic mode.
+pub fn record(bucket: NamedBucket, ends: Ends, by: i64, routes: impl FnOnce() -> Option<Rc<Routes>>) {
+    if !is_skipped() {
+        record_in(&LOG, bucket, ends, by, routes);
     }
-    LOG.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
-    CHANGES.set(CHANGES.get() + 1);
 }
 
 /// Like [`record`], for an observed name.
-pub fn record_observed(bucket: NamedBucket, ends: Ends, by: i64) {
-    OBSERVED.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by));
+pub fn record_observed(bucket: NamedBucket, ends: Ends, by: i64, routes: impl FnOnce() -> Option<Rc<Routes>>) {
+    record_in(&OBSERVED, bucket, ends, by, routes);
+}
+
+fn record_in(
+    log: &'static LocalKey<RefCell<Log>>,
+    bucket: NamedBucket,
+    ends: Ends,
+    by: i64,
+    routes: impl FnOnce() -> Option<Rc<Routes>>,
+) {
+    if log.with_borrow_mut(|log| log.record(current_subtransaction(), bucket, ends, by)) {
+        // Looking the routes up can run statements.
+        let routes = routes();
+        log.with_borrow_mut(|log| {
+            log.forget_excess(|bucket_type| routes.as_ref().is_some_and(|routes| has_service(routes, bucket_type)));
+        });
+    }
     CHANGES.set(CHANGES.get() + 1);
 }
 
+fn has_service(routes: &Routes, bucket_type: &str) -> bool {
+    routes.of(bucket_type).is_some()
+}
+
 /// Like [`begin_sending`], for observed names. If there are too many, it forgets them and returns an error.
-pub fn begin_sending_observed() -> Result<(Sending, Pending), TooMany> {
-    let begun = OBSERVED.with_borrow_mut(|log| log.begin_sending(current_subtransaction()));
+pub fn begin_sending_observed(routes: &Routes) -> Result<(Sending, Pending), TooMany> {
+    let sent = |bucket_type: &str| has_service(routes, bucket_type);
+    let begun = OBSERVED.with_borrow_mut(|log| log.begin_sending(current_subtransaction(), sent));
     begun.inspect_err(|_| drop(OBSERVED.take()))
 }
 
 /// Like [`mark_sent`], for observed names.
 pub fn mark_observed_sent(sending: Sending, routes: &Routes) {
-    OBSERVED.with_borrow_mut(|log| log.mark_sent(sending, |bucket| routes.of(&bucket.bucket_type).is_none()));
+    OBSERVED.with_borrow_mut(|log| log.mark_sent(sending, |bucket_type| !has_service(routes, bucket_type)));
 }
 
 /// Like [`is_all_sent`], for observed names, and for what was noted about them.
@@ -86,15 +106,16 @@ pub fn is_skipped() -> bool {
     SKIPPED_BY.get().is_some()
 }
 
-/// Returns the changes since the last send.
+/// Returns the changes since the last send. The error says that some of them were forgotten.
 pub fn pending() -> Result<Pending, ClaimsError> {
     LOG.with_borrow(Log::pending).map_err(|excess| CaptureError::TooManyChanges { excess }.into())
 }
 
 /// Returns the pending changes for the caller to send, without changes that are captured later: the condition of an attribute may
-/// write rows while the caller evaluates it.
-pub fn begin_sending() -> Result<(Sending, Pending), ClaimsError> {
-    let begun = LOG.with_borrow_mut(|log| log.begin_sending(current_subtransaction()));
+/// write rows while the caller evaluates it. The error says that changes of a type that has a service were forgotten.
+pub fn begin_sending(routes: &Routes) -> Result<(Sending, Pending), ClaimsError> {
+    let sent = |bucket_type: &str| has_service(routes, bucket_type);
+    let begun = LOG.with_borrow_mut(|log| log.begin_sending(current_subtransaction(), sent));
     begun.map_err(|excess| CaptureError::TooManyChanges { excess }.into())
 }
 
@@ -105,23 +126,22 @@ pub fn is_sending() -> bool {
 
 /// Marks the changes of a sending as sent, unless the current subtransaction is rolled back. Those of types without a service stay pending.
 pub fn mark_sent(sending: Sending, routes: &Rc<Routes>) {
-    LOG.with_borrow_mut(|log| log.mark_sent(sending, |bucket| routes.of(&bucket.bucket_type).is_none()));
+    LOG.with_borrow_mut(|log| log.mark_sent(sending, |bucket_type| !has_service(routes, bucket_type)));
     ROUTES.set(Some(routes.clone()));
-}
-
-/// Returns whether changes with a service are pending.
-fn has_routed(pending: &Pending) -> bool {
-    let creates = pending.creates.iter().chain(&pending.doubled).map(|create| &create.bucket);
-    let mut buckets = creates.chain(pending.destroys.iter().map(|destroy| &destroy.bucket));
-    ROUTES.with_borrow(|routes| match routes {
-        None => buckets.next().is_some(),
-        Some(routes) => buckets.any(|bucket| routes.of(&bucket.bucket_type).is_some()),
-    })
 }
 
 /// Returns whether nothing is left to send. Changes that cancel each other out need not be sent, nor those of types without a service.
 pub fn has_nothing_to_send() -> Result<bool, ClaimsError> {
-    Ok(is_all_sent() || !has_routed(&pending()?))
+    if is_all_sent() {
+        return Ok(true);
+    }
+    let routes = ROUTES.with_borrow(Clone::clone);
+    let is_sent = |bucket_type: &str| routes.as_ref().is_none_or(|routes| has_service(routes, bucket_type));
+    let pending = LOG.with_borrow(|log| log.pending_for(is_sent));
+    let pending = pending.map_err(|excess| ClaimsError::from(CaptureError::TooManyChanges { excess }))?;
+    let creates = pending.creates.iter().chain(&pending.doubled).map(|create| &create.bucket);
+    let mut buckets = creates.chain(pending.destroys.iter().map(|destroy| &destroy.bucket));
+    Ok(!buckets.any(|bucket| is_sent(&bucket.bucket_type)))
 }
 
 /// Returns whether nothing has changed since everything was sent.

@@ -38,8 +38,8 @@ pub struct Observed {
 
 impl Observed {
     /// Takes the observed changes, and the enforced ones that belong to them ([`separate`]).
-    pub fn begin(enforced: &mut Pending) -> Self {
-        match log::begin_sending_observed() {
+    pub fn begin(enforced: &mut Pending, routes: &Routes) -> Self {
+        match log::begin_sending_observed(routes) {
             Ok((sending, mut pending)) => {
                 separate(enforced, &mut pending).into_iter().for_each(observations::note_missed);
                 Observed { sending: Some(sending), pending }

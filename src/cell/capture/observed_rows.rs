@@ -58,7 +58,7 @@ pub fn capture(
             continue;
         }
         if let Some((bucket, ends)) = before {
-            record(&attribute.declared, bucket, ends, -1);
+            record(change, &attribute.declared, bucket, ends, -1);
         }
         if let Some((bucket, ends)) = after {
             let column = attribute.columns[0].1;
@@ -66,7 +66,7 @@ pub fn capture(
                 observations::note(&attribute.declared, "ambiguous", 1);
             } else {
                 held.push(column);
-                record(&attribute.declared, bucket, ends, 1);
+                record(change, &attribute.declared, bucket, ends, 1);
             }
         }
     }
@@ -92,10 +92,11 @@ fn call_of(change: &RowChange, columns: &CapturedColumns, version: RowVersion) -
     }
 }
 
-fn record(declared: &Declared, bucket: NamedBucket, ends: Ends, by: i64) {
+fn record(change: &RowChange, declared: &Declared, bucket: NamedBucket, ends: Ends, by: i64) {
+    let routes = || automatic::routes_of(change);
     match declared.enforcement.of(&bucket.value) {
         Mode::Off => {}
-        Mode::Observe => log::record_observed(bucket, ends, by),
-        Mode::Enforce => log::record(bucket, ends, by),
+        Mode::Observe => log::record_observed(bucket, ends, by, routes),
+        Mode::Enforce => log::record(bucket, ends, by, routes),
     }
 }

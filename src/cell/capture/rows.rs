@@ -75,10 +75,10 @@ fn capture_enforced(
         return Ok(held);
     }
     for (bucket, ends) in before {
-        log::record(bucket, ends, -1);
+        log::record(bucket, ends, -1, || automatic::routes_of(change));
     }
     for (bucket, ends) in after {
-        log::record(bucket, ends, 1);
+        log::record(bucket, ends, 1, || automatic::routes_of(change));
     }
     automatic::see_to_sending(change);
     Ok(held)

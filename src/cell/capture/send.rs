@@ -87,8 +87,8 @@ fn send_pending(connection: &Connection, routes: &Rc<Routes>, automatic: bool) -
     if log::is_all_sent() && log::is_all_observed() {
         return Ok(None);
     }
-    let (sending, mut pending) = log::begin_sending()?;
-    let observed = Observed::begin(&mut pending);
+    let (sending, mut pending) = log::begin_sending(routes)?;
+    let observed = Observed::begin(&mut pending, routes);
     let lease = send_enforced(connection, routes, automatic, pending)?;
     log::mark_sent(sending, routes);
     observed.send(tables::at_entry(), connection, routes)?;

@@ -72,10 +72,10 @@ fn cached() -> Option<Cached> {
     })
 }
 
-/// Returns whether automatic mode is on, if this session has cached that.
-pub fn is_automatic_if_cached() -> Option<bool> {
+/// Like [`automatic`], if this session has cached that.
+pub fn automatic_if_cached() -> Option<Cached> {
     cache::catch_up();
-    cached().map(|routes| routes.is_some())
+    cached()
 }
 
 /// Returns the cells that automatic mode claims for, usually one, each with whether it is registered.
