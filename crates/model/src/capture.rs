@@ -1,15 +1,10 @@
 //! The changes of one transaction to claimed values: added and removed claims, netted by bucket, with their
 //! subtransactions.
 
-use std::rc::Rc;
-
-use claims_names::Profile;
-use serde::{Serialize, Serializer};
-
+pub use crate::captured::{Ends, Id, NamedBucket, TooMany};
+use crate::limits;
 use crate::net::Net;
-use crate::origin::Origin;
-use crate::payload::{BucketForm, SourceForm, SubjectForm};
-use crate::{Problem, limits, source_key};
+use crate::record_json::{JsonId, JsonRecord, push_records};
 
 /// The limits of the changes that the log stores for a transaction. Changes that cancel each other out are not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,62 +24,6 @@ impl Capacity {
 /// [`limits::BUCKET_VALUE_CHARS`] characters.
 pub const READ_BYTES: usize = 4 * limits::BUCKET_VALUE_CHARS;
 
-/// A bucket with the name of its type.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NamedBucket {
-    pub bucket_type: Rc<str>,
-    /// The canonical form of the name.
-    pub value: String,
-    /// Whether the type's profile refuses the name. Then `value` is the name in the row, and no claim can exist.
-    pub is_forbidden: bool,
-}
-
-impl NamedBucket {
-    /// Returns the bucket of a name in a row, and the name itself if it is not the canonical form. The error says why
-    /// the name is too long for any bucket.
-    pub fn named(bucket_type: Rc<str>, profile: Profile, given: String) -> Result<(Self, Option<String>), Problem> {
-        if profile == Profile::Exact {
-            let excess = limits::bucket_value_excess(&given);
-            return excess.map_or(Ok((NamedBucket { bucket_type, value: given, is_forbidden: false }, None)), Err);
-        }
-        match profile.canonical(&given).map(|canonical| (*canonical != *given).then(|| canonical.into_owned())) {
-            Ok(None) => Ok((NamedBucket { bucket_type, value: given, is_forbidden: false }, None)),
-            Ok(Some(value)) => Ok((NamedBucket { bucket_type, value, is_forbidden: false }, Some(given))),
-            Err(problem) if problem.is_length() => Err(Problem::name(problem)),
-            Err(_) => Ok((NamedBucket { bucket_type, value: given, is_forbidden: true }, None)),
-        }
-    }
-}
-
-/// The id of a subject or a source. Numbers are sent as numbers.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(untagged)]
-pub enum Id {
-    Number(i64),
-    Text(String),
-}
-
-impl Id {
-    pub fn to_text(&self) -> String {
-        match self {
-            Id::Number(number) => number.to_string(),
-            Id::Text(text) => text.clone(),
-        }
-    }
-}
-
-/// The subject and the source of a claim. A NULL key remains until the batch is built.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ends {
-    pub subject_type: Rc<str>,
-    pub subject_id: Option<Id>,
-    pub source_type: Rc<str>,
-    pub source_id: Option<Id>,
-    /// The name in the row, if it is not the canonical form.
-    pub display: Option<String>,
-    pub origin: Origin,
-}
-
 #[derive(Debug, PartialEq, Eq)]
 enum LogEntry {
     Changes(Net),
@@ -101,13 +40,6 @@ pub struct Log {
     capacity: Capacity,
     /// The number of the last [`Sending`].
     sendings: u64,
-}
-
-/// The limit of a [`Capacity`] that the changes exceed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TooMany {
-    Buckets,
-    Bytes,
 }
 
 /// A call that sends the changes that were pending when it began, and none that are captured later.
@@ -356,64 +288,20 @@ impl Pending {
     }
 }
 
-impl Ends {
-    /// Returns whether a claim on the bucket can have these ends. The service refuses all others for their form.
-    pub fn fit(&self, bucket: &NamedBucket) -> bool {
-        let is_id = |id: &Option<Id>| match id {
-            Some(Id::Number(_)) => true,
-            Some(Id::Text(text)) => source_key::is_id(text),
-            None => false,
-        };
-        is_id(&self.subject_id)
-            && is_id(&self.source_id)
-            && !bucket.is_forbidden
-            && !bucket.value.is_empty()
-            && limits::bucket_value_excess(&bucket.value).is_none()
-    }
-
-    /// Returns the bytes of its texts, without the names of types, which all entries share.
-    pub(crate) fn bytes(&self) -> usize {
-        let text = |id: &Option<Id>| match id {
-            Some(Id::Text(text)) => text.len(),
-            _ => 0,
-        };
-        text(&self.subject_id) + text(&self.source_id) + self.display.as_ref().map_or(0, String::len)
-    }
-
-    /// Returns whether both have one source, and so one row.
-    pub fn has_source_of(&self, other: &Ends) -> bool {
-        (&self.source_type, &self.source_id) == (&other.source_type, &other.source_id)
-    }
-}
-
-#[derive(Serialize)]
-struct RecordForm<'a> {
-    bucket: BucketForm<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<SubjectForm<'a, Option<&'a Id>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<SourceForm<'a, Option<&'a Id>>>,
-}
-
-/// The estimated bytes of a record as JSON.
-const LIKELY_BYTES: usize = 160;
-
 /// Formats records as the JSON that `begin_update` takes, with the names in the rows. A record without ends destroys
 /// whatever claim exists.
-pub fn records_json<'a>(
-    records: impl IntoIterator<Item = (&'a NamedBucket, Option<&'a Ends>)>,
-) -> Result<String, serde_json::Error> {
-    let form = |(bucket, ends): (&'a NamedBucket, Option<&'a Ends>)| RecordForm {
-        bucket: BucketForm {
-            type_name: &bucket.bucket_type,
-            value: ends.and_then(|ends| ends.display.as_deref()).unwrap_or(&bucket.value),
-        },
-        subject: ends.map(|ends| SubjectForm { type_name: &ends.subject_type, id: ends.subject_id.as_ref() }),
-        source: ends
-            .map(|ends| SourceForm { type_name: &ends.source_type, rails_primary_key_id: ends.source_id.as_ref() }),
+pub fn records_json<'a>(records: impl Iterator<Item = (&'a NamedBucket, Option<&'a Ends>)>) -> String {
+    let id = |id: &'a Option<Id>| match id {
+        None => JsonId::Null,
+        Some(Id::Number(number)) => JsonId::Number(*number),
+        Some(Id::Text(text)) => JsonId::Text(text),
     };
-    let records = records.into_iter();
-    let mut json = Vec::with_capacity(LIKELY_BYTES * records.size_hint().0);
-    serde_json::Serializer::new(&mut json).collect_seq(records.map(form))?;
-    String::from_utf8(json).map_err(serde::ser::Error::custom)
+    let record = |(bucket, ends): (&'a NamedBucket, Option<&'a Ends>)| JsonRecord {
+        bucket: (&bucket.bucket_type, ends.and_then(|ends| ends.display.as_deref()).unwrap_or(&bucket.value)),
+        subject: ends.map(|ends| (&*ends.subject_type, id(&ends.subject_id))),
+        source: ends.map(|ends| (&*ends.source_type, id(&ends.source_id))),
+    };
+    let mut json = String::new();
+    push_records(&mut json, records.map(record));
+    json
 }

@@ -40,7 +40,9 @@ pub struct NotJson {
 impl Document {
     /// Parses a text. Arrays and objects can be nested 127 deep.
     pub fn read(json: &str) -> Result<Document, NotJson> {
-        let mut document = Document { text: String::with_capacity(json.len()), pieces: Vec::new() };
+        // A record has a piece for every six bytes.
+        let pieces = Vec::with_capacity(json.len() / 6);
+        let mut document = Document { text: String::with_capacity(json.len()), pieces };
         let mut reader = serde_json::Deserializer::from_str(json);
         let read = Taken(&mut document).deserialize(&mut reader).and_then(|()| reader.end());
         read.map(|()| document).map_err(|error| NotJson { line: error.line(), column: error.column() })

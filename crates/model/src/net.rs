@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
-use crate::capture::{Ends, NamedBucket, TooMany};
+use crate::captured::{Ends, NamedBucket, TooMany};
 
 /// The net changes: for each bucket, how often each claim on it was added minus how often it was removed; never zero.
 /// Sums do not depend on the order of row changes, so a swap in one statement equals a swap in two.

@@ -128,6 +128,10 @@ impl Outgoing {
     /// than the limit.
     pub fn divide(self, limit: usize, skeleton: impl Fn(&NamedBucket) -> Option<Skeleton>) -> Vec<Outgoing> {
         let mut batches: Vec<Outgoing> = Vec::new();
+        if !self.buckets().any(|bucket| skeleton(bucket).is_some()) {
+            self.divide_by_buckets(limit, &mut batches);
+            return batches;
+        }
         for part in self.parts(skeleton) {
             match batches.last_mut() {
                 Some(last) if last.records() + part.records() <= limit => last.append(part),
@@ -139,6 +143,22 @@ impl Outgoing {
             batch.destroys.sort_by(|a, b| a.bucket.cmp(&b.bucket));
         }
         batches
+    }
+
+    /// Divides a batch without skeletons.
+    fn divide_by_buckets(self, limit: usize, batches: &mut Vec<Outgoing>) {
+        let Outgoing { creates, destroys, mut skipped } = self;
+        let (mut creates, mut destroys) = (creates.into_iter().peekable(), destroys.into_iter().peekable());
+        while let Some((create, destroy)) = next_of_both(&mut creates, &mut destroys) {
+            let records = usize::from(create.is_some()) + usize::from(destroy.is_some());
+            if batches.last().is_none_or(|last| last.records() + records > limit) {
+                batches.push(Outgoing { skipped: std::mem::take(&mut skipped), ..Outgoing::default() });
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.creates.extend(create);
+                batch.destroys.extend(destroy);
+            }
+        }
     }
 
     /// Returns the smallest parts that can be sent by themselves.
@@ -177,10 +197,15 @@ impl Outgoing {
         self.creates.is_empty() && self.destroys.is_empty()
     }
 
+    /// Returns the buckets of both lists.
+    fn buckets(&self) -> impl Iterator<Item = &NamedBucket> {
+        let creates = self.creates.iter().map(|creating| &creating.create.bucket);
+        creates.chain(self.destroys.iter().map(|destroy| &destroy.bucket))
+    }
+
     /// Returns the bucket types of the batch, with duplicates.
     pub fn bucket_types(&self) -> impl Iterator<Item = &str> {
-        let creates = self.creates.iter().map(|creating| &creating.create.bucket);
-        creates.chain(self.destroys.iter().map(|destroy| &destroy.bucket)).map(|bucket| &*bucket.bucket_type)
+        self.buckets().map(|bucket| &*bucket.bucket_type)
     }
 
     /// Returns the bucket of a conflict, and the row that creates or destroys its claim. Of a replace it is the row that creates.
@@ -195,10 +220,10 @@ impl Outgoing {
     }
 
     /// Formats creates and destroys as the arguments of `begin_update`.
-    pub fn json(&self) -> Result<(String, String), serde_json::Error> {
+    pub fn json(&self) -> (String, String) {
         let creates = self.creates.iter().map(|Creating { create, .. }| (&create.bucket, Some(&create.ends)));
         let destroys = self.destroys.iter().map(|destroy| (&destroy.bucket, destroy.ends.last()));
-        Ok((records_json(creates)?, records_json(destroys)?))
+        (records_json(creates), records_json(destroys))
     }
 
     /// Returns what was skipped and adopted so far. The counts are valid once the batch has begun.

@@ -6,13 +6,8 @@ use sha2::{Digest, Sha256};
 
 use crate::batch::Batch;
 use crate::claim::{Bucket, Claim, Destroy, Reference};
+use crate::record_json::{JsonId, JsonRecord, push_records};
 use crate::types::{TypeTable, Types};
-
-#[derive(Serialize)]
-struct RequestForm<'a> {
-    create_records: Vec<ClaimForm<'a>>,
-    destroy_records: Vec<DestroyForm<'a>>,
-}
 
 #[derive(Serialize)]
 pub struct ClaimForm<'a> {
@@ -40,15 +35,6 @@ pub fn named_records<'a>(records: impl IntoIterator<Item = NamedRecord<'a>>) -> 
     let mut json = Vec::new();
     serde::Serializer::collect_seq(&mut serde_json::Serializer::new(&mut json), records.into_iter().map(form))?;
     String::from_utf8(json).map_err(serde::ser::Error::custom)
-}
-
-#[derive(Serialize)]
-struct DestroyForm<'a> {
-    bucket: BucketForm<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<SubjectForm<'a, &'a str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<SourceForm<'a, &'a str>>,
 }
 
 /// A bucket as JSON: `{"type": "ROUTES", "value": "x"}`.
@@ -101,21 +87,38 @@ pub fn claim_form<'a>(claim: &'a Claim, types: &'a Types) -> ClaimForm<'a> {
     }
 }
 
-fn destroy_form<'a>(destroy: &'a Destroy, types: &'a Types) -> DestroyForm<'a> {
-    DestroyForm {
-        bucket: BucketForm::new(&destroy.bucket, types),
-        subject: destroy.subject.as_ref().map(|subject| subject_form(subject, types)),
-        source: destroy.source.as_ref().map(|source| source_form(source, types)),
-    }
+/// Returns the text by which requests are compared. It has the names that types had first, and canonical forms only.
+pub fn compared_text(batch: &Batch, lasting_types: &Types) -> String {
+    let types = lasting_types;
+    let mut json = String::from(r#"{"create_records":"#);
+    let creates = batch.creates.iter();
+    push_records(
+        &mut json,
+        creates.map(|Claim { bucket, subject, source, .. }| json_record(types, bucket, Some(subject), Some(source))),
+    );
+    json.push_str(r#","destroy_records":"#);
+    let destroys = batch.destroys.iter();
+    push_records(
+        &mut json,
+        destroys
+            .map(|Destroy { bucket, subject, source }| json_record(types, bucket, subject.as_ref(), source.as_ref())),
+    );
+    json.push('}');
+    json
 }
 
-/// Returns the text by which requests are compared. It has the names that types had first, and canonical forms only.
-pub fn compared_text(batch: &Batch, lasting_types: &Types) -> Result<String, serde_json::Error> {
-    let form = RequestForm {
-        create_records: batch.creates.iter().map(|claim| claim_form(claim, lasting_types)).collect(),
-        destroy_records: batch.destroys.iter().map(|destroy| destroy_form(destroy, lasting_types)).collect(),
-    };
-    serde_json::to_string(&form)
+fn json_record<'a>(
+    types: &'a Types,
+    bucket: &'a Bucket,
+    subject: Option<&'a Reference>,
+    source: Option<&'a Reference>,
+) -> JsonRecord<'a> {
+    let end = |of: &'a TypeTable| move |to: &'a Reference| (name(of, to.type_id), JsonId::Text(&to.id));
+    JsonRecord {
+        bucket: (name(&types.bucket, bucket.bucket_type), &bucket.value),
+        subject: subject.map(end(&types.subject)),
+        source: source.map(end(&types.source)),
+    }
 }
 
 /// Returns the SHA-256 of the compared text and the local transaction.

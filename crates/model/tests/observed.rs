@@ -118,7 +118,7 @@ fn what_is_refused_is_removed() {
     let expected =
         [("a", "taken"), ("d", "leased")].map(|(name, reason)| (name.to_owned(), reason.to_owned(), Some(2)));
     assert_eq!(missed, expected);
-    let (creates, destroys) = outgoing.json().unwrap();
+    let (creates, destroys) = outgoing.json();
     assert!(creates.contains(r#""b""#) && !creates.contains(r#""d""#), "{creates}");
     assert!(destroys.contains(r#""e""#) && !destroys.contains(r#""c""#) && !destroys.contains(r#""d""#), "{destroys}");
     assert!(outgoing.remove_refused(&list(&[conflict("unknown", "taken")])).is_none());

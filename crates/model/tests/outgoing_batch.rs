@@ -56,7 +56,7 @@ fn outgoing(rows: &[Row], profile: Profile) -> Outgoing {
 
 /// Returns whether the service takes the batch, after a comparison of what it reads with what the cell makes without JSON.
 fn is_taken(outgoing: &Outgoing, types: &Types) -> bool {
-    let (creates, destroys) = outgoing.json().unwrap();
+    let (creates, destroys) = outgoing.json();
     let [creates, destroys] = [creates, destroys].map(|list| serde_json::from_str::<Value>(&list).unwrap());
     let read = Batch::read(&mut Flat::new(&creates), &mut Flat::new(&destroys), types, 100);
     let made = outgoing.batch(types);

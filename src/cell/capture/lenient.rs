@@ -61,7 +61,7 @@ impl LenientBatch {
 
     /// Returns the request that begins the lease, as the batch is now.
     pub fn request(&self, connection: &Connection, wait: Option<HandedWait>) -> Result<BeginRequest, ClaimsError> {
-        let (creates, destroys) = self.outgoing.json()?;
+        let (creates, destroys) = self.outgoing.json();
         let LenientBatch { cell_id, lease, .. } = *self;
         let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
         Ok(BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait })

@@ -125,7 +125,7 @@ fn begin(
                 CellError::ServiceSilent { server: server.to_owned(), timeout: settings::observe_timeout() }.into()
             );
         }
-        let (creates, destroys) = outgoing.json()?;
+        let (creates, destroys) = outgoing.json();
         let naming = RequiredNaming::of(&catalog::current(connection).types, outgoing.bucket_types());
         let cell_xid = xact::own_xid();
         let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, wait: None };

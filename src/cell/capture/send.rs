@@ -34,7 +34,7 @@ fn pending_batch()
     access::refuse_restricted()?;
     let pending = log::pending()?;
     must_have_keys(&pending)?;
-    let (creates, destroys) = Outgoing::new(pending).json().map_err(ClaimsError::from)?;
+    let (creates, destroys) = Outgoing::new(pending).json();
     Ok(TableIterator::once((JsonText(creates), JsonText(destroys))))
 }
 

@@ -244,7 +244,7 @@ fn attempt<'r, T>(
         admission::admit_begin(tables, connection, &catalog, cell_id, given_uuid)?;
         let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
         alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
-        let digest = alternatives.digest(&catalog, wanted.cell_xid)?;
+        let digest = alternatives.digest(&catalog, wanted.cell_xid);
         let uuid = given_uuid.unwrap_or_else(|| alternatives.new_uuid(tables, connection));
         let (may_be_repeat, cell_xid) = (given_uuid.is_some(), wanted.cell_xid);
         // claims.wait_timeout begins when the call has waited.

@@ -66,7 +66,7 @@ fn by_lease(
     outgoing: &Outgoing,
     began: Instant,
 ) -> Result<(), ClaimsError> {
-    let (creates, destroys) = outgoing.json()?;
+    let (creates, destroys) = outgoing.json();
     let creates = Records::of_text(&creates, "create_records")?;
     let destroys = Records::of_text(&destroys, "destroy_records")?;
     let read = |catalog: &Catalog| {
@@ -76,7 +76,7 @@ fn by_lease(
     };
     let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
     alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
-    let (uuid, digest) = (Uuid::now_v7(), alternatives.digest(&catalog, None)?);
+    let (uuid, digest) = (Uuid::now_v7(), alternatives.digest(&catalog, None));
     let conflicts_of = ConflictsOf::Last;
     let common = Common {
         tables,

@@ -176,6 +176,23 @@ SELECT t.done();
 UPDATE app.users SET username = 'c' WHERE id = 8;
 SELECT claims.is_available('app.users', 'email', 'c'), claims.is_available('app.users', 'email', 'free'),
        claims.is_available('app.users', 'username', 'c'), claims.is_available('app.users', 'username', 'free');
+-- however many there are, names with a service are claimed; calls that need the others fail, and COMMIT if their type gets a service later
+CREATE TABLE app.many (id bigint, name text);
+SELECT claims.claim_attribute('app.many', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_GROUPS', 'id');
+BEGIN; INSERT INTO app.users VALUES (12, NULL, 'd');
+INSERT INTO app.many SELECT i, 'many-' || i FROM generate_series(1, 200001) i;
+INSERT INTO app.users VALUES (13, NULL, 'e');
+SAVEPOINT s; SELECT * FROM claims.pending_batch(); ROLLBACK TO s;
+SAVEPOINT s; SELECT claims.begin_pending(1, 'regress_claims_first'); ROLLBACK TO s;
+SAVEPOINT s; SELECT claims.automatic(1, 'regress_claims_first', '{ROUTES}'); SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO s;
+COMMIT;
+SELECT t.done(), (SELECT count(*) FROM app.many);
+BEGIN; DELETE FROM app.many; SELECT claims.automatic(1, 'regress_claims_first', '{ROUTES}'); COMMIT;
+-- without a service, and with one for a type of which nothing was forgotten
+BEGIN; DELETE FROM app.many; SELECT claims.automatic(1, 'regress_claims_first', '{USERNAMES}'); UPDATE app.users SET username = 'd' WHERE id = 12; COMMIT;
+DELETE FROM app.users WHERE id IN (12, 13); SELECT claims.automatic(1, NULL, '{USERNAMES}');
+SELECT t.done(), (SELECT count(*) FROM app.many);
+SELECT claims.unclaim_attribute('app.many', 'name');
 
 -- verification: each service for its own types
 SELECT claims.automatic(1, 'regress_claims_first');

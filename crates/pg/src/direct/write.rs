@@ -87,15 +87,11 @@ impl Table {
     /// Like [`Table::insert_if_free`], for many rows. Stops at the first one whose key exists.
     pub fn insert_all_if_free(&self, rows: &[Vec<Value>]) -> Result<(), Conflict> {
         self.must_be_writable();
+        let batch = SlotBatch::new(self, rows.len().min(ROWS_AT_ONCE));
         for (part, rows) in rows.chunks(ROWS_AT_ONCE).enumerate() {
-            let slots: Vec<_> = rows.iter().map(|_| self.empty_slot()).collect();
+            let slots = &batch.slots[..rows.len()];
             slots.iter().zip(rows).for_each(|(slot, row)| self.fill(*slot, row));
-            let conflict = self.insert_slots(&slots);
-            for slot in slots {
-                // SAFETY: they were made here.
-                unsafe { pg_sys::ExecDropSingleTupleTableSlot(slot) };
-            }
-            if let Some(row) = conflict {
+            if let Some(row) = self.insert_slots(slots) {
                 return Err(Conflict { row: part * ROWS_AT_ONCE + row });
             }
         }
@@ -270,8 +266,41 @@ impl Table {
     }
 }
 
-/// The rows that one call of the table access method inserts, at most. COPY inserts as many.
-const ROWS_AT_ONCE: usize = 1000;
+/// The rows that one call of the table access method inserts, at most. With as many as COPY inserts, 1000, the slots and rows are not in the
+/// processor's cache any more when their index entries are inserted.
+const ROWS_AT_ONCE: usize = 250;
+
+/// Slots for the rows of a table. They share a description of their own: a slot with the table's description registers a reference to it with the
+/// resource owner, which takes as long as filling the slot.
+struct SlotBatch {
+    slots: Vec<*mut pg_sys::TupleTableSlot>,
+    description: pg_sys::TupleDesc,
+}
+
+impl SlotBatch {
+    fn new(table: &Table, count: usize) -> Self {
+        // SAFETY: the relation is open. The copy counts no references, and lives as long as the slots.
+        table.with_memory(|| unsafe {
+            let description = pg_sys::CreateTupleDescCopy((*table.relation).rd_att);
+            let slot = |_| pg_sys::MakeSingleTupleTableSlot(description, &raw const pg_sys::TTSOpsVirtual);
+            SlotBatch { slots: (0..count).map(slot).collect(), description }
+        })
+    }
+}
+
+impl Drop for SlotBatch {
+    fn drop(&mut self) {
+        // After an error the memory ends with the (sub)transaction, and freeing it must not raise another one.
+        if std::thread::panicking() {
+            return;
+        }
+        // SAFETY: both were made in `new`, and nothing else refers to them.
+        unsafe {
+            self.slots.iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(*slot));
+            pg_sys::FreeTupleDesc(self.description);
+        }
+    }
+}
 
 fn outcome(result: pg_sys::TM_Result::Type) -> Changed {
     match result {
