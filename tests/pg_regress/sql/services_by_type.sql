@@ -189,7 +189,8 @@ COMMIT;
 SELECT t.done(), (SELECT count(*) FROM app.many);
 BEGIN; DELETE FROM app.many; SELECT claims.automatic(1, 'regress_claims_first', '{ROUTES}'); COMMIT;
 -- without a service, and with one for a type of which nothing was forgotten
-BEGIN; DELETE FROM app.many; SELECT claims.automatic(1, 'regress_claims_first', '{USERNAMES}'); UPDATE app.users SET username = 'd' WHERE id = 12; COMMIT;
+BEGIN; DELETE FROM app.many; SELECT claims.automatic(1, 'regress_claims_first', '{USERNAMES}');
+UPDATE app.users SET username = 'd' WHERE id = 12; COMMIT;
 DELETE FROM app.users WHERE id IN (12, 13); SELECT claims.automatic(1, NULL, '{USERNAMES}');
 SELECT t.done(), (SELECT count(*) FROM app.many);
 SELECT claims.unclaim_attribute('app.many', 'name');
