@@ -209,7 +209,9 @@ impl Patience {
             Acquired::Lease(_) => WaitEnd::Got,
             Acquired::Conflicts(conflicts) => {
                 if !self.waited.is_zero() {
-                    let seconds = (self.waited.as_secs_f64() * 1000.0).round() / 1000.0;
+                    // Its deadline may have come during a look, after the last sleep.
+                    let waited = if self.is_over() { self.began.elapsed() } else { self.waited };
+                    let seconds = (waited.as_secs_f64() * 1000.0).round() / 1000.0;
                     conflicts.iter_mut().for_each(|conflict| conflict.waited_seconds = Some(seconds));
                 }
                 match conflict::are_temporary(conflicts) {
