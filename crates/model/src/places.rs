@@ -1,8 +1,12 @@
 //! Places for connections at services, where a service has none left. Sessions wait for places in the order of their arrival. A session
 //! that closes its connection gives its place to the one that has waited for the longest time.
 //!
-//! Places also come free without being given: other servers have sessions at the service, too. So the first of the sessions to which no
-//! place was given tries again and again, and the others sleep.
+//! Places also come free without being given: other servers have sessions at the service, too. So the first of all that wait tries again
+//! and again, and the others sleep. It tries seldom, since each attempt costs the service a process, until it finds a place in this way:
+//! then more may be free, and the next one tries soon.
+//!
+//! A session that waits for a place holds nothing that the holder of a place waits for: no turn to call the service (`turns`), and no
+//! connection to a service of a larger key. So no two sessions wait for each other.
 //!
 //! The state has a fixed size and no pointers, so it can be in shared memory. Each operation takes one change at a time, under a
 //! lock of the caller's.
@@ -14,13 +18,13 @@ use crate::turns::{Process, ServiceKey, Ticket};
 /// Maximum number of services that are remembered.
 pub const MAX_SERVICES: usize = 64;
 /// Maximum number of sessions that wait in order, for all services together. Further ones try again and again.
-pub const MAX_WAITING: usize = 1024;
+pub const MAX_WAITING: usize = 4096;
 
 /// Time for which a service counts as full after it has refused a connection, in microseconds.
 const FULL_US: i64 = 10_000_000;
 
 /// The connections and calls of this server's sessions at a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, FromBytes)]
 pub struct Numbers {
     /// The open connections.
     pub connections: u64,
@@ -30,7 +34,7 @@ pub struct Numbers {
     pub failed: u64,
 }
 
-#[derive(Clone, Copy, FromBytes)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 struct Service {
     /// 0 for a free entry.
     key: ServiceKey,
@@ -38,13 +42,31 @@ struct Service {
     numbers: Numbers,
 }
 
-#[derive(Clone, Copy, FromBytes)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 struct Waiting {
     service: ServiceKey,
     ticket: Ticket,
     process: Process,
-    /// 1 if another session has given its place to this one.
-    has_place: u32,
+    /// One of the constants below.
+    hint: u32,
+}
+
+/// Nothing is known about a free place.
+const NO_HINT: u32 = 0;
+/// Another session has given its place to this one.
+const GIVEN: u32 = 1;
+/// The session before has found a place that nobody gave it.
+const FOUND: u32 = 2;
+
+/// What a session that waits should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chance {
+    /// Sleep until it is woken.
+    None,
+    /// Try now and then: it is the first of all that wait.
+    Seldom,
+    /// Try soon: it was given a place, or the session before has found one.
+    Good,
 }
 
 /// How much the place of a session is wanted by others.
@@ -58,35 +80,42 @@ pub enum Demand {
 }
 
 /// The sessions of a server that wait for places. All zeros is the state without any.
-#[derive(Clone, Copy, FromBytes)]
-pub struct Places {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
+pub struct Places<const SERVICES: usize = MAX_SERVICES, const WAITING: usize = MAX_WAITING> {
     last_ticket: Ticket,
-    services: [Service; MAX_SERVICES],
+    services: [Service; SERVICES],
     /// In the order of arrival.
-    waiting: [Waiting; MAX_WAITING],
+    waiting: [Waiting; WAITING],
     waiting_count: u64,
 }
 
-impl Places {
+impl<const SERVICES: usize, const WAITING: usize> Places<SERVICES, WAITING> {
     /// Queues a session. Returns `None` if too many wait: then it must try by itself.
     pub fn arrive(&mut self, service: ServiceKey, process: Process) -> Option<Ticket> {
         let place = self.waiting.get_mut(usize::try_from(self.waiting_count).ok()?)?;
         self.last_ticket += 1;
-        *place = Waiting { service, ticket: self.last_ticket, process, has_place: 0 };
+        *place = Waiting { service, ticket: self.last_ticket, process, hint: NO_HINT };
         self.waiting_count += 1;
         Some(self.last_ticket)
     }
 
-    /// Returns whether a session should try to connect now: it was given a place, or is the first of those that were not.
-    pub fn may_try(&self, ticket: Ticket) -> bool {
-        let Some(own) = self.all().iter().find(|waiting| waiting.ticket == ticket) else { return true };
-        own.has_place == 1 || self.first(own.service).is_some_and(|first| self.waiting[first].ticket == ticket)
+    /// Returns whether a session should try to connect now. While places that were given are not taken yet, nobody behind them tries,
+    /// so that nobody is overtaken.
+    pub fn chance(&self, ticket: Ticket) -> Chance {
+        let Some(at) = self.position(ticket) else { return Chance::Seldom };
+        let own = self.waiting[at];
+        match own.hint {
+            GIVEN => Chance::Good,
+            _ if self.all()[..at].iter().any(|before| before.service == own.service) => Chance::None,
+            FOUND => Chance::Good,
+            _ => Chance::Seldom,
+        }
     }
 
-    /// Notes that the place that a session was given is no longer free. The session keeps its position.
+    /// Notes that the place on which a session had a good chance is no longer free. The session keeps its position.
     pub fn lost(&mut self, ticket: Ticket) {
         if let Some(at) = self.position(ticket) {
-            self.waiting[at].has_place = 0;
+            self.waiting[at].hint = NO_HINT;
         }
     }
 
@@ -94,20 +123,28 @@ impl Places {
     /// once the place is free.
     pub fn give(&mut self, service: ServiceKey) -> Option<Process> {
         let first = self.first(service)?;
-        self.waiting[first].has_place = 1;
+        self.waiting[first].hint = GIVEN;
         Some(self.waiting[first].process)
     }
 
     /// Removes a session that waits no longer. If it leaves without a connection, a place that it was given goes to the next one.
-    /// Returns the processes that should try now, and must be woken: the one with that place, and the first without one.
+    /// Returns the processes that should try now, and must be woken: the one with that place, and the first of all that wait.
     pub fn leave(&mut self, ticket: Ticket, is_connected: bool) -> [Option<Process>; 2] {
         let Some(at) = self.position(ticket) else { return [None; 2] };
-        let Waiting { service, has_place, .. } = self.waiting[at];
+        let Waiting { service, hint, .. } = self.waiting[at];
         let count = self.all().len();
         self.waiting.copy_within(at + 1..count, at);
         self.waiting_count -= 1;
-        let given = if has_place == 1 && !is_connected { self.give(service) } else { None };
-        [given, self.first(service).map(|first| self.waiting[first].process)]
+        let given = if hint == GIVEN && !is_connected { self.give(service) } else { None };
+        let of_service = |waiting: &&mut Waiting| waiting.service == service;
+        let head = self.waiting[..count - 1].iter_mut().find(of_service).filter(|head| head.hint != GIVEN);
+        if let Some(head) = head {
+            if is_connected && hint != GIVEN {
+                head.hint = FOUND;
+            }
+            return [given, Some(head.process)];
+        }
+        [given, None]
     }
 
     /// Returns how much the place of a session is wanted.
@@ -179,13 +216,13 @@ impl Places {
     }
 
     fn all(&self) -> &[Waiting] {
-        let count = usize::try_from(self.waiting_count).map_or(MAX_WAITING, |count| count.min(MAX_WAITING));
+        let count = usize::try_from(self.waiting_count).map_or(WAITING, |count| count.min(WAITING));
         &self.waiting[..count]
     }
 
     /// Returns the position of the session that has waited for the longest time, of those to which no place was given.
     fn first(&self, service: ServiceKey) -> Option<usize> {
-        self.all().iter().position(|waiting| waiting.service == service && waiting.has_place == 0)
+        self.all().iter().position(|waiting| waiting.service == service && waiting.hint != GIVEN)
     }
 
     fn position(&self, ticket: Ticket) -> Option<usize> {
@@ -200,7 +237,7 @@ mod tests {
     use super::*;
 
     fn places() -> Box<Places> {
-        Box::new(Places::new_zeroed())
+        Box::new(<Places>::new_zeroed())
     }
 
     fn arrive(places: &mut Places, process: Process) -> Ticket {
@@ -209,19 +246,25 @@ mod tests {
 
     #[test]
     fn places_are_given_in_the_order_of_arrival() {
+        use Chance::{Good, None as Sleeps, Seldom};
         let mut places = places();
         assert_eq!(places.give(1), None, "nobody waits");
         let tickets: Vec<_> = (10..14).map(|process| arrive(&mut places, process)).collect();
-        let trying = |places: &Places| tickets.iter().map(|ticket| places.may_try(*ticket)).collect::<Vec<_>>();
-        assert_eq!(trying(&places), [true, false, false, false], "only the first tries");
+        let chances = |places: &Places| tickets.iter().map(|ticket| places.chance(*ticket)).collect::<Vec<_>>();
+        assert_eq!(chances(&places), [Seldom, Sleeps, Sleeps, Sleeps], "only the first tries");
         assert_eq!((places.give(1), places.give(1), places.give(2)), (Some(10), Some(11), None));
-        assert_eq!(trying(&places), [true, true, true, false], "two have places, and the next one tries, too");
-        assert_eq!(places.leave(tickets[2], true), [None, Some(13)], "one that was not given a place has found one");
-        assert_eq!(places.leave(tickets[1], true), [None, Some(13)]);
-        assert!(places.may_try(tickets[0]) && places.may_try(tickets[3]));
+        assert_eq!(chances(&places), [Good, Good, Sleeps, Sleeps], "nobody overtakes those that have places");
+        assert_eq!(places.leave(tickets[1], true), [None; 2], "the first has a place, and is awake");
+        assert_eq!(places.leave(tickets[0], true), [None, Some(12)]);
+        assert_eq!((places.chance(tickets[2]), places.chance(tickets[3])), (Seldom, Sleeps));
         assert_eq!((places.waiting(1), places.demand(1, 0)), (2, Demand::Now));
-        assert_eq!(places.leave(tickets[3], false), [None, None]);
+        assert_eq!(places.leave(tickets[2], true), [None, Some(13)]);
+        assert_eq!(places.chance(tickets[3]), Good, "the one before has found a place by itself");
+        places.lost(tickets[3]);
+        assert_eq!(places.chance(tickets[3]), Seldom);
+        assert_eq!(places.give(1), Some(13));
         assert_eq!(places.demand(1, 0), Demand::None, "who has a place asks for none");
+        assert_eq!(places.leave(tickets[3], false), [None, None]);
     }
 
     #[test]
@@ -229,10 +272,11 @@ mod tests {
         let mut places = places();
         let tickets: Vec<_> = (10..13).map(|process| arrive(&mut places, process)).collect();
         assert_eq!(places.give(1), Some(10));
-        assert_eq!(places.leave(tickets[0], false), [Some(11), Some(12)], "one that gives up passes its place on");
-        assert!(places.may_try(tickets[1]) && places.may_try(tickets[2]), "and so the one behind tries, too");
+        assert_eq!(places.leave(tickets[0], false), [Some(11), None], "one that gives up passes its place on");
+        assert_eq!(places.chance(tickets[1]), Chance::Good);
         places.lost(tickets[1]);
-        assert!(places.may_try(tickets[1]) && !places.may_try(tickets[2]), "a place that is taken keeps the order");
+        let of_both = (places.chance(tickets[1]), places.chance(tickets[2]));
+        assert_eq!(of_both, (Chance::Seldom, Chance::None), "a place that is taken keeps the order");
         assert_eq!(places.leave(tickets[2], false), [None, Some(11)]);
         assert_eq!(places.leave(tickets[1], false), [None; 2]);
         assert_eq!(places.leave(tickets[1], false), [None; 2], "leaving twice does nothing");
@@ -246,7 +290,7 @@ mod tests {
         assert_eq!(places.arrive(2, 7), None);
         assert_eq!(places.leave(tickets[5], false), [None, Some(0)]);
         let other = places.arrive(2, 7).expect("there is room");
-        assert!(places.may_try(other) && places.may_try(999_999));
+        assert_eq!((places.chance(other), places.chance(999_999)), (Chance::Seldom, Chance::Seldom));
         assert_eq!(places.demand(3, 0), Demand::None);
     }
 

@@ -1,5 +1,6 @@
 //! Limits how many calls are made to a service at the same time. Further callers wait, and get their turns in the order of their
-//! arrival.
+//! arrival. A caller that pauses, because the service has no place for its connection, makes no call meanwhile: others get its turn. It
+//! keeps its ticket, by which it stands before all that arrived later when it resumes.
 //!
 //! The state has a fixed size and no pointers, so it can be in shared memory. Each operation takes one change at a time, under a
 //! lock of the caller's.
@@ -18,7 +19,7 @@ pub type Process = u32;
 /// The position of a caller in the order of arrival.
 pub type Ticket = u64;
 
-#[derive(Clone, Copy, FromBytes)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 struct Calls {
     service: ServiceKey,
     /// The number of calls that are being made, and of turns that were given to waiting callers.
@@ -27,7 +28,7 @@ struct Calls {
     unused: u32,
 }
 
-#[derive(Clone, Copy, FromBytes)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 struct Waiting {
     service: ServiceKey,
     ticket: Ticket,
@@ -37,12 +38,12 @@ struct Waiting {
 }
 
 /// The calls and the waiting callers of all services of a server. All zeros is the state without any.
-#[derive(Clone, Copy, FromBytes)]
-pub struct Turns {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
+pub struct Turns<const SERVICES: usize = MAX_SERVICES, const WAITING: usize = MAX_WAITING> {
     last_ticket: Ticket,
-    services: [Calls; MAX_SERVICES],
+    services: [Calls; SERVICES],
     /// In the order of arrival.
-    waiting: [Waiting; MAX_WAITING],
+    waiting: [Waiting; WAITING],
     waiting_count: u64,
 }
 
@@ -50,7 +51,7 @@ pub struct Turns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// The call can be made now, and must be ended.
-    Now,
+    Now(Ticket),
     /// The caller must wait until it is its turn.
     Wait(Ticket),
     /// The call can be made now; nothing counts it.
@@ -59,21 +60,27 @@ pub enum Arrival {
     Full,
 }
 
-impl Turns {
-    /// Lets a caller in, or queues it behind all that wait for the service.
-    pub fn arrive(&mut self, service: ServiceKey, limit: u32, process: Process) -> Arrival {
+impl<const SERVICES: usize, const WAITING: usize> Turns<SERVICES, WAITING> {
+    /// Lets a caller in, or queues it behind all that arrived before. A caller that resumes after a pause has the ticket of its first
+    /// arrival.
+    pub fn arrive(&mut self, service: ServiceKey, limit: u32, process: Process, first: Option<Ticket>) -> Arrival {
         let Some(calls) = self.calls_or_free(service) else { return Arrival::Uncounted };
+        let ticket = first.unwrap_or(self.last_ticket + 1);
+        self.last_ticket = self.last_ticket.max(ticket);
         let calling = self.services[calls].calling;
-        if calling < limit && self.next(service).is_none() {
+        if calling < limit && self.next(service).is_none_or(|next| self.waiting[next].ticket > ticket) {
             self.services[calls].calling += 1;
-            return Arrival::Now;
+            return Arrival::Now(ticket);
         }
-        let at = self.count();
-        let Some(place) = self.waiting.get_mut(at) else { return Arrival::Full };
-        self.last_ticket += 1;
-        *place = Waiting { service, ticket: self.last_ticket, process, has_turn: 0 };
+        let count = self.count();
+        if count == WAITING {
+            return Arrival::Full;
+        }
+        let at = self.waiting[..count].iter().position(|later| later.ticket > ticket).unwrap_or(count);
+        self.waiting.copy_within(at..count, at + 1);
+        self.waiting[at] = Waiting { service, ticket, process, has_turn: 0 };
         self.waiting_count += 1;
-        Arrival::Wait(self.last_ticket)
+        Arrival::Wait(ticket)
     }
 
     /// Begins the call of a caller that has waited. Returns `false` if it is not its turn yet.
@@ -155,7 +162,7 @@ impl Turns {
     }
 
     fn count(&self) -> usize {
-        usize::try_from(self.waiting_count).map_or(MAX_WAITING, |count| count.min(MAX_WAITING))
+        usize::try_from(self.waiting_count).map_or(WAITING, |count| count.min(WAITING))
     }
 }
 
@@ -166,12 +173,20 @@ mod tests {
     use super::*;
 
     fn turns() -> Box<Turns> {
-        Box::new(Turns::new_zeroed())
+        Box::new(<Turns>::new_zeroed())
     }
 
     /// Returns the processes that get their turns.
     fn called(turns: &mut Turns, service: ServiceKey, limit: u32) -> Vec<Process> {
         std::iter::from_fn(|| turns.next_turn(service, limit)).collect()
+    }
+
+    fn arrive(turns: &mut Turns, service: ServiceKey, limit: u32, process: Process) -> Arrival {
+        turns.arrive(service, limit, process, None)
+    }
+
+    fn is_now(arrival: Arrival) -> bool {
+        matches!(arrival, Arrival::Now(_))
     }
 
     fn ticket(arrival: Arrival) -> Ticket {
@@ -184,8 +199,8 @@ mod tests {
     #[test]
     fn callers_beyond_the_limit_get_their_turns_in_the_order_of_arrival() {
         let mut turns = turns();
-        assert_eq!([turns.arrive(1, 2, 10), turns.arrive(1, 2, 11)], [Arrival::Now; 2]);
-        let tickets: Vec<_> = (12..17).map(|process| ticket(turns.arrive(1, 2, process))).collect();
+        assert!(is_now(arrive(&mut turns, 1, 2, 10)) && is_now(arrive(&mut turns, 1, 2, 11)));
+        let tickets: Vec<_> = (12..17).map(|process| ticket(arrive(&mut turns, 1, 2, process))).collect();
         assert_eq!(turns.load(1), (2, 5));
         assert!(!turns.take(tickets[0]), "it is nobody's turn before a call ends");
         turns.end(1);
@@ -193,7 +208,7 @@ mod tests {
         assert!(!turns.take(tickets[1]) && turns.take(tickets[0]) && !turns.take(tickets[0]));
         // A caller that arrives while others wait does not overtake them, even if a call has just ended.
         turns.end(1);
-        let late = ticket(turns.arrive(1, 2, 17));
+        let late = ticket(arrive(&mut turns, 1, 2, 17));
         assert_eq!(called(&mut turns, 1, 2), [13]);
         turns.end(1);
         turns.end(1);
@@ -205,8 +220,8 @@ mod tests {
     #[test]
     fn a_caller_that_gives_up_passes_its_turn_on() {
         let mut turns = turns();
-        assert_eq!(turns.arrive(1, 1, 10), Arrival::Now);
-        let tickets: Vec<_> = (11..15).map(|process| ticket(turns.arrive(1, 1, process))).collect();
+        assert!(is_now(arrive(&mut turns, 1, 1, 10)));
+        let tickets: Vec<_> = (11..15).map(|process| ticket(arrive(&mut turns, 1, 1, process))).collect();
         turns.give_up(tickets[1]);
         assert_eq!(called(&mut turns, 1, 1), Vec::<Process>::new());
         turns.end(1);
@@ -219,34 +234,56 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_that_resumes_stands_where_it_arrived() {
+        let mut turns = turns();
+        let Arrival::Now(first) = arrive(&mut turns, 1, 1, 10) else { panic!("nobody calls") };
+        let second = ticket(arrive(&mut turns, 1, 1, 11));
+        // It pauses, so others get its turn.
+        turns.end(1);
+        assert_eq!((called(&mut turns, 1, 1), turns.load(1)), (vec![11], (1, 0)));
+        let third = ticket(arrive(&mut turns, 1, 1, 12));
+        assert_eq!(ticket(turns.arrive(1, 1, 10, Some(first))), first);
+        turns.give_up(second);
+        assert_eq!(called(&mut turns, 1, 1), [10], "the caller that resumes comes before one that arrived later");
+        assert!(turns.take(first));
+        turns.end(1);
+        // One that arrived later does not stand in its way, either, if it was not called yet.
+        assert_eq!(turns.arrive(1, 1, 10, Some(first)), Arrival::Now(first));
+        turns.end(1);
+        assert_eq!(called(&mut turns, 1, 1), [12]);
+        assert!(turns.take(third) && turns.load(1) == (1, 0));
+        assert_eq!(ticket(arrive(&mut turns, 1, 1, 13)), third + 1);
+    }
+
+    #[test]
     fn services_do_not_wait_for_each_other_and_a_limit_can_change() {
         let mut turns = turns();
-        assert_eq!([turns.arrive(1, 1, 10), turns.arrive(2, 1, 20)], [Arrival::Now; 2]);
-        let tickets = [ticket(turns.arrive(1, 1, 11)), ticket(turns.arrive(2, 1, 21)), ticket(turns.arrive(1, 1, 12))];
+        assert!(is_now(arrive(&mut turns, 1, 1, 10)) && is_now(arrive(&mut turns, 2, 1, 20)));
+        let tickets = [ticket(arrive(&mut turns, 1, 1, 11)), ticket(arrive(&mut turns, 2, 1, 21)), ticket(arrive(&mut turns, 1, 1, 12))];
         assert_eq!(called(&mut turns, 1, 3), [11, 12]);
         assert!(turns.take(tickets[0]) && turns.take(tickets[2]) && !turns.take(tickets[1]));
         // A smaller limit ends no call.
         turns.end(1);
         assert_eq!((called(&mut turns, 1, 1), turns.load(1)), (vec![], (2, 0)));
         turns.end(1);
-        assert!(matches!(turns.arrive(1, 1, 13), Arrival::Wait(_)));
+        assert!(matches!(arrive(&mut turns, 1, 1, 13), Arrival::Wait(_)));
     }
 
     #[test]
     fn there_is_an_end_of_waiting_callers_and_of_services() {
         let mut turns = turns();
-        assert_eq!(turns.arrive(1, 1, 10), Arrival::Now);
+        assert!(is_now(arrive(&mut turns, 1, 1, 10)));
         for process in 0..MAX_WAITING as u32 {
-            assert!(matches!(turns.arrive(1, 1, process), Arrival::Wait(_)));
+            assert!(matches!(arrive(&mut turns, 1, 1, process), Arrival::Wait(_)));
         }
-        assert_eq!(turns.arrive(1, 1, 10), Arrival::Full);
+        assert_eq!(arrive(&mut turns, 1, 1, 10), Arrival::Full);
         for service in 2..=MAX_SERVICES as u64 {
-            assert_eq!(turns.arrive(service, 1, 10), Arrival::Now);
+            assert!(is_now(arrive(&mut turns, service, 1, 10)));
         }
-        assert_eq!(turns.arrive(1000, 1, 10), Arrival::Uncounted);
+        assert_eq!(arrive(&mut turns, 1000, 1, 10), Arrival::Uncounted);
         // A service that nobody calls any more loses its entry.
         turns.end(2);
-        assert_eq!(turns.arrive(1000, 1, 10), Arrival::Now);
+        assert!(is_now(arrive(&mut turns, 1000, 1, 10)));
         turns.end(2);
         assert_eq!(turns.load(2), (0, 0));
     }
