@@ -259,7 +259,11 @@ mod tests {
     fn services_do_not_wait_for_each_other_and_a_limit_can_change() {
         let mut turns = turns();
         assert!(is_now(arrive(&mut turns, 1, 1, 10)) && is_now(arrive(&mut turns, 2, 1, 20)));
-        let tickets = [ticket(arrive(&mut turns, 1, 1, 11)), ticket(arrive(&mut turns, 2, 1, 21)), ticket(arrive(&mut turns, 1, 1, 12))];
+        let tickets = [
+            ticket(arrive(&mut turns, 1, 1, 11)),
+            ticket(arrive(&mut turns, 2, 1, 21)),
+            ticket(arrive(&mut turns, 1, 1, 12)),
+        ];
         assert_eq!(called(&mut turns, 1, 3), [11, 12]);
         assert!(turns.take(tickets[0]) && turns.take(tickets[2]) && !turns.take(tickets[1]));
         // A smaller limit ends no call.

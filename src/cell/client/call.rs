@@ -37,7 +37,7 @@ pub(super) struct Call<'s, 'c> {
     sent_at: Instant,
     is_sent: bool,
     /// The end of the call, when it is dropped.
-    _turn: Turn,
+    turn: Turn,
 }
 
 impl<'s, 'c> Call<'s, 'c> {
@@ -52,7 +52,8 @@ impl<'s, 'c> Call<'s, 'c> {
         let arrived = Instant::now();
         let until = arrived + timeout.saturating_sub(TIME_TO_ANSWER.min(timeout / 4));
         let places_until = service.deadline.map_or(until, |deadline| deadline.min(until));
-        let turn = service.turn(places_until)?;
+        let mut turn = Turn::default();
+        service.take(&mut turn, places_until)?;
         let (admitted, reused) = match &service.way {
             Way::Catalog(..) => (breaker::admit(service.server)?, connection_cache::take(service.server)),
             Way::Address(address) => (
@@ -62,9 +63,12 @@ impl<'s, 'c> Call<'s, 'c> {
         };
         admitted.waits(service.handed_wait.get());
         let is_reused = reused.is_some();
-        let mut waited = turn.waited;
-        let connected = reused.map_or_else(|| service.find_place(places_until, &admitted, &mut waited), Ok);
-        let connection = Some(connected.inspect_err(|error| admitted.failed(error, request_bytes))?);
+        let connected = match reused {
+            Some(connection) => Ok((connection, Duration::ZERO)),
+            None => service.find_place(places_until, &admitted, &mut turn),
+        };
+        let (connection, for_place) = connected.inspect_err(|error| admitted.failed(error, request_bytes))?;
+        let waited = turn.waited + for_place;
         service.has_waited(waited);
         timeout = timeout.saturating_sub(waited);
         Ok(Call {
@@ -72,14 +76,29 @@ impl<'s, 'c> Call<'s, 'c> {
             commands,
             request_bytes,
             admitted,
-            connection,
+            connection: Some(connection),
             is_reused,
             timeout,
             places_until,
             sent_at: Instant::now(),
             is_sent: false,
-            _turn: turn,
+            turn,
         })
+    }
+
+    /// Ends the call for now, before it is sent: others may call meanwhile. The session keeps the connection.
+    pub fn pause(&mut self) {
+        self.turn.pause();
+    }
+
+    /// Waits for the turn of a paused call.
+    pub fn resume(&mut self) -> Result<(), ClaimsError> {
+        let before = self.turn.waited;
+        self.service.take(&mut self.turn, self.places_until)?;
+        let waited = self.turn.waited - before;
+        self.service.has_waited(waited);
+        self.timeout = self.timeout.saturating_sub(waited);
+        Ok(())
     }
 
     /// Sends the commands. [`Call::answer`] reports a failure.
@@ -89,12 +108,55 @@ impl<'s, 'c> Call<'s, 'c> {
     }
 
     /// Waits for the answer, and reads it before the connection is cached. The service has at least `grace` from now: after its timeout has
-    /// passed while this session waited for another service, its answer is there.
+    /// passed while this session waited for another service, its answer is there. If the cached connection turns out to be useless,
+    /// repeats the call over a new one.
     pub fn answer<T>(
         mut self,
         grace: Duration,
         read: impl FnOnce(Answer) -> Result<T, Mismatch>,
     ) -> Result<T, ClaimsError> {
+        loop {
+            if let Some(answer) = self.receive_answer(grace)? {
+                return self.end(answer, read);
+            }
+            self.reconnect()?;
+            self.send();
+        }
+    }
+
+    /// Like [`Call::answer`], for a session that has made other calls, too, and must not wait for another place meanwhile. Returns `None`
+    /// if the call is to be repeated when they have ended.
+    pub fn answer_once<T>(
+        mut self,
+        grace: Duration,
+        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+    ) -> Result<Option<T>, ClaimsError> {
+        match self.receive_answer(grace)? {
+            Some(answer) => self.end(answer, read).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends the call, which was not sent or is answered, and caches the connection.
+    pub fn give_up(mut self) {
+        self.put_back();
+    }
+
+    fn put_back(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection_cache::put_back(connection);
+        }
+    }
+
+    fn end<T>(mut self, answer: Answer, read: impl FnOnce(Answer) -> Result<T, Mismatch>) -> Result<T, ClaimsError> {
+        let read = read(answer).map_err(|mismatch| self.service.failure(Trouble::Wrong(mismatch), self.timeout))?;
+        self.admitted.succeeded();
+        self.put_back();
+        Ok(read)
+    }
+
+    /// Waits for the answer. Returns `None` if the cached connection is dead, or leads to a server that has become read-only.
+    fn receive_answer(&mut self, grace: Duration) -> Result<Option<Answer>, ClaimsError> {
         loop {
             let timeout = self.timeout;
             let least = Instant::now() + grace;
@@ -108,28 +170,22 @@ impl<'s, 'c> Call<'s, 'c> {
             let reply = if self.is_sent { self.receive(deadline, &mut catching_up) } else { Err(lost()) };
             self.service.has_waited(self.sent_at.elapsed().saturating_sub(catching_up));
             match reply {
-                Ok(Reply::Rows(rows)) => {
-                    let mismatched = |mismatch| self.service.failure(Trouble::Wrong(mismatch), timeout);
-                    let read = read(Answer(rows)).map_err(mismatched)?;
-                    self.admitted.succeeded();
-                    self.give_up();
-                    return Ok(read);
-                }
+                Ok(Reply::Rows(rows)) => return Ok(Some(Answer(rows))),
                 // A pooler is between cell and service, although it looked like the server itself.
                 Ok(Reply::Refused(error)) if error.is_prepared_statement_error() && self.stop_preparing() => {
                     self.is_reused = true;
                 }
                 // The server is a standby after a switch-over: a new connection may lead to the new primary.
-                Ok(Reply::Refused(error)) if error.is_read_only() && self.is_reused => self.connect()?,
+                Ok(Reply::Refused(error)) if error.is_read_only() && self.is_reused => return Ok(None),
                 Ok(Reply::Refused(error)) => {
                     self.admitted.succeeded();
                     let refusal = self.service.refusal(error);
                     if !matches!(&refusal, CellError::Refused(error) if error.is_read_only()) {
-                        self.give_up();
+                        self.put_back();
                     }
                     return Err(refusal.into());
                 }
-                Err(Trouble::Lost(_)) if self.is_reused => self.connect()?,
+                Err(Trouble::Lost(_)) if self.is_reused => return Ok(None),
                 Err(trouble) => {
                     let error = self.service.failure(trouble, timeout).into();
                     self.admitted.failed(&error, self.request_bytes);
@@ -140,25 +196,20 @@ impl<'s, 'c> Call<'s, 'c> {
         }
     }
 
-    /// Ends the call, which was not sent or is answered, and caches the connection.
-    pub fn give_up(self) {
-        if let Some(connection) = self.connection {
-            connection_cache::put_back(connection);
-        }
-    }
-
     fn stop_preparing(&mut self) -> bool {
         self.connection.as_mut().is_some_and(|connection| connection.link.stop_preparing())
     }
 
     /// Replaces the connection, which is closed, by a new one.
-    fn connect(&mut self) -> Result<(), ClaimsError> {
+    fn reconnect(&mut self) -> Result<(), ClaimsError> {
         // It gives its place up.
         self.connection = None;
-        let mut waited = Duration::ZERO;
-        let connected = self.service.find_place(self.places_until, &self.admitted, &mut waited);
-        self.connection = Some(connected.inspect_err(|error| self.admitted.failed(error, self.request_bytes))?);
+        let before = self.turn.waited;
+        let connected = self.service.find_place(self.places_until, &self.admitted, &mut self.turn);
+        let (connection, for_place) = connected.inspect_err(|error| self.admitted.failed(error, self.request_bytes))?;
+        self.connection = Some(connection);
         self.is_reused = false;
+        let waited = self.turn.waited - before + for_place;
         self.service.has_waited(waited);
         self.timeout = self.timeout.saturating_sub(waited);
         Ok(())

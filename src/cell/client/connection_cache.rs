@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
+use claims_model::turns::ServiceKey;
 use pgrx::pg_sys::Oid;
 
 use super::answer::Answer;
 use super::confirmed;
-use super::places::{self, Place};
+use super::places::Place;
 use super::settlement::Settlement;
 use crate::pg::libpq::{Link, Reply, Trouble};
 use crate::pg::{foreign, idle_sockets, roles};
@@ -106,22 +107,14 @@ pub fn put_back(returned: CachedConnection) {
     });
 }
 
-/// Closes connections at the end of a transaction that must not be cached, or whose places another session waits for. Data that was
+/// Closes connections at the end of a transaction that must not be cached, or whose places other sessions wait for. Data that was
 /// sent is delivered nevertheless. Those that stay are closed if the session does not use them for `claims.service_idle_timeout`, or
 /// sooner if the service has too few places.
 pub fn end() {
     let now = Instant::now();
-    let mut to_wake = None;
     close_where(|cached| {
-        let must_close = !settings::keep_service_connection() || cached.version != foreign::version();
-        // Each place is given to a session of its own.
-        must_close
-            || to_wake.is_none() && {
-                to_wake = cached.place.give(now);
-                to_wake.is_some()
-            }
+        !settings::keep_service_connection() || cached.version != foreign::version() || cached.place.is_wanted(now)
     });
-    to_wake.into_iter().for_each(places::wake);
     let Some(time) = settings::service_idle_timeout() else { return };
     CACHE.with(|cached| {
         if let Ok(cached) = cached.try_borrow() {
@@ -142,7 +135,14 @@ pub fn close_outdated() {
     close_where(|cached| cached.version != foreign::version() || cached.user != user);
 }
 
-fn close_where(mut is_over: impl FnMut(&CachedConnection) -> bool) {
+/// Closes the connections to services of larger keys than this one, before this session waits for a place there. Every session then waits
+/// for a place while it has places at services of smaller keys only, so no two sessions wait for each other. Recovery settles leases of
+/// the current transaction at these services.
+pub fn close_above(service: ServiceKey) {
+    close_where(|cached| cached.place.service() > service);
+}
+
+fn close_where(is_over: impl Fn(&CachedConnection) -> bool) {
     // A socket that is closed must not be shut down later: its number may be that of another file by then.
     let are_shut_down = idle_sockets::keep();
     CACHE.with(|cached| {

@@ -143,25 +143,39 @@ pub fn begin_together(
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|at| requests[*at].0.oid().to_u32());
     let mut calls: Vec<(usize, Call)> = Vec::new();
-    for at in order {
-        let (service, _, limit) = requests[at];
-        match Call::prepare(service, std::slice::from_ref(&commands[at]), service.time_left(limit)) {
-            Ok(call) => calls.push((at, call)),
-            Err(error) => {
-                calls.into_iter().for_each(|(_, call)| call.give_up());
-                return Err(error);
-            }
+    let prepare_all = || {
+        // The session waits for a place without having a turn anywhere. It has connections to services with smaller oids only.
+        for at in order {
+            let (service, _, limit) = requests[at];
+            let mut call = Call::prepare(service, std::slice::from_ref(&commands[at]), service.time_left(limit))?;
+            call.pause();
+            calls.push((at, call));
         }
+        calls.iter_mut().try_for_each(|(_, call)| call.resume())
+    };
+    if let Err(error) = prepare_all() {
+        calls.into_iter().for_each(|(_, call)| call.give_up());
+        return Err(error);
     }
     calls.iter_mut().for_each(|(_, call)| call.send());
-    let answer = |(at, call): (usize, Call)| {
-        let answer = call.answer(GRACE, |answer| requests[at].1.begun(answer));
+    let note = |at: usize, answer: Result<(), ClaimsError>| {
         if answer.is_ok() {
             has_begun(at);
         }
         (at, answer)
     };
-    let mut answers: Vec<_> = calls.into_iter().map(answer).collect();
+    let (mut answers, mut to_repeat) = (Vec::new(), Vec::new());
+    for (at, call) in calls {
+        match call.answer_once(GRACE, |answer| requests[at].1.begun(answer)).transpose() {
+            Some(answer) => answers.push(note(at, answer)),
+            None => to_repeat.push(at),
+        }
+    }
+    for at in to_repeat {
+        let (service, request, limit) = requests[at];
+        let command = std::slice::from_ref(&commands[at]);
+        answers.push(note(at, service.run(command, service.time_left(limit), |answer| request.begun(answer))));
+    }
     answers.sort_by_key(|(at, _)| *at);
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }

@@ -159,30 +159,45 @@ impl<'c> Service<'c> {
         self.run(&[limit.command(), question.command()], timeout, read)
     }
 
-    /// Waits until this session may call the service.
-    fn turn(&self, deadline: Instant) -> Result<Turn, ClaimsError> {
+    /// Waits until this session may call the service, for the first time or after a pause.
+    fn take(&self, turn: &mut Turn, deadline: Instant) -> Result<(), ClaimsError> {
         match &self.way {
             Way::Catalog(..) => {
                 // If the server was dropped meanwhile, connecting reports that.
                 let service = foreign::server(self.server).unwrap_or(Oid::INVALID);
-                Turn::wait(self.server, service, deadline, || breaker::refuse_if_open(self.server))
+                turn.come(self.server, service, deadline, || breaker::refuse_if_open(self.server))
             }
-            Way::Address(address) => Turn::wait(self.server, address.oid, deadline, || Ok(())),
+            Way::Address(address) => turn.come(self.server, address.oid, deadline, || Ok(())),
         }
     }
 
-    /// Connects. If the service has no place for another connection, waits for one until a deadline, and adds to `waited` how long.
+    /// Connects, in a turn. If the service has no place for another connection, waits for one until a deadline, and for its turn once
+    /// more: meanwhile others call, who may have the places. Returns how long it has waited for the place, too.
     fn find_place(
         &self,
         deadline: Instant,
         call: &breaker::Call,
-        waited: &mut Duration,
-    ) -> Result<CachedConnection, ClaimsError> {
+        turn: &mut Turn,
+    ) -> Result<(CachedConnection, Duration), ClaimsError> {
+        let service = self.oid();
         // If the service is found to be down meanwhile, this call fails as others do, unless it is the one that tries.
-        let go_on = || if call.is_trial() { Ok(()) } else { breaker::refuse_if_open_to(self.server, self.oid()) };
-        let (connection, time) = places::find(self.server, self.oid(), deadline, || self.connect(), go_on)?;
-        *waited += time;
-        Ok(connection)
+        let go_on = || if call.is_trial() { Ok(()) } else { breaker::refuse_if_open_to(self.server, service) };
+        let before_waiting = || {
+            turn.pause();
+            // Without shared memory nobody would settle their leases soon.
+            if places::are_in_order() {
+                connection_cache::close_above(places::key(service));
+            }
+        };
+        let (connection, waited) =
+            places::find(self.server, service, deadline, || self.connect(), before_waiting, go_on)?;
+        if waited > Duration::ZERO
+            && let Err(error) = self.take(turn, deadline)
+        {
+            connection_cache::put_back(connection);
+            return Err(error);
+        }
+        Ok((connection, waited))
     }
 
     /// Returns the oid of the foreign server, or an invalid one if it was dropped.

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use claims_model::places::{Demand, Places};
+use claims_model::places::{Chance, Demand, Places};
 use claims_model::turns::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
 
@@ -38,7 +38,12 @@ pub fn key(service: Oid) -> ServiceKey {
     u64::from(background::own_database()) << 32 | u64::from(service.to_u32())
 }
 
-/// A guard that counts an open connection.
+/// Returns whether sessions wait for places in order: the library is preloaded.
+pub fn are_in_order() -> bool {
+    PLACES.read(|_| ()).is_some()
+}
+
+/// A guard that counts an open connection, and gives its place to the session that has waited for the longest time.
 pub struct Place {
     service: ServiceKey,
     /// The session gives its place to no other one before this moment.
@@ -57,13 +62,14 @@ impl Place {
         Place { service, kept_until: now + kept }
     }
 
-    /// Decides at the end of a transaction whether this session should close its connection. If it should, the returned process must
-    /// be woken afterwards.
-    pub fn give(&self, now: Instant) -> Option<u32> {
-        if self.demand() != Demand::Now || now < self.kept_until {
-            return None;
-        }
-        PLACES.write(|places| places.give(self.service)).flatten()
+    /// Decides at the end of a transaction whether this session should close its connection, because another one waits for its place.
+    pub fn is_wanted(&self, now: Instant) -> bool {
+        now >= self.kept_until && self.demand() == Demand::Now
+    }
+
+    /// Returns the service.
+    pub fn service(&self) -> ServiceKey {
+        self.service
     }
 
     /// Returns how long the session may keep the connection without using it: `idle`, but less if the service was full lately.
@@ -84,14 +90,20 @@ impl Drop for Place {
         let at = OPEN.with_borrow(|open| open.iter().position(|service| *service == self.service));
         if let Some(at) = at {
             OPEN.with_borrow_mut(|open| open.swap_remove(at));
-            PLACES.write(|places| places.closed(self.service));
         }
+        closed(self.service, at.is_some());
     }
 }
 
-/// Wakes a session to which [`Place::give`] has given a place.
-pub fn wake(process: u32) {
-    background::wake_sleeper(process);
+/// Gives the place of a closed connection to the session that has waited for the longest time.
+fn closed(service: ServiceKey, is_counted: bool) {
+    let to_wake = PLACES.write(|places| {
+        if is_counted {
+            places.closed(service);
+        }
+        places.give(service)
+    });
+    to_wake.into_iter().flatten().for_each(background::wake_sleeper);
 }
 
 /// A guard: this session waits for a place.
@@ -112,9 +124,9 @@ impl Queued {
         Queued(None)
     }
 
-    fn may_try(&self) -> bool {
-        let Some(ticket) = self.0 else { return true };
-        PLACES.read(|places| places.may_try(ticket)).unwrap_or(true)
+    fn chance(&self) -> Chance {
+        let Some(ticket) = self.0 else { return Chance::Seldom };
+        PLACES.read(|places| places.chance(ticket)).unwrap_or(Chance::Seldom)
     }
 
     fn lost(&self) {
@@ -149,19 +161,20 @@ fn clean_up_at_exit() {
     if !HAS_CALLBACK.replace(true) {
         background::at_exit(|| {
             leave(false);
-            let open = OPEN.take();
-            PLACES.write(|places| open.iter().for_each(|service| places.closed(*service)));
+            OPEN.take().into_iter().for_each(|service| closed(service, true));
         });
     }
 }
 
 /// Connects. If the service has no place for another connection, or others wait for one already, waits in order until a deadline.
-/// `go_on` is asked after each pause, and its error ends the waiting. Returns how long it has waited, too.
+/// `before_waiting` is called once before that, and must leave nothing that the holder of a place could wait for. `go_on` is asked after
+/// each sleep, and its error ends the waiting. Returns how long it has waited, too.
 pub fn find<T>(
     server: &str,
     service: Oid,
     deadline: Instant,
     connect: impl Fn() -> Result<T, ClaimsError>,
+    before_waiting: impl FnOnce(),
     go_on: impl Fn() -> Result<(), ClaimsError>,
 ) -> Result<(T, Duration), ClaimsError> {
     let key = key(service);
@@ -178,21 +191,20 @@ pub fn find<T>(
             connected => return connected.map(|connected| (connected, Duration::ZERO)),
         }
     }
+    before_waiting();
     let since = Instant::now();
     let queued = Queued::arrive(key);
-    let mut pause = FIRST_PAUSE;
+    let mut attempts = Attempts::new(queued.chance(), since);
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let now = Instant::now();
+        if now >= deadline {
             call_failed(service);
             return Err(last.into());
         }
-        // A session that is not to try sleeps until it is woken.
-        let may_try = queued.may_try();
-        wait::sleep(if may_try { pause.min(left) } else { left });
-        go_on()?;
-        if !may_try {
-            pause = FIRST_PAUSE;
+        let next = attempts.next(queued.chance(), now).map_or(deadline, |next| next.min(deadline));
+        if next > now {
+            wait::sleep((next - now).max(Duration::from_millis(1)));
+            go_on()?;
             continue;
         }
         match connect() {
@@ -203,10 +215,40 @@ pub fn find<T>(
                 return Ok((connected, since.elapsed()));
             }
         }
-        if pause == LONGEST_PAUSE {
+        if attempts.has_failed(Instant::now()) {
             queued.lost();
         }
-        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
+}
+
+/// The moments at which a session that waits for a place tries to connect.
+struct Attempts {
+    chance: Chance,
+    pause: Duration,
+    next: Instant,
+}
+
+impl Attempts {
+    fn new(chance: Chance, now: Instant) -> Attempts {
+        let pause = if chance == Chance::Good { FIRST_PAUSE } else { LONGEST_PAUSE };
+        Attempts { chance, pause, next: now + pause }
+    }
+
+    /// Returns the moment of the next attempt. `None`: the session sleeps until it is woken. Being woken alone is no reason for an
+    /// attempt, which would cost the service a process.
+    fn next(&mut self, chance: Chance, now: Instant) -> Option<Instant> {
+        if chance != self.chance {
+            *self = Attempts::new(chance, now);
+        }
+        (chance != Chance::None).then_some(self.next)
+    }
+
+    /// Returns whether a good chance was none: the process at the service, whose place it was, must have ended by now.
+    fn has_failed(&mut self, now: Instant) -> bool {
+        let was_last = self.pause == LONGEST_PAUSE;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        self.next = now + self.pause;
+        was_last && self.chance == Chance::Good
     }
 }
 

@@ -51,76 +51,72 @@ fn take_place(place: Place) {
 /// A guard: this session may make one call. The call ends when the guard is dropped, also after an error.
 ///
 /// A session that calls several services at once takes its turns in the order of the servers' oids, so no two sessions wait for each other.
+/// While it has a turn, it waits for nothing else: a session that has no connection, and finds no place for one, pauses meanwhile.
+#[derive(Default)]
 pub struct Turn {
     /// The service at which the call counts.
     counted_at: Option<ServiceKey>,
+    /// The position in the order of arrival, also while it is paused.
+    ticket: Option<Ticket>,
     /// How long this session has waited for it.
     pub waited: Duration,
 }
 
 impl Turn {
-    /// Waits for the turn of this session. If it has to wait, it first calls `before_waiting`, whose error ends it. Raises 53300 at the
-    /// deadline.
-    pub fn wait(
+    /// Ends the call for now: another session gets the turn. [`Turn::come`] resumes it.
+    pub fn pause(&mut self) {
+        if let Some(service) = self.counted_at.take() {
+            leave(service);
+        }
+    }
+
+    /// Waits for the turn of this session, for the first time or after a pause. After a pause it comes before all that arrived later. If it
+    /// has to wait, it first calls `before_waiting`, whose error ends it. Raises 53300 at the deadline.
+    pub fn come(
+        &mut self,
         server: &str,
         service: Oid,
         deadline: Instant,
         before_waiting: impl FnOnce() -> Result<(), ClaimsError>,
-    ) -> Result<Turn, ClaimsError> {
+    ) -> Result<(), ClaimsError> {
         let limit = settings::max_service_calls();
         let key = key(service);
         // A call within a call is no further one.
         if limit == 0 || service == Oid::INVALID || has_place(key) {
-            return Ok(Turn { counted_at: None, waited: Duration::ZERO });
+            return Ok(());
         }
         if !HAS_CALLBACK.replace(true) {
             background::at_exit(leave_all);
         }
         let arrival = TURNS.write(|turns| {
-            let arrival = turns.arrive(key, limit, background::own_sleeper());
+            let arrival = turns.arrive(key, limit, background::own_sleeper(), self.ticket);
             match arrival {
-                Arrival::Now => take_place(Place::Calling(key)),
+                Arrival::Now(_) => take_place(Place::Calling(key)),
                 Arrival::Wait(ticket) => take_place(Place::Waiting(key, ticket)),
                 Arrival::Uncounted | Arrival::Full => {}
             }
             arrival
         });
-        let mut turn = Turn { counted_at: has_place(key).then_some(key), waited: Duration::ZERO };
+        self.counted_at = has_place(key).then_some(key);
         let too_many = || {
             places::call_failed(service);
             CellError::TooManyCalls { server: server.to_owned(), limit }
         };
         match arrival {
-            None | Some(Arrival::Now | Arrival::Uncounted) => Ok(turn),
+            Some(Arrival::Now(ticket)) => {
+                self.ticket = Some(ticket);
+                Ok(())
+            }
+            None | Some(Arrival::Uncounted) => Ok(()),
             Some(Arrival::Full) => Err(too_many().into()),
             Some(Arrival::Wait(ticket)) => {
+                self.ticket = Some(ticket);
                 before_waiting()?;
                 let since = Instant::now();
-                let comes = turn.comes(ticket, key, deadline);
-                turn.waited = since.elapsed();
-                if comes { Ok(turn) } else { Err(too_many().into()) }
+                let comes = comes(ticket, key, deadline);
+                self.waited += since.elapsed();
+                if comes { Ok(()) } else { Err(too_many().into()) }
             }
-        }
-    }
-
-    /// Waits until it is the turn of a ticket. Returns `false` at the deadline.
-    fn comes(&self, ticket: Ticket, key: ServiceKey, deadline: Instant) -> bool {
-        loop {
-            let take = |turns: &mut Turns| {
-                let is_taken = turns.take(ticket);
-                if is_taken {
-                    take_place(Place::Calling(key));
-                }
-                is_taken
-            };
-            if TURNS.write(take).unwrap_or(true) {
-                return true;
-            }
-            let time = deadline.saturating_duration_since(Instant::now());
-            if time.is_zero() {
-                return false;
-            }
-            wait::sleep(time);
         }
     }
 }
@@ -130,6 +126,27 @@ impl Drop for Turn {
         if let Some(service) = self.counted_at {
             leave(service);
         }
+    }
+}
+
+/// Waits until it is the turn of a ticket. Returns `false` at the deadline.
+fn comes(ticket: Ticket, key: ServiceKey, deadline: Instant) -> bool {
+    loop {
+        let take = |turns: &mut Turns| {
+            let is_taken = turns.take(ticket);
+            if is_taken {
+                take_place(Place::Calling(key));
+            }
+            is_taken
+        };
+        if TURNS.write(take).unwrap_or(true) {
+            return true;
+        }
+        let time = deadline.saturating_duration_since(Instant::now());
+        if time.is_zero() {
+            return false;
+        }
+        wait::sleep(time);
     }
 }
 
