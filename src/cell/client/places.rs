@@ -21,9 +21,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// A session keeps its place for so many times as long as connecting has taken. So of the time of a place, at most a small part goes
-/// into connecting, however many sessions share it.
-const KEPT_FOR_CONNECTS: u32 = 20;
-const KEPT_AT_MOST: Duration = Duration::from_secs(1);
+/// into connecting, however many sessions share it. A new process at the service has to fill its caches, too: that takes as long again, or
+/// longer.
+const KEPT_FOR_CONNECTS: u32 = 50;
+const KEPT_AT_MOST: Duration = Duration::from_secs(2);
 
 thread_local! {
     /// The position of this session among those that wait. Left by the guard [`Queued`], or at the exit of the process.

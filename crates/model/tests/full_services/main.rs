@@ -125,21 +125,13 @@ const WAITED: &str = "a session waits for a place";
 const PROMISES: [&str; 4] = [MOVES, LIMITED, IN_ORDER, NOTHING_LEFT];
 
 const FIRST: &[&[usize]] = &[&[0]];
-const FIRST_TWICE: &[&[usize]] = &[&[0], &[0]];
 const SECOND_THEN_FIRST: &[&[usize]] = &[&[1], &[0]];
 const FIRST_THEN_SECOND: &[&[usize]] = &[&[0], &[1]];
 const BOTH: &[&[usize]] = &[&[0, 1]];
 
 /// Fewer places than turns.
-const FEW_PLACES: Full = Full {
-    saves: [FIRST_TWICE, FIRST_TWICE, FIRST],
-    limit: 2,
-    places: [1, 1],
-    calls: 2,
-    deaths: 1,
-    cancels: 1,
-    broken: None,
-};
+const FEW_PLACES: Full =
+    Full { saves: [FIRST, FIRST, FIRST], limit: 2, places: [1, 1], calls: 2, deaths: 0, cancels: 0, broken: None };
 
 /// Fewer turns than places.
 const FEW_TURNS: Full = Full { limit: 1, places: [2, 1], ..FEW_PLACES };
@@ -150,8 +142,8 @@ const TWO_SERVICES: Full = Full {
     limit: 1,
     places: [1, 1],
     calls: 1,
-    deaths: 1,
-    cancels: 1,
+    deaths: 0,
+    cancels: 0,
     broken: None,
 };
 
@@ -174,11 +166,13 @@ fn breaks(broken: Broken, full: Full, promise: &'static str) {
 #[test]
 fn a_service_has_fewer_places_than_turns() {
     holds(FEW_PLACES);
+    holds(Full { calls: 1, deaths: 1, cancels: 1, ..FEW_PLACES });
 }
 
 #[test]
 fn a_service_has_fewer_turns_than_places() {
     holds(FEW_TURNS);
+    holds(Full { calls: 1, deaths: 1, cancels: 1, places: [1, 1], ..FEW_TURNS });
 }
 
 #[test]
@@ -186,6 +180,7 @@ fn two_services_are_full() {
     holds(TWO_SERVICES);
     holds(Full { saves: [BOTH, BOTH, SECOND_THEN_FIRST], ..TWO_SERVICES });
     holds(Full { limit: 2, ..TWO_SERVICES });
+    holds(Full { saves: [BOTH, SECOND_THEN_FIRST, FIRST], cancels: 1, ..TWO_SERVICES });
 }
 
 #[test]
@@ -215,7 +210,7 @@ fn a_turn_must_be_passed_on() {
 
 #[test]
 fn a_session_that_resumes_must_not_stand_last() {
-    breaks(Broken::ResumesLast, FEW_TURNS, IN_ORDER);
+    breaks(Broken::ResumesLast, Full { saves: [&[&[0], &[0]], FIRST, FIRST], calls: 1, ..FEW_TURNS }, IN_ORDER);
 }
 
 #[test]

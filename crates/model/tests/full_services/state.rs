@@ -177,6 +177,7 @@ impl World {
 
     fn pass_turns_on(&mut self, service: usize, limit: u32) {
         while let Some(process) = self.turns.next_turn(key(service), limit) {
+            self.note_overtaken(process as usize, service);
             self.wake(process);
         }
     }
@@ -239,12 +240,11 @@ impl World {
         if !self.turns.take(session.turn_ticket) {
             return false;
         }
-        self.note_overtaken(at, service);
         self.sessions[at].has_turn[service] = true;
         true
     }
 
-    /// Notes if a session gets a turn before one that could use it and has arrived earlier.
+    /// Notes if a session is given a turn before one that waits for it and has arrived earlier.
     fn note_overtaken(&mut self, at: usize, service: usize) {
         let own = self.sessions[at].tickets[service];
         let is_before = |other: &Session| {

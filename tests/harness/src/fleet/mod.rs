@@ -4,7 +4,7 @@
 //! repeats that. A save that fails counts by its SQLSTATE, and the session continues. Before the time begins, all sessions have
 //! connected to the cell, and none to the service.
 //!
-//! Prints one line: the saves per second, the median, the 99th percentile and the longest time of a save in milliseconds, the number of
+//! Prints one line: the saves per second in the second half of the time, when all sessions have saved once, the median, the 99th percentile and the longest time of a save in milliseconds, the number of
 //! sessions without any save, the longest time until an error, and the errors as SQLSTATE=COUNT.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 /// The saves of one session.
 #[derive(Default)]
 struct Tally {
-    saved: Vec<Duration>,
+    /// When each has ended, and how long it has taken.
+    saved: Vec<(Instant, Duration)>,
     failed: Vec<(String, Duration)>,
 }
 
@@ -44,12 +45,12 @@ fn run() -> Result<()> {
     };
     let time = Duration::from_secs_f64(seconds.parse()?);
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let (tallies, took) = runtime.block_on(fleet(sessions.parse()?, time, Duration::from_millis(pause)))?;
-    report(&tallies, took);
+    let (tallies, begun) = runtime.block_on(fleet(sessions.parse()?, time, Duration::from_millis(pause)))?;
+    report(&tallies, begun + time / 2, time / 2);
     Ok(())
 }
 
-async fn fleet(sessions: usize, time: Duration, pause: Duration) -> Result<(Vec<Tally>, Duration)> {
+async fn fleet(sessions: usize, time: Duration, pause: Duration) -> Result<(Vec<Tally>, Instant)> {
     let mut ready = Vec::new();
     for number in 0..sessions {
         let session = connect().await;
@@ -64,7 +65,7 @@ async fn fleet(sessions: usize, time: Duration, pause: Duration) -> Result<(Vec<
     while let Some(tally) = running.join_next().await {
         tallies.push(tally?);
     }
-    Ok((tallies, begun.elapsed()))
+    Ok((tallies, begun))
 }
 
 async fn connect() -> Result<(Client, Statement)> {
@@ -84,7 +85,7 @@ async fn session(client: Client, row: Statement, until: Instant, pause: Duration
         let name = format!("fleet-{:016x}", rand::random::<u64>());
         let begun = Instant::now();
         match client.execute(&row, &[&name]).await {
-            Ok(_) => tally.saved.push(begun.elapsed()),
+            Ok(_) => tally.saved.push((Instant::now(), begun.elapsed())),
             Err(error) => {
                 let state = error.code().map_or("lost", |state| state.code()).to_owned();
                 tally.failed.push((state, begun.elapsed()));
@@ -101,9 +102,13 @@ async fn session(client: Client, row: Statement, until: Instant, pause: Duration
     tally
 }
 
-fn report(tallies: &[Tally], took: Duration) {
+/// Saves count for the rate if they end within `time` from `since` on.
+fn report(tallies: &[Tally], since: Instant, time: Duration) {
     let milliseconds = |time: Duration| 1000.0 * time.as_secs_f64();
-    let mut saved: Vec<Duration> = tallies.iter().flat_map(|tally| tally.saved.iter().copied()).collect();
+    let is_within = |ended: &Instant| (since..since + time).contains(ended);
+    let ends = tallies.iter().flat_map(|tally| tally.saved.iter().map(|(ended, _)| ended));
+    let counted = ends.filter(|ended| is_within(ended)).count();
+    let mut saved: Vec<Duration> = tallies.iter().flat_map(|tally| tally.saved.iter().map(|(_, took)| *took)).collect();
     saved.sort_unstable();
     let share = |share: f64| {
         let place = (share * saved.len() as f64) as usize;
@@ -119,7 +124,7 @@ fn report(tallies: &[Tally], took: Duration) {
     let errors: Vec<String> = by_state.iter().map(|(state, count)| format!("{state}={count}")).collect();
     println!(
         "{:.1} {:.1} {:.1} {:.1} {starved} {:.1} {}",
-        saved.len() as f64 / took.as_secs_f64(),
+        counted as f64 / time.as_secs_f64(),
         share(0.5),
         share(0.99),
         share(1.0),
