@@ -11,6 +11,8 @@
 //! The state has a fixed size and no pointers, so it can be in shared memory. Each operation takes one change at a time, under a
 //! lock of the caller's.
 
+use std::time::Duration;
+
 use zerocopy::FromBytes;
 
 use crate::turns::{Process, ServiceKey, Ticket};
@@ -156,6 +158,12 @@ impl<const SERVICES: usize, const WAITING: usize> Places<SERVICES, WAITING> {
         if self.service(service).is_some_and(is_recent) { Demand::Lately } else { Demand::None }
     }
 
+    /// Returns how long each session may keep its place, so that all that wait now have one after `all`.
+    pub fn share(&self, service: ServiceKey, all: Duration) -> Duration {
+        let waiting = u32::try_from(self.waiting(service)).unwrap_or(u32::MAX).max(1);
+        all.saturating_mul(u32::try_from(self.numbers(service).connections).unwrap_or(u32::MAX)) / waiting
+    }
+
     /// Returns the number of sessions that wait for places.
     pub fn waiting(&self, service: ServiceKey) -> usize {
         self.all().iter().filter(|waiting| waiting.service == service).count()
@@ -292,6 +300,17 @@ mod tests {
         let other = places.arrive(2, 7).expect("there is room");
         assert_eq!((places.chance(other), places.chance(999_999)), (Chance::Seldom, Chance::Seldom));
         assert_eq!(places.demand(3, 0), Demand::None);
+    }
+
+    #[test]
+    fn those_who_have_places_share_the_time_until_all_have_had_one() {
+        let mut places = places();
+        assert!((0..4).all(|_| places.opened(1)));
+        let all = Duration::from_secs(6);
+        assert_eq!(places.share(1, all), 4 * all, "nobody waits");
+        (10..22).for_each(|process| drop(arrive(&mut places, process)));
+        assert_eq!(places.share(1, all), Duration::from_secs(2));
+        assert_eq!(places.share(2, all), Duration::ZERO);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::pg::background;
 use crate::pg::clock::Moment;
 use crate::pg::shared::Locked;
 use crate::pg::wait;
+use crate::settings;
 
 pub static PLACES: Locked<Places> = Locked::new(c"claims places");
 
@@ -20,11 +21,13 @@ pub static PLACES: Locked<Places> = Locked::new(c"claims places");
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// A session keeps its place for so many times as long as connecting has taken. So of the time of a place, at most a small part goes
-/// into connecting, however many sessions share it. A new process at the service has to fill its caches, too: that takes as long again, or
-/// longer.
-const KEPT_FOR_CONNECTS: u32 = 50;
-const KEPT_AT_MOST: Duration = Duration::from_secs(2);
+/// A session keeps its place for at least so many times as long as connecting has taken. So of the time of a place, at most a small part
+/// goes into connecting, however many sessions share it.
+const KEPT_FOR_CONNECTS: u32 = 20;
+const KEPT_AT_LEAST: Duration = Duration::from_secs(1);
+/// It keeps its place for longer than that while all that wait get one within half of their timeouts: a new process at the service first
+/// fills its caches, which takes several times as long as connecting.
+const KEPT_AT_MOST: Duration = Duration::from_secs(5);
 
 thread_local! {
     /// The position of this session among those that wait. Left by the guard [`Queued`], or at the exit of the process.
@@ -47,8 +50,9 @@ pub fn are_in_order() -> bool {
 /// A guard that counts an open connection, and gives its place to the session that has waited for the longest time.
 pub struct Place {
     service: ServiceKey,
-    /// The session gives its place to no other one before this moment.
-    kept_until: Instant,
+    taken_at: Instant,
+    /// The session gives its place to no other one before this time has passed.
+    least: Duration,
 }
 
 impl Place {
@@ -59,13 +63,18 @@ impl Place {
         if PLACES.write(|places| places.opened(service)) == Some(true) {
             OPEN.with_borrow_mut(|open| open.push(service));
         }
-        let kept = (now.saturating_duration_since(since) * KEPT_FOR_CONNECTS).min(KEPT_AT_MOST);
-        Place { service, kept_until: now + kept }
+        let least = (now.saturating_duration_since(since) * KEPT_FOR_CONNECTS).min(KEPT_AT_LEAST);
+        Place { service, taken_at: now, least }
     }
 
     /// Decides at the end of a transaction whether this session should close its connection, because another one waits for its place.
     pub fn is_wanted(&self, now: Instant) -> bool {
-        now >= self.kept_until && self.demand() == Demand::Now
+        if self.demand() != Demand::Now {
+            return false;
+        }
+        let half = Duration::from_millis(settings::service_timeout().unsigned_abs()) / 2;
+        let share = PLACES.read(|places| places.share(self.service, half)).unwrap_or_default();
+        now.saturating_duration_since(self.taken_at) >= share.min(KEPT_AT_MOST).max(self.least)
     }
 
     /// Returns the service.
@@ -77,7 +86,10 @@ impl Place {
     pub fn idle_time(&self, idle: Duration, now: Instant) -> Duration {
         match self.demand() {
             Demand::None => idle,
-            Demand::Lately | Demand::Now => idle.min(self.kept_until.saturating_duration_since(now).max(FIRST_PAUSE)),
+            Demand::Lately | Demand::Now => {
+                let kept = now.saturating_duration_since(self.taken_at);
+                idle.min(self.least.saturating_sub(kept).max(FIRST_PAUSE))
+            }
         }
     }
 
