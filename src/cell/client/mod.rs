@@ -184,7 +184,7 @@ impl<'c> Service<'c> {
         let go_on = || if call.is_trial() { Ok(()) } else { breaker::refuse_if_open_to(self.server, service) };
         let before_waiting = || {
             turn.pause();
-            // Without shared memory nobody would settle their leases soon.
+            // Without shared memory there is no worker, either, which settles the leases that were begun over these connections.
             if places::are_in_order() {
                 connection_cache::close_above(places::key(service));
             }

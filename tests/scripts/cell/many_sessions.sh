@@ -10,7 +10,7 @@ sessions=${FLEET_SESSIONS:-40} places=${FLEET_PLACES:-8} seconds=${FLEET_SECONDS
 "$CLAIMS_ROOT/scripts/clients"
 start_cells -c shared_preload_libraries=claims -c max_connections=$((sessions + 100)) -c shared_buffers=64MB
 at cell1 "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'); SELECT claims.automatic(1, 'service');
-  ALTER DATABASE postgres SET claims.service_timeout = '5s'" >/dev/null
+  ALTER DATABASE postgres SET claims.service_timeout = '20s'" >/dev/null
 reload_with() { at cell1 "ALTER SYSTEM SET $1"; at cell1 'SELECT pg_reload_conf()' >/dev/null; wait_for "$3" at cell1 "SHOW $2" >/dev/null; }
 connections() { at shared "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'claims cell 1'"; }
 failures() { at cell1 'SELECT coalesce(sum(failures), 0) FROM claims.service_state'; }
@@ -73,25 +73,29 @@ reload_with "claims.max_service_calls = $places" claims.max_service_calls "$plac
 read -r capped median p99 longest starved failed errors < <(fleet "$sessions")
 echo "$sessions sessions, $places calls at once: $capped saves a second, median $median ms, p99 $p99 ms, longest $longest ms, errors: $errors"
 expect 'with so many calls at once all sessions save' "$starved $errors" '0 none'
-# Waiting and the answer have five seconds together, and connecting has up to 20 s of its own.
-expect 'nobody waits for longer than its timeout' "$(is "$longest < 25500")" yes
+# Waiting and the answer have 20 s together, and connecting has up to 20 s of its own.
+expect 'nobody waits for longer than its timeout' "$(is "$longest < 40500")" yes
 # A busy machine takes long to wake a session, and nobody uses its turn meanwhile: `make bench` measures how many there are. A turn that is found by
 # chance, or at the end of a timeout, would be far below.
 expect 'about as many saves a second' "$(is "$capped > 0.15 * $alone")" yes
-reload_with 'claims.max_service_calls = 300' claims.max_service_calls 300
 
-expect 'all connections are gone' "$(wait_for 0 connections)" 0
-at shared "ALTER ROLE cell1 CONNECTION LIMIT $places"
-refused=$(of_metric claims_service_connections_refused_total)
-read -r full median p99 longest starved failed errors < <(fleet "$sessions")
-echo "$sessions sessions, $places places: $full saves a second, median $median ms, p99 $p99 ms, longest $longest ms, starved $starved, errors: $errors"
-expect 'at a full service no breaker opens' "$(failures)" 0
-expect 'who gets no place in time says 53300' "$(sed -E 's/53300=[0-9]+|none//' <<<"$errors")" ''
-expect 'nobody waits for longer than its timeout' "$(is "$longest < 25500") $(is "$failed < 25500")" 'yes yes'
-expect 'the service has refused connections' "$(is "$(of_metric claims_service_connections_refused_total) > $refused")" yes
-expect 'many saves a second all the same' "$(is "$full > 0.05 * $alone")" yes
-expect 'nobody waits any more' "$(wait_for 0 waiting) $(of_metric claims_service_calls calling) $(of_metric claims_service_calls waiting)" '0 0 0'
-at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
+# Fewer calls at once than places, some more, and more than sessions. Sessions that wait for places must not have the turns of those that have places.
+for calls in $((places / 2)) $((places * 5 / 2)) 300; do
+  reload_with "claims.max_service_calls = $calls" claims.max_service_calls $calls
+  expect "$calls calls: all connections are gone" "$(wait_for 0 connections)" 0
+  at shared "ALTER ROLE cell1 CONNECTION LIMIT $places"
+  refused=$(of_metric claims_service_connections_refused_total)
+  read -r full median p99 longest starved failed errors < <(fleet "$sessions")
+  echo "$sessions sessions, $calls calls, $places places: $full saves a second, median $median ms, p99 $p99 ms, longest $longest ms, errors: $errors"
+  expect "$calls calls: at a full service no breaker opens" "$(failures)" 0
+  expect "$calls calls: all get places in time" "$starved $errors" '0 none'
+  expect "$calls calls: nobody waits for longer than its timeout" "$(is "$longest < 40500")" yes
+  expect "$calls calls: the service has refused connections" "$(is "$(of_metric claims_service_connections_refused_total) > $refused")" yes
+  # A standstill would be a hundredth. The sessions that have places save as if they were alone.
+  expect "$calls calls: many saves a second all the same" "$(is "$full > 0.2 * $alone")" yes
+  expect "$calls calls: nobody waits any more" "$(wait_for 0 waiting) $(of_metric claims_service_calls calling) $(of_metric claims_service_calls waiting)" '0 0 0'
+  at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
+done
 
 # --- a dead service ---------------------------------------------------------------------------------------------------------------
 
@@ -99,7 +103,7 @@ crash shared
 read -r dead _ _ _ starved failed errors < <(fleet "$sessions" 2)
 echo "$sessions sessions, a dead service: errors: $errors, the longest after $failed ms"
 expect 'with the service dead nobody saves' "$dead $starved" "0.0 $sessions"
-expect 'all fail with 08001, within the timeout' "$(sed -E 's/08001=[0-9]+//' <<<"$errors") $(is "$failed < 25500")" ' yes'
+expect 'all fail with 08001, within the timeout' "$(sed -E 's/08001=[0-9]+//' <<<"$errors") $(is "$failed < 40500")" ' yes'
 expect 'the breaker is open' "$(at cell1 "SELECT breaker FROM claims.service_state" | sed 's/trying/open/')" open
 resume shared
 expect 'when the service is back, they save again' "$(wait_for 00000 state_as_app 1 "$(add "back-$RANDOM")")" 00000

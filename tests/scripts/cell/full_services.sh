@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Two services that are both full, and sessions that have a connection to one and need a place at the other one: they do not wait for each other.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../cells.bash"
+
+start_cells -c shared_preload_libraries=claims -c max_connections=60
+start_cluster second --fast -c synchronous_commit=on -c log_min_messages=panic
+at second "CREATE EXTENSION claims; CREATE ROLE cell1 LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell(1, 'cell1', 'cell 1')" >/dev/null
+at cell1 "
+  CREATE SERVER second FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[second]}', dbname 'postgres', connect_timeout '20');
+  CREATE USER MAPPING FOR postgres SERVER second OPTIONS (user 'cell1', password '$CELLS_PASSWORD');
+  CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE); GRANT ALL ON users TO app;
+  SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
+         claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id'),
+         claims.automatic(1, 'service'), claims.automatic(1, 'second', '{USERNAMES}');
+  ALTER DATABASE postgres SET claims.service_timeout = '40s'" >/dev/null
+reload_with() { at cell1 "ALTER SYSTEM SET $1"; at cell1 'SELECT pg_reload_conf()' >/dev/null; wait_for "$3" at cell1 "SHOW $2" >/dev/null; }
+limit() { at shared "ALTER ROLE cell1 CONNECTION LIMIT $1"; at second "ALTER ROLE cell1 CONNECTION LIMIT $1"; }
+connections() { echo "$(at shared "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'claims cell 1'") $(at second "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'claims cell 1'")"; }
+waiting() { at cell1 "SELECT coalesce(sum(value), 0) FROM claims.metrics() WHERE name = 'claims_service_calls' AND labels ->> 'state' = 'waiting_for_place'"; }
+route() { printf "INSERT INTO routes (name) VALUES ('%s');" "$1"; }
+user() { printf "INSERT INTO users (name) VALUES ('%s');" "$1"; }
+lost() { at cell1 "SELECT value FROM claims.metrics() WHERE name = 'claims_service_calls_failed_total'" | sort -u | tr '\n' ' '; }
+
+# --- each has the place that the other one needs -----------------------------------------------------------------------------------
+
+limit 1
+for calls in 1 300; do
+  reload_with "claims.max_service_calls = $calls" claims.max_service_calls $calls
+  # Each is in a transaction, so no timer closes its connection.
+  open a cell1; tell a "BEGIN; $(route "a-$calls") SET CONSTRAINTS ALL IMMEDIATE" >/dev/null
+  open b cell1; tell b "BEGIN; $(user "b-$calls") SET CONSTRAINTS ALL IMMEDIATE" >/dev/null
+  expect "$calls calls: each has a place" "$(connections)" '1 1'
+  send a "$(user "a-$calls") COMMIT;"
+  expect "$calls calls: one waits for a place at the second service" "$(wait_for 1 waiting)" 1
+  tell b "SET CONSTRAINTS ALL DEFERRED; $(route "b-$calls") COMMIT" >"$CLAIMS_TMP/said"
+  expect "$calls calls: both have saved" "$(cat "$CLAIMS_TMP/said") $(wait_for 4 at cell1 "SELECT count(*) FROM (SELECT name FROM routes UNION ALL SELECT name FROM users) saved WHERE name ~ '^[ab]-$calls\$'")" ' 4'
+  close a; close b
+  expect "$calls calls: no lease is left" "$(as_app 1 "SELECT 1 FROM claims.reconcile(1, 'service', '0'), claims.reconcile(1, 'second', '0')" >/dev/null 2>&1; settled)" soon
+done
+expect 'no call has failed' "$(lost)" '0 '
+
+# --- many sessions ----------------------------------------------------------------------------------------------------------------
+
+limit 3
+cat >"$CLAIMS_TMP/both.sql" <<'SQL'
+\set n random(1, 9000000000000000)
+\set way random(1, 3)
+\if :way = 1
+BEGIN;
+INSERT INTO users (name) VALUES ('u-' || :n);
+SET CONSTRAINTS ALL IMMEDIATE;
+INSERT INTO routes (name) VALUES ('r-' || :n);
+COMMIT;
+\elif :way = 2
+INSERT INTO users (name) VALUES ('u-' || :n);
+\else
+BEGIN;
+INSERT INTO routes (name) VALUES ('r-' || :n);
+INSERT INTO users (name) VALUES ('u-' || :n);
+COMMIT;
+\endif
+SQL
+saves() { ( use_cluster cell1; cd "$CLAIMS_TMP"; pgbench -n -U app -c 12 -j 2 -t 8 -f both.sql postgres 2>&1 | grep -E 'actually processed|number of failed|ERROR|aborted' | tr '\n' ' ' ); }
+for calls in 2 300; do
+  reload_with "claims.max_service_calls = $calls" claims.max_service_calls $calls
+  expect "$calls calls: twelve sessions share three places at each of two services" "$(saves | grep -o '96/96')" '96/96'
+done
+expect 'no call has failed' "$(lost)" '0 '
+expect 'nobody waits any more' "$(waiting)" 0
+expect 'the breakers count nothing of this' "$(at cell1 'SELECT coalesce(sum(failures), 0) FROM claims.service_state')" 0
+limit -1
