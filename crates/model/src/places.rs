@@ -60,7 +60,7 @@ const GIVEN: u32 = 1;
 /// The session before has found a place that nobody gave it.
 const FOUND: u32 = 2;
 
-/// What a session that waits should do.
+/// The chance of a session that waits for a place to find one now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chance {
     /// Sleep until it is woken.
