@@ -16,7 +16,7 @@ CREATE INDEX pass_log_kind ON claims.pass_log (kind, id);
 COMMENT ON TABLE claims.pass_log IS 'The last 1,000 passes of each kind; claims.passes shows them. Not dumped.';
 COMMENT ON INDEX claims.pass_log_kind IS 'Finds passes older than the last 1,000 of a kind.';
 COMMENT ON COLUMN claims.pass_log.id IS 'A UUIDv7, in the order in which the passes ended.';
-COMMENT ON COLUMN claims.pass_log.kind IS 'reconcile, verify, purge, refill (of ids; only where it leased some or failed), or settle (failures of the worker only).';
+COMMENT ON COLUMN claims.pass_log.kind IS 'reconcile, verify, purge, refill (of ids; only where it leased some, failed, or succeeded after a failure), or settle (failures of the worker, and the first success after one).';
 COMMENT ON COLUMN claims.pass_log.cell_id IS 'The cell, if any.';
 COMMENT ON COLUMN claims.pass_log.source_type IS 'Name of the source type, for a verification.';
 COMMENT ON COLUMN claims.pass_log.started_at IS 'When it began (clock time).';
@@ -32,7 +32,7 @@ CREATE VIEW claims.passes AS
 COMMENT ON VIEW claims.passes IS
     'One row for each pass of recovery, verification, purging and leasing ids, the last 1,000 of each kind. A failed pass is shown only if the worker ran it: '
     'otherwise its transaction was rolled back, and its caller got the error.';
-COMMENT ON COLUMN claims.passes.kind IS 'reconcile, verify, purge, refill (of ids; only where it leased some or failed), or settle (failures of the worker only).';
+COMMENT ON COLUMN claims.passes.kind IS 'reconcile, verify, purge, refill (of ids; only where it leased some, failed, or succeeded after a failure), or settle (failures of the worker, and the first success after one).';
 COMMENT ON COLUMN claims.passes.cell_id IS 'The cell, if any.';
 COMMENT ON COLUMN claims.passes.source_type IS 'Name of the source type, for a verification.';
 COMMENT ON COLUMN claims.passes.started_at IS 'When it began (clock time).';

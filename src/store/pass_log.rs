@@ -20,6 +20,12 @@ shared_statement! {
               dropped AS (DELETE FROM claims.pass_log p USING old WHERE p.id = old.id)
          INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, counts, sqlstate, message, service)
          VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8, $11)";
+    /// Returns whether the newest pass of kind $1, cell $2 and source type $3 at service $4 failed.
+    FAILED_LAST(TEXTOID, INT8OID, TEXTOID, TEXTOID) =
+        "SELECT p.sqlstate IS NOT NULL FROM claims.pass_log p
+          WHERE p.kind = $1 AND p.cell_id IS NOT DISTINCT FROM $2 AND p.source_type IS NOT DISTINCT FROM $3
+            AND p.service IS NOT DISTINCT FROM $4
+          ORDER BY p.id DESC LIMIT 1";
     /// Returns when the last pass of kind $1, cell $2 and source type $3 at service $4 ended that succeeded, and finished if it was a
     /// verification. Passes of earlier versions have no service.
     LAST(TEXTOID, INT8OID, TEXTOID, TEXTOID) =
@@ -70,6 +76,14 @@ impl<'a> Pass<'a> {
         let counts: serde_json::Map<_, _> =
             counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
         self.record(connection, Some(serde_json::Value::Object(counts).to_string()), None);
+    }
+
+    /// It succeeded, and is of a kind of which only failures are logged: records it if the newest pass of its kind failed.
+    pub fn recovered(self, connection: &Connection) {
+        let values = [self.kind.into(), self.cell_id.into(), self.source_type.into(), self.service.into()];
+        if connection.run(&FAILED_LAST, View::Latest, values).first(|row| row.must(1)).unwrap_or(false) {
+            self.succeeded(connection, &[]);
+        }
     }
 
     /// An error ended it, and what it had written is rolled back.

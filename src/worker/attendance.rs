@@ -23,7 +23,7 @@ use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::error::{self, Failure, Hindrance};
 use crate::pg::background::{self, transaction};
-use crate::pg::spi;
+use crate::pg::spi::{self, Connection};
 use crate::pg::{activity, extension};
 use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
@@ -183,19 +183,27 @@ fn do_job(owner: Oid, job: Job, schedule: &mut Schedule) {
             if let (Some(tally), Job::Reconcile(cell_id, _)) = (done.recovery, &job) {
                 tally.warn(*cell_id);
             }
+            if job.logs_failures_only() && !schedule.is_known_good(&job) {
+                record(&transactions, |connection| pass.recovered(connection));
+            }
             schedule.done(job, done.again.unwrap_or(interval));
         }
         Err(failure) => {
-            let recorded = transactions.in_database(|connection| {
-                pass.failed(connection, &failure);
-                Ok(())
-            });
+            record(&transactions, |connection| pass.failed(connection, &failure));
             error::log_failed_pass(&job.to_string(), &failure);
-            if let Err(failure) = recorded {
-                error::log_failed_pass("claims: record of a pass", &failure);
-            }
             schedule.failed(job, interval);
         }
+    }
+}
+
+/// Writes to the log of passes. A failure of that is written to the server's log.
+fn record(transactions: &OwnTransactions, write: impl FnOnce(&Connection)) {
+    let recorded = transactions.in_database(|connection| {
+        write(connection);
+        Ok(())
+    });
+    if let Err(failure) = recorded {
+        error::log_failed_pass("claims: record of a pass", &failure);
     }
 }
 

@@ -32,6 +32,12 @@ impl Job {
         }
     }
 
+    /// Returns whether `claims.passes` has no row of a run that had nothing to do. It has one of the first run that succeeds after a
+    /// failure.
+    pub fn logs_failures_only(&self) -> bool {
+        matches!(self, Job::Settle(..) | Job::Refill(..))
+    }
+
     /// Returns its cell and source type.
     pub fn of(&self) -> (Option<i64>, Option<&str>) {
         match self {
@@ -66,6 +72,8 @@ struct NextTime {
     due: Instant,
     /// The pauses after further failures.
     pauses: Backoff,
+    /// Whether the last run succeeded, and the log says so or does not say otherwise.
+    is_known_good: bool,
 }
 
 #[derive(Default)]
@@ -83,19 +91,24 @@ impl Schedule {
 
     /// Adds a job that is due after a pause.
     pub fn begin(&mut self, job: Job, pause: Duration) {
-        self.0.insert(job, NextTime { due: Instant::now() + pause, pauses: PAUSES });
+        self.0.insert(job, NextTime { due: Instant::now() + pause, pauses: PAUSES, is_known_good: false });
+    }
+
+    /// Returns whether the last run of a job succeeded, in this process.
+    pub fn is_known_good(&self, job: &Job) -> bool {
+        self.0.get(job).is_some_and(|entry| entry.is_known_good)
     }
 
     /// Records that the job succeeded. It is due again after `interval`.
     pub fn done(&mut self, job: Job, interval: Duration) {
-        self.0.insert(job, NextTime { due: Instant::now() + interval, pauses: PAUSES });
+        self.0.insert(job, NextTime { due: Instant::now() + interval, pauses: PAUSES, is_known_good: true });
     }
 
     /// Records that the job failed. It is repeated soon, then with growing pauses of at most `interval`.
     pub fn failed(&mut self, job: Job, interval: Duration) {
         let mut pauses = self.0.get(&job).map_or(PAUSES, |entry| entry.pauses);
         let due = Instant::now() + due::after_failure(&mut pauses, interval);
-        self.0.insert(job, NextTime { due, pauses });
+        self.0.insert(job, NextTime { due, pauses, is_known_good: false });
     }
 
     /// Records that a transaction has committed. Settling is due, and a look at the sequences, unless they are pausing after a failure.

@@ -74,16 +74,23 @@ expect 'and for the cell' "$(as_app 1 "SELECT count(*) > 2 FROM claims.passes WH
 
 # --- a service that is not there ----------------------------------------------------------------------------------------
 
+begin 1 22 waits-for-service
 halt shared immediate
+as_app 1 "$(track 22)" >/dev/null
+settling_fails() { at cell1 "SELECT value FROM claims.metrics() WHERE name = 'claims_pass_failed' AND labels ->> 'kind' = 'settle' AND labels ->> 'cell' = '1'"; }
+expect 'the metrics have what fails' "$(wait_for 1 settling_fails)" 1
 until_true 'a failed pass is in claims.passes' cell1 "SELECT count(*) > 0 FROM claims.passes WHERE sqlstate = '08001' AND message IS NOT NULL"
 before=$(worker_pid cell1)
 sleep 3
 expect 'the worker lives on' "$(worker_pid cell1)" "$before"
-expect 'and tries less and less often' "$( [ "$(passes cell1 "sqlstate IS NOT NULL")" -le 10 ] && echo yes)" yes
+expect 'and tries less and less often' "$( [ "$(passes cell1 "sqlstate IS NOT NULL AND kind = 'reconcile'")" -le 10 ] && echo yes)" yes
 resume shared
 xid=$(as_app 1 "BEGIN; SELECT pg_current_xact_id(); ROLLBACK")
 begin 1 7 late "$xid"
 until_true 'it goes on when the service is back' shared "SELECT count(*) = 0 FROM claims.claims WHERE bucket_value = 'late'"
+until_true 'what had committed is settled' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'waits-for-service'"
+expect 'nothing fails any more' "$(wait_for 0 settling_fails)" 0
+expect 'and one row of settling says so' "$(passes cell1 "kind = 'settle' AND cell_id = 1 AND sqlstate IS NULL")" 1
 
 # --- DROP and CREATE EXTENSION, the end of the process, other settings ----------------------------------------------------
 
