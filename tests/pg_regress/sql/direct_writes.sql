@@ -84,6 +84,27 @@ SELECT bt_index_check(i.indexrelid, true) FROM pg_index i WHERE i.indrelid IN ('
     'claims.lease_outcomes'::regclass);
 SELECT count(*) FROM unnest('{claims.claims,claims.claim_leases,claims.lease_outcomes}'::regclass[]) r, verify_heapam(r);
 DELETE FROM claims.claims WHERE bucket_value LIKE 'h%';
+-- rows are written in portions, for which slots are used again: each row has its own values, and none is written twice
+SELECT claims.add_bucket_type(110, 'HANDLES', 'casefold');
+CREATE FUNCTION pg_temp.portions(size int, OUT names bigint, OUT wrong bigint, OUT written bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := pg_stat_get_xact_tuples_inserted('claims.claims'::regclass);
+BEGIN
+    PERFORM claims.begin_update(1, (SELECT jsonb_agg(jsonb_build_object(
+        'bucket', jsonb_build_object('type', 'HANDLES', 'value', CASE n % 3 WHEN 0 THEN 'H' ELSE 'h' END || n),
+        'subject', jsonb_build_object('type', 'GROUP', 'id', 's' || n),
+        'source', jsonb_build_object('type', 'RAILS_TABLE_ROUTES', 'rails_primary_key_id', 10000 + n))) FROM generate_series(1, size) n),
+        lease_uuid => t.u(3100 + size));
+    -- Rows of an attempt that was rolled back count, too.
+    written := pg_stat_get_xact_tuples_inserted('claims.claims'::regclass) - before;
+    SELECT count(DISTINCT c.uuid), count(*) FILTER (WHERE n IS NULL
+           OR (subject_id, source_id, display_value) IS DISTINCT FROM ('s' || n, (10000 + n)::text, CASE n % 3 WHEN 0 THEN 'H' || n END)
+           OR (creator_id, status, lease_uuid) IS DISTINCT FROM (1::bigint, 2::smallint, t.u(3100 + size)))
+      INTO names, wrong FROM (SELECT * FROM claims.claims WHERE bucket_type = 110) c
+      FULL JOIN generate_series(1, size) n ON c.bucket_value = 'h' || n;
+    PERFORM claims.rollback_update(1, t.u(3100 + size));
+END $$;
+SELECT size, p.* FROM unnest('{1,2,249,250,251,499,500,501,1000}'::int[]) size, pg_temp.portions(size) p;
 -- triggers fire, but not under session_replication_role
 CREATE FUNCTION pg_temp.tell() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
