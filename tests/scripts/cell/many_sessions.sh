@@ -60,6 +60,26 @@ expect 'the connection is kept' "$(at shared "SELECT pid FROM pg_stat_activity W
 tell keeper "SET claims.service_idle_timeout = '5min'; $(add k-4)" >/dev/null
 expect 'one that is idle gives its place up soon' "$(wait_for 0 connections)" 0
 close keeper
+
+# A session to which a place was given asks for no other one. While the postmaster of the service is stopped, it cannot connect.
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 2'
+for name in gives keeps; do open "$name" cell1; tell "$name" "SET claims.service_idle_timeout = 0; $(add "$name-1")" >/dev/null; done
+process=$(at shared "SELECT pid FROM pg_stat_activity WHERE application_name = 'claims cell 1' ORDER BY backend_start DESC LIMIT 1")
+# They have had their places for as long as they may keep them.
+sleep 5.5
+open gets cell1; send gets "SET claims.service_timeout = '20s'; $(add gets-1)"
+expect 'a third session waits for a place' "$(wait_for 1 waiting)" 1
+postmaster=$(head -1 "${CLUSTER_DIR[shared]}/data/postmaster.pid")
+trap 'kill -CONT "$postmaster" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+kill -STOP "$postmaster"
+wait_until is_stopped "$postmaster"
+tell gives "$(add gives-2)" >/dev/null
+expect 'the first one gives its place to it' "$(wait_for 1 of_metric claims_service_connections)" 1
+tell keeps "$(add keeps-2)" >/dev/null
+kill -CONT "$postmaster"
+expect 'the third one saves' "$(wait_for 1 at shared "SELECT count(*) FROM claims.claims WHERE bucket_value = 'gets-1'")" 1
+expect 'the second one keeps its place' "$(at shared "SELECT count(*) FROM pg_stat_activity WHERE pid = $process")" 1
+for name in gives keeps gets; do close "$name"; done
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
 expect 'the breaker counts nothing of this' "$(failures)" 0
 
