@@ -4,8 +4,9 @@
 //! repeats that. A save that fails counts by its SQLSTATE, and the session continues. Before the time begins, all sessions have
 //! connected to the cell, and none to the service.
 //!
-//! Prints one line: the saves per second in the second half of the time, when all sessions have saved once, the median, the 99th percentile and the longest time of a save in milliseconds, the number of
-//! sessions without any save, the longest time until an error, and the errors as SQLSTATE=COUNT.
+//! Prints one line: the saves per second in the second half of the time, before which sessions should have saved once; the median, the 99th
+//! percentile and the longest time of a save in milliseconds; the number of sessions without any save, the longest time until an error, and
+//! the errors as SQLSTATE=COUNT.
 
 use std::collections::BTreeMap;
 use std::env;
