@@ -1,0 +1,203 @@
+//! What begins and settlements write: leases, claims, skeletons of names, and the change feed.
+
+use std::collections::HashMap;
+
+use claims_model::lookalike::{NewSkeleton, Skeleton};
+use claims_model::{Bucket, Claim, Destroy, StoredBatch};
+use pgrx::PgSqlErrorCode as Code;
+use uuid::Uuid;
+
+use crate::pg::clock::Moment;
+use crate::pg::spi::Connection;
+use crate::pg::xact::Surroundings;
+use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
+use crate::tables::rows::feed::{BucketChange, ChangeSet};
+use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding, NewLease};
+use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
+
+/// Errors by which a conflict with another transaction shows. An operation raises them, so its caller must use a subtransaction.
+pub const CONTENTION_SQLSTATES: [Code; 3] =
+    [Code::ERRCODE_UNIQUE_VIOLATION, Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
+
+/// The rows to insert together.
+#[derive(Clone, Copy)]
+pub enum RowsToInsert<'i> {
+    /// A lease, and the claims that it creates.
+    Batch(&'i [&'i Claim<'i>]),
+    /// A lease alone.
+    Lease,
+    /// A claim under a lease that was inserted before.
+    Claim(&'i Claim<'i>),
+}
+
+/// Another row has the key of one that was to be inserted, perhaps one of a transaction that is still open. Some of the rows may have
+/// been inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyExists;
+
+/// Another open transaction has locked or written the row of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseInUse;
+
+/// A key for which transactions may conflict.
+#[derive(Clone, Copy)]
+pub enum Key<'k> {
+    Lease(Uuid),
+    Bucket(&'k Bucket<'k>),
+    Skeleton(Skeleton),
+}
+
+/// Whether a call waits for rows that other transactions have locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locks {
+    /// Passes over them, where the tables can do that.
+    Skipped,
+    /// Waits up to the lock timeout.
+    Awaited,
+}
+
+/// An ended lease and the claims that it held, from its payload.
+pub struct EndedLease<'p> {
+    pub uuid: Uuid,
+    pub held: StoredBatch<'p>,
+}
+
+/// The skeletons of names that ended leases have created and destroyed, for types that refuse confusable names.
+pub struct EndedSkeletons<'p> {
+    pub created: Vec<(Skeleton, &'p Bucket<'p>)>,
+    pub destroyed: Vec<(Skeleton, &'p Bucket<'p>)>,
+}
+
+/// Outstanding leases, and the outcomes of those that have ended.
+pub trait LeaseTables {
+    /// Returns a uuid for a new lease that will hold a bucket.
+    fn new_lease(&self, _: &Connection, _: Option<&Bucket>) -> Uuid {
+        Uuid::now_v7()
+    }
+
+    /// Ends those of the cell's leases that are outstanding: deletes their rows and inserts their outcomes. If another transaction has
+    /// locked one of the rows, waits up to the lock timeout, or, if the call may not wait, ends none that follow.
+    fn end(&self, connection: &Connection, leases: &[Uuid], ending: &LeaseEnding) -> Result<Vec<EndedRow>, LeaseInUse>;
+
+    /// Locks those of the cell's leases that no other transaction has locked, and returns them.
+    fn lock_free(&self, connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid>;
+
+    /// Returns whether a lease has an outcome: one that is committed now, under every isolation level, or one of this
+    /// transaction.
+    fn has_outcome(&self, connection: &Connection, lease: Uuid) -> bool;
+
+    /// Inserts the outcome of an unknown lease, so that it can never begin. Returns `false` if the lease is known by now.
+    fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool;
+
+    /// Deletes up to `limit` outcomes older than `retention` seconds. Returns how many.
+    fn purge_outcomes(&self, connection: &Connection, retention: i64, limit: i64) -> usize;
+}
+
+/// Claims that leases create, replace and destroy.
+pub trait ClaimTables {
+    /// Inserts a lease, or claims under it, as LEASE_CREATING and in their order. Returns the number of claims. An existing key is
+    /// a unique violation or `KeyExists`. A batch waits for nobody, where the tables can do that; other rows wait up to the lock timeout
+    /// for transactions that are inserting the key.
+    fn take(
+        &self,
+        connection: &Connection,
+        lease: &NewLease,
+        rows: RowsToInsert,
+        around: Surroundings,
+    ) -> Result<usize, KeyExists>;
+
+    /// Creates one claim of a cell at once, for the calling transaction and without a lease. Waits for no other transaction, and needs no
+    /// subtransaction: returns false, and leaves nothing behind, if the claim exists or the tables cannot do that.
+    fn create_now(&self, _cell_id: i64, _at: Moment, _claim: &Claim) -> bool {
+        false
+    }
+
+    /// Creates, replaces and destroys claims of a cell at once, for the calling transaction and without a lease. Waits for nobody. `changes`
+    /// has the cell's existing claims, each with the claim that replaces it; claims of others, and those that another transaction has locked
+    /// or changed, are skipped. Returns the number of claims; after a smaller one than wanted the caller rolls back. `None`: the tables
+    /// cannot do that.
+    fn change_now(
+        &self,
+        _cell_id: i64,
+        _at: Moment,
+        _creates: &[&Claim],
+        _changes: &[(&Destroy, Option<&Claim>)],
+    ) -> Option<Result<usize, KeyExists>> {
+        None
+    }
+
+    /// Marks the cell's ACTIVE claims among the destroys, and skips the others. Returns how many of the marked claims have the
+    /// subject and the source of their destroy. The destroys are in bucket order.
+    fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], locks: Locks) -> usize;
+
+    /// Makes claims ACTIVE that ended leases hold with a status. Returns their number.
+    fn activate(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize;
+
+    /// Deletes claims that ended leases hold with a status. Returns their number.
+    fn remove(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize;
+
+    /// Replaces claims of ended leases in place. Returns their number.
+    fn replace(&self, connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize;
+
+    /// Returns the claims that are committed on buckets now. Takes no locks.
+    fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim>;
+}
+
+/// Probes for other open transactions at the rows of a key.
+pub trait KeyTables {
+    /// Returns whether another open transaction has written or locked the row of a key, even if no snapshot shows the row yet.
+    fn contended(&self, connection: &Connection, key: Key) -> bool;
+
+    /// Returns for each bucket, in their order, whether it is contended.
+    fn contended_buckets(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<bool> {
+        buckets.iter().map(|bucket| self.contended(connection, Key::Bucket(bucket))).collect()
+    }
+
+    /// Returns whether another open transaction has written or locked a claim of a lease. It may have committed on the node of
+    /// the lease, and not yet on that of the claim.
+    fn is_any_contended(&self, _: &Connection, _: &[EndedLease]) -> bool {
+        false
+    }
+}
+
+/// Skeletons of names, for bucket types that refuse confusable names.
+pub trait SkeletonTables {
+    /// Takes the skeletons of new names. Returns how many. A skeleton that another claim has and does not give up in the same
+    /// batch is a unique violation or is not counted. A skeleton of a reserved name is not counted. With `heals`, it frees
+    /// skeletons of names that nobody has claimed, and waits for names that are being reserved or unreserved.
+    fn take_skeletons(&self, connection: &Connection, skeletons: &[NewSkeleton], heals: bool) -> usize;
+
+    /// Inserts the skeletons of existing claims, or of reserved names. Two claims with one skeleton are a unique violation. A
+    /// claim and reserved names may share one.
+    fn put_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)], bearing: Bearing);
+
+    /// Makes one change to each of several skeletons.
+    fn change_skeletons(&self, connection: &Connection, change: SkeletonChange, skeletons: &[(Skeleton, &Bucket)]);
+
+    /// Settles the skeletons of leases whose claims are settled.
+    fn settle_skeletons(&self, connection: &Connection, ended: &EndedSkeletons, ending: Ending) {
+        match ending {
+            Ending::Commit => {
+                self.change_skeletons(connection, SkeletonChange::PassOn, &ended.created);
+                self.change_skeletons(connection, SkeletonChange::Free, &ended.destroyed);
+            }
+            Ending::Rollback => {
+                self.change_skeletons(connection, SkeletonChange::Free, &ended.created);
+                self.change_skeletons(connection, SkeletonChange::Keep, &ended.created);
+            }
+        }
+    }
+}
+
+/// The change feed for writers.
+pub trait FeedTables {
+    /// Records changes, in their order. Call it within [`bounded`](crate::tables::bounded::bounded).
+    fn tell(&self, connection: &Connection, sets: &[ChangeSet], at: Moment);
+
+    /// Returns the changes of one bucket, oldest first.
+    fn changes_of(&self, connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<BucketChange>;
+
+    /// Deletes up to `limit` rows from the beginning of the feed that were made by `before`. Returns the numbers of rows and of
+    /// changes. Call it within [`bounded`](crate::tables::bounded::bounded).
+    fn purge_changes(&self, connection: &Connection, before: Moment, limit: i64) -> (i64, i64);
+}
