@@ -1,4 +1,4 @@
-//! What administrative actions write: names, transfers, roles, the audit log, and claims of cells that are gone.
+//! The tables that administrative actions write: names, transfers, roles, the audit log, and claims of cells that are gone.
 
 use claims_model::Bucket;
 use claims_model::cursor::ClaimCursor;

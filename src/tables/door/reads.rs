@@ -1,4 +1,4 @@
-//! What callers and verification read: claims, the change feed, and epochs.
+//! The tables as callers and verification read them: claims, the change feed, and epochs.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What begins and settlements write: leases, claims, skeletons of names, and the change feed.
+//! The tables that begins and settlements write: leases, claims, skeletons of names, and the change feed.
 
 use std::collections::HashMap;
 
