@@ -12,8 +12,8 @@ use crate::types::{TypeTable, Types};
 #[derive(Serialize)]
 pub struct ClaimForm<'a> {
     bucket: BucketForm<'a>,
-    subject: SubjectForm<'a, &'a str>,
-    source: SourceForm<'a, &'a str>,
+    subject: SubjectForm<'a>,
+    source: SourceForm<'a>,
 }
 
 /// A record with the names of its types, as a cell sends it.
@@ -41,22 +41,22 @@ pub fn named_records<'a>(records: impl IntoIterator<Item = NamedRecord<'a>>) -> 
 #[derive(Serialize)]
 pub struct BucketForm<'a> {
     #[serde(rename = "type")]
-    pub(crate) type_name: &'a str,
-    pub(crate) value: &'a str,
+    type_name: &'a str,
+    value: &'a str,
 }
 
 #[derive(Serialize)]
-pub(crate) struct SubjectForm<'a, I> {
+struct SubjectForm<'a> {
     #[serde(rename = "type")]
-    pub(crate) type_name: &'a str,
-    pub(crate) id: I,
+    type_name: &'a str,
+    id: &'a str,
 }
 
 #[derive(Serialize)]
-pub(crate) struct SourceForm<'a, I> {
+struct SourceForm<'a> {
     #[serde(rename = "type")]
-    pub(crate) type_name: &'a str,
-    pub(crate) rails_primary_key_id: I,
+    type_name: &'a str,
+    rails_primary_key_id: &'a str,
 }
 
 fn name(table: &TypeTable, id: i32) -> &str {
@@ -70,11 +70,11 @@ impl<'a> BucketForm<'a> {
     }
 }
 
-fn subject_form<'a>(subject: &'a Reference, types: &'a Types) -> SubjectForm<'a, &'a str> {
+fn subject_form<'a>(subject: &'a Reference, types: &'a Types) -> SubjectForm<'a> {
     SubjectForm { type_name: name(&types.subject, subject.type_id), id: &subject.id }
 }
 
-fn source_form<'a>(source: &'a Reference, types: &'a Types) -> SourceForm<'a, &'a str> {
+fn source_form<'a>(source: &'a Reference, types: &'a Types) -> SourceForm<'a> {
     SourceForm { type_name: name(&types.source, source.type_id), rails_primary_key_id: &source.id }
 }
 
