@@ -42,11 +42,7 @@ pub(super) struct Call<'s, 'c> {
 
 impl<'s, 'c> Call<'s, 'c> {
     /// Waits until this session may call the service, and takes the cached connection or makes one.
-    pub fn prepare(
-        service: &'s Service<'c>,
-        commands: &'s [Command],
-        mut timeout: Duration,
-    ) -> Result<Self, ClaimsError> {
+    pub fn prepare(service: &'s Service<'c>, commands: &'s [Command], timeout: Duration) -> Result<Self, ClaimsError> {
         let request_bytes = request_bytes(commands)?;
         // Waiting for a turn, and then for a place for a connection, leaves some time for the answer.
         let arrived = Instant::now();
@@ -68,10 +64,7 @@ impl<'s, 'c> Call<'s, 'c> {
             None => service.find_place(places_until, &admitted, &mut turn),
         };
         let (connection, for_place) = connected.inspect_err(|error| admitted.failed(error, request_bytes))?;
-        let waited = turn.waited + for_place;
-        service.has_waited(waited);
-        timeout = timeout.saturating_sub(waited);
-        Ok(Call {
+        let mut call = Call {
             service,
             commands,
             request_bytes,
@@ -83,7 +76,16 @@ impl<'s, 'c> Call<'s, 'c> {
             sent_at: Instant::now(),
             is_sent: false,
             turn,
-        })
+        };
+        call.has_waited(for_place);
+        Ok(call)
+    }
+
+    /// Leaves the service the time that this session has not spent waiting for its turn and for a place.
+    fn has_waited(&mut self, for_place: Duration) {
+        let waited = std::mem::take(&mut self.turn.waited) + for_place;
+        self.service.has_waited(waited);
+        self.timeout = self.timeout.saturating_sub(waited);
     }
 
     /// Ends the call for now, before it is sent: others may call meanwhile. The session keeps the connection.
@@ -93,11 +95,8 @@ impl<'s, 'c> Call<'s, 'c> {
 
     /// Waits for the turn of a paused call.
     pub fn resume(&mut self) -> Result<(), ClaimsError> {
-        let before = self.turn.waited;
         self.service.take(&mut self.turn, self.places_until)?;
-        let waited = self.turn.waited - before;
-        self.service.has_waited(waited);
-        self.timeout = self.timeout.saturating_sub(waited);
+        self.has_waited(Duration::ZERO);
         Ok(())
     }
 
@@ -204,14 +203,11 @@ impl<'s, 'c> Call<'s, 'c> {
     fn reconnect(&mut self) -> Result<(), ClaimsError> {
         // It gives its place up.
         self.connection = None;
-        let before = self.turn.waited;
         let connected = self.service.find_place(self.places_until, &self.admitted, &mut self.turn);
         let (connection, for_place) = connected.inspect_err(|error| self.admitted.failed(error, self.request_bytes))?;
         self.connection = Some(connection);
         self.is_reused = false;
-        let waited = self.turn.waited - before + for_place;
-        self.service.has_waited(waited);
-        self.timeout = self.timeout.saturating_sub(waited);
+        self.has_waited(for_place);
         Ok(())
     }
 

@@ -58,7 +58,7 @@ pub struct Turn {
     counted_at: Option<ServiceKey>,
     /// The position in the order of arrival, also while it is paused.
     ticket: Option<Ticket>,
-    /// How long this session has waited for it.
+    /// How long this session has waited for it, as far as its call has not counted that.
     pub waited: Duration,
 }
 
