@@ -93,7 +93,8 @@ close() {
 halt() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/data" -m "${2:-fast}" -w stop >/dev/null 2>&1); }
 
 # Whether a process is stopped, or there is none; whether it is dead, perhaps not yet buried.
-is_stopped() { [ ! -e "/proc/$1/status" ] || grep -q '^State:[[:space:]]*T' "/proc/$1/status"; }
+# is_stopped PID: it is stopped, or has ended, be it that its parent has not heard of that yet.
+is_stopped() { [ ! -e "/proc/$1/status" ] || grep -q '^State:[[:space:]]*[TZX]' "/proc/$1/status"; }
 is_dead() { ! readlink "/proc/$1/exe"; }
 
 # crash NAME: SIGKILL for the postmaster and all that it started.

@@ -5,19 +5,19 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
-for program in prometheus promtool prometheus-sql-exporter prometheus-postgres-exporter; do
-  command -v $program >/dev/null || { echo "ok: skipped, there is no $program (scripts/setup release installs it)"; exit 0; }
-done
 here=$(cd "$(dirname "$0")/../../../contrib/prometheus" && pwd)
-work=$CLAIMS_TMP/prometheus
-mkdir -p "$work"
-
 # Every label that docs/metrics.md has is one that the exporters pass on; the label `name` of a snapshot's holder is holder_name.
 labels_of_document() { sed -nE 's/^\| `claims_[^|]*\| ([a-z_, ]+) \|.*/\1/p' "$here/../../docs/metrics.md" | tr -d ' ' | tr ',' '\n' | sed 's/^name$/holder_name/' | LC_ALL=C sort -u | grep .; }
 labels_of_sql_exporter() { sed -nE 's/^ *labels: \[(.*)\]$/\1/p' "$here/sql-exporter.yml" | tr -d ' ' | tr ',' '\n' | grep -v '^name$' | LC_ALL=C sort -u; }
 labels_of_postgres_exporter() { sed -nE 's/^ *- ([a-z_]+): \{usage: LABEL.*/\1/p' "$here/postgres-exporter.yml" | grep -vE '^(name|database)$' | LC_ALL=C sort -u; }
 expect 'labels of the one exporter' "$(labels_of_sql_exporter)" "$(labels_of_document)"
 expect 'of the other' "$(labels_of_postgres_exporter)" "$(labels_of_document)"
+
+for program in prometheus promtool prometheus-sql-exporter prometheus-postgres-exporter; do
+  command -v $program >/dev/null || { echo "ok: skipped, there is no $program (scripts/setup release installs it)"; exit 0; }
+done
+work=$CLAIMS_TMP/prometheus
+mkdir -p "$work"
 
 start_cells -c shared_preload_libraries=claims -c log_min_messages=panic
 for cluster in shared cell1 cell2; do at $cluster "CREATE ROLE monitor LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.grant_monitor('monitor')" >/dev/null; done
@@ -45,7 +45,7 @@ cell_port=$(take_port); pg_exporter cell1 "$cell_port"
 shared_port=$(take_port); pg_exporter shared "$shared_port"
 
 # Without pauses, and with a look at seconds where the rule looks at minutes.
-sed -e '/^ *for: /d' -e 's/\[3m\]/[20s]/' "$here/alerts.yml" >"$work/alerts.yml"
+sed -e '/^ *for: /d' -e 's/\[3m\]/[20s]/' -e 's/failed_total\[5m\]/failed_total[20s]/' "$here/alerts.yml" >"$work/alerts.yml"
 sed -e 's/15s/1s/' -e "s|'127.0.0.1:9237'|'127.0.0.1:$sql_port', '127.0.0.1:$cell_port'|" "$here/prometheus.yml" >"$work/prometheus.yml"
 port=$(take_port)
 run prometheus prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --web.listen-address="127.0.0.1:$port"
@@ -91,7 +91,13 @@ for number in 1 2 3; do
   sleep 1.2
 done
 at shared 'ANALYZE claims.claims'
+# Observations that differ in one label only; and more ids than are called low.
+at cell1 "INSERT INTO claims.observed (table_name, attribute, outcome, count, first_at, last_at) SELECT 'routes', attribute, outcome, 1, now(), now() FROM unnest('{name,path}'::text[]) attribute, unnest('{taken,failed}'::text[]) outcome" >/dev/null
+at shared "SELECT claims.add_id_space('rows', 'to see it'), claims.add_id_space('small', 'to see it', last_id => 10000000, block_size => 5000000)" >/dev/null
+at cell1 "CREATE SEQUENCE drawn; ALTER SEQUENCE drawn OWNER TO app"
+as_app 1 "BEGIN; SELECT claims.use_id_space('drawn', 'rows'); SELECT claims.refill_ids(1, 'service'); COMMIT" >/dev/null
 
+until_yes 'a sample for each column and outcome that was observed' has "count(claims_observations_total{$(server cell1)}) == 4"
 # Both exporters tell the same; but who holds a snapshot comes and goes.
 names() { get "http://127.0.0.1:$1/metrics" | grep -E "$2" | grep -oE '[ {,]name="claims_[a-z_]+"' | grep -oE 'claims_[a-z_]+' | grep -v '^claims_oldest_snapshot_' | LC_ALL=C sort -u; }
 sleep 1.5
@@ -170,6 +176,27 @@ at cell1 "UPDATE claims.requests SET created_at = created_at - interval '1 hour'
 fire ClaimsRequestsWait
 at cell1 "UPDATE claims.requests SET status = 'error', error = 'x', settled_at = clock_timestamp()"
 fire ClaimsRequestsFail
+
+at cell1 "SELECT setval('drawn', max_value - 100) FROM pg_sequences WHERE sequencename = 'drawn'" >/dev/null
+fire ClaimsIdsLow
+until_yes 'it says which sequence' has 'ALERTS{alertname="ClaimsIdsLow", sequence="public.drawn", id_space="rows"}'
+as_cell 1 "SELECT count(claims.lease_id_range(1, 'small', 3000000)) FROM generate_series(1, 2)" >/dev/null
+fire ClaimsIdSpaceLow
+until_yes 'it says which space' has 'ALERTS{alertname="ClaimsIdSpaceLow", id_space="small"}'
+# No worker writes them down here, so they fill the room that there is. A rate needs a sample of before.
+at shared "ALTER DATABASE postgres SET claims.audit = 'all'"
+echo "SELECT count(*) FROM claims.try_begin_update(2, '[$(claim 'kept 1')]');" >"$work/refused.sql"
+refuse() { ( use_cluster shared; PGUSER=cell2 pgbench -n -t "$1" -f "$work/refused.sql" postgres >/dev/null 2>&1 ); }
+refuse 5000
+until_yes 'refusals are counted' has "claims_audit_lost_total{$(server shared)} > 0"
+sleep 2; refuse 1000
+fire ClaimsAuditLosesRefusals
+at shared 'ALTER DATABASE postgres RESET claims.audit'
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 0'
+for number in $(seq 1 20); do ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=100ms' sqlstate "SELECT claims.explain_lease(1, 'service', '$(lease 1)')" >/dev/null ); sleep 0.3; done
+fire ClaimsServiceFull
+until_yes 'it says which service' has "ALERTS{alertname=\"ClaimsServiceFull\", service=\"service\", $(server cell1)}"
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
 
 # One that waits for another transaction is slow, and in conflict.
 open holder shared postgres
