@@ -189,6 +189,7 @@ DROP TRIGGER see ON claims.claims;
 SELECT DISTINCT bucket_value FROM app.seen;
 SELECT t.owned();
 
+-- cleans up
 SELECT claims.automatic(NULL, NULL);
 SELECT claims.unclaim_attribute('app.routes', 'path'), claims.unclaim_attribute('app.users', 'handle');
 DROP SCHEMA app CASCADE; DROP FUNCTION t.owned(), t.log();

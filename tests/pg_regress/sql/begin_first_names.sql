@@ -65,6 +65,7 @@ SELECT claims.release_records(2, 'test') FROM (SELECT set_config('client_min_mes
 SELECT t.mask(conflicts) FROM claims.try_begin_update(2, t.handles('p' || U&'\0430' || 'ypal'));
 SELECT count(*) FROM claims.check();
 
+-- cleans up
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;
 DROP FUNCTION t.handles, t.gone, t.each, t.looks;

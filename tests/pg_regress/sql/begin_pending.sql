@@ -254,6 +254,7 @@ COMMIT;
 SELECT claims.finish(1, 'regress_claims_pending', :'lease'), claims.lease_outcome(1, t.u(5190));
 SELECT status, count(*) FROM claims.claims WHERE bucket_value LIKE 'many/%' GROUP BY 1;
 
+-- cleans up
 SELECT claims.unclaim_attribute('app.routes', 'path');
 DROP SERVER regress_claims_pending CASCADE; DROP SCHEMA app CASCADE;
 DROP SERVER IF EXISTS regress_claims_gone CASCADE;

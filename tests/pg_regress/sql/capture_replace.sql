@@ -142,6 +142,7 @@ DROP TRIGGER faster ON claims.claim_leases;
 SELECT * FROM t.shown('left');
 SELECT count(*) FROM app.routes WHERE path = 'left';
 
+-- check() finds nothing; cleans up
 SELECT count(*) FROM claims.check();
 SELECT claims.automatic(NULL, NULL);
 SELECT claims.unclaim_attribute('app.routes', 'path'), claims.unclaim_attribute('app.redirects', 'path');

@@ -368,6 +368,7 @@ UPDATE claims.change_horizon SET xid = '2', id = 1 WHERE xid < '2';
 SELECT problem, detail FROM claims.check();
 DELETE FROM claims.change_sets WHERE actor = 'somebody';
 
+-- cleans up
 RESET claims.change_feed;
 RESET claims.max_batch_size;
 SELECT t.clean();

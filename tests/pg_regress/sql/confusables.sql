@@ -102,6 +102,7 @@ SELECT t.mask(conflicts) FROM claims.try_begin_update(1, t.names('HANDLES', :pay
 DELETE FROM claims.skeletons WHERE bucket_value = 'one';
 SELECT problem, bucket_type, bucket_value, detail FROM claims.check();
 
+-- cleans up
 SELECT t.clean(); DELETE FROM claims.skeletons;
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;
 DROP FUNCTION t.names, t.gone, t.looks;

@@ -153,6 +153,7 @@ SELECT t.call($$SELECT * FROM claims.import_collisions(1, 'RAILS_TABLE_USERS')$$
 RESET ROLE;
 SELECT claims.revoke_monitor('regress_claims_nobody');
 
+-- cleans up
 SELECT claims.automatic(NULL, NULL); SELECT claims.unclaim_attribute('app.users', 'name');
 DROP SERVER regress_claims_import CASCADE; DROP SCHEMA app CASCADE;
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;

@@ -76,6 +76,7 @@ SELECT t.call($$SELECT * FROM claims.name_holder('PEOPLE', 'with space')$$);
 SELECT t.call($$SELECT * FROM claims.name_holder('NOTHING', 'x')$$);
 SELECT t.call($$SELECT * FROM claims.name_holder(NULL, 'x')$$);
 
+-- cleans up
 SELECT claims.automatic(NULL, NULL); SELECT claims.attend(1, NULL); SELECT claims.unclaim_attribute('app.users', 'name');
 DROP SERVER regress_claims_asked CASCADE; DROP SERVER regress_claims_gone CASCADE; DROP SCHEMA app CASCADE;
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;

@@ -151,6 +151,7 @@ SET claims.service_timeout = '5min';
 SELECT pg_sleep(0.1) FROM generate_series(1, 100) WHERE EXISTS (SELECT FROM pg_stat_activity WHERE query ~ 'begin_update_text' AND state = 'active'
     AND pid <> pg_backend_pid());
 
+-- cleans up
 SELECT claims.unclaim_attribute('app.routes', 'path');
 DROP SERVER regress_claims_many CASCADE; DROP SCHEMA app CASCADE;
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;

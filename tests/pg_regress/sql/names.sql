@@ -134,4 +134,5 @@ SELECT t.call(format('SELECT claims.require_naming(%L, %L, %L)', version, types,
 SELECT t.call($$SELECT claims.require_naming('15.1.0', '{HANDLES}', '{username}')$$);
 SELECT t.call($$SELECT claims.require_naming('15.1.0', '{ROUTES}', '{exact}')$$);
 
+-- cleans up
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;

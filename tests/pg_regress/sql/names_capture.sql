@@ -96,6 +96,7 @@ BEGIN; SELECT t.names_there('exact'); SELECT * FROM claims.verify(1, 'regress_cl
 \set VERBOSITY terse
 SELECT * FROM t.names_shown();
 
+-- cleans up
 SELECT claims.automatic(NULL, NULL);
 SELECT claims.unclaim_attribute('app.users', 'handle');
 DROP SERVER regress_claims_names CASCADE;

@@ -164,6 +164,7 @@ SELECT claims.unclaim_attribute('app.codes', 'Code'), claims.unclaim_attribute('
 \set VERBOSITY terse
 RESET claims.breaker_timeout;
 
+-- cleans up
 SELECT claims.automatic(NULL, NULL);
 SELECT claims.unclaim_attribute('app.parts', 'handle');
 DROP SERVER regress_claims_names CASCADE;

@@ -189,6 +189,7 @@ UPDATE claims.lease_fences SET fenced_at = clock_timestamp() - interval '8 days'
 SELECT count(*) FROM claims.reconcile(1, 'regress_claims_service');
 SELECT t.fences();
 
+-- cleans up
 SET client_min_messages = warning;
 DROP SERVER regress_claims_service CASCADE; DROP SERVER regress_claims_unmapped CASCADE; DROP SERVER regress_claims_gone CASCADE;
 DROP SCHEMA "where dblink is", evil CASCADE;

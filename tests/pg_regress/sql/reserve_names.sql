@@ -116,6 +116,7 @@ SELECT problem, bucket_type, bucket_value FROM claims.check() ORDER BY 1;
 DELETE FROM claims.skeletons WHERE bucket_value = 'support';
 SELECT problem, bucket_type, bucket_value, detail FROM claims.check() WHERE problem LIKE '%look%' ORDER BY 1;
 
+-- cleans up
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;
 DROP FUNCTION t.handles, t.gone, t.looks;

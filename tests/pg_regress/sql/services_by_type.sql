@@ -245,6 +245,7 @@ UPDATE app.users SET email = 'a9' WHERE id = 9; UPDATE app.routes SET path = 'b'
 SELECT outcome, count FROM claims.observations ORDER BY 1;
 ALTER SERVER regress_claims_second OPTIONS (SET port :'PORT');
 
+-- cleans up
 SELECT claims.automatic(NULL, NULL);
 SELECT claims.attend(1, NULL); SELECT count(*) FROM claims.attended_cells;
 SELECT claims.unclaim_attribute('app.routes', 'path');

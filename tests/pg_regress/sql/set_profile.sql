@@ -150,6 +150,7 @@ SELECT count(*) FROM claims.set_profile('EMAILS', 'exact', 'bytes', dry_run => f
 SELECT profile FROM claims.bucket_types WHERE name = 'EMAILS';
 DELETE FROM claims.seeded_profiles;
 
+-- cleans up
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;
 DROP FUNCTION t.names, t.stored, t.profile;

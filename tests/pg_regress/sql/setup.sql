@@ -4,11 +4,13 @@ DROP ROLE IF EXISTS regress_claims_one, regress_claims_two, regress_claims_route
     regress_claims_admin;
 RESET client_min_messages;
 
+-- the extension, without any problem
 CREATE EXTENSION claims;
 SELECT extname, nspname, extrelocatable FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace
  WHERE extname = 'claims';
 SELECT count(*) FROM claims.check();
 
+-- the roles of cells, of a reader, of nobody in particular, and of an administrator
 CREATE ROLE regress_claims_one;
 CREATE ROLE regress_claims_two;
 CREATE ROLE regress_claims_router;
@@ -16,10 +18,12 @@ CREATE ROLE regress_claims_nobody;
 CREATE ROLE regress_claims_admin;
 GRANT postgres TO regress_claims_admin;
 
+-- the cells, and the right to read
 SELECT claims.register_cell(1, 'regress_claims_one', 'Cell One', 'https://one.example');
 SELECT claims.register_cell(2, 'regress_claims_two');
 SELECT claims.grant_read('regress_claims_router');
 
+-- the schema of the helpers
 CREATE SCHEMA t;
 GRANT USAGE ON SCHEMA t TO PUBLIC;
 

@@ -207,6 +207,7 @@ SELECT has_table_privilege('regress_claims_watch', 'claims.transfers', 'SELECT')
       'claims.transfers', 'SELECT'), has_table_privilege('regress_claims_router', 'claims.transfers', 'SELECT');
 ROLLBACK;
 
+-- check() finds nothing after a cancellation; cleans up
 SELECT * FROM claims.cancel_transfer(t.u(6200), 'x');
 SELECT count(*) FROM claims.check();
 SELECT t.clean();

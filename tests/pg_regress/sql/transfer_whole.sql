@@ -168,6 +168,7 @@ SELECT t.whole(6542);
 SELECT claims.switch_transfer(t.u(6542), 'x');
 SELECT * FROM claims.finish_transfer(t.u(6542));
 
+-- cleans up
 SELECT claims.set_mode('open', 'x', 1);
 SELECT t.clean();
 DELETE FROM claims.mode_settings;
