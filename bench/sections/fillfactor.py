@@ -106,7 +106,7 @@ def measure(fillfactor):
     psql(database, MAKE.replace("{sizes}", SIZES))
     wal = churn = vacuum = 0.0
     with Session(database, role="cell_1") as cell, Session(database) as admin:
-        # The same names and batches for every fillfactor.
+        # Every fillfactor gets the same names and batches.
         cell.run("SELECT setseed(0.5)")
         cell.run(f"CALL bench.create_claims({CLAIMS}, 1000)")
         admin.run("VACUUM ANALYZE claims.claims")

@@ -18,7 +18,7 @@ ALTER DATABASE {DATABASE} SET claims.change_feed = on;
 CREATE TABLE places (reader int PRIMARY KEY, after text);
 INSERT INTO places SELECT n, NULL FROM generate_series(1, {READERS}) n;
 CREATE TABLE told (n bigint GENERATED ALWAYS AS IDENTITY, reader int, xid xid8, id bigint, op text, bucket_value text, old_cell_id bigint, new_cell_id bigint);
--- What a cell does about a name: takes it, replaces it or gives it up; in a lease of its own that is committed at once.
+-- Takes, replaces or gives up a name for a cell, in a lease of its own that is committed at once.
 CREATE FUNCTION act(cell bigint, name text, how int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     claim jsonb := jsonb_build_array(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', name),

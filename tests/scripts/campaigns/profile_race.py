@@ -14,7 +14,7 @@ SECONDS = float(sys.argv[1])
 # SQLSTATEs that concurrent calls may get: conflicts, locks, old snapshots.
 EXPECTED = {"23505", "55P03", "40001", "25P02", "40P01"}
 
-# What must happen for the race to prove something.
+# Events that must happen, or the race proves nothing.
 WANTED = ("create", "destroy", "replace", "rename", "refused", "replaced for ever", "profiles", "no profile", "reserve_names", "unreserve_names",
           "thefts", "no thefts", "transfers", "checks", "destroyed", "renamed", "corrected", "transferred", "released", "settled", "rolled back")
 

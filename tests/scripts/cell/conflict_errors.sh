@@ -76,7 +76,7 @@ CONSTRAINT NAME:  users_username_claim"
 # Another error behind a refused one keeps nothing of it.
 expect 'an error of the application' "$(error_of "BEGIN; INSERT INTO app_users VALUES (1, 'ada'); COMMIT; SELECT 1 / 0" | tail -1)" 'ERROR:  22012: division by zero'
 
-# PL/pgSQL reads the fields, and the transaction goes on.
+# PL/pgSQL reads the fields, and the transaction continues.
 expect 'in an exception block' "$(as_app 1 "BEGIN; SET CONSTRAINTS ALL IMMEDIATE;
   CREATE FUNCTION pg_temp.fields() RETURNS text LANGUAGE plpgsql AS \$\$ DECLARE s text; t text; c text; k text; BEGIN
     INSERT INTO app_users VALUES (1, 'ada'); EXCEPTION WHEN unique_violation THEN

@@ -100,7 +100,7 @@ expect 'ids that the type cannot have are not leased' "$(state_as_app 1 "SELECT 
 as_app 1 "SELECT claims.use_id_space('others_few_seq', NULL)" >/dev/null
 at cell1 'DROP SEQUENCE steps'
 expect 'a sequence that was dropped is forgotten' "$(refill 1) $(at cell1 'SELECT count(*) FROM claims.id_sequences')" '0 2'
-# What somebody has altered gets no range, and the others do.
+# A sequence that somebody has altered gets no range, and the others do.
 at cell1 'ALTER SEQUENCE others_id_seq CYCLE'
 leave 1 5
 expect 'CYCLE is refused' "$(state_as_app 1 "SELECT claims.refill_ids(1, 'service')")" 55000
@@ -108,7 +108,7 @@ at cell1 'ALTER SEQUENCE others_id_seq NO CYCLE'
 refill 1 >/dev/null
 sound 'several sequences'
 
-# A copy: production goes on, and the copy gets no range. Once it is adopted, it does not continue where its files are.
+# A copy: production continues, and the copy gets no range. Once the copy is adopted, it does not continue where its files are.
 copy_of cell1 clone
 start_copy clone
 production=$(next 1)

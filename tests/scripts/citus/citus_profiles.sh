@@ -162,7 +162,7 @@ expect 'clients were told nothing else than that' "$(cat "$CLAIMS_TMP"/client.* 
 free
 nothing_is_wrong 'the end'
 
-# --- what the change feed tells -------------------------------------------------------------------------------------------------------------
+# --- rows of the change feed ---------------------------------------------------------------------------------------------------------------
 set_profile exact >/dev/null
 # Under that profile the clients may have left several spellings of a word.
 sql "DELETE FROM claims.claims WHERE bucket_type = 100 AND lower(bucket_value) = ANY (string_to_array('${words[*]}', ' '))"

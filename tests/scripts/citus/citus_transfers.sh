@@ -265,7 +265,7 @@ expect 'rolled back' "$(prepare 31 31 1 2) $(cancel 31)" '6 0 true 6 true'
 nothing_is_wrong 'the end'
 
 # --- all claims of a cell --------------------------------------------------------------------------------------------------------------------
-# Cell 2 gets all that cell 1 has, and that it goes on making; the transfer sees transactions that are open on other nodes.
+# Cell 2 gets all claims that cell 1 has and makes meanwhile; the transfer sees transactions that are open on other nodes.
 whole() { sql "SET client_min_messages = warning; SELECT marked > 0 OR skipped > 0, finished FROM claims.prepare_transfer('$(lease 50)', 1, 2, NULL, 'a test')"; }
 whole_finishes() { [ "$(whole 2>/dev/null)" = 'f|t' ]; }
 own 1 50 whole 25
@@ -292,7 +292,7 @@ expect 'nothing is left' "$(sql "SELECT count(*) FROM claims.list_records(1)") $
 sql "SELECT claims.set_mode('open', 'a test', 1)" >/dev/null
 nothing_is_wrong 'a whole cell'
 
-# --- what the change feed tells -------------------------------------------------------------------------------------------------------------
+# --- rows of the change feed ---------------------------------------------------------------------------------------------------------------
 sql "ALTER DATABASE spread SET claims.change_feed = on"
 own 1 40 told 5
 place() { sql 'SELECT claims.change_cursor()'; }

@@ -12,7 +12,7 @@ older() { at shared "UPDATE claims.claim_leases SET created_at = created_at - in
 explain() { as_app "${2:-1}" "SELECT at_service, tracked_at IS NOT NULL, fenced_at IS NOT NULL, xact_status, usename, application_name, open_for > '0', prepared_gid, verdict FROM claims.explain_lease(${2:-1}, 'service', '$(lease "$1")')"; }
 advice() { as_app 1 "SELECT advice FROM claims.explain_lease(1, 'service', '$(lease "$1")')"; }
 
-# Five of them, each stuck in its own way.
+# Five leases, each stuck in its own way.
 open holder cell1
 tell holder "SET application_name = 'importer'; BEGIN; INSERT INTO routes (name) VALUES ('held')" >/dev/null
 xid=$(tell holder "SELECT pg_current_xact_id()")
@@ -60,7 +60,7 @@ expect 'none is left' "$(as_watch 'SELECT count(*) FROM claims.leases')" 0
 expect 'what is known of settled ones' "$(explain 4) $(explain 5) $(explain 99)" 'committed|f|f||||||none rolled_back|f|t||||||none unknown|f|f||||||none'
 agree 'at the end'
 
-# An orphan: its claims are gone at the service, by a hand.
+# An orphan: an administrator has rolled the lease back at the service by mistake.
 save 1 6 lost
 as_admin "SELECT claims.force_rollback(1, '$(lease 6)', 'by mistake')" >/dev/null
 expect 'it is explained' "$(explain 6)" 'rolled_back|t|f|||||'"|orphan"

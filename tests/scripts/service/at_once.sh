@@ -51,7 +51,7 @@ mixed="(SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type',
 # at_once WHAT LIMIT WANTED STATEMENT
 at_once() {
   local ms slowdown in_time
-  # What is too slow by itself is so each time; other work of the machine has pauses.
+  # A call that is too slow by itself is slow each time; other work of the machine has pauses.
   for _ in 1 2 3 4 5; do
     IFS='|' read -r ms slowdown < <(sql "SELECT * FROM median_ms(\$statement\$$4\$statement\$, '$3')")
     in_time=$(sql "SELECT $ms <= $2 * $slowdown")

@@ -18,7 +18,7 @@ $$;
 CREATE FUNCTION pg_temp.sorted(options text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(string_agg(o, ', ' ORDER BY o), 'none') FROM unnest(options) o WHERE o NOT LIKE 'pg_attver=%'
 $$;
--- What is in schema claims, and what the extension has elsewhere.
+-- The objects of schema claims, and those that the extension has elsewhere.
 CREATE FUNCTION pg_temp.things() RETURNS TABLE (classid oid, objid oid) LANGUAGE sql STABLE AS $$
     SELECT 'pg_namespace'::regclass::oid, n.oid FROM pg_namespace n WHERE n.nspname = 'claims'
     UNION SELECT 'pg_class'::regclass, c.oid FROM pg_class c WHERE c.relnamespace = 'claims'::regnamespace

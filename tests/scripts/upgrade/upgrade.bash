@@ -37,7 +37,7 @@ load_old() {
   psql -XqAt -v ON_ERROR_STOP=1 -d "$1" -f "$UPGRADE/data-$OLD.sql" >/dev/null
 }
 
-# remember_columns DATABASE: which columns rows_of tells, whatever the tables get afterwards.
+# remember_columns DATABASE: stores which columns rows_of prints, whatever columns the tables get afterwards.
 remember_columns() {
   sql "$1" "SELECT c.oid::regclass || '|' || string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)
               FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped

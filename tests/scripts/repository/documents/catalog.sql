@@ -1,4 +1,4 @@
--- What there is, as JSON, for the test of the documents: of the extension everything, of Postgres the names.
+-- Returns as JSON, for the test of the documents, everything about the objects of the extension, and the names of those of PostgreSQL.
 \set ON_ERROR_STOP on
 LOAD 'claims';
 SELECT jsonb_build_object(
@@ -21,7 +21,7 @@ SELECT jsonb_build_object(
                    JOIN pg_description d ON d.classoid = m.classid AND d.objoid = m.objid
                   WHERE m.deptype = 'e' AND m.refobjid = (SELECT e.oid FROM pg_extension e WHERE e.extname = 'claims')),
     'types', (SELECT jsonb_agg(t.name) FROM claims.list_types() t),
-    -- What else has a name: triggers and constraints.
+    -- Other names: triggers and constraints.
     'others', (SELECT jsonb_agg(x.name) FROM (SELECT tgname AS name FROM pg_trigger UNION SELECT conname FROM pg_constraint
                                               UNION SELECT fdwname FROM pg_foreign_data_wrapper) x),
     'postgres', (SELECT jsonb_agg(x.name) FROM (
