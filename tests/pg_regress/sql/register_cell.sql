@@ -33,11 +33,13 @@ SELECT t.call($$SELECT claims.register_cell(4, 'regress_claims_three')$$);
 SELECT t.call($$SELECT claims.grant_read('regress_claims_three')$$);
 RESET SESSION AUTHORIZATION;
 
--- a second call changes the cell's name and role
+-- a second call changes the cell's name and role; settings stay those of the role that the cell had before
+ALTER ROLE regress_claims_three SET lock_timeout = '3s';
 CREATE ROLE regress_claims_three_b;
 SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_three_b', 'Cell Three B', 'https://b.example')$$);
 SELECT cell_id, name, address FROM claims.cells WHERE cell_id = 3;
 SELECT cell_name, cell_address FROM claims.get_record('ROUTES', 'a');
+SELECT setrole::regrole, setconfig FROM pg_db_role_setting WHERE setrole::regrole::text LIKE 'regress_claims_three%';
 -- register_cell keeps the name and address that it is not given
 SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_three_b', address => 'https://c.example')$$);
 SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_three_b')$$);
