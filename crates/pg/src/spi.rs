@@ -10,20 +10,15 @@
 //! as its type, and an argument must have the type that the plan takes. Violations are errors, in every build. The
 //! checks also catch a table that its owner has altered ([`altered`]).
 
-use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
 use std::thread::LocalKey;
 
-use super::altered::{self, Altered};
 use super::compatibility;
+use super::connections::{self, Counted};
 use super::nesting;
-use super::owner::{self, Rights};
+pub use super::rows::{Row, Rows};
 use super::statement::{self, Statement};
-use super::stored::{self, BoundedText};
 use super::text::c_text;
-use super::tuple::{attribute, name_of, width};
-use super::value::Column;
 pub use super::value::Value;
 use pgrx::pg_sys;
 
@@ -44,26 +39,6 @@ pub enum View {
     LatestToWrite,
 }
 
-thread_local! {
-    /// The connections that are in use, the innermost one last.
-    static CONNECTIONS: RefCell<Vec<State>> = const { RefCell::new(Vec::new()) };
-    /// The subtransactions that were rolled back since the outermost connection was made.
-    static ROLLED_BACK: RefCell<Vec<pg_sys::SubTransactionId>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Whether SPI is connected for a connection.
-#[derive(Clone, Copy)]
-enum State {
-    Connected,
-    /// The first statement connects.
-    Waiting,
-    /// A statement has connected, with the rights of the owner of the tables.
-    AsOwner {
-        within: pg_sys::SubTransactionId,
-        rights: Rights,
-    },
-}
-
 pub struct Connection {
     level: usize,
     not_send: PhantomData<*mut ()>,
@@ -76,8 +51,8 @@ pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
     // SAFETY: connect and finish are paired on the way without errors. `body`'s result lives in Rust's memory, not in
     // that of SPI, because rows are converted to owned values.
     unsafe { pg_sys::SPI_connect() };
-    let counted = Counted::new(State::Connected);
-    let result = body(&counted.connection());
+    let counted = Counted::connected();
+    let result = body(&Connection::counted(&counted));
     drop(counted);
     unsafe { pg_sys::SPI_finish() };
     result
@@ -88,102 +63,12 @@ pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
 /// SECURITY DEFINER function, which would set them up for each call.
 pub fn connect_as_owner<T>(body: impl FnOnce(&Connection) -> T) -> T {
     compatibility::require();
-    nesting::on_begin(open_waiting);
-    let counted = Counted::new(State::Waiting);
-    let result = body(&counted.connection());
-    close(counted.level);
+    nesting::on_begin(connections::open_waiting);
+    let counted = Counted::waiting();
+    let result = body(&Connection::counted(&counted));
+    connections::close(counted.level());
     drop(counted);
     result
-}
-
-/// Connects SPI if the innermost connection waits for its first statement.
-fn open_waiting() {
-    let level = CONNECTIONS.with_borrow(Vec::len);
-    if !matches!(state(level), Some(State::Waiting)) {
-        return;
-    }
-    let rights = owner::take_rights();
-    // SAFETY: `close` finishes it or, after an error, the end of the (sub)transaction.
-    let within = unsafe {
-        pg_sys::SPI_connect();
-        pg_sys::GetCurrentSubTransactionId()
-    };
-    set_state(level, State::AsOwner { within, rights });
-}
-
-/// Finishes SPI if a statement has connected it.
-fn close(level: usize) {
-    if let Some(State::AsOwner { rights, .. }) = state(level) {
-        // Rows of this connection can no longer be read.
-        set_state(level, State::Waiting);
-        // SAFETY: it is the innermost connection of SPI, because those that were made in it have been finished.
-        unsafe { pg_sys::SPI_finish() };
-        owner::give_rights_back(rights);
-    }
-}
-
-/// Finishes SPI if a statement has connected it in this subtransaction, which is about to be committed.
-pub(super) fn close_within(subtransaction: pg_sys::SubTransactionId) {
-    let level = CONNECTIONS.with_borrow(Vec::len);
-    if matches!(state(level), Some(State::AsOwner { within, .. }) if within == subtransaction) {
-        close(level);
-    }
-}
-
-fn state(level: usize) -> Option<State> {
-    CONNECTIONS.with_borrow(|all| all.get(level.checked_sub(1)?).copied())
-}
-
-/// Returns the subtransaction in which a statement has connected SPI for a connection.
-fn connected_in(level: usize) -> Option<pg_sys::SubTransactionId> {
-    match state(level) {
-        Some(State::AsOwner { within, .. }) => Some(within),
-        _ => None,
-    }
-}
-
-fn set_state(level: usize, state: State) {
-    CONNECTIONS.with_borrow_mut(|all| all[level - 1] = state);
-}
-
-/// A guard that counts a connection.
-struct Counted {
-    level: usize,
-}
-
-impl Counted {
-    fn new(state: State) -> Self {
-        let level = CONNECTIONS.with_borrow_mut(|all| {
-            all.push(state);
-            all.len()
-        });
-        if level == 1 {
-            ROLLED_BACK.with_borrow_mut(Vec::clear);
-        }
-        Counted { level }
-    }
-
-    fn connection(&self) -> Connection {
-        Connection { level: self.level, not_send: PhantomData }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        CONNECTIONS.with_borrow_mut(|all| all.truncate(self.level - 1));
-    }
-}
-
-/// Records the rollback of a subtransaction, which has freed its rows, and finished SPI if a statement in it had connected it.
-/// Must be called after every rollback of a subtransaction that may have run statements.
-pub(super) fn rolled_back(subtransaction: pg_sys::SubTransactionId) {
-    let level = CONNECTIONS.with_borrow(Vec::len);
-    match state(level) {
-        None => return,
-        Some(State::AsOwner { within, .. }) if within >= subtransaction => set_state(level, State::Waiting),
-        Some(_) => {}
-    }
-    ROLLED_BACK.with_borrow_mut(|all| all.push(subtransaction));
 }
 
 /// The arguments of a statement for SPI, borrowed from the values.
@@ -212,6 +97,10 @@ impl StatementArguments {
 }
 
 impl Connection {
+    fn counted(counted: &Counted) -> Self {
+        Connection { level: counted.level(), not_send: PhantomData }
+    }
+
     /// Executes a statement and returns its rows.
     pub fn run(
         &self,
@@ -299,12 +188,8 @@ impl Connection {
     /// Connects SPI, if this connection waits for its first statement. Raises an error if another connection was made since: SPI
     /// would execute statements in that one, and free their rows with it.
     pub(super) fn open(&self) {
-        assert!(self.is_innermost(), "a connection is used inside of another one");
-        open_waiting();
-    }
-
-    fn is_innermost(&self) -> bool {
-        self.level == CONNECTIONS.with_borrow(Vec::len)
+        assert!(connections::is_innermost(self.level), "a connection is used inside of another one");
+        connections::open_waiting();
     }
 
     /// Returns the rows of the statement that was executed last.
@@ -324,18 +209,8 @@ impl Connection {
     /// # Safety
     /// Nothing else has taken the result.
     pub(super) unsafe fn fetched_rows(&self) -> Rows<'_> {
-        // SAFETY: reads backend variables.
-        unsafe {
-            Rows {
-                table: pg_sys::SPI_tuptable,
-                count: usize::try_from(pg_sys::SPI_processed).unwrap_or(0),
-                level: self.level,
-                connected_in: connected_in(self.level),
-                read_in: pg_sys::GetCurrentSubTransactionId(),
-                rollbacks: ROLLED_BACK.with_borrow(Vec::len),
-                connection: PhantomData,
-            }
-        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { Rows::fetched(self.level) }
     }
 }
 
@@ -352,113 +227,5 @@ pub(super) unsafe fn latest_snapshot() -> pg_sys::Snapshot {
         } else {
             pg_sys::GetLatestSnapshot()
         }
-    }
-}
-
-/// The rows of a statement. They are freed with this value or, after an error, with the connection.
-pub struct Rows<'c> {
-    table: *mut pg_sys::SPITupleTable,
-    count: usize,
-    level: usize,
-    /// The subtransaction in which a statement had connected SPI, if one had to.
-    connected_in: Option<pg_sys::SubTransactionId>,
-    /// The subtransaction that has read the rows, and the number of rolled-back subtransactions by then.
-    read_in: pg_sys::SubTransactionId,
-    rollbacks: usize,
-    connection: PhantomData<&'c Connection>,
-}
-
-impl Rows<'_> {
-    /// Returns the number of rows that were returned or written.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    pub fn map<T>(&self, convert: impl FnMut(Row) -> T) -> Vec<T> {
-        (0..self.count).map(|index| Row { rows: self, index }).map(convert).collect()
-    }
-
-    pub fn first<T>(&self, convert: impl FnOnce(Row) -> T) -> Option<T> {
-        (self.count > 0).then(|| convert(Row { rows: self, index: 0 }))
-    }
-
-    /// Calls `each` for every row until it returns Break.
-    pub(super) fn try_each(&self, mut each: impl FnMut(Row) -> ControlFlow<()>) -> ControlFlow<()> {
-        (0..self.count).try_for_each(|index| each(Row { rows: self, index }))
-    }
-
-    /// Returns whether the rows still exist. The rollback of a subtransaction frees the rows that it and its own
-    /// subtransactions have read, which all have higher numbers. So does the end of the one in which SPI was connected.
-    fn are_there(&self) -> bool {
-        connected_in(self.level) == self.connected_in
-            && ROLLED_BACK
-                .with_borrow(|all| all.iter().skip(self.rollbacks).all(|subtransaction| *subtransaction > self.read_in))
-    }
-}
-
-impl Drop for Rows<'_> {
-    fn drop(&mut self) {
-        // While unwinding, the end of the (sub)transaction has freed the table or will free it. If another connection
-        // is open inside this one, the end of this one frees it.
-        if !self.table.is_null()
-            && !std::thread::panicking()
-            && self.level == CONNECTIONS.with_borrow(Vec::len)
-            && self.are_there()
-        {
-            // SAFETY: the table is the one that SPI handed out.
-            unsafe { pg_sys::SPI_freetuptable(self.table) };
-        }
-    }
-}
-
-pub struct Row<'r> {
-    rows: &'r Rows<'r>,
-    index: usize,
-}
-
-impl Row<'_> {
-    /// Returns a column, counted from 1; `None` is NULL. Raises an error if the column does not exist or has another
-    /// type.
-    pub fn get<T: Column>(&self, column: i32) -> Option<T> {
-        // SAFETY: the type is one that T reads.
-        unsafe { self.read::<T, T>(column, |datum| T::read(datum)) }
-    }
-
-    /// Like [`Self::get`] of a text, which is not read where it has more than `most_bytes`.
-    pub fn get_bounded(&self, column: i32, most_bytes: usize) -> Option<BoundedText> {
-        // SAFETY: the type is that of a text.
-        unsafe { self.read::<String, _>(column, |datum| stored::bounded(datum, most_bytes)) }
-    }
-
-    /// # Safety
-    /// `read` reads values that are not NULL, of types that `T` reads.
-    unsafe fn read<T: Column, R>(&self, column: i32, read: impl FnOnce(pg_sys::Datum) -> Option<R>) -> Option<R> {
-        assert!(self.rows.are_there(), "rows are read that were rolled back");
-        let number = usize::try_from(column).unwrap_or(0);
-        // SAFETY: the table exists, `index` is below the number of its rows, and the column exists with a type that T
-        // reads.
-        unsafe {
-            let table = self.rows.table.as_ref().unwrap_or_else(|| panic!("a statement without result is read"));
-            assert!((1..=width(table.tupdesc)).contains(&number), "there is no column {column}");
-            let attribute = attribute(table.tupdesc, number);
-            if !T::fits(attribute.atttypid) {
-                altered::raise(Altered::Column { name: name_of(attribute) });
-            }
-            let tuple = *table.vals.add(self.index);
-            let mut is_null = false;
-            let datum = pg_sys::SPI_getbinval(tuple, table.tupdesc, column, &mut is_null);
-            if is_null { None } else { read(datum) }
-        }
-    }
-
-    /// Returns a column that cannot be NULL.
-    pub fn must<T: Column>(&self, column: i32) -> T {
-        self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: self.name(column) }))
-    }
-
-    fn name(&self, column: i32) -> String {
-        let number = usize::try_from(column).unwrap_or(0);
-        // SAFETY: the table and the column exist, because `get` has read them.
-        unsafe { self.rows.table.as_ref().map_or(String::new(), |table| name_of(attribute(table.tupdesc, number))) }
     }
 }

@@ -5,10 +5,10 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
 use pgrx::{PgLogLevel, PgSqlErrorCode, PgTryBuilder, pg_sys};
 
+use super::connections::{close_within, rolled_back};
 use super::interrupts::Interrupts;
 use super::nesting;
 use super::settings::LockWaits;
-use super::spi::{close_within, rolled_back};
 
 /// The reason why a subtransaction was rolled back.
 pub enum Undone<E> {

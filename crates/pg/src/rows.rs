@@ -1,0 +1,138 @@
+//! The rows that a statement has returned through SPI.
+
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+
+use super::altered::{self, Altered};
+use super::connections;
+use super::stored::{self, BoundedText};
+use super::tuple::{attribute, name_of, width};
+use super::value::Column;
+use pgrx::pg_sys;
+
+/// The rows of a statement. They are freed with this value or, after an error, with the connection.
+pub struct Rows<'c> {
+    table: *mut pg_sys::SPITupleTable,
+    count: usize,
+    level: usize,
+    /// The subtransaction in which a statement had connected SPI, if one had to.
+    connected_in: Option<pg_sys::SubTransactionId>,
+    /// The subtransaction that has read the rows, and the number of rolled-back subtransactions by then.
+    read_in: pg_sys::SubTransactionId,
+    rollbacks: usize,
+    /// Borrows the connection.
+    connection: PhantomData<&'c ()>,
+}
+
+impl Rows<'_> {
+    /// Returns the last result of SPI, for the connection of a level.
+    ///
+    /// # Safety
+    /// Nothing else has taken the result, and the lifetime is that of the connection.
+    pub(super) unsafe fn fetched(level: usize) -> Self {
+        // SAFETY: reads backend variables.
+        unsafe {
+            Rows {
+                table: pg_sys::SPI_tuptable,
+                count: usize::try_from(pg_sys::SPI_processed).unwrap_or(0),
+                level,
+                connected_in: connections::connected_in(level),
+                read_in: pg_sys::GetCurrentSubTransactionId(),
+                rollbacks: connections::rollbacks(),
+                connection: PhantomData,
+            }
+        }
+    }
+
+    /// Returns the number of rows that were returned or written.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn map<T>(&self, convert: impl FnMut(Row) -> T) -> Vec<T> {
+        (0..self.count).map(|index| Row { rows: self, index }).map(convert).collect()
+    }
+
+    pub fn first<T>(&self, convert: impl FnOnce(Row) -> T) -> Option<T> {
+        (self.count > 0).then(|| convert(Row { rows: self, index: 0 }))
+    }
+
+    /// Calls `each` for every row until it returns Break.
+    pub(super) fn try_each(&self, mut each: impl FnMut(Row) -> ControlFlow<()>) -> ControlFlow<()> {
+        (0..self.count).try_for_each(|index| each(Row { rows: self, index }))
+    }
+
+    /// Returns whether the rows still exist. The rollback of a subtransaction frees the rows that it and its own
+    /// subtransactions have read, which all have higher numbers. So does the end of the one in which SPI was connected.
+    fn are_there(&self) -> bool {
+        connections::connected_in(self.level) == self.connected_in
+            && connections::all_rolled_back_since(self.rollbacks, |subtransaction| subtransaction > self.read_in)
+    }
+}
+
+impl Drop for Rows<'_> {
+    fn drop(&mut self) {
+        // While unwinding, the end of the (sub)transaction has freed the table or will free it. If another connection
+        // is open inside this one, the end of this one frees it.
+        if !self.table.is_null()
+            && !std::thread::panicking()
+            && connections::is_innermost(self.level)
+            && self.are_there()
+        {
+            // SAFETY: the table is the one that SPI handed out.
+            unsafe { pg_sys::SPI_freetuptable(self.table) };
+        }
+    }
+}
+
+pub struct Row<'r> {
+    rows: &'r Rows<'r>,
+    index: usize,
+}
+
+impl Row<'_> {
+    /// Returns a column, counted from 1; `None` is NULL. Raises an error if the column does not exist or has another
+    /// type.
+    pub fn get<T: Column>(&self, column: i32) -> Option<T> {
+        // SAFETY: the type is one that T reads.
+        unsafe { self.read::<T, T>(column, |datum| T::read(datum)) }
+    }
+
+    /// Like [`Self::get`] of a text, which is not read where it has more than `most_bytes`.
+    pub fn get_bounded(&self, column: i32, most_bytes: usize) -> Option<BoundedText> {
+        // SAFETY: the type is that of a text.
+        unsafe { self.read::<String, _>(column, |datum| stored::bounded(datum, most_bytes)) }
+    }
+
+    /// # Safety
+    /// `read` reads values that are not NULL, of types that `T` reads.
+    unsafe fn read<T: Column, R>(&self, column: i32, read: impl FnOnce(pg_sys::Datum) -> Option<R>) -> Option<R> {
+        assert!(self.rows.are_there(), "rows are read that were rolled back");
+        let number = usize::try_from(column).unwrap_or(0);
+        // SAFETY: the table exists, `index` is below the number of its rows, and the column exists with a type that T
+        // reads.
+        unsafe {
+            let table = self.rows.table.as_ref().unwrap_or_else(|| panic!("a statement without result is read"));
+            assert!((1..=width(table.tupdesc)).contains(&number), "there is no column {column}");
+            let attribute = attribute(table.tupdesc, number);
+            if !T::fits(attribute.atttypid) {
+                altered::raise(Altered::Column { name: name_of(attribute) });
+            }
+            let tuple = *table.vals.add(self.index);
+            let mut is_null = false;
+            let datum = pg_sys::SPI_getbinval(tuple, table.tupdesc, column, &mut is_null);
+            if is_null { None } else { read(datum) }
+        }
+    }
+
+    /// Returns a column that cannot be NULL.
+    pub fn must<T: Column>(&self, column: i32) -> T {
+        self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: self.name(column) }))
+    }
+
+    fn name(&self, column: i32) -> String {
+        let number = usize::try_from(column).unwrap_or(0);
+        // SAFETY: the table and the column exist, because `get` has read them.
+        unsafe { self.rows.table.as_ref().map_or(String::new(), |table| name_of(attribute(table.tupdesc, number))) }
+    }
+}
