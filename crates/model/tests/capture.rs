@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use claims_model::capture::{Capacity, Create, Ends, Id, Log, NamedBucket, Sending, TooMany, records_json};
+use claims_model::capture::{Capacity, Ends, Id, Log, NamedBucket, Sending, TooMany};
 use claims_model::origin::Origin;
 use claims_model::{Problem, Profile};
 use proptest::prelude::*;
@@ -278,34 +278,6 @@ fn a_name_that_is_too_long_is_no_bucket() {
     assert!(matches!(named(Profile::Casefold, &"A".repeat(1025)), Err(Problem::NameTooLong { .. })));
     // The service refuses a name that its profile forbids.
     assert!(named(Profile::Username, "a b").is_ok_and(|(bucket, _)| bucket.is_forbidden));
-}
-
-fn creates_json(creates: &[Create]) -> String {
-    records_json(creates.iter().map(|create| (&create.bucket, Some(&create.ends))))
-}
-
-#[test]
-fn records_are_what_begin_update_takes() {
-    let mut log = Log::default();
-    added(&mut log, 1, "it's \\ \"é\"", i64::MAX);
-    assert_eq!(
-        creates_json(&log.pending().unwrap().creates),
-        r#"[{"bucket":{"type":"ROUTES","value":"it's \\ \"é\""},"#.to_owned()
-            + r#""subject":{"type":"GROUP","id":9223372036854775807},"#
-            + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":9223372036854775807}}]"#
-    );
-}
-
-#[test]
-fn ids_that_are_texts_are_sent_as_texts() {
-    let mut log = Log::default();
-    let [subject_id, source_id] = ["42", "é\""].map(|id| Some(Id::Text(id.to_owned())));
-    log.record(1, bucket("a"), Ends { subject_id, source_id, ..ends(0) }, 1);
-    assert_eq!(
-        creates_json(&log.pending().unwrap().creates),
-        r#"[{"bucket":{"type":"ROUTES","value":"a"},"subject":{"type":"GROUP","id":"42"},"#.to_owned()
-            + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":"é\""}}]"#
-    );
 }
 
 /// A step of a program with savepoints.

@@ -104,3 +104,27 @@ fn the_compared_text_has_one_form() {
     ];
     assert_eq!(compared_text(&batch, &types), wanted.concat());
 }
+
+/// Returns the JSON of one record with a bucket of type ROUTES.
+fn created(value: &str, subject_id: Id, source_id: Id) -> String {
+    records_json([(&bucket("ROUTES", value), Some(&ends(Some(subject_id), Some(source_id), None)))].into_iter())
+}
+
+#[test]
+fn records_are_what_begin_update_takes() {
+    assert_eq!(
+        created("it's \\ \"é\"", Id::Number(i64::MAX), Id::Number(i64::MAX)),
+        r#"[{"bucket":{"type":"ROUTES","value":"it's \\ \"é\""},"#.to_owned()
+            + r#""subject":{"type":"GROUP","id":9223372036854775807},"#
+            + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":9223372036854775807}}]"#
+    );
+}
+
+#[test]
+fn ids_that_are_texts_are_sent_as_texts() {
+    assert_eq!(
+        created("a", Id::Text("42".to_owned()), Id::Text("é\"".to_owned())),
+        r#"[{"bucket":{"type":"ROUTES","value":"a"},"subject":{"type":"GROUP","id":"42"},"#.to_owned()
+            + r#""source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":"é\""}}]"#
+    );
+}

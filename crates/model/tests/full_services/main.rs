@@ -5,6 +5,7 @@
 //! step repeats for ever, so a state without a step is the only way in which a session could wait for ever.
 
 mod state;
+mod steps;
 
 use state::{SERVICES, SESSIONS, World};
 use stateright::{Checker, Model, Property};
