@@ -15,13 +15,12 @@ use crate::pg::statement::{self, Reach, shared_statement};
 use crate::pg::table::{RowVersion, TableRow};
 use crate::pg::{cache, compatibility, table};
 use crate::store::namings::{self, NamingRows};
-use crate::tables::citus::catalog as citus;
 use crate::tables::shared::limits::{self, CellLimits};
 use crate::tables::shared::modes::{self, ModeSetting};
 use crate::tables::{self, Tables};
 
 shared_statement! {
-    /// Reads the type tables and the cells, for databases with Citus, where a scan of the table itself finds no rows.
+    /// Reads the type tables and the cells, where a scan of the table itself would find no rows.
     /// `part` is 1 for bucket types with profile and confusables (all other types compare bytes), 2 for subject types,
     /// 3 for source types, 4 for names with their kind, and 5 for cells.
     ALL() =
@@ -166,7 +165,7 @@ fn read(tables: &dyn Tables, connection: &Connection, read_at: u64) -> Catalog {
     let mut table = || tables.next().unwrap_or_default();
     let types = Types { bucket: table(), subject: table(), source: table(), naming };
     // In most installations these two tables are empty.
-    let has_rows = |table| citus::is_installed() || table::rows(table, |_| ()).is_none_or(|rows| !rows.is_empty());
+    let has_rows = |table| !tables::have_rows_here() || table::rows(table, |_| ()).is_none_or(|rows| !rows.is_empty());
     Catalog {
         renamed: types.by_first_names(),
         types,
@@ -177,10 +176,9 @@ fn read(tables: &dyn Tables, connection: &Connection, read_at: u64) -> Catalog {
     }
 }
 
-/// Reads the rows by scanning the tables. Returns `None` if a table is missing or Citus is installed: the rows of a
-/// distributed table are in its shards.
+/// Reads the rows by scanning the tables. Returns `None` if a table is missing, or its rows may be elsewhere.
 fn scanned() -> Option<Vec<CatalogRow>> {
-    if citus::is_installed() {
+    if !tables::have_rows_here() {
         return None;
     }
     let bucket_type = |row: &TableRow| {

@@ -14,8 +14,7 @@ use claims_model::{Confusables, Naming, Profile, Types};
 use crate::pg::spi::{self, Connection, Row, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::table::{self, RowVersion, TableRow};
-use crate::tables::Tables;
-use crate::tables::citus::catalog as citus;
+use crate::tables::{self, Tables};
 
 shared_statement! {
     /// Reads the rules where the rows of the table are in shards.
@@ -78,7 +77,7 @@ pub fn types_in_snapshot<'t>(
     if !tables.have_snapshot() || are_in_snapshot(rows, only) {
         return Cow::Borrowed(types);
     }
-    let rows = if citus::is_installed() { None } else { table::rows_in_snapshot(TABLE, of_table_row) };
+    let rows = if tables::have_rows_here() { table::rows_in_snapshot(TABLE, of_table_row) } else { None };
     let seen = rows.map_or_else(|| spi::connect_as_owner(|connection| by_statement(connection, View::Caller)), by_rows);
     if seen.naming == types.naming { Cow::Borrowed(types) } else { Cow::Owned(seen.types(types)) }
 }
@@ -93,7 +92,7 @@ fn are_in_snapshot(rows: &NamingRows, only: Option<i32>) -> bool {
 
 /// Returns the rules that are committed now, whether or not an invalidation has arrived.
 pub fn latest(connection: &Connection) -> Namings {
-    let rows = if citus::is_installed() { None } else { table::rows(TABLE, of_table_row) };
+    let rows = if tables::have_rows_here() { table::rows(TABLE, of_table_row) } else { None };
     rows.map_or_else(|| by_statement(connection, View::Latest), by_rows)
 }
 

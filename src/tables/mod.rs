@@ -164,6 +164,16 @@ pub fn at_entry() -> &'static dyn Tables {
     of_this_database()
 }
 
+/// Returns whether a scan of a table of this database finds its rows. Where Citus is installed they may be in shards.
+pub fn have_rows_here() -> bool {
+    !citus::catalog::is_installed()
+}
+
+/// Returns whether the tables of this database are those that calls expect. It raises no error, unlike the compatibility check.
+pub fn are_usable() -> bool {
+    citus::layout::has_own_tables()
+}
+
 /// Returns the implementation for the tables of this database, as the compatibility check has found them.
 pub fn of_this_database() -> &'static dyn Tables {
     if citus::layout::is_distributed() { &citus::Citus } else { &local::Local }

@@ -28,7 +28,6 @@ use crate::pg::{activity, extension};
 use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
 use crate::tables;
-use crate::tables::citus::layout;
 use crate::{settings, version};
 
 /// How often the worker checks whether the extension is installed.
@@ -119,7 +118,7 @@ enum Readiness {
 fn readiness() -> Readiness {
     match extension::installed_version(c"claims") {
         None => Readiness::Nothing,
-        Some(_) if version::is_same() && !layout::has_own_tables() => Readiness::Hindered(Hindrance::DistributedTables),
+        Some(_) if version::is_same() && !tables::are_usable() => Readiness::Hindered(Hindrance::DistributedTables),
         Some(_) if version::is_same() => spi::connect(|connection| match store::owner(connection) {
             Some(owner) => Readiness::Ready { owner, cells: store::attended(connection) },
             None => Readiness::Nothing,
@@ -128,7 +127,7 @@ fn readiness() -> Readiness {
     }
 }
 
-/// Returns the jobs of a worker. That of the database purges, too.
+/// Returns the jobs of a worker. The worker of the whole database also purges.
 fn jobs(duty: Duty, has_database: bool, cells: &[Attended]) -> Vec<Job> {
     match duty {
         Duty::Recovery => recovery_jobs(cells).chain(has_database.then_some(Job::Purge)).collect(),

@@ -7,8 +7,7 @@ use crate::pg::event_trigger::EventTriggers;
 use crate::pg::prelude::*;
 use crate::pg::{expression, roles, spi};
 use crate::store::cell::triggers::{self, Purpose};
-use crate::tables::citus::layout;
-use crate::{access, arguments, version};
+use crate::{access, arguments, tables, version};
 
 /// Returns a condition with all its names spelled out, as the caller's search_path resolves them, so that it means the same for
 /// everybody later. The condition is read with the rights of the table's owner. With `warn`, raises a WARNING if it is not
@@ -94,7 +93,7 @@ fn complete_triggers(has_attached: bool) {
 }
 
 fn is_usable() -> bool {
-    version::is_same() && layout::has_own_tables()
+    version::is_same() && tables::are_usable()
 }
 
 /// Deletes the declarations of dropped tables.
