@@ -88,15 +88,20 @@ def between_folders(graph: dict[Module, set[Module]]) -> list[str]:
 # Files without SQL functions that choose the door to the tables: what administrators do begins in the first one; the others are what
 # the session keeps, what a background worker does, and a COMMIT.
 CHOOSE_THE_DOOR = {("admin_action",), ("store", "catalog"), ("worker", "attendance"), ("service", "durability")}
+# Modules outside of the folder that name what is behind the door: the door itself, and what distributes the tables.
+KNOW_CITUS = {("tables",), ("service", "admin", "distribute")}
 CHOICE = r"\btables::(?:connect|at_entry|of_this_database)\("
 FUNCTION = r"\n *(?:pub(?:\(\w+\))? )?fn (\w+)(.*?)\n(?=[^ ]|    \})"
 
 
-def door_problems(modules: dict[Module, str]) -> list[str]:
-    """Places that ask where the tables are although their caller knows it."""
+def door_problems(modules: dict[Module, str], graph: dict[Module, set[Module]]) -> list[str]:
+    """Places that ask where the tables are although their caller knows it, and those that know what is behind the door."""
     problems = []
     for here, text in sorted(modules.items()):
         name = "::".join(here)
+        known = {module[1] for module in graph[here] if module[:1] == ("tables",) and len(module) > 1} & {"citus", "local"}
+        if here and here not in KNOW_CITUS and known - {here[1] if here[0] == "tables" else ""}:
+            problems.append(f"{name} knows what is behind the door")
         if here[:1] == ("tables",):
             continue
         if "is_distributed(" in text:
@@ -114,7 +119,7 @@ def check(tree: Path) -> list[str]:
     for root in [tree / "src", *sorted(tree.glob("crates/*/src"))]:
         modules = modules_of(root)
         graph = {here: named_in(text, here, modules) for here, text in modules.items()}
-        found = (circle(graph) or between_folders(graph)) + (door_problems(modules) if root == tree / "src" else [])
+        found = (circle(graph) or between_folders(graph)) + (door_problems(modules, graph) if root == tree / "src" else [])
         problems += [f"{root.relative_to(tree)}: {problem}" for problem in found]
     return problems
 

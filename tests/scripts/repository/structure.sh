@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# No two files of Rust import each other, directly or through others, and no two of what a folder has in it.
+# No two files of Rust import each other, directly or through others, nor do two folders. The tables are reached through their door only. Files
+# are short, tests have labels, doc comments need no other comment, and only crates/pg is unsafe.
 . "$(dirname "$0")/../common.bash"
 
 expect 'every program of tests/scripts has a name of its own' "$(find "$CLAIMS_ROOT/tests/scripts" -name '*.sh' -printf '%f\n' | LC_ALL=C sort | uniq -d)" ''
@@ -52,6 +53,9 @@ expect 'another door' "$(with src/service/read/record.rs 'fn found(tables: &dyn 
   'src: service::read::record::found was handed a door, and chooses another one'
 expect 'past the door' "$(with src/service/admission.rs 'fn found() { layout::is_distributed(); }')" 'src: service::admission asks Citus, and not the door'
 
+expect 'Citus outside of its folder' "$(with src/store/citus_users.rs 'use crate::tables::citus::layout;')" 'src: store::citus_users knows what is behind the door'
+expect 'one implementation in the other' "$(with src/tables/local/others.rs 'use crate::tables::citus::layout;')" 'src: tables::local::others knows what is behind the door'
+
 # --- tests in SQL ---------------------------------------------------------------------------------------------------
 
 # long_lines ROOT: the lines of pg_regress files and isolation specs that have more than 150 characters.
@@ -62,3 +66,37 @@ mkdir -p "$CLAIMS_TMP/long/tests/pg_regress/sql" "$CLAIMS_TMP/long/tests/isolati
 printf -- '-- %0148d\n' 0 >"$CLAIMS_TMP/long/tests/pg_regress/sql/long.sql"
 printf '# é%0147d\n# é%0148d\n' 0 0 >"$CLAIMS_TMP/long/tests/isolation/specs/long.spec"
 expect 'a long line of each kind; characters count' "$(long_lines "$CLAIMS_TMP/long")" $'pg_regress/sql/long.sql:1\nisolation/specs/long.spec:2'
+
+# unlabelled ROOT: the groups of statements of pg_regress files, divided by blank lines, that have no label.
+unlabelled() { (cd "$1/tests/pg_regress/sql" && awk 'BEGIN { RS = "" } !/(^|\n)--/ { print FILENAME ": " substr($0, 1, index($0 "\n", "\n") - 1) }' ./*.sql); }
+expect 'every group of statements has a label' "$(unlabelled "$CLAIMS_ROOT")" ''
+
+printf -- '-- the label\nSELECT 1;\n\nSELECT 2;\nSELECT 3;\n' >"$CLAIMS_TMP/long/tests/pg_regress/sql/long.sql"
+expect 'a group without a label' "$(unlabelled "$CLAIMS_TMP/long")" './long.sql: SELECT 2;'
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+# long_files ROOT: the files of code with 400 lines or more; tests/scripts/upgrade has dumps of released versions.
+long_files() {
+  (cd "$1" && find bench crates examples scripts sql/install sql/upgrade src tests -type f ! -name 'data-*.sql' \
+    \( -name '*.rs' -o -name '*.py' -o -name '*.*sh' -o -name '*.sql' -o -name '*.spec' -o -path 'scripts/*' \) -exec awk 'FNR == 400 { print FILENAME }' {} + | LC_ALL=C sort)
+}
+expect 'no file is too long' "$(long_files "$CLAIMS_ROOT")" ''
+
+mkdir -p "$CLAIMS_TMP/files/"{bench,crates,examples,scripts,sql/install,sql/upgrade,src,tests}
+seq 399 >"$CLAIMS_TMP/files/src/short.rs"
+for file in crates/long.rs scripts/long tests/long.bash tests/long.sh tests/data-1.0.0.sql; do seq 400 >"$CLAIMS_TMP/files/$file"; done
+expect 'long files' "$(long_files "$CLAIMS_TMP/files")" $'crates/long.rs\nscripts/long\ntests/long.bash\ntests/long.sh'
+
+# unsafe_places ROOT: the places outside of crates/pg, and of comments, where code is unsafe or may be. The compiler refuses it there, too.
+unsafe_places() {
+  (cd "$1" && grep -rnE --include='*.rs' '^[^/]*(\bunsafe\b|\b(allow|expect)\(.*unsafe_code)' src crates | grep -v '^crates/pg/' | cut -d: -f1,2 | LC_ALL=C sort) || true
+}
+expect 'only crates/pg is unsafe' "$(unsafe_places "$CLAIMS_ROOT")" ''
+
+mkdir -p "$CLAIMS_TMP/files/crates/pg"
+printf '%s\n' '// unsafe' 'fn one() { unsafe { two() } }' '#[allow(unsafe_code)]' | tee "$CLAIMS_TMP/files/crates/pg/pg.rs" >"$CLAIMS_TMP/files/src/one.rs"
+expect 'an unsafe block, and a permission' "$(unsafe_places "$CLAIMS_TMP/files")" $'src/one.rs:2\nsrc/one.rs:3'
+
+# Of this repository crates/pg uses the tokens of JSON, and nothing that knows claims.
+expect 'what crates/pg is built on' "$(grep -oE '^claims-\w+' "$CLAIMS_ROOT/crates/pg/Cargo.toml")" claims-json
