@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use claims_model::backoff::Backoff;
 use claims_model::capture::{Create, Pending};
 use claims_model::lease_group;
 use claims_model::outgoing::Outgoing;
@@ -240,16 +241,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// ends soon: this call waits for it, up to the service timeout, and then raises the error.
 fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
     let deadline = Instant::now() + leases::timeout(sizes::of(lease));
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let answer = service.commit(cell_id, lease, deadline.saturating_duration_since(Instant::now()));
         let is_busy =
             matches!(&answer, Err(ClaimsError::Cell(CellError::Refused(error))) if error.is_lock_not_available());
+        let pause = pauses.pause();
         if !is_busy || deadline.saturating_duration_since(Instant::now()) <= 2 * pause {
             return answer;
         }
         wait::sleep(pause);
-        pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
+use claims_model::backoff::Backoff;
 use claims_model::places::{Chance, Demand, Places};
 use claims_model::turns::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
@@ -237,14 +238,18 @@ pub fn find<T>(
 /// The moments at which a session that waits for a place tries to connect.
 struct Attempts {
     chance: Chance,
+    pauses: Backoff,
+    /// The pause before the next attempt.
     pause: Duration,
     next: Instant,
 }
 
 impl Attempts {
     fn new(chance: Chance, now: Instant) -> Attempts {
-        let pause = if chance == Chance::Good { FIRST_PAUSE } else { LONGEST_PAUSE };
-        Attempts { chance, pause, next: now + pause }
+        let first = if chance == Chance::Good { FIRST_PAUSE } else { LONGEST_PAUSE };
+        let mut pauses = Backoff::new(first, LONGEST_PAUSE);
+        let pause = pauses.pause();
+        Attempts { chance, pauses, pause, next: now + pause }
     }
 
     /// Returns the moment of the next attempt. `None`: the session sleeps until it is woken. Being woken alone is no reason for an
@@ -259,7 +264,7 @@ impl Attempts {
     /// Returns whether a good chance was none: the process at the service, whose place it was, must have ended by now.
     fn has_failed(&mut self, now: Instant) -> bool {
         let was_last = self.pause == LONGEST_PAUSE;
-        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        self.pause = self.pauses.pause();
         self.next = now + self.pause;
         was_last && self.chance == Chance::Good
     }

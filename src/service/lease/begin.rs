@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::acquire::Acquired;
 use super::first::{self, Alternatives, Common, ConflictsOf};
 use super::request::Begun;
-use super::wait::{self, Patience, Seen};
+use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
 use crate::pg::jsonb::{JsonText, Jsonb};
 use crate::pg::prelude::*;
@@ -171,14 +171,14 @@ fn begin<'r, T>(
 ) -> Result<T, ClaimsError> {
     let began = Instant::now();
     let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
-    let mut patience = Patience::of_session(cell_id, began);
+    let mut lease_wait = LeaseWait::of_session(cell_id, began);
     loop {
-        if let Some(patience) = &mut patience {
-            patience.wait(|patience| look(&wanted, cell_id, &read, patience))?;
+        if let Some(lease_wait) = &mut lease_wait {
+            lease_wait.wait(|lease_wait| look(&wanted, cell_id, &read, lease_wait))?;
         }
-        let answered = match patience {
-            Some(_) => undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut patience))?,
-            None => attempt(&wanted, cell_id, began, &read, &answer, &mut patience)?,
+        let answered = match lease_wait {
+            Some(_) => undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait))?,
+            None => attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait)?,
         };
         if let Some(answer) = answered {
             return Ok(answer);
@@ -211,7 +211,7 @@ fn look<'r>(
     wanted: &Wanted,
     cell_id: i64,
     read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
-    patience: &mut Patience,
+    lease_wait: &mut LeaseWait,
 ) -> Result<Seen, ClaimsError> {
     let catalog = admitted_caller(cell_id)?;
     tables::connect_as_owner(|tables, connection| {
@@ -224,7 +224,7 @@ fn look<'r>(
         let (cell_xid, expects_conflicts) = (wanted.cell_xid, false);
         let common =
             Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began, conflicts_of, expects_conflicts };
-        Ok(first::look(connection, &catalog, &alternatives, &common, patience))
+        Ok(first::look(connection, &catalog, &alternatives, &common, lease_wait))
     })
 }
 
@@ -235,9 +235,9 @@ fn attempt<'r, T>(
     began: Instant,
     read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
     answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
-    patience: &mut Option<Patience>,
+    lease_wait: &mut Option<LeaseWait>,
 ) -> Result<Option<T>, ClaimsError> {
-    let waited = patience.as_ref().map(Patience::waited).unwrap_or_default();
+    let waited = lease_wait.as_ref().map(LeaseWait::waited).unwrap_or_default();
     let catalog = admitted_caller(cell_id)?;
     tables::connect_as_owner(|tables, connection| {
         let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
@@ -249,16 +249,16 @@ fn attempt<'r, T>(
         let (may_be_repeat, cell_xid) = (given_uuid.is_some(), wanted.cell_xid);
         // claims.wait_timeout begins when the call has waited.
         let began = began + waited;
-        let conflicts_of = if patience.is_some() { ConflictsOf::LastTemporary } else { ConflictsOf::Last };
-        let expects_conflicts = patience.as_ref().is_some_and(Patience::is_refused);
+        let conflicts_of = if lease_wait.is_some() { ConflictsOf::LastTemporary } else { ConflictsOf::Last };
+        let expects_conflicts = lease_wait.as_ref().is_some_and(LeaseWait::is_refused);
         let common =
             Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began, conflicts_of, expects_conflicts };
         let mut acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
-        if patience.as_ref().is_some_and(|patience| patience.continues(&acquired)) {
+        if lease_wait.as_ref().is_some_and(|lease_wait| lease_wait.continues(&acquired)) {
             return Ok(None);
         }
-        if let Some(patience) = patience.take() {
-            patience.end(&mut acquired, &alternatives.batches);
+        if let Some(lease_wait) = lease_wait.take() {
+            lease_wait.end(&mut acquired, &alternatives.batches);
         }
         note(&catalog, cell_id, given_uuid, &acquired, began.elapsed());
         if let Acquired::Lease(begun) = &acquired {

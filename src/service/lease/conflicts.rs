@@ -79,8 +79,8 @@ fn standing(cell_id: i64, step: ClaimStep, found: &FoundClaim) -> ExistingClaim 
     ExistingClaim { holder_cell_id: found.holder_cell_id, active: found.active, is_meant, in_transfer }
 }
 
-/// Adds a conflict for each bucket that is free and for which others wait who come before this call. Returns until when one of
-/// them is kept for another call, at least.
+/// Adds a conflict for each bucket that is free and for which others wait who come before this call. Returns the earliest time until
+/// which one of these buckets is kept for another call.
 pub fn add_queued<'b>(request: &Request<'b>, conflicts: &mut Conflicts<'b>) -> Option<i64> {
     let free = request.batch.operations().filter(|(_, bucket)| !conflicts.contains_key(bucket));
     let before = waiters::before(request.tables, free.map(|(_, bucket)| bucket));

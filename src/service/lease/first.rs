@@ -1,5 +1,5 @@
-//! Takes the first available batch of a list. Most lists have one batch. `begin_first` has several, with names for bots and
-//! imports, so that trying many names takes one call.
+//! Takes the first available batch of a list. Most lists have one batch. `begin_first` has several: with it bots and imports try
+//! many names in one call.
 //!
 //! For several batches, one probe of all their buckets finds those that are visibly taken, and no attempt is made for these. The
 //! probe decides nothing else.
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::acquire::{self, Acquired};
 use super::payload::payload;
 use super::request::Request;
-use super::wait::{self, Patience, Seen};
+use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
@@ -123,7 +123,7 @@ pub fn look(
     catalog: &Catalog,
     alternatives: &Alternatives,
     common: &Common,
-    patience: &mut Patience,
+    lease_wait: &mut LeaseWait,
 ) -> Seen {
     let Common { tables, cell_id, uuid, digest, cell_xid, .. } = *common;
     wait::combine(alternatives.batches.iter().map(|batch| {
@@ -131,12 +131,13 @@ pub fn look(
         let Ok(payload) = payload(batch, &catalog.types) else { return Seen::Attempt };
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen: None };
         let request = Request::new(tables, batch, lease, common.may_be_repeat, &catalog.types);
-        patience.look(connection, &request)
+        lease_wait.look(connection, &request)
     }))
 }
 
-/// Returns for each batch whether a committed claim conflicts with it, so that it need not be tried: permanently, where the last batch
-/// with temporary conflicts supplies those that the call returns. A single batch is not probed.
+/// Returns for each batch whether a committed claim conflicts with it, so that the call need not try it. With
+/// [`ConflictsOf::LastTemporary`] only permanent conflicts count, because a batch with temporary ones may supply the conflicts that the
+/// call returns. A single batch is not probed.
 fn visibly_taken(
     tables: &dyn Tables,
     connection: &Connection,

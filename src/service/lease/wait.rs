@@ -10,6 +10,7 @@
 
 use std::time::{Duration, Instant};
 
+use claims_model::backoff::Backoff;
 use claims_model::waiting::{POLL_US, Wish};
 use claims_model::{Batch, Op, conflict};
 
@@ -50,7 +51,7 @@ pub enum Seen {
     /// A conflict is permanent, so the attempt has the answer. Should it find only temporary ones, the call waits after all.
     Permanent,
     /// Waiting is useless: a conflict would end only with this transaction, or too many calls wait.
-    Hopeless,
+    Useless,
     /// All conflicts are temporary.
     Wait(Held),
 }
@@ -58,19 +59,19 @@ pub enum Seen {
 /// The names for which a call has to wait.
 pub struct Held {
     wishes: Vec<Wish>,
-    /// Until when one of them is kept for another waiter, at least.
+    /// Until then, or longer, one of them is kept for another waiter.
     kept_until: Option<i64>,
 }
 
-/// A call that may wait.
-pub struct Patience {
+/// The wait of a call for leases of others to end.
+pub struct LeaseWait {
     cell_id: i64,
     began: Instant,
     deadline: Instant,
     waiting: Option<Waiting>,
     /// How long the call has waited; 0 if it found its names free.
     waited: Duration,
-    pause: Duration,
+    pauses: Backoff,
     /// Whether an end of the wait is still to be counted.
     is_open: bool,
     /// Whether the last look has shown that waiting is useless.
@@ -79,20 +80,20 @@ pub struct Patience {
     is_refused: bool,
 }
 
-impl Patience {
+impl LeaseWait {
     /// Returns `None` if the session does not want to wait, or if the transaction could not see the end of a lease.
     pub fn of_session(cell_id: i64, began: Instant) -> Option<Self> {
         let wait = settings::lease_wait();
         if wait.is_zero() || xact::uses_transaction_snapshot() || xact::is_read_only() {
             return None;
         }
-        Some(Patience {
+        Some(LeaseWait {
             cell_id,
             began,
             deadline: began + wait,
             waiting: None,
             waited: Duration::ZERO,
-            pause: FIRST_PAUSE,
+            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             is_open: false,
             gives_up: false,
             is_refused: false,
@@ -113,7 +114,7 @@ impl Patience {
         Instant::now() >= self.deadline
     }
 
-    /// Waits until an attempt is likely to succeed, or waiting is of no use any more. `look` returns what stands in the way.
+    /// Waits until an attempt is likely to succeed, or waiting is useless. `look` returns the conflicts.
     pub fn wait(&mut self, look: impl Fn(&mut Self) -> Result<Seen, ClaimsError>) -> Result<(), ClaimsError> {
         loop {
             let looked_at = monotonic();
@@ -121,7 +122,7 @@ impl Patience {
                 Err(Undone::ByBody(seen)) => seen?,
                 Ok(()) | Err(Undone::ByError(_)) => return Ok(()),
             };
-            self.gives_up = matches!(seen, Seen::Hopeless);
+            self.gives_up = matches!(seen, Seen::Useless);
             self.is_refused = matches!(seen, Seen::Permanent);
             let Seen::Wait(held) = seen else { return Ok(()) };
             if self.is_over() {
@@ -141,10 +142,7 @@ impl Patience {
                 let until_kept = kept_until.map_or(POLL_US, |until| until.saturating_sub(monotonic()));
                 Duration::from_micros(until_kept.clamp(0, POLL_US).unsigned_abs())
             }
-            None => {
-                let longer = (2 * self.pause).min(LONGEST_PAUSE);
-                std::mem::replace(&mut self.pause, longer)
-            }
+            None => self.pauses.pause(),
         };
         let remaining = self.deadline.saturating_duration_since(Instant::now());
         // A sleep has whole milliseconds.
@@ -153,7 +151,7 @@ impl Patience {
         self.waited = self.began.elapsed();
     }
 
-    /// Looks at one batch. Joins the queue if something stands in its way, or if somebody waits for one of its names.
+    /// Looks at one batch. Joins the queue if the batch has conflicts, or if another call waits for one of its names.
     pub fn look(&mut self, connection: &Connection, request: &Request) -> Seen {
         let tables = request.tables;
         let Probed { existing, is_lease_busy, mut conflicts } = conflicts::probe(connection, request);
@@ -165,14 +163,14 @@ impl Patience {
         }
         // A lease that this transaction has begun does not end while it waits.
         if conflicts.values().any(|conflict| waiters::is_begun_here(&conflict.bucket)) {
-            return Seen::Hopeless;
+            return Seen::Useless;
         }
         let buckets = || request.batch.operations().map(|(_, bucket)| bucket);
         if conflicts.is_empty() && !waiters::is_any_wanted(tables, buckets()) {
             return Seen::Attempt;
         }
         if !self.join(tables) {
-            return Seen::Hopeless;
+            return Seen::Useless;
         }
         let kept_until = conflicts::add_queued(request, &mut conflicts);
         if conflicts.is_empty() {
@@ -230,7 +228,7 @@ impl Patience {
     }
 }
 
-impl Drop for Patience {
+impl Drop for LeaseWait {
     fn drop(&mut self) {
         // An error has ended the wait.
         self.count(WaitEnd::Cancelled);
@@ -245,7 +243,7 @@ pub fn combine(seen: impl Iterator<Item = Seen>) -> Seen {
         match seen {
             Seen::Attempt => return Seen::Attempt,
             Seen::Permanent => {}
-            Seen::Hopeless => otherwise = Seen::Hopeless,
+            Seen::Useless => otherwise = Seen::Useless,
             Seen::Wait(one) => {
                 let held = all.get_or_insert(Held { wishes: Vec::new(), kept_until: None });
                 held.wishes.extend(one.wishes);

@@ -143,8 +143,8 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
         while let Some(first) = next {
             self.offer_to(first, now, effects);
             let others = self.from(Some(first)).skip(1);
-            let hopeless = others.filter(|other| (self.wanted(*other).creates == 1) == has_owner);
-            hopeless.for_each(|other| effects.wake(self.waiter(other.slot).process));
+            let refused = others.filter(|other| (self.wanted(*other).creates == 1) == has_owner);
+            refused.for_each(|other| effects.wake(self.waiter(other.slot).process));
             next = self.firsts(quick).skip_while(|other| *other != first).nth(1);
         }
     }
