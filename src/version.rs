@@ -11,7 +11,7 @@ use crate::pg::extension;
 const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 /// Raises an error if library and tables have different versions. Returns false while a script of the extension is running, which may be
-/// one of several between two versions: then the comparison passes, and is to be repeated. The compatibility check calls it.
+/// one of several between two versions: then it compares nothing, and the caller must call it again. The compatibility check calls it.
 pub fn require_same() -> bool {
     let is_being_updated = extension::is_script_of(c"claims");
     if !is_being_updated {

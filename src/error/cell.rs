@@ -118,7 +118,7 @@ errors! {
         ServiceFull { server: String, detail: String } => ERRCODE_TOO_MANY_CONNECTIONS:
             "claims service \"{server}\" has too many connections",
             detail { detail },
-            hint "Repeat the call. Raise max_connections of the service, or have a pooler in between.";
+            hint "Repeat the call. Raise max_connections of the service, or put a pooler in front of it.";
         /// The sessions of this server make as many calls as they may, and none of them has ended in time.
         TooManyCalls { server: String, limit: u32 } => ERRCODE_TOO_MANY_CONNECTIONS:
             "claims service \"{server}\" has too many calls of this server at once",

@@ -13,7 +13,7 @@ errors! {
         Unknown { transfer: Uuid } => ERRCODE_NO_DATA_FOUND: "transfer {transfer} is not known",
             hint "The view claims.transfers has all of them.";
         Busy => ERRCODE_LOCK_NOT_AVAILABLE: "another open transaction is at the transfer or its cells, or has locked a table of claims",
-            hint "Repeat the call in a moment; it goes on where the last one ended.";
+            hint "Repeat the call in a moment; it continues where the last one ended.";
         OtherRequest { transfer: Uuid } => ERRCODE_INVALID_PARAMETER_VALUE: "transfer {transfer} was prepared with other cells or subjects",
             hint "Repeat a call with the same arguments, or prepare a new transfer under a new uuid.";
         LeaseUuid { transfer: Uuid } => ERRCODE_UNIQUE_VIOLATION: "{transfer} is the uuid of a lease",

@@ -33,7 +33,7 @@ pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
 /// Warns the client and the log that a cell may still begin leases while its claims are released.
 pub fn warn_of_open_cell(cell_id: i64) {
     text!(ERRCODE_WARNING: "cell {cell_id} may still begin leases while its claims are released",
-        detail "Names that it goes on using can get another owner.",
+        detail "Names that it continues to use can get another owner.",
         hint "Shut it out first: SELECT claims.set_mode('read_only', 'why', its number).")
     .send(PgLogLevel::WARNING);
 }

@@ -41,7 +41,7 @@ impl From<&Caught> for Failure {
     }
 }
 
-/// Logs that a job of the worker has failed and will be repeated, unless that was to be expected.
+/// Logs that a job of the worker has failed and will be repeated, unless the failure is expected.
 pub fn log_failed_pass(job: &str, failure: &Failure) {
     let Failure { sqlstate, message, detail, service, is_expected } = failure;
     if *is_expected {

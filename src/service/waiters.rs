@@ -34,7 +34,7 @@ type Queue = waiting::Queue<MAX_WAITERS, MAX_NAMES, GATES>;
 
 pub static QUEUE: Locked<Queue> = Locked::new(c"claims waiters");
 
-/// The numbers of registrations, for those who need not take the lock of the queue.
+/// The numbers of registrations. With them most calls learn that nobody waits for their names, without the lock of the queue.
 #[derive(FromBytes)]
 pub struct Gate {
     all: AtomicU32,

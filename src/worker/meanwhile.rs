@@ -29,7 +29,7 @@ thread_local! {
     static MEANWHILE: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
 }
 
-/// Sets the cells whose leases are settled during the jobs of a round. Commits mark `slot`. A pause after a failure goes on.
+/// Sets the cells whose leases are settled during the jobs of a round. Commits mark `slot`. A pause after a failure continues.
 pub fn attend(cells: &[Attended], slot: Option<&'static WakeupSlot>) {
     let soon = Instant::now() + INTERVAL;
     let before = MEANWHILE.take().map(|meanwhile| meanwhile.cells).unwrap_or_default();

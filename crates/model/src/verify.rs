@@ -34,7 +34,7 @@ impl Discrepancy {
     }
 }
 
-/// The reason why a discrepancy was not corrected, or that it was.
+/// The outcome of a discrepancy: it was corrected, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Corrected,
@@ -48,7 +48,7 @@ pub enum Outcome {
     Confusable,
     /// The name is reserved, so no cell can have it.
     Reserved,
-    /// Another open transaction is at the claim.
+    /// Another open transaction has written or locked the claim.
     Busy,
     /// The row calls for an invalid claim. Only the cell finds this outcome and the following ones.
     Impossible,
@@ -113,7 +113,7 @@ pub fn judge(expected: &Claim, actual: Option<(&Claim, ClaimState)>) -> Option<(
     }
 }
 
-/// Returns why a claim must not be corrected, if so.
+/// Returns the reason why a claim must not be corrected, or `None` if it may.
 pub fn reason_to_skip(state: ClaimState) -> Option<Outcome> {
     if state.leased {
         Some(Outcome::Leased)

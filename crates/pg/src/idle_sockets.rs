@@ -1,8 +1,7 @@
 //! Shuts down sockets of a session that has not used them for a while, also if the session's client sends nothing.
 //!
-//! A session that waits for its client runs no code of an extension. A timer of PostgreSQL runs a handler meanwhile. That is a signal
-//! handler, which may do little: it shuts the sockets down, so that the other server ends its session, and leaves the rest for the
-//! session's next use of them.
+//! A session that waits for its client runs no code of an extension, except the handler of a timer of PostgreSQL. A signal handler may
+//! do little: it shuts the sockets down, so that the other server ends its session. The session closes them at its next use of them.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -23,7 +22,7 @@ static ARE_SHUT_DOWN: AtomicBool = AtomicBool::new(false);
 const ANY_NUMBER: c_int = 1000;
 static TIMER: OnceLock<c_int> = OnceLock::new();
 
-// pgrx has no bindings for them. None of them raises an ERROR.
+// pgrx has no bindings for timers. These functions raise no ERROR.
 unsafe extern "C-unwind" {
     fn RegisterTimeout(number: c_int, handler: Option<unsafe extern "C" fn()>) -> c_int;
     fn enable_timeout_after(number: c_int, milliseconds: c_int);

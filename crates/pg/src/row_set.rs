@@ -1,6 +1,6 @@
 //! Sets of rows as results of functions, in one call.
 //!
-//! pgrx returns one row for each call, and looks up the columns of the result for each execution of a function. That takes a third of the time
+//! pgrx returns one row for each call, and looks up the columns of the result for each execution of a function. Together that takes a third of the time
 //! of a function that returns one row. Here a function puts its rows into a tuplestore, with the columns that the caller of the function knows.
 
 use pgrx::callconv::{BoxRet, FcInfo};

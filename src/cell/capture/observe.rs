@@ -1,4 +1,4 @@
-//! Sends the changes of observed names. Whatever happens to them, the save goes on: conflicts, errors, a service that hangs, is full or
+//! Sends the changes of observed names. The save continues whatever happens to them: conflicts, errors, a service that hangs, is full or
 //! gone, and answers that are none. All of it together takes at most `claims.observe_timeout` in a transaction. Only a cancel ends the save.
 
 use std::convert::Infallible;

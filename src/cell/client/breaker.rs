@@ -90,7 +90,7 @@ impl Call {
         self.trial
     }
 
-    /// Notes that the service may wait for some time before it answers. That is not part of the time it has to answer.
+    /// Notes how long the service may wait before it answers. This time is not part of the time it has to answer.
     pub fn waits(&self, wait: Duration) {
         self.wait.set(wait);
     }

@@ -124,7 +124,7 @@ impl<'s, 'c> Call<'s, 'c> {
     }
 
     /// Like [`Call::answer`], for a session that has made other calls, too, and must not wait for another place meanwhile. Returns `None`
-    /// if the call is to be repeated when they have ended.
+    /// if the caller must repeat the call when they have ended.
     pub fn answer_once<T>(
         mut self,
         grace: Duration,
@@ -211,8 +211,8 @@ impl<'s, 'c> Call<'s, 'c> {
         Ok(())
     }
 
-    /// Reads the answer. The service may first have to settle large leases of an earlier transaction of this session. That may take
-    /// `catching_up` on top of the deadline, which is then the time that it has taken.
+    /// Reads the answer. The service may first have to settle large leases of an earlier transaction of this session. It may take up to
+    /// `catching_up` longer for that, and the function sets `catching_up` to the time that it has taken.
     fn receive(&mut self, deadline: Instant, catching_up: &mut Duration) -> Result<Reply, Trouble> {
         let Some(connection) = &mut self.connection else { return Err(lost()) };
         let (began, most) = (Instant::now(), *catching_up);

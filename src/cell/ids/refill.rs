@@ -1,6 +1,6 @@
 //! `refill_ids`: gives the sequences of a cell their next ranges in time.
 //!
-//! A range is leased, stored, and then used. A crash in between loses ids, and gives none twice. Before a database leases a range it
+//! A range is leased, stored, and then used. A crash between these steps loses ids, and gives none twice. Before a database leases a range it
 //! presents its epoch, and asks whether it may use the ranges that it has: after another database of the cell was adopted it may not.
 
 use std::time::Duration;

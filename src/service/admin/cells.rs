@@ -77,7 +77,7 @@ fn register(
     // Two calls that register one cell serialize here, so the second one sees the role that the first has set.
     admin::lock_grants(tables, connection)?;
     let before = tables.role_of_cell(connection, cell.cell_id);
-    // Before the row is written, because this error names the node that lacks the role. An error of the row does not.
+    // The grants come before the row, because their error names the node that lacks the role. An error of the row names none.
     tables.change_grants(connection, role_name, &["reader", "cell"], true);
     tables.register(connection, cell);
     if let Some(before) = before.filter(|before| *before != cell.role) {

@@ -12,8 +12,8 @@ statement! {
 }
 
 /// Adds the counts of one batch.
-pub fn count(connection: &Connection, concessions: SkippedDestroys) {
-    let SkippedDestroys { missing, not_owner, other_source, adopted } = concessions;
+pub fn count(connection: &Connection, skipped: SkippedDestroys) {
+    let SkippedDestroys { missing, not_owner, other_source, adopted } = skipped;
     let counts = [
         ("claims.capture_left_out_missing", missing),
         ("claims.capture_left_out_not_owner", not_owner),

@@ -99,7 +99,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Returns the queue if changes are to be recorded for it by the column.
+    /// Returns the queue if changes of the column are recorded for it.
     pub fn queue(&self, queue: &str, column: &str) -> Option<&CapturedQueue> {
         self.queues.iter().find(|known| known.queue == queue && known.column == column)
     }

@@ -30,7 +30,7 @@ pub enum RowsToInsert<'i> {
     Claim(&'i Claim<'i>),
 }
 
-/// Another row has the key of one that was to be inserted, perhaps one of a transaction that is still open. Some of the rows may have
+/// A row was not inserted because another row has its key, perhaps one of a transaction that is still open. Some of the other rows may have
 /// been inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyExists;

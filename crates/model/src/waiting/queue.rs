@@ -1,5 +1,5 @@
-//! The waiters of a server in slots, and their registrations in chains: who looks for the waiters of one name does not meet those of
-//! all others.
+//! The waiters of a server in slots, and their registrations in chains, so that a search for the waiters of one name does not read the
+//! waiters of all others.
 //!
 //! A chain has the names whose quick hashes lead to it, each by its first waiter. Each name has its waiters in their order. So the end
 //! of a lease finds the first waiter of a name without a search, however many wait for it.
@@ -32,8 +32,8 @@ pub(super) struct Registration {
     pub at: usize,
 }
 
-/// The waiters of a server: at most `WAITERS`, each registered for at most `NAMES` names, in `CHAINS` chains. All zeros is the queue
-/// without any.
+/// The waiters of a server: at most `WAITERS`, each registered for at most `NAMES` names, in `CHAINS` chains. A queue of
+/// zeros is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 pub struct Queue<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> {
     last_ticket: u64,
