@@ -1,4 +1,5 @@
-//! Builds jsonb from its parts, in the form in which it is stored: PostgreSQL's own functions build a tree of all values first, and then write that.
+//! Builds jsonb from its parts, in the form in which it is stored. PostgreSQL's own functions build a tree of all values first, and then write that:
+//! a begin and commit would take 3 % more instructions, of a hundred claims 5 % (bench/PROFILE.md).
 //!
 //! The format is that of `convertToJsonb`, and the same in all versions of PostgreSQL: a container is a header with the number of its elements, an entry
 //! for each key, value or element, and their bytes. An entry has the length of its bytes or, in every 32nd entry, the offset of their end.

@@ -1,4 +1,5 @@
-//! Reads and writes rows of the extension's tables through the table and index access methods, without statements.
+//! Reads and writes rows of the extension's tables through the table and index access methods. With statements a begin and commit of one claim
+//! would take a third to a half longer in the server.
 //!
 //! A statement finds out for each execution what a table may have: triggers, constraints, row security, indexes on
 //! expressions. Here this is found out once, and again when the table's relcache entry changes: [`Layout`] says how the
