@@ -20,7 +20,7 @@ COMMENT ON COLUMN claims.skeletons.bucket_value IS 'The name that has the skelet
 COMMENT ON COLUMN claims.skeletons.successor IS 'The name that gets the skeleton when the lease that destroys bucket_value commits; NULL: none.';
 COMMENT ON COLUMN claims.skeletons.reserved IS 'bucket_value if that is a reserved name; empty if it is a claim.';
 
--- Reserved names: each row has a claim of nobody (creator_id -1) beside it, by which every begin finds it at no cost.
+-- Reserved names. For each row there is a claim of no cell (creator_id -1), by which every begin finds the reservation at no cost.
 CREATE TABLE claims.reservations (
     bucket_type   int         NOT NULL,
     bucket_value  text        COLLATE "C" NOT NULL,
