@@ -6,6 +6,12 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" {
+    /// Returns whether the client's connection is open. Declared in libpq/libpq.h.
+    fn pq_check_connection() -> bool;
+}
+
 /// The readiness of a socket to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Socket {
@@ -118,6 +124,21 @@ pub fn sleep(time: Duration) {
         let happened = pg_sys::WaitLatch(latch, events as i32, milliseconds, pg_sys::PG_WAIT_EXTENSION);
         if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
             pg_sys::ResetLatch(latch);
+        }
+    }
+    pg_sys::check_for_interrupts!();
+}
+
+/// Like [`sleep`]. The end of the client's connection ends this process, too. PostgreSQL itself notices that end only when it writes an answer,
+/// unless `client_connection_check_interval` is set.
+pub fn sleep_for_client(time: Duration) {
+    sleep(time);
+    // SAFETY: reads and sets variables of this process. A process with a client has a socket, and the set of events to wait for on it.
+    unsafe {
+        let has_client = !pg_sys::MyProcPort.is_null() && pg_sys::WaitEventSetCanReportClosed();
+        if has_client && !pq_check_connection() {
+            pg_sys::ClientConnectionLost = 1;
+            pg_sys::InterruptPending = 1;
         }
     }
     pg_sys::check_for_interrupts!();

@@ -125,10 +125,10 @@ impl LeaseWait {
             self.gives_up = matches!(seen, Seen::Useless);
             self.is_refused = matches!(seen, Seen::Permanent);
             let Seen::Wait(held) = seen else { return Ok(()) };
+            self.is_open = true;
             if self.is_over() {
                 return Ok(());
             }
-            self.is_open = true;
             let has_new = self.waiting.as_ref().is_some_and(|waiting| waiting.wait_for(&held.wishes, looked_at));
             if !has_new {
                 self.sleep(held.kept_until);
@@ -147,7 +147,7 @@ impl LeaseWait {
         let remaining = self.deadline.saturating_duration_since(Instant::now());
         // A sleep has whole milliseconds.
         let pause = pause.min(remaining) + Duration::from_millis(1);
-        snapshot::released(|| wait::sleep(pause));
+        snapshot::released(|| wait::sleep_for_client(pause));
         self.waited = self.began.elapsed();
     }
 
@@ -206,9 +206,10 @@ impl LeaseWait {
         let end = match acquired {
             Acquired::Lease(_) => WaitEnd::Got,
             Acquired::Conflicts(conflicts) => {
-                if !self.waited.is_zero() {
-                    // Its deadline may have come during a look, after the last sleep.
-                    let waited = if self.is_over() { self.began.elapsed() } else { self.waited };
+                // Its deadline may have come during a look, after the last sleep.
+                let is_over = self.is_open && self.is_over();
+                let waited = if is_over { self.began.elapsed() } else { self.waited };
+                if !waited.is_zero() {
                     let seconds = (waited.as_secs_f64() * 1000.0).round() / 1000.0;
                     conflicts.iter_mut().for_each(|conflict| conflict.waited_seconds = Some(seconds));
                 }
