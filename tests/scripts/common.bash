@@ -48,6 +48,20 @@ has_restarted() {
   now=$(checkpointer "$@" 2>/dev/null) && [ -n "$now" ] && [ "$now" != "$before" ]
 }
 
+# stop_asleep PID [COMMAND...]: stops a process while it sleeps, so that it holds no lock of PostgreSQL's. The command runs SQL there.
+stop_asleep() {
+  local pid=$1 _
+  shift
+  [ $# -gt 0 ] || set -- sql
+  for _ in $(seq 500); do
+    kill -STOP "$pid"
+    [ "$("$@" "SELECT wait_event FROM pg_stat_activity WHERE pid = $pid")" = Extension ] && return
+    kill -CONT "$pid"
+    sleep 0.01
+  done
+  return 1
+}
+
 # --- a standby ------------------------------------------------------------------------------------------------------
 
 # make_standby [SETTING...]: a physical standby of the cluster in use, for on_standby; lines for its postgresql.conf. Gone when the test ends.

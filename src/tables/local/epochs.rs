@@ -17,8 +17,9 @@ impl EpochTables for Local {
                 rows.find([KeyValue::Int8(cell_id)], |_| true).and_then(|row| row.get(epoch::EPOCH))
             })
         };
-        // A statement reads the table whatever was added to it.
-        direct::open([&EPOCHS], find)
+        // The lock ends with the look-up: the begin that follows in the same statement may wait for names (`claims.lease_wait`), and holds
+        // nothing then. A statement reads the table whatever was added to it.
+        direct::read([&EPOCHS], find)
             .unwrap_or_else(|| spi::connect_as_owner(|connection| epochs::epoch(connection, cell_id)))
     }
 }

@@ -11,6 +11,8 @@ for number in 1 2; do
 done
 held() { printf '[{"bucket": {"type": "ROUTES", "value": "%s"}, "subject": {"type": "GROUP", "id": 1}, "source": {"type": "RAILS_TABLE_ROUTES", "id": 1}}]' "$1"; }
 waiters() { at shared 'SELECT count(*) FROM claims.lease_waiters'; }
+# What a waiter at the service holds: a transaction id, a snapshot, locks.
+held_by_waiter() { at shared "SELECT (backend_xid IS NULL, backend_xmin IS NULL, (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND locktype <> 'virtualxid')) FROM pg_stat_activity a JOIN claims.lease_waiters w USING (pid)"; }
 waiters_at() { at shared "SELECT string_agg(cell_id || ' ' || priority, ', ') FROM claims.lease_waiters"; }
 
 lease=$(as_cell 2 "SELECT claims.begin_update(2, '$(held ada)')")
@@ -19,6 +21,7 @@ open one cell1
 tell one "SET claims.lease_wait = '15s'; SET claims.lease_priority = -3" >/dev/null
 send one "INSERT INTO routes (name) VALUES ('ada'); SELECT 'saved'"
 expect 'it waits with the priority of its session' "$(wait_for '1 -3' waiters_at)" '1 -3'
+expect 'and holds nothing at the service meanwhile' "$(wait_for '(t,t,0)' held_by_waiter)" '(t,t,0)'
 as_cell 2 "SELECT claims.rollback_update(2, '$lease')" >/dev/null
 expect 'and is saved when the other lease has ended' "$(answer one)" saved
 expect 'the claim is its own' "$(at shared "SELECT count(*) FROM claims.claims WHERE bucket_value = 'ada' AND creator_id = 1")" 1
@@ -56,3 +59,34 @@ at cell1 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = '
 has_recovered() { at cell1 "SELECT * FROM claims.reconcile(1, 'service', '0')"; ! grep -q . <<<"$(waiters_at)"; }
 wait_until has_recovered
 expect 'until recovery has settled it' "$(answer other)" t
+
+# a save that is canceled: its wait ends with the connection, and the other lease is followed by none
+lease=$(as_cell 2 "SELECT claims.begin_update(2, '$(held gil)')")
+tell one "SET claims.service_timeout = '100s'; SET claims.lease_wait = '60s'" >/dev/null
+send one "BEGIN; INSERT INTO routes (name) VALUES ('gil'); SELECT claims.begin_pending(1, 'service') IS NOT NULL"
+expect 'a save waits' "$(wait_for 1 waiters)" 1
+at cell1 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE usename = 'app' AND state = 'active'" >/dev/null
+expect 'until it is canceled' "$(answer one | grep -o 57014)" 57014
+expect 'and then its wait at the service ends, too' "$(WAIT_LIMIT_SECONDS=30 wait_for 0 waiters)" 0
+
+# a service that does not answer, though the wait is over: only the rest of the time counts for the breaker
+wait_here() { [ "$(waiters)" = "$1" ]; }
+at cell1 "ALTER DATABASE postgres SET claims.breaker_timeout = '2s'"
+open one cell1
+# silent WAIT TIMEOUT: the state of the breaker after a save that waited in vain for the service.
+silent() {
+  local pid
+  tell one "SET claims.lease_wait = '$1'; SET claims.service_timeout = '$2'" >/dev/null
+  send one "BEGIN; INSERT INTO routes (name) VALUES ('gil'); SELECT claims.begin_pending(1, 'service') IS NOT NULL"
+  wait_until wait_here 1
+  pid=$(at shared 'SELECT pid FROM claims.lease_waiters')
+  stop_asleep "$pid" at shared
+  answer one | grep -oE '57014|55P03' || true
+  kill -CONT "$pid"
+  tell one ROLLBACK >/dev/null
+  at cell1 'SELECT breaker, failures FROM claims.service_state'
+  wait_until wait_here 0
+}
+expect 'the silence of a service that may wait for all of the time does not count' "$(silent 60s 3s | tr '\n' ' ')" '57014 closed|0 '
+expect 'but that of one that has had time to answer does' "$(silent 8s 12s | tr '\n' ' ')" '57014 closed|1 '
+as_cell 2 "SELECT claims.rollback_update(2, '$lease')" >/dev/null
