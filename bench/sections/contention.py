@@ -124,7 +124,8 @@ def without_waiters(section):
         return
     root, now = target() / "before" / BEFORE, HERE.parent
     if not root.exists():
-        subprocess.run(["git", "-C", now, "worktree", "add", "--detach", root, BEFORE], check=True, stdout=sys.stderr)
+        # --force: git may remember one that was there before target/ was removed.
+        subprocess.run(["git", "-C", now, "worktree", "add", "--force", "--detach", root, BEFORE], check=True, stdout=sys.stderr)
     say(f"contention: building {BEFORE}")
     environment = {name: value for name, value in os.environ.items() if name != "CLAIMS_TARGET"}
     subprocess.run([root / "scripts/build"], cwd=root, env=environment, check=True, stdout=sys.stderr)
