@@ -1,7 +1,9 @@
 //! The queue of waiting calls by itself: its bounds, names whose quick hashes collide, and names that come free again.
 
 use claims_model::Bucket;
-use claims_model::waiting::{Arrival, Effects, KEPT_US, Name, Place, Queue, Wish, quick_hash, seen};
+use claims_model::waiting::{
+    Arrival, Effects, KEPT_US, Name, POLL_US, PRIORITY_US, Place, Queue, Wish, quick_hash, seen,
+};
 
 #[derive(Default)]
 struct Recorded {
@@ -49,6 +51,11 @@ const ADA: Name = Name { quick: 7, exact: [1, 0] };
 /// A name with the quick hash of the other one.
 const BEA: Name = Name { quick: 7, exact: [2, 0] };
 const CYD: Name = Name { quick: 8, exact: [3, 0] };
+
+#[test]
+fn the_times_are_those_of_the_documents() {
+    assert_eq!((KEPT_US, POLL_US, PRIORITY_US), (100_000, 50_000, 1_000_000));
+}
 
 #[test]
 fn a_full_queue_takes_nobody() {

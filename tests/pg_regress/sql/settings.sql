@@ -25,6 +25,15 @@ SHOW claims.wait_timeout;
 SET claims.wait_timeout = 0;
 SELECT t.state_of($$SET claims.wait_timeout = -1$$);
 SELECT t.call($$SET claims.wait_timeout = 'soon'$$);
+-- every role may change lease_wait and lease_priority, within their bounds
+SET claims.lease_wait = '60s';
+SET claims.lease_priority = -10;
+SET claims.lease_priority = 10;
+SELECT t.state_of(format('SET claims.%s', setting)) FROM unnest(ARRAY['lease_wait = 60001', 'lease_wait = -1', 'lease_priority = 11', 'lease_priority = -11']) setting;
+SHOW claims.lease_wait;
+SHOW claims.lease_priority;
+RESET claims.lease_wait;
+RESET claims.lease_priority;
 -- other roles may not change the other settings
 SELECT t.call($$SET claims.max_batch_size = 5$$);
 SELECT t.call($$SET claims.outcome_retention = '1s'$$);

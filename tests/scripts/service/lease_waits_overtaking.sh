@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Calls that find a name free while it is kept for others, and must not take it: a call whose time is over, one that has another batch to try, and one
-# that does not wait.
+# Calls that find a name free while it is kept for others, and must not take it: a call whose time is over, one that has another batch to try, one
+# that does not wait, and a save with automatic_here, which never waits.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../waiters.bash"
 start_cluster overtaking --fast -c shared_preload_libraries=claims
@@ -9,22 +9,12 @@ fresh_database script_overtaking
 first() { sql "SELECT coalesce(chosen::text, conflicts->0->>'reason') FROM claims.begin_first($1, '[$2]')"; }
 batch() { printf '{"create_records": %s}' "$(names "$1")"; }
 pids() { sql 'SELECT pid FROM claims.lease_waiters ORDER BY position'; }
-state_of() { sql "SELECT wait_event FROM pg_stat_activity WHERE pid = $1"; }
-# stop_asleep PID: stops a process while it sleeps, so that it holds no lock of PostgreSQL's.
-stop_asleep() {
-  local _
-  for _ in $(seq 500); do
-    kill -STOP "$1"
-    [ "$(state_of "$1")" = Extension ] && return
-    kill -CONT "$1"
-    sleep 0.01
-  done
-  return 1
-}
 
 # A name is kept for a waiter that does not come for 100 ms from when somebody asks, and then for the next one. The calls below ask fewer times than
 # there are waiters, so however slow the machine is, it is never their turn.
-WAITERS=14
+WAITERS=20
+sql "CREATE TABLE routes (id int PRIMARY KEY, name text UNIQUE, grp int);
+     SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'grp', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic_here(1)" >/dev/null
 l=$(begin 1 ada)
 for n in $(seq $WAITERS); do waits "w$n" 2 0 60s ada; done
 wait_until is_there $WAITERS
@@ -32,16 +22,21 @@ stopped=$(pids)
 for pid in $stopped; do stop_asleep "$pid"; done
 expect 'all waiters are stopped' "$(wc -w <<<"$stopped")" $WAITERS
 {
+  echo '\set VERBOSITY sqlstate'
   echo "SELECT claims.rollback_update(1, '$l');"
-  echo "SELECT c->>'reason' FROM claims.try_begin_update(1, '$(names ada)'), jsonb_array_elements(conflicts) c;"
+  conflict="FROM claims.try_begin_update(1, '$(names ada)'), jsonb_array_elements(conflicts) c"
+  echo "SELECT c->>'reason', c->>'retryable', (c->>'waiting')::int > 0, c->>'waited_seconds' $conflict;"
+  echo "SELECT claims.begin_update(1, '$(names ada)');"
   echo "SET claims.lease_wait = '1ms';"
-  echo "SELECT c->>'reason' FROM claims.try_begin_update(1, '$(names ada)'), jsonb_array_elements(conflicts) c;"
+  echo "SELECT c->>'reason', (c->>'waited_seconds')::numeric > 0 $conflict;"
   echo "SET claims.lease_wait = '60s';"
   echo "SELECT chosen FROM claims.begin_first(1, '[$(batch ada), $(batch bea)]');"
+  echo "INSERT INTO routes VALUES (1, 'ada', 1);"
 } >"$CLAIMS_TMP/calls"
-answers=$(psql -XqAt -v ON_ERROR_STOP=1 -f "$CLAIMS_TMP/calls" 2>&1 | tr '\n' ' ')
+answers=$(psql -XqAt -f - <"$CLAIMS_TMP/calls" 2>&1 | sed 's/^psql:[^ ]* //' | tr '\n' ' ')
 for pid in $stopped; do kill -CONT "$pid"; done
-expect 'a call without lease_wait, one whose time is over, and one with another batch leave the name to the first waiter' "$answers" 't queued queued 2 '
+expect 'calls without lease_wait, one whose time is over, one with another batch, and a save with automatic_here leave the name to the first waiter' \
+  "$answers" 't queued|true|t| ERROR:  55P03 queued|t 2 ERROR:  55P03 '
 # (Those that have lost their turns meanwhile have no order with the others, until they have looked.)
 expect 'one of them gets it' "$(wait_for 2 sql "SELECT creator_id FROM claims.claims WHERE bucket_value = 'ada'")" 2
 sql 'SELECT pg_cancel_backend(pid) FROM claims.lease_waiters' >/dev/null
