@@ -5,10 +5,11 @@ use std::ptr::{NonNull, null_mut};
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 
-#[pgrx::pg_guard]
+// The bindings of pgrx do not have this function.
 unsafe extern "C-unwind" {
-    /// Returns whether the client's connection is open. Declared in libpq/libpq.h.
+    /// Returns whether the client's connection is open.
     fn pq_check_connection() -> bool;
 }
 
@@ -136,7 +137,7 @@ pub fn sleep_for_client(time: Duration) {
     // SAFETY: reads and sets variables of this process. A process with a client has a socket, and the set of events to wait for on it.
     unsafe {
         let has_client = !pg_sys::MyProcPort.is_null() && pg_sys::WaitEventSetCanReportClosed();
-        if has_client && !pq_check_connection() {
+        if has_client && !pg_guard_ffi_boundary(|| pq_check_connection()) {
             pg_sys::ClientConnectionLost = 1;
             pg_sys::InterruptPending = 1;
         }
