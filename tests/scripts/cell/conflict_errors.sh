@@ -73,6 +73,25 @@ TABLE NAME:  app_users
 COLUMN NAME:  username
 CONSTRAINT NAME:  users_username_claim"
 
+# A partitioned table: the error names the table that was declared, whichever partition the row is in.
+at cell1 "CREATE TABLE parts (id bigint, region text, username text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+  CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu'); GRANT ALL ON parts, parts_eu TO app;
+  SELECT claims.claim_attribute('parts', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id')" >/dev/null 2>&1
+of_parts=$(violation parts_username_claim username username ada "$ada" | sed 's/^TABLE NAME:.*/TABLE NAME:  parts/')
+expect 'a partitioned table' "$(error_of "INSERT INTO parts VALUES (1, 'eu', 'ada')")" "$of_parts"
+expect 'a partition' "$(error_of "INSERT INTO parts_eu VALUES (1, 'eu', 'ada')")" "$of_parts"
+# Several declarations of a column: the error names the one that holds.
+at cell1 "CREATE TABLE many (id bigint PRIMARY KEY, name text, kind text); GRANT ALL ON many TO app;
+  SELECT claims.claim_attribute('many', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', condition => \$\$kind = 'user'\$\$, declaration => 'users'),
+         claims.claim_attribute('many', 'name', 'USERNAMES', 'GROUP', 'id', 'RAILS_TABLE_USERS', condition => \$\$kind = 'group'\$\$, declaration => 'groups',
+                                constraint_name => 'many_groups')" >/dev/null 2>&1
+expect 'one declaration' "$(error_of "INSERT INTO many VALUES (1, 'ada', 'user')" | tail -3)" "$(printf 'TABLE NAME:  many\nCOLUMN NAME:  name\nCONSTRAINT NAME:  many_name_claim')"
+expect 'and the other one' "$(error_of "INSERT INTO many VALUES (1, 'ada', 'group')" | tail -3)" "$(printf 'TABLE NAME:  many\nCOLUMN NAME:  name\nCONSTRAINT NAME:  many_groups')"
+at cell1 'DROP TABLE parts, many' >/dev/null
+# Savepoints: one that is rolled back takes its error along, and the save after it goes through.
+expect 'in a savepoint' "$(error_of "BEGIN; SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT a; INSERT INTO app_users VALUES (30, 'ada'); ROLLBACK TO a; INSERT INTO app_users VALUES (30, 'saved'); COMMIT")" "$taken"
+expect 'what follows it is saved' "$(at cell1 "SELECT username FROM app_users WHERE id = 30; DELETE FROM app_users WHERE id = 30")" saved
+
 # Another error behind a refused one keeps nothing of it.
 expect 'an error of the application' "$(error_of "BEGIN; INSERT INTO app_users VALUES (1, 'ada'); COMMIT; SELECT 1 / 0" | tail -1)" 'ERROR:  22012: division by zero'
 

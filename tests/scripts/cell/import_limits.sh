@@ -55,6 +55,8 @@ open importer cell1; open renames cell1; open deletes cell1
 send importer "$import, batch_size => 100)"
 locked() { at cell1 'SELECT count(*) - (SELECT count(*) FROM (SELECT FROM routes FOR UPDATE SKIP LOCKED) free) FROM routes'; }
 expect 'it locks the rows of one batch' "$(wait_for 100 locked)" 100
+# The pace of the first batch, and what is left at it.
+expect 'its progress' "$(at cell1 "SELECT state, rows_done, estimated, rate > 0, remaining >= '0 s', pid IS NOT NULL FROM claims.imports")" "running|100|$ROWS|t|t|t"
 expect 'not those of the batch before' "$(state_as_app 1 'SELECT FROM routes WHERE id <= 100 FOR UPDATE NOWAIT')" 00000
 expect 'nor those to come' "$(state_as_app 1 'SELECT FROM routes WHERE id > 200 FOR UPDATE NOWAIT')" 00000
 expect 'a row that was read keeps its name until it is claimed' "$(state_as_app 1 "SET lock_timeout = '100 ms'; UPDATE routes SET name = 'never' WHERE id = 150")" 55P03

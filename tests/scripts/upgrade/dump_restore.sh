@@ -37,6 +37,14 @@ sql "SELECT claims.claim_attribute('public.plain', 'username', 'USERNAMES', 'USE
 sql "SELECT claims.claim_attribute('public.parts', 'username', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS')" >/dev/null 2>&1
 sql "SELECT claims.capture_requests('public.captured', 'dumped', 'entity')" >/dev/null
 sql "INSERT INTO public.plain VALUES (1, 'a'); INSERT INTO public.parts VALUES (1, 'b'); INSERT INTO public.captured VALUES (1, 'c')"
+# a column with two declarations, each with a constraint and an enforcement of its own, and what was observed
+sql "CREATE TABLE public.poly (id bigint PRIMARY KEY, path text UNIQUE, kind text);
+     SELECT claims.claim_attribute('public.poly', 'path', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', condition => \$\$kind = 'group'\$\$, declaration => 'groups'),
+            claims.claim_attribute('public.poly', 'path', 'ROUTES', 'USER', 'id', 'RAILS_TABLE_ROUTES', condition => \$\$kind = 'user'\$\$, declaration => 'users', constraint_name => 'poly_users'),
+            claims.set_enforcement('public.poly', 'path', 'enforce', 'test', 12.5, 'groups'), claims.set_enforcement('public.poly', 'path', 'observe', 'test', declaration => 'users');
+     INSERT INTO claims.observed (table_name, attribute, outcome, bucket_type, bucket_value, holder_cell_id, count, first_at, last_at)
+       VALUES ('public.poly', 'path', 'taken', 'ROUTES', 'seen', 2, 3, now(), now())" >/dev/null
+declarations() { sql "SELECT string_agg(concat_ws(' ', declaration, subject_type, constraint_name, enforcement, share), ', ' ORDER BY declaration) FROM claims.claimed_columns WHERE attribute = 'path'"; }
 # names that are kept apart by an index on their canonical forms, in tables of a cell's role and of one that was granted nothing
 sql "CREATE ROLE script_claims_nobody LOGIN"
 for owner in one nobody; do
@@ -93,6 +101,11 @@ restore_and_compare() {
     expect "$how: the index of $owner is there" "$(sql "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('public.handles_${owner}_form') AND indisunique AND indisvalid")" 1
     expect "$how: and keeps names apart for $owner" "$(PGUSER=script_claims_$owner sqlstate "INSERT INTO public.handles_$owner VALUES (2, 'ADA')")" 23505
   done
+  # declarations
+  expect "$how: several declarations of a column" "$(declarations)" 'groups GROUP poly_path_claim enforce 12.5, users USER poly_users observe 100'
+  # two@example.com is at 12.2743 % of the share, ada at 99.1916 %
+  expect "$how: each with its enforcement" "$(sql "BEGIN; INSERT INTO public.poly VALUES (1, 'two@example.com', 'group'), (2, 'ada', 'group'), (3, 'bob', 'user'); SELECT jsonb_path_query_array(create_records, '\$[*].bucket.value') FROM claims.pending_batch(); ROLLBACK")" '["two@example.com"]'
+  expect "$how: what was observed" "$(sql 'SELECT table_name, outcome, bucket_value, count FROM claims.observations')" 'poly|taken|seen|3'
   # capture continues, and includes later partitions
   expect "$how: the triggers are there" "$(triggers "$target_db")" "$(triggers "$source_db")"
   expect "$how: claimed columns are captured" "$(sql "BEGIN; INSERT INTO public.plain VALUES (2, 'd'); INSERT INTO public.parts VALUES (2, 'e'); SELECT jsonb_array_length(create_records) FROM claims.pending_batch(); ROLLBACK")" 2

@@ -120,6 +120,8 @@ expect 'a repeat of what was committed' "$(as_cell sql $old "SELECT claims.commi
 expect 'the service of automatic mode is named' "$(sql $old 'SELECT server_name, reason IS NULL FROM claims.named_services')" 'service|t'
 sql $old "SELECT claims.automatic(NULL, NULL)" >/dev/null
 expect 'columns are captured' "$(sql $old "BEGIN; INSERT INTO public.plain VALUES (8, 'eight'); SELECT jsonb_array_length(create_records) FROM claims.pending_batch(); ROLLBACK")" 1
+expect 'declarations have names, and are enforced' "$(sql $old "SELECT string_agg(concat_ws(' ', table_name, attribute, declaration, constraint_name, enforcement, share), ', ' ORDER BY table_name::text) FROM claims.claimed_columns")" \
+  'parts username username parts_username_claim enforce 100, plain username username plain_username_claim enforce 100'
 expect 'a router reads' "$(PGUSER=script_claims_router sql $old "SELECT cell_name FROM claims.get_record('ROUTES', 'active')")" one
 expect 'a worker works' "$(PGUSER=script_claims_two sql $old "SELECT entity FROM claims.take_requests('captured', gen_random_uuid())")" c
 expect 'check() still finds nothing' "$(sql $old 'SELECT count(*) FROM claims.check()')" 0
