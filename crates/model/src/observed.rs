@@ -67,30 +67,6 @@ pub fn separate(enforced: &mut Pending, observed: &mut Pending) -> Vec<Missed> {
     missed
 }
 
-/// Takes up to about `size` buckets from the beginning. A bucket in both lists stays together.
-pub fn split_off(pending: &mut Pending, size: usize) -> Pending {
-    if pending.creates.len() + pending.destroys.len() <= size {
-        return take(pending);
-    }
-    let bucket_at = |at: usize| {
-        let of_creates = pending.creates.get(at).map(|create| &create.bucket);
-        let of_destroys = pending.destroys.get(at).map(|destroy| &destroy.bucket);
-        match (of_creates, of_destroys) {
-            (Some(one), Some(two)) => Some(one.min(two)),
-            (one, two) => one.or(two),
-        }
-    };
-    let Some(end) = bucket_at(size.div_ceil(2)).cloned() else { return take(pending) };
-    let creates = pending.creates.partition_point(|create| create.bucket < end);
-    let destroys = pending.destroys.partition_point(|destroy| destroy.bucket < end);
-    let rest = Pending {
-        creates: pending.creates.split_off(creates),
-        destroys: pending.destroys.split_off(destroys),
-        doubled: Vec::new(),
-    };
-    std::mem::replace(pending, rest)
-}
-
 impl Outgoing {
     /// Removes what the conflicts name, and returns the claims that cannot be made. Returns `None` if nothing has changed; then the
     /// refusal is final.

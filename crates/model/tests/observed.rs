@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use claims_model::capture::{Ends, Id, Log, NamedBucket, Pending};
-use claims_model::observed::{separate, split_off};
+use claims_model::observed::separate;
 use claims_model::origin::Origin;
 use claims_model::outgoing::{Outgoing, refusals};
 
@@ -67,37 +67,6 @@ fn a_bucket_belongs_to_one_of_the_batches() {
         missed.sort_unstable();
         let got = format!("{} | {} | {}", shown(&enforced), shown(&observed), missed.join(", "));
         assert_eq!(got, expected, "{enforced_changes} and {observed_changes}");
-    }
-}
-
-#[test]
-fn portions_have_all_changes_once() {
-    let changes: String = (b'a'..=b'z')
-        .map(char::from)
-        .map(|name| match name as u8 % 3 {
-            0 => format!("+{name}1 "),
-            1 => format!("-{name}2 "),
-            _ => format!("+{name}3 -{name}4 "),
-        })
-        .collect();
-    for size in [1, 2, 7, 50, 1000] {
-        let (mut rest, mut portions) = (pending(&changes), Vec::new());
-        while !rest.is_empty() {
-            let portion = split_off(&mut rest, size);
-            assert!(!portion.is_empty() && portion.creates.len() + portion.destroys.len() <= size.max(2) + 1);
-            // A bucket in both lists stays together.
-            for create in &portion.creates {
-                let destroys = |pending: &Pending| pending.destroys.iter().any(|other| other.bucket == create.bucket);
-                assert!(!destroys(&rest));
-            }
-            portions.push(portion);
-        }
-        let all = Pending {
-            creates: portions.iter_mut().flat_map(|portion| std::mem::take(&mut portion.creates)).collect(),
-            destroys: portions.iter_mut().flat_map(|portion| std::mem::take(&mut portion.destroys)).collect(),
-            doubled: Vec::new(),
-        };
-        assert_eq!(all, pending(&changes), "{size}");
     }
 }
 

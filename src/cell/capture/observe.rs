@@ -1,15 +1,18 @@
 //! Sends the changes of observed names. The save continues whatever happens to them: conflicts, errors, a service that hangs, is full or
-//! gone, and answers that are none. All of it together takes at most `claims.observe_timeout` in a transaction. Only a cancel ends the save.
+//! gone, answers that are none, and tables of this database that somebody has locked. All of it together takes at most
+//! `claims.observe_timeout` in a transaction. Only a cancel ends the save.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use claims_model::capture::{Pending, Sending};
-use claims_model::observed::{Missed, separate, split_off};
+use claims_model::observed::{Missed, separate};
 use claims_model::outgoing::{Outgoing, refusals};
 use claims_model::routes::{Place, Routes};
 use uuid::Uuid;
 
+use super::leases::{divide_by, is_too_large};
 use super::{local, log, observations, pins};
 use crate::cell::client::leases::BeginRequest;
 use crate::cell::client::naming::RequiredNaming;
@@ -21,13 +24,15 @@ use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Stopped, attempt};
 use crate::pg::xact;
+use crate::service::lease::limit;
 use crate::settings;
 use crate::store::catalog;
 use crate::tables::Tables;
 
-/// Number of records in one lease. The service's default limit is twice as high.
+/// Number of records in one lease, as far as a batch can be divided. The service's default limit is twice as high.
 const RECORDS: usize = 1000;
-/// The time that is left to the statement when observing ends.
+/// The time that is left to the statement when observing ends, and the least time to wait for a local lock: long enough for that of relation
+/// extension.
 const RESERVE: Duration = Duration::from_millis(5);
 
 /// The observed changes of a transaction that are being sent.
@@ -56,21 +61,20 @@ impl Observed {
         let Observed { sending, pending } = self;
         let began = Instant::now();
         let deadline = began + time_limit();
-        let mut portions = Vec::new();
-        for (place, mut pending) in routes.divide(pending) {
-            while !pending.is_empty() {
-                portions.push((place.clone(), split_off(&mut pending, RECORDS)));
-            }
-        }
+        let divided = routes.divide(pending).into_iter();
+        let mut batches: VecDeque<_> = divided.map(|(place, pending)| (place, Outgoing::new(pending))).collect();
         let cell_id = routes.cell_id;
-        for (place, portion) in portions {
-            let (mut outgoing, mut missed) = (Outgoing::new(portion), Vec::new());
+        while let Some((place, mut outgoing)) = batches.pop_front() {
+            let mut missed = Vec::new();
             let begun = attempt(|| match &place {
                 Place::Service(server) => begin(connection, cell_id, server, deadline, &mut outgoing, &mut missed),
                 Place::Here => claim_here(tables, connection, cell_id, deadline, &mut outgoing, &mut missed),
             });
             let outcome = match begun {
-                Ok(()) => None,
+                Ok(parts) => {
+                    parts.into_iter().rev().for_each(|part| batches.push_front((place.clone(), part)));
+                    None
+                }
                 Err(Stopped::ByBody(error)) => Some(outcome_of(&error)),
                 Err(Stopped::ByError(caught)) if caught.may_be_ignored() => Some("error"),
                 Err(Stopped::ByError(caught)) => caught.rethrow(),
@@ -84,17 +88,18 @@ impl Observed {
         if let Some(sending) = sending {
             log::mark_observed_sent(sending, routes);
         }
-        record(connection);
+        record(connection, deadline);
         observations::add_delay(began.elapsed());
         Ok(())
     }
 }
 
 /// Writes the observations. If that fails, they are lost.
-fn record(connection: &Connection) {
+fn record(connection: &Connection, deadline: Instant) {
     if observations::is_empty() {
         return;
     }
+    let _waits = LockWaits::until(deadline + RESERVE);
     let write = || {
         observations::write(connection);
         Ok::<_, Infallible>(())
@@ -107,6 +112,9 @@ fn record(connection: &Connection) {
     }
 }
 
+/// The parts of a batch that is too large, which are to be sent by themselves. Empty for a batch that was sent.
+type Parts = VecDeque<Outgoing>;
+
 /// Begins and tracks a lease without what cannot be had. The session settles it after the transaction.
 fn begin(
     connection: &Connection,
@@ -115,7 +123,12 @@ fn begin(
     deadline: Instant,
     outgoing: &mut Outgoing,
     missed: &mut Vec<Missed>,
-) -> Result<(), ClaimsError> {
+) -> Result<Parts, ClaimsError> {
+    let _waits = LockWaits::until(deadline + RESERVE);
+    let parts = divide(connection, outgoing, RECORDS);
+    if !parts.is_empty() {
+        return Ok(parts);
+    }
     let service = Service::new(connection, server, cell_id)?.until(deadline);
     let lease = Uuid::now_v7();
     while !outgoing.is_empty() {
@@ -132,12 +145,18 @@ fn begin(
         match service.begin(&request, settings::observe_timeout()) {
             Ok(()) => {
                 afterwards::begun(server, cell_id, (lease, outgoing.records()), true);
-                return track::track_new(connection, lease, cell_id, server);
+                track::track_new(connection, lease, cell_id, server)?;
+                return Ok(Parts::new());
+            }
+            Err(error) if is_too_large(&error) => {
+                let most = service.batch_limit(cell_id, settings::observe_timeout())?;
+                let parts = divide(connection, outgoing, most);
+                return if parts.is_empty() { Err(error) } else { Ok(parts) };
             }
             Err(error) => missed.extend(leave_out(outgoing, error)?),
         }
     }
-    Ok(())
+    Ok(Parts::new())
 }
 
 /// Claims in this database without what cannot be had. Waits for locks no longer than the deadline.
@@ -148,15 +167,33 @@ fn claim_here(
     deadline: Instant,
     outgoing: &mut Outgoing,
     missed: &mut Vec<Missed>,
-) -> Result<(), ClaimsError> {
+) -> Result<Parts, ClaimsError> {
     let _waits = LockWaits::until(deadline);
+    let most = usize::try_from(limit::of_cell(&catalog::current(connection), cell_id)).unwrap_or(1);
+    let parts = divide(connection, outgoing, most.min(RECORDS));
+    if !parts.is_empty() {
+        return Ok(parts);
+    }
     while !outgoing.is_empty() {
         match local::claim(tables, connection, cell_id, outgoing) {
-            Ok(()) => return Ok(()),
+            Ok(()) => break,
             Err(error) => missed.extend(leave_out(outgoing, error)?),
         }
     }
-    Ok(())
+    Ok(Parts::new())
+}
+
+/// Divides a batch into parts of at most so many records. Returns nothing, and leaves the batch as it is, if it is small enough or cannot be
+/// divided.
+fn divide(connection: &Connection, outgoing: &mut Outgoing, most: usize) -> Parts {
+    if outgoing.records() <= most {
+        return Parts::new();
+    }
+    let mut parts = divide_by(&catalog::current(connection), std::mem::take(outgoing), most);
+    if parts.len() < 2 {
+        *outgoing = parts.pop_front().unwrap_or_default();
+    }
+    parts
 }
 
 /// Removes what an error lists as refused from a batch, and returns it. Returns other errors as they are.

@@ -94,6 +94,13 @@ SET SESSION AUTHORIZATION regress_claims_app;
 SELECT table_name, attribute, bucket_value, source_id, reason, retryable, holder_cell_id FROM claims.last_conflicts();
 UPDATE app.routes SET path = 'leased' WHERE id = 1;
 \echo :SQLSTATE
+-- with the fields that drivers read
+DO $$ DECLARE s text; t text; c text; k text; BEGIN
+    SET CONSTRAINTS ALL IMMEDIATE;
+    INSERT INTO app.routes VALUES (3, 'taken', 10);
+EXCEPTION WHEN unique_violation THEN
+    GET STACKED DIAGNOSTICS s = SCHEMA_NAME, t = TABLE_NAME, c = COLUMN_NAME, k = CONSTRAINT_NAME;
+    RAISE INFO '% % % %', s, t, c, k; END $$;
 BEGIN; INSERT INTO app.routes VALUES (3, 'taken', 10); SET CONSTRAINTS ALL IMMEDIATE;
 \echo :SQLSTATE
 ROLLBACK;
@@ -143,6 +150,12 @@ INSERT INTO app.routes VALUES (1, 'taken', 10), (2, 'seen', 10);
 SELECT t.names();
 SELECT attribute, outcome, bucket_value, holder_cell_id, count FROM claims.observations;
 DELETE FROM app.routes; SELECT t.names();
+-- in portions, where the cell may have fewer records in a batch
+SELECT claims.set_cell_limits(1, 'test', max_batch_size => 2) IS NULL;
+INSERT INTO app.routes SELECT g, CASE g WHEN 3 THEN 'taken' ELSE 'seen ' || g END, 10 FROM generate_series(1, 5) g; SELECT t.names();
+SELECT attribute, outcome, bucket_value, count FROM claims.observations;
+DELETE FROM app.routes; SELECT t.names();
+SELECT claims.set_cell_limits(1, 'test') IS NULL;
 SELECT claims.set_enforcement('app.routes', 'path', 'off', 'test');
 INSERT INTO app.routes VALUES (1, 'unclaimed', 10); DELETE FROM app.routes; SELECT t.names();
 SELECT claims.set_enforcement('app.routes', 'path', 'enforce', 'test');

@@ -179,6 +179,22 @@ INSERT INTO app.users VALUES (6, 'paypal');
 DELETE FROM app.users; DELETE FROM app.routes;
 SELECT t.owned(), (SELECT count(*) FROM claims.skeletons), (SELECT count(*) FROM claims.claim_leases), (SELECT count(*) FROM claims.check());
 
+-- rows from before: an import, and verification, by a server that leads to this database
+BEGIN; SET LOCAL session_replication_role = replica;
+INSERT INTO app.routes SELECT g, 'old ' || g, CASE g WHEN 2 THEN 'Project' ELSE 'Namespace' END FROM generate_series(1, 4) g; COMMIT;
+DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_itself FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
+    current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_itself OPTIONS (user 'postgres');
+SET claims.service_timeout = '5min';
+CALL claims.import_claims(1, 'regress_claims_itself', 'RAILS_TABLE_ROUTES');
+SELECT t.owned();
+UPDATE app.routes SET path = 'new 1' WHERE id = 1; DELETE FROM app.routes WHERE id = 2; SELECT t.owned();
+BEGIN; SET LOCAL session_replication_role = replica; UPDATE app.routes SET path = 'new 3' WHERE id = 3; COMMIT;
+SELECT missing, different, extra, corrected FROM claims.verify(1, 'regress_claims_itself', 'RAILS_TABLE_ROUTES', recent => '0 s', correct => true);
+SELECT t.owned();
+DROP SERVER regress_claims_itself CASCADE; DELETE FROM claims.import_runs;
+DELETE FROM app.routes; SELECT t.owned();
+
 -- a table of claims that somebody has altered is written all the same, and its triggers see the claims
 CREATE TABLE app.seen (bucket_value text, status int);
 CREATE FUNCTION app.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

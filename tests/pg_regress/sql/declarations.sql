@@ -70,6 +70,15 @@ SELECT checked, missing, different, extra, corrected FROM claims.verify(1, 'regr
     recent => '0 s');
 SELECT t.settle(); SELECT t.owned();
 SELECT claims.automatic(1, 'regress_claims_declared');
+-- an import, and its preview, know all of them
+BEGIN; SELECT claims.skip_capture('test');
+INSERT INTO app.routes VALUES (11, 'eleven', 'Namespace', 110), (12, 'twelve', 'Project', 120), (13, 'thirteen', 'Nothing', 130); COMMIT;
+SELECT t.have(2, 'eleven', 'twelve');
+SELECT bucket_value, source_id, reason, holder_cell_id FROM claims.preview_import(1, 'regress_claims_declared', 'RAILS_TABLE_ROUTES');
+SELECT claims.commit_update(2, claims.begin_update(2, '[]', t.destroys('eleven', 'twelve')));
+CALL claims.import_claims(1, 'regress_claims_declared', 'RAILS_TABLE_ROUTES');
+SELECT t.owned(); SELECT state, collisions FROM claims.imports;
+BEGIN; DELETE FROM app.routes WHERE id > 10; COMMIT; SELECT t.settle(); SELECT t.owned();
 -- a row of one declaration adopts the claim that no row of any other calls for
 BEGIN; SELECT claims.skip_capture('test'); DELETE FROM app.routes WHERE id = 1; COMMIT;
 INSERT INTO app.routes VALUES (4, 'one', 'Project', 40);

@@ -11,6 +11,8 @@ ALTER TABLE app.routes OWNER TO regress_claims_one;
 DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_enforced FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
     current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
 CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_enforced OPTIONS (user 'postgres');
+CREATE SERVER regress_claims_lost FOREIGN DATA WRAPPER claims_service;
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_lost OPTIONS (user 'postgres');
 SET claims.service_timeout = '5min'; SET claims.observe_timeout = '1min';
 SELECT claims.claim_attribute('app.routes', 'path', 'ROUTES', 'GROUP', 'owner_id', 'RAILS_TABLE_ROUTES');
 SELECT claims.claim_attribute('app.users', 'username', 'ROUTES', 'USER', 'id', 'RAILS_TABLE_USERS');
@@ -153,6 +155,50 @@ BEGIN; INSERT INTO app.routes VALUES (28, 'taken', NULL, 280), (29, 'twenty-nine
 SELECT * FROM t.pending();
 SELECT claims.begin_pending(1, 'regress_claims_enforced') IS NULL; COMMIT;
 SELECT t.settle(); SELECT * FROM t.owned() o WHERE o ~ 'twenty-nine'; SELECT t.observed();
+-- a service that takes fewer records in a batch: the names are claimed in more leases
+SELECT claims.automatic(1, 'regress_claims_enforced');
+SELECT claims.set_cell_limits(1, 'test', max_batch_size => 3);
+INSERT INTO app.routes SELECT 100 + n, CASE n WHEN 5 THEN 'taken' ELSE 'part ' || n END, NULL, 100 FROM generate_series(1, 10) n;
+SELECT t.settle(); SELECT count(*) FROM t.owned() o WHERE o ~ '^part'; SELECT t.observed();
+-- a name that passes from row to row needs two records in one lease: it is refused where only one may be, and its claim remains
+SELECT claims.set_cell_limits(1, 'test', max_batch_size => 1);
+UPDATE app.routes SET path = CASE id WHEN 101 THEN 'part 1 too' ELSE 'part 1' END WHERE id IN (101, 102);
+SELECT t.settle(); SELECT * FROM t.owned() o WHERE o ~ '^part [12] '; SELECT t.observed();
+SELECT claims.set_cell_limits(1, 'test');
+DELETE FROM app.routes WHERE id > 100; SELECT t.settle(); SELECT t.owned(); SELECT t.observed();
+-- a name and its look-alike are in one lease, however many names are between them
+SELECT claims.add_bucket_type(123, 'HANDLES', 'username', 'reject');
+CREATE TABLE app.handles (id bigint PRIMARY KEY, handle text);
+SELECT claims.claim_attribute('app.handles', 'handle', 'HANDLES', 'USER', 'id', 'RAILS_TABLE_USERS');
+SELECT claims.set_enforcement('app.handles', 'handle', 'observe', 'test');
+INSERT INTO app.handles SELECT n, 'o' || n FROM generate_series(1, 600) n;
+SELECT t.settle(); SELECT count(*) FROM claims.claims WHERE bucket_type = 123;
+UPDATE app.handles SET handle = U&'\043E' || id;
+SELECT t.settle(); SELECT count(*), count(*) FILTER (WHERE bucket_value LIKE U&'\043E%') FROM claims.claims WHERE bucket_type = 123; SELECT t.observed();
+DELETE FROM app.handles; SELECT t.settle(); SELECT count(*) FROM claims.claims WHERE bucket_type = 123;
+-- the canonical form decides on which side of a share a name is: 'ada' is at 99.1916 %, 'Ada' would be at 60.0179 %
+SELECT claims.commit_update(2, claims.begin_update(2, jsonb_build_array(t.claim('ada', 'HANDLES'))));
+SELECT claims.set_enforcement('app.handles', 'handle', 'enforce', 'test', 99);
+INSERT INTO app.handles VALUES (1, 'Ada'); SELECT t.observed();
+\set VERBOSITY terse
+SELECT claims.set_enforcement('app.handles', 'handle', 'enforce', 'test', 99.2);
+INSERT INTO app.handles VALUES (2, 'Ada');
+\set VERBOSITY default
+SELECT count(*) FROM app.handles;
+SELECT claims.unclaim_attribute('app.handles', 'handle');
+-- a transaction records a thousand names, and counts the others without theirs
+SELECT claims.commit_update(2, claims.begin_update(2, (SELECT jsonb_agg(t.claim('held ' || n)) FROM generate_series(1, 1500) n)));
+INSERT INTO app.routes SELECT 1000 + n, 'held ' || n, NULL, 100 FROM generate_series(1, 1500) n;
+SELECT count(*), count(bucket_value), sum(count) FROM claims.observations; SELECT claims.purge_observations('0 s');
+DELETE FROM app.routes WHERE id > 1000; SELECT count(*) FROM claims.observed;
+-- more names than a transaction may claim: none is claimed, and the save goes on
+BEGIN; INSERT INTO app.routes SELECT 1000 + n, 'big ' || n, NULL, 100 FROM generate_series(1, 200001) n; COMMIT;
+SELECT count(*) FROM app.routes WHERE id > 1000; SELECT count(*) FROM t.owned() o WHERE o ~ '^big'; SELECT t.observed();
+BEGIN; SELECT claims.skip_capture('test'); DELETE FROM app.routes WHERE id > 1000; COMMIT;
+-- the server that was chosen is gone
+SELECT claims.automatic(1, 'regress_claims_lost');
+ALTER SERVER regress_claims_lost RENAME TO regress_claims_found;
+INSERT INTO app.routes VALUES (40, 'lost', NULL, 400); SELECT t.observed();
 -- REPEATABLE READ and SERIALIZABLE
 SELECT claims.automatic(1, 'regress_claims_enforced');
 BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO app.routes VALUES (30, 'taken', NULL, 300); COMMIT;
@@ -167,6 +213,7 @@ SELECT name, labels, value FROM claims.metrics() WHERE name ~ 'observ';
 DROP TABLE app.routes; SELECT count(*) FROM claims.observed;
 SELECT claims.automatic(NULL, NULL);
 SELECT claims.rollback_update(2, t.u(7201));
-DROP SCHEMA app CASCADE; DROP SERVER regress_claims_enforced CASCADE;
+DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;
+DROP SCHEMA app CASCADE; DROP SERVER regress_claims_enforced CASCADE; DROP SERVER regress_claims_found CASCADE;
 DROP FUNCTION t.settle, t.owned, t.observed;
 SELECT t.clean();

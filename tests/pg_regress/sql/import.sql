@@ -72,7 +72,7 @@ SELECT * FROM t.imports();
 -- import_claims: with a batch of a few rows, stopped after each by max_runtime, and continued; another cell's lease ends meanwhile
 CALL claims.import_claims(1, 'regress_claims_import', 'RAILS_TABLE_USERS', batch_size => 10, max_runtime => '0 s');
 SELECT * FROM t.imports();
-SELECT count(*) FROM claims.claims WHERE creator_id = 1;
+SELECT count(*), string_agg(source_id, ' ' ORDER BY source_id::int) FROM claims.claims WHERE creator_id = 1;
 CALL claims.import_claims(1, 'regress_claims_import', 'RAILS_TABLE_USERS', batch_size => 10, max_runtime => '0 s');
 SELECT * FROM t.imports();
 SELECT claims.commit_update(2, t.u(5800));
@@ -139,6 +139,16 @@ SELECT clock_timestamp() AS began \gset
 CALL claims.import_claims(1, 'regress_claims_import', 'RAILS_TABLE_USERS', rows_per_second => 20);
 SELECT clock_timestamp() - :'began' > '1 s';
 SELECT count(*) FROM claims.claims WHERE creator_id = 1;
+
+-- it reads each row once
+CREATE SEQUENCE app.reads;
+CREATE FUNCTION app.read(bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('app.reads'); RETURN true; END $$;
+CREATE TABLE app.read_once (id bigint PRIMARY KEY, name text);
+INSERT INTO app.read_once SELECT n, 'once ' || n FROM generate_series(1, 1000) n; ANALYZE app.read_once;
+SELECT claims.claim_attribute('app.read_once', 'name', 'USERNAMES', 'ORGANIZATION', 'id', 'RAILS_TABLE_EMAILS', condition => 'app.read(id)');
+CALL claims.import_claims(1, 'regress_claims_import', 'RAILS_TABLE_EMAILS', batch_size => 100);
+SELECT last_value FROM app.reads; SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'once%';
+SELECT claims.unclaim_attribute('app.read_once', 'name');
 
 -- the change feed has what was imported
 ALTER SERVER regress_claims_import OPTIONS (ADD options '-c claims.change_feed=on');

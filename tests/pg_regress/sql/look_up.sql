@@ -43,7 +43,11 @@ SELECT t.call($$SELECT claims.is_available('app.users', 'other', 'ada')$$);
 SELECT t.call($$SELECT claims.is_available(NULL, 'name', 'ada')$$);
 SELECT t.call($$SELECT claims.is_available('app.users', NULL, 'ada')$$);
 SELECT t.call($$SELECT claims.is_available(0, 'name', 'ada')$$);
-SET ROLE regress_claims_two; SELECT t.call($$SELECT claims.is_available('app.users', 'name', 'ada')$$);
+SET ROLE regress_claims_two; SELECT t.call($$SELECT claims.is_available('app.users', 'name', 'ada')$$); RESET ROLE;
+GRANT SELECT, DELETE, INSERT (id), UPDATE (other) ON app.users TO regress_claims_two;
+SET ROLE regress_claims_two; SELECT t.call($$SELECT claims.is_available('app.users', 'name', 'ada')$$); RESET ROLE;
+GRANT INSERT (name) ON app.users TO regress_claims_two;
+SET ROLE regress_claims_two; SELECT t.call($$SELECT claims.is_available('app.users', 'name', 'ada')$$); RESET ROLE;
 SET ROLE regress_claims_nobody; SELECT t.state_of($$SELECT claims.is_available('app.users', 'name', 'ada')$$); RESET ROLE;
 -- it asks only: nothing was begun
 SELECT count(*) FROM claims.claim_leases;

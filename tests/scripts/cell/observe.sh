@@ -35,6 +35,21 @@ expect 'observed, in the next transaction of an open session' "$(save taken) $(o
 expect 'what is free is claimed' "$(save free) $(owned free) $(observed)" ' 1 -'
 expect 'other columns are enforced' "$(tell app "INSERT INTO others (name) VALUES ('taken')")" 'ERROR:  23505'
 
+say 'a change takes effect at COMMIT, for transactions that write the table after it'
+as_cell 2 "SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim held/1), $(claim held/2), $(claim held/3)]'))" >/dev/null
+set_mode() { printf "SELECT claims.set_enforcement('routes', 'name', '%s', 'test')" "$1"; }
+open admin cell1 postgres; open other cell1
+tell app "BEGIN; INSERT INTO routes (name) VALUES ('before')" >/dev/null
+tell admin "BEGIN; $(set_mode enforce)" >/dev/null
+expect 'not before' "$(tell other "INSERT INTO routes (name) VALUES ('held/1')") $(observed)" ' taken held/1 1'
+tell admin COMMIT >/dev/null
+expect 'a transaction that has written it goes on' "$(tell app "UPDATE routes SET name = 'held/2' WHERE name = 'before'; COMMIT") $(observed)" ' taken held/2 1'
+expect 'the next one of every session is refused' "$(for s in app other; do tell $s "INSERT INTO routes (name) VALUES ('held/3')"; done)" 'ERROR:  23505ERROR:  23505'
+at cell1 "$(set_mode observe)" >/dev/null
+expect 'and not any more' "$(tell app "INSERT INTO routes (name) VALUES ('held/3')") $(observed)" ' taken held/3 1'
+tell app "DELETE FROM routes WHERE name LIKE 'held/%'" >/dev/null
+close other; close admin
+
 say 'a service that hangs'
 hold_up INSERT
 expect 'at a begin' "$(save hangs) $(observed)" ' timeout 1'
@@ -49,6 +64,12 @@ expect 'a cancel ends the save' "$(answer app) $(saved 1 | grep -c cancelled)" '
 tell app 'RESET claims.observe_timeout' >/dev/null
 let_go
 expect 'and goes on' "$(save again) $(owned again)" ' 1'
+hold_up DELETE
+expect 'at the settlement, for which no save waits' "$(save settles) $(observed)" ' -'
+expect 'the next one waits for its limit' "$(save follows) $(observed)" ' timeout 1'
+let_go
+reconcile 1 '0 seconds' >/dev/null
+expect 'and the lease is settled' "$(owned settles)" 1
 open app cell1
 postmaster=$(head -1 "${CLUSTER_DIR[shared]}/data/postmaster.pid")
 kill -STOP "$postmaster"
@@ -81,10 +102,11 @@ at shared 'SELECT pg_reload_conf()' >/dev/null
 wait_until is_read_only off
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT 0'
 open app cell1
-expect 'full' "$(save full) $(observed)" ' unavailable 1'
+available() { tell app "SELECT coalesce(claims.is_available('routes', 'name', '$1')::text, 'unknown')"; }
+expect 'full' "$(save full) $(observed) $(available other)" ' unavailable 1 unknown'
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
 halt shared immediate
-expect 'gone' "$(save gone) $(observed)" ' unavailable 1'
+expect 'gone' "$(save gone) $(observed) $(available other)" ' unavailable 1 unknown'
 expect 'for a breaker, too' "$(for n in 1 2 3 4 5 6 7; do save "gone$n"; done; observed)" 'unavailable 7'
 expect 'enforced columns fail' "$(tell app "INSERT INTO others (name) VALUES ('gone')")" 'ERROR:  08001'
 resume shared
@@ -102,6 +124,16 @@ tell app "BEGIN; SET CONSTRAINTS ALL IMMEDIATE; INSERT INTO routes (name) VALUES
 expect 'a name that another transaction is counting' "$(tell other "SET lock_timeout = '60s'; INSERT INTO routes (name) VALUES ('hot'); INSERT INTO routes (name) VALUES ('hot')")" ''
 tell app COMMIT >/dev/null
 expect 'all are counted' "$(observed)" 'taken hot 4'
+
+say 'tables of the cell that somebody has locked'
+open locks cell1 postgres
+tell locks 'BEGIN; LOCK TABLE claims.observed' >/dev/null
+expect 'an observation is lost' "$(save hot)" ''
+tell locks 'ROLLBACK; BEGIN; LOCK TABLE claims.cells_outstanding_leases' >/dev/null
+expect 'nothing is claimed' "$(save locked)" ''
+tell locks ROLLBACK >/dev/null
+expect 'which is counted' "$(observed)" 'error 1'
+close locks
 
 say 'verification claims what was missed'
 at cell1 "DELETE FROM routes WHERE name IN ('hot', 'taken')" >/dev/null

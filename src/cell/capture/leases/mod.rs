@@ -238,6 +238,6 @@ pub fn divide_by(catalog: &Catalog, outgoing: Outgoing, most: usize) -> VecDeque
 
 /// Returns whether the service may have refused a batch for its number of records: by claims.max_batch_size (54000), or by a limit
 /// of the cell (53400).
-fn is_too_large(error: &ClaimsError) -> bool {
+pub fn is_too_large(error: &ClaimsError) -> bool {
     matches!(error, ClaimsError::Cell(CellError::Refused(refused)) if matches!(&refused.sqlstate, b"54000" | b"53400"))
 }
