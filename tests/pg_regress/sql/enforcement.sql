@@ -174,7 +174,8 @@ SELECT claims.set_enforcement('app.handles', 'handle', 'observe', 'test');
 INSERT INTO app.handles SELECT n, 'o' || n FROM generate_series(1, 600) n;
 SELECT t.settle(); SELECT count(*) FROM claims.claims WHERE bucket_type = 123;
 UPDATE app.handles SET handle = U&'\043E' || id;
-SELECT t.settle(); SELECT count(*), count(*) FILTER (WHERE bucket_value LIKE U&'\043E%') FROM claims.claims WHERE bucket_type = 123; SELECT t.observed();
+SELECT t.settle(); SELECT count(*), count(*) FILTER (WHERE bucket_value LIKE U&'\043E%') FROM claims.claims WHERE bucket_type = 123;
+SELECT t.observed();
 DELETE FROM app.handles; SELECT t.settle(); SELECT count(*) FROM claims.claims WHERE bucket_type = 123;
 -- the canonical form decides on which side of a share a name is: 'ada' is at 99.1916 %, 'Ada' would be at 60.0179 %
 SELECT claims.commit_update(2, claims.begin_update(2, jsonb_build_array(t.claim('ada', 'HANDLES'))));
