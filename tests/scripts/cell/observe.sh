@@ -55,7 +55,14 @@ hold_up INSERT
 expect 'at a begin' "$(save hangs) $(observed)" ' timeout 1'
 tell app "SET claims.observe_timeout = '100s'; SET statement_timeout = '8s'" >/dev/null
 expect 'longer than the statement may run' "$(save briefly) $(observed)" ' timeout 1'
-tell app "SET statement_timeout = 0" >/dev/null
+tell app "SET statement_timeout = 0; SET claims.observe_timeout = '10s'" >/dev/null
+several() {
+  local started=$SECONDS
+  printf '%s' "$(tell app "BEGIN; SET CONSTRAINTS ALL IMMEDIATE; $(for n in 1 2 3 4 5 6; do printf "INSERT INTO routes (name) VALUES ('%s'); " "$1$n"; done) COMMIT")"
+  [ $((SECONDS - started)) -lt 30 ] || printf 'late'
+}
+expect 'for all statements of a transaction together' "$(several each) $(observed)" ' timeout 6'
+tell app "SET claims.observe_timeout = '100s'" >/dev/null
 send app "INSERT INTO routes (name) VALUES ('cancelled')"
 waiting() { [ "$(at shared "SELECT count(*) FROM pg_stat_activity WHERE query ~ 'begin_update_text' AND state = 'active' AND pid <> pg_backend_pid()")" != 0 ]; }
 wait_until waiting
