@@ -76,6 +76,26 @@ goes_on cell1 'production' fourth
 refused faster 'the clone'
 halt faster
 
+# --- what is sent after the end of a transaction ------------------------------------------------------------------------------------
+
+copy_of cell1 sudden
+start_copy sudden
+open commits cell1; tell commits "BEGIN; INSERT INTO routes (name) VALUES ('open-commit'); SET CONSTRAINTS ALL IMMEDIATE" >/dev/null
+open aborts cell1; tell aborts "BEGIN; INSERT INTO routes (name) VALUES ('open-abort'); SET CONSTRAINTS ALL IMMEDIATE" >/dev/null
+open pends cell1; tell pends "BEGIN; INSERT INTO routes (name) VALUES ('open-pends'); SELECT claims.begin_pending(1, 'service') IS NULL AS nothing" >/dev/null
+open_leases() { at shared "SELECT string_agg(concat_ws(' ', bucket_value, status), ', ' ORDER BY bucket_value) FROM claims.claims WHERE bucket_value LIKE 'open-%'"; }
+expect 'three leases have begun' "$(open_leases)" 'open-abort 2, open-commit 2, open-pends 2'
+expect 'another database becomes the cell' "$(adopt sudden 'by mistake')" t
+expect 'the transactions end all the same' "$(tell commits COMMIT)$(tell aborts ROLLBACK)$(tell pends COMMIT)" ''
+# A session reads the answer to what it has sent before that to its next call.
+expect 'the next saves of their sessions are refused' "$(for name in commits aborts pends; do tell "$name" "INSERT INTO routes (name) VALUES ('next-$name')"; done)" 'ERROR:  55000ERROR:  55000ERROR:  55000'
+expect 'neither commit nor rollback was accepted' "$(open_leases)" 'open-abort 2, open-commit 2, open-pends 2'
+expect 'production is taken back' "$(adopt cell1 'the clone was started by mistake')" t
+expect 'its pass ends them' "$(in_cluster cell1 "SELECT committed, rolled_back, pending, orphaned FROM claims.reconcile(1, 'service', '1 hour')")" '2|1|0|0'
+expect 'as they ended here' "$(open_leases)" 'open-commit 1, open-pends 1'
+for name in commits aborts pends; do close "$name"; done
+halt sudden
+
 # --- a backup that is restored in the cell's place -------------------------------------------------------------------------------
 
 copy_of cell1 backup
