@@ -107,6 +107,60 @@ leaves_nothing() {
 expect 'nothing is left at the service that has answered' "$( (leaves_nothing 0.5 || leaves_nothing 2 || leaves_nothing 8) >&2 && echo t)" t
 whole 'canceled between two answers'
 
+# A connection dies before its begin, during it, or after it, while the other service has one, too. A repeated begin has the same lease.
+say 'a connection dies between two begins'
+process_at() { at "$1" "SELECT pid FROM pg_stat_activity WHERE usename = 'cell1' AND backend_type = 'client backend'"; }
+saved_both() { at cell1 "SELECT (SELECT count(*) FROM routes WHERE name = '$1') || ' ' || (SELECT count(*) FROM users WHERE name = '$1')"; }
+end_at() { at "$1" "SELECT pg_terminate_backend($2, 60000)" >/dev/null; }
+open app cell1
+for slow in shared second; do
+  other=$([ $slow = shared ] && echo second || echo shared)
+  tell app "BEGIN; $(both "connects-$slow") COMMIT" >/dev/null
+  wait_for '0 0' leases >/dev/null
+  end_at $slow "$(process_at $slow)"
+  expect "$slow: it was dead before" "$(tell app "BEGIN; $(both "dead-$slow") COMMIT")" ''
+  wait_for '0 0' leases >/dev/null
+
+  hold_up_at $slow INSERT
+  send app "BEGIN; $(both "dies-$slow") COMMIT"
+  expect "$slow: the other service has begun" "$(wait_for 1 at $other 'SELECT count(*) FROM claims.claim_leases')" 1
+  wait_for t at $slow "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'cell1' AND state = 'active'" >/dev/null
+  process=$(process_at $slow)
+  end_at $slow "$process"
+  expect "$slow: the begin is repeated over another connection" "$(wait_for t at $slow "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'cell1' AND state = 'active' AND pid <> $process")" t
+  let_go_at $slow
+  expect "$slow: and the save succeeds" "$(wait_for '1 1' saved_both "dies-$slow")" '1 1'
+  wait_for '0 0' leases >/dev/null
+
+  hold_up_at $slow INSERT
+  send app "BEGIN; $(both "answers-$slow") COMMIT"
+  wait_for 1 at $other 'SELECT count(*) FROM claims.claim_leases' >/dev/null
+  idle_at $other
+  end_at $other "$(process_at $other)"
+  let_go_at $slow
+  expect "$slow: the other one has answered, and is dead then" "$(wait_for '1 1' saved_both "answers-$slow")" '1 1'
+  idle_at shared; idle_at second
+  recover_all
+  whole "a connection died, $slow is slow"
+done
+close app
+# A first connection is not made twice: the save fails, and the lease at the other service is rolled back at once.
+for slow in shared second; do
+  other=$([ $slow = shared ] && echo second || echo shared)
+  hold_up_at $slow INSERT
+  open app cell1
+  send app "BEGIN; $(both "first-$slow") COMMIT"
+  wait_for 1 at $other 'SELECT count(*) FROM claims.claim_leases' >/dev/null
+  wait_for t at $slow "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'cell1' AND state = 'active'" >/dev/null
+  end_at $slow "$(process_at $slow)"
+  expect "$slow: a first connection dies" "$(answer app)" 'ERROR:  08001'
+  expect "$slow: the lease at the other service ends at once" "$(wait_for 0 at $other 'SELECT count(*) FROM claims.claim_leases')" 0
+  let_go_at $slow
+  close app
+  recover_all
+  whole "a first connection died, $slow is slow"
+done
+
 # --- killed at every step ------------------------------------------------------------------------------------------------------------
 # A crash of the cell, of either service, or of all of them.
 for victim in cell1 shared second all; do
