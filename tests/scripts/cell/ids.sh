@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
-start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1h
+start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1h -c wal_level=replica -c max_wal_senders=4
 
 refill() { as_app "$1" "SELECT claims.refill_ids($1, 'service')"; }
 next() { as_app "$1" "SELECT nextval('${2:-routes_id_seq}')"; }
@@ -86,6 +86,27 @@ refill 1 >/dev/null
 expect 'nor given again' "$(at shared 'SELECT count(*) FROM claims.id_ranges')" $((before + 2))
 sound 'after a rollback'
 
+# Either side crashes while a range is being leased: it is lost, or used. Nothing is given twice.
+leave 1 5
+open holder shared postgres; tell holder 'BEGIN; LOCK TABLE claims.leased_id_ranges IN SHARE MODE' >/dev/null
+open leases cell1; send leases "SELECT claims.refill_ids(1, 'service')"
+wait_for t at shared "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'cell1' AND state = 'active' AND wait_event_type = 'Lock'" >/dev/null
+crash shared
+expect 'the service crashes: no range' "$(answer leases)" 'ERROR:  08001'
+close holder; resume shared
+expect 'the rest of the range is there' "$(as_app 1 "SELECT count(nextval('routes_id_seq')) FROM generate_series(1, 5)") $(next_state 1)" '5 2200H'
+refill 1 >/dev/null
+sound 'the service has crashed meanwhile'
+leave 1 5
+highest=$(at shared 'SELECT max(upper(id_range)) FROM claims.id_ranges')
+tell leases "BEGIN; SELECT claims.refill_ids(1, 'service') > 0 AS leased" >/dev/null
+expect 'the service has given a range' "$(at shared "SELECT max(upper(id_range)) > $highest FROM claims.id_ranges")" t
+crash cell1; close leases; resume cell1
+expect 'the cell crashes: it is not used' "$(as_app 1 "SELECT coalesce(max(nextval('routes_id_seq')) < $highest, true) FROM generate_series(1, (SELECT greatest(0, seqmax - last_value) FROM pg_sequence, routes_id_seq WHERE seqrelid = 'routes_id_seq'::regclass))") $(next_state 1)" 't 2200H'
+refill 1 >/dev/null
+expect 'nor given again' "$(next 1 | awk "{ print (\$1 >= $highest) ? \"yes\" : \$1 }")" yes
+sound 'the cell has crashed meanwhile'
+
 # Several sequences, identity columns of small types, increments.
 at cell1 "CREATE TABLE others (id bigserial, few int GENERATED ALWAYS AS IDENTITY); ALTER TABLE others OWNER TO app; CREATE SEQUENCE steps INCREMENT 7; ALTER SEQUENCE steps OWNER TO app"
 at shared "SELECT claims.add_id_space('few', 'ids of four bytes', last_id => 2147483647)"
@@ -137,6 +158,27 @@ expect 'the cell notices' "$(state_as_app 1 "SELECT claims.refill_ids(1, 'servic
 at shared "SELECT claims.restore_id_range(1, 'rows', lower('$newest'::int8range), upper('$newest'::int8range) - 1, 'restored')"
 refill 1 >/dev/null
 sound 'after a restore of the service'
+
+# A standby takes over: its sequence continues above what it has, and draws from new ranges. The primary gets none when it comes back.
+( use_cluster cell1; make_standby >/dev/null 2>&1; printf 'standby=%q standby_port=%q\n' "$standby" "$standby_port" >"$CLAIMS_TMP/standby"; trap - EXIT )
+. "$CLAIMS_TMP/standby"
+CLUSTER_DIR[promoted]=$standby CLUSTER_PORT[promoted]=$standby_port
+trap 'stop_standby immediate; rm -rf "$standby"; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+leave 1 100
+drawn=$(next 1)
+( use_cluster cell1; caught_up )
+expect 'a standby draws no ids' "$(state_at promoted "SELECT nextval('routes_id_seq')")" 25006
+halt cell1
+promote_standby
+expect 'a promoted standby continues' "$(at promoted "SELECT nextval('routes_id_seq') > $drawn")" t
+expect 'and leases the next range' "$(at promoted "SELECT claims.refill_ids(1, 'service')")" 1000000
+expect 'which is of this cell' "$(at shared "SELECT range_agg(id_range) @> '$(at promoted "SELECT coalesce(next_range, id_range) FROM claims.id_sequences WHERE sequence_name = 'routes_id_seq'::regclass")'::int8range FROM claims.id_ranges WHERE cell_id = 1 AND closed_at IS NULL")" t
+resume cell1
+expect 'its primary comes back, and gets no range' "$(leave 1 1; state_as_app 1 "SELECT claims.refill_ids(1, 'service')")" 55000
+stop_standby immediate
+at cell1 "SELECT claims.adopt_cell(1, 'service', 'the standby is gone')" >/dev/null
+refill 1 >/dev/null
+sound 'after a failover and back'
 
 # Dumps of both sides have the spaces, the ranges and the sequences.
 ( use_cluster shared; pg_dump --format=custom --file="$CLAIMS_TMP/dump" postgres; createdb -T template0 copy; pg_restore --exit-on-error --dbname=copy "$CLAIMS_TMP/dump" )
