@@ -25,6 +25,20 @@ pub const MAX_WAITING: usize = 4096;
 /// Time for which a service counts as full after it has refused a connection, in microseconds.
 const FULL_US: i64 = 10_000_000;
 
+/// A session keeps its place for at least so many times as long as connecting has taken. So of the time of a place, at most a small part
+/// goes into connecting, however many sessions share it.
+const KEPT_FOR_CONNECTS: u32 = 20;
+/// It keeps its place for no longer than that because connecting has taken long.
+const LEAST_AT_MOST: Duration = Duration::from_secs(1);
+/// It keeps its place for longer while all that wait get one within half of their timeouts: a new process at the service first fills its
+/// caches, which takes several times as long as connecting.
+const KEPT_AT_MOST: Duration = Duration::from_secs(5);
+
+/// Returns how long a session keeps its place at least, if connecting has taken so long.
+pub fn least_time(connecting: Duration) -> Duration {
+    connecting.saturating_mul(KEPT_FOR_CONNECTS).min(LEAST_AT_MOST)
+}
+
 /// The connections and calls of this server's sessions at a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, FromBytes)]
 pub struct Numbers {
@@ -158,8 +172,14 @@ impl<const SERVICES: usize, const WAITING: usize> Places<SERVICES, WAITING> {
         if self.service(service).is_some_and(is_recent) { Demand::Lately } else { Demand::None }
     }
 
+    /// Returns how long a session keeps its place while others wait, if it keeps it for [`least_time`] in any case, and each session
+    /// waits for `timeout`.
+    pub fn kept_for(&self, service: ServiceKey, least: Duration, timeout: Duration) -> Duration {
+        self.share(service, timeout / 2).min(KEPT_AT_MOST).max(least)
+    }
+
     /// Returns how long each session may keep its place, so that all that wait now have one after `all`.
-    pub fn share(&self, service: ServiceKey, all: Duration) -> Duration {
+    fn share(&self, service: ServiceKey, all: Duration) -> Duration {
         let waiting = u32::try_from(self.waiting(service)).unwrap_or(u32::MAX).max(1);
         all.saturating_mul(u32::try_from(self.numbers(service).connections).unwrap_or(u32::MAX)) / waiting
     }
@@ -313,6 +333,23 @@ mod tests {
         }
         assert_eq!(places.share(1, all), Duration::from_secs(2));
         assert_eq!(places.share(2, all), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_place_is_kept_for_many_times_as_long_as_connecting_takes_and_longer_if_all_get_one_in_time() {
+        let ms = Duration::from_millis;
+        assert_eq!([0, 5, 49, 60, 10_000].map(|took| least_time(ms(took))), [0, 100, 980, 1000, 1000].map(ms));
+        assert_eq!(least_time(Duration::MAX), ms(1000));
+        let mut places = places();
+        assert!((0..4).all(|_| places.opened(1)));
+        assert_eq!(places.kept_for(1, ms(100), ms(2000)), ms(4000), "one waits at most: four places within its half");
+        for process in 0..8 {
+            arrive(&mut places, process);
+        }
+        let kept_for = |least, timeout| places.kept_for(1, ms(least), ms(timeout));
+        assert_eq!(kept_for(100, 2000), ms(500), "eight wait: each place twice within the half of their timeout");
+        assert_eq!(kept_for(100, 250), ms(100), "a short timeout is no reason to connect anew for each save");
+        assert_eq!(kept_for(100, 60_000), ms(5000), "nobody keeps one for long while others wait");
     }
 
     #[test]

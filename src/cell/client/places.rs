@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use claims_model::backoff::Backoff;
-use claims_model::places::{Chance, Demand, Places};
+use claims_model::places::{self, Chance, Demand, Places};
 use claims_model::turns::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
 
@@ -21,14 +21,6 @@ pub static PLACES: Locked<Places> = Locked::new(c"claims places");
 /// Pauses between attempts to connect to a service that has no place for another connection.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-
-/// A session keeps its place for at least so many times as long as connecting has taken. So of the time of a place, at most a small part
-/// goes into connecting, however many sessions share it.
-const KEPT_FOR_CONNECTS: u32 = 20;
-const KEPT_AT_LEAST: Duration = Duration::from_secs(1);
-/// It keeps its place for longer than that while all that wait get one within half of their timeouts: a new process at the service first
-/// fills its caches, which takes several times as long as connecting.
-const KEPT_AT_MOST: Duration = Duration::from_secs(5);
 
 thread_local! {
     /// The position of this session among those that wait. Left by the guard [`Queued`], or at the exit of the process.
@@ -64,7 +56,7 @@ impl Place {
         if PLACES.write(|places| places.opened(service)) == Some(true) {
             OPEN.with_borrow_mut(|open| open.push(service));
         }
-        let least = (now.saturating_duration_since(since) * KEPT_FOR_CONNECTS).min(KEPT_AT_LEAST);
+        let least = places::least_time(now.saturating_duration_since(since));
         Place { service, taken_at: now, least }
     }
 
@@ -73,9 +65,9 @@ impl Place {
         if self.demand() != Demand::Now {
             return false;
         }
-        let half = Duration::from_millis(settings::service_timeout().unsigned_abs()) / 2;
-        let share = PLACES.read(|places| places.share(self.service, half)).unwrap_or_default();
-        now.saturating_duration_since(self.taken_at) >= share.min(KEPT_AT_MOST).max(self.least)
+        let timeout = Duration::from_millis(settings::service_timeout().unsigned_abs());
+        let kept_for = PLACES.read(|places| places.kept_for(self.service, self.least, timeout)).unwrap_or_default();
+        now.saturating_duration_since(self.taken_at) >= kept_for
     }
 
     /// Returns the service.
