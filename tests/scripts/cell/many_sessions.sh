@@ -61,6 +61,20 @@ tell keeper "SET claims.service_idle_timeout = '5min'; $(add k-4)" >/dev/null
 expect 'one that is idle gives its place up soon' "$(wait_for 0 connections)" 0
 close keeper
 
+# While one session waits, the only place is kept for five seconds, although its own session ends many transactions.
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 1'
+open holds cell1; tell holds "SET claims.service_idle_timeout = 0; $(add holds-1)" >/dev/null
+process=$(at shared "SELECT pid FROM pg_stat_activity WHERE application_name = 'claims cell 1'")
+since=$(at shared "SELECT floor(extract(epoch FROM backend_start) * 1000) FROM pg_stat_activity WHERE pid = $process")
+open wants cell1; send wants "SET claims.service_timeout = '60s'; $(add wants-1)"
+wait_for 1 waiting >/dev/null
+is_kept() { [ "$(at shared "SELECT count(*) FROM pg_stat_activity WHERE pid = $process")" = 1 ]; }
+n=1; while is_kept; do n=$((n + 1)); tell holds "$(add "holds-$n")" >/dev/null; done
+kept=$(($(date +%s%3N) - since))
+expect 'a place is kept for five seconds' "$([ $kept -ge 5000 ] && echo yes || echo "$kept ms")" yes
+expect 'and given then' "$(wait_for 1 at shared "SELECT count(*) FROM claims.claims WHERE bucket_value = 'wants-1'")" 1
+for name in holds wants; do close "$name"; done
+
 # A session to which a place was given asks for no other one. While the postmaster of the service is stopped, it cannot connect.
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT 2'
 for name in gives keeps; do open "$name" cell1; tell "$name" "SET claims.service_idle_timeout = 0; $(add "$name-1")" >/dev/null; done
@@ -116,6 +130,24 @@ for calls in $((places / 2)) $((places * 5 / 2)) 300; do
   expect "$calls calls: nobody waits any more" "$(wait_for 0 waiting) $(of_metric claims_service_calls calling) $(of_metric claims_service_calls waiting)" '0 0 0'
   at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
 done
+
+# --- a service that is full, and then dead --------------------------------------------------------------------------------------------
+
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 1'
+open first cell1; tell first "BEGIN; $(add held); SET CONSTRAINTS ALL IMMEDIATE" >/dev/null
+waiters=()
+for n in $(seq 1 14); do ( use_cluster cell1; PGUSER=app psql -XqAt -v VERBOSITY=verbose -c "$(add "never-$n")" ) >"$CLAIMS_TMP/waiter.$n" 2>&1 & waiters+=($!); done
+expect 'fourteen sessions wait for its only place' "$(wait_for 14 waiting)" 14
+crash shared
+for waiter in "${waiters[@]}"; do wait "$waiter" || true; done
+expect 'when it dies, all of them fail with 08001' "$(grep -l 'ERROR:  08001' "$CLAIMS_TMP"/waiter.* | wc -l)" 14
+# The first ones find out by themselves. They open the breaker, and the others do not try any more.
+expect 'the last ones without a try of their own' "$(grep -l 'is not called at the moment' "$CLAIMS_TMP"/waiter.* | wc -l | sed 's/^[1-9]$/some/')" some
+expect 'nobody waits' "$(waiting)" 0
+close first
+resume shared
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
+expect 'when it is back, they save again' "$(wait_for 00000 state_as_app 1 "$(add "again-$RANDOM")")" 00000
 
 # --- a dead service ---------------------------------------------------------------------------------------------------------------
 
