@@ -100,6 +100,11 @@ SELECT t.pass(1, 'reconcile', 1, NULL, '9 min', '{"processed": 7, "orphaned": 1}
        t.pass(4, 'verify', 1, 'RAILS_TABLE_ROUTES', '60 min', '{"missing": 2, "finished": 1}'),
        t.pass(5, 'verify', 1, 'RAILS_TABLE_USERS', '30 min', '{"missing": 0, "finished": 1}'), t.pass(6, 'purge', NULL, NULL, '1 min', NULL, 'XX001');
 SELECT t.metric('claims_pass_failed', 'claims_pass_age_seconds', 'claims_pass_duration_seconds', 'claims_pass_count');
+-- each service of a cell has passes of its own
+INSERT INTO claims.pass_log (id, kind, cell_id, started_at, ended_at, sqlstate, service)
+VALUES (lpad('7', 32, '0')::uuid, 'reconcile', 2, clock_timestamp(), clock_timestamp(), NULL, 'first'),
+       (lpad('8', 32, '0')::uuid, 'reconcile', 2, clock_timestamp(), clock_timestamp(), '08001', 'second');
+SELECT labels ->> 'service', value FROM claims.metrics() WHERE name = 'claims_pass_failed' AND labels ->> 'cell' = '2' ORDER BY 1;
 DELETE FROM claims.pass_log;
 -- the last 1,000 passes of each kind are kept
 INSERT INTO claims.pass_log (id, kind, started_at, ended_at)
@@ -107,6 +112,17 @@ SELECT lpad((CASE kind WHEN 'verify' THEN 9000000 ELSE 0 END + n)::text, 32, '0'
   FROM generate_series(1, 1005) n, unnest('{purge,verify}'::text[]) kind WHERE kind = 'purge' OR n <= 3;
 SELECT claims.purge_changes('100 years');
 SELECT kind, count(*), min(right(id::text, 7)), count(*) FILTER (WHERE counts IS NOT NULL) AS new FROM claims.pass_log GROUP BY kind ORDER BY kind;
+DELETE FROM claims.pass_log;
+-- and the last success of each cell, source type and service: however often another one fails, its interval goes on after a restart
+INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, counts, sqlstate)
+SELECT lpad(n::text, 32, '0')::uuid, 'purge', cell, source, clock_timestamp(), clock_timestamp(), counts::jsonb, state
+  FROM (VALUES (1, 1, 'A', '{"finished": 1}', NULL), (2, 1, 'A', '{"finished": 1}', NULL), (3, 1, 'A', '{"finished": 0}', NULL),
+               (4, 1, 'A', NULL, '55P03'), (5, 1, 'B', '{}', NULL), (6, 2, 'A', NULL, NULL), (7, 3, 'A', NULL, 'XX001')) r (n, cell, source, counts, state);
+INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, sqlstate)
+SELECT lpad((100 + n)::text, 32, '0')::uuid, 'purge', 4, 'C', clock_timestamp(), clock_timestamp(), '55P03' FROM generate_series(1, 1100) n;
+SELECT claims.purge_changes('100 years');
+SELECT right(id::text, 3) AS pass, cell_id, source_type, sqlstate FROM claims.pass_log WHERE id < lpad('100', 32, '0')::uuid ORDER BY id;
+SELECT count(*), count(*) FILTER (WHERE sqlstate IS NOT NULL) AS failed FROM claims.pass_log WHERE id > lpad('100', 32, '0')::uuid;
 DELETE FROM claims.pass_log;
 
 -- the circuit breaker of a service
