@@ -117,7 +117,8 @@ DELETE FROM claims.pass_log;
 INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, counts, sqlstate)
 SELECT lpad(n::text, 32, '0')::uuid, 'purge', cell, source, clock_timestamp(), clock_timestamp(), counts::jsonb, state
   FROM (VALUES (1, 1, 'A', '{"finished": 1}', NULL), (2, 1, 'A', '{"finished": 1}', NULL), (3, 1, 'A', '{"finished": 0}', NULL),
-               (4, 1, 'A', NULL, '55P03'), (5, 1, 'B', '{}', NULL), (6, 2, 'A', NULL, NULL), (7, 3, 'A', NULL, 'XX001')) r (n, cell, source, counts, state);
+               (4, 1, 'A', NULL, '55P03'), (5, 1, 'B', '{}', NULL), (6, 2, 'A', NULL, NULL), (7, 3, 'A', NULL, 'XX001'))
+       AS r (n, cell, source, counts, state);
 INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, sqlstate)
 SELECT lpad((100 + n)::text, 32, '0')::uuid, 'purge', 4, 'C', clock_timestamp(), clock_timestamp(), '55P03' FROM generate_series(1, 1100) n;
 SELECT claims.purge_changes('100 years');
