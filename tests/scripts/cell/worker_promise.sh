@@ -81,11 +81,40 @@ expect 'comes an interval after the last one, and not at once' \
   "$(at cell1 "SELECT max(started_at) - max(ended_at) FILTER (WHERE n = 2) >= interval '14.5 s' FROM (SELECT started_at, ended_at, row_number() OVER (ORDER BY ended_at DESC) AS n FROM claims.passes WHERE kind = 'verify' AND sqlstate IS NULL) p WHERE n <= 2")" t
 expect 'nothing was purged once more' "$(passes cell1 "kind = 'purge'")" "$purged"
 
+# --- the first verification begins at a moment of each cell's own ------------------------------------------------------------------------
+
+# Forty cells of one database begin at the same moment, and are spread over five minutes.
+reload_with cell1 'claims.verify_interval = 0'
+at cell1 "SELECT claims.register_cell(n, 'app') FROM generate_series(100, 139) n; SELECT count(claims.attend(n, 'service')) FROM generate_series(100, 139) n" >/dev/null
+reload_with cell1 "claims.verify_interval = '10min'"
+spread() { at cell1 "SELECT count(DISTINCT cell_id) FROM claims.passes WHERE kind = 'verify' AND cell_id >= 100"; }
+expect 'the first one has begun' "$(for _ in $(seq 1 600); do [ "$(spread)" = 0 ] || { echo yes; break; }; sleep 0.2; done)" yes
+sleep 3
+expect 'others have not' "$([ "$(spread)" -lt 20 ] && echo yes || spread)" yes
+reload_with cell1 'claims.verify_interval = 0'
+at cell1 "SELECT count(claims.attend(n, NULL)) FROM generate_series(100, 139) n" >/dev/null
+
 # --- settings ---------------------------------------------------------------------------------------------------------------------------------
 
-at cell1 "INSERT INTO routes (name) VALUES ('unclaimed')"
-expect 'verify_recent is the default of verify: the claim is older' "$(as_app 1 "SET claims.verify_recent = 0; SELECT missing FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES')")" 1
+# A claim of now that no row needs.
+as_cell 1 "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim extra-of-now)]'))" >/dev/null
+expect 'verify_recent is the default of verify: a claim of now is left alone' "$(as_app 1 "SELECT extra, skipped > 0 FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES')")" '1|t'
+expect 'with 0 it is not' "$(as_app 1 "SET claims.verify_recent = 0; SELECT extra, skipped > 0 FROM claims.verify(1, 'service', 'RAILS_TABLE_ROUTES')")" '1|f'
 begin 1 9 stale
 expect 'stale_after is that of reconcile: a lease of now' "$(as_app 1 "SELECT fenced FROM (SELECT claims.reconcile(1, 'service')) r, LATERAL (SELECT count(*) AS fenced FROM claims.orphans(1)) o") $(fences 1)" '0 0'
 as_app 1 "SET claims.stale_after = 0; SELECT * FROM claims.reconcile(1, 'service')" >/dev/null
 expect 'with 0 it is fenced' "$(fences 1)" 1
+# The worker takes them from its settings.
+begin 1 10 stale-for-worker
+reload_with cell1 "claims.reconcile_interval = '1s'"
+fenced() { at cell1 "SELECT count(*) FROM claims.lease_fences WHERE lease_uuid = '$(lease 10)'"; }
+at cell1 'SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = $$claims worker$$' >/dev/null
+reconciled=$(passes cell1 "kind = 'reconcile' AND cell_id = 1")
+expect 'the worker fences no lease of now' "$(wait_for t at cell1 "SELECT count(*) >= $reconciled + 2 FROM claims.passes WHERE kind = 'reconcile' AND cell_id = 1") $(fenced) $(outcome 1 10)" 't 0 outstanding'
+reload_with cell1 'claims.stale_after = 0'
+expect 'with 0 it rolls it back' "$(wait_for rolled_back outcome 1 10)" rolled_back
+left_alone() { at cell1 "SELECT (counts ->> 'skipped')::int > 0 FROM claims.passes WHERE kind = 'verify' AND cell_id = 1 AND sqlstate IS NULL ORDER BY started_at DESC LIMIT 1"; }
+reload_with cell1 'claims.verify_recent = 0'; reload_with cell1 "claims.verify_interval = '1s'"
+expect 'it leaves no claim alone with 0' "$(wait_for f left_alone)" f
+reload_with cell1 "claims.verify_recent = '1h'"
+expect 'and those of now with an hour' "$(wait_for t left_alone)" t
