@@ -106,6 +106,8 @@ save 1 8 again
 expect 'after DROP and CREATE EXTENSION it is another database: its epochs went with the extension' "$(state_at cell1 "SELECT * FROM claims.reconcile(1, 'service')")" 55000
 until_true 'the worker is told the same, and keeps its SQLSTATE' cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'reconcile' AND sqlstate = '55000' AND message = 'another database acts as cell 1'"
 expect 'no error of the service has another one' "$(passes cell1 "sqlstate NOT IN ('55000', '08001')")" 0
+# It tries to settle what was committed before it recovers, and after that again.
+until_true 'nor may it settle' cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'settle' AND sqlstate = '55000' AND message = 'another database acts as cell 1'"
 expect 'nothing is settled' "$(at shared "SELECT status FROM claims.claims WHERE bucket_value = 'again'")" 2
 expect 'until it is adopted' "$(at cell1 "SELECT claims.adopt_cell(1, 'service', 'the extension was made anew') > 0; SELECT orphaned FROM claims.reconcile(1, 'service')" | tr '\n' ' ')" 't 0 '
 until_true 'then it goes on' shared "SELECT status = 1 FROM claims.claims WHERE bucket_value = 'again'"
