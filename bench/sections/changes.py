@@ -16,7 +16,7 @@ def switch(state):
 
 def cycles(size):
     """Begin and commit of a create, then of a destroy, in µs a lease."""
-    got = psql(DATABASE, f"SELECT array_to_string(bench.cycles_claims({size}, {COUNTS[size]}), ' ')", "cell_1")
+    got = psql(DATABASE, f"CALL bench.cycles_claims({size}, {COUNTS[size]})", "cell_1")
     return [float(x) for x in got.split()]
 
 

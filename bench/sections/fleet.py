@@ -130,7 +130,7 @@ def audit(section):
     def in_server(setting):
         def once():
             psql("postgres", f"ALTER ROLE cell_1 {setting}")
-            got = psql(SERVICE, f"SELECT array_to_string(bench.cycles_claims(1, {CALLS // 4}), ' ')", "cell_1")
+            got = psql(SERVICE, f"CALL bench.cycles_claims(1, {CALLS // 4})", "cell_1")
             psql("postgres", "ALTER ROLE cell_1 RESET claims.audit")
             return sum(float(number) for number in got.split()[:2])
         return once

@@ -13,7 +13,7 @@ def measure(database, size):
     for turn in range(ROUNDS):
         # One after the other, in changing order, so that noise meets both. The first round only warms up.
         for schema in ("claims", "literal") if turn % 2 else ("literal", "claims"):
-            got = psql(database, f"SELECT array_to_string(bench.cycles_{schema}({size}, {COUNTS[size]}), ' ')", "cell_1")
+            got = psql(database, f"CALL bench.cycles_{schema}({size}, {COUNTS[size]})", "cell_1")
             if turn:
                 blocks[schema].append([float(x) for x in got.split()])
         clean(database)
@@ -24,7 +24,7 @@ def measure_fresh(size):
     """The extension alone, on a table that never held a row: one session from its first call on."""
     make_database(f"fresh_{size}", 0)
     # One cycle first: loading the library and making the plans is not measured.
-    call = "SELECT array_to_string(bench.cycles_claims({}, {}), ' ');"
+    call = "CALL bench.cycles_claims({}, {});"
     got = psql(f"fresh_{size}", call.format(size, 1) + call.format(size, COUNTS[size] * 5), "cell_1")
     psql("postgres", f"DROP DATABASE fresh_{size}")
     return [float(x) for x in got.splitlines()[1].split()]
@@ -33,7 +33,7 @@ def measure_fresh(size):
 def run():
     section = Section("Begin and commit in the server",
                       "One connection, many leases in one transaction, µs a call (medians). a is this extension, b the "
-                      "literal protocol. Created claims are destroyed again, so the tables keep their size: \"empty\" is a "
+                      "literal protocol. Created claims are destroyed again, by another transaction, so the tables keep their size: \"empty\" is a "
                       f"thousand claims, because the literal protocol makes bad plans for a table without rows.")
     cost = {}
     for database in TABLES:
