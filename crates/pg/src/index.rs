@@ -47,6 +47,7 @@ impl KeyOrder {
             pg_sys::INT4OID | pg_sys::INT8OID => (1976, pg_sys::InvalidOid),
             pg_sys::UUIDOID => (2968, pg_sys::InvalidOid),
             pg_sys::TIMESTAMPTZOID => (434, pg_sys::InvalidOid),
+            pg_sys::XID8OID => (5067, pg_sys::InvalidOid),
             _ => return None,
         };
         Some(KeyOrder { type_oid, family: pg_sys::Oid::from(family), collation })

@@ -11,6 +11,19 @@ use super::sql_type::argument_of_type;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(pub String);
 
+/// The length of a name as it is stored (NAMEDATALEN).
+const SIZE: usize = pg_sys::NAMEDATALEN as usize;
+
+impl Name {
+    /// Returns the name as it is stored: cut if it is too long, and filled up with zeros.
+    pub(super) fn bytes(&self) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
+        let end = self.0.floor_char_boundary(SIZE - 1);
+        bytes[..end].copy_from_slice(&self.0.as_bytes()[..end]);
+        bytes
+    }
+}
+
 impl FromDatum for Name {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
         if is_null {

@@ -10,6 +10,7 @@ use pgrx::{FromDatum, IntoDatum, Uuid as PgUuid, pg_sys};
 use super::clock::Moment;
 use super::image::{HEADER, Image, header};
 use super::jsonb::{JsonText, Jsonb};
+use super::name::Name;
 use super::xid8::Xid8;
 
 pub struct Value {
@@ -108,6 +109,7 @@ arguments! {
     Jsonb = JSONBOID, Content::Json;
     JsonText = JSONBOID, jsonb;
     Inet = INETOID, |inet| Content::Image(inet.0);
+    Name = NAMEOID, |name| Content::Image(Image::of(&name.bytes()));
 }
 
 /// A value of type inet.
@@ -283,6 +285,7 @@ macro_rules! closed {
 }
 closed!(
     Inet,
+    Name,
     bool,
     i16,
     i32,

@@ -1,7 +1,7 @@
 //! Writes the audit log without statements, if it is as the extension has created it.
 
 use super::door::Local;
-use crate::pg::direct::{self, ColumnLayout, IndexKey, IndexLayout, Layout};
+use crate::pg::direct::{self, ColumnLayout, Identity, IndexKey, IndexLayout, Layout};
 use crate::pg::spi::Connection;
 use crate::tables::door::AuditTables;
 use crate::tables::rows::audit::AuditRow;
@@ -9,7 +9,7 @@ use crate::tables::shared::audit;
 use pgrx::pg_sys::{INETOID, INT8OID, JSONBOID, Oid, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
 
 const fn column(name: &'static std::ffi::CStr, type_oid: Oid, is_not_null: bool) -> ColumnLayout {
-    ColumnLayout { name, type_oid, is_not_null }
+    ColumnLayout { name, type_oid, is_not_null, identity: Identity::No }
 }
 
 /// Administrators may add indexes to this table. Then it is written with statements.
@@ -30,6 +30,7 @@ static AUDIT_LOG: Layout = Layout {
         column(c"conflict", JSONBOID, false),
     ],
     indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
+    may_have_more_indexes: true,
 };
 
 impl AuditTables for Local {

@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 
-use super::layouts::{CLAIMS, LEASES, OUTCOMES};
+use super::layouts::{CHANGE_SETS, CLAIMS, LEASES, OUTCOMES};
 use crate::error::notice_of_altered_table;
 use crate::pg::direct::{self, Layout, Table};
 use crate::pg::prelude::*;
 
-/// The tables that are read and written without statements.
-const DIRECT: [&Layout; 3] = [&CLAIMS, &LEASES, &OUTCOMES];
+/// The tables that begins and settlements read and write without statements.
+const DIRECT: [&Layout; 4] = [&CLAIMS, &LEASES, &OUTCOMES, &CHANGE_SETS];
 
 thread_local! {
     /// The tables of which this session has told that they were altered.

@@ -10,9 +10,13 @@ use claims_model::Bucket;
 use claims_model::feed::{ChangeCursor, FeedSnapshot, SET_SIZE};
 use pgrx::Uuid as PgUuid;
 
+use super::direct;
 use super::door::Local;
+use super::layouts::CHANGE_SETS;
 use crate::error::{ClaimsError, FeedError};
 use crate::pg::clock::Moment;
+use crate::pg::direct::Table;
+use crate::pg::name::Name;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
@@ -57,7 +61,7 @@ macro_rules! decided {
 }
 
 statement! {
-    /// Inserts one row. Most commits need no other.
+    /// Inserts one row.
     TELL_ONE(TEXTOID, INT8OID, INT8OID, UUIDOID, TEXTOID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID) =
         "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -115,11 +119,13 @@ statement! {
 
 impl FeedTables for Local {
     fn tell(&self, connection: &Connection, sets: &[ChangeSet], at: Moment) {
-        let parts = sets.iter().flat_map(|set| set.buckets.chunks(SET_SIZE).map(move |buckets| (set, buckets)));
+        if tell_directly(sets, at) {
+            return;
+        }
         let mut portion: Vec<(&ChangeSet, &[&Bucket])> = Vec::new();
         let mut size = 0;
         // PostgreSQL finds a slice of an array by reading from its beginning, so portions are kept short.
-        for (set, buckets) in parts {
+        for (set, buckets) in rows_of(sets) {
             if size + buckets.len() > SET_SIZE {
                 tell_portion(connection, &portion, at);
                 portion.clear();
@@ -143,17 +149,54 @@ impl FeedTables for Local {
     }
 }
 
+/// Returns the rows for sets of changes: each has its set, and up to [`SET_SIZE`] of the buckets.
+fn rows_of<'s>(sets: &'s [ChangeSet<'s>]) -> impl Iterator<Item = (&'s ChangeSet<'s>, &'s [&'s Bucket<'s>])> {
+    sets.iter().flat_map(|set| set.buckets.chunks(SET_SIZE).map(move |buckets| (set, buckets)))
+}
+
+/// Inserts the rows for sets of changes without a statement. Returns false, and inserts nothing, if the table is not as the extension has
+/// created it.
+fn tell_directly(sets: &[ChangeSet], at: Moment) -> bool {
+    let actor = Name(actor());
+    let insert = |[table]: [&Table; 1]| {
+        for (set, buckets) in rows_of(sets) {
+            table.insert(&[
+                xact::own_xid().into(),
+                table.next_identity().into(),
+                at.into(),
+                set.change.op().into(),
+                set.change.old_cell().into(),
+                set.change.new_cell().into(),
+                set.cause.map(pg_uuid).into(),
+                actor.clone().into(),
+                types_of(buckets),
+                values_of(buckets),
+                None::<i32>.into(),
+                None::<&str>.into(),
+            ]);
+        }
+    };
+    direct::open([&CHANGE_SETS], insert).is_some()
+}
+
+fn types_of(buckets: &[&Bucket]) -> Value {
+    buckets.iter().map(|bucket| bucket.bucket_type).collect::<Vec<i32>>().into()
+}
+
+fn values_of(buckets: &[&Bucket]) -> Value {
+    buckets.iter().map(|bucket| &*bucket.value).collect::<Vec<&str>>().into()
+}
+
 fn tell_portion(connection: &Connection, portion: &[(&ChangeSet, &[&Bucket])], at: Moment) {
-    let buckets = || portion.iter().flat_map(|(_, buckets)| buckets.iter().copied());
-    let types = buckets().map(|bucket| bucket.bucket_type).collect::<Vec<i32>>();
-    let values = buckets().map(|bucket| &*bucket.value).collect::<Vec<&str>>();
+    let buckets: Vec<&Bucket> = portion.iter().flat_map(|(_, buckets)| buckets.iter().copied()).collect();
+    let (types, values) = (types_of(&buckets), values_of(&buckets));
     let (actor, at): (Value, Value) = (actor().into(), at.into());
     match portion {
         [] => {}
         [(ChangeSet { change, cause, .. }, _)] => {
             let (old, new) = (change.old_cell().into(), change.new_cell().into());
             let cause = cause.map(pg_uuid).into();
-            let values = [change.op().into(), old, new, cause, actor, at, types.into(), values.into()];
+            let values = [change.op().into(), old, new, cause, actor, at, types, values];
             connection.run(&TELL_ONE, View::Statement, values);
         }
         several => {
@@ -176,8 +219,8 @@ fn tell_portion(connection: &Connection, portion: &[(&ChangeSet, &[&Bucket])], a
                 causes.into(),
                 actor,
                 at,
-                types.into(),
-                values.into(),
+                types,
+                values,
                 firsts.into(),
                 lasts.into(),
             ];

@@ -1,15 +1,18 @@
 //! The layouts of the tables that every lease reads or writes, for reading and writing them without statements.
 
-use pgrx::pg_sys::{BYTEAOID, INT2OID, INT4OID, INT8OID, JSONBOID, Oid, TEXTOID, TIMESTAMPTZOID, UUIDOID, XID8OID};
+use pgrx::pg_sys::{
+    BYTEAOID, INT2OID, INT4ARRAYOID, INT4OID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID,
+    UUIDOID, XID8OID,
+};
 
-use crate::pg::direct::{ColumnLayout, IndexKey, IndexLayout, Layout};
+use crate::pg::direct::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout};
 
 const fn must(name: &'static std::ffi::CStr, type_oid: Oid) -> ColumnLayout {
-    ColumnLayout { name, type_oid, is_not_null: true }
+    ColumnLayout { name, type_oid, is_not_null: true, identity: Identity::No }
 }
 
 const fn may(name: &'static std::ffi::CStr, type_oid: Oid) -> ColumnLayout {
-    ColumnLayout { name, type_oid, is_not_null: false }
+    ColumnLayout { name, type_oid, is_not_null: false, identity: Identity::No }
 }
 
 /// Columns of claims, by their positions in [`CLAIMS`].
@@ -61,6 +64,7 @@ pub static CLAIMS: Layout = Layout {
             ],
         },
     ],
+    may_have_more_indexes: false,
 };
 
 /// Columns of leases, by their positions in [`LEASES`].
@@ -90,6 +94,7 @@ pub static LEASES: Layout = Layout {
             keys: &[IndexKey::Column(lease::CREATOR_ID), IndexKey::Column(lease::CREATED_AT)],
         },
     ],
+    may_have_more_indexes: false,
 };
 
 /// Columns of outcomes, by their positions in [`OUTCOMES`].
@@ -111,6 +116,7 @@ pub static OUTCOMES: Layout = Layout {
         IndexLayout { is_unique: true, keys: &[IndexKey::Column(outcome::LEASE_UUID)] },
         IndexLayout { is_unique: false, keys: &[IndexKey::Column(outcome::SETTLED_AT)] },
     ],
+    may_have_more_indexes: false,
 };
 
 /// Columns of epochs, by their positions in [`EPOCHS`].
@@ -123,4 +129,26 @@ pub static EPOCHS: Layout = Layout {
     name: c"cell_epochs",
     columns: &[must(c"cell_id", INT8OID), must(c"epoch", INT8OID), must(c"presented_at", TIMESTAMPTZOID)],
     indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(epoch::CELL_ID)] }],
+    may_have_more_indexes: false,
+};
+
+/// The change feed. Administrators may index it by bucket. Then it is written with statements.
+pub static CHANGE_SETS: Layout = Layout {
+    name: c"change_sets",
+    columns: &[
+        must(c"xid", XID8OID),
+        ColumnLayout { identity: Identity::ByDefault, ..must(c"id", INT8OID) },
+        must(c"at", TIMESTAMPTZOID),
+        must(c"op", TEXTOID),
+        may(c"old_cell_id", INT8OID),
+        may(c"new_cell_id", INT8OID),
+        may(c"lease_uuid", UUIDOID),
+        must(c"actor", NAMEOID),
+        must(c"bucket_types", INT4ARRAYOID),
+        must(c"bucket_values", TEXTARRAYOID),
+        may(c"era", INT4OID),
+        may(c"two_phase", TEXTOID),
+    ],
+    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
+    may_have_more_indexes: true,
 };

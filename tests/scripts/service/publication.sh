@@ -30,6 +30,7 @@ bucket_type[integer]:1 bucket_value[text]:'never'
 bucket_type[integer]:1 bucket_value[text]:'stays'"
 expect 'leases and outcomes too' "$(for table in claim_leases lease_outcomes; do deleted $table | grep -c uuid; done | grep -vc '^0$')" 2
 expect 'and changes' "$(deleted change_sets | grep -c 'xid\[xid8\]')" 1
+expect 'which were inserted' "$(grep -F 'table claims.change_sets: INSERT: ' "$CLAIMS_TMP/decoded" | grep -c "bucket_values\[text\[\]\]:'{told}'")" 1
 expect 'nothing went without a key' "$(grep -cF '(no-tuple-data)' "$CLAIMS_TMP/decoded")" 0
 sql "SELECT pg_drop_replication_slot('spy')"
 sql postgres 'DROP DATABASE script_publication'

@@ -10,6 +10,8 @@ use crate::cache::Freshness;
 use crate::index::KeyOrder;
 use crate::tuple::{attribute, name_of, width};
 
+use super::sequence;
+
 /// A table as the extension creates it.
 pub struct Layout {
     /// Its name in schema `claims`.
@@ -17,12 +19,22 @@ pub struct Layout {
     pub columns: &'static [ColumnLayout],
     /// Its indexes. The first one is unique, and rows are looked up in it.
     pub indexes: &'static [IndexLayout],
+    /// Whether administrators are told to add indexes. Then [`difference`] does not report them.
+    pub may_have_more_indexes: bool,
 }
 
 pub struct ColumnLayout {
     pub name: &'static CStr,
     pub type_oid: pg_sys::Oid,
     pub is_not_null: bool,
+    pub identity: Identity,
+}
+
+/// Whether a column is an identity column. A table has at most one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    No,
+    ByDefault,
 }
 
 pub struct IndexLayout {
@@ -46,8 +58,19 @@ impl IndexKey {
     }
 }
 
-/// The way in which a table differs from its layout, for people.
-pub type Difference = String;
+/// The way in which a table differs from its layout.
+#[derive(Debug, Clone)]
+pub(super) struct Difference {
+    /// For people.
+    text: String,
+    is_reported: bool,
+}
+
+impl From<String> for Difference {
+    fn from(text: String) -> Self {
+        Difference { text, is_reported: true }
+    }
+}
 
 /// Where a table has the columns and indexes of its layout.
 pub(super) struct Shape {
@@ -56,6 +79,8 @@ pub(super) struct Shape {
     pub columns: Vec<usize>,
     /// The indexes in the order of the layout.
     pub indexes: Vec<pg_sys::Oid>,
+    /// The sequence of the identity column.
+    pub sequence: Option<pg_sys::Oid>,
 }
 
 /// A comparison, valid until the table changes.
@@ -110,7 +135,9 @@ unsafe fn shape(layout: &Layout, relation: pg_sys::Relation) -> Result<Shape, Di
         table_kind(relation)?;
         let columns = columns(layout, (*relation).rd_att)?;
         let indexes = indexes(layout, relation, &columns)?;
-        Ok(Shape { relation: (*relation).rd_id, columns, indexes })
+        let identity = layout.columns.iter().position(|column| column.identity != Identity::No);
+        let sequence = identity.map(|at| sequence::of_column(relation, columns[at]));
+        Ok(Shape { relation: (*relation).rd_id, columns, indexes, sequence })
     }
 }
 
@@ -147,7 +174,7 @@ unsafe fn table_kind(relation: pg_sys::Relation) -> Result<(), Difference> {
             (constraints.is_some_and(|constraints| constraints.num_check > 0), "it has a CHECK constraint"),
         ];
         match differences.into_iter().find(|(differs, _)| *differs) {
-            Some((_, difference)) => Err(difference.to_owned()),
+            Some((_, difference)) => Err(difference.to_owned().into()),
             None => Ok(()),
         }
     }
@@ -168,17 +195,28 @@ unsafe fn columns(layout: &Layout, descriptor: pg_sys::TupleDesc) -> Result<Vec<
                 && found.atttypid == column.type_oid
                 && found.attnotnull == column.is_not_null
                 && found.attgenerated == 0
-                && found.attidentity == 0
+                // Statements leave columns that may be NULL out.
+                && (column.is_not_null || !found.atthasdef)
+                && found.attidentity as u8 == wanted_identity(column.identity)
                 && (found.atttypid != pg_sys::TEXTOID || found.attcollation == pg_sys::C_COLLATION_OID)
         };
         let number = in_use.iter().find(is_it).copied();
-        number.ok_or_else(|| format!("column {} was altered or dropped", column.name.to_string_lossy()))
+        number
+            .ok_or_else(|| Difference::from(format!("column {} was altered or dropped", column.name.to_string_lossy())))
     };
     let numbers: Vec<usize> = layout.columns.iter().map(number_of).collect::<Result<_, _>>()?;
     match in_use.iter().find(|number| !numbers.contains(number)) {
         // SAFETY: as above.
-        Some(added) => Err(format!("column {} was added", name_of(unsafe { attribute(descriptor, *added) }))),
+        Some(added) => Err(format!("column {} was added", name_of(unsafe { attribute(descriptor, *added) })).into()),
         None => Ok(numbers),
+    }
+}
+
+/// Returns pg_attribute.attidentity of a column.
+fn wanted_identity(identity: Identity) -> u8 {
+    match identity {
+        Identity::No => 0,
+        Identity::ByDefault => pg_sys::ATTRIBUTE_IDENTITY_BY_DEFAULT,
     }
 }
 
@@ -189,6 +227,7 @@ unsafe fn indexes(
     columns: &[usize],
 ) -> Result<Vec<pg_sys::Oid>, Difference> {
     let mut found = vec![pg_sys::InvalidOid; layout.indexes.len()];
+    let mut other = None;
     // SAFETY: the list is a copy; the lock on the table keeps its indexes from being dropped.
     unsafe {
         let list = pg_sys::RelationGetIndexList(relation);
@@ -203,14 +242,19 @@ unsafe fn indexes(
             pg_sys::index_close(index, pg_sys::AccessShareLock as _);
             match at.filter(|at| found[*at] == pg_sys::InvalidOid) {
                 Some(at) => found[at] = oid,
-                None => return Err(format!("index {name} was added or altered")),
+                None => other = other.or(Some(name)),
             }
         }
     }
-    if found.contains(&pg_sys::InvalidOid) {
-        return Err("an index was dropped".to_owned());
+    let is_missing = found.contains(&pg_sys::InvalidOid);
+    match other {
+        Some(name) => Err(Difference {
+            text: format!("index {name} was added or altered"),
+            is_reported: is_missing || !layout.may_have_more_indexes,
+        }),
+        None if is_missing => Err("an index was dropped".to_owned().into()),
+        None => Ok(found),
     }
-    Ok(found)
 }
 
 /// # Safety
@@ -271,9 +315,9 @@ unsafe fn is_length(expression: *mut pg_sys::Node, column: i16) -> bool {
     }
 }
 
-/// Returns the way in which a table of schema `claims` differs from its layout, if it does. Locks it ACCESS SHARE
-/// meanwhile.
-pub fn difference(layout: &Layout) -> Option<Difference> {
+/// Returns the way in which a table of schema `claims` differs from its layout, for people, if it does and the layout does not expect that.
+/// Locks the table ACCESS SHARE meanwhile.
+pub fn difference(layout: &Layout) -> Option<String> {
     // SAFETY: the table is open and locked until the comparison is done.
     unsafe {
         let table = crate::table::open_table(layout.name);
@@ -282,6 +326,6 @@ pub fn difference(layout: &Layout) -> Option<Difference> {
         }
         let compared = compare(layout, table);
         pg_sys::relation_close(table, pg_sys::AccessShareLock as _);
-        compared.err().map(|difference| (*difference).clone())
+        compared.err().filter(|difference| difference.is_reported).map(|difference| difference.text.clone())
     }
 }

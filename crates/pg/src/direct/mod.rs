@@ -16,10 +16,11 @@
 mod indexes;
 mod layout;
 mod scan;
+mod sequence;
 mod table;
 mod write;
 
-pub use self::layout::{ColumnLayout, Difference, IndexKey, IndexLayout, Layout, difference};
+pub use self::layout::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout, difference};
 pub use self::scan::{KeyScan, Reading};
 pub use self::table::{Row, Table, open, read};
 pub use self::write::{Changed, Conflict, RowLock};

@@ -3,6 +3,7 @@
 use pgrx::pg_sys;
 
 use super::indexes::{self, Entries};
+use super::sequence;
 use super::table::{Row, Table};
 use crate::value::Value;
 
@@ -40,6 +41,14 @@ impl Table {
     /// roll back the (sub)transaction.
     pub fn insert_if_free(&self, values: &[Value]) -> Result<(), Conflict> {
         if self.insert_row(values, &Entries::IfFree) { Ok(()) } else { Err(Conflict { row: 0 }) }
+    }
+
+    /// Draws the next number of the identity column, as an INSERT without a value for the column does.
+    pub fn next_identity(&self) -> i64 {
+        self.must_be_writable();
+        let Some(sequence) = self.shape.sequence else { panic!("{:?} has no identity column", self.layout.name) };
+        // SAFETY: the sequence belongs to the column, and the lock on the table keeps it from being dropped.
+        unsafe { sequence::next(sequence) }
     }
 
     /// Inserts a row with these values, in the order of the layout's columns. Another row with the key of a unique index is a unique
