@@ -193,7 +193,7 @@ sleep 2; refuse 1000
 fire ClaimsAuditLosesRefusals
 at shared 'ALTER DATABASE postgres RESET claims.audit'
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT 0'
-for number in $(seq 1 20); do ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=100ms' sqlstate "SELECT claims.explain_lease(1, 'service', '$(lease 1)')" >/dev/null ); sleep 0.3; done
+for number in $(seq 1 20); do ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=100ms' sqlstate "SELECT count(*) FROM claims.look_up(1, 'service', '[$(bucket 'kept 1')]')" >/dev/null ); sleep 0.3; done
 fire ClaimsServiceFull
 until_yes 'it says which service' has "ALERTS{alertname=\"ClaimsServiceFull\", service=\"service\", $(server cell1)}"
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
