@@ -183,15 +183,6 @@ until_yes 'it says which sequence' has 'ALERTS{alertname="ClaimsIdsLow", sequenc
 as_cell 1 "SELECT count(claims.lease_id_range(1, 'small', 3000000)) FROM generate_series(1, 2)" >/dev/null
 fire ClaimsIdSpaceLow
 until_yes 'it says which space' has 'ALERTS{alertname="ClaimsIdSpaceLow", id_space="small"}'
-# No worker writes them down here, so they fill the room that there is. A rate needs a sample of before.
-at shared "ALTER DATABASE postgres SET claims.audit = 'all'"
-echo "SELECT count(*) FROM claims.try_begin_update(2, '[$(claim 'kept 1')]');" >"$work/refused.sql"
-refuse() { ( use_cluster shared; PGUSER=cell2 pgbench -n -t "$1" -f "$work/refused.sql" postgres >/dev/null 2>&1 ); }
-refuse 5000
-until_yes 'refusals are counted' has "claims_audit_lost_total{$(server shared)} > 0"
-sleep 2; refuse 1000
-fire ClaimsAuditLosesRefusals
-at shared 'ALTER DATABASE postgres RESET claims.audit'
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT 0'
 for number in $(seq 1 20); do ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=100ms' sqlstate "SELECT count(*) FROM claims.look_up(1, 'service', '[$(bucket 'kept 1')]')" >/dev/null ); sleep 0.3; done
 fire ClaimsServiceFull
@@ -205,6 +196,16 @@ for number in 1 2 3; do as_cell 1 "SET claims.wait_timeout = '600 ms'; SELECT cl
 fire ClaimsBeginsSlow
 fire ClaimsConflicts
 tell holder ROLLBACK >/dev/null; close holder
+
+# No worker writes them down here, so they fill the room that there is. A rate needs a sample of before.
+at shared "ALTER DATABASE postgres SET claims.audit = 'all'"
+echo "SELECT count(*) FROM claims.try_begin_update(2, '[$(claim 'kept 1')]');" >"$work/refused.sql"
+refuse() { ( use_cluster shared; PGUSER=cell2 pgbench -n -t "$1" -f "$work/refused.sql" postgres >/dev/null 2>&1 ); }
+refuse 5000
+until_yes 'refusals are counted' has "claims_audit_lost_total{$(server shared)} > 0"
+sleep 2; refuse 1000
+fire ClaimsAuditLosesRefusals
+at shared 'ALTER DATABASE postgres RESET claims.audit'
 
 halt shared
 for number in $(seq 1 8); do state_as_app 1 "SELECT claims.explain_lease(1, 'service', '$(lease 1)')" >/dev/null; done
