@@ -15,7 +15,11 @@ expect 'a save' "$(saves cell1 gitlab-org)" 00000
 expect 'claims its name' "$(owner gitlab-org)" 1
 expect 'which the other cell cannot have' "$(saves cell2 gitlab-org)" 23505
 expect 'but another one' "$(saves cell2 elsewhere) $(owner elsewhere)" '00000 2'
-expect 'over TLS' "$(as claims_admin service "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename LIKE 'cell%'")" t
+# A session keeps its connection after a save.
+( in_place cell1; PGUSER=app psql -Xq <<<"INSERT INTO routes (path) VALUES ('over-tls'); SELECT pg_sleep(60);" >/dev/null 2>&1 ) &
+expect 'over TLS' "$(wait_for t as claims_admin service "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename LIKE 'cell%'")" t
+as postgres cell1 "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' AND pid <> pg_backend_pid()" >/dev/null
+wait $! || true
 expect 'the worker attends to the cell' "$(wait_for t as monitor cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'reconcile' AND sqlstate IS NULL")" t
 expect 'and purges at the service' "$(wait_for t as monitor service "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'purge' AND sqlstate IS NULL")" t
 for where in service cell1; do
