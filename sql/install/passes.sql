@@ -13,7 +13,7 @@ CREATE TABLE claims.pass_log (
     service     text
 );
 CREATE INDEX pass_log_kind ON claims.pass_log (kind, id);
-COMMENT ON TABLE claims.pass_log IS 'The last 1,000 passes of each kind, and the last success of each cell, source type and service; claims.passes shows them. Not dumped.';
+COMMENT ON TABLE claims.pass_log IS 'The last 1,000 passes of each kind, and the last finished verification of each cell, source type and service; claims.passes shows them. Not dumped.';
 COMMENT ON INDEX claims.pass_log_kind IS 'Finds passes older than the last 1,000 of a kind.';
 COMMENT ON COLUMN claims.pass_log.id IS 'A UUIDv7, in the order in which the passes ended.';
 COMMENT ON COLUMN claims.pass_log.kind IS 'reconcile, verify, purge, refill (of ids; only where it leased some, failed, or succeeded after a failure), or settle (failures of the worker, and the first success after one).';
@@ -30,7 +30,7 @@ CREATE VIEW claims.passes AS
     SELECT p.kind, p.cell_id, p.source_type, p.started_at, p.ended_at, p.counts, p.sqlstate, p.message, p.service
       FROM claims.pass_log p;
 COMMENT ON VIEW claims.passes IS
-    'One row for each pass of recovery, verification, purging and leasing ids: the last 1,000 of each kind, and the last success of each cell, source type and service. A failed pass is shown only if the worker ran it: '
+    'One row for each pass of recovery, verification, purging and leasing ids: the last 1,000 of each kind, and the last finished verification of each cell, source type and service. A failed pass is shown only if the worker ran it: '
     'otherwise its transaction was rolled back, and its caller got the error.';
 COMMENT ON COLUMN claims.passes.kind IS 'reconcile, verify, purge, refill (of ids; only where it leased some, failed, or succeeded after a failure), or settle (failures of the worker, and the first success after one).';
 COMMENT ON COLUMN claims.passes.cell_id IS 'The cell, if any.';

@@ -10,14 +10,16 @@ use crate::pg::statement::shared_statement;
 use crate::pg::uuid::pg_uuid;
 
 shared_statement! {
-    /// Inserts a row, and deletes all but the newest $9 rows of its kind. It keeps what [LAST] finds, however many passes of other cells,
-    /// source types and services have followed: intervals go on from there after a restart. Skips rows that another session is deleting.
+    /// Inserts a row, and deletes all but the newest $9 rows of its kind. Of verification and purging it keeps what [LAST] finds, however
+    /// many passes of other cells, source types and services have followed: intervals go on from there after a restart. Of recovery it does
+    /// not, or the metrics would report the age of a cell that is not attended to any more for ever. Skips rows that another session is
+    /// deleting.
     RECORD(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, JSONBOID, TEXTOID, TEXTOID, INT8OID, UUIDOID, TEXTOID) =
         "WITH oldest AS MATERIALIZED (
              SELECT coalesce((SELECT p.id FROM claims.pass_log p WHERE p.kind = $1 ORDER BY p.id DESC OFFSET $9 - 1 LIMIT 1), '00000000-0000-0000-0000-000000000000') AS id),
               last AS MATERIALIZED (
              SELECT DISTINCT ON (p.cell_id, p.source_type, p.service) p.id FROM claims.pass_log p
-              WHERE p.kind = $1 AND p.sqlstate IS NULL AND p.counts -> 'finished' IS DISTINCT FROM '0'
+              WHERE p.kind = $1 AND p.kind IN ('purge', 'verify') AND p.sqlstate IS NULL AND p.counts -> 'finished' IS DISTINCT FROM '0'
               ORDER BY p.cell_id, p.source_type, p.service, p.id DESC),
               old AS MATERIALIZED (
              SELECT p.id FROM claims.pass_log p
