@@ -11,8 +11,9 @@ use super::direct;
 use super::door::Local;
 use super::layouts::{CLAIMS, LEASES, claim};
 use super::now;
+use super::positions::{self, Key};
 use crate::pg::clock::Moment;
-use crate::pg::direct::{Changed, Conflict, Reading, Row as StoredRow, RowLock, Table};
+use crate::pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, RowLock, Table};
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
@@ -207,13 +208,18 @@ fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, Ke
     let made_again = lease.made_at.into();
     let insert = |[leases, claims]: [&Table; 2]| {
         let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
-        leases.insert_if_free(&[uuid, cell_id, payload, made_at, made_again, digest, cell_xid])?;
+        let position = leases.insert_if_free(&[uuid, cell_id, payload, made_at, made_again, digest, cell_xid])?;
+        positions::remember([(Key::Lease(lease.uuid), position)]);
         match creates {
             [] => {}
-            [only] => claims.insert_if_free(&row_of(lease, only))?,
+            [only] => {
+                let position = claims.insert_if_free(&row_of(lease, only))?;
+                positions::remember([(Key::Claim(&only.bucket), position)]);
+            }
             _ => {
                 let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row_of(lease, claim).into()).collect();
-                claims.insert_all_if_free(&rows)?;
+                let keys = creates.iter().map(|claim| Key::Claim(&claim.bucket));
+                positions::remember(keys.zip(claims.insert_all_if_free(&rows)?));
             }
         }
         Ok(creates.len())
@@ -233,18 +239,30 @@ fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
 fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>) {
     let buckets: Vec<&Bucket> = destroys.iter().map(|destroy| &destroy.bucket).collect();
     let is_owned = |row: &StoredRow, at: usize| is_owned(row, lease.cell_id, destroys[at]);
-    change_where(&buckets, is_owned, |table, row, _| match table.lock(row, RowLock::NoKeyUpdate) {
-        Changed::Done => {
+    let changes: [(usize, Value); 3] = [
+        (claim::STATUS, (HeldFor::Destroying as i16).into()),
+        (claim::LEASE_UUID, pg_uuid(lease.uuid).into()),
+        (claim::UPDATED_AT, lease.made_at.into()),
+    ];
+    change_where(
+        &buckets,
+        |_| None,
+        is_owned,
+        |table, row, at| {
+            match table.lock(row, RowLock::NoKeyUpdate) {
+                Changed::Done => {}
+                locked => return locked,
+            }
             let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
-            let changes = [
-                (claim::STATUS, (HeldFor::Destroying as i16).into()),
-                (claim::LEASE_UUID, pg_uuid(lease.uuid).into()),
-                (claim::UPDATED_AT, lease.made_at.into()),
-            ];
-            table.update(row, &changes)
-        }
-        locked => locked,
-    })
+            match table.update_to(row, &changes) {
+                Ok(position) => {
+                    positions::remember([(Key::Claim(buckets[at]), position)]);
+                    Changed::Done
+                }
+                Err(other) => other,
+            }
+        },
+    )
 }
 
 /// Calls `change` for the claims on buckets that ended leases hold with a status, as [`change_where`].
@@ -258,14 +276,16 @@ fn change_held(
         let holder = row.get::<PgUuid>(claim::LEASE_UUID).map(from_pg_uuid);
         row.get(claim::STATUS) == Some(held as i16) && holder.is_some_and(|holder| all.leases.contains(&holder))
     };
-    change_where(buckets, is_held, change)
+    change_where(buckets, |bucket| positions::take(Key::Claim(bucket)), is_held, change)
 }
 
 /// Calls `change` for the claims on buckets that pass a test, without a statement. Its arguments are the row and the position of its bucket.
+/// `written_at` says where this session has written a claim, if it knows.
 /// Returns the number of claims that were changed, and the positions of those for which a statement is needed: another transaction has
 /// changed them since the snapshot, or the table is not as the extension has created it.
 fn change_where(
     buckets: &[&Bucket],
+    written_at: impl Fn(&Bucket) -> Option<Position>,
     is_to_change: impl Fn(&StoredRow, usize) -> bool,
     mut change: impl FnMut(&Table, &StoredRow, usize) -> Changed,
 ) -> (usize, Vec<usize>) {
@@ -276,7 +296,7 @@ fn change_where(
         claims.look_up(Reading::Statement, |rows| {
             let (mut changed, mut others) = (0, Vec::new());
             for (at, bucket) in buckets.iter().enumerate() {
-                let row = rows.find(key_of(bucket), |row| is_to_change(row, at));
+                let row = rows.find_from(written_at(bucket), key_of(bucket), |row| is_to_change(row, at));
                 match row.map(|row| change(claims, &row, at)) {
                     None | Some(Changed::Busy) => {}
                     Some(Changed::Done) => changed += 1,

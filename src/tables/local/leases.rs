@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::direct;
 use super::door::Local;
 use super::layouts::{LEASES, OUTCOMES, lease};
+use super::positions::{self, Key};
 use crate::pg::direct::{Changed, Reading, Row, RowLock};
 use crate::pg::index::KeyValue;
 use crate::pg::jsonb::Jsonb;
@@ -59,7 +60,8 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
         table.look_up(Reading::Statement, |rows| {
             for uuid in leases {
                 let is_of_cell = |row: &Row| row.get::<i64>(lease::CREATOR_ID) == Some(ending.cell_id);
-                let Some(row) = rows.find(key_of(*uuid), is_of_cell) else {
+                let written_at = positions::take(Key::Lease(*uuid));
+                let Some(row) = rows.find_from(written_at, key_of(*uuid), is_of_cell) else {
                     all.missing.push(*uuid);
                     continue;
                 };

@@ -12,6 +12,7 @@ mod layouts;
 mod leases;
 mod names;
 mod now;
+mod positions;
 mod records;
 mod release;
 mod skeletons;

@@ -21,6 +21,6 @@ mod table;
 mod write;
 
 pub use self::layout::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout, difference};
-pub use self::scan::{KeyScan, Reading};
+pub use self::scan::{KeyScan, Position, Reading};
 pub use self::table::{Row, Table, open, read};
 pub use self::write::{Changed, Conflict, RowLock};

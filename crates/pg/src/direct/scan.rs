@@ -1,8 +1,10 @@
 //! Looks rows up by their keys.
 
+use std::cell::OnceCell;
+
 use pgrx::pg_sys;
 
-use super::table::{Row, Table};
+use super::table::{Row, Table, column_of};
 use crate::index::{KeyValue, begin_scan};
 
 /// The snapshot in which rows are looked up.
@@ -16,11 +18,17 @@ pub enum Reading {
     Caller,
 }
 
+/// The position at which a version of a row was written. Another row may be there later, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Position(pub(super) pg_sys::ItemPointerData);
+
 /// A scan of the unique index of a table.
 pub struct KeyScan<'t> {
     table: &'t Table,
     scan: pg_sys::IndexScanDesc,
     slot: *mut pg_sys::TupleTableSlot,
+    /// The number of pages of the table when it was first asked for.
+    pages: OnceCell<pg_sys::BlockNumber>,
 }
 
 impl Table {
@@ -43,7 +51,7 @@ impl Table {
             pg_sys::PushActiveSnapshot(snapshot);
             let slot = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());
             let scan = begin_scan(self.relation, self.unique, pg_sys::GetActiveSnapshot(), columns);
-            let mut keys = KeyScan { table: self, scan, slot };
+            let mut keys = KeyScan { table: self, scan, slot, pages: OnceCell::new() };
             let result = body(&mut keys);
             pg_sys::index_endscan(scan);
             pg_sys::ExecDropSingleTupleTableSlot(slot);
@@ -58,13 +66,40 @@ impl KeyScan<'_> {
     ///
     /// An old snapshot may show two rows with one key: one that another transaction has deleted since, and one that this transaction
     /// has inserted then.
-    pub fn find<const N: usize>(
+    pub fn find<const N: usize>(&mut self, key: [KeyValue; N], is_wanted: impl FnMut(&Row) -> bool) -> Option<Row<'_>> {
+        self.find_from(None, key, is_wanted)
+    }
+
+    /// Like [`KeyScan::find`], but looks at a position first. The index is searched only if the row is not there.
+    pub fn find_from<const N: usize>(
         &mut self,
+        position: Option<Position>,
         key: [KeyValue; N],
         mut is_wanted: impl FnMut(&Row) -> bool,
     ) -> Option<Row<'_>> {
         self.table.must_be_usable();
         pg_sys::check_for_interrupts!();
+        let mut conditions = self.conditions(key);
+        let row = Row { slot: self.slot, table: self.table };
+        if position.is_some_and(|at| self.read(at) && self.has_key(&mut conditions) && is_wanted(&row)) {
+            return Some(row);
+        }
+        // SAFETY: the conditions are copied; their values are in memory that lives as long as the caller's.
+        unsafe {
+            let count = i32::try_from(N).unwrap_or(0);
+            pg_sys::index_rescan(self.scan, conditions.as_mut_ptr(), count, std::ptr::null_mut(), 0);
+        }
+        // SAFETY: the scan is open, and the slot is of the table's kind.
+        while unsafe { pg_sys::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.slot) } {
+            if is_wanted(&row) {
+                return Some(row);
+            }
+        }
+        None
+    }
+
+    /// Returns the conditions that the columns of the index are equal to the values of a key.
+    fn conditions<const N: usize>(&self, key: [KeyValue; N]) -> [pg_sys::ScanKeyData; N] {
         let layout = &self.table.layout.indexes[0];
         assert!(N == layout.keys.len(), "a key has a value for each column of the index");
         let mut conditions = [pg_sys::ScanKeyData::default(); N];
@@ -79,18 +114,40 @@ impl KeyScan<'_> {
                 pg_sys::ScanKeyInit(condition, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
             }
         }
-        // SAFETY: the conditions are copied; their values are in memory that lives as long as the caller's.
+        conditions
+    }
+
+    /// Reads the row at a position into the slot. Returns false if the snapshot shows none there.
+    fn read(&self, Position(mut tid): Position) -> bool {
+        // SAFETY: the relation is open and locked. The slot is of the table's kind, and the snapshot is active.
         unsafe {
-            let count = i32::try_from(N).unwrap_or(0);
-            pg_sys::index_rescan(self.scan, conditions.as_mut_ptr(), count, std::ptr::null_mut(), 0);
+            // The table may have been truncated or rewritten since. Its lock keeps that from happening now.
+            let pages = *self.pages.get_or_init(|| {
+                pg_sys::RelationGetNumberOfBlocksInFork(self.table.relation, pg_sys::ForkNumber::MAIN_FORKNUM)
+            });
+            pg_sys::ExecClearTuple(self.slot);
+            pgrx::itemptr::item_pointer_get_block_number(&raw const tid) < pages
+                && pg_sys::table_tuple_fetch_row_version(
+                    self.table.relation,
+                    &raw mut tid,
+                    pg_sys::GetActiveSnapshot(),
+                    self.slot,
+                )
         }
-        // SAFETY: the scan is open, and the slot is of the table's kind.
-        while unsafe { pg_sys::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.slot) } {
-            let row = Row { slot: self.slot, table: self.table };
-            if is_wanted(&row) {
-                return Some(row);
+    }
+
+    /// Returns whether the row in the slot fulfils the conditions.
+    fn has_key(&self, conditions: &mut [pg_sys::ScanKeyData]) -> bool {
+        let keys = self.table.layout.indexes[0].keys;
+        conditions.iter_mut().zip(keys).all(|(condition, key)| {
+            let number = self.table.shape.columns[key.column()];
+            // SAFETY: the slot holds a row of the table. The function of the condition compares values of the column's type.
+            unsafe {
+                column_of(self.slot, number).is_some_and(|value| {
+                    let (function, wanted) = (&raw mut condition.sk_func, condition.sk_argument);
+                    pg_sys::FunctionCall2Coll(function, condition.sk_collation, value, wanted).value() != 0
+                })
             }
-        }
-        None
+        })
     }
 }

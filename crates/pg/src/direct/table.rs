@@ -205,17 +205,8 @@ impl Row<'_> {
         let wanted = &self.table.layout.columns[column];
         assert!(T::fits(wanted.type_oid), "{:?} is read as another type", wanted.name);
         let number = self.table.shape.columns[column];
-        // SAFETY: the slot holds a row of the table, whose column has the type of the layout. It is deformed up to the column.
-        unsafe {
-            if usize::try_from((*self.slot).tts_nvalid).unwrap_or(0) < number {
-                pg_sys::slot_getsomeattrs_int(self.slot, std::ffi::c_int::try_from(number).unwrap_or(0));
-            }
-            if *(*self.slot).tts_isnull.add(number - 1) {
-                None
-            } else {
-                T::read(*(*self.slot).tts_values.add(number - 1))
-            }
-        }
+        // SAFETY: the slot holds a row of the table, whose column has the type of the layout.
+        unsafe { column_of(self.slot, number).and_then(|value| T::read(value)) }
     }
 
     /// Returns a column that cannot be NULL.
@@ -224,5 +215,19 @@ impl Row<'_> {
             let name = self.table.layout.columns[column].name.to_string_lossy().into_owned();
             altered::raise(Altered::Null { name })
         })
+    }
+}
+
+/// Returns a column of the row in a slot, by its number from 1; `None` is NULL. Deforms the row up to the column.
+///
+/// # Safety
+/// The slot holds a row that has the column. The value lives as long as the row is there.
+pub(super) unsafe fn column_of(slot: *mut pg_sys::TupleTableSlot, number: usize) -> Option<pg_sys::Datum> {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        if usize::try_from((*slot).tts_nvalid).unwrap_or(0) < number {
+            pg_sys::slot_getsomeattrs_int(slot, std::ffi::c_int::try_from(number).unwrap_or(0));
+        }
+        (!*(*slot).tts_isnull.add(number - 1)).then(|| *(*slot).tts_values.add(number - 1))
     }
 }

@@ -3,6 +3,7 @@
 use pgrx::pg_sys;
 
 use super::indexes::{self, Entries};
+use super::scan::Position;
 use super::sequence;
 use super::table::{Row, Table};
 use crate::value::Value;
@@ -38,9 +39,9 @@ pub enum Changed {
 impl Table {
     /// Inserts a row with these values, in the order of the layout's columns. Where another row has the key of a unique index, even
     /// one of a transaction that is still open, the row and some of its index entries are in the table all the same: the caller must
-    /// roll back the (sub)transaction.
-    pub fn insert_if_free(&self, values: &[Value]) -> Result<(), Conflict> {
-        if self.insert_row(values, &Entries::IfFree) { Ok(()) } else { Err(Conflict { row: 0 }) }
+    /// roll back the (sub)transaction. Returns the row's position.
+    pub fn insert_if_free(&self, values: &[Value]) -> Result<Position, Conflict> {
+        self.insert_row(values, &Entries::IfFree).ok_or(Conflict { row: 0 })
     }
 
     /// Draws the next number of the identity column, as an INSERT without a value for the column does.
@@ -57,7 +58,8 @@ impl Table {
         self.insert_row(values, &Entries::OrRaise);
     }
 
-    fn insert_row(&self, values: &[Value], entries: &Entries) -> bool {
+    /// Returns `None` if another row has the key.
+    fn insert_row(&self, values: &[Value], entries: &Entries) -> Option<Position> {
         self.must_be_writable();
         let slot = self.written_slot();
         self.fill(slot, values);
@@ -65,9 +67,9 @@ impl Table {
         unsafe {
             let command = pg_sys::GetCurrentCommandId(true);
             pg_sys::table_tuple_insert(self.relation, slot, command, 0, std::ptr::null_mut());
-            let entered = self.enter(slot, entries);
+            let position = self.enter(slot, entries).then(|| Position((*slot).tts_tid));
             pg_sys::ExecClearTuple(slot);
-            entered
+            position
         }
     }
 
@@ -93,18 +95,21 @@ impl Table {
         if entered { Ok(()) } else { Err(Conflict { row: 0 }) }
     }
 
-    /// Like [`Table::insert_if_free`], for many rows. Stops at the first one whose key exists.
-    pub fn insert_all_if_free(&self, rows: &[Vec<Value>]) -> Result<(), Conflict> {
+    /// Like [`Table::insert_if_free`], for many rows. Stops at the first one whose key exists. Returns their positions.
+    pub fn insert_all_if_free(&self, rows: &[Vec<Value>]) -> Result<Vec<Position>, Conflict> {
         self.must_be_writable();
         let batch = SlotBatch::new(self, rows.len().min(ROWS_AT_ONCE));
+        let mut positions = Vec::with_capacity(rows.len());
         for (part, rows) in rows.chunks(ROWS_AT_ONCE).enumerate() {
             let slots = &batch.slots[..rows.len()];
             slots.iter().zip(rows).for_each(|(slot, row)| self.fill(*slot, row));
             if let Some(row) = self.insert_slots(slots) {
                 return Err(Conflict { row: part * ROWS_AT_ONCE + row });
             }
+            // SAFETY: the slots hold rows that were inserted.
+            positions.extend(slots.iter().map(|slot| Position(unsafe { (**slot).tts_tid })));
         }
-        Ok(())
+        Ok(positions)
     }
 
     /// Returns the position of the first row whose key exists.
@@ -233,6 +238,14 @@ impl Table {
 
     /// Changes columns of a row, by their positions in the layout. Waits as [`Table::delete`].
     pub fn update(&self, row: &Row, changes: &[(usize, Value)]) -> Changed {
+        match self.update_to(row, changes) {
+            Ok(_) => Changed::Done,
+            Err(other) => other,
+        }
+    }
+
+    /// Like [`Table::update`]. Returns the position of the new version, or why there is none.
+    pub fn update_to(&self, row: &Row, changes: &[(usize, Value)]) -> Result<Position, Changed> {
         self.must_be_writable();
         self.must_have(row);
         let slot = self.written_slot();
@@ -269,8 +282,9 @@ impl Table {
                 let changed: Vec<usize> = changes.iter().map(|(column, _)| *column).collect();
                 self.enter(slot, &Entries::OfNewVersion { changed: &changed });
             }
+            let position = Position((*slot).tts_tid);
             pg_sys::ExecClearTuple(slot);
-            result
+            if result == Changed::Done { Ok(position) } else { Err(result) }
         }
     }
 }
