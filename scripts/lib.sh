@@ -101,7 +101,8 @@ take_port() {
 }
 
 # start_cluster NAME [--fast] [-c setting=value]...
-# CLAIMS_SERVER_SETTINGS has settings (name=value, by spaces) for every cluster that is started.
+# CLAIMS_SERVER_SETTINGS has settings (name=value, by spaces) for every cluster that is started, CLAIMS_POSTGRES a program to start instead
+# of postgres (see scripts/test-valgrind).
 # --fast leaves out fsync: for tests, never for measuring.
 # On the socket everybody is trusted (its directory is private to the server's user and root). On 127.0.0.1 a password is
 # asked for; that of the superuser is in PGPASSWORD.
@@ -137,7 +138,7 @@ start_cluster() {
   for attempt in 1 2 3 4 5 6 7 8 9 10; do
     port=$(take_port)
     # The server must inherit no open file: a reader at the end of a pipe would wait for it.
-    if (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p $port" -w -t 60 start \
+    if (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" ${CLAIMS_POSTGRES:+-p "$CLAIMS_POSTGRES"} -D "$dir/data" -l "$dir/log" -o "-p $port" -w -t 60 start \
         </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); then
       CLUSTER_PORT[$name]=$port
       use_cluster "$name"
