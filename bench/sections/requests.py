@@ -20,11 +20,11 @@ PGMQ = "pgmq==1.1.4"
 PROCESS = "lpad(:client_id::text, 32, '0')::uuid"
 
 # One request in one transaction; a real effect would come between the two calls. BEGIN is sent with the first of them and COMMIT with the second
-# one: two messages, as of the runner of graphile-worker, whose calls are transactions of their own.
-WORK = (f"BEGIN\\; SELECT count(*) AS taken FROM claims.take_requests('work', {PROCESS}) \\gset\n"
-        f"\\if :taken\nSELECT claims.settle_requests({PROCESS})\\; COMMIT;\n\\else\nCOMMIT;\n\\endif\n")
+# one, so there are two messages, as with the others: calls of pgmq and of graphile-worker's runner are transactions of their own.
+WORK = (f"\\startpipeline\nBEGIN;\nSELECT count(*) FROM claims.take_requests('work', {PROCESS});\n\\endpipeline\n"
+        f"\\startpipeline\nSELECT claims.settle_requests({PROCESS});\nCOMMIT;\n\\endpipeline\n")
 ENQUEUE = "SELECT count(claims.enqueue_request('work', '{prefix}' || n, 'update', '{{\"n\": 1}}')) FROM generate_series(1, {n}) n"
-PGMQ_WORK = "BEGIN\\; SELECT msg_id FROM pgmq.read('work', 30, 1) \\gset\nSELECT pgmq.archive('work', :msg_id::bigint)\\; COMMIT;\n"
+PGMQ_WORK = "SELECT msg_id FROM pgmq.read('work', 30, 1) \\gset\nSELECT pgmq.archive('work', :msg_id::bigint);\n"
 
 
 def database(name, sql):
