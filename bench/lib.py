@@ -136,6 +136,16 @@ def median(values):
     return statistics.median(values)
 
 
+# PL/pgSQL plans a statement five times before it keeps a plan. The first call of a session also loads the library, where it is not preloaded.
+WARM_UP = 6
+
+
+def cycles(database, schema, size, count, cluster=None):
+    """µs for begin and commit of a create, and of a destroy, in a session that has done so before."""
+    calls = (f"CALL bench.cycles_{schema}({size}, {number});" for number in (WARM_UP, count))
+    return [float(took) for took in psql(database, "".join(calls), "cell_1", cluster=cluster).splitlines()[1].split()]
+
+
 def percentile(values, share):
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,6 +1,6 @@
 """The cost of the change feed: begin and commit with it on and off, in pairs."""
 
-from lib import BATCHES, NEARLY_EMPTY, QUICK, Section, median, pgbench, psql, say
+from lib import BATCHES, NEARLY_EMPTY, QUICK, Section, cycles, median, pgbench, psql, say
 from workload import clean, functions, make_database
 
 OWN_DATABASES = True
@@ -14,10 +14,9 @@ def switch(state):
     psql(DATABASE, f"ALTER ROLE cell_1 IN DATABASE {DATABASE} SET claims.change_feed = {state}")
 
 
-def cycles(size):
+def in_server(size):
     """Begin and commit of a create, then of a destroy, in µs a lease."""
-    got = psql(DATABASE, f"CALL bench.cycles_claims({size}, {COUNTS[size]})", "cell_1")
-    return [float(x) for x in got.split()]
+    return cycles(DATABASE, "claims", size, COUNTS[size])
 
 
 def client(size):
@@ -48,7 +47,7 @@ def run():
     rows = []
     for size in BATCHES:
         say(f"change feed, {size} claims a batch")
-        pairs = in_pairs(cycles, size)
+        pairs = in_pairs(in_server, size)
         ratio = median(sum(on) / sum(off) for off, on in pairs)
         show = lambda state: " / ".join(f"{median(pair[state][part] + pair[state][part + 1] for pair in pairs):.0f}" for part in (0, 2))
         rows.append([size, show(0), show(1), f"{ratio:.2f}"])
@@ -66,7 +65,7 @@ def run():
     rows = []
     for size in BATCHES:
         say(f"change feed with an index by bucket, {size} claims a batch")
-        pairs = in_pairs(cycles, size)
+        pairs = in_pairs(in_server, size)
         rows.append([size, f"{median(sum(on) / sum(off) for off, on in pairs):.2f}"])
     section.tables.append(("with an index by bucket (USING gin), which administrators may make; in the server", ["claims a batch", "on / off"], rows))
     told, wrong = psql(DATABASE, "SELECT count(*), (SELECT count(*) FROM claims.check()) FROM claims.change_sets").split("|")

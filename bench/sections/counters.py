@@ -1,6 +1,6 @@
 """The cost of counters in a begin: equal cycles on a server that preloads the library, and so counts, and on one that does not."""
 
-from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, median, psql, say
+from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, cycles, median, psql, say
 
 CYCLES = 500
 ROUNDS = 10 if QUICK else 120
@@ -16,8 +16,7 @@ def make(cluster):
 
 def once(cluster):
     """µs for a begin, and for begin plus commit, of one claim in the server."""
-    got = psql("counters", f"CALL bench.cycles_claims(1, {CYCLES})", "cell_1", cluster=cluster)
-    begin, commit = [float(x) for x in got.split()][:2]
+    begin, commit = cycles("counters", "claims", 1, CYCLES, cluster)[:2]
     return begin, begin + commit
 
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from lib import CELL_ROLES, HERE, QUICK, Section, median, pgbench, psql, say
+from lib import CELL_ROLES, HERE, QUICK, Section, cycles, median, pgbench, psql, say
 from sections.cell_save import restart
 
 OWN_DATABASES = True
@@ -130,9 +130,9 @@ def audit(section):
     def in_server(setting):
         def once():
             psql("postgres", f"ALTER ROLE cell_1 {setting}")
-            got = psql(SERVICE, f"CALL bench.cycles_claims(1, {CALLS // 4})", "cell_1")
+            took = cycles(SERVICE, "claims", 1, CALLS // 4)
             psql("postgres", "ALTER ROLE cell_1 RESET claims.audit")
-            return sum(float(number) for number in got.split()[:2])
+            return sum(took[:2])
         return once
 
     on, off, ratio = paired("audit, in the server", in_server("SET claims.audit = 'settled'"), in_server("RESET claims.audit"))

@@ -1,6 +1,6 @@
 """Begin and commit inside the server: the extension against the literal protocol."""
 
-from lib import BATCHES, QUICK, TABLES, Section, median, psql, say
+from lib import BATCHES, QUICK, TABLES, Section, cycles, median, psql, say
 from workload import clean, make_database
 
 COUNTS = {1: 400, 10: 100, 100: 20, 1000: 4}
@@ -13,21 +13,19 @@ def measure(database, size):
     for turn in range(ROUNDS):
         # One after the other, in changing order, so that noise meets both. The first round only warms up.
         for schema in ("claims", "literal") if turn % 2 else ("literal", "claims"):
-            got = psql(database, f"CALL bench.cycles_{schema}({size}, {COUNTS[size]})", "cell_1")
+            took = cycles(database, schema, size, COUNTS[size])
             if turn:
-                blocks[schema].append([float(x) for x in got.split()])
+                blocks[schema].append(took)
         clean(database)
     return {schema: [median(column) for column in zip(*rows)] for schema, rows in blocks.items()}
 
 
 def measure_fresh(size):
-    """The extension alone, on a table that never held a row: one session from its first call on."""
+    """The extension alone, on a table that never held a row before the session."""
     make_database(f"fresh_{size}", 0)
-    # One cycle first: loading the library and making the plans is not measured.
-    call = "CALL bench.cycles_claims({}, {});"
-    got = psql(f"fresh_{size}", call.format(size, 1) + call.format(size, COUNTS[size] * 5), "cell_1")
+    took = cycles(f"fresh_{size}", "claims", size, COUNTS[size] * 5)
     psql("postgres", f"DROP DATABASE fresh_{size}")
-    return [float(x) for x in got.splitlines()[1].split()]
+    return took
 
 
 def run():
