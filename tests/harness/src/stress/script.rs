@@ -52,6 +52,12 @@ impl From<Failure> for Stop {
 /// Runs one random transaction.
 pub fn run(worker: &mut Worker) {
     worker.notes.scripts += 1;
+    worker.canceled = Some(false);
+    run_steps(worker);
+    worker.canceled = None;
+}
+
+fn run_steps(worker: &mut Worker) {
     let levels = if worker.board.service.is_distributed() { 1 } else { 3 };
     let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][worker.rng.random_range(0..levels)];
     let mut script = Script { strict: level != "READ COMMITTED", started: worker.board.now(), pending: Vec::new() };
