@@ -7,7 +7,7 @@ use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, re
 use super::direct;
 use super::layouts::CLAIMS;
 use crate::pg::clock::Moment;
-use crate::pg::direct::{Changed, Conflict, Position, Reading, RowLock, Table};
+use crate::pg::direct::{Changed, Conflict, Reading, RowLock, Table};
 use crate::pg::lock;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Value;
@@ -41,10 +41,10 @@ pub fn change(
     direct::open([&CLAIMS], change).map(|changed| changed.map_err(|_: Conflict| KeyExists))
 }
 
-fn insert(claims: &Table, cell_id: i64, at: Moment, creates: &[&Claim]) -> Result<Vec<Position>, Conflict> {
+fn insert(claims: &Table, cell_id: i64, at: Moment, creates: &[&Claim]) -> Result<(), Conflict> {
     let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
     let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row(claim, cell_id, at).into()).collect();
-    claims.insert_all_if_free(&rows)
+    claims.insert_all_if_free(&rows).map(drop)
 }
 
 /// Replaces and deletes claims. Returns their number.
