@@ -81,15 +81,8 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/service/check.sql",
     name = "check",
-    requires = [
-        "tables",
-        "transfers",
-        "changes",
-        "service_ids",
-        "cell_ids",
-        "check_distributed",
-        tables::local::direct::find_altered_tables
-    ]
+    requires =
+        ["tables", "transfers", "changes", "service_ids", "cell_ids", "check_distributed", direct::find_altered_tables]
 );
 extension_sql_file!(
     "../sql/install/cell/cell.sql",

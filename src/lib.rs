@@ -10,6 +10,7 @@ mod admin_action;
 mod arguments;
 mod cell;
 mod cell_slots;
+mod direct;
 mod error;
 mod holds;
 mod install;

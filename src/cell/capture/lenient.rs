@@ -17,7 +17,7 @@ use super::{adopt, conflicts, local};
 use crate::cell::client::Service;
 use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
-use crate::cell::client::presented::may_be_outdated;
+use crate::cell::client::presented::{Presented, may_be_outdated};
 use crate::error::{CellError, ClaimsError};
 use crate::pg::spi::Connection;
 use crate::pg::xact;
@@ -30,15 +30,21 @@ pub struct LenientBatch {
     pub cell_id: i64,
     pub lease: Uuid,
     outgoing: Outgoing,
+    /// The epoch with which the lease has begun.
+    presented: Presented,
 }
 
 impl LenientBatch {
     pub fn new(cell_id: i64, lease: Uuid, outgoing: Outgoing) -> Self {
-        LenientBatch { cell_id, lease, outgoing }
+        LenientBatch { cell_id, lease, outgoing, presented: None }
     }
 
     pub fn into_outgoing(self) -> Outgoing {
         self.outgoing
+    }
+
+    pub fn presented(&self) -> Presented {
+        self.presented
     }
 
     pub fn records(&self) -> usize {
@@ -76,7 +82,7 @@ impl LenientBatch {
         service: &Service,
         limit: Duration,
         may_wait: bool,
-        answer: Option<Result<(), ClaimsError>>,
+        answer: Option<Result<Presented, ClaimsError>>,
     ) -> Result<(), ClaimsError> {
         // A call with another epoch may be accepted.
         let mut answer = answer.filter(|answer| !answer.as_ref().is_err_and(may_be_outdated));
@@ -89,7 +95,10 @@ impl LenientBatch {
                 }
             };
             match answer {
-                Ok(()) => return Ok(()),
+                Ok(presented) => {
+                    self.presented = presented;
+                    return Ok(());
+                }
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
                 Err(_) => {}
             }

@@ -143,8 +143,8 @@ fn begin(
         let cell_xid = xact::own_xid();
         let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, wait: None };
         match service.begin(&request, settings::observe_timeout()) {
-            Ok(()) => {
-                afterwards::begun(server, cell_id, (lease, outgoing.records()), true);
+            Ok(presented) => {
+                afterwards::begun(server, cell_id, (lease, outgoing.records()), presented, true);
                 track::track_new(connection, lease, cell_id, server)?;
                 return Ok(Parts::new());
             }

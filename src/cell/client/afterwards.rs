@@ -11,7 +11,7 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
-use super::presented::{self, Presented};
+use super::presented::Presented;
 use super::settlement::Settlement;
 use super::{confirmed, connection_cache};
 use crate::pg::libpq::Command;
@@ -30,8 +30,8 @@ struct OwnLease {
     user: Oid,
     cell_id: i64,
     lease: Uuid,
-    /// The epoch with which it is settled. At the end of a transaction no table can be read. If a pass of this database has replaced
-    /// the epoch meanwhile, the service refuses the settlement, and recovery settles the lease.
+    /// The epoch with which it began, and with which it is settled: at the end of a transaction no table can be read. If a pass of this
+    /// database has replaced the epoch meanwhile, the service refuses the settlement, and recovery settles the lease.
     presented: Presented,
     /// Number of its records.
     records: usize,
@@ -60,9 +60,9 @@ thread_local! {
     static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Registers a lease of the current transaction, with the number of its records. With `automatic`, it is committed after the local COMMIT.
-pub fn begun(server: &str, cell_id: i64, (lease, records): (Uuid, usize), automatic: bool) {
-    let presented = presented::first(cell_id, server);
+/// Registers a lease that the current transaction has begun with an epoch, and the number of its records. With `automatic`, it is committed
+/// after the local COMMIT.
+pub fn begun(server: &str, cell_id: i64, (lease, records): (Uuid, usize), presented: Presented, automatic: bool) {
     let (server, user, owner) = (server.to_owned(), roles::current(), current_subtransaction());
     let begun = OwnLease { server, user, cell_id, lease, presented, records, owner, automatic, undone: false };
     BEGUN.with_borrow_mut(|all| all.push(begun));

@@ -129,17 +129,17 @@ impl BeginRequest {
 const GRACE: Duration = Duration::from_millis(20);
 
 /// Begins one lease at each of several services, without a wait for names. All begins are sent before the first answer is awaited. Each
-/// service has what is left of its limit. Calls `has_begun` with the position of a request whose lease has begun, before the next answer is
-/// awaited. Returns the answers in the order of the requests. The error is that of a service that cannot be called; then nothing was sent
-/// to any of them.
+/// service has what is left of its limit. Calls `has_begun` with the position of a request whose lease has begun, and the epoch, before the
+/// next answer is awaited. Returns the answers in the order of the requests; those of leases that have begun are the epochs. The error is
+/// that of a service that cannot be called; then nothing was sent to any of them.
 pub fn begin_together(
     requests: &[(&Service, &BeginRequest, Duration)],
-    has_begun: impl Fn(usize),
-) -> Result<Vec<Result<(), ClaimsError>>, ClaimsError> {
-    let command = |(service, request, _): &(&Service, &BeginRequest, Duration)| {
-        request.command(presented::first(request.cell_id, service.name()))
-    };
-    let commands: Vec<_> = requests.iter().map(command).collect();
+    has_begun: impl Fn(usize, Presented),
+) -> Result<Vec<Result<Presented, ClaimsError>>, ClaimsError> {
+    let first =
+        |(service, request, _): &(&Service, &BeginRequest, Duration)| presented::first(request.cell_id, service.name());
+    let presented: Vec<_> = requests.iter().map(first).collect();
+    let commands: Vec<_> = requests.iter().zip(&presented).map(|((_, request, _), it)| request.command(*it)).collect();
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|at| requests[*at].0.oid().to_u32());
     let mut calls: Vec<(usize, Call)> = Vec::new();
@@ -160,9 +160,9 @@ pub fn begin_together(
     calls.iter_mut().for_each(|(_, call)| call.send());
     let note = |at: usize, answer: Result<(), ClaimsError>| {
         if answer.is_ok() {
-            has_begun(at);
+            has_begun(at, presented[at]);
         }
-        (at, answer)
+        (at, answer.map(|()| presented[at]))
     };
     let (mut answers, mut to_repeat) = (Vec::new(), Vec::new());
     for (at, call) in calls {
@@ -182,8 +182,8 @@ pub fn begin_together(
 
 impl Service<'_> {
     /// Begins a lease, within what is left of a limit. The service must answer with the lease's uuid and the number of a process;
-    /// otherwise the lease does not count as begun.
-    pub fn begin(&self, request: &BeginRequest, limit: Duration) -> Result<(), ClaimsError> {
+    /// otherwise the lease does not count as begun. Returns the epoch that the service has accepted.
+    pub fn begin(&self, request: &BeginRequest, limit: Duration) -> Result<Presented, ClaimsError> {
         let begin = |presented| {
             let begin = request.command(presented);
             let left = self.time_left(limit);
@@ -193,7 +193,7 @@ impl Service<'_> {
             let wait = Question { text: WAIT, values: &values, expected: Expected::one_row(2) };
             self.run_waiting(time, &[wait.command(), begin], left, read)
         };
-        presenting(request.cell_id, self.name(), begin)
+        presenting(request.cell_id, self.name(), begin).map(|(presented, ())| presented)
     }
 
     /// Returns the largest number of records that a batch may have, at least 1.
@@ -211,7 +211,7 @@ impl Service<'_> {
         let commit = |presented| {
             self.run(&[settlement.command(cell_id, presented)], timeout, |answer| answer.only(|row| row.boolean(1)))
         };
-        presenting(cell_id, self.name(), commit)
+        presenting(cell_id, self.name(), commit).map(|(_, is_new)| is_new)
     }
 
     /// Returns the outcomes of leases; `None` for an unknown lease.
@@ -277,7 +277,7 @@ impl Service<'_> {
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
         let settle = |presented| self.settle_leases_as(cell_id, presented, commits, rollbacks, self.time_left(timeout));
-        presenting(cell_id, self.name(), settle)
+        presenting(cell_id, self.name(), settle).map(|(_, settled)| settled)
     }
 
     /// Returns a page of a cell's outstanding leases.

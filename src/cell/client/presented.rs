@@ -27,23 +27,23 @@ pub fn first(cell_id: i64, service: &str) -> Presented {
 
 /// Makes a call with the epoch that this database has committed for a service, in the current transaction. If the service refuses it, and
 /// this database has another epoch, the call is repeated with that one: a pass has presented it meanwhile, or it is that of another foreign
-/// server, which leads to the same service.
+/// server, which leads to the same service. Returns the last epoch, too.
 pub(super) fn presenting<T>(
     cell_id: i64,
     service: &str,
     call: impl Fn(Presented) -> Result<T, ClaimsError>,
-) -> Result<T, ClaimsError> {
+) -> Result<(Presented, T), ClaimsError> {
     let mut presented = first(cell_id, service);
     let mut refused = Vec::new();
     loop {
         let result = call(presented);
         if refused.len() + 1 >= ATTEMPTS || !result.as_ref().is_err_and(may_be_outdated) {
-            return result;
+            return result.map(|value| (presented, value));
         }
         refused.push(presented);
         let candidates = epochs::committed(cell_id, service).candidates();
         match candidates.into_iter().find(|candidate| !refused.contains(candidate)) {
-            None => return result,
+            None => return result.map(|value| (presented, value)),
             Some(other) => presented = other,
         }
     }

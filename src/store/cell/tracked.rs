@@ -3,6 +3,10 @@
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
+use crate::direct;
+use crate::direct::layouts::TRACKED_LEASES;
+use crate::pg::clock::Moment;
+use crate::pg::direct::Table;
 use crate::pg::index::{self, KeyPart, KeyValue};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::spi::{Connection, View};
@@ -28,7 +32,8 @@ statement! {
     /// Tracks lease $1 for cell $2, or NULL. Waits up to `lock_timeout` for transactions that track or fence the same lease.
     TRACK(UUIDOID, INT8OID) =
         "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-    /// Like [TRACK], for a lease whose uuid this transaction has just made. An existing key is an error, and is not looked for first.
+    /// Like [TRACK], for a lease whose uuid this transaction has just made, where the table was altered. An existing key is an error, and is
+    /// not looked for first.
     TRACK_NEW(UUIDOID, INT8OID, TEXTOID) = "INSERT INTO claims.cells_outstanding_leases (uuid, cell_id, service) VALUES ($1, $2, $3)";
     /// Returns the fences among $1, each with the transaction that wrote it.
     FENCES(UUIDARRAYOID) =
@@ -109,9 +114,16 @@ pub fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) {
     connection.run(&TRACK, View::Statement, [pg_uuid(lease).into(), cell_id.into()]);
 }
 
-/// Tracks a lease that no other transaction can have tracked. If one has, that is a unique violation.
+/// Tracks a lease that no other transaction can have tracked. If one has, that is a unique violation. It writes the row without a
+/// statement, because every automatic save does this.
 pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64, service: &str) {
-    connection.run(&TRACK_NEW, View::Statement, [pg_uuid(lease).into(), cell_id.into(), service.into()]);
+    let now = Moment::now();
+    let insert = |[table]: [&Table; 1]| {
+        table.insert(&[pg_uuid(lease).into(), now.into(), now.into(), cell_id.into(), service.into()]);
+    };
+    if direct::open([&TRACKED_LEASES], insert).is_none() {
+        connection.run(&TRACK_NEW, View::Statement, [pg_uuid(lease).into(), cell_id.into(), service.into()]);
+    }
 }
 
 /// Returns whether a lease is fenced: by a fence that is committed now, under every isolation level, or by this transaction. It reads

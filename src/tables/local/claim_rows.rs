@@ -3,7 +3,7 @@
 use claims_model::{Bucket, Claim, Destroy, Reference};
 use pgrx::Uuid as PgUuid;
 
-use super::layouts::claim;
+use crate::direct::layouts::claim;
 use crate::pg::clock::Moment;
 use crate::pg::direct::Row as StoredRow;
 use crate::pg::index::KeyValue;

@@ -7,11 +7,11 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
-use super::direct;
 use super::door::Local;
-use super::layouts::{CLAIMS, LEASES, claim};
 use super::now;
 use super::positions::{self, Key};
+use crate::direct;
+use crate::direct::layouts::{CLAIMS, LEASES, claim};
 use crate::pg::clock::Moment;
 use crate::pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, RowLock, Table};
 use crate::pg::settings::LockWaits;

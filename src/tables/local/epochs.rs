@@ -3,7 +3,7 @@
 use claims_model::epoch::Epoch;
 
 use super::door::Local;
-use super::layouts::{EPOCHS, epoch};
+use crate::direct::layouts::{EPOCHS, epoch};
 use crate::pg::direct::{self, Reading};
 use crate::pg::index::KeyValue;
 use crate::pg::spi;

@@ -10,9 +10,9 @@ use claims_model::Bucket;
 use claims_model::feed::{ChangeCursor, FeedSnapshot, SET_SIZE};
 use pgrx::Uuid as PgUuid;
 
-use super::direct;
 use super::door::Local;
-use super::layouts::CHANGE_SETS;
+use crate::direct;
+use crate::direct::layouts::CHANGE_SETS;
 use crate::error::{ClaimsError, FeedError};
 use crate::pg::clock::Moment;
 use crate::pg::direct::Table;

@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use super::direct;
 use super::door::Local;
-use super::layouts::{LEASES, OUTCOMES, lease};
 use super::positions::{self, Key};
+use crate::direct;
+use crate::direct::layouts::{LEASES, OUTCOMES, lease};
 use crate::pg::direct::{Changed, Reading, Row, RowLock};
 use crate::pg::index::KeyValue;
 use crate::pg::jsonb::Jsonb;

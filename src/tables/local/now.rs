@@ -4,8 +4,8 @@ use claims_model::{Claim, Destroy};
 use pgrx::Uuid as PgUuid;
 
 use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
-use super::direct;
-use super::layouts::CLAIMS;
+use crate::direct;
+use crate::direct::layouts::CLAIMS;
 use crate::pg::clock::Moment;
 use crate::pg::direct::{Changed, Conflict, Reading, RowLock, Table};
 use crate::pg::lock;

@@ -6,8 +6,8 @@ use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 
 use super::door::Local;
-use super::layouts::{CLAIMS, claim};
 use super::transfers;
+use crate::direct::layouts::{CLAIMS, claim};
 use crate::pg::direct::{self, Reading, Row as StoredRow};
 use crate::pg::index::{self, KeyValue, Unusable};
 use crate::pg::spi::{self, Connection, View};

@@ -186,7 +186,8 @@ unsafe fn columns(layout: &Layout, descriptor: pg_sys::TupleDesc) -> Result<Vec<
     let in_use = unsafe {
         (1..=width(descriptor)).filter(|number| !attribute(descriptor, *number).attisdropped).collect::<Vec<_>>()
     };
-    let number_of = |column: &ColumnLayout| {
+    let is_key = |at| layout.indexes.iter().flat_map(|index| index.keys).any(|key| key.column() == at);
+    let number_of = |(at, column): (usize, &ColumnLayout)| {
         let is_it = |number: &&usize| {
             // SAFETY: as above; a name ends with a zero byte.
             let found = unsafe { attribute(descriptor, **number) };
@@ -198,13 +199,16 @@ unsafe fn columns(layout: &Layout, descriptor: pg_sys::TupleDesc) -> Result<Vec<
                 // Statements leave columns that may be NULL out.
                 && (column.is_not_null || !found.atthasdef)
                 && found.attidentity as u8 == wanted_identity(column.identity)
-                && (found.atttypid != pg_sys::TEXTOID || found.attcollation == pg_sys::C_COLLATION_OID)
+                && (found.atttypid != pg_sys::TEXTOID
+                    || found.attcollation == pg_sys::C_COLLATION_OID
+                    // The database's own collation is deterministic, too, but has another order.
+                    || found.attcollation == pg_sys::DEFAULT_COLLATION_OID && !is_key(at))
         };
         let number = in_use.iter().find(is_it).copied();
         number
             .ok_or_else(|| Difference::from(format!("column {} was altered or dropped", column.name.to_string_lossy())))
     };
-    let numbers: Vec<usize> = layout.columns.iter().map(number_of).collect::<Result<_, _>>()?;
+    let numbers: Vec<usize> = layout.columns.iter().enumerate().map(number_of).collect::<Result<_, _>>()?;
     match in_use.iter().find(|number| !numbers.contains(number)) {
         // SAFETY: as above.
         Some(added) => Err(format!("column {} was added", name_of(unsafe { attribute(descriptor, *added) })).into()),

@@ -185,7 +185,7 @@ impl Link {
     /// the wait with an error. Then the connection cannot be used any more, because the answer may still come.
     pub fn answer(&mut self, deadline: Instant) -> Result<Reply, Trouble> {
         // Includes the buffers of commands that are being sent.
-        let memory = ProcessMemory::now();
+        let mut memory = AnswerMemory { before: ProcessMemory::now(), reads: 0 };
         let mut is_reachable = true;
         loop {
             if let Some(reply) = self.read(is_reachable, memory)? {
@@ -203,11 +203,12 @@ impl Link {
             }
             // SAFETY: the connection is open.
             is_reachable = unsafe { PQflush(self.raw()) >= 0 } & unsafe { PQconsumeInput(self.raw()) == 1 };
+            memory.reads += 1;
         }
     }
 
     /// Takes the results that have arrived. Returns the reply when it is complete. Never waits.
-    fn read(&mut self, is_reachable: bool, memory: ProcessMemory) -> Result<Option<Reply>, Trouble> {
+    fn read(&mut self, is_reachable: bool, memory: AnswerMemory) -> Result<Option<Reply>, Trouble> {
         let Some(mut awaited) = self.outstanding.pop_front() else { return Ok(None) };
         loop {
             let was_open = is_reachable && !self.is_broken();
@@ -221,7 +222,9 @@ impl Link {
                 return Err(Trouble::Wrong(Mismatch::Unreadable(notice)));
             }
             if is_busy && was_open {
-                must_be_bounded(memory, awaited.bytes())?;
+                if memory.reads > 0 {
+                    must_be_bounded(memory, awaited.bytes())?;
+                }
                 self.outstanding.push_front(awaited);
                 return Ok(None);
             }
@@ -261,7 +264,7 @@ impl Link {
         Trouble::Lost(error.map_or_else(|| self.last_message(), |error| error.message))
     }
 
-    fn reply(&mut self, awaited: Awaited, memory: ProcessMemory) -> Result<Reply, Trouble> {
+    fn reply(&mut self, awaited: Awaited, memory: AnswerMemory) -> Result<Reply, Trouble> {
         if self.outstanding.is_empty() {
             if !self.is_quiet() {
                 return Err(Trouble::Wrong(Mismatch::Surplus));
@@ -269,7 +272,7 @@ impl Link {
             self.must_be_idle()?;
         }
         self.is_bloated |= awaited.largest_result() > MAX_RESULT_BYTES;
-        if !self.is_bloated {
+        if !self.is_bloated && !memory.was_in_buffer() {
             must_be_bounded(memory, awaited.bytes())?;
         }
         match awaited.into_answer() {
@@ -323,10 +326,26 @@ impl Link {
     }
 }
 
+/// The memory of the process while libpq reads an answer.
+#[derive(Clone, Copy)]
+struct AnswerMemory {
+    before: ProcessMemory,
+    /// How often libpq has read from the socket since.
+    reads: usize,
+}
+
+impl AnswerMemory {
+    /// Returns whether a complete answer was in the buffer that libpq had, or came into it at once: it enlarges the buffer for a message of
+    /// which it has a part. Asking the system would take a small call as long as sending it.
+    fn was_in_buffer(self) -> bool {
+        self.reads <= 1
+    }
+}
+
 /// Checks the memory of libpq. The start of a large message makes libpq allocate memory for all of it; a later call
 /// reads the rest. `held` is the memory of rows that it has returned.
-fn must_be_bounded(memory: ProcessMemory, held: usize) -> Result<(), Trouble> {
-    match memory.growth() {
+fn must_be_bounded(memory: AnswerMemory, held: usize) -> Result<(), Trouble> {
+    match memory.before.growth() {
         growth if growth > MAX_UNREAD_BYTES + held => {
             Err(Trouble::Wrong(Mismatch::TooLarge { most: MAX_UNREAD_BYTES }))
         }

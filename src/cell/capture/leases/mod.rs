@@ -20,6 +20,7 @@ use uuid::Uuid;
 use super::lenient::LenientBatch;
 use super::own_leases;
 use crate::cell::client::leases::begin_together;
+use crate::cell::client::presented::Presented;
 use crate::cell::client::{Service, afterwards};
 use crate::error::{CellError, ClaimsError};
 use crate::pg::spi::Connection;
@@ -104,7 +105,7 @@ pub fn begin_all(parts: Vec<(Leases, Outgoing)>) -> Result<Vec<Begun>, ClaimsErr
 }
 
 /// A batch that was sent together with those for other services, and the answer.
-type FirstAnswer = (LenientBatch, Result<(), ClaimsError>);
+type FirstAnswer = (LenientBatch, Result<Presented, ClaimsError>);
 
 /// Sends the first batch for each service before it awaits the first answer. From its answer on, each lease that has begun ends with the
 /// transaction, whatever the other services have answered.
@@ -119,7 +120,7 @@ fn begin_first(queues: &mut [Queue], uuids: &mut Uuids) -> Result<Vec<FirstAnswe
     }
     let calls = queues.iter().zip(&requests);
     let calls: Vec<_> = calls.map(|(queue, request)| (queue.leases.service, request, timeout(queue.sent))).collect();
-    let answers = begin_together(&calls, |at| queues[at].leases.has_begun(&batches[at]))?;
+    let answers = begin_together(&calls, |at, presented| queues[at].leases.has_begun(&batches[at], presented))?;
     Ok(batches.into_iter().zip(answers).collect())
 }
 
@@ -146,7 +147,7 @@ impl Queue<'_> {
             let records = batch.records();
             // All answers so far together may take the time for all records so far.
             let limit = timeout(*sent);
-            let has_begun = matches!(answer, Some(Ok(())));
+            let has_begun = matches!(answer, Some(Ok(_)));
             if let Err(error) = leases.begin_one(&mut batch, answer, limit) {
                 if !is_too_large(&error) {
                     return Err(batch.explained(error));
@@ -165,7 +166,7 @@ impl Queue<'_> {
             skipped.add(batch.skipped_destroys());
             if !batch.is_empty() {
                 if !has_begun {
-                    leases.has_begun(&batch);
+                    leases.has_begun(&batch, batch.presented());
                 }
                 batch.confirm(leases.connection)?;
                 sizes::note(batch.lease, records);
@@ -178,9 +179,10 @@ impl Queue<'_> {
 }
 
 impl Leases<'_> {
-    /// Has the lease end with the transaction from now on.
-    fn has_begun(&self, batch: &LenientBatch) {
-        afterwards::begun(self.service.name(), self.cell_id, (batch.lease, batch.records()), self.automatic);
+    /// Has the lease, which has begun with an epoch, end with the transaction from now on.
+    fn has_begun(&self, batch: &LenientBatch, presented: Presented) {
+        let lease = (batch.lease, batch.records());
+        afterwards::begun(self.service.name(), self.cell_id, lease, presented, self.automatic);
     }
 
     /// Divides a batch by the service's limit. All answers so far together may take `limit`.
@@ -195,7 +197,7 @@ impl Leases<'_> {
     fn begin_one(
         &self,
         batch: &mut LenientBatch,
-        mut answer: Option<Result<(), ClaimsError>>,
+        mut answer: Option<Result<Presented, ClaimsError>>,
         limit: Duration,
     ) -> Result<(), ClaimsError> {
         let Leases { connection, service, cell_id, .. } = *self;

@@ -1,4 +1,4 @@
-//! The layouts of the tables that every lease reads or writes, for reading and writing them without statements.
+//! The layouts of the tables that every lease reads or writes, and every automatic save, for reading and writing them without statements.
 
 use pgrx::pg_sys::{
     BYTEAOID, INT2OID, INT4ARRAYOID, INT4OID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID,
@@ -151,4 +151,18 @@ pub static CHANGE_SETS: Layout = Layout {
     ],
     indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
     may_have_more_indexes: true,
+};
+
+/// The tracked leases of a cell's database.
+pub static TRACKED_LEASES: Layout = Layout {
+    name: c"cells_outstanding_leases",
+    columns: &[
+        must(c"uuid", UUIDOID),
+        must(c"created_at", TIMESTAMPTZOID),
+        must(c"updated_at", TIMESTAMPTZOID),
+        may(c"cell_id", INT8OID),
+        may(c"service", TEXTOID),
+    ],
+    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0)] }],
+    may_have_more_indexes: false,
 };

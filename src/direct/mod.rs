@@ -1,14 +1,16 @@
 //! Opens tables for reading and writing without statements.
 
+pub mod layouts;
+
 use std::cell::RefCell;
 
-use super::layouts::{CHANGE_SETS, CLAIMS, LEASES, OUTCOMES};
+use self::layouts::{CHANGE_SETS, CLAIMS, LEASES, OUTCOMES, TRACKED_LEASES};
 use crate::error::notice_of_altered_table;
 use crate::pg::direct::{self, Layout, Table};
 use crate::pg::prelude::*;
 
-/// The tables that begins and settlements read and write without statements.
-const DIRECT: [&Layout; 4] = [&CLAIMS, &LEASES, &OUTCOMES, &CHANGE_SETS];
+/// The tables that begins, settlements and automatic saves read and write without statements.
+const DIRECT: [&Layout; 5] = [&CLAIMS, &LEASES, &OUTCOMES, &CHANGE_SETS, &TRACKED_LEASES];
 
 thread_local! {
     /// The tables of which this session has told that they were altered.
