@@ -1,11 +1,12 @@
-"""Calls among more and more claims, and after a snapshot was held for long. Run by its name alone; BENCH_SIZES says how many
-millions (1,10; 100 takes half an hour and 40 GB of disk)."""
+"""Calls among more and more claims, beside the literal protocol among as many, and after a snapshot was held for long. Run by its name
+alone; BENCH_SIZES says how many millions (1,10; 100 takes an hour and 80 GB of disk)."""
 
 import os
 import subprocess
 import time
 
-from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, median, on, pgbench, psql, say, server_settings
+from lib import (BATCHES, CELL_ROLES, HERE, PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, cycles, median, on, pgbench, psql, say,
+                 server_settings)
 
 OWN_DATABASES = True
 TITLE = "Size"
@@ -17,6 +18,9 @@ ROUNDS = 1 if QUICK else 3
 SECONDS = 1 if QUICK else 4
 # The calls look for names in the whole table, or among these, which are in memory after a moment.
 HOT = 10_000 if QUICK else 100_000
+# Leases that are made and committed by each side in turn, by the size of their batches.
+LITERAL_COUNTS = {1: 400, 10: 100, 100: 20, 1000: 4}
+LITERAL_ROUNDS = 2 if QUICK else 10
 DATABASE = "size"
 TYPE = "RAILS_TABLE_ROUTES"
 LIST = "SELECT count(*) FROM claims.list_leases(1);\n"
@@ -28,20 +32,23 @@ def make():
     psql("postgres", CELL_ROLES)
     psql("postgres", f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
     psql(DATABASE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
+    psql(DATABASE, (HERE / "sql/literal.sql").read_text())
+    for schema in ("claims", "literal"):
+        psql(DATABASE, (HERE / "sql/cycles.sql").read_text().replace("{schema}", schema))
 
 
-def load(first, last):
+def load(table, first, last):
     """The claims of the rows first to last, as a begin and a commit would leave them; a million in one transaction."""
     started = time.monotonic()
     for start in range(first, last + 1, MILLION):
         end = min(start + MILLION - 1, last)
         psql(DATABASE, f"""
-            INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status,
+            INSERT INTO {table} (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status,
                                        created_at, updated_at)
             SELECT 1, 'group-' || lpad((i / 1000)::text, 6, '0') || '/project-' || lpad(i::text, 9, '0'), 2, i / 1000, 3, i, 1, 1,
                    now() - interval '1 day', now() - interval '1 day' FROM generate_series({start}, {end}) i""")
-        say(f"size: {end} claims, {time.monotonic() - started:.0f} s")
-    psql(DATABASE, "VACUUM (ANALYZE) claims.claims")
+        say(f"size: {end} rows in {table}, {time.monotonic() - started:.0f} s")
+    psql(DATABASE, f"VACUUM (ANALYZE) {table}")
     psql(DATABASE, "CHECKPOINT")
 
 
@@ -91,6 +98,36 @@ def measured(claims):
         found[what] = took(script)
     found["list_leases of none"] = took(LIST)
     return found
+
+
+def over_literal(claims, section):
+    """Begin and commit in the server as in the section in_server, beside the literal protocol, for names and sources from anywhere. Returns a
+    row for each size of a batch."""
+    psql(DATABASE, f"""CREATE OR REPLACE FUNCTION bench.records(batch bigint, size int) RETURNS jsonb LANGUAGE sql AS $$
+        SELECT jsonb_agg(jsonb_build_object(
+                 'bucket', jsonb_build_object('type', 1, 'value', 'group-' || lpad((r.id / 1000)::text, 6, '0') || '/project-'
+                                              || lpad(r.id::text, 9, '0') || '/' || batch || '/p' || i),
+                 'subject', jsonb_build_object('type', 2, 'id', r.id / 1000),
+                 'source', jsonb_build_object('type', 3, 'rails_primary_key_id', r.id)))
+          FROM (SELECT batch % {claims} AS id) r, generate_series(1, size) i
+        $$""")
+    rows = []
+    for size in BATCHES:
+        say(f"size: {size} claims a batch, beside the literal protocol")
+        found = {"claims": [], "literal": []}
+        for turn in range(LITERAL_ROUNDS + 1):
+            for schema in ("claims", "literal") if turn % 2 else ("literal", "claims"):
+                took = cycles(DATABASE, schema, size, LITERAL_COUNTS[size])
+                if turn:
+                    found[schema].append(took)
+        a, b = ([median(column) for column in zip(*found[schema])] for schema in ("claims", "literal"))
+        create, destroy = sum(a[:2]) / sum(b[:2]), sum(a[2:]) / sum(b[2:])
+        rows.append([f"{claims:,}", size, f"{sum(a[:2]):.0f}", f"{sum(b[:2]):.0f}", f"{create:.2f}", f"{sum(a[2:]):.0f}", f"{sum(b[2:]):.0f}",
+                     f"{destroy:.2f}"])
+        if claims == SIZES[-1] * MILLION:
+            section.at_most(f"size: create, {size} a batch, {SIZES[-1]} million: a / b", create, 0.45)
+            section.at_most(f"size: destroy, {size} a batch, {SIZES[-1]} million: a / b", destroy, 0.45)
+    return rows
 
 
 def timed(sql):
@@ -153,14 +190,16 @@ def run():
         TITLE,
         "One cell's claims in one table, loaded in the order of names and sources, which fills the pages of the indexes to 90 % (names in "
         "random order: about 70 %). One client, fsync off, so that flushes hide nothing; the library is preloaded. \"In memory\": names among the last "
-        f"{HOT} rows; \"anywhere\": among all, of which shared_buffers has a part and the system's cache the rest.")
-    found, sizes, other = [], [], []
+        f"{HOT} rows; \"anywhere\": among all, of which shared_buffers has a part and the system's cache the rest. b is the literal protocol.")
+    found, sizes, other, literal = [], [], [], []
     loaded = 0
     for millions in SIZES:
         claims = millions * MILLION
-        load(loaded + 1, claims)
+        for table in ("claims.claims", "literal.claims"):
+            load(table, loaded + 1, claims)
         loaded = claims
         say(f"size: measuring among {claims} claims")
+        literal += over_literal(claims, section)
         found.append(measured(claims))
         sizes.append([f"{claims:,}", *(f"{part:.0f}" for part in bytes_a_claim(claims))])
         checked, violations = timed(CHECK)
@@ -173,6 +212,8 @@ def run():
     header = ["µs", *(f"{n * MILLION:,}" for n in SIZES), "last / first"]
     section.tables.append(("A call among so many claims", header, [
         [what, *(f"{f[what]:.0f}" for f in found), f"{found[-1][what] / found[0][what]:.2f}"] for what in found[0]]))
+    section.tables.append(("Begin + commit in the server, names and sources from anywhere, µs",
+                           ["claims", "claims a batch", "create: a", "create: b", "a / b", "destroy: a", "destroy: b", "a / b"], literal))
     section.tables.append(("Bytes a claim", ["claims", "table", "names", "sources"], sizes))
     section.tables.append(("Maintenance", ["claims", "check(), s", "on a standby, s", "VACUUM of every page, s", "cycles beside VACUUM / without"], other))
     for what in found[0]:
