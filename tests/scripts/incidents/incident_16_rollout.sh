@@ -157,7 +157,8 @@ expect 'two names are in both cells' "$(would_collide)" 'acme/tools|held_by_othe
 expect 'people decide' "$(state_as app cell2 "UPDATE routes SET path = 'acme/tools-2' WHERE path = 'acme/tools'") $(state_as app cell1 "UPDATE routes SET path = 'gitlab-org-1' WHERE path = 'gitlab-org'")" '00000 00000'
 # If the service was too slow for the rename, the old name is given up here.
 in_cell 1 "$import" 'Do 2' >/dev/null
-expect 'nothing would collide' "$(would_collide)" ''
+# The rename may be leased for a moment after its COMMIT.
+expect 'nothing would collide' "$(wait_for '' would_collide)" ''
 in_cell 2 "$import" 'Do 1' 2>/dev/null
 in_cell 2 "$import" 'Do 2' >/dev/null
 expect 'nothing has collided' "$(in_cell 2 "$import" See import_collisions | grep -v '^both/')" ''
