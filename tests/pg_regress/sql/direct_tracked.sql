@@ -20,8 +20,8 @@ CREATE FUNCTION pg_temp.plans() RETURNS bigint LANGUAGE sql AS $$
     SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource' AND ident LIKE 'INSERT INTO claims.cells_outstanding_leases%'
 $$;
 CREATE FUNCTION pg_temp.rows() RETURNS SETOF text LANGUAGE sql AS $$
-    SELECT concat_ws(' ', l.cell_id, l.service, l.created_at = l.updated_at, clock_timestamp() - l.created_at BETWEEN '0' AND '1 min',
-                     claims.lease_outcome(1, l.uuid))
+    SELECT concat_ws(' ', l.cell_id, l.service, clock_timestamp() - l.created_at BETWEEN '0' AND '1 min',
+                     clock_timestamp() - l.updated_at BETWEEN '0' AND '1 min', claims.lease_outcome(1, l.uuid))
       FROM claims.cells_outstanding_leases l
 $$;
 -- Saves a row after a change of the table, reads the tracked lease, and undoes all.
