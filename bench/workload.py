@@ -2,7 +2,7 @@
 
 import json
 
-from lib import CELL_ROLES, HERE, LOADED, NEARLY_EMPTY, PLANNER, psql, say
+from lib import CELL_ROLES, HERE, LOADED, NEARLY_EMPTY, PLANNER, cycles, median, psql, say
 
 SIDES = {
     "a": "this extension",
@@ -10,6 +10,30 @@ SIDES = {
     "c": "the literal protocol, statements sent by the client",
     "d": "floor: two transactions of one one-row INSERT",
 }
+
+
+# The leases of one call of the procedures in sql/cycles.sql, by the size of their batches.
+COUNTS = {1: 400, 10: 100, 100: 20, 1000: 4}
+
+
+def add_literal(name):
+    """Adds the literal protocol to a database that has the extension, and the procedures that measure both."""
+    psql(name, (HERE / "sql/literal.sql").read_text())
+    for schema in ("claims", "literal"):
+        psql(name, (HERE / "sql/cycles.sql").read_text().replace("{schema}", schema))
+
+
+def beside_literal(database, size, rounds, after_round=lambda: None):
+    """Medians over rounds, of the extension and of the literal protocol: begin and commit of a create, begin and commit of a destroy, in µs."""
+    blocks = {"claims": [], "literal": []}
+    for turn in range(rounds):
+        # One after the other, in changing order, so that noise meets both. The first round only warms up.
+        for schema in ("claims", "literal") if turn % 2 else ("literal", "claims"):
+            took = cycles(database, schema, size, COUNTS[size])
+            if turn:
+                blocks[schema].append(took)
+        after_round()
+    return [[median(column) for column in zip(*blocks[schema])] for schema in ("claims", "literal")]
 
 
 def make_database(name, loaded):
@@ -20,9 +44,7 @@ def make_database(name, loaded):
     for setting in PLANNER.split(";") if loaded else ():
         psql("postgres", f"ALTER DATABASE {name} SET {setting}")
     psql(name, "CREATE EXTENSION claims")
-    psql(name, (HERE / "sql/literal.sql").read_text())
-    for schema in ("claims", "literal"):
-        psql(name, (HERE / "sql/cycles.sql").read_text().replace("{schema}", schema))
+    add_literal(name)
     psql(name, """
         SELECT claims.register_cell(1, 'cell_1');
         SELECT claims.register_cell(2, 'cell_2');

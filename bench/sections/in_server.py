@@ -1,23 +1,9 @@
 """Begin and commit inside the server: the extension against the literal protocol."""
 
-from lib import BATCHES, QUICK, TABLES, Section, cycles, median, psql, say
-from workload import clean, make_database
+from lib import BATCHES, QUICK, TABLES, Section, cycles, psql, say
+from workload import COUNTS, beside_literal, clean, make_database
 
-COUNTS = {1: 400, 10: 100, 100: 20, 1000: 4}
 ROUNDS = 6 if QUICK else 25
-
-
-def measure(database, size):
-    """Medians over rounds, by schema: begin and commit of a create, begin and commit of a destroy, in µs."""
-    blocks = {"claims": [], "literal": []}
-    for turn in range(ROUNDS):
-        # One after the other, in changing order, so that noise meets both. The first round only warms up.
-        for schema in ("claims", "literal") if turn % 2 else ("literal", "claims"):
-            took = cycles(database, schema, size, COUNTS[size])
-            if turn:
-                blocks[schema].append(took)
-        clean(database)
-    return {schema: [median(column) for column in zip(*rows)] for schema, rows in blocks.items()}
 
 
 def measure_fresh(size):
@@ -31,15 +17,15 @@ def measure_fresh(size):
 def run():
     section = Section("Begin and commit in the server",
                       "One connection, many leases in one transaction, µs a call (medians). a is this extension, b the "
-                      "literal protocol. Each session makes six leases first, which are not measured. Created claims are destroyed again, by another transaction, so the tables keep their size: \"empty\" is a "
+                      "literal protocol. Each session makes six leases first, which are not measured. Created claims are destroyed again, "
+                      "by another transaction, so the tables keep their size: \"empty\" is a "
                       f"thousand claims, because the literal protocol makes bad plans for a table without rows.")
     cost = {}
     for database in TABLES:
         rows = []
         for size in BATCHES:
             say(f"in the server, {database} table, {size} claims a batch")
-            found = measure(database, size)
-            a, b = found["claims"], found["literal"]
+            a, b = beside_literal(database, size, ROUNDS, after_round=lambda: clean(database))
             create, destroy = sum(a[:2]) / sum(b[:2]), sum(a[2:]) / sum(b[2:])
             cost[database, size] = sum(a)
             pair = lambda v: f"{v[0]:.0f} + {v[1]:.0f}"

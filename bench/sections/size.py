@@ -5,8 +5,9 @@ import os
 import subprocess
 import time
 
-from lib import (BATCHES, CELL_ROLES, HERE, PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, cycles, median, on, pgbench, psql, say,
+from lib import (BATCHES, CELL_ROLES, HERE, PRELOADED, QUICK, Section, Session, WITHOUT_FLUSHES, median, on, pgbench, psql, say,
                  server_settings)
+from workload import add_literal, beside_literal
 
 OWN_DATABASES = True
 TITLE = "Size"
@@ -18,9 +19,7 @@ ROUNDS = 1 if QUICK else 3
 SECONDS = 1 if QUICK else 4
 # The calls look for names in the whole table, or among these, which are in memory after a moment.
 HOT = 10_000 if QUICK else 100_000
-# Leases that are made and committed by each side in turn, by the size of their batches.
-LITERAL_COUNTS = {1: 400, 10: 100, 100: 20, 1000: 4}
-LITERAL_ROUNDS = 2 if QUICK else 10
+LITERAL_ROUNDS = 3 if QUICK else 11
 DATABASE = "size"
 TYPE = "RAILS_TABLE_ROUTES"
 LIST = "SELECT count(*) FROM claims.list_leases(1);\n"
@@ -32,9 +31,7 @@ def make():
     psql("postgres", CELL_ROLES)
     psql("postgres", f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
     psql(DATABASE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
-    psql(DATABASE, (HERE / "sql/literal.sql").read_text())
-    for schema in ("claims", "literal"):
-        psql(DATABASE, (HERE / "sql/cycles.sql").read_text().replace("{schema}", schema))
+    add_literal(DATABASE)
 
 
 def load(table, first, last):
@@ -114,13 +111,7 @@ def over_literal(claims, section):
     rows = []
     for size in BATCHES:
         say(f"size: {size} claims a batch, beside the literal protocol")
-        found = {"claims": [], "literal": []}
-        for turn in range(LITERAL_ROUNDS + 1):
-            for schema in ("claims", "literal") if turn % 2 else ("literal", "claims"):
-                took = cycles(DATABASE, schema, size, LITERAL_COUNTS[size])
-                if turn:
-                    found[schema].append(took)
-        a, b = ([median(column) for column in zip(*found[schema])] for schema in ("claims", "literal"))
+        a, b = beside_literal(DATABASE, size, LITERAL_ROUNDS)
         create, destroy = sum(a[:2]) / sum(b[:2]), sum(a[2:]) / sum(b[2:])
         rows.append([f"{claims:,}", size, f"{sum(a[:2]):.0f}", f"{sum(b[:2]):.0f}", f"{create:.2f}", f"{sum(a[2:]):.0f}", f"{sum(b[2:]):.0f}",
                      f"{destroy:.2f}"])
