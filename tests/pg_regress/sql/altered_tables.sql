@@ -3,53 +3,44 @@
 \pset tuples_only on
 SELECT t.clean();
 SELECT t.have(1, 'a', 'b');
-CREATE FUNCTION pg_temp.after(change text, statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE line text;
-BEGIN
-    BEGIN
-        EXECUTE change;
-        FOR line IN SELECT * FROM t.call(statement) LOOP RETURN NEXT line; END LOOP;
-        RAISE EXCEPTION USING ERRCODE = 'PT001';
-    EXCEPTION WHEN SQLSTATE 'PT001' THEN NULL;
-    END;
-END $$;
 -- a NULL in a column that was NOT NULL
-SELECT pg_temp.after('ALTER TABLE claims.claims ALTER subject_id DROP NOT NULL; UPDATE claims.claims SET subject_id = NULL',
+SELECT t.calls_after_change('ALTER TABLE claims.claims ALTER subject_id DROP NOT NULL; UPDATE claims.claims SET subject_id = NULL',
       $$SELECT count(*) FROM claims.get_record('ROUTES', 'a')$$);
-SELECT pg_temp.after('ALTER TABLE claims.claims ALTER subject_id DROP NOT NULL; UPDATE claims.claims SET subject_id = NULL',
+SELECT t.calls_after_change('ALTER TABLE claims.claims ALTER subject_id DROP NOT NULL; UPDATE claims.claims SET subject_id = NULL',
       $$SELECT count(*) FROM claims.get_records('[{"type": 1, "value": "a"}]')$$);
-SELECT pg_temp.after('ALTER TABLE claims.claims ALTER subject_id DROP NOT NULL; UPDATE claims.claims SET subject_id = NULL',
+SELECT t.calls_after_change('ALTER TABLE claims.claims ALTER subject_id DROP NOT NULL; UPDATE claims.claims SET subject_id = NULL',
       $$SELECT * FROM claims.try_begin_update(2, t.creates('a'))$$);
-SELECT pg_temp.after('ALTER TABLE claims.cells ALTER role DROP NOT NULL; UPDATE claims.cells SET role = NULL',
+SELECT t.calls_after_change('ALTER TABLE claims.cells ALTER role DROP NOT NULL; UPDATE claims.cells SET role = NULL',
       $$SELECT claims.begin_update(1, t.creates('c'))$$);
-SELECT pg_temp.after('ALTER TABLE claims.bucket_types ALTER name DROP NOT NULL; UPDATE claims.bucket_types SET name = NULL WHERE id = 2',
+SELECT t.calls_after_change('ALTER TABLE claims.bucket_types ALTER name DROP NOT NULL; UPDATE claims.bucket_types SET name = NULL WHERE id = 2',
       $$SELECT claims.begin_update(1, t.creates('c'))$$);
 -- columns of other types
-SELECT pg_temp.after('ALTER EXTENSION claims DROP VIEW claims.records; DROP VIEW claims.records;
+SELECT t.calls_after_change('ALTER EXTENSION claims DROP VIEW claims.records; DROP VIEW claims.records;
       ALTER TABLE claims.claims ALTER subject_id TYPE bytea USING subject_id::bytea', $$SELECT count(*) FROM claims.get_record('ROUTES', 'a')$$);
-SELECT pg_temp.after('ALTER EXTENSION claims DROP VIEW claims.records; DROP VIEW claims.records;
+SELECT t.calls_after_change('ALTER EXTENSION claims DROP VIEW claims.records; DROP VIEW claims.records;
       ALTER TABLE claims.claims ALTER subject_id TYPE bytea USING subject_id::bytea',
       $$SELECT count(*) FROM claims.get_records('[{"type": 1, "value": "a"}]')$$);
-SELECT pg_temp.after('ALTER TABLE claims.captured_tables ALTER queue TYPE bytea USING queue::bytea; CREATE TABLE t.altered (id int);
+SELECT t.calls_after_change('ALTER TABLE claims.captured_tables ALTER queue TYPE bytea USING queue::bytea; CREATE TABLE t.altered (id int);
       CREATE TRIGGER captured AFTER INSERT ON t.altered FOR EACH ROW EXECUTE FUNCTION claims.capture_change(''q'', ''id'');
       INSERT INTO claims.captured_tables VALUES (''t.altered'', ''q'', ''id'')', $$INSERT INTO t.altered VALUES (1) RETURNING 1$$);
 -- NULLs in a captured table's cached description and in a request
-SELECT pg_temp.after('ALTER TABLE claims.requests ALTER entity DROP NOT NULL;
+SELECT t.calls_after_change('ALTER TABLE claims.requests ALTER entity DROP NOT NULL;
       INSERT INTO claims.requests (queue, request_type) VALUES (''altered'', ''update'')',
       $$SELECT count(*) FROM claims.take_requests('altered', t.u(1))$$);
-SELECT pg_temp.after('ALTER TABLE claims.captured_tables ALTER entity_column DROP NOT NULL; CREATE TABLE t.altered (id int);
+SELECT t.calls_after_change('ALTER TABLE claims.captured_tables ALTER entity_column DROP NOT NULL; CREATE TABLE t.altered (id int);
       SELECT claims.capture_requests(''t.altered'', ''q'', ''id''); UPDATE claims.captured_tables SET entity_column = NULL',
       $$INSERT INTO t.altered VALUES (1) RETURNING 1$$);
 -- columns that were dropped or renamed: the SQLSTATE of PostgreSQL or of the extension
 SELECT left(x, 5)
-  FROM pg_temp.after('ALTER TABLE claims.lease_outcomes RENAME settled_at TO ended_at', $$SELECT claims.rollback_update(1, t.u(7100))$$) x LIMIT 1;
+  FROM t.calls_after_change('ALTER TABLE claims.lease_outcomes RENAME settled_at TO ended_at',
+      $$SELECT claims.rollback_update(1, t.u(7100))$$) x LIMIT 1;
 SELECT left(x, 5)
-  FROM pg_temp.after('ALTER TABLE claims.cells RENAME address TO url', $$SELECT count(*) FROM claims.get_record('ROUTES', 'a')$$) x LIMIT 1;
+  FROM t.calls_after_change('ALTER TABLE claims.cells RENAME address TO url', $$SELECT count(*) FROM claims.get_record('ROUTES', 'a')$$) x LIMIT 1;
 -- all changes were rolled back: reads work as before
 SELECT subject_id, cell_id FROM claims.get_record('ROUTES', 'a');
 -- check() accepts the unique index under another name; in another order it is no damage, but calls need statements
 CREATE FUNCTION pg_temp.problems(change text) RETURNS SETOF text LANGUAGE sql AS $$
-    SELECT * FROM pg_temp.after(change, $c$SELECT string_agg(problem || ': ' || detail, '; ') FROM claims.check()$c$) $$;
+    SELECT * FROM t.calls_after_change(change, $c$SELECT string_agg(problem || ': ' || detail, '; ') FROM claims.check()$c$) $$;
 SELECT pg_temp.problems('ALTER INDEX claims.claims_bucket RENAME TO by_another_name');
 SELECT pg_temp.problems('ALTER TABLE claims.claims DROP CONSTRAINT claims_bucket;
       CREATE UNIQUE INDEX other ON claims.claims (bucket_type, bucket_value)');

@@ -5,20 +5,6 @@
 CREATE EXTENSION IF NOT EXISTS amcheck;
 SELECT t.clean();
 SELECT t.have(1, 'old', 'kept');
-CREATE FUNCTION pg_temp.undone(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-    statement text;
-    line text;
-BEGIN
-    BEGIN
-        EXECUTE change;
-        FOREACH statement IN ARRAY statements LOOP
-            FOR line IN SELECT * FROM t.call(statement) LOOP RETURN NEXT line; END LOOP;
-        END LOOP;
-        RAISE EXCEPTION USING ERRCODE = 'PT001';
-    EXCEPTION WHEN SQLSTATE 'PT001' THEN NULL;
-    END;
-END $$;
 -- The rows that a lease wrote, and its outcome.
 CREATE FUNCTION pg_temp.written() RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(c.bucket_value || ' ' || c.status || ' ' || (c.lease_uuid IS NOT NULL), ', ' ORDER BY c.bucket_value) FROM claims.claims c
@@ -111,40 +97,40 @@ BEGIN
     RAISE NOTICE '% % %', tg_op, tg_table_name, to_jsonb(coalesce(new, old)) ->> 'bucket_value';
     RETURN coalesce(new, old);
 END $$;
-SELECT pg_temp.undone('CREATE TRIGGER tell BEFORE INSERT OR UPDATE OR DELETE ON claims.claims FOR EACH ROW EXECUTE FUNCTION pg_temp.tell();
+SELECT t.calls_after_change('CREATE TRIGGER tell BEFORE INSERT OR UPDATE OR DELETE ON claims.claims FOR EACH ROW EXECUTE FUNCTION pg_temp.tell();
     CREATE TRIGGER tell AFTER INSERT OR DELETE ON claims.claim_leases FOR EACH ROW EXECUTE FUNCTION pg_temp.tell();
     CREATE TRIGGER tell AFTER INSERT ON claims.lease_outcomes FOR EACH STATEMENT EXECUTE FUNCTION pg_temp.tell()',
     $$SELECT pg_temp.save('d', 'a')$$);
-SELECT pg_temp.undone('CREATE TRIGGER tell BEFORE INSERT ON claims.claims FOR EACH ROW EXECUTE FUNCTION pg_temp.tell();
+SELECT t.calls_after_change('CREATE TRIGGER tell BEFORE INSERT ON claims.claims FOR EACH ROW EXECUTE FUNCTION pg_temp.tell();
     SET LOCAL session_replication_role = replica', $$SELECT pg_temp.save('d', 'a')$$);
 -- the NOTICE comes once a session; check() lists the table as long as it is altered
-SELECT pg_temp.undone('ALTER TABLE claims.claims ADD note text DEFAULT ''added''', $$SELECT pg_temp.save('d', 'a')$$,
+SELECT t.calls_after_change('ALTER TABLE claims.claims ADD note text DEFAULT ''added''', $$SELECT pg_temp.save('d', 'a')$$,
     'SELECT bucket_value, note FROM claims.claims', 'SELECT problem, detail FROM claims.check()');
 -- rules, constraints, generated columns, row security, partial, unique and expression indexes
-SELECT pg_temp.undone('CREATE RULE nothing AS ON INSERT TO claims.lease_outcomes DO ALSO NOTHING',
+SELECT t.calls_after_change('CREATE RULE nothing AS ON INSERT TO claims.lease_outcomes DO ALSO NOTHING',
     $$SELECT pg_temp.save('d', 'a')$$, 'SELECT problem, detail FROM claims.check()');
-SELECT pg_temp.undone('ALTER TABLE claims.claims ADD CHECK (bucket_value <> ''d'')',
+SELECT t.calls_after_change('ALTER TABLE claims.claims ADD CHECK (bucket_value <> ''d'')',
     $$SELECT pg_temp.save_or_state('d', 'a')$$, 'SELECT problem, detail FROM claims.check()');
-SELECT pg_temp.undone('ALTER TABLE claims.claims ADD double text GENERATED ALWAYS AS (bucket_value || bucket_value) STORED',
+SELECT t.calls_after_change('ALTER TABLE claims.claims ADD double text GENERATED ALWAYS AS (bucket_value || bucket_value) STORED',
     $$SELECT pg_temp.save('d', 'a')$$, 'SELECT bucket_value, double FROM claims.claims', 'SELECT problem, detail FROM claims.check()');
-SELECT pg_temp.undone('ALTER TABLE claims.claim_leases ENABLE ROW LEVEL SECURITY',
+SELECT t.calls_after_change('ALTER TABLE claims.claim_leases ENABLE ROW LEVEL SECURITY',
     $$SELECT pg_temp.save('d', 'a')$$, 'SELECT problem, detail FROM claims.check()');
-SELECT pg_temp.undone('CREATE UNIQUE INDEX one_a_day ON claims.claims (created_at)',
+SELECT t.calls_after_change('CREATE UNIQUE INDEX one_a_day ON claims.claims (created_at)',
     $$SELECT pg_temp.save('d', 'a')$$, 'SELECT problem, detail FROM claims.check()');
-SELECT pg_temp.undone('CREATE INDEX backwards ON claims.claims (reverse(bucket_value))', $$SELECT pg_temp.save('d', 'a')$$,
+SELECT t.calls_after_change('CREATE INDEX backwards ON claims.claims (reverse(bucket_value))', $$SELECT pg_temp.save('d', 'a')$$,
     $$SELECT bt_index_check('claims.backwards', true) IS NOT NULL$$, 'SELECT problem, detail FROM claims.check()');
-SELECT pg_temp.undone('ALTER TABLE claims.claims ALTER created_at DROP NOT NULL',
+SELECT t.calls_after_change('ALTER TABLE claims.claims ALTER created_at DROP NOT NULL',
     $$SELECT pg_temp.save('d', 'a')$$, 'SELECT problem, detail FROM claims.check()');
-SELECT pg_temp.undone('CREATE TABLE t.child () INHERITS (claims.claims)',
+SELECT t.calls_after_change('CREATE TABLE t.child () INHERITS (claims.claims)',
     $$SELECT pg_temp.save('d', 'a')$$, 'SELECT problem, detail FROM claims.check()');
 SET client_min_messages = error;
 -- a publication of UPDATE and DELETE needs a replica identity
-SELECT pg_temp.undone('ALTER TABLE claims.claims REPLICA IDENTITY NOTHING; CREATE PUBLICATION everything FOR TABLE claims.claims',
+SELECT t.calls_after_change('ALTER TABLE claims.claims REPLICA IDENTITY NOTHING; CREATE PUBLICATION everything FOR TABLE claims.claims',
     $$SELECT claims.begin_update(1, t.creates('d')) IS NOT NULL$$, $$SELECT claims.begin_update(1, '[]', t.destroys('a'))$$,
     $$SELECT pg_temp.save('e', 'a')$$);
-SELECT pg_temp.undone('ALTER TABLE claims.claim_leases REPLICA IDENTITY NOTHING; CREATE PUBLICATION everything FOR TABLE claims.claim_leases',
+SELECT t.calls_after_change('ALTER TABLE claims.claim_leases REPLICA IDENTITY NOTHING; CREATE PUBLICATION everything FOR TABLE claims.claim_leases',
     $$SELECT pg_temp.save('d', 'a')$$);
-SELECT pg_temp.undone('CREATE PUBLICATION everything FOR ALL TABLES', $$SELECT pg_temp.save('d', 'a')$$);
+SELECT t.calls_after_change('CREATE PUBLICATION everything FOR ALL TABLES', $$SELECT pg_temp.save('d', 'a')$$);
 RESET client_min_messages;
 -- nothing of all this is left, and the tables are as the extension has created them
 SELECT pg_temp.written();

@@ -102,6 +102,25 @@ CREATE FUNCTION t.pending() RETURNS SETOF text LANGUAGE sql AS $$
                     UNION ALL SELECT '-', e FROM jsonb_array_elements(p.destroy_records) e) r (op, c) $$;
 -- t.state_of() returns the SQLSTATE of a statement
 CREATE FUNCTION t.state_of(statement text) RETURNS text LANGUAGE sql AS $$ SELECT left(c, 5) FROM t.call(statement) c LIMIT 1 $$;
+-- t.after_change() makes a change, returns the rows of statements after it, and undoes all
+CREATE FUNCTION t.after_change(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    statement text;
+    line text;
+BEGIN
+    BEGIN
+        EXECUTE change;
+        FOREACH statement IN ARRAY statements LOOP
+            FOR line IN EXECUTE statement LOOP RETURN NEXT line; END LOOP;
+        END LOOP;
+        RAISE EXCEPTION USING ERRCODE = 'PT001';
+    EXCEPTION WHEN SQLSTATE 'PT001' THEN NULL;
+    END;
+END $$;
+-- t.calls_after_change() is t.after_change() with t.call() of each statement
+CREATE FUNCTION t.calls_after_change(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT * FROM t.after_change(change, VARIADIC ARRAY(
+        SELECT format('SELECT * FROM t.call(%L)', s.statement) FROM unnest(statements) WITH ORDINALITY AS s (statement, n) ORDER BY s.n)) $$;
 
 -- t.take() returns the requests that process 1, 2, ... takes, in their order
 CREATE FUNCTION t.take(queue text, process int, after bigint DEFAULT 0, hold interval DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
