@@ -11,25 +11,33 @@ use pgrx::pg_sys;
 use super::index::{KeyColumns, KeyPart, Unusable, scan};
 use super::table::TableRow;
 
-/// Returns whether another open transaction has inserted, updated, deleted or locked a row of table `claims.<table>`
-/// with this key. Uses a unique index.
+/// Returns whether another open transaction has inserted, updated, deleted or locked the row of table `claims.<table>`
+/// with this key. Uses a unique index. If there is a committed row that no other transaction writes or locks, the answer is
+/// no, even if another transaction has inserted a second row with the key: that row cannot be committed.
 pub fn is_in_flight(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
-    is_any_in_flight_by(table, key, KeyColumns::All)
-}
-
-/// Like [is_in_flight], for all rows with values of the first columns of an index.
-pub fn is_any_in_flight(table: &CStr, first_columns: &[KeyPart]) -> Result<bool, Unusable> {
-    is_any_in_flight_by(table, first_columns, KeyColumns::First)
-}
-
-fn is_any_in_flight_by(table: &CStr, key: &[KeyPart], named: KeyColumns) -> Result<bool, Unusable> {
     let mut found = false;
-    scan_dirty(table, key, named, |row, writer| {
-        // SAFETY: the slot holds the row that was read last.
-        found = writer.is_some() || unsafe { is_locked_elsewhere(row.slot()) };
+    scan_dirty(table, key, KeyColumns::All, |row, writer| {
+        found = is_changing(row, writer);
+        found
+    })?;
+    Ok(found)
+}
+
+/// Returns whether another open transaction has inserted, updated, deleted or locked a row with values of the first columns of
+/// an index.
+pub fn is_any_in_flight(table: &CStr, first_columns: &[KeyPart]) -> Result<bool, Unusable> {
+    let mut found = false;
+    scan_dirty(table, first_columns, KeyColumns::First, |row, writer| {
+        found = is_changing(row, writer);
         !found
     })?;
     Ok(found)
+}
+
+/// Returns whether another open transaction has written or locked the row.
+fn is_changing(row: &TableRow, writer: Option<Writer>) -> bool {
+    // SAFETY: the slot holds the row that was read last.
+    writer.is_some() || unsafe { is_locked_elsewhere(row.slot()) }
 }
 
 /// The result of [`find_row`].
