@@ -85,10 +85,16 @@ pub fn overtakings<N: Eq + Hash + Copy>(takings: &[Taking<N>], freed: &[Freed<N>
 
 /// Returns whether a call took a name while another one certainly waited for it, and could not have lost its turn.
 fn was_kept<N>(waiter: &Sighted, by: &Taking<N>, freed: &[i64]) -> bool {
-    let took_after = by.sighted.map_or(by.asked, |sighted| sighted.until);
-    let is_between = waiter.from <= took_after && by.got <= waiter.until;
-    let last_freed = freed.iter().filter(|from| **from <= by.got).max();
-    is_between && last_freed.is_some_and(|from| by.got - from < KEPT_US)
+    let last_freed = |until: i64| freed.iter().copied().filter(|from| *from <= until).max();
+    let is_between = waiter.from <= decided_after(by, last_freed) && by.got <= waiter.until;
+    is_between && last_freed(by.got).is_some_and(|from| by.got - from < KEPT_US)
+}
+
+/// Returns a time after which a call has found that it is its turn. It leaves the queue only after it has taken the name, so that it
+/// was still seen waiting says nothing. But before the lease on the name ended, it was nobody's turn.
+fn decided_after<N>(call: &Taking<N>, last_freed: impl Fn(i64) -> Option<i64>) -> i64 {
+    let freed = call.sighted.and_then(|sighted| last_freed(sighted.until));
+    freed.map_or(call.asked, |freed| freed.max(call.asked))
 }
 
 /// Returns whether a waiter certainly comes before another call.

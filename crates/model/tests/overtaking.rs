@@ -84,6 +84,10 @@ fn nobody_is_overtaken_who_may_not_have_waited_yet() {
     judged(&[waiter, takes("ada", 900, 40_000)], &freed(&[38_000]), 0, &[]);
     // Or it has the name at a time at which the waiter may have had it already.
     judged(&[waiter, takes("ada", 39_000, 59_500)], &freed(&[38_000]), 0, &[]);
+    // Or the name was free before the waiter was seen. The other call had found that it was its turn, and leaves the queue late.
+    let early = |asked| [waits("ada", asked, 60_000, 1), waits("ada", 10_000, 40_000, 0)];
+    judged(&early(37_500), &freed(&[38_000, 58_000]), 0, &[]);
+    judged(&early(37_000), &freed(&[38_000, 58_000]), 1, &[(0, 1)]);
     // Two that began at one moment, as far as the clock can tell.
     judged(&[waiter, waits("ada", 800, 40_000, 0)], &freed(&[38_000]), 1, &[]);
 }
