@@ -17,6 +17,7 @@ export PGISOLATIONTIMEOUT=$((TEST_LIMIT_SECONDS / 5)) PG_TEST_TIMEOUT_DEFAULT=$(
 
 now_ms() { date +%s%3N; }
 is_alone() { grep -qE '^(#|--) test: alone$' "$1"; }
+is_long() { grep -qE '^(#|--) test: long$' "$1"; }
 
 # --- reporting ---------------------------------------------------------------------------------------------------
 

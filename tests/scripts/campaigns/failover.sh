@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A short failover campaign, one fault of each quick kind, loses no acknowledged call. Its control, without synchronous replication, loses some, and
 # the same check finds them.
+# test: long
 . "$(dirname "$0")/../common.bash"
 
 for program in patroni etcd; do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The shared breaker and a session that tries to open it: short timeouts, cancels and large requests do not count as failures, and one session alone
 # cannot stop the others.
+# test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -2,6 +2,7 @@
 # docs/rollout.md as a new user executes it, literally: two cells with rows from before, of which two collide with the other cell's, go from nothing to
 # enforced names while their applications save. Each step is taken, taken back, and taken again; then the emergency, and a copy for staging.
 # ROLLOUT_ROWS: rows from before in cell 1 (3000); cell 2 has a tenth.
+# test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../documented.bash"

@@ -2,6 +2,7 @@
 # contrib/prometheus: both exporters, the rules and the dashboard against a real Prometheus. Each alert is quiet at first, and fires when
 # its cause is made; each query of the dashboard has an answer, with a legend of its own for each series. The rules' `for:` is left out here;
 # metrics_alerts.sh has the rules as they are.
+# test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
