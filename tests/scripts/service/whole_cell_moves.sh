@@ -34,7 +34,7 @@ for n in 1 2; do
     leave_sessions
     use_cluster "cell$n"
     i=0
-    while [ ! -e "$CLAIMS_TMP/stop$n" ]; do
+    while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop$n" ]; do
       i=$((i + 1))
       PGUSER=app psql -Xq -v VERBOSITY=sqlstate -c "INSERT INTO routes (name, customer) VALUES ('saved$n/$i', $i % 9)" 2>>"$CLAIMS_TMP/saved$n" || true
     done
