@@ -16,8 +16,8 @@ export PG_REGRESS_DIFF_OPTS="-U3 -F '^-- \|^starting permutation'"
 export PGISOLATIONTIMEOUT=$((TEST_LIMIT_SECONDS / 5)) PG_TEST_TIMEOUT_DEFAULT=$((TEST_LIMIT_SECONDS / 10))
 
 now_ms() { date +%s%3N; }
-is_alone() { grep -qE '^(#|--) test: alone$' "$1"; }
-is_long() { grep -qE '^(#|--) test: long$' "$1"; }
+# is_marked WORD FILE: whether the file of a test has the line `# test: WORD`, in SQL `-- test: WORD`.
+is_marked() { grep -qE "^(#|--) test: $1\$" "$2"; }
 
 # --- reporting ---------------------------------------------------------------------------------------------------
 
@@ -38,13 +38,15 @@ report() {
 
 last_lines() { tail -n "${TEST_LOG_LINES:-60}" "$1"; }
 
-# limited SECONDS LOG COMMAND...: runs a command and returns its exit code; 124 if it was ended at the limit.
+# limited SECONDS LOG COMMAND...: runs a command and returns its exit code; 124 if it was ended at the limit. Ends the processes that the
+# command leaves behind: timeout makes them a group, with its own number. A server is not among them: pg_ctl gives it a session of its own.
 limited() {
   local limit=$1 log=$2 rc=0
   shift 2
   timeout --kill-after="${TEST_KILL_SECONDS:-30}" "$limit" "$@" >"$log" 2>&1 </dev/null &
   CHILD=$!          # a signal ends the wait, and the trap ends the child
   wait "$CHILD" 2>/dev/null || rc=$?
+  kill -TERM -- "-$CHILD" 2>/dev/null || true
   CHILD=
   [ $rc != 137 ] || rc=124
   [ $rc != 124 ] || printf '\nstopped: it did not end within %s seconds\n' "$limit" >>"$log"

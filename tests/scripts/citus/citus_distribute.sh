@@ -20,7 +20,7 @@ before=$(summed)
 asked() { printf '\\set since `date +%%s.%%N`\n%s;\nSELECT '"'%s ' || :'SQLSTATE' || ' ' || :'since' || ' ' || round((extract(epoch FROM clock_timestamp()) - :'since')::numeric, 3);\n" "$2" "$1"; }
 caller() {
   local round=0
-  while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do
+  while [ ! -e "$CLAIMS_TMP/stop" ]; do
     round=$((round + 1))
     "$1" "$2-$round" | psql -XqAt -v VERBOSITY=sqlstate 2>>"$CLAIMS_TMP/errors" | grep -E '^[^ ]+ [0-9A-Z]{5} ' >>"$CLAIMS_TMP/calls.$2" || true
   done
@@ -44,7 +44,7 @@ sleep 2
 began=$(date +%s.%N)
 (psql -XqAt -c "SELECT claims.distribute(8, 'a test')" 2>&1; touch "$CLAIMS_TMP/distributed") | while IFS= read -r line; do printf '%s %s\n' "$(date +%s.%N)" "$line"; done >"$CLAIMS_TMP/said" &
 distributing=$!
-while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/distributed" ]; do
+while [ ! -e "$CLAIMS_TMP/distributed" ]; do
   for number in 1 2; do (on_worker "$number"; sql "SELECT relid::regclass, tuples_processed FROM pg_stat_progress_copy" 2>/dev/null) || true; done >>"$CLAIMS_TMP/progress"
   sleep 0.1
 done

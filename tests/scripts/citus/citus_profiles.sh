@@ -132,7 +132,7 @@ done
 words=(alpha beta gamma delta epsilon)
 client() {
   local word spelled
-  while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do
+  while [ ! -e "$CLAIMS_TMP/stop" ]; do
     for _ in 1 2 3 4 5 6; do
       word=${words[RANDOM % 5]}
       case $((RANDOM % 3)) in 0) spelled=$word ;; 1) spelled=${word^} ;; *) spelled=${word^^} ;; esac

@@ -90,7 +90,7 @@ own 1 5 busy 30
 # Names of the group come and go, and both cells ask for names that are there. What they must never have is written down.
 churn() {
   local round=0 name
-  while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do
+  while [ ! -e "$CLAIMS_TMP/stop" ]; do
     round=$((round + 1))
     for number in 1 2 3 4 5; do
       name=busy-$(((RANDOM % 30) + 1))
@@ -102,7 +102,7 @@ churn() {
 }
 # The answer of each read, and the time at which it began.
 watch() {
-  while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do
+  while [ ! -e "$CLAIMS_TMP/stop" ]; do
     for number in 1 2 3 4 5 6 7 8; do
       printf "SELECT clock_timestamp() AS asked \\\\gset\nSELECT extract(epoch FROM :'asked'::timestamptz), coalesce((SELECT cell_id FROM claims.get_record('ROUTES', 'busy-%s')), 0);\n" $(((RANDOM % 30) + 1))
     done | psql -XqAt -F ' ' >>"$CLAIMS_TMP/watch.$1" 2>>"$CLAIMS_TMP/watch.errors"

@@ -33,8 +33,8 @@ router=$!
 # Verification corrects in both cells, one pass after the other, and both keep saving other names than the customer's.
 others=()
 for n in 1 2; do
-  ( while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do verify "$n" >>"$CLAIMS_TMP/verified$n" 2>&1 || echo failed >>"$CLAIMS_TMP/verified$n"; done ) & others+=($!)
-  ( i=0; while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do i=$((i + 1)); as_app "$n" "INSERT INTO routes (name, customer) VALUES ('saved$n/$i', $n)" 2>>"$CLAIMS_TMP/saved$n" || true; done ) & others+=($!)
+  ( while [ ! -e "$CLAIMS_TMP/stop" ]; do verify "$n" >>"$CLAIMS_TMP/verified$n" 2>&1 || echo failed >>"$CLAIMS_TMP/verified$n"; done ) & others+=($!)
+  ( i=0; while [ ! -e "$CLAIMS_TMP/stop" ]; do i=$((i + 1)); as_app "$n" "INSERT INTO routes (name, customer) VALUES ('saved$n/$i', $n)" 2>>"$CLAIMS_TMP/saved$n" || true; done ) & others+=($!)
 done
 sleep 1
 

@@ -130,6 +130,15 @@ limit=60 TEST_JOBS=2 runner script || true
 expect 'side by side, and alone' "$(verdict 'script: pair1') $(verdict 'script: pair2') $(verdict 'script: alone')" 'ok ok ok'
 rm "$root"/tests/scripts/some/*.sh
 
+# Without times of an earlier run, long ones begin first. What a program leaves behind when it fails is ended.
+printf '%s\n' '# test: long' >"$root/tests/scripts/some/second.sh"
+printf '%s\n' "sleep 1000 & echo \$! >$CLAIMS_TMP/left; exit 1" >"$root/tests/scripts/some/first.sh"
+TEST_JOBS=1 runner script || true
+expect 'a long one is first' "$(sed -nE 's/^(ok|FAILED) +script: ([a-z]+) .*/\2/p' "$CLAIMS_TMP/out" | paste -sd' ')" 'second first'
+expect 'it had a process' "$([ -s "$CLAIMS_TMP/left" ] && echo yes)" yes
+expect 'which is gone, too' "$(readlink "/proc/$(cat "$CLAIMS_TMP/left")/exe" || echo gone)" gone
+rm "$root"/tests/scripts/some/*.sh
+
 # A program that cannot be stopped leaves no server behind.
 cat >"$root/tests/scripts/some/stubborn.sh" <<SH
 . "\$(dirname "\$0")/../common.bash"

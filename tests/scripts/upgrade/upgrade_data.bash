@@ -52,7 +52,7 @@ expect 'word of a dropped table stays' "$(sql $old "SELECT count(*) FROM claims.
 # A client makes one call after another, each in a session of its own, until it is stopped, and records how each ended.
 client() {
   local n=0
-  while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do
+  while [ ! -e "$CLAIMS_TMP/stop" ]; do
     n=$((n + 1))
     as_cell sqlstate $old "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim "client-$1-$n")]'))"
   done >"$CLAIMS_TMP/client.$1"

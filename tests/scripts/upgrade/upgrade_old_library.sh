@@ -25,7 +25,7 @@ PGUSER=script_claims_one sql $db "SELECT claims.claim_attribute('public.plain', 
 # Each keeps its session: begin, commit, read, track, captured rows, over and over.
 session() {
   { n=0
-    while [ -d "$CLAIMS_TMP" ] && [ ! -e "$CLAIMS_TMP/stop" ]; do
+    while [ ! -e "$CLAIMS_TMP/stop" ]; do
       n=$((n + 1))
       echo "SELECT 'begun ' || claims.commit_update($2, claims.begin_update($2, '[$(claim "$1-$n")]'));
             SELECT 'read ' || count(*) FROM claims.get_record('ROUTES', '$1-$n'); SELECT 'listed ' || count(*) FROM claims.list_leases($2);
