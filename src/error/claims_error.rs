@@ -199,6 +199,12 @@ pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
 }
 
 impl ClaimsError {
+    /// Returns whether another open transaction has locked a table or is changing a profile. When it has ended, a repeat of the
+    /// call has another answer.
+    pub fn ends_with_other_transaction(&self) -> bool {
+        matches!(self, ClaimsError::TableLocked | ClaimsError::Names(NamesError::ProfileChanging))
+    }
+
     /// Returns the report that PostgreSQL raises.
     pub fn report(self) -> ErrorReport {
         match &self {

@@ -23,6 +23,7 @@ use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 use crate::service::{admission, audit, counters, durability, naming, waiters};
 use crate::store::catalog::{self, Catalog};
+use crate::tables::shared::leases;
 use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
 
@@ -177,7 +178,17 @@ fn begin<'r, T>(
             lease_wait.wait(|lease_wait| look(&wanted, cell_id, &read, lease_wait))?;
         }
         let answered = match lease_wait {
-            Some(_) => undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait))?,
+            Some(_) => {
+                let answered =
+                    undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait));
+                match (answered, &mut lease_wait) {
+                    (Err(error), Some(lease_wait)) if lease_wait.outlasts(&error) => {
+                        lease_wait.pause();
+                        None
+                    }
+                    (answered, _) => answered?,
+                }
+            }
             None => attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait)?,
         };
         if let Some(answer) = answered {
@@ -215,6 +226,8 @@ fn look<'r>(
 ) -> Result<Seen, ClaimsError> {
     let catalog = admitted_caller(cell_id)?;
     tables::connect_as_owner(|tables, connection| {
+        // An attempt on locked tables would fail, and count as a begin.
+        leases::refuse_locked_tables(Instant::now())?;
         admission::admit(tables, &catalog, cell_id, Need::Begin)?;
         let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, &read)?;
         alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;

@@ -13,14 +13,16 @@ use std::time::{Duration, Instant};
 use claims_model::backoff::Backoff;
 use claims_model::waiting::{POLL_US, Wish};
 use claims_model::{Batch, Op, conflict};
+use pgrx::PgSqlErrorCode as Code;
 
 use super::acquire::Acquired;
 use super::conflicts::{self, Probed};
 use super::request::{ClaimStep, Request};
 use crate::error::{AdmissionError, ClaimsError};
 use crate::pg::clock::monotonic;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
+use crate::pg::subtransaction::{NO_WAIT_LIMIT_MS, Undone, subtransaction};
 use crate::pg::{snapshot, wait, xact};
 use crate::service::counters::{self, WaitEnd};
 use crate::service::waiters::{self, Waiting};
@@ -118,20 +120,32 @@ impl LeaseWait {
     pub fn wait(&mut self, look: impl Fn(&mut Self) -> Result<Seen, ClaimsError>) -> Result<(), ClaimsError> {
         loop {
             let looked_at = monotonic();
-            let seen = match subtransaction(&[], || Err::<(), _>(look(self))) {
-                Err(Undone::ByBody(seen)) => seen?,
-                Ok(()) | Err(Undone::ByError(_)) => return Ok(()),
+            let lock_waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
+            let seen = match subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || Err::<(), _>(look(self))) {
+                // A lock is in the way of the look. The call keeps its position, and the names it waits for.
+                Err(Undone::ByBody(Err(error))) if error.ends_with_other_transaction() => None,
+                Err(Undone::ByError(_)) => None,
+                Err(Undone::ByBody(seen)) => Some(seen?),
+                Ok(()) => return Ok(()),
             };
-            self.gives_up = matches!(seen, Seen::Useless);
-            self.is_refused = matches!(seen, Seen::Permanent);
-            let Seen::Wait(held) = seen else { return Ok(()) };
+            drop(lock_waits);
+            self.gives_up = matches!(seen, Some(Seen::Useless));
+            self.is_refused = matches!(seen, Some(Seen::Permanent));
+            let held = match seen {
+                None => None,
+                Some(Seen::Wait(held)) => Some(held),
+                Some(_) => return Ok(()),
+            };
             self.is_open = true;
             if self.is_over() {
                 return Ok(());
             }
-            let has_new = self.waiting.as_ref().is_some_and(|waiting| waiting.wait_for(&held.wishes, looked_at));
+            let has_new = match (&self.waiting, &held) {
+                (Some(waiting), Some(held)) => waiting.wait_for(&held.wishes, looked_at),
+                _ => false,
+            };
             if !has_new {
-                self.sleep(held.kept_until);
+                self.sleep(held.and_then(|held| held.kept_until));
             }
         }
     }
@@ -149,6 +163,17 @@ impl LeaseWait {
         let pause = pause.min(remaining) + Duration::from_millis(1);
         snapshot::released(|| wait::sleep_for_client(pause));
         self.waited = self.began.elapsed();
+    }
+
+    /// Returns whether the call waits again after an attempt that has raised this error.
+    pub fn outlasts(&self, error: &ClaimsError) -> bool {
+        error.ends_with_other_transaction() && !self.is_over()
+    }
+
+    /// Sleeps once before the next look.
+    pub fn pause(&mut self) {
+        self.is_open = true;
+        self.sleep(None);
     }
 
     /// Looks at one batch. Joins the queue if the batch has conflicts, or if another call waits for one of its names.

@@ -78,6 +78,31 @@ roll_back 2 "$(lease_of c)"
 expect 'in their order' "$(answer d)" got
 clean
 
+# --- a profile that is being changed, a table that is locked ----------------------------------------------------------
+# A transaction in another session, between these two.
+open_transaction() {
+  coproc psql -XqAt
+  other=$COPROC_PID
+  echo "BEGIN; $1; SELECT 'open';" >&"${COPROC[1]}"
+  while read -r -u "${COPROC[0]}" line && [ "$line" != open ]; do :; done
+}
+end_transaction() { echo 'ROLLBACK;' >&"${COPROC[1]}"; exec {COPROC[1]}>&-; wait "$other"; }
+for change in "SELECT claims.set_profile('ROUTES', 'username', 'test', dry_run => false)" 'LOCK claims.claims' 'LOCK claims.claim_leases IN SHARE MODE'; do
+  l=$(begin 1 fay)
+  queue a 2 0 60s fay
+  open_transaction "$change; SELECT pg_sleep(0.5)"
+  waits b 2 0 1s fay
+  waits c 1 0 60s "gus$l"
+  expect "$change: a call answers when its time has passed" "$(answer b)" 55P03
+  expect 'those with more time wait on' "$(ls "$CLAIMS_TMP" | grep -cE '^[ac]\.ended$')" 0
+  expect 'and keep their positions' "$(sql 'SELECT cell_id, position, names FROM claims.lease_waiters WHERE names > 0')" '2|1|1'
+  end_transaction
+  expect 'a free name is leased when the other transaction has ended' "$(answer c)" got
+  roll_back 1 "$l"
+  expect 'one that was held, when its lease has ended' "$(answer a)" got
+  clean
+done
+
 # --- a standby -------------------------------------------------------------------------------------------------------
 l=$(begin 1 dan)
 make_standby
@@ -109,9 +134,12 @@ clean
 # A trigger makes both calls find the name free, and then try to take it.
 sql "CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
        WHILE NOT pg_try_advisory_lock_shared(42) LOOP PERFORM pg_sleep(0.01); END LOOP;
-       PERFORM pg_advisory_unlock_shared(42); RETURN NEW; END \$\$;
+       PERFORM pg_advisory_unlock_shared(42);
+       IF EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND mode = 'ShareLock' AND NOT granted) THEN RAISE unique_violation; END IF;
+       RETURN NEW; END \$\$;
      CREATE TRIGGER stop_here BEFORE INSERT ON claims.claims FOR EACH ROW EXECUTE FUNCTION stop_here()"
 coproc psql -XqAt
+other=$COPROC_PID
 echo "SELECT pg_advisory_lock(42) IS NULL;" >&"${COPROC[1]}"
 read -r -u "${COPROC[0]}" _
 waits a 1 0 60s eve
@@ -130,4 +158,19 @@ expect 'the other one waits, with an id, and without a lock or a snapshot' "$(wa
 expect 'it is in nobody'"'"'s way' "$(sql "SET lock_timeout = '20s'; SELECT claims.set_profile('ROUTES', 'username', 'test', dry_run => false)" >/dev/null; sql "SELECT profile FROM claims.bucket_types WHERE name = 'ROUTES'")" username
 roll_back "$(sql 'SELECT creator_id FROM claims.claim_leases')" "$(lease_of "$winner")"
 expect 'and gets the name in its turn' "$(answer "$loser")" got
+exec {COPROC[1]}>&-
+wait "$other"
+clean
+
+# --- a table that is locked between a look and the attempt -------------------------------------------------------------
+coproc psql -XqAt
+echo "SELECT pg_advisory_lock(42) IS NULL;" >&"${COPROC[1]}"
+read -r -u "${COPROC[0]}" _
+waits a 1 0 60s hal
+expect 'a call tries to take a name' "$(wait_for 1 stopped)" 1
+# The trigger undoes the attempt when this one waits for the table, which it then locks.
+sql "BEGIN; LOCK claims.claims IN SHARE MODE; SELECT pg_sleep(0.5); ROLLBACK" >/dev/null &
+expect 'another one waits for the table' "$(wait_for 1 sql "SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND mode = 'ShareLock' AND NOT granted")" 1
+echo "SELECT pg_advisory_unlock(42);" >&"${COPROC[1]}"
+expect 'the call waits for its end' "$(answer a)" got
 exec {COPROC[1]}>&-
