@@ -187,13 +187,10 @@ pub fn find<T>(
     // Connecting itself has a limit of its own.
     let connect = || connect().inspect_err(|error| note(key, error));
     let is_awaited = || PLACES.read(|places| places.waiting(key) > 0).unwrap_or(false);
-    let mut last = CellError::ServiceFull {
-        server: server.to_owned(),
-        detail: "Other sessions of this server were waiting for a place already.".into(),
-    };
+    let mut last_answer = None;
     if !is_awaited() {
         match connect() {
-            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last = full,
+            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last_answer = Some(full),
             connected => return connected.map(|connected| (connected, Duration::ZERO)),
         }
     }
@@ -205,7 +202,11 @@ pub fn find<T>(
         let now = Instant::now();
         if now >= deadline {
             call_failed(service);
-            return Err(last.into());
+            let awaited = || CellError::ServiceFull {
+                server: server.to_owned(),
+                detail: "Other sessions of this server were waiting for a place already.".into(),
+            };
+            return Err(last_answer.unwrap_or_else(awaited).into());
         }
         let next = attempts.next(queued.chance(), now).map_or(deadline, |next| next.min(deadline));
         if next > now {
@@ -214,7 +215,13 @@ pub fn find<T>(
             continue;
         }
         match connect() {
-            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last = full,
+            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last_answer = Some(full),
+            // The deadline has come during an attempt. That the service has answered this call before says more.
+            Err(ClaimsError::Cell(CellError::ServiceSilent { .. }))
+                if last_answer.is_some() && Instant::now() >= deadline =>
+            {
+                continue;
+            }
             Err(other) => return Err(other),
             Ok(connected) => {
                 queued.connected();

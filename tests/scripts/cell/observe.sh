@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
-start_cells
+start_cells -c log_min_messages=fatal
 mode=$CLAIMS_TMP/mode
 : >"$mode"
 python3 "$(dirname "$0")/wrong_service.py" "$CLAIMS_TMP/port" "$mode" "$CLAIMS_TMP/log" &
@@ -110,7 +110,18 @@ wait_until is_read_only off
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT 0'
 open app cell1
 available() { tell app "SELECT coalesce(claims.is_available('routes', 'name', '$1')::text, 'unknown')"; }
+tell app "SET claims.observe_timeout = '8s'" >/dev/null
 expect 'full' "$(save full) $(observed) $(available other)" ' unavailable 1 unknown'
+refusals() { cluster_log shared | grep -c 'too many connections for role' || true; }
+before=$(refusals)
+is_refused() { [ "$(refusals)" -gt "$before" ]; }
+send app "INSERT INTO routes (name) VALUES ('still full')"
+wait_until is_refused
+kill -STOP "$postmaster"
+said=$(answer app)
+kill -CONT "$postmaster"
+expect 'full, and then it does not answer' "$said $(observed)" ' unavailable 1'
+tell app 'RESET claims.observe_timeout' >/dev/null
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
 halt shared immediate
 expect 'gone' "$(save gone) $(observed) $(available other)" ' unavailable 1 unknown'
