@@ -178,21 +178,14 @@ fn begin<'r, T>(
             lease_wait.wait(|lease_wait| look(&wanted, cell_id, &read, lease_wait))?;
         }
         let answered = match lease_wait {
-            Some(_) => {
-                let answered =
-                    undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait));
-                match (answered, &mut lease_wait) {
-                    (Err(error), Some(lease_wait)) if lease_wait.outlasts(&error) => {
-                        lease_wait.pause();
-                        None
-                    }
-                    (answered, _) => answered?,
-                }
-            }
-            None => attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait)?,
+            Some(_) => undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait)),
+            None => attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait),
         };
-        if let Some(answer) = answered {
-            return Ok(answer);
+        match (answered, &mut lease_wait) {
+            (Ok(Some(answer)), _) => return Ok(answer),
+            (Ok(None), _) => {}
+            (Err(error), Some(lease_wait)) if lease_wait.outlasts(&error) => lease_wait.pause(),
+            (Err(error), _) => return Err(error),
         }
     }
 }

@@ -10,6 +10,16 @@ at_most() {
   expect "at most $1 calls may wait" "$(wait_for "$1" sql 'SHOW claims.max_lease_waiters')" "$1"
 }
 
+# open_other SQL: executes it in another session, which stays open; tell_other SQL; close_other.
+open_other() {
+  coproc psql -XqAt
+  other=$COPROC_PID
+  tell_other "$1; SELECT 'open'"
+  while read -r -u "${COPROC[0]}" line && [ "$line" != open ]; do :; done
+}
+tell_other() { echo "$1;" >&"${COPROC[1]}"; }
+close_other() { exec {COPROC[1]}>&-; wait "$other"; }
+
 # --- more calls than may wait ----------------------------------------------------------------------------------------
 l=$(begin 1 ada)
 at_most 2
@@ -79,24 +89,16 @@ expect 'in their order' "$(answer d)" got
 clean
 
 # --- a profile that is being changed, a table that is locked ----------------------------------------------------------
-# A transaction in another session, between these two.
-open_transaction() {
-  coproc psql -XqAt
-  other=$COPROC_PID
-  echo "BEGIN; $1; SELECT 'open';" >&"${COPROC[1]}"
-  while read -r -u "${COPROC[0]}" line && [ "$line" != open ]; do :; done
-}
-end_transaction() { echo 'ROLLBACK;' >&"${COPROC[1]}"; exec {COPROC[1]}>&-; wait "$other"; }
 for change in "SELECT claims.set_profile('ROUTES', 'username', 'test', dry_run => false)" 'LOCK claims.claims' 'LOCK claims.claim_leases IN SHARE MODE'; do
   l=$(begin 1 fay)
   queue a 2 0 60s fay
-  open_transaction "$change; SELECT pg_sleep(0.5)"
+  open_other "BEGIN; $change; SELECT pg_sleep(0.5)"
   waits b 2 0 1s fay
   waits c 1 0 60s "gus$l"
   expect "$change: a call answers when its time has passed" "$(answer b)" 55P03
   expect 'those with more time wait on' "$(ls "$CLAIMS_TMP" | grep -cE '^[ac]\.ended$')" 0
   expect 'and keep their positions' "$(sql 'SELECT cell_id, position, names FROM claims.lease_waiters WHERE names > 0')" '2|1|1'
-  end_transaction
+  close_other
   expect 'a free name is leased when the other transaction has ended' "$(answer c)" got
   roll_back 1 "$l"
   expect 'one that was held, when its lease has ended' "$(answer a)" got
@@ -131,22 +133,20 @@ expect 'and takes new ones' "$(answer a)" got
 clean
 
 # --- a call that loses a race ----------------------------------------------------------------------------------------
+awaited_table="FROM pg_locks WHERE locktype = 'relation' AND mode = 'ShareLock' AND NOT granted"
 # A trigger makes both calls find the name free, and then try to take it.
 sql "CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
        WHILE NOT pg_try_advisory_lock_shared(42) LOOP PERFORM pg_sleep(0.01); END LOOP;
        PERFORM pg_advisory_unlock_shared(42);
-       IF EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND mode = 'ShareLock' AND NOT granted) THEN RAISE unique_violation; END IF;
+       IF EXISTS (SELECT $awaited_table) THEN RAISE unique_violation; END IF;
        RETURN NEW; END \$\$;
      CREATE TRIGGER stop_here BEFORE INSERT ON claims.claims FOR EACH ROW EXECUTE FUNCTION stop_here()"
-coproc psql -XqAt
-other=$COPROC_PID
-echo "SELECT pg_advisory_lock(42) IS NULL;" >&"${COPROC[1]}"
-read -r -u "${COPROC[0]}" _
+open_other "SELECT pg_advisory_lock(42)"
 waits a 1 0 60s eve
 waits b 2 0 60s eve
 stopped() { sql "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'waiter%' AND wait_event = 'PgSleep'"; }
 expect 'both try to take the name' "$(wait_for 2 stopped)" 2
-echo "SELECT pg_advisory_unlock(42);" >&"${COPROC[1]}"
+tell_other "SELECT pg_advisory_unlock(42)"
 wait_until is_there 1
 loser=$(sql "SELECT right(application_name, 1) FROM pg_stat_activity JOIN claims.lease_waiters USING (pid)")
 winner=$(tr ab ba <<<"$loser")
@@ -158,19 +158,16 @@ expect 'the other one waits, with an id, and without a lock or a snapshot' "$(wa
 expect 'it is in nobody'"'"'s way' "$(sql "SET lock_timeout = '20s'; SELECT claims.set_profile('ROUTES', 'username', 'test', dry_run => false)" >/dev/null; sql "SELECT profile FROM claims.bucket_types WHERE name = 'ROUTES'")" username
 roll_back "$(sql 'SELECT creator_id FROM claims.claim_leases')" "$(lease_of "$winner")"
 expect 'and gets the name in its turn' "$(answer "$loser")" got
-exec {COPROC[1]}>&-
-wait "$other"
+close_other
 clean
 
 # --- a table that is locked between a look and the attempt -------------------------------------------------------------
-coproc psql -XqAt
-echo "SELECT pg_advisory_lock(42) IS NULL;" >&"${COPROC[1]}"
-read -r -u "${COPROC[0]}" _
+open_other "SELECT pg_advisory_lock(42)"
 waits a 1 0 60s hal
 expect 'a call tries to take a name' "$(wait_for 1 stopped)" 1
 # The trigger undoes the attempt when this one waits for the table, which it then locks.
 sql "BEGIN; LOCK claims.claims IN SHARE MODE; SELECT pg_sleep(0.5); ROLLBACK" >/dev/null &
-expect 'another one waits for the table' "$(wait_for 1 sql "SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND mode = 'ShareLock' AND NOT granted")" 1
-echo "SELECT pg_advisory_unlock(42);" >&"${COPROC[1]}"
+expect 'another one waits for the table' "$(wait_for 1 sql "SELECT count(*) $awaited_table")" 1
+tell_other "SELECT pg_advisory_unlock(42)"
 expect 'the call waits for its end' "$(answer a)" got
-exec {COPROC[1]}>&-
+close_other
