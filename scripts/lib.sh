@@ -107,7 +107,7 @@ take_port() {
 # On the socket everybody is trusted (its directory is private to the server's user and root). On 127.0.0.1 a password is
 # asked for; that of the superuser is in PGPASSWORD.
 start_cluster() {
-  local name=$1 dir port attempt fast=no settings=()
+  local name=$1 dir attempt fast=no settings=()
   shift
   while [ $# -gt 0 ]; do
     case $1 in
@@ -136,11 +136,8 @@ start_cluster() {
   } | (cd /tmp && as_server sh -c "cat >> '$dir/data/postgresql.conf'")
 
   for attempt in 1 2 3 4 5 6 7 8 9 10; do
-    port=$(take_port)
-    # The server must inherit no open file: a reader at the end of a pipe would wait for it.
-    if (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" ${CLAIMS_POSTGRES:+-p "$CLAIMS_POSTGRES"} -D "$dir/data" -l "$dir/log" -o "-p $port" -w -t 60 start \
-        </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); then
-      CLUSTER_PORT[$name]=$port
+    CLUSTER_PORT[$name]=$(take_port)
+    if control "$name" start; then
       use_cluster "$name"
       return
     fi
@@ -160,18 +157,22 @@ use_cluster() {
 
 cluster_log() { as_server cat "${CLUSTER_DIR[$1]}/log"; }
 
-# restart_cluster NAME [fast|immediate]: restarts a cluster on the same port.
-restart_cluster() {
+# control NAME start|stop|restart|promote [OPTION...]: pg_ctl for a cluster, with its own log and port. The server inherits no open file: a reader
+# at the end of a pipe would wait for it.
+control() {
   local dir=${CLUSTER_DIR[$1]}
-  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p ${CLUSTER_PORT[$1]}" -w -t 60 \
-      -m "${2:-fast}" restart </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
+  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" "${@:2}" ${CLAIMS_POSTGRES:+-p "$CLAIMS_POSTGRES"} -D "$dir/data" -l "$dir/log" \
+      -o "-p ${CLUSTER_PORT[$1]:-}" -w -t 60 </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
 }
+
+# restart_cluster NAME [fast|immediate]: restarts a cluster on the same port.
+restart_cluster() { control "$1" restart -m "${2:-fast}"; }
 
 stop_cluster() {
   local dir=${CLUSTER_DIR[$1]:-}
   [ -n "$dir" ] || return 0
+  control "$1" stop -m immediate || true
   unset "CLUSTER_DIR[$1]" "CLUSTER_PORT[$1]"
-  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -m immediate -w stop </dev/null >/dev/null 2>&1) || true
   # The log is removed with the directory, so print its lines about crashes.
   [ -z "${CLAIMS_TMP:-}" ] || grep -ahE 'PANIC|TRAP:' "$dir/log" >>"$CLAIMS_TMP/crashes" || true
   rm -rf "$dir"

@@ -90,7 +90,7 @@ close() {
 # --- clusters that stop and start -----------------------------------------------------------------------------------
 
 # halt NAME [MODE]: an orderly stop. The directory and the port stay.
-halt() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/data" -m "${2:-fast}" -w stop >/dev/null 2>&1); }
+halt() { control "$1" stop -m "${2:-fast}"; }
 
 # Whether a process is stopped, or there is none; whether it is dead, perhaps not yet buried.
 # is_stopped PID: it is stopped, or has ended, be it that its parent has not heard of that yet.
@@ -115,13 +115,12 @@ crash() {
 }
 
 resume() {
-  local dir=${CLUSTER_DIR[$1]} _
+  local _
   for _ in $(seq 1 50); do
-    (leave_sessions; cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$dir/data" -l "$dir/log" -o "-p ${CLUSTER_PORT[$1]}" -w \
-      -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-) && return
+    (leave_sessions; control "$1" start) && return
     sleep 0.1
   done
-  as_server tail -20 "$dir/log" >&2
+  as_server tail -20 "${CLUSTER_DIR[$1]}/log" >&2
   die "cluster $1 does not start again"
 }
 

@@ -64,24 +64,21 @@ stop_asleep() {
 
 # --- a standby ------------------------------------------------------------------------------------------------------
 
-# make_standby [SETTING...]: a physical standby of the cluster in use, for on_standby; lines for its postgresql.conf. Gone when the test ends.
+# make_standby [NAME [SETTING...]]: makes a physical standby of the cluster in use. It is the cluster NAME, by default `standby`, and is stopped and
+# removed like the others. The settings are lines for its postgresql.conf.
 make_standby() {
-  standby=$(cd /tmp && as_server mktemp -d /tmp/claims-standby.XXXXXX)
-  trap 'stop_standby immediate; rm -rf "$standby"; cleanup' EXIT
-  (cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$standby/data" -R -X stream -c fast)
-  standby_port=$(take_port)
-  printf '%s\n' "unix_socket_directories = '$standby'" "$@" | (cd /tmp && as_server sh -c "cat >> '$standby/data/postgresql.conf'")
-  start_standby
+  local name=${1:-standby} dir
+  dir=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$name.XXXXXX")
+  trap_cleanup
+  (cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$dir/data" -R -X stream -c fast)
+  printf '%s\n' "unix_socket_directories = '$dir'" "${@:2}" | (cd /tmp && as_server sh -c "cat >> '$dir/data/postgresql.conf'")
+  CLUSTER_DIR[$name]=$dir CLUSTER_PORT[$name]=$(take_port)
+  control "$name" start
 }
-start_standby() {
-  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -l "$standby/log" -o "-p $standby_port" -w -t 60 start </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
-}
-stop_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -m "${1:-fast}" -w stop >/dev/null 2>&1) || true; }
-promote_standby() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$standby/data" -w promote >/dev/null); }
-on_standby() { (export PGHOST=$standby PGPORT=$standby_port; "$@"); }
-# Waits until the standby has all that is flushed on the primary.
+on_standby() { (export PGHOST=${CLUSTER_DIR[standby]} PGPORT=${CLUSTER_PORT[standby]}; "$@"); }
+# caught_up [NAME]: waits until a standby has all that is flushed on the cluster in use.
 caught_up() {
-  local target
+  local target name=${1:-standby}
   target=$(sql 'SELECT pg_current_wal_flush_lsn()')
-  [ "$(wait_for t on_standby sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] || die 'the standby does not catch up'
+  [ "$(PGHOST=${CLUSTER_DIR[$name]} PGPORT=${CLUSTER_PORT[$name]} wait_for t sql "SELECT pg_last_wal_replay_lsn() >= '$target'")" = t ] || die "$name does not catch up"
 }

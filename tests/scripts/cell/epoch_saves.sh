@@ -129,20 +129,11 @@ halt newest
 
 # --- a promoted standby that lost its race ---------------------------------------------------------------------------------------
 
-at cell1 "ALTER SYSTEM SET max_wal_senders = 4"; at cell1 "ALTER SYSTEM SET wal_level = replica"; halt cell1; resume cell1
-# standby_of CLUSTER NAME: makes a standby of it, which has all its commits, and is the cluster NAME. promote_standby promotes the last one.
-standbys=()
-standby_of() {
-  ( use_cluster "$1"; make_standby >/dev/null 2>&1; printf 'standby=%q standby_port=%q\n' "$standby" "$standby_port" >"$CLAIMS_TMP/standby"; trap - EXIT )
-  . "$CLAIMS_TMP/standby"
-  standbys+=("$standby")
-  CLUSTER_DIR[$2]=$standby CLUSTER_PORT[$2]=$standby_port
-}
-trap 'for standby in "${standbys[@]}"; do stop_standby immediate; rm -rf "$standby"; done; cleanup' EXIT
-standby_of cell1 promoted
+use_cluster cell1
+make_standby promoted
 expect 'the primary saves' "$(add cell1 streamed)" 00000
-( use_cluster cell1; caught_up )
-promote_standby
+caught_up promoted
+control promoted promote
 pass cell1 >/dev/null
 refused promoted 'a standby that was promoted beside its primary'
 goes_on cell1 'the primary' sixth
@@ -150,10 +141,11 @@ expect 'the standby is adopted' "$(adopt promoted 'failover')" t
 refused cell1 'the primary'
 goes_on promoted 'the standby' seventh
 # The other order: the standby makes a pass before the primary does, and nobody adopts it.
-standby_of promoted second
+use_cluster promoted
+make_standby second
 expect 'the primary of now saves' "$(add promoted streamed-again) $(settled)" '00000 soon'
-( use_cluster promoted; caught_up )
-promote_standby
+caught_up second
+control second promote
 expect 'the pass of the standby comes first' "$(pass second)" '0|0'
 goes_on second 'the standby is the cell now' eleventh
 refused promoted 'its primary'

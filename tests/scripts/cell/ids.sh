@@ -160,22 +160,20 @@ refill 1 >/dev/null
 sound 'after a restore of the service'
 
 # A standby takes over: its sequence continues above what it has, and draws from new ranges. The primary gets none when it comes back.
-( use_cluster cell1; make_standby >/dev/null 2>&1; printf 'standby=%q standby_port=%q\n' "$standby" "$standby_port" >"$CLAIMS_TMP/standby"; trap - EXIT )
-. "$CLAIMS_TMP/standby"
-CLUSTER_DIR[promoted]=$standby CLUSTER_PORT[promoted]=$standby_port
-trap 'stop_standby immediate; rm -rf "$standby"; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+use_cluster cell1
+make_standby promoted
 leave 1 100
 drawn=$(next 1)
-( use_cluster cell1; caught_up )
+( use_cluster cell1; caught_up promoted )
 expect 'a standby draws no ids' "$(state_at promoted "SELECT nextval('routes_id_seq')")" 25006
 halt cell1
-promote_standby
+control promoted promote
 expect 'a promoted standby continues' "$(at promoted "SELECT nextval('routes_id_seq') > $drawn")" t
 expect 'and leases the next range' "$(at promoted "SELECT claims.refill_ids(1, 'service')")" 1000000
 expect 'which is of this cell' "$(at shared "SELECT range_agg(id_range) @> '$(at promoted "SELECT coalesce(next_range, id_range) FROM claims.id_sequences WHERE sequence_name = 'routes_id_seq'::regclass")'::int8range FROM claims.id_ranges WHERE cell_id = 1 AND closed_at IS NULL")" t
 resume cell1
 expect 'its primary comes back, and gets no range' "$(leave 1 1; state_as_app 1 "SELECT claims.refill_ids(1, 'service')")" 55000
-stop_standby immediate
+halt promoted immediate
 at cell1 "SELECT claims.adopt_cell(1, 'service', 'the standby is gone')" >/dev/null
 refill 1 >/dev/null
 sound 'after a failover and back'

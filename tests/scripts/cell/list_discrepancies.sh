@@ -30,11 +30,8 @@ halt shared
 expect 'the service is down' "$(state_as_app 1 "SELECT * FROM claims.list_discrepancies(1, 'service', 'RAILS_TABLE_ROUTES')")" 08001
 
 # A standby of the cell, for which its directory is copied while it is stopped.
-halt cell1
-CLUSTER_DIR[standby]=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-standby.XXXXXX")
-(cd /tmp && as_server cp -a "${CLUSTER_DIR[cell1]}/data" "${CLUSTER_DIR[standby]}/data" && as_server rm -f "${CLUSTER_DIR[standby]}/data/postmaster.pid" && as_server touch "${CLUSTER_DIR[standby]}/data/standby.signal")
-(cd /tmp && as_server sed -i "s|${CLUSTER_DIR[cell1]}|${CLUSTER_DIR[standby]}|" "${CLUSTER_DIR[standby]}/data/postgresql.conf")
-CLUSTER_PORT[standby]=${CLUSTER_PORT[cell1]}
-resume standby
+copy_of cell1 standby
+(cd /tmp && as_server touch "${CLUSTER_DIR[standby]}/data/standby.signal")
+start_copy standby
 expect 'not on a standby' "$( (use_cluster standby; export PGUSER=app; sqlstate "SELECT * FROM claims.list_discrepancies(1, 'service', 'RAILS_TABLE_ROUTES')") )" 25006
 expect 'metrics are there' "$( (use_cluster standby; sql "SELECT count(*) > 10 FROM claims.metrics()") )" t

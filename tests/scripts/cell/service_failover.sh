@@ -3,14 +3,9 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
-start_cells -c wal_level=replica
-other=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-other.XXXXXX")
-CLUSTER_DIR[other]=$other CLUSTER_PORT[other]=$(take_port)
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_basebackup" -h "${CLUSTER_DIR[shared]}" -p "${CLUSTER_PORT[shared]}" -U postgres -D "$other/data" -R -X stream -c fast \
-  && as_server sed -i "s|${CLUSTER_DIR[shared]}|$other|" "$other/data/postgresql.conf")
-# The log is replayed from the primary's socket, wherever that line comes from.
-(cd /tmp && as_server sh -c "printf '%s\n' \"primary_conninfo = 'host=${CLUSTER_DIR[shared]} port=${CLUSTER_PORT[shared]} user=postgres'\" >> '$other/data/postgresql.auto.conf'")
-resume other
+start_cells
+use_cluster shared
+make_standby other
 expect 'a standby' "$(at other 'SELECT pg_is_in_recovery()')" t
 
 # The standby is the first of the hosts.
@@ -20,7 +15,7 @@ open session cell1
 expect 'a save goes to the primary' "$(tell session "INSERT INTO routes (name) VALUES ('before')")" ''
 wait_for before1 at other 'SELECT string_agg(bucket_value || status, NULL) FROM claims.claims' >/dev/null
 crash shared
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$other/data" -w promote >/dev/null)
+control other promote
 expect 'the same session saves at the new primary' "$(tell session "INSERT INTO routes (name) VALUES ('after')")" ''
 wait_for 0 at other 'SELECT count(*) FROM claims.claim_leases' >/dev/null
 expect 'which has both names' "$(at other "SELECT string_agg(bucket_value || ' ' || status, ', ' ORDER BY created_at) FROM claims.claims")" 'before 1, after 1'

@@ -4,18 +4,10 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
-start_cells -c wal_level=replica
+start_cells
 trap 'kill "${pooler:-}" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
-other=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-other.XXXXXX")
-CLUSTER_DIR[other]=$other CLUSTER_PORT[other]=$(take_port)
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_basebackup" -h "${CLUSTER_DIR[shared]}" -p "${CLUSTER_PORT[shared]}" -U postgres -D "$other/data" -X stream -c fast \
-  && as_server sed -i "s|${CLUSTER_DIR[shared]}|$other|" "$other/data/postgresql.conf")
-# follow STANDBY PRIMARY: starts a server as the standby of another one.
-follow() {
-  (cd /tmp && as_server sh -c "printf '%s\n' \"primary_conninfo = 'host=${CLUSTER_DIR[$2]} port=${CLUSTER_PORT[$2]} user=postgres'\" >> '${CLUSTER_DIR[$1]}/data/postgresql.auto.conf'; touch '${CLUSTER_DIR[$1]}/data/standby.signal'")
-  resume "$1"
-}
-follow other shared
+use_cluster shared
+make_standby other
 wait_for 1 at shared "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'" >/dev/null
 
 python3 "$(dirname "$0")/transaction_pooler.py" "$CLAIMS_TMP/port" "${CLUSTER_DIR[shared]}/.s.PGSQL.${CLUSTER_PORT[shared]}" 0 &
@@ -34,8 +26,11 @@ done
 wait_for 0 at shared 'SELECT count(*) FROM claims.claim_leases' >/dev/null
 
 halt shared
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$other/data" -w promote >/dev/null)
-follow shared other
+control other promote
+# The old primary becomes the standby of the new one.
+(cd /tmp && as_server sh -c "printf '%s\n' \"primary_conninfo = 'host=${CLUSTER_DIR[other]} port=${CLUSTER_PORT[other]} user=postgres'\" \
+  >> '${CLUSTER_DIR[shared]}/data/postgresql.auto.conf'; touch '${CLUSTER_DIR[shared]}/data/standby.signal'")
+resume shared
 expect 'they have changed places' "$(at shared 'SELECT pg_is_in_recovery()') $(at other 'SELECT pg_is_in_recovery()')" 't f'
 wait_for 1 at other "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'" >/dev/null
 

@@ -26,6 +26,6 @@ sql "UPDATE claims.pass_log SET started_at = started_at - interval '1 hour', end
 # Replication is asynchronous, and the primary is stopped as in a crash.
 caught_up
 stop_cluster primary
-promote_standby
+control standby promote
 expect 'after the promotion it has both' "$(wait_for 2 on_standby sql "$workers")" 2
 expect 'and the worker drops outcomes and changes that are old' "$(wait_for '0|0' on_standby sql "$old")" '0|0'

@@ -180,11 +180,10 @@ place=$(cursor)
 # shellcheck disable=SC2046
 save 1 "$(claims_of $(kept_by "$feed" down 1) $(kept_by "$other" down 1))" >/dev/null
 decided
-control() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[$1]}/data" -w "${@:2}" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); }
-control "$other" -m fast stop
+control "$other" stop
 expect 'nobody knows what is committed there' "$(told "$place")" ''
 expect 'a new reader is told why' "$(sqlstate 'SELECT claims.change_cursor()')" 55000
-control "$other" -l "${CLUSTER_DIR[$other]}/log" -o "-p ${CLUSTER_PORT[$other]}" start
+control "$other" start
 expect 'when it is back' "$(sql "SELECT count(*) FROM claims.list_changes('$place')")" 2
 
 # --- purging ------------------------------------------------------------------------------------------------------------------------------------

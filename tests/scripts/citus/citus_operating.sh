@@ -121,7 +121,7 @@ kept_on() {
          JOIN pg_dist_node d USING (groupid) WHERE d.nodeport = ${CLUSTER_PORT[$1]} ORDER BY n LIMIT 1"
 }
 here=$(kept_on worker1) gone=$(kept_on worker2)
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[worker2]}/data" -m immediate -w stop >/dev/null 2>&1)
+control worker2 stop -m immediate
 lease_of() { lease "$((100 + $(tr -dc 0-9 <<<"$1$2")))"; }
 for node in on_coordinator 'on_worker 1'; do
   $node

@@ -233,7 +233,7 @@ done
 own 1 30 alone 8
 prepare 30 30 1 2 >/dev/null
 between "SELECT claims.switch_transfer('$(lease 30)', 'a test')"
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[coordinator]}/data" -m immediate -w stop >/dev/null 2>&1)
+control coordinator stop -m immediate
 wait "$between" || true
 on_worker 1
 expect 'a name of the transfer, without the coordinator' "$(sqlstate "SELECT * FROM claims.get_record('ROUTES', 'alone-3')")" 55P03

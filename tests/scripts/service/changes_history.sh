@@ -59,9 +59,9 @@ lost=$(place "$last")
 expect 'ahead of the standby' "$(on_standby told "$lost")" ''
 
 # --- the primary is lost, and with it that change ---
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[primary]}/data" -m immediate -w stop >/dev/null)
-promote_standby
-export PGHOST=$standby PGPORT=$standby_port
+control primary stop -m immediate
+control standby promote
+export PGHOST=${CLUSTER_DIR[standby]} PGPORT=${CLUSTER_PORT[standby]}
 expect 'a place that was lost' "$(refused "$lost")" 55000
 expect 'a place that was not' "$(told "$last")" ''
 have 2 f g

@@ -10,7 +10,7 @@ sql "SELECT claims.begin_update(1, '[$(claim coming)]', '[$(bucket going)]', '$(
 sql "SELECT claims.rollback_update(1, '$(lease 2)')" >/dev/null
 sql "SELECT claims.grant_read('script_claims_router')" >/dev/null
 
-make_standby 'max_standby_streaming_delay = 60s'
+make_standby standby 'max_standby_streaming_delay = 60s'
 caught_up
 expect 'it is a standby' "$(on_standby sql 'SELECT pg_is_in_recovery()')" t
 expect 'get_record' "$(on_standby sql "SELECT bucket_value, cell_id, status, cell_name FROM claims.get_record('ROUTES', 'active')")" 'active|1|ACTIVE|one'
@@ -45,6 +45,6 @@ for read in "claims.get_record('ROUTES', 'active')" "claims.get_records('[{\"typ
   expect "no transaction id: ${read%%(*}" "$(psql -XqAt -v ON_ERROR_STOP=1 -c "BEGIN; SELECT count(*) FROM $read; SELECT pg_current_xact_id_if_assigned() IS NULL; COMMIT" | tail -1)" t
 done
 # promoted, it is a primary like any other
-promote_standby
+control standby promote
 expect 'after promotion' "$(on_standby sql "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim promoted)]', '[$(bucket active)]'))")" t
 expect 'after promotion, check' "$(on_standby sql "SELECT count(*) FROM claims.check()")" 0

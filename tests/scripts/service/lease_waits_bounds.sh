@@ -112,12 +112,12 @@ caught_up
 expect 'on a standby nothing is waited for' "$(PGOPTIONS='-c claims.lease_wait=60s' on_standby sqlstate "SELECT claims.begin_update(2, '$(names dan)')")" 25006
 queue a 2 0 60s dan
 expect 'and nobody is shown' "$(on_standby waiting)" 0
-promote_standby
+control standby promote
 on_standby queue b 1 0 60s dan
 expect 'after a promotion it has waiters of its own' "$(on_standby sql 'SELECT cell_id FROM claims.lease_waiters') $(sql 'SELECT cell_id FROM claims.lease_waiters')" '1 2'
 on_standby roll_back 1 "$l"
 expect 'which get their names' "$(answer b)" got
-stop_standby immediate
+stop_cluster standby
 
 # --- the death of the server -----------------------------------------------------------------------------------------
 waiter=$(sql 'SELECT pid FROM claims.lease_waiters')

@@ -7,7 +7,7 @@ start_cluster synchronous --fast -c fsync=on -c synchronous_commit=on -c wal_lev
 fresh_database script_synchronous
 sql "SELECT claims.grant_read('script_claims_router')" >/dev/null
 
-make_standby "cluster_name = 'b'"
+make_standby standby "cluster_name = 'b'"
 until_is() { [ "$(wait_for "$2" sql "$1")" = "$2" ] || die "$1 never is $2"; } # QUERY VALUE
 set_standbys() { sql "ALTER SYSTEM SET synchronous_standby_names = '$1'" && sql 'SELECT pg_reload_conf()' >/dev/null && until_is 'SHOW synchronous_standby_names' "$1"; }
 begin() { printf "SELECT claims.begin_update(1, '[%s]', '[]', '%s')" "$(claim "$1")" "$(lease "$2")"; }
@@ -66,7 +66,7 @@ expect 'nobody else' "$(PGUSER=script_claims_nobody sqlstate "SELECT claims.read
 # A session with synchronous_commit = off waits nevertheless, and so does a repeat of a cancelled call.
 sql "$(begin waits 6)" >/dev/null
 sql "$(begin unflushed 9)" >/dev/null
-stop_standby
+control standby stop
 expect 'a commit waits' "$(answer "SELECT claims.commit_update(1, '$(lease 6)')")" waits
 expect 'its repeat waits' "$(answer "SELECT claims.commit_update(1, '$(lease 6)')")" waits
 expect 'what need not be flushed waits, too' "$(answer "SELECT claims.commit_unflushed(1, '$(lease 9)')")" waits
@@ -78,7 +78,7 @@ expect 'a correction waits' "$(answer "SELECT * FROM claims.verify_records(1, 'R
 expect 'reading does not wait' "$(answer "SELECT cell_id FROM claims.get_record('ROUTES', 'waits7')")" 1
 
 # The primary is lost, and the standby has all acknowledged calls.
-start_standby
+control standby start
 until_is "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'" 1
 told=0
 for number in $(seq 100 130); do
@@ -86,7 +86,7 @@ for number in $(seq 100 130); do
 done
 expect 'all were told' "$told" 31
 stop_cluster synchronous
-promote_standby
+control standby promote
 expect 'nothing is lost' "$(on_standby sql "SELECT count(*) FROM claims.records WHERE bucket_value LIKE 'kept%'")" 31
 on_standby sql 'ALTER SYSTEM SET claims.require_synchronous = on'
 on_standby sql 'SELECT pg_reload_conf()' >/dev/null

@@ -25,7 +25,7 @@ sql $db "SET claims.change_feed = on; SELECT claims.commit_update(2, claims.begi
 feed_place=$(sql $db 'SELECT cursor FROM claims.list_changes()' | tail -1)
 remember_columns $db
 rows_of $db "$CLAIMS_TMP/rows.before"
-(cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "${CLUSTER_DIR[before]}/data" -m fast -w stop >/dev/null)
+control before stop
 
 # --- and after each upgrade -----------------------------------------------------------------------------------------
 
