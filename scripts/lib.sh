@@ -227,27 +227,35 @@ sqlstate() {
 # The limit of a test's waits. It is long because a machine under load is slow; a test that passes rarely waits that long.
 WAIT_LIMIT_SECONDS=120
 
+# pause N: sleeps before a wait looks for the Nth time: 20 ms, and a little longer each time, up to 200 ms, because most looks start psql and a
+# backend, and take their CPU time from other tests.
+pause() {
+  local seconds
+  printf -v seconds '0.%03d' $(($1 < 18 ? 10 + 10 * $1 : 200))
+  sleep "$seconds"
+}
+
 # wait_until COMMAND...: repeats a command until it succeeds.
 wait_until() {
-  local end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  local looks=0 end=$((SECONDS + WAIT_LIMIT_SECONDS))
   until "$@" >/dev/null 2>&1; do
     [ $SECONDS -lt $end ] || { printf 'FAILED: not within %s seconds: %s\n' "$WAIT_LIMIT_SECONDS" "$*" >&2; return 1; }
-    sleep 0.02
+    pause $((++looks))
   done
 }
 
 # wait_for WANTED COMMAND...: repeats a command until it prints WANTED, and prints what it has printed last.
 wait_for() {
-  local wanted=$1 got end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  local wanted=$1 got looks=0 end=$((SECONDS + WAIT_LIMIT_SECONDS))
   shift
-  while got=$("$@" 2>/dev/null || true); [ "$got" != "$wanted" ] && [ $SECONDS -lt $end ]; do sleep 0.02; done
+  while got=$("$@" 2>/dev/null || true); [ "$got" != "$wanted" ] && [ $SECONDS -lt $end ]; do pause $((++looks)); done
   printf '%s\n' "$got"
 }
 
 # wait_for_any COMMAND...: repeats a command until it prints something, and prints that.
 wait_for_any() {
-  local got end=$((SECONDS + WAIT_LIMIT_SECONDS))
-  while got=$("$@" 2>/dev/null || true); [ -z "$got" ] && [ $SECONDS -lt $end ]; do sleep 0.02; done
+  local got looks=0 end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  while got=$("$@" 2>/dev/null || true); [ -z "$got" ] && [ $SECONDS -lt $end ]; do pause $((++looks)); done
   printf '%s\n' "$got"
 }
 

@@ -70,11 +70,15 @@ send() {
   printf '%s\n;\\echo done\n' "$2" >&"${SESSION_IN[$1]}"
 }
 answer() {
-  local text end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  local lines looks=0 end=$((SECONDS + WAIT_LIMIT_SECONDS))
   while [ $SECONDS -lt $end ]; do
-    text=$(tail -n +$((SESSION_MARK + 1)) "${SESSION_OUT[$1]}")
-    case $text in *done) sed '/^$/d' <<<"${text%done}" | tr '\n' ' ' | sed 's/ *$//'; return ;; esac
-    sleep 0.01
+    mapfile -t -s "$SESSION_MARK" lines <"${SESSION_OUT[$1]}"
+    if [ ${#lines[@]} -gt 0 ] && [ "${lines[-1]}" = done ]; then
+      unset 'lines[-1]'
+      printf '%s\n' "${lines[@]}" | sed '/^$/d' | tr '\n' ' ' | sed 's/ *$//'
+      return
+    fi
+    pause $((++looks))
   done
   echo 'no answer'
 }
