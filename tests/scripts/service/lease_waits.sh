@@ -57,10 +57,12 @@ roll_back 1 "$m"
 
 # --- what a waiter holds -------------------------------------------------------------------------------------------
 queue a 2 0 30s cyd
-# (while it looks, it has some of them for a moment)
+# While it looks, it has some of them for a moment.
 holds() { sql "SELECT (backend_xid IS NULL, backend_xmin IS NULL, (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND locktype <> 'virtualxid')) FROM pg_stat_activity a WHERE application_name = 'waiter a'"; }
 expect 'a waiter holds no id, no snapshot and no lock' "$(wait_for '(t,t,0)' holds)" '(t,t,0)'
-expect 'VACUUM is not held back' "$(psql -XqAtc 'CREATE TABLE v AS SELECT 1 AS n' -c 'DELETE FROM v' -c 'VACUUM v' -c "SELECT pg_relation_size('v')")" 0
+sql 'CREATE TABLE v AS SELECT 1 AS n'; sql 'DELETE FROM v'
+vacuumed() { sql 'VACUUM v'; sql "SELECT pg_relation_size('v')"; }
+expect 'VACUUM is not held back' "$(wait_for 0 vacuumed)" 0
 # by every way in which a lease ends
 sql "SELECT claims.settle_leases(1, rollback_leases => ARRAY['$l']::uuid[])" >/dev/null
 expect 'settle_leases wakes' "$(answer a)" got
