@@ -27,7 +27,7 @@ install: setup ## Install into the PostgreSQL that PG_CONFIG names
 demo: build ## Two cells and a shared database in throwaway clusters: a race, conflicts, crashes, recovery, a repair
 	@scripts/demo
 
-test: build ## Run every test
+test: setup ## Run every test
 	@scripts/test
 
 test-regress: build ## Run pg_regress tests; T="name…" picks some

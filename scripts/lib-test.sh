@@ -3,7 +3,7 @@
 # A worker has a cluster of its own and takes tests from a queue until it is empty. The cluster and databases are created when
 # the first test needs them, and again after a failed test, so that it does not affect others.
 #
-# A test that measures times has the comment line `# test: alone` (`-- test: alone` in SQL), and runs alone.
+# A test that measures times has the comment line `# test: timed` (`-- test: timed` in SQL), and runs after the others.
 #
 # Time limits: for a statement, so that the output shows which one hung; for the file or the step of a spec; for the
 # program. CAMPAIGN_SECONDS and STRESS_SECONDS are added.

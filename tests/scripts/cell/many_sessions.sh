@@ -2,7 +2,7 @@
 # Many more sessions than a service lets in: nobody waits longer than its timeout, in the order of arrival, without a failure of the breaker, and about
 # as many saves a second as the service has for those that it lets in. With the service dead they fail at once. FLEET_SESSIONS and FLEET_PLACES are
 # the numbers, FLEET_SECONDS how long they save.
-# test: alone
+# test: timed
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The worker's promise: committed leases are settled within a second beside the verification of many rows, an import and a purge, for three cells in
 # one server. WORKER_ROWS is the number of rows and of outcomes, WORKER_PROMISE_MS the longest time until a lease is settled.
-# test: alone
+# test: timed
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

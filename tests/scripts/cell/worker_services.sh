@@ -2,7 +2,7 @@
 # The workers of a cell with two services, of which one hangs: all its processes are stopped, before a call and during one. Leases at the other one are
 # settled in time. When it answers again, its leases are settled. Nothing outlives what it is for. WORKER_PROMISE_MS is the longest time that settling
 # may take beyond that on the idle machine.
-# test: alone
+# test: timed
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

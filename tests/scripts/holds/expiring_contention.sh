@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sixteen instances and 10,000 keys: none waits, not even for one that never ends its transaction, the sets are disjoint, all keys are held in
 # the end; and the keys of an instance that is killed are taken over when they expire, and not before.
-# test: alone
+# test: timed
 . "$(dirname "$0")/../common.bash"
 
 fresh_database script_expiring

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test: alone
+# test: timed
 # One cell begins too many leases: the test finds the cell, limits it whatever it sets, and checks that the others are served.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test: alone
+# test: timed
 # A report holds its snapshot for hours while leases come and go: seen by metrics(), named, and ended. Reading by key, begins and commits are as
 # fast as before all the while, and so are lists of leases, where the library is preloaded. INCIDENT_LEASES: how many leases (40000).
 . "$(dirname "$0")/../common.bash"

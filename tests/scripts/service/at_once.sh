@@ -2,7 +2,7 @@
 # Every call answers within some milliseconds when another open transaction holds the claim, and a create of what is being created within half of one, also
 # beside eight sessions that begin and commit. The median of many calls counts,
 # in proportion to what other work takes meanwhile, so that a busy machine does not fail it.
-# test: alone
+# test: timed
 . "$(dirname "$0")/../common.bash"
 
 fresh_database script_at_once

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test: alone
+# test: timed
 # Costs that must not depend on the number of claims: one commit of one row switches a transfer, and metrics() takes milliseconds.
 # TRANSFER_CLAIMS: how many claims move (20000).
 . "$(dirname "$0")/../common.bash"
