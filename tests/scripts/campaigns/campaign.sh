@@ -4,6 +4,7 @@
 # table; in cell 2 it is claimed by itself. Then recovery runs, and everything is compared. The campaign takes CAMPAIGN_SECONDS, and on
 # a busy machine as much longer as it needs for enough to happen. With CAMPAIGN_WORKERS=yes the library is preloaded, and the cells'
 # background workers do the recovery. They are killed, too; and a table of the service has a trigger, so the calls write with statements.
+# test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

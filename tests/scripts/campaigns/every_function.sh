@@ -2,6 +2,7 @@
 # Every function of the extension, found in the catalog, is called as every kind of role, with NULLs and odd arguments, at the service and in a cell:
 # a role without a right succeeds only in calls that every_function/allowed.txt lists with a reason; no call is an internal error or waits; no process
 # dies. Each call is rolled back. CAMPAIGN_SECONDS: how long random combinations are tried after the systematic ones.
+# test: long
 . "$(dirname "$0")/../common.bash"
 
 here=$CLAIMS_ROOT/tests/scripts/campaigns/every_function

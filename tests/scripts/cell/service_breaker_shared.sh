@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The breaker with a preloaded library: all sessions of the server share it, so that they do not wait one by one for a dead service.
 # test: timed
+# test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -3,6 +3,7 @@
 # settled in time. When it answers again, its leases are settled. Nothing outlives what it is for. WORKER_PROMISE_MS is the longest time that settling
 # may take beyond that on the idle machine.
 # test: timed
+# test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # scripts/test itself, with tests of its own: it distinguishes tests that pass, differ, hang, crash the server or have no
 # expected output, none affects another, and independent ones run in parallel.
+# test: long
 . "$(dirname "$0")/../common.bash"
 
 root=$CLAIMS_TMP/root
