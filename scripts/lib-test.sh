@@ -16,8 +16,8 @@ export PG_REGRESS_DIFF_OPTS="-U3 -F '^-- \|^starting permutation'"
 export PGISOLATIONTIMEOUT=$((TEST_LIMIT_SECONDS / 5)) PG_TEST_TIMEOUT_DEFAULT=$((TEST_LIMIT_SECONDS / 10))
 
 now_ms() { date +%s%3N; }
-# is_marked WORD FILE: whether the file of a test has the line `# test: WORD`, in SQL `-- test: WORD`.
-is_marked() { grep -qE "^(#|--) test: $1\$" "$2"; }
+# is_marked WORD FILE: whether the comment that begins the file of a test has the line `# test: WORD`, in SQL `-- test: WORD`.
+is_marked() { awk -v mark="test: $1" '!/^(#|--)/ { exit } $0 == "# " mark || $0 == "-- " mark { found = 1; exit } END { exit !found }' "$2"; }
 
 # --- reporting ---------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,9 @@ take_port() {
   ) 9>"$taken/lock"
 }
 
+# new_directory NAME: makes the directory of the cluster NAME.
+new_directory() { CLUSTER_DIR[$1]=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$1.XXXXXX"); }
+
 # init_data DIRECTORY: initdb in its folder `data`, with the superuser's password in PGPASSWORD, or a new one.
 init_data() {
   [ -n "${PGPASSWORD:-}" ] || PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
@@ -112,7 +115,7 @@ init_data() {
 # make_template: makes the data directory that start_cluster copies from then on, in this shell and those that it starts, instead of running initdb: that
 # was a third of the CPU time of all tests. Every copy gets a system identifier of its own, like the clusters of users.
 make_template() {
-  CLUSTER_DIR[template]=$(cd /tmp && as_server mktemp -d /tmp/claims-template.XXXXXX)
+  new_directory template
   trap_cleanup
   init_data "${CLUSTER_DIR[template]}"
   export PGPASSWORD CLAIMS_TEMPLATE=${CLUSTER_DIR[template]}/data
@@ -138,8 +141,8 @@ start_cluster() {
   claims_bindir
   trap_cleanup
 
-  dir=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$name.XXXXXX")
-  CLUSTER_DIR[$name]=$dir
+  new_directory "$name"
+  dir=${CLUSTER_DIR[$name]}
   if [ -n "${CLAIMS_TEMPLATE:-}" ]; then
     (cd /tmp && as_server cp -a "$CLAIMS_TEMPLATE" "$dir/data")
     perl "$CLAIMS_ROOT/scripts/new-system-identifier" "$dir/data"

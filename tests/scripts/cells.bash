@@ -131,7 +131,7 @@ resume() {
 # copy_of CLUSTER NAME: a copy of its files, of this moment, that is not started yet.
 copy_of() {
   halt "$1"
-  CLUSTER_DIR[$2]=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$2.XXXXXX")
+  new_directory "$2"
   (cd /tmp && as_server cp -a "${CLUSTER_DIR[$1]}/data" "${CLUSTER_DIR[$2]}/data" && as_server rm -f "${CLUSTER_DIR[$2]}/data/postmaster.pid")
   (cd /tmp && as_server sed -i "s|${CLUSTER_DIR[$1]}|${CLUSTER_DIR[$2]}|" "${CLUSTER_DIR[$2]}/data/postgresql.conf")
   resume "$1"

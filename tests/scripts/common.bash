@@ -68,11 +68,12 @@ stop_asleep() {
 # removed like the others. The settings are lines for its postgresql.conf.
 make_standby() {
   local name=${1:-standby} dir
-  dir=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$name.XXXXXX")
   trap_cleanup
+  new_directory "$name"
+  dir=${CLUSTER_DIR[$name]}
   (cd /tmp && as_server env PGPASSWORD="$PGPASSWORD" "$CLAIMS_BINDIR/pg_basebackup" -h "$PGHOST" -p "$PGPORT" -U postgres -D "$dir/data" -R -X stream -c fast)
   printf '%s\n' "unix_socket_directories = '$dir'" "${@:2}" | (cd /tmp && as_server sh -c "cat >> '$dir/data/postgresql.conf'")
-  CLUSTER_DIR[$name]=$dir CLUSTER_PORT[$name]=$(take_port)
+  CLUSTER_PORT[$name]=$(take_port)
   control "$name" start
 }
 on_standby() { (export PGHOST=${CLUSTER_DIR[standby]} PGPORT=${CLUSTER_PORT[standby]}; "$@"); }

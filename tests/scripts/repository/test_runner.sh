@@ -115,8 +115,7 @@ expect 'chosen by name' "$(grep -cE '^(ok|FAILED)' "$CLAIMS_TMP/out") $(tail -1 
 runner regress nothing_of_this_name || true
 expect 'a name that there is not' "$(tail -1 "$CLAIMS_TMP/out")" 'error: no tests/pg_regress/sql/nothing_of_this_name.sql'
 
-# Programs: two that wait for each other pass only side by side; one that measures times runs after them. Its mark begins no line here: it would be one
-# of this program.
+# Programs: two that wait for each other pass only side by side; one that measures times runs after them.
 for n in 1 2; do
   cat >"$root/tests/scripts/some/pair$n.sh" <<SH
 touch $CLAIMS_TMP/here$n
@@ -124,7 +123,10 @@ for _ in \$(seq 1 1200); do [ -e $CLAIMS_TMP/here$((3 - n)) ] && break; sleep 0.
 test -e $CLAIMS_TMP/here$((3 - n)); sleep 0.5; touch $CLAIMS_TMP/gone$n
 SH
 done
-printf '%s\n' '# test: timed' "test -e $CLAIMS_TMP/gone1 && test -e $CLAIMS_TMP/gone2" >"$root/tests/scripts/some/measures.sh"
+cat >"$root/tests/scripts/some/measures.sh" <<SH
+# test: timed
+test -e $CLAIMS_TMP/gone1 && test -e $CLAIMS_TMP/gone2
+SH
 limit=60 TEST_JOBS=2 runner script || true
 expect 'side by side, and after them' "$(verdict 'script: pair1') $(verdict 'script: pair2') $(verdict 'script: measures')" 'ok ok ok'
 rm "$root"/tests/scripts/some/*.sh
