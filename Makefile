@@ -43,7 +43,7 @@ test-stress: build ## Run the stress client; STRESS_SECONDS=20
 	@scripts/test stress
 
 chaos: build ## The crash campaigns for longer, without and with the library preloaded, the race of profiles, every function under every role, and a forged service; CAMPAIGN_SECONDS=300
-	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker profile_race every_function forged_service
+	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker profile_race every_function forged_service plain_cell_campaign
 
 failover: build ## Failovers of a service with synchronous replication, under Patroni; ROUNDS=200, MODE=asynchronous for the control
 	@scripts/failover

@@ -17,7 +17,8 @@ HISTORY = {"CHANGELOG.md"}
 UPGRADES = {"CONTRIBUTING.md"}
 # Examples, and words of other programs.
 FOREIGN = {"Foo", "slug", "OnCalendar", "QueryCanceled", "StatementInvalid"} | {
-    "create_distributed_table", "create_reference_table", "citus_add_local_table_to_metadata", "undistribute_table"}
+    "create_distributed_table", "create_reference_table", "citus_add_local_table_to_metadata", "undistribute_table",
+    "innodb_lock_wait_timeout", "innodb_flush_log_at_trx_commit"}
 
 
 def problems(tree):
