@@ -218,6 +218,7 @@ extension_sql_file!(
     name = "declarations",
     requires = [
         "declare",
+        cell::reading::acts_for_database,
         cell::capture::attribute::declare_attribute_2,
         cell::capture::attribute::unclaim_attribute_2,
         cell::capture::conflicts::last_conflicts

@@ -15,9 +15,9 @@ use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::pg_uuid;
-use crate::store::catalog;
+use crate::store::catalog::{self, same_source_type};
 use crate::store::cell::attributes;
-use crate::store::cell::{availability, expected::same_source_type};
+use crate::store::cell::availability;
 use crate::{access, arguments, settings};
 
 /// A column with a claimed name: the type of its names, and that of their sources.

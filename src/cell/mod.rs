@@ -8,6 +8,7 @@ pub mod epoch;
 pub mod ids;
 pub mod import;
 pub mod look_up;
+pub mod reading;
 pub mod recovery;
 mod services;
 pub mod track;

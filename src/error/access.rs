@@ -18,6 +18,9 @@ errors! {
             "permission denied: only the table's owner and administrators of claims may do this",
             detail "Role \"{caller}\" does not have the privileges of the table's owner.",
             hint "Ask the table's owner, or an administrator.";
+        MayNotRead { table: String, caller: String } => ERRCODE_INSUFFICIENT_PRIVILEGE: "permission denied for table {table}",
+            detail "Its columns are claimed. Role \"{caller}\" may not read all its rows, nor act for the cell of this database.",
+            hint "Call as the cell's role, or as a role that may read the table.";
         /// The caller is code that PostgreSQL runs for another role.
         Restricted => ERRCODE_INSUFFICIENT_PRIVILEGE: "permission denied within a security-restricted operation",
             detail "PostgreSQL runs index expressions, materialized views and the like for a role that did not write them.",

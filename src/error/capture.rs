@@ -23,6 +23,12 @@ errors! {
         NotTheOwner { table: String, caller: String } => ERRCODE_INSUFFICIENT_PRIVILEGE: "must be owner of table {table}",
             detail "Role \"{caller}\" does not have the privileges of its owner.",
             hint "Call as the table's owner.";
+        /// Automatic mode claims names in this database, and the table belongs to a role that may not act for its cell.
+        TableOfAnother { table: String, cell_id: i64, owner: String } => ERRCODE_INSUFFICIENT_PRIVILEGE:
+            "rows of table {table} cannot claim names for cell {cell_id}",
+            detail "Its owner \"{owner}\" may not act for the cell, and nobody who may has declared its columns for this owner.",
+            hint "Have a role that may act for the cell, or an administrator, call claims.claim_attribute() again, \
+                or end the declarations with claims.unclaim_attribute().";
         NoAttribute { table: String, attribute: String } => ERRCODE_UNDEFINED_COLUMN:
             "claimed column \"{attribute}\" of table \"{table}\", or one of its keys, does not exist",
             detail "It was renamed or dropped after it was claimed.",

@@ -78,6 +78,13 @@ pub fn current(connection: &Connection) -> Rc<Catalog> {
     catalog
 }
 
+/// Returns whether two names, one of them perhaps of the service, are names of one source type.
+pub fn same_source_type(connection: &Connection, one: &str, other: &str) -> bool {
+    let catalog = current(connection);
+    let id = |name| catalog.types.source.id(name);
+    one == other || id(one).is_some_and(|one| id(other) == Some(one))
+}
+
 /// Like [current], for callers that do not need SPI otherwise.
 pub fn current_without_spi() -> Rc<Catalog> {
     let catalog = cached().unwrap_or_else(|| spi::connect_as_owner(load));

@@ -282,6 +282,20 @@ impl Pending {
         pending
     }
 
+    /// Returns the ends of all changes.
+    pub fn ends(&self) -> impl Iterator<Item = &Ends> {
+        let creates = self.creates.iter().chain(&self.doubled).map(|create| &create.ends);
+        creates.chain(self.destroys.iter().flat_map(|destroy| &destroy.ends))
+    }
+
+    /// Removes the changes whose ends do not fulfil a condition.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&Ends) -> bool) {
+        self.creates.retain(|create| keeps(&create.ends));
+        self.doubled.retain(|create| keeps(&create.ends));
+        self.destroys.iter_mut().for_each(|destroy| destroy.ends.retain(&mut keeps));
+        self.destroys.retain(|destroy| !destroy.ends.is_empty());
+    }
+
     /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.creates.is_empty() && self.destroys.is_empty() && self.doubled.is_empty()

@@ -56,6 +56,11 @@ impl Enforcement {
         }
     }
 
+    /// Returns whether the mode is off, for some names at least.
+    pub fn is_off(self) -> bool {
+        self.mode == Mode::Off && self.below > 0
+    }
+
     /// Returns the mode if it is that of all names.
     pub fn of_all(self) -> Option<Mode> {
         match self.below {

@@ -11,6 +11,8 @@ CREATE TABLE claims.claimed_attributes (
     constraint_name name NOT NULL,
     enforcement     text NOT NULL DEFAULT 'enforce' CHECK (enforcement IN ('off', 'observe', 'enforce')),
     share           numeric NOT NULL DEFAULT 100 CHECK (share >= 0 AND share <= 100),
+    approved_owner  regrole,
+    approved_cell   bigint,
     PRIMARY KEY (table_name, attribute, declaration)
 );
 COMMENT ON TABLE claims.claimed_attributes IS
@@ -26,6 +28,9 @@ COMMENT ON COLUMN claims.claimed_attributes.condition IS 'Condition for rows tha
 COMMENT ON COLUMN claims.claimed_attributes.declaration IS 'Name of the declaration. A column can have several, each with its condition.';
 COMMENT ON COLUMN claims.claimed_attributes.enforcement IS 'Mode of the declaration: off, observe or enforce.';
 COMMENT ON COLUMN claims.claimed_attributes.share IS 'Percentage of names for which the mode holds; the others are observed.';
+COMMENT ON COLUMN claims.claimed_attributes.approved_owner IS
+    'Owner of the table when a role that may act for the cell, or an administrator, declared the column; NULL: neither did.';
+COMMENT ON COLUMN claims.claimed_attributes.approved_cell IS 'The cell that this role could act for; NULL: an administrator declared the column.';
 COMMENT ON COLUMN claims.claimed_attributes.constraint_name IS 'Name of the constraint in errors of a save that cannot have its name.';
 
 CREATE TABLE claims.automatic_service (

@@ -30,13 +30,18 @@ CREATE TRIGGER complete_declaration BEFORE INSERT OR UPDATE ON claims.claimed_at
 ALTER TABLE claims.claimed_attributes ENABLE ALWAYS TRIGGER complete_declaration;
 COMMENT ON TRIGGER complete_declaration ON claims.claimed_attributes IS 'Gives declarations their names.';
 
-CREATE OR REPLACE VIEW claims.claimed_columns AS
+CREATE OR REPLACE VIEW claims.claimed_columns WITH (security_barrier) AS
     SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type, a.subject_key, a.source_type, a.source_key, a.condition,
            a.declaration, a.constraint_name, a.enforcement, a.share
-      FROM claims.claimed_attributes a;
+      FROM claims.claimed_attributes a
+     WHERE (SELECT claims.acts_for_database())
+        OR EXISTS (SELECT FROM pg_catalog.pg_class c
+                    WHERE c.oid = a.table_name AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')
+                           OR pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')
+                              AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')));
 COMMENT ON VIEW claims.claimed_columns IS
     'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no privileges on '
-    'the tables.';
+    'the tables; other roles see the tables that they own or may read.';
 
 -- Runs with the caller's search_path and rights, but uses them only to resolve names in the condition.
 CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
@@ -50,7 +55,10 @@ CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, buck
                                         claims.spell_out_condition(table_name, condition, false), declaration, constraint_name);
     END;
 
-INSERT INTO claims.audiences (function_name, audience) VALUES ('last_conflicts', 'cell');
+COMMENT ON FUNCTION claims.acts_for_database() IS
+    'Internal: whether the caller may act for the cell of this database, for claims.claimed_columns.';
+
+INSERT INTO claims.audiences (function_name, audience) VALUES ('last_conflicts', 'cell'), ('acts_for_database', 'cell');
 
 COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, text, name, text, name, name) IS
     'In a cell: declares that the values of a column are claimed, from now on, under a bucket type, for the subject in subject_key and the source '

@@ -47,9 +47,16 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'last_conflicts_wrapper';
 
+CREATE FUNCTION claims."acts_for_database"() RETURNS bool /* Result < bool, ErrorReport > */
+STABLE STRICT SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'acts_for_database_wrapper';
+
 ALTER TABLE claims.claimed_attributes ADD COLUMN declaration name, ADD COLUMN constraint_name name,
     ADD COLUMN enforcement text NOT NULL DEFAULT 'enforce' CHECK (enforcement IN ('off', 'observe', 'enforce')),
-    ADD COLUMN share numeric NOT NULL DEFAULT 100 CHECK (share >= 0 AND share <= 100);
+    ADD COLUMN share numeric NOT NULL DEFAULT 100 CHECK (share >= 0 AND share <= 100),
+    ADD COLUMN approved_owner regrole, ADD COLUMN approved_cell bigint;
 -- include sql/install/cell/declarations.sql
 
 -- The trigger fills in the names.

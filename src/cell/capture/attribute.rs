@@ -1,18 +1,21 @@
 //! `claim_attribute` and `unclaim_attribute`: choose the claimed columns.
 
+use claims_model::origin::Approval;
 use claims_model::types::Types;
 use claims_model::{BadInput, Kind, Problem};
 use pgrx::pg_sys::Oid;
 
 use super::declare::{must_own, spelled_out};
-use crate::arguments;
 use crate::error::{CaptureError, ClaimsError, notice_of_changed_declaration, warn_of_no_unique_index};
 use crate::pg::name::{Name, Relation};
 use crate::pg::prelude::*;
+use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
+use crate::store::cell::authority;
 use crate::store::cell::declared::{self, ClaimableTable, Declaration, Uniqueness};
 use crate::store::cell::triggers::{self, Purpose};
+use crate::{access, arguments};
 
 /// Declares a column for claim_attribute, which has spelled out the condition. A user may call it directly, so it checks
 /// everything.
@@ -49,13 +52,13 @@ fn declare_attribute_2(
         condition: None,
         constraint_name,
     };
-    let table_name = spi::connect(|connection| complete(connection, table, &mut declaration))?;
+    let (table_name, approval) = spi::connect(|connection| complete(connection, table, &mut declaration))?;
     // This reads the owner's code and can raise a WARNING, which can leave this function by an error: no resource may be open.
     declaration.condition = condition.map(|condition| spelled_out(table, &condition, true)).transpose()?;
     let (before, now, uniqueness) = spi::connect(|connection| {
         let recorded = || declared::declaration(connection, table, &declaration.attribute, &declaration.name);
         let before = recorded();
-        declared::record(connection, table, &declaration);
+        declared::record(connection, table, &declaration, &approval);
         let profile = catalog::current(connection).types.profile_of(&declaration.bucket_type);
         (before, recorded(), declared::uniqueness(connection, table, &declaration.attribute, profile))
     });
@@ -81,8 +84,13 @@ fn optional_name(name: Option<Name>, argument: &str) -> Result<Option<String>, C
 
 /// Raises an error unless the declaration fits the table, and completes it. Locks the table, so that no column changes
 /// afterwards.
-fn complete(connection: &Connection, table: Oid, declaration: &mut Declaration) -> Result<String, ClaimsError> {
-    let ClaimableTable { name, can_be_claimed, .. } = own_table(connection, table)?;
+fn complete(
+    connection: &Connection,
+    table: Oid,
+    declaration: &mut Declaration,
+) -> Result<(String, Approval), ClaimsError> {
+    let ClaimableTable { name, owner, can_be_claimed } = own_table(connection, table)?;
+    let approval = approval(connection, owner)?;
     if !can_be_claimed {
         return Err(CaptureError::NotClaimable { table: name }.into());
     }
@@ -106,8 +114,21 @@ fn complete(connection: &Connection, table: Oid, declaration: &mut Declaration) 
     declaration.source_type = first_name_of(types, Kind::Source, &declaration.source_type)?;
     match attribute_type {
         Some(type_name) => Err(CaptureError::UnfitColumn { column: declaration.attribute.clone(), type_name }.into()),
-        None => Ok(name),
+        None => Ok((name, approval)),
     }
+}
+
+/// Returns what the caller approves by a declaration on a table of `owner`. Where automatic mode claims names in this database, raises an error
+/// unless the caller may act for its cell.
+fn approval(connection: &Connection, owner: Oid) -> Result<Approval, ClaimsError> {
+    let own_cell = authority::own_cell(connection);
+    if let Some(own_cell) = &own_cell {
+        access::act_for(&catalog::current(connection), own_cell.cell_id)?;
+    }
+    let by_administrator = roles::caller_is_admin();
+    let cell_id = own_cell.map(|cell| cell.cell_id).filter(|_| !by_administrator);
+    let is_approved = by_administrator || cell_id.is_some();
+    Ok(Approval { owner: is_approved.then(|| owner.to_u32()), cell_id })
 }
 
 /// Returns a table if the caller has the privileges of its owner.

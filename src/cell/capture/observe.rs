@@ -27,6 +27,7 @@ use crate::pg::xact;
 use crate::service::lease::limit;
 use crate::settings;
 use crate::store::catalog;
+use crate::store::cell::authority;
 use crate::tables::Tables;
 
 /// Number of records in one lease, as far as a batch can be divided. The service's default limit is twice as high.
@@ -43,9 +44,10 @@ pub struct Observed {
 
 impl Observed {
     /// Takes the observed changes, and the enforced ones that belong to them ([`separate`]).
-    pub fn begin(enforced: &mut Pending, routes: &Routes) -> Self {
+    pub fn begin(connection: &Connection, enforced: &mut Pending, routes: &Routes) -> Self {
         match log::begin_sending_observed(routes) {
             Ok((sending, mut pending)) => {
+                leave_out_others(connection, &mut pending);
                 separate(enforced, &mut pending).into_iter().for_each(observations::note_missed);
                 Observed { sending: Some(sending), pending }
             }
@@ -92,6 +94,18 @@ impl Observed {
         observations::add_delay(began.elapsed());
         Ok(())
     }
+}
+
+/// Where automatic mode claims names in this database, leaves out the tables that may not claim names for its cell.
+fn leave_out_others(connection: &Connection, pending: &mut Pending) {
+    let Some(own_cell) = authority::own_cell(connection) else { return };
+    pending.retain(|ends| match &ends.origin.0 {
+        Some(declared) if !own_cell.accepts_declared(declared) => {
+            observations::note(declared, "unusable", 1);
+            false
+        }
+        _ => true,
+    });
 }
 
 /// Writes the observations. If that fails, they are lost.

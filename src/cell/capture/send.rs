@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use claims_model::backoff::Backoff;
 use claims_model::capture::{Create, Pending};
 use claims_model::lease_group;
+use claims_model::origin::Declared;
 use claims_model::outgoing::Outgoing;
 use claims_model::routes::{Place, Routes};
+use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
 use super::here;
@@ -20,10 +22,12 @@ use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::prelude::*;
+use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::{wait, xact};
 use crate::store::catalog;
+use crate::store::cell::authority;
 use crate::store::cell::routes;
 use crate::store::cell::tracked::{self, TrackedLease};
 use crate::{access, arguments, tables};
@@ -89,7 +93,7 @@ fn send_pending(connection: &Connection, routes: &Rc<Routes>, automatic: bool) -
         return Ok(None);
     }
     let (sending, mut pending) = log::begin_sending(routes)?;
-    let observed = Observed::begin(&mut pending, routes);
+    let observed = Observed::begin(connection, &mut pending, routes);
     let lease = send_enforced(connection, routes, automatic, pending)?;
     log::mark_sent(sending, routes);
     observed.send(tables::at_entry(), connection, routes)?;
@@ -104,6 +108,7 @@ fn send_enforced(
     pending: Pending,
 ) -> Result<Option<Uuid>, ClaimsError> {
     let cell_id = routes.cell_id;
+    must_be_of_own_cell(connection, &pending)?;
     let parts = routes.divide(pending);
     for (_, pending) in &parts {
         // A bucket that more rows need than before has several owners, perhaps in different tables.
@@ -137,6 +142,23 @@ fn send_enforced(
         track::track_new(connection, *lease, cell_id, service)?;
     }
     Ok(first)
+}
+
+/// Where automatic mode claims names in this database, raises an error for a change of a table that may not claim names for its cell.
+fn must_be_of_own_cell(connection: &Connection, pending: &Pending) -> Result<(), ClaimsError> {
+    let Some(own_cell) = authority::own_cell(connection) else { return Ok(()) };
+    let mut accepted: Option<&Rc<Declared>> = None;
+    for declared in pending.ends().filter_map(|ends| ends.origin.0.as_ref()) {
+        if accepted.is_some_and(|accepted| Rc::ptr_eq(accepted, declared)) {
+            continue;
+        }
+        if !own_cell.accepts_declared(declared) {
+            let (table, owner) = (declared.table_name.clone(), roles::name(Oid::from(declared.owner)));
+            return Err(CaptureError::TableOfAnother { table, cell_id: own_cell.cell_id, owner }.into());
+        }
+        accepted = Some(declared);
+    }
+    Ok(())
 }
 
 /// Forgets settled leases of earlier transactions of this session, if there are enough for a statement. It does nothing with an

@@ -16,6 +16,7 @@ use claims_model::{BadInput, Problem};
 use self::batch::Batch;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
+use crate::cell::reading;
 use crate::cell::verify::begin::must_be_claimed;
 use crate::cell::verify::expected::Expected;
 use crate::error::{ClaimsError, ImportError, ImportProgress, notice_of_import};
@@ -74,7 +75,7 @@ fn begin_import(
     let call = spi::connect(|connection| {
         arguments::require!(cell_id, service, source_type, batch_size);
         let catalog = catalog::current(connection);
-        access::act_here_for(&catalog, cell_id)?;
+        reading::require_for(connection, &catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let batch = in_range(batch_size, MAX_BATCH, "batch_size", "1 to 10000")?;
         let pace = rows_per_second.map(|rows| in_range(rows, i32::MAX, "rows_per_second", "1 to 2147483647"));
@@ -130,7 +131,7 @@ fn begin(connection: &Connection, key: &ImportKey) -> Result<(), ClaimsError> {
 /// Raises an error if no column of the source type has names for the service.
 pub fn must_have_columns(expected: &Expected, key: &ImportKey) -> Result<(), ClaimsError> {
     must_be_claimed(expected, &key.source_type)?;
-    if expected.attributes().is_empty() {
+    if expected.is_elsewhere() {
         let ImportKey { source_type, service, .. } = key.clone();
         return Err(ImportError::OtherService { source_type, service }.into());
     }
@@ -149,7 +150,7 @@ fn import_step(
     let (mut call, state, is_finished) = spi::connect(|connection| {
         arguments::require!(cell_id, source_type);
         let catalog = catalog::current(connection);
-        access::act_here_for(&catalog, cell_id)?;
+        reading::require_for(connection, &catalog, cell_id)?;
         let (_, first_name) = arguments::source_type(&source_type, &catalog.types)?;
         let is_of = |call: &Call| (call.key.cell_id, &call.key.source_type) == (cell_id, &first_name);
         let mut call = call.filter(is_of).ok_or(ImportError::NotBegun { source_type: source_type.clone() })?;

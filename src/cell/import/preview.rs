@@ -6,7 +6,9 @@ use claims_model::{BadInput, Problem};
 
 use super::batch::Batch;
 use super::must_have_columns;
+use crate::arguments;
 use crate::cell::client::{Service, unreachable};
+use crate::cell::reading;
 use crate::cell::verify::expected::Expected;
 use crate::error::{ClaimsError, ImportError};
 use crate::pg::prelude::*;
@@ -15,7 +17,6 @@ use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::expected::RowLock;
 use crate::store::cell::imports::{CollidingName, ImportKey};
-use crate::{access, arguments};
 
 /// Number of rows in a call to the service.
 const BATCH: i64 = 1000;
@@ -47,7 +48,7 @@ fn preview_import(
     let rows = spi::connect(|connection| {
         arguments::require!(cell_id, service, source_type, max_results);
         let catalog = catalog::current(connection);
-        access::act_here_for(&catalog, cell_id)?;
+        reading::require_for(connection, &catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let size = page_size(max_results)?;
         let after = arguments::source_range(after, None).map_err(|_| BadInput::new("after", Problem::BadCursor))?.above;

@@ -4,6 +4,8 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::expected::Expected;
+use crate::arguments;
+use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
@@ -13,7 +15,6 @@ use crate::pg::uuid::pg_uuid;
 use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
-use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -26,7 +27,7 @@ fn begin_verification(
     Ok(spi::connect(|connection| {
         arguments::require!(cell_id, source_type, correct);
         let catalog = catalog::current(connection);
-        access::act_here_for(&catalog, cell_id)?;
+        reading::require_for(connection, &catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         must_be_claimed(&Expected::of(connection, &source_type, false), &source_type)?;
         passes::purge(connection);

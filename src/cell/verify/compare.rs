@@ -43,6 +43,8 @@ pub struct ComparedRange {
     /// Number of rows that need a claim, and of extra claims.
     pub checked: i64,
     pub found: Vec<FoundDiscrepancy>,
+    /// Number of claims of rows whose declarations are off.
+    pub off: i64,
 }
 
 pub struct FoundDiscrepancy {
@@ -133,7 +135,8 @@ impl Comparison<'_> {
                 }
             }
         }
-        let reports = self.remote.compare(range, &list_json(by_bucket.values())?)?;
+        let mut reports = self.remote.compare(range, &list_json(by_bucket.values())?)?;
+        let off = self.leave_out_off(&mut reports);
         let extra = reports.iter().filter(|report| report.discrepancy == Discrepancy::Extra).count();
         let mut suspects = Vec::new();
         for report in reports {
@@ -148,7 +151,28 @@ impl Comparison<'_> {
         if !suspects.is_empty() {
             found.extend(if self.correct { self.correct_suspects(range, suspects)? } else { self.confirm(suspects) });
         }
-        Ok(ComparedRange { checked: (rows + extra) as i64, found })
+        Ok(ComparedRange { checked: (rows + extra) as i64, found, off })
+    }
+
+    /// Leaves out the claims of rows whose declarations are off, and returns their number: they are neither needed nor extra. Such a row may
+    /// have changed its name, or be gone, because nothing is captured.
+    fn leave_out_off(&self, reports: &mut Vec<Report>) -> i64 {
+        if !self.expected.has_off() {
+            return 0;
+        }
+        let may_be_off = |report: &Report| {
+            let Some((source_type, id)) = &report.source else { return false };
+            report.discrepancy == Discrepancy::Extra
+                && *source_type == self.source_type
+                && self.expected.may_be_off(&report.bucket_type, &report.bucket_value, id)
+        };
+        let (maybe_off, others): (Vec<_>, Vec<_>) = reports.drain(..).partition(may_be_off);
+        *reports = others;
+        let mut rows = SeenRows::default();
+        rows.read_sources(self.connection, maybe_off.iter().filter_map(|report| report.source.clone()).collect());
+        let (extra, off): (Vec<_>, Vec<_>) = maybe_off.into_iter().partition(|report| rows.is_source_enforced(report));
+        reports.extend(extra);
+        off.len() as i64
     }
 
     /// Returns the discrepancies that the second check confirms.

@@ -2,6 +2,7 @@
 
 use super::expected::Expected;
 use crate::arguments::{self, source_range};
+use crate::cell::reading;
 use crate::error::ClaimsError;
 use crate::pg::prelude::*;
 use crate::pg::spi;
@@ -18,6 +19,7 @@ fn digest_expected(
         let source_type = arguments::required(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        reading::require(connection, &source_type)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         Ok::<_, ClaimsError>(Expected::of(connection, &source_type, true).digest(&range))
     })?;

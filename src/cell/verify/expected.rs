@@ -11,6 +11,7 @@ use claims_model::source_range::{self, SourceRange};
 
 use crate::arguments::{self, source_range};
 use crate::cell::client::naming::RequiredNaming;
+use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::jsonb::JsonText;
 use crate::pg::prelude::*;
@@ -31,6 +32,7 @@ fn expected_records(
         let source_type = arguments::required(source_type, "source_type")?;
         let catalog = catalog::current(connection);
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        reading::require(connection, &source_type)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         let mut records = Expected::of(connection, &source_type, true).records(&range)?.claims;
         records.sort_by(|a, b| {
@@ -64,6 +66,11 @@ impl ExpectedClaim {
         &self.attribute
     }
 
+    /// Returns whether the declaration is off for this name, so that its row needs no claim now.
+    pub fn is_off(&self) -> bool {
+        self.attribute.is_off(&self.value)
+    }
+
     pub fn is_as(&self, other: &ExpectedClaim) -> bool {
         self.bucket_type() == other.bucket_type()
             && (&self.value, &self.subject_id, &self.source_id) == (&other.value, &other.subject_id, &other.source_id)
@@ -84,13 +91,18 @@ pub fn list_json<'c>(claims: impl IntoIterator<Item = &'c ExpectedClaim>) -> Res
     Ok(named_records(claims.into_iter().map(ExpectedClaim::record))?)
 }
 
-/// Returns the claim that a row needs, or `None` if such a claim is impossible: the value is empty, too long, or refused by the type's
-/// profile, or the row has no valid subject id or source id.
+/// Returns the claim that a row needs, or `None` if its declaration is off, or such a claim is impossible: the value is empty, too long, or
+/// refused by the type's profile, or the row has no valid subject id or source id.
 pub fn expected_claim(attribute: &Rc<Attribute>, row: ClaimedRow) -> Option<ExpectedClaim> {
+    enforced_or_off_claim(attribute, row).filter(|claim| !claim.is_off())
+}
+
+/// Like [expected_claim], also if the declaration is off.
+pub fn enforced_or_off_claim(attribute: &Rc<Attribute>, row: ClaimedRow) -> Option<ExpectedClaim> {
     claim_of(attribute, row).ok()
 }
 
-/// Like [expected_claim], and returns the unchanged row if the claim is impossible.
+/// Like [enforced_or_off_claim], and returns the unchanged row if the claim is impossible.
 fn claim_of(attribute: &Rc<Attribute>, row: ClaimedRow) -> Result<ExpectedClaim, ClaimedRow> {
     match row {
         ClaimedRow { source_id: Some(source_id), value: spelling, subject_id: Some(subject_id) }
@@ -153,6 +165,8 @@ fn cut(mut text: String, chars: usize) -> String {
 pub struct Expected<'c> {
     connection: &'c Connection,
     attributes: Vec<Rc<Attribute>>,
+    /// Columns whose rows call for no claim now, but may have claims: those that are off.
+    dormant: Vec<Rc<Attribute>>,
     /// Columns whose names are claimed at another service. Their rows have source ids of this source type, too.
     elsewhere: Vec<Rc<Attribute>>,
     as_caller: bool,
@@ -164,8 +178,9 @@ impl<'c> Expected<'c> {
     /// Finds the columns of a source type. With `as_caller` all reads use the snapshot of the calling query; otherwise each has a
     /// snapshot of its own.
     pub fn of(connection: &'c Connection, source_type: &str, as_caller: bool) -> Self {
-        let attributes = expected::of_source(connection, source_type).into_iter().map(Rc::new).collect();
-        Expected { connection, attributes, elsewhere: Vec::new(), as_caller, service: None }
+        let all = expected::of_source(connection, source_type).into_iter().map(Rc::new);
+        let (dormant, attributes) = all.partition(|attribute| attribute.is_dormant());
+        Expected { connection, attributes, dormant, elsewhere: Vec::new(), as_caller, service: None }
     }
 
     /// Finds the columns of a source type whose names are claimed at a service. Each read has a snapshot of its own.
@@ -174,7 +189,8 @@ impl<'c> Expected<'c> {
         let Some(routes) = routes::automatic(connection) else { return all };
         let belongs = |attribute: &Rc<Attribute>| routes.belongs_to(service, &attribute.bucket_type);
         let (attributes, elsewhere) = all.attributes.into_iter().partition(belongs);
-        Expected { connection, attributes, elsewhere, as_caller: false, service: Some((routes, service.into())) }
+        let service = Some((routes, service.into()));
+        Expected { connection, attributes, dormant: all.dormant, elsewhere, as_caller: false, service }
     }
 
     /// Returns the other service to which the claims of a bucket type belong, if they do not belong to this one.
@@ -185,7 +201,27 @@ impl<'c> Expected<'c> {
 
     /// Returns whether a column of the source type is claimed, at whatever service.
     pub fn is_claimed(&self) -> bool {
-        !self.attributes.is_empty() || !self.elsewhere.is_empty()
+        !self.attributes.is_empty() || !self.elsewhere.is_empty() || !self.dormant.is_empty()
+    }
+
+    /// Returns whether all names of the source type that are claimed now are claimed at another service.
+    pub fn is_elsewhere(&self) -> bool {
+        self.attributes.is_empty() && self.dormant.is_empty()
+    }
+
+    /// Returns whether a declaration of the source type is off, for some names at least.
+    pub fn has_off(&self) -> bool {
+        !self.dormant.is_empty() || self.attributes.iter().any(|attribute| attribute.is_off_for_some())
+    }
+
+    /// Returns whether a claim can be of a row whose declaration is off.
+    pub fn may_be_off(&self, bucket_type: &str, name: &str, source_id: &str) -> bool {
+        let mut all = self.dormant.iter().chain(&self.attributes);
+        all.any(|attribute| {
+            attribute.bucket_type == bucket_type
+                && attribute.is_off(name)
+                && (!attribute.is_accepted || attribute.can_have(self.connection, source_id))
+        })
     }
 
     pub fn attributes(&self) -> &[Rc<Attribute>] {
@@ -206,8 +242,9 @@ impl<'c> Expected<'c> {
 
     pub fn digest(&self, range: &SourceRange) -> Summary {
         let mut summary = Summary::default();
-        self.each(range, |attribute, row| match expected_claim(attribute, row) {
+        self.each(range, |attribute, row| match enforced_or_off_claim(attribute, row) {
             None => summary.unclaimable += 1,
+            Some(claim) if claim.is_off() => {}
             Some(expected_claim) => summary.claims.add(&Entry {
                 bucket_type: &attribute.bucket_type,
                 bucket_value: &expected_claim.value,
@@ -227,6 +264,7 @@ impl<'c> Expected<'c> {
             count += 1;
             match claim_of(attribute, row) {
                 _ if count > MAX_COMPARED => {}
+                Ok(claim) if claim.is_off() => {}
                 Ok(expected_claim) => records.claims.push(expected_claim),
                 Err(row) => records.unclaimable.push(Unclaimable {
                     bucket_type: attribute.bucket_type.clone(),
@@ -244,7 +282,8 @@ impl<'c> Expected<'c> {
 
     /// Returns one attribute of each table of the source type.
     fn tables(&self) -> impl Iterator<Item = &Rc<Attribute>> {
-        let all = move || self.attributes.iter().chain(&self.elsewhere);
+        let dormant = move || self.dormant.iter().filter(|attribute| attribute.is_accepted);
+        let all = move || self.attributes.iter().chain(&self.elsewhere).chain(dormant());
         let is_first = move |at: usize, of: &Attribute| !all().take(at).any(|before| before.has_rows_of(of));
         all().enumerate().filter(move |(at, attribute)| is_first(*at, attribute)).map(|(_, attribute)| attribute)
     }

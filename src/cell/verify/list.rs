@@ -16,13 +16,14 @@ use super::compare::{ComparedRange, Comparison, FoundDiscrepancy};
 use super::expected::{Expected, Summary};
 use super::remote::Remote;
 use super::walk::{Findings, RangesInOrder, Walk};
+use crate::arguments;
 use crate::cell::client::{Service, unreachable};
+use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
 use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
 use crate::pg::xact;
 use crate::store::catalog;
-use crate::{access, arguments};
 
 /// Number of rows that one comparison reads.
 const BATCH: i64 = 1000;
@@ -64,7 +65,7 @@ fn list_discrepancies(
         arguments::require!(source_type, max_results);
         let recent = arguments::span(arguments::required(recent, "recent")?, "recent")?;
         let catalog = catalog::current(connection);
-        access::act_here_for(&catalog, cell_id)?;
+        reading::require_for(connection, &catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let after = after.map(|text| DiscrepancyCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?;

@@ -43,6 +43,7 @@ impl Tally {
     /// Adds the results of a comparison.
     pub fn add(&mut self, compared: &ComparedRange) {
         self.checked += compared.checked;
+        self.skipped += compared.off;
         for found in &compared.found {
             self.count(found.discrepancy, found.outcome);
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use claims_model::source_key;
 
-use super::expected::{ExpectedClaim, expected_claim};
+use super::expected::{ExpectedClaim, enforced_or_off_claim, expected_claim};
 use crate::cell::client::records::Report;
 use crate::pg::spi::Connection;
 use crate::store::cell::expected::{self, Attribute, RowLock};
@@ -17,7 +17,7 @@ pub struct SeenRows {
     claiming_rows: HashMap<(String, String), ExpectedClaim>,
     /// The claims that rows need which were read by their keys, by source id.
     seen: HashMap<String, Vec<ExpectedClaim>>,
-    /// The claims that the rows need which claims name as their sources, by source id.
+    /// The claims that the rows need which claims name as their sources, by source id, also where declarations are off.
     sources: HashMap<String, Vec<ExpectedClaim>>,
 }
 
@@ -28,7 +28,8 @@ impl SeenRows {
         buckets.for_each(|(bucket_type, value)| values.entry(bucket_type).or_default().push(value));
         for (bucket_type, values) in values {
             let values: Vec<_> = values.iter().map(String::as_str).collect();
-            for attribute in expected::of_bucket(connection, &bucket_type).into_iter().map(Rc::new) {
+            let attributes = expected::of_bucket(connection, &bucket_type).into_iter().map(Rc::new);
+            for attribute in attributes.filter(|attribute| !attribute.is_dormant()) {
                 let rows = attribute.with_values(connection, &values);
                 for expected_claim in rows.into_iter().filter_map(|row| expected_claim(&attribute, row)) {
                     self.claiming_rows.insert((bucket_type.clone(), expected_claim.value.clone()), expected_claim);
@@ -74,9 +75,10 @@ impl SeenRows {
             by_type.entry(source_type).or_default().push(id);
         }
         for (source_type, ids) in by_type {
-            for attribute in expected::of_source(connection, source_type).into_iter().map(Rc::new) {
+            let attributes = expected::of_source(connection, source_type).into_iter().map(Rc::new);
+            for attribute in attributes.filter(|attribute| attribute.is_accepted) {
                 let rows = attribute.with_ids(connection, &ids, RowLock::None);
-                add_all(&mut self.sources, rows.into_iter().filter_map(|row| expected_claim(&attribute, row)));
+                add_all(&mut self.sources, rows.into_iter().filter_map(|row| enforced_or_off_claim(&attribute, row)));
             }
         }
     }
@@ -106,6 +108,17 @@ impl SeenRows {
                 && other.value == report.bucket_value
         };
         is_another && self.sources.get(source_id).is_some_and(|rows| rows.iter().any(calls))
+    }
+
+    /// Returns whether a declaration that is not off needs a claim of this type for the source of the claim.
+    pub fn is_source_enforced(&self, report: &Report) -> bool {
+        let Some((source_type, source_id)) = &report.source else { return false };
+        let is_of = |claim: &ExpectedClaim| {
+            claim.attribute().source_type == *source_type
+                && claim.bucket_type() == report.bucket_type
+                && !claim.is_off()
+        };
+        self.sources.get(source_id).is_some_and(|rows| rows.iter().any(is_of))
     }
 }
 

@@ -18,8 +18,10 @@ use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{SHARED_BATCHES, Walk};
 use super::whole::batch;
+use crate::arguments;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
+use crate::cell::reading;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
 use crate::holds::expiring::require_held;
 use crate::pg::clock::Moment;
@@ -31,7 +33,6 @@ use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
 use crate::store::holds::expiring;
-use crate::{access, arguments};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -71,7 +72,7 @@ fn verify_share(
         let recent = arguments::span(arguments::required(recent, "recent")?, "recent")?;
         arguments::deadline(hold_for, "hold_for", Moment::now())?;
         let pass = passes::pass(connection, uuid).ok_or(VerificationError::UnknownPass { pass: uuid })?;
-        access::act_here_for(&catalog::current(connection), pass.cell_id)?;
+        reading::require_for(connection, &catalog::current(connection), pass.cell_id)?;
         if xact::uses_transaction_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }

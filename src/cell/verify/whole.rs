@@ -10,8 +10,10 @@ use super::expected::Expected;
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::walk::{RangesInOrder, Walk};
+use crate::arguments;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
+use crate::cell::reading;
 use crate::error::{self, ClaimsError, VerificationError};
 use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection};
@@ -19,7 +21,6 @@ use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::positions::{self, Walked};
 use crate::store::pass_log::Pass;
-use crate::{access, arguments};
 
 const MAX_BATCH: i32 = 10_000;
 
@@ -59,7 +60,7 @@ fn verify(
         let server = arguments::required(service, "service")?;
         arguments::require!(source_type, batch_size, recent, correct);
         let catalog = catalog::current(connection);
-        access::act_here_for(&catalog, cell_id)?;
+        reading::require_for(connection, &catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let (batch, recent) = (batch(batch_size)?, arguments::span(recent, "recent")?);
         let deadline = max_runtime.map(|runtime| deadline(started_at, runtime)).transpose()?;

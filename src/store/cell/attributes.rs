@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 use claims_model::enforcement::{Enforcement, Mode, POSITIONS};
-use claims_model::origin::Declared;
+use claims_model::origin::{Approval, Declared};
 use pgrx::pg_sys::Oid;
 
 use super::keys::{KeyKind, base_type};
@@ -27,7 +27,8 @@ statement! {
                 claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL), ", base_type!("s"), ", ", base_type!("k"), ",
                 s.attname::text, claims.has_fixed_text(s.atttypid), format_type(s.atttypid, NULL),
                 k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL),
-                c.oid, n.nspname::text, a.declaration::text, a.constraint_name::text, a.enforcement, round(a.share * 10000)::int8
+                c.oid, n.nspname::text, a.declaration::text, a.constraint_name::text, a.enforcement, round(a.share * 10000)::int8,
+                a.approved_owner::oid, a.approved_cell
            FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
            LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
            LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped AND s.attgenerated <> 'v'
@@ -177,6 +178,8 @@ fn declared(row: &Row, pinned: impl Fn(&Declared) -> Option<Enforcement>) -> Dec
         name: row.must(27),
         constraint_name: row.must(28),
         enforcement: Enforcement::new(mode, below),
+        owner: row.must::<Oid>(2).to_u32(),
+        approval: Approval { owner: row.get::<Oid>(31).map(Oid::to_u32), cell_id: row.get(32) },
     };
     Declared { enforcement: pinned(&declared).unwrap_or(declared.enforcement), ..declared }
 }

@@ -1,6 +1,7 @@
 //! Statements on tables that can have claimed columns, and on `claims.claimed_attributes`.
 
 use claims_model::Profile;
+use claims_model::origin::Approval;
 use pgrx::pg_sys::Oid;
 
 use crate::pg::spi::{Connection, View};
@@ -46,14 +47,22 @@ statement! {
            FROM claims.claimed_attributes a
           WHERE a.table_name = $1::regclass AND a.attribute = $2::name AND a.declaration = $3::name";
     /// A trigger of the table completes what is NULL.
-    RECORD(OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID) =
+    RECORD(OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, OIDOID, INT8OID) =
         "INSERT INTO claims.claimed_attributes AS a (table_name, attribute, bucket_type, subject_type, subject_key, source_type,
-                source_key, condition, declaration, constraint_name)
-         VALUES ($1::regclass, $2::name, $3, $4, $5::name, $6, $7::name, $8, $9::name, $10::name)
+                source_key, condition, declaration, constraint_name, approved_owner, approved_cell)
+         VALUES ($1::regclass, $2::name, $3, $4, $5::name, $6, $7::name, $8, $9::name, $10::name, $11::regrole, $12)
              ON CONFLICT (table_name, attribute, declaration) DO UPDATE
             SET bucket_type = excluded.bucket_type, subject_type = excluded.subject_type, subject_key = excluded.subject_key,
                 source_type = excluded.source_type, source_key = excluded.source_key, condition = excluded.condition,
-                constraint_name = excluded.constraint_name";
+                constraint_name = excluded.constraint_name,
+                approved_owner = excluded.approved_owner, approved_cell = excluded.approved_cell";
+    /// Returns a table with claims of source type $1 that role $2 may not read, or whose rows a policy hides from it.
+    UNREADABLE(TEXTOID, OIDOID) =
+        "SELECT c.oid::regclass::text FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name
+          WHERE a.source_type = $1 AND NOT pg_has_role($2, c.relowner, 'USAGE')
+            AND NOT (has_schema_privilege($2, c.relnamespace, 'USAGE') AND has_table_privilege($2, c.oid, 'SELECT')
+                     AND (NOT c.relrowsecurity OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = $2 AND (r.rolsuper OR r.rolbypassrls))))
+          ORDER BY c.oid LIMIT 1";
     /// Deletes declaration $3 of column $2 of table $1, or all of the column.
     FORGET(OIDOID, TEXTOID, TEXTOID) =
         "DELETE FROM claims.claimed_attributes a
@@ -164,7 +173,7 @@ pub fn declaration(connection: &Connection, table: Oid, attribute: &str, name: &
     })
 }
 
-pub fn record(connection: &Connection, table: Oid, declaration: &Declaration) {
+pub fn record(connection: &Connection, table: Oid, declaration: &Declaration, approval: &Approval) {
     let Declaration { attribute, name, bucket_type, subject_type, subject_key, source_type, .. } = declaration;
     let texts = [attribute, bucket_type, subject_type, subject_key, source_type].map(|text| text.as_str().into());
     let values = [table.into()].into_iter().chain(texts);
@@ -172,6 +181,7 @@ pub fn record(connection: &Connection, table: Oid, declaration: &Declaration) {
         [&declaration.source_key, &declaration.condition, &declaration.constraint_name]
             .map(|text| text.as_deref().into());
     let values = values.chain([source_key, condition, name.as_str().into(), constraint_name]);
+    let values = values.chain([approval.owner.map(Oid::from).into(), approval.cell_id.into()]);
     connection.run(&RECORD, View::Statement, values);
 }
 
@@ -195,4 +205,9 @@ pub fn set_enforcement(
 
 pub fn is_claimed(connection: &Connection, table: Oid) -> bool {
     connection.run(&IS_CLAIMED, View::Statement, [table.into()]).count() > 0
+}
+
+/// Returns the name of a table with claims of a source type whose rows a role may not read, if there is one.
+pub fn unreadable_table(connection: &Connection, source_type: &str, role: Oid) -> Option<String> {
+    connection.run(&UNREADABLE, View::Latest, [source_type.into(), role.into()]).first(|row| row.must(1))
 }

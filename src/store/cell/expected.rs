@@ -7,10 +7,15 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use claims_model::capture::READ_BYTES;
+use claims_model::enforcement::{Enforcement, Mode, POSITIONS};
+use claims_model::origin::Approval;
 use claims_model::source_range::SourceRange;
 use claims_model::{Profile, Types, source_key};
 use pgrx::pg_sys::Oid;
 
+use super::authority::{self, OwnCell};
+use super::claimed_row::claimed_row;
+pub use super::claimed_row::{ClaimedRow, RowLock};
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
 use super::search_index::{self, MissingIndex};
 use crate::pg::owner::restricted_as;
@@ -38,7 +43,8 @@ macro_rules! attributes {
             "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname), quote_ident(c.relname), c.relkind = 'r', c.relowner,
                     quote_ident(a.attribute), a.bucket_type, a.subject_type, quote_ident(a.subject_key), a.source_type,
                     quote_ident(a.source_key), a.condition, greatest(c.reltuples, 0)::bigint, k.attnotnull IS TRUE,
-                    k.base_type, y.typcategory = 'S', format_type(k.base_type, -1), ", has_form_index!(), "
+                    k.base_type, y.typcategory = 'S', format_type(k.base_type, -1), ", has_form_index!(), ",
+                    a.enforcement, round(a.share * 10000)::int8, a.approved_owner::oid, a.approved_cell
                FROM claims.claimed_attributes a
                JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
                LEFT JOIN (SELECT k.*, ", base_type!("k"), " AS base_type FROM pg_attribute k) k
@@ -89,9 +95,15 @@ pub struct Attribute {
     any_text: bool,
     /// Whether the table has an index on claims.canonical_form(), perhaps of this column.
     has_form_index: bool,
+    enforcement: Enforcement,
+    /// Whether the declaration may claim names for the cell of this database ([authority]).
+    pub is_accepted: bool,
 }
 
-fn attribute(row: Row, types: &Types) -> Attribute {
+fn attribute(row: Row, types: &Types, own_cell: Option<&OwnCell>) -> Attribute {
+    let mode = row.get::<String>(19).and_then(|mode| Mode::named(&mode)).unwrap_or(Mode::Enforce);
+    let below = row.get::<i64>(20).and_then(|below| u32::try_from(below).ok()).unwrap_or(POSITIONS);
+    let approval = Approval { owner: row.get::<Oid>(21).map(Oid::to_u32), cell_id: row.get(22) };
     let bucket_type: String = row.must(7);
     Attribute {
         table: row.must(1),
@@ -113,53 +125,46 @@ fn attribute(row: Row, types: &Types) -> Attribute {
         any_text: row.get(16).unwrap_or(false),
         key_type: row.get(17).unwrap_or_default(),
         has_form_index: row.must(18),
+        enforcement: Enforcement::new(mode, below),
+        is_accepted: own_cell.is_none_or(|cell| cell.accepts(row.must(5), &approval)),
     }
 }
 
-/// Returns the attributes whose claims have a source type.
+/// Returns the attributes whose claims have a source type, also those that are off or not accepted.
 pub fn of_source(connection: &Connection, source_type: &str) -> Vec<Attribute> {
-    let catalog = catalog::current(connection);
-    connection.run(&OF_SOURCE, View::Caller, [source_type.into()]).map(|row| attribute(row, &catalog.types))
+    let (catalog, own_cell) = (catalog::current(connection), authority::own_cell(connection));
+    let rows = connection.run(&OF_SOURCE, View::Caller, [source_type.into()]);
+    rows.map(|row| attribute(row, &catalog.types, own_cell.as_ref()))
 }
 
-/// Returns the attributes that claim buckets of a type.
+/// Returns the attributes that claim buckets of a type, also those that are off.
 pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
-    let catalog = catalog::current(connection);
-    connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]).map(|row| attribute(row, &catalog.types))
-}
-
-/// Returns whether two names, one of them perhaps of the service, are names of one source type.
-pub fn same_source_type(connection: &Connection, one: &str, other: &str) -> bool {
-    let catalog = catalog::current(connection);
-    let id = |name| catalog.types.source.id(name);
-    one == other || id(one).is_some_and(|one| id(other) == Some(one))
-}
-
-/// A row that needs a claim.
-pub struct ClaimedRow {
-    pub source_id: Option<String>,
-    pub value: String,
-    pub subject_id: Option<String>,
-}
-
-fn claimed_row(row: Row) -> ClaimedRow {
-    ClaimedRow { source_id: row.get(1), value: row.must(2), subject_id: row.get(3) }
-}
-
-/// The row locks that a query takes until the (sub)transaction ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowLock {
-    None,
-    /// FOR SHARE SKIP LOCKED: nobody changes or deletes the rows. Rows that another transaction is changing are skipped.
-    Share,
-    /// FOR SHARE NOWAIT: a row that another transaction has locked is an error (55P03).
-    ShareOrError,
+    let (catalog, own_cell) = (catalog::current(connection), authority::own_cell(connection));
+    let rows = connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]);
+    let mut attributes = rows.map(|row| attribute(row, &catalog.types, own_cell.as_ref()));
+    attributes.retain(|attribute| attribute.is_accepted);
+    attributes
 }
 
 impl Attribute {
     /// Runs `body` with the owner's rights, under settings that give the owner's code the same result in every session.
     fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
         restricted_as(self.owner, || under(NO_ROWS_HIDDEN, || under(FIXED_TEXT, body)))
+    }
+
+    /// Returns whether none of its rows calls for a claim now.
+    pub fn is_dormant(&self) -> bool {
+        !self.is_accepted || self.enforcement.of_all() == Some(Mode::Off)
+    }
+
+    /// Returns whether rows with some names call for no claim now.
+    pub fn is_off_for_some(&self) -> bool {
+        !self.is_accepted || self.enforcement.is_off()
+    }
+
+    /// Returns whether a row with this name, in canonical form, calls for no claim now.
+    pub fn is_off(&self, name: &str) -> bool {
+        !self.is_accepted || self.enforcement.of(name) == Mode::Off
     }
 
     /// Returns whether two attributes are columns of one table with the same key.

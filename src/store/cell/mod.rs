@@ -1,7 +1,9 @@
 //! Statements on the extension's tables in a cell's database, and on the cell's own tables.
 
 pub mod attributes;
+pub mod authority;
 pub mod availability;
+pub mod claimed_row;
 pub mod declared;
 pub mod epochs;
 mod event_triggers;

@@ -80,7 +80,7 @@ noticed 'a constraint that was not checked' "ALTER TABLE claims.audiences DROP C
 noticed 'a trigger that is missing' "DROP TRIGGER announce_change ON claims.cells;"
 noticed 'a trigger that replication does not fire' "ALTER TABLE claims.cells ENABLE TRIGGER announce_change;"
 noticed 'a view' "CREATE OR REPLACE VIEW claims.claimed_columns AS SELECT a.* FROM claims.claimed_attributes a WHERE true;"
-noticed 'the options of a view' "ALTER VIEW claims.claimed_columns SET (security_barrier);"
+noticed 'the options of a view' "ALTER VIEW claims.claimed_columns RESET (security_barrier);"
 noticed 'a sequence' "ALTER SEQUENCE claims.expiring_tokens CACHE 10;"
 noticed 'what pg_dump leaves out' "SELECT pg_extension_config_dump('claims.cells', 'WHERE false');"
 noticed 'who may call' "DELETE FROM claims.audiences WHERE function_name = 'get_record';"

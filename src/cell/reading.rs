@@ -1,0 +1,49 @@
+//! Who may read the rows of claimed tables through the calls of a cell: roles that may act for the cell whose tables they are, and roles that
+//! may read the tables themselves.
+
+use crate::access;
+use crate::error::{AccessError, ClaimsError};
+use crate::pg::prelude::*;
+use crate::pg::roles;
+use crate::pg::spi::{self, Connection};
+use crate::store::catalog::{self, Catalog};
+use crate::store::cell::{authority, declared};
+
+/// Raises an error unless the caller may act for the cell of this database, or read all tables of a source type.
+pub fn require(connection: &Connection, source_type: &str) -> Result<(), ClaimsError> {
+    access::refuse_restricted()?;
+    if acts_for_database_in(connection) {
+        return Ok(());
+    }
+    let caller = roles::caller();
+    match declared::unreadable_table(connection, source_type, caller) {
+        None => Ok(()),
+        Some(table) => Err(AccessError::MayNotRead { table, caller: roles::name(caller) }.into()),
+    }
+}
+
+/// Raises an error unless the caller may act for a cell, and this database has the tables of that cell. Where automatic mode claims names in this
+/// database, roles of other cells call here, too.
+pub fn require_for(connection: &Connection, catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
+    access::act_here_for(catalog, cell_id)?;
+    match authority::own_cell(connection) {
+        Some(own_cell) => access::act_for(catalog, own_cell.cell_id),
+        None => Ok(()),
+    }
+}
+
+/// Returns whether the caller may act for the cell of this database.
+fn acts_for_database_in(connection: &Connection) -> bool {
+    let caller = roles::caller();
+    let role =
+        || catalog::current(connection).cells.get(&authority::cell_of_database(connection)?).map(|cell| cell.role);
+    roles::caller_is_admin() || role().is_some_and(|role| roles::has_privileges_of(caller, role))
+}
+
+/// Returns whether the caller may act for the cell of this database, for claims.claimed_columns.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn acts_for_database() -> Result<bool, ErrorReport> {
+    access::refuse_restricted()?;
+    Ok(spi::connect(acts_for_database_in))
+}

@@ -1,0 +1,24 @@
+//! Rows that need a claim, and the locks with which they are read.
+
+use crate::pg::spi::Row;
+
+/// A row that needs a claim.
+pub struct ClaimedRow {
+    pub source_id: Option<String>,
+    pub value: String,
+    pub subject_id: Option<String>,
+}
+
+pub fn claimed_row(row: Row) -> ClaimedRow {
+    ClaimedRow { source_id: row.get(1), value: row.must(2), subject_id: row.get(3) }
+}
+
+/// The row locks that a query takes until the (sub)transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowLock {
+    None,
+    /// FOR SHARE SKIP LOCKED: nobody changes or deletes the rows. Rows that another transaction is changing are skipped.
+    Share,
+    /// FOR SHARE NOWAIT: a row that another transaction has locked is an error (55P03).
+    ShareOrError,
+}
