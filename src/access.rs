@@ -5,6 +5,7 @@ use crate::pg::prelude::*;
 use crate::pg::{compatibility, roles};
 use crate::refusals;
 use crate::store::catalog::{Catalog, Cell};
+use crate::tables::shared::limits;
 use crate::tables::{self, Tables};
 
 /// Allows callers with the privileges of the cell's role, and administrators.
@@ -14,7 +15,9 @@ pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
     match catalog.cells.get(&cell_id) {
         Some(cell) if roles::has_privileges_of(caller, cell.role) || roles::caller_is_admin() => Ok(()),
         None if roles::caller_is_admin() => Err(AccessError::UnknownCell { cell_id }.into()),
-        _ => Err(denied(Some(cell_id), AccessError::NotTheCell { cell_id, caller: roles::name(caller) })),
+        _ => {
+            Err(denied(Some(catalog), Some(cell_id), AccessError::NotTheCell { cell_id, caller: roles::name(caller) }))
+        }
     }
 }
 
@@ -45,13 +48,19 @@ pub fn read_as_administrator() -> Result<(), ClaimsError> {
     if roles::caller_is_admin() {
         Ok(())
     } else {
-        Err(denied(None, AccessError::NotAdmin { caller: roles::name(roles::caller()) }))
+        Err(denied(None, None, AccessError::NotAdmin { caller: roles::name(roles::caller()) }))
     }
 }
 
 /// Returns the error of a denied call, and has the audit log record it.
-fn denied(cell_id: Option<i64>, error: AccessError) -> ClaimsError {
-    refusals::denied(cell_id);
+fn denied(catalog: Option<&Catalog>, cell_id: Option<i64>, error: AccessError) -> ClaimsError {
+    refusals::denied(cell_id, || {
+        // A number that is no cell's shares the rate of calls that name none.
+        let named = catalog.zip(cell_id).filter(|(catalog, cell_id)| catalog.cells.contains_key(cell_id));
+        named.map_or((refusals::NO_CELL, limits::REFUSALS_PER_SECOND), |(catalog, cell_id)| {
+            (cell_id, catalog.refusals_per_second(cell_id))
+        })
+    });
     error.into()
 }
 

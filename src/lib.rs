@@ -47,7 +47,11 @@ pub extern "C-unwind" fn _PG_init() {
         cell::capture::log::is_preloaded();
     }
     worker::register();
-    pg::background::register_errand(cell::epoch::commit_epoch);
+    pg::background::register_errand(|message| {
+        if !service::run_errand(message) {
+            cell::epoch::commit_epoch(message);
+        }
+    });
     pg::cache::register();
     pg::compatibility::register(|| {
         let is_final = version::require_same();

@@ -153,9 +153,10 @@ COMMENT ON FUNCTION claims.set_mode(text, text, bigint) IS
     'At the service: sets the mode of a cell (NULL: of all cells) from the COMMIT on: open; settle_only: no begins; read_only: only reading. '
     'Calls that it does not allow fail with 55000 and the reason. The stricter of a cell''s mode and that of all cells applies. For '
     'administrators. Locks the row of the mode: two calls that set one row wait for each other until COMMIT.';
-COMMENT ON FUNCTION claims.set_cell_limits(bigint, text, int, int, int, int) IS
+COMMENT ON FUNCTION claims.set_cell_limits(bigint, text, int, int, int, int, int) IS
     'At the service: sets the limits of a cell from the COMMIT on (NULL: no limit): outstanding leases, records of a batch, begins and fences a '
-    'second; and the highest claims.lease_priority (NULL: 0). A call beyond a limit fails with 53400, and HINT says when to try again. begins_per_second needs the library preloaded (22023 '
+    'second, with thousands of records that are imported or corrected; the highest claims.lease_priority (NULL: 0); and how many fences and '
+    'denied calls a second have rows in claims.audit_log (NULL: 100; others are counted). A call beyond a limit fails with 53400, and HINT says when to try again. begins_per_second needs the library preloaded (22023 '
     'otherwise). For administrators. Locks the row of the limits: two calls that set one row wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.present_epoch(bigint, bigint, bigint, text) IS
     'At the service, for claims.reconcile(), claims.verify() and claims.adopt_cell(): stores a new epoch of the cell''s database, if the stored '

@@ -37,7 +37,7 @@ errors! {
             hint "Use COMMIT.";
         TooFast { cell_id: i64, per_second: i32, again: Moment } => ERRCODE_CONFIGURATION_LIMIT_EXCEEDED:
             "cell {cell_id} begins leases too fast",
-            detail "It may begin {per_second} a second, fences included.",
+            detail "It may begin {per_second} a second. A fence counts as a begin, and so do a thousand records that are imported or corrected.",
             hint ("Repeat the call in {:.3} s, at {}.", Moment::now().seconds_until(again).max(0.001), again.text());
         TooManyLeases { cell_id: i64, limit: i32 } => ERRCODE_CONFIGURATION_LIMIT_EXCEEDED:
             "cell {cell_id} has too many outstanding leases",

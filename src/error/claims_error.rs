@@ -199,6 +199,11 @@ pub fn or_raise<T>(result: Result<T, ClaimsError>) -> T {
 }
 
 impl ClaimsError {
+    /// Returns whether the service has refused a call because of a limit of the cell. A smaller call, or one that comes later, succeeds.
+    pub fn is_remote_limit(&self) -> bool {
+        matches!(self, ClaimsError::Cell(CellError::Refused(error)) if error.sqlstate == *b"53400")
+    }
+
     /// Returns whether another open transaction has locked a table or is changing a profile. When it has ended, a repeat of the
     /// call has another answer.
     pub fn ends_with_other_transaction(&self) -> bool {

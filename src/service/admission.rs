@@ -2,6 +2,7 @@
 //! up to the last COMMIT that changed it.
 
 use claims_model::mode::Need;
+use claims_model::rate;
 use uuid::Uuid;
 
 use crate::error::{AdmissionError, ClaimsError};
@@ -65,10 +66,36 @@ pub fn admit_fence(
     catalog: &Catalog,
     cell_id: i64,
 ) -> Result<(), ClaimsError> {
+    pass_pace(tables, connection, catalog, cell_id, rate::RECORDS)
+}
+
+/// Raises an error if a cell imports or corrects more records than it may send in a batch, or faster than its rate of begins allows:
+/// a thousand records count as a begin. No lease holds these records, so they do not count against the number of outstanding leases.
+pub fn admit_records(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    records: usize,
+) -> Result<(), ClaimsError> {
+    if records == 0 {
+        return Ok(());
+    }
+    admit_batch(catalog, cell_id, records)?;
+    pass_pace(tables, connection, catalog, cell_id, i64::try_from(records).unwrap_or(i64::MAX))
+}
+
+fn pass_pace(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    records: i64,
+) -> Result<(), ClaimsError> {
     let rate = catalog.limits.get(&cell_id).and_then(|limits| limits.begins_per_second);
     rate.map_or(Ok(()), |per_second| {
         tables
-            .pass_pace(connection, cell_id, per_second)
+            .pass_pace(connection, cell_id, per_second, records)
             .map_err(|again| AdmissionError::TooFast { cell_id, per_second, again }.into())
     })
 }

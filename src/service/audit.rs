@@ -1,7 +1,7 @@
 //! The audit log: who has changed which names, from where, and who was refused.
 //!
 //! Settled leases and fences are recorded in the transaction that settles or fences them, so the log has exactly those that
-//! happened. Begins that were refused and denied calls go through shared memory ([`refusals`]).
+//! happened; so are names that change hands without a lease. Of fences it has as many a second as the cell's rate allows. Begins that were refused and denied calls go through shared memory ([`refusals`]).
 
 use claims_model::{Bucket, Conflict, Types, conflict};
 use serde_json::{Map, Value, json};
@@ -14,10 +14,16 @@ use crate::refusals::{self, Fetched};
 use crate::settings::{self, Audit};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::audit::{Actor, AuditRow, next_id};
+use crate::tables::rows::feed::ChangeSet;
 use crate::tables::rows::leases::Ending;
-use crate::tables::shared::audit;
+use crate::tables::rows::transfers::Transfer;
+use crate::tables::shared::{audit, pace};
 use crate::tables::{EndedLease, Tables};
 
+/// The most names in one row about names that change hands without a lease.
+const NAMES_PER_ROW: usize = 10_000;
+/// The word for names that a transfer has moved.
+const TRANSFERRED: &str = "transferred";
 /// The most conflicts, with their names, in one row.
 const MAX_CONFLICTS: usize = 20;
 /// The most bytes of these names together. Values have at most 2,600 bytes.
@@ -55,8 +61,9 @@ fn of_lease<'r>(
         at,
         cell_id,
         what: ending.outcome(),
-        lease: lease.uuid,
+        lease: Some(lease.uuid),
         actor,
+        lost: None,
         ops: Vec::with_capacity(count),
         bucket_types: Vec::with_capacity(count),
         bucket_values: Vec::with_capacity(count),
@@ -72,24 +79,81 @@ fn of_lease<'r>(
     row
 }
 
-/// Records unknown leases that this transaction has fenced.
-pub fn fenced(tables: &dyn Tables, connection: &Connection, cell_id: i64, leases: &[Uuid]) {
-    if settings::audit() != Audit::All {
+/// Records unknown leases that this transaction has fenced. Beyond the cell's rate they are counted: by the worker, or where there is
+/// none, by a row of this transaction.
+pub fn fenced(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, cell_id: i64, leases: &[Uuid]) {
+    if settings::audit() != Audit::All || leases.is_empty() {
         return;
     }
     let (actor, at) = (actor(), Moment::now());
-    let nothing = || (Vec::new(), Vec::new(), Vec::new());
-    let row = |lease: &Uuid| {
-        let (ops, bucket_types, bucket_values) = nothing();
-        AuditRow { at, cell_id, what: "fenced", lease: *lease, actor: &actor, ops, bucket_types, bucket_values }
+    let per_second = catalog.refusals_per_second(cell_id);
+    let written = pace::pass_refusals(cell_id, per_second, leases.len());
+    let written = written.unwrap_or_else(|| usize::try_from(per_second).unwrap_or(0)).min(leases.len());
+    let lost = leases.len() - written;
+    let mut rows: Vec<_> =
+        leases[..written].iter().map(|lease| nameless(at, cell_id, "fenced", Some(*lease), None, &actor)).collect();
+    if lost > 0 && !refusals::count_lost(cell_id, lost) {
+        rows.push(nameless(at, cell_id, "lost", None, Some(lost), &actor));
+    }
+    if !rows.is_empty() {
+        tables.record_audit(connection, &rows);
+    }
+}
+
+fn nameless<'a>(
+    at: Moment,
+    cell_id: i64,
+    what: &'static str,
+    lease: Option<Uuid>,
+    lost: Option<usize>,
+    actor: &'a Actor,
+) -> AuditRow<'a> {
+    let (ops, bucket_types, bucket_values) = Default::default();
+    AuditRow { at, cell_id, what, lease, actor, lost, ops, bucket_types, bucket_values }
+}
+
+/// Records names that a call has claimed or freed without a lease.
+pub fn changed(
+    tables: &dyn Tables,
+    connection: &Connection,
+    types: &Types,
+    (cell_id, what): (i64, &'static str),
+    sets: &[ChangeSet],
+) {
+    if settings::audit() == Audit::Off {
+        return;
+    }
+    let (actor, at) = (actor(), Moment::now());
+    let all: Vec<(&'static str, &Bucket)> =
+        sets.iter().flat_map(|set| set.buckets.iter().map(|bucket| (set.change.op(), *bucket))).collect();
+    let row = |portion: &[(&'static str, &Bucket)]| {
+        let mut row = nameless(at, cell_id, what, sets.first().and_then(|set| set.cause), None, &actor);
+        let type_name = |bucket: &Bucket| types.bucket.first_name(bucket.bucket_type).unwrap_or_default();
+        row.ops = portion.iter().map(|(op, _)| *op).collect();
+        row.bucket_types = portion.iter().map(|(_, bucket)| type_name(bucket)).collect();
+        tables.record_audit(
+            connection,
+            &[AuditRow { bucket_values: portion.iter().map(|(_, bucket)| &*bucket.value).collect(), ..row }],
+        );
     };
-    let rows: Vec<_> = leases.iter().map(row).collect();
-    tables.record_audit(connection, &rows);
+    all.chunks(NAMES_PER_ROW).for_each(row);
+}
+
+/// Records that the claims of a transfer have moved to a cell.
+pub fn moved(tables: &dyn Tables, connection: &Connection, types: &Types, transfer: &Transfer, to_cell: i64) {
+    if settings::audit() != Audit::Off {
+        tables.audit_moved(
+            connection,
+            types,
+            transfer,
+            &nameless(Moment::now(), to_cell, TRANSFERRED, Some(transfer.uuid), None, &actor()),
+        );
+    }
 }
 
 /// Describes a begin that was refused, for the worker to record.
 pub fn refused(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, conflicts: &[Conflict]) {
-    refusals::record("refused", Some(cell_id), lease, || described(catalog, conflicts));
+    refusals::record("refused", Some(cell_id), cell_id, lease, || described(catalog, conflicts));
 }
 
 /// Returns the conflicts and their names, of many only the first.
@@ -124,14 +188,17 @@ fn actor() -> Actor {
     }
 }
 
-/// Inserts descriptions that were fetched, and one row for those that were lost. The transaction must commit, or they are lost, too.
+/// Inserts descriptions that were fetched, and one row for those of each cell that were lost. The transaction must commit, or they are lost, too.
 pub fn record_refusals(connection: &Connection, fetched: Fetched) {
-    let Fetched { mut descriptions, lost } = fetched;
-    if lost > 0 {
-        let row = json!({ "at_us": Moment::now().0, "id": next_id(), "what": "lost", "conflict": { "lost": lost } });
-        descriptions.push(row.to_string());
+    let Fetched { descriptions, lost } = fetched;
+    let mut texts: Vec<_> = descriptions.into_iter().map(|description| description.text).collect();
+    for (cell_id, count) in lost {
+        let cell_id = (cell_id != refusals::NO_CELL).then_some(cell_id);
+        let conflict = json!({ "lost": count });
+        let row = json!({ "at_us": Moment::now().0, "id": next_id(), "what": "lost", "cell_id": cell_id, "conflict": conflict });
+        texts.push(row.to_string());
     }
-    if !descriptions.is_empty() {
-        audit::record_described(connection, descriptions);
+    if !texts.is_empty() {
+        audit::record_described(connection, texts);
     }
 }

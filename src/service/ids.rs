@@ -1,13 +1,14 @@
 //! `add_id_space`, `lease_id_range` and their sisters: ranges of ids that no two cells get.
 //!
 //! No range is given twice: [`Space::next_id`] only grows, rows of ranges stay for ever, and an exclusion constraint refuses what
-//! would overlap. A caller that loses the answer has lost the range.
+//! would overlap. A caller that loses the answer, or rolls back, has lost the range: see [`draw_ids`].
 
 use claims_model::ids::{MAX_ID, Space};
 use claims_model::limits::{KIND_CHARS, REASON_CHARS};
 use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
 
+use super::draw_ids::{self, MAX_SIZE, RangeRequest};
 use super::{admission, durability};
 use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
@@ -15,13 +16,8 @@ use crate::error::{AccessError, ClaimsError, IdsError};
 use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::store::catalog;
-use crate::tables::shared::ids;
+use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, SpaceLimits};
 use crate::{access, tables};
-
-/// The most ids of one range.
-const MAX_SIZE: i64 = 1_000_000_000;
-/// The most blocks that a cell may begin within an hour. A cell that went wild would use up a space in years.
-const BLOCKS_PER_HOUR: i64 = 1000;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -31,33 +27,54 @@ fn add_id_space(
     first_id: default!(Option<i64>, 1),
     last_id: default!(Option<i64>, 9223372036854775806),
     block_size: default!(Option<i64>, "NULL"),
+    max_range: default!(Option<i64>, 1000000),
+    ranges_per_day: default!(Option<i32>, 100),
 ) -> Result<(), ErrorReport> {
-    Ok(add(name, reason, first_id, last_id, block_size)?)
+    Ok(add(name, reason, (first_id, last_id), block_size, (max_range, ranges_per_day))?)
 }
 
 fn add(
     name: Option<String>,
     reason: Option<String>,
-    first_id: Option<i64>,
-    last_id: Option<i64>,
+    (first_id, last_id): (Option<i64>, Option<i64>),
     block_size: Option<i64>,
+    (max_range, ranges_per_day): (Option<i64>, Option<i32>),
 ) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("add_id_space", reason)?;
     let name = arguments::text(name, "name", KIND_CHARS)?;
     let (first_id, last_id) = bounds(first_id, last_id)?;
-    let block_size = block_size.unwrap_or_else(|| Space::default_block(first_id, last_id));
-    if block_size < 1 {
+    let size = block_size.unwrap_or_else(|| Space::default_block(first_id, last_id));
+    if size < 1 {
         return Err(out_of_range("block_size", "1 and more"));
     }
+    arguments::require!(max_range, ranges_per_day);
+    if !(1..=MAX_SIZE).contains(&max_range) {
+        return Err(out_of_range("max_range", "1 to 1000000000"));
+    }
+    if ranges_per_day < 1 {
+        return Err(out_of_range("ranges_per_day", "1 and more"));
+    }
+    let limits = SpaceLimits { max_range, ranges_per_day };
     let reason = arguments::text(Some(action.reason().to_owned()), "reason", REASON_CHARS)?;
     let action = action.with("name", name.as_str()).with("first_id", first_id).with("last_id", last_id);
+    let action = action.with("max_range", max_range).with("ranges_per_day", ranges_per_day);
     action.with("block_size", block_size).perform(|tables, connection| {
         tables.require_here()?;
-        let space = Space { first_id, last_id, block_size, next_id: first_id };
-        match ids::add(connection, &name, &space, &reason, &roles::name(roles::caller())) {
-            true => Ok(()),
-            false => Err(IdsError::SpaceExists { name }.into()),
+        let space = Space { first_id, last_id, block_size: size, next_id: first_id };
+        if ids::add(connection, &name, &space, limits, &reason, &roles::name(roles::caller())) {
+            return Ok(());
         }
+        // It exists: the call can only let it grow, or change its limits.
+        let Some(existing) = ids::lock(connection, &name) else { return Err(IdsError::UnknownSpace { name }.into()) };
+        let is_same = [1, existing.space.first_id].contains(&first_id)
+            && block_size.is_none_or(|size| size == existing.space.block_size);
+        let changes = last_id > existing.space.last_id || limits != existing.limits;
+        if !is_same || last_id < existing.space.last_id || !changes {
+            let Space { first_id, last_id, .. } = existing.space;
+            return Err(IdsError::SpaceExists { name, first_id, last_id }.into());
+        }
+        ids::grow(connection, existing.number, last_id, limits);
+        Ok(())
     })
 }
 
@@ -70,8 +87,9 @@ fn lease_id_range(
     size: default!(Option<i64>, 1000000),
     continue_after: default!(Option<i64>, "NULL"),
     at_most: default!(Option<i64>, "NULL"),
+    or_less: default!(Option<bool>, false),
 ) -> Result<pgrx::Range<i64>, ErrorReport> {
-    let (first, last) = lease(cell_id, id_space, size, continue_after, at_most)?;
+    let (first, last) = lease(cell_id, id_space, size, (continue_after, at_most), or_less)?;
     // No id is above MAX_ID.
     Ok(pgrx::Range::from(first..last + 1))
 }
@@ -80,10 +98,10 @@ fn lease(
     cell_id: Option<i64>,
     id_space: Option<String>,
     size: Option<i64>,
-    continue_after: Option<i64>,
-    at_most: Option<i64>,
+    (continue_after, at_most): (Option<i64>, Option<i64>),
+    or_less: Option<bool>,
 ) -> Result<(i64, i64), ClaimsError> {
-    arguments::require!(cell_id, id_space, size);
+    arguments::require!(cell_id, id_space, size, or_less);
     if !(1..=MAX_SIZE).contains(&size) {
         return Err(out_of_range("size", "1 to 1000000000"));
     }
@@ -93,27 +111,12 @@ fn lease(
         access::act_for(&catalog, cell_id)?;
         tables.require_here()?;
         admission::admit(tables, &catalog, cell_id, Need::Begin)?;
-        // The cell uses the ids from now on: a crash must not undo this.
-        durability::promise();
-        let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
-        let (number, space) = ids::lock(connection, &id_space).ok_or_else(unknown)?;
-        let follows = match continue_after {
-            None => ids::newest(connection, number, cell_id),
-            Some(last) => Some(last).filter(|last| ids::ends_with(connection, number, cell_id, *last)),
-        };
-        let following =
-            follows.and_then(|last| space.following(last, ids::next_given(connection, number, last), size, at_most));
-        let placed = following.or_else(|| space.new_block(size, at_most));
-        let placed = placed
-            .ok_or_else(|| IdsError::SpaceExhausted { name: id_space.clone(), last_id: at_most.min(space.last_id) })?;
-        if placed.begins_block
-            && !roles::caller_is_admin()
-            && ids::blocks_of_last_hour(connection, number, cell_id) >= BLOCKS_PER_HOUR
-        {
-            return Err(IdsError::TooManyBlocks { cell_id, limit: BLOCKS_PER_HOUR }.into());
-        }
-        ids::give(connection, number, cell_id, (placed.first, placed.last), placed.next_id);
-        Ok((placed.first, placed.last))
+        let found = ids::find(connection, &id_space);
+        let found = found.ok_or_else(|| IdsError::UnknownSpace { name: id_space.clone() })?;
+        let size = if or_less { size.min(found.limits.max_range) } else { size };
+        let is_limited = !roles::caller_is_admin();
+        let request = RangeRequest { cell_id, size, continue_after, at_most, is_limited };
+        draw_ids::draw(connection, &id_space, &found, &request)
     })
 }
 
@@ -178,14 +181,15 @@ fn restore(
         }
         durability::promise();
         let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
-        let (number, space) = ids::lock(connection, &id_space).ok_or_else(unknown)?;
+        let ExistingSpace { number, space, .. } = ids::lock(connection, &id_space).ok_or_else(unknown)?;
         if range.0 < space.first_id || range.1 > space.last_id {
             return Err(out_of_range("first_id", "ids of the space"));
         }
         if let Some(holder) = ids::holder(connection, number, range) {
             return Err(IdsError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
         }
-        ids::give(connection, number, cell_id, range, space.next_id.max(space.block_after(range.1)));
+        let next_id = space.next_id.max(space.block_after(range.1));
+        ids::give(connection, number, cell_id, range, next_id, GivenBy::Restore);
         Ok(())
     })
 }

@@ -4,6 +4,7 @@ mod admin;
 pub mod admission;
 pub mod audit;
 pub mod counters;
+mod draw_ids;
 pub mod durability;
 mod epoch;
 pub mod feed;
@@ -25,8 +26,9 @@ use crate::refusals;
 use crate::tables::shared::pace;
 
 /// The service's areas of shared memory.
-pub static AREAS: [&dyn Area; 9] = [
+pub static AREAS: [&dyn Area; 10] = [
     &pace::PACES,
+    &pace::REFUSAL_PACES,
     &counters::CELLS,
     &counters::CHECKS,
     &low_water::MARKS,
@@ -36,6 +38,11 @@ pub static AREAS: [&dyn Area; 9] = [
     &refusals::RINGS,
     &refusals::READERS,
 ];
+
+/// Runs in a background process of a caller that waits for it. Returns false if the message is for another part of the extension.
+pub fn run_errand(message: &str) -> bool {
+    message.strip_prefix(draw_ids::MESSAGE).map(draw_ids::run).is_some()
+}
 
 /// Number of attempts that a call makes, each after a probe, before it reports a conflict that it cannot see.
 const ATTEMPTS: u32 = 4;

@@ -51,6 +51,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// Returns how many fences and denied calls of a cell have rows in the audit log within a second.
+    pub fn refusals_per_second(&self, cell_id: i64) -> i32 {
+        let of_cell = self.limits.get(&cell_id).and_then(|limits| limits.refusals_per_second);
+        of_cell.unwrap_or(limits::REFUSALS_PER_SECOND)
+    }
+
     /// Returns the types under their first names, which never change. Digests use them: two digests may be computed at
     /// different times or in different databases.
     pub fn lasting_types(&self) -> &Types {

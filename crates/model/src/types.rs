@@ -84,6 +84,11 @@ impl TypeTable {
         self.first.get(&id).or_else(|| self.shown.get(&id)).map(|name| &**name)
     }
 
+    /// Returns the numbers, each with the name that it had first.
+    pub fn first_names(&self) -> impl Iterator<Item = (i32, &str)> {
+        self.shown.keys().filter_map(|id| Some((*id, self.first_name(*id)?)))
+    }
+
     /// Returns the name that a type had first, by any of its names.
     pub fn first_name_of(&self, name: &str) -> Option<&str> {
         self.first_name(self.id(name)?)

@@ -5,7 +5,9 @@ CREATE FUNCTION claims."add_id_space"(
 	"reason" TEXT,
 	"first_id" bigint DEFAULT 1,
 	"last_id" bigint DEFAULT 9223372036854775806,
-	"block_size" bigint DEFAULT NULL
+	"block_size" bigint DEFAULT NULL,
+	"max_range" bigint DEFAULT 1000000,
+	"ranges_per_day" INT DEFAULT 100
 ) RETURNS VOID
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
@@ -17,7 +19,8 @@ CREATE FUNCTION claims."lease_id_range"(
 	"id_space" TEXT,
 	"size" bigint DEFAULT 1000000,
 	"continue_after" bigint DEFAULT NULL,
-	"at_most" bigint DEFAULT NULL
+	"at_most" bigint DEFAULT NULL,
+	"or_less" bool DEFAULT false
 ) RETURNS int8range
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp

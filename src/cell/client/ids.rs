@@ -12,7 +12,7 @@ use crate::pg::libpq::{Expected, Mismatch};
 
 const LEASE: &str = "SELECT pg_catalog.lower(r), pg_catalog.upper(r) OPERATOR(pg_catalog.-) 1
              FROM claims.lease_id_range($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.int8,
-                      $5::pg_catalog.int8) r";
+                      $5::pg_catalog.int8, true) r";
 const CONFIRM: &str = "SELECT claims.confirm_id_range($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.int8)";
 
 /// The first and the last id of a range.
@@ -29,7 +29,7 @@ pub enum RangeState {
 }
 
 impl Service<'_> {
-    /// Leases up to `size` ids up to `at_most`, after the range that ends with `continue_after`, if possible. Each call leases another
+    /// Leases up to `size` ids up to `at_most`, or as many as the space allows in one range, after the range that ends with `continue_after`, if possible. Each call leases another
     /// range: if the answer is lost, so is the range. A range that overlaps one of `existing` is a wrong answer.
     pub fn lease_id_range(
         &self,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use claims_model::source_range::SourceRange;
 
@@ -13,13 +13,18 @@ use crate::cell::client::naming::RequiredNaming;
 use crate::cell::verify::expected::{Expected, ExpectedClaim, expected_claim, list_json};
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
+use crate::pg::wait;
 use crate::store::cell::expected::{Attribute, ClaimedRow};
 use crate::store::cell::imports::{self, BatchCounts, CollidingName, ImportKey};
 
 /// Timeout of a call to the service. The rows of a batch are locked meanwhile.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of records in a call. A range can have more rows than a batch.
-const PER_CALL: usize = 10_000;
+pub const PER_CALL: usize = 10_000;
+/// How long the records of a range wait for the cell's rate behind others of it. Its rows are locked meanwhile.
+const RATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause between two attempts.
+const RATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The reason of a name that another row of this cell in the same batch has.
 const OTHER_SOURCE: &str = "other_source";
@@ -34,7 +39,11 @@ pub struct Batch<'b, 'c> {
     service: &'b Service<'c>,
     key: &'b ImportKey,
     naming: RequiredNaming,
+    /// Number of records in a call.
+    per_call: usize,
     pub counts: BatchCounts,
+    /// Number of rows that were read to be imported, whatever has become of them.
+    pub sent: i64,
 }
 
 /// The claims that could not be made: for now, or for good.
@@ -50,8 +59,10 @@ impl<'b, 'c> Batch<'b, 'c> {
         expected: &'b Expected<'c>,
         service: &'b Service<'c>,
         key: &'b ImportKey,
+        per_call: usize,
     ) -> Self {
-        Batch { connection, expected, service, key, naming: expected.naming(), counts: BatchCounts::default() }
+        let (naming, counts) = (expected.naming(), BatchCounts::default());
+        Batch { connection, expected, service, key, naming, per_call, counts, sent: 0 }
     }
 
     /// Imports the rows of a range. Rows that other transactions hold become leftovers.
@@ -102,12 +113,13 @@ impl<'b, 'c> Batch<'b, 'c> {
     /// Has the service claim the names of rows.
     fn send(&mut self, rows: Vec<(Rc<Attribute>, ClaimedRow)>) -> Result<Refusals, ClaimsError> {
         self.counts.rows += rows.len() as i64;
+        self.sent += rows.len() as i64;
         let all = rows.len();
         let (claims, colliding) = distinct(rows, self.key.cell_id);
         self.counts.skipped += (all - claims.len() - colliding.len()) as i64;
         let mut refusals = Refusals { temporary: Vec::new(), colliding };
-        for portion in claims.chunks(PER_CALL) {
-            for (claim, reason, holder, is_temporary) in self.refused(portion, false)? {
+        for (nth, portion) in claims.chunks(self.per_call).enumerate() {
+            for (claim, reason, holder, is_temporary) in self.claim(portion, nth > 0)? {
                 match is_temporary {
                     true => refusals.temporary.push(claim),
                     false => refusals.colliding.push(colliding_name(claim, &reason, holder)),
@@ -115,6 +127,24 @@ impl<'b, 'c> Batch<'b, 'c> {
             }
         }
         Ok(refusals)
+    }
+
+    /// Has the service claim a portion. Where others of the range were claimed before, it waits for the cell's rate: to begin the range
+    /// again would use up the rate for those.
+    fn claim(
+        &self,
+        portion: &[ExpectedClaim],
+        waits: bool,
+    ) -> Result<Vec<(ExpectedClaim, String, Option<i64>, bool)>, ClaimsError> {
+        let deadline = Instant::now() + RATE_TIMEOUT;
+        loop {
+            match self.refused(portion, false) {
+                Err(error) if error.is_remote_limit() && waits && Instant::now() < deadline => {
+                    wait::sleep(RATE_INTERVAL)
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// Returns the names of rows that could not be claimed now, and claims none.

@@ -10,6 +10,7 @@ mod rows;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use claims_model::rate::{self, BatchPace};
 use claims_model::source_range::SourceRange;
 use claims_model::{BadInput, Problem};
 
@@ -34,6 +35,12 @@ const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Time after all rows were read for which an import tries rows that other transactions hold. Then they count as collisions.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after the service has refused a batch because of the cell's rate.
+const LIMIT_INTERVAL: Duration = Duration::from_millis(500);
+/// How long an import that gets nowhere because of the cell's limits goes on. Then it ends with the error, and can be continued.
+const LIMITED_TIMEOUT: Duration = Duration::from_secs(300);
+/// Timeout of the question for the cell's limit.
+const LIMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest pause between two batches.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -42,7 +49,9 @@ struct Call {
     key: ImportKey,
     /// Number of rows in a batch.
     batch: i64,
-    rows_per_second: Option<f64>,
+    pace: BatchPace,
+    /// Number of records in a call to the service.
+    per_call: usize,
     began: Instant,
     deadline: Option<Instant>,
     /// Number of rows done by this call.
@@ -51,6 +60,10 @@ struct Call {
     retried: Instant,
     /// The source id up to which leftovers were tried in this round.
     retried_up_to: String,
+    /// When the service last refused a batch because of the cell's rate.
+    refused_at: Option<Instant>,
+    /// Since when it has refused each batch by a limit of the cell.
+    limited_since: Option<Instant>,
     /// When the last row was read, or a leftover was imported after that.
     read_at: Option<Instant>,
 }
@@ -89,18 +102,21 @@ fn begin_import(
         // At most a second's rows at once, so that no pause is long.
         let batch = pace.map_or(batch, |pace| batch.min(pace));
         let deadline = span.map(|span| began + Duration::from_micros(span.as_micros().unsigned_abs() as u64));
-        let (rows_per_second, retried_up_to) = (pace.map(|pace| pace as f64), String::new());
+        let (pace, retried_up_to) = (BatchPace::new(pace.map(|pace| pace as f64)), String::new());
         let (noticed, retried) = (began, began);
         Ok::<_, ClaimsError>(Call {
             key,
             batch,
-            rows_per_second,
+            pace,
+            per_call: batch::PER_CALL,
             began,
             deadline,
             rows: 0,
             noticed,
             retried,
             retried_up_to,
+            refused_at: None,
+            limited_since: None,
             read_at: None,
         })
     })?;
@@ -157,15 +173,21 @@ fn import_step(
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
         }
+        // A wait can end early.
+        if !call.pace.pause(call.began.elapsed()).is_zero() {
+            return Ok::<_, ClaimsError>((call, None, false));
+        }
         let (state, is_finished) = call.step(connection).map_err(unreachable)?;
-        Ok::<_, ClaimsError>((call, state, is_finished))
+        Ok((call, Some(state), is_finished))
     })?;
     let is_over = is_finished || call.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-    if is_over || call.noticed.elapsed() >= NOTICE_INTERVAL {
+    if let Some(state) = &state
+        && (is_over || call.noticed.elapsed() >= NOTICE_INTERVAL)
+    {
         call.noticed = Instant::now();
-        notice_of_import(&call.progress(&state, is_finished));
+        notice_of_import(&call.progress(state, is_finished));
     }
-    let pause = call.pause(&state).as_secs_f64();
+    let pause = call.pause(state.as_ref()).as_secs_f64();
     if !is_over {
         CALL.set(Some(call));
     }
@@ -181,16 +203,20 @@ impl Call {
         let expected = Expected::at(connection, &key.source_type, &key.service);
         must_have_columns(&expected, &key)?;
         let service = Service::new(connection, &key.service, key.cell_id)?;
-        let mut batch = Batch::new(connection, &expected, &service, &key);
-        if !state.is_read {
-            let mut range = SourceRange { above: state.source_id.take(), up_to: None };
-            range.up_to = expected.end_of(&range, self.batch);
-            batch.import_range(&range)?;
-            state.is_read = range.up_to.is_none();
-            state.source_id = range.up_to;
-            self.read_at = state.is_read.then(Instant::now);
-        }
-        let has_leftovers = self.retry(connection, &mut batch, state.is_read)?;
+        let began = self.began.elapsed();
+        let mut batch = Batch::new(connection, &expected, &service, &key, self.per_call);
+        let before = (state.is_read, state.source_id.clone());
+        let has_leftovers = match self.import_next(connection, &expected, &mut batch, &mut state) {
+            Err(error) if error.is_remote_limit() && self.may_be_limited() => {
+                // Nothing was written here. What the service has claimed already, it finds again.
+                (state.is_read, state.source_id) = before;
+                self.slow_down(&service, expected.attributes().len())?;
+                return Ok((state, false));
+            }
+            done => done?,
+        };
+        self.limited_since = None;
+        self.pace.add(began, batch.sent);
         let is_finished = state.is_read && !has_leftovers;
         let counts = batch.counts;
         self.rows += counts.rows;
@@ -198,6 +224,48 @@ impl Call {
         state.rows_done += counts.rows;
         state.collisions += counts.collisions;
         Ok((state, is_finished))
+    }
+
+    /// Imports the next range, and tries leftovers. Returns whether some are left.
+    fn import_next(
+        &mut self,
+        connection: &Connection,
+        expected: &Expected,
+        batch: &mut Batch,
+        state: &mut ImportState,
+    ) -> Result<bool, ClaimsError> {
+        let has_range = !state.is_read;
+        if has_range {
+            let mut range = SourceRange { above: state.source_id.take(), up_to: None };
+            range.up_to = expected.end_of(&range, self.batch);
+            batch.import_range(&range)?;
+            state.is_read = range.up_to.is_none();
+            state.source_id = range.up_to;
+            self.read_at = state.is_read.then(Instant::now);
+        }
+        match self.retry(connection, batch, state.is_read) {
+            // The range is imported. The next step finds the limit again.
+            Err(error) if has_range && error.is_remote_limit() => Ok(true),
+            done => done,
+        }
+    }
+
+    /// Returns whether the import goes on although the service has refused the last batches by a limit of the cell.
+    fn may_be_limited(&mut self) -> bool {
+        self.limited_since.get_or_insert_with(Instant::now).elapsed() < LIMITED_TIMEOUT
+    }
+
+    /// Sends smaller batches from now on, and the next one in a while: the service has refused one by a limit of the cell.
+    fn slow_down(&mut self, service: &Service, columns: usize) -> Result<(), ClaimsError> {
+        let most = service.batch_limit(self.key.cell_id, LIMIT_TIMEOUT)?.clamp(1, rate::RECORDS as usize);
+        let was_smaller = self.per_call <= most;
+        self.per_call = self.per_call.min(most);
+        // Each row can have a name in each column.
+        self.batch = self.batch.min((most / columns.max(1)).max(1) as i64);
+        self.refused_at = was_smaller.then(Instant::now);
+        // Leftovers have their time again.
+        self.read_at = self.read_at.map(|_| Instant::now());
+        Ok(())
     }
 
     /// Tries rows again that other transactions held. Returns whether some are left.
@@ -229,12 +297,10 @@ impl Call {
     }
 
     /// Returns how long to wait before the next batch.
-    fn pause(&self, state: &ImportState) -> Duration {
-        if state.is_read {
-            return RETRY_INTERVAL;
-        }
-        let due = self.rows_per_second.map_or(0.0, |pace| self.rows as f64 / pace);
-        at_most_a_second(due - self.began.elapsed().as_secs_f64())
+    fn pause(&mut self, state: Option<&ImportState>) -> Duration {
+        let of_leftovers = state.filter(|state| state.is_read).map_or(Duration::ZERO, |_| RETRY_INTERVAL);
+        let of_limit = self.refused_at.take().map_or(Duration::ZERO, |_| LIMIT_INTERVAL);
+        self.pace.pause(self.began.elapsed()).max(of_leftovers).max(of_limit).min(MAX_PAUSE)
     }
 
     fn progress<'p>(&'p self, state: &ImportState, is_finished: bool) -> ImportProgress<'p> {

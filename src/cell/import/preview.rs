@@ -4,7 +4,7 @@ use claims_model::limits::PAGE_BYTES;
 use claims_model::source_range::{self, SourceRange};
 use claims_model::{BadInput, Problem};
 
-use super::batch::Batch;
+use super::batch::{self, Batch};
 use super::must_have_columns;
 use crate::arguments;
 use crate::cell::client::{Service, unreachable};
@@ -81,7 +81,7 @@ fn list(
     let expected = Expected::at(connection, &key.source_type, &key.service);
     must_have_columns(&expected, key)?;
     let service = Service::new(connection, &key.service, key.cell_id)?;
-    let batch = Batch::new(connection, &expected, &service, key);
+    let batch = Batch::new(connection, &expected, &service, key, batch::PER_CALL);
     let (mut page, mut bytes) = (Vec::<CollidingName>::new(), 0);
     loop {
         let mut range = SourceRange { above: above.take(), up_to: None };

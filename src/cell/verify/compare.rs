@@ -223,6 +223,8 @@ impl Comparison<'_> {
         let rows = self.rows(&suspects, RowLock::Share);
         let (mut all, mut claim, mut destroy) = (Vec::new(), Vec::new(), Vec::new());
         let (mut moved, mut found_moved) = (Vec::new(), Vec::new());
+        // The discrepancies of `claim` and `destroy`, in their order.
+        let (mut found_claim, mut found_destroy) = (Vec::new(), Vec::new());
         for suspect in suspects {
             let (found, uuid) = (suspect.found(), suspect.report.uuid);
             match self.judge(suspect, &rows) {
@@ -239,14 +241,26 @@ impl Comparison<'_> {
                 Decision::Claim(_) if found.outcome.is_some_and(|outcome| outcome != Outcome::Confusable) => {
                     all.push(found);
                 }
-                Decision::Claim(expected_claim) => claim.push(expected_claim),
-                Decision::Destroy(uuid) => destroy.push(uuid),
+                Decision::Claim(expected_claim) => {
+                    claim.push(expected_claim);
+                    found_claim.push(found);
+                }
+                Decision::Destroy(uuid) => {
+                    destroy.push(uuid);
+                    found_destroy.push(found);
+                }
             }
         }
         let owned: HashSet<_> = elsewhere::owned(self.connection, self.remote.cell_id(), &moved).into_iter().collect();
-        let remaining = found_moved.into_iter().filter(|(uuid, _)| !owned.contains(uuid));
-        all.extend(remaining.map(|(_, found)| found.with(Outcome::OtherService)));
-        destroy.extend(owned);
+        for (uuid, found) in found_moved {
+            match owned.contains(&uuid) {
+                true => {
+                    destroy.push(uuid);
+                    found_destroy.push(found);
+                }
+                false => all.push(found.with(Outcome::OtherService)),
+            }
+        }
         if claim.is_empty() && destroy.is_empty() {
             return Ok(all);
         }
@@ -257,10 +271,15 @@ impl Comparison<'_> {
                 ((expected_claim.bucket_type(), expected_claim.value.as_str()), &expected_claim.source_id)
             })
             .collect();
-        for report in self.remote.correct(range, &list_json(&claim)?, &destroy)? {
+        let corrected = self.remote.correct(range, &claim, &destroy)?;
+        for report in corrected.reports {
             let source_id = source_ids.get(&(report.bucket_type.as_str(), report.bucket_value.as_str())).copied();
             all.push(FoundDiscrepancy::of(&report, source_id));
         }
+        // The rate of the cell has left no time for these. The next pass finds them.
+        let postponed = found_claim.into_iter().skip(corrected.expected);
+        let postponed = postponed.chain(found_destroy.into_iter().skip(corrected.extra));
+        all.extend(postponed.map(|found| found.with(Outcome::Busy)));
         Ok(all)
     }
 

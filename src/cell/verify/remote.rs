@@ -1,20 +1,26 @@
 //! The calls of a verifying cell to the service.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use claims_model::digest::Digest;
+use claims_model::rate;
 use claims_model::source_range::SourceRange;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
+use super::expected::{ExpectedClaim, list_json};
 use crate::cell::client::Service;
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::records::{Report, Span};
 use crate::error::ClaimsError;
+use crate::pg::wait;
 
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of a correction, whose rows are locked meanwhile.
 const CORRECTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause between two attempts to correct at the cell's rate.
+const RATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The claims of one cell and source type, at the service.
 pub struct Remote<'s, 'c> {
@@ -24,6 +30,15 @@ pub struct Remote<'s, 'c> {
     recent: Interval,
     naming: RequiredNaming,
     answer_timeout: Duration,
+}
+
+/// The answer to a correction.
+#[derive(Default)]
+pub struct CorrectedClaims {
+    pub reports: Vec<Report>,
+    /// Number of the expected claims, and of the extra ones, that were corrected, from the first on.
+    pub expected: usize,
+    pub extra: usize,
 }
 
 impl<'s, 'c> Remote<'s, 'c> {
@@ -60,8 +75,53 @@ impl<'s, 'c> Remote<'s, 'c> {
         self.service.verify_records((&self.span(range), &self.naming), expected, self.recent, self.answer_timeout)
     }
 
-    /// Has the service make the expected claims, and destroy the extra ones.
-    pub fn correct(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
+    /// Has the service make the expected claims, and destroy the extra ones. If a limit of the cell forbids that in one call, it destroys
+    /// and makes them in portions, at the rate of the cell. Returns also how many of both it has done: the time may be too short.
+    pub fn correct(
+        &self,
+        range: &SourceRange,
+        expected: &[ExpectedClaim],
+        extra: &[Uuid],
+    ) -> Result<CorrectedClaims, ClaimsError> {
+        match self.correct_once(range, &list_json(expected)?, extra) {
+            Err(error) if error.is_remote_limit() => {}
+            answer => {
+                let (expected, extra) = (expected.len(), extra.len());
+                return Ok(CorrectedClaims { reports: answer?, expected, extra });
+            }
+        }
+        let most = self.service.batch_limit(self.cell_id, CORRECTION_TIMEOUT)?.clamp(1, rate::RECORDS as usize);
+        let deadline = Instant::now() + CORRECTION_TIMEOUT;
+        let portions = extra.chunks(most).map(|extra| (&expected[..0], extra));
+        let portions = portions.chain(expected.chunks(most).map(|expected| (expected, &extra[..0])));
+        let mut done = CorrectedClaims::default();
+        for (expected, extra) in portions {
+            let Some(answer) = self.correct_within(deadline, range, &list_json(expected)?, extra)? else { break };
+            done.reports.extend(answer);
+            done.expected += expected.len();
+            done.extra += extra.len();
+        }
+        Ok(done)
+    }
+
+    /// Corrects a portion as soon as the cell's rate allows it. `None`: it did not until the deadline.
+    fn correct_within(
+        &self,
+        deadline: Instant,
+        range: &SourceRange,
+        expected: &str,
+        extra: &[Uuid],
+    ) -> Result<Option<Vec<Report>>, ClaimsError> {
+        loop {
+            match self.correct_once(range, expected, extra) {
+                Err(error) if error.is_remote_limit() && Instant::now() < deadline => wait::sleep(RATE_INTERVAL),
+                Err(error) if error.is_remote_limit() => return Ok(None),
+                answer => return answer.map(Some),
+            }
+        }
+    }
+
+    fn correct_once(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
         self.service.correct_records(
             (&self.span(range), &self.naming),
             expected,

@@ -19,17 +19,20 @@ fn set_cell_limits_2(
     max_batch_size: default!(Option<i32>, "NULL"),
     begins_per_second: default!(Option<i32>, "NULL"),
     max_priority: default!(Option<i32>, "NULL"),
+    refusals_per_second: default!(Option<i32>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    Ok(set(cell_id, reason, CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority })?)
+    let limits = CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority, refusals_per_second };
+    Ok(set(cell_id, reason, limits)?)
 }
 
 fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("set_cell_limits", reason)?;
     let cell_id = required(cell_id, "cell_id")?;
-    let CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority } = limits;
+    let CellLimits { max_outstanding, max_batch_size, begins_per_second, max_priority, refusals_per_second } = limits;
     at_least(max_outstanding, 0, "max_outstanding", "0 and more")?;
     at_least(max_batch_size, 1, "max_batch_size", "1 and more")?;
     at_least(begins_per_second, 1, "begins_per_second", "1 and more")?;
+    at_least(refusals_per_second, 1, "refusals_per_second", "1 and more")?;
     at_least(max_priority, 0, "max_priority", PRIORITIES)?;
     if max_priority.is_some_and(|priority| priority > 10) {
         return Err(BadInput::new("max_priority", Problem::OutOfRange { allowed: PRIORITIES }).into());
@@ -37,7 +40,8 @@ fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Resu
     let reason = action.reason().to_owned();
     let action = action.with("cell_id", cell_id).with("max_outstanding", max_outstanding);
     let action = action.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second);
-    action.with("max_priority", max_priority).perform(|tables, connection| {
+    let action = action.with("max_priority", max_priority).with("refusals_per_second", refusals_per_second);
+    action.perform(|tables, connection| {
         if begins_per_second.is_some() && !tables.counts_begins(connection) {
             return Err(AdminError::NotPreloaded.into());
         }

@@ -14,7 +14,8 @@ use crate::pg::clock::Moment;
 use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{self, Connection};
-use crate::service::{admission, feed};
+use crate::service::{admission, audit, feed};
+use crate::settings::{self, Audit};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::cells::Leftovers;
 use crate::tables::rows::feed::{Change, ChangeSet};
@@ -78,7 +79,9 @@ fn release_some(
     cell_id: i64,
     max_results: i64,
 ) -> i64 {
+    // The audit log needs the names.
     if !catalog.types.refuse_confusables()
+        && settings::audit() == Audit::Off
         && let Some(released) = tables.release_in_bulk(connection, cell_id, max_results, feed::is_on())
     {
         if released > 0 && feed::is_on() {
@@ -98,7 +101,9 @@ fn release_some(
 fn finish(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, cell_id: i64, released: &[Bucket]) -> i64 {
     tables.change_skeletons(connection, SkeletonChange::Free, &skeletons(released.iter(), &catalog.types));
     let set = ChangeSet { change: Change::Destroy(cell_id), cause: None, buckets: released.iter().collect() };
-    feed::tell(tables, connection, &[set], Moment::now());
+    let sets = [set];
+    feed::tell(tables, connection, &sets, Moment::now());
+    audit::changed(tables, connection, &catalog.types, (cell_id, "released"), &sets);
     released.len() as i64
 }
 

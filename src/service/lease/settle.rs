@@ -143,7 +143,7 @@ fn settle_one(
                 admission::admit_fence(tables, connection, catalog, cell_id)?;
                 if tables.fence(connection, lease, cell_id) {
                     counters::fenced(cell_id, 1);
-                    audit::fenced(tables, connection, cell_id, &[lease]);
+                    audit::fenced(tables, connection, catalog, cell_id, &[lease]);
                     return Ok(LeaseEnd::Fenced(lease));
                 }
             }

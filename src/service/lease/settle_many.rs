@@ -154,8 +154,11 @@ fn settle_list(
     };
     let is_to_fence = |lease: &Uuid| ending == Ending::Rollback && !no_leases.contains(lease) && may_fence(lease);
     let to_fence: Vec<_> = unknown.iter().copied().filter(is_to_fence).collect();
-    let fenced =
-        if ending == Ending::Rollback { fence(tables, connection, cell_id, &to_fence) } else { HashSet::new() };
+    let fenced = if ending == Ending::Rollback {
+        fence(tables, connection, catalog, cell_id, &to_fence)
+    } else {
+        HashSet::new()
+    };
     let answer = |lease: &Uuid| {
         let answer = match settled.contains(lease) {
             true => (Some(ending.outcome()), true),
@@ -171,14 +174,20 @@ fn settle_list(
 }
 
 /// Fences unknown leases, and returns those that it has fenced. Locks their keys in the given order.
-fn fence(tables: &dyn Tables, connection: &Connection, cell_id: i64, leases: &[Uuid]) -> HashSet<Uuid> {
+fn fence(
+    tables: &dyn Tables,
+    connection: &Connection,
+    catalog: &Catalog,
+    cell_id: i64,
+    leases: &[Uuid],
+) -> HashSet<Uuid> {
     let fence = |leases: &[Uuid]| {
         let fenced = leases.iter().all(|lease| tables.fence(connection, *lease, cell_id));
         if !fenced {
             return Err(());
         }
         counters::fenced(cell_id, leases.len());
-        audit::fenced(tables, connection, cell_id, leases);
+        audit::fenced(tables, connection, catalog, cell_id, leases);
         Ok(leases.iter().copied().collect())
     };
     in_one(&CONTENTION, leases, fence).result.unwrap_or_default()

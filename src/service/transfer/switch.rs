@@ -7,7 +7,8 @@ use crate::admin_action::{AdminAction, Counts};
 use crate::error::{ClaimsError, TransferError};
 use crate::pg::prelude::*;
 use crate::pg::spi::Connection;
-use crate::service::{durability, feed};
+use crate::service::{audit, durability, feed};
+use crate::store::catalog;
 use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::transfers;
@@ -80,6 +81,7 @@ fn moved(claims: i64) -> Counts {
 /// Makes the switch durable, because routers will rely on it, and records it in the change feed.
 fn tell(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
     durability::promise();
+    audit::moved(tables, connection, &catalog::current(connection).types, transfer, to);
     if !feed::is_on() {
         return;
     }

@@ -12,7 +12,7 @@ use crate::pg::clock::Moment;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::{Undone, in_one};
-use crate::service::feed;
+use crate::service::{audit, feed};
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::leases::Ending;
 use crate::tables::rows::verify::Actual;
@@ -36,7 +36,7 @@ enum Corrected {
 pub fn correct(
     tables: &dyn Tables,
     connection: &Connection,
-    cell_id: i64,
+    (cell_id, what): (i64, &'static str),
     recent: Interval,
     types: &Types,
     findings: &mut [Finding],
@@ -75,11 +75,17 @@ pub fn correct(
         findings[at].outcome = Some(outcome);
         findings[at].actual = actual.or(findings[at].actual.take());
     }
-    tell(tables, connection, cell_id, findings);
+    tell(tables, connection, types, (cell_id, what), findings);
 }
 
-/// Records corrections in the change feed: they change owners like leases do.
-fn tell(tables: &dyn Tables, connection: &Connection, cell_id: i64, findings: &[Finding]) {
+/// Records corrections in the change feed and, as `what`, in the audit log: they change owners like leases do.
+fn tell(
+    tables: &dyn Tables,
+    connection: &Connection,
+    types: &Types,
+    (cell_id, what): (i64, &'static str),
+    findings: &[Finding],
+) {
     let corrected = |discrepancy| {
         let is_meant =
             |finding: &&Finding| finding.discrepancy == discrepancy && finding.outcome == Some(Outcome::Corrected);
@@ -92,6 +98,7 @@ fn tell(tables: &dyn Tables, connection: &Connection, cell_id: i64, findings: &[
         set(Change::Create(cell_id), corrected(Discrepancy::Missing)),
     ];
     feed::tell(tables, connection, &sets, Moment::now());
+    audit::changed(tables, connection, types, (cell_id, what), &sets);
 }
 
 fn correct_one(

@@ -20,7 +20,7 @@ use crate::pg::prelude::*;
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::Connection;
 use crate::pg::subtransaction::subtransaction;
-use crate::service::{admission, durability, feed, naming};
+use crate::service::{admission, audit, durability, feed, naming};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::{ACTIVE, TRANSFERRING};
 use crate::tables::rows::feed::{Change, ChangeSet};
@@ -34,6 +34,8 @@ const LOCK_TIMEOUT_MS: i64 = 5;
 
 /// The outcome of a record whose name the cell has claimed for another row, or for another subject.
 const OTHER_SOURCE: &str = "other_source";
+/// The word of the audit log for imported names.
+const IMPORTED: &str = "imported";
 
 /// A record that was not claimed: its position, the reason, and the cell that has the name.
 type Refused = (i32, &'static str, Option<i64>);
@@ -65,6 +67,7 @@ fn import_records(
         admission::admit(tables, &catalog, cell_id, Need::Begin)?;
         let (catalog, claims) =
             naming::with_locked_profiles(connection, catalog, |catalog: &Catalog| Ok(read(&catalog.types)?))?;
+        admission::admit_records(tables, connection, &catalog, cell_id, claims.len())?;
         durability::promise();
         let refused = import(tables, connection, cell_id, &claims, &catalog.types);
         admission::admit_still(tables, connection, cell_id, Need::Begin)?;
@@ -84,7 +87,7 @@ fn import(tables: &dyn Tables, connection: &Connection, cell_id: i64, claims: &[
     let (mut missing, others): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| finding.discrepancy == Discrepancy::Missing);
     missing.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
-    correct::correct(tables, connection, cell_id, recent(), types, &mut missing);
+    correct::correct(tables, connection, (cell_id, IMPORTED), recent(), types, &mut missing);
     missing.extend(others);
     refused(claims, &missing)
 }
@@ -118,7 +121,9 @@ fn add_new<'c>(
     let added: HashSet<_> = plain.iter().map(|claim| &claim.bucket).filter(|bucket| free.remove(*bucket)).collect();
     let buckets = plain.iter().map(|claim| &claim.bucket).filter(|bucket| added.contains(bucket)).collect();
     let set = ChangeSet { change: Change::Create(cell_id), cause: None, buckets };
-    feed::tell(tables, connection, &[set], Moment::now());
+    let sets = [set];
+    feed::tell(tables, connection, &sets, Moment::now());
+    audit::changed(tables, connection, types, (cell_id, IMPORTED), &sets);
     added
 }
 

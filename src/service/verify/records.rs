@@ -78,8 +78,10 @@ fn verify_records(
                 naming::with_locked_profiles(connection, catalog, |catalog: &Catalog| read(&catalog.types))?;
             let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
             leave_to_transfer(connection, cell_id, &mut findings);
+            let to_correct = findings.iter().filter(|finding| finding.outcome.is_none()).count();
+            admission::admit_records(tables, connection, &catalog, cell_id, to_correct)?;
             durability::promise();
-            correct::correct(tables, connection, cell_id, recent, &catalog.types, &mut findings);
+            correct::correct(tables, connection, (cell_id, "corrected"), recent, &catalog.types, &mut findings);
             return answers(&findings, &catalog.types);
         }
         // A comparison takes no lock on the profiles.

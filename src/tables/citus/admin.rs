@@ -1,11 +1,13 @@
 //! Statements on cells and on privileges of roles for distributed tables. A role has another oid on each node, and each node
 //! needs its own grants.
 
+use claims_model::{Bucket, Types};
 use pgrx::pg_sys::Oid;
 
 use super::distribute::{here_only, on_other_nodes};
 use super::door::Citus;
 use super::extension;
+use super::transfers::held;
 use crate::error::{ClaimsError, or_raise};
 use crate::pg::roles;
 use crate::pg::spi::{Connection, View};
@@ -13,6 +15,8 @@ use crate::pg::statement::shared_statement;
 use crate::tables::door::{AuditTables, RoleTables};
 use crate::tables::rows::audit::AuditRow;
 use crate::tables::rows::cells::Registration;
+use crate::tables::rows::feed::Change;
+use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::admin::granted;
 use crate::tables::shared::audit;
 
@@ -43,6 +47,21 @@ shared_statement! {
 impl AuditTables for Citus {
     fn record_audit(&self, connection: &Connection, rows: &[AuditRow]) {
         audit::record(connection, rows);
+    }
+
+    fn audit_moved(&self, connection: &Connection, types: &Types, transfer: &Transfer, like: &AuditRow) {
+        for portion in held(connection, transfer).chunks(1000) {
+            let name = |bucket: &Bucket| types.bucket.first_name(bucket.bucket_type).unwrap_or_default();
+            audit::record(
+                connection,
+                &[AuditRow {
+                    ops: vec![Change::Transfer(transfer.from_cell, transfer.to_cell).op(); portion.len()],
+                    bucket_types: portion.iter().map(name).collect(),
+                    bucket_values: portion.iter().map(|bucket| &*bucket.value).collect(),
+                    ..like.clone()
+                }],
+            );
+        }
     }
 }
 

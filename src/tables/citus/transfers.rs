@@ -249,7 +249,7 @@ fn change(
 }
 
 /// Returns all claims that the transfer holds, in no order.
-fn held(connection: &Connection, transfer: &Transfer) -> Vec<Bucket<'static>> {
+pub(super) fn held(connection: &Connection, transfer: &Transfer) -> Vec<Bucket<'static>> {
     let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into()];
     let rows = connection.run(&ALL_HELD, View::Latest, key);
     rows.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() })

@@ -1,7 +1,7 @@
 //! The tables that administrative actions write: names, transfers, roles, the audit log, and claims of cells that are gone.
 
-use claims_model::Bucket;
 use claims_model::cursor::ClaimCursor;
+use claims_model::{Bucket, Types};
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
@@ -57,6 +57,9 @@ pub trait TransferTables {
 pub trait AuditTables {
     /// Inserts rows of events in this transaction.
     fn record_audit(&self, connection: &Connection, rows: &[AuditRow]);
+
+    /// Inserts rows like `like`, with the names of all claims that a transfer holds.
+    fn audit_moved(&self, connection: &Connection, types: &Types, transfer: &Transfer, like: &AuditRow);
 }
 
 /// Cells, and privileges of roles.

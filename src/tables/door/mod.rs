@@ -57,7 +57,7 @@ pub trait Tables:
     fn counts_begins(&self, connection: &Connection) -> bool;
 
     /// Lets one more begin of a cell pass, or returns from which moment on one may.
-    fn pass_pace(&self, connection: &Connection, cell_id: i64, per_second: i32) -> Result<(), Moment>;
+    fn pass_pace(&self, connection: &Connection, cell_id: i64, per_second: i32, records: i64) -> Result<(), Moment>;
 
     /// Returns whether all sessions that begin leases share the memory of this server.
     fn shares_memory(&self) -> bool {

@@ -13,8 +13,8 @@ impl Tables for Local {
         pace::is_counted()
     }
 
-    fn pass_pace(&self, _: &Connection, cell_id: i64, per_second: i32) -> Result<(), Moment> {
-        pace::pass(cell_id, per_second)
+    fn pass_pace(&self, _: &Connection, cell_id: i64, per_second: i32, records: i64) -> Result<(), Moment> {
+        pace::pass(cell_id, per_second, records)
     }
 }
 

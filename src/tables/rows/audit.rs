@@ -19,12 +19,15 @@ pub struct Actor {
 }
 
 /// An event of the audit log.
+#[derive(Clone)]
 pub struct AuditRow<'r> {
     pub at: Moment,
     pub cell_id: i64,
     pub what: &'static str,
-    pub lease: Uuid,
+    pub lease: Option<Uuid>,
     pub actor: &'r Actor,
+    /// The number of events that have no rows.
+    pub lost: Option<usize>,
     pub ops: Vec<&'static str>,
     pub bucket_types: Vec<&'r str>,
     pub bucket_values: Vec<&'r str>,
@@ -38,14 +41,14 @@ impl AuditRow<'_> {
             next_id().into(),
             self.cell_id.into(),
             self.what.into(),
-            pg_uuid(self.lease).into(),
+            self.lease.map(pg_uuid).into(),
             self.actor.session_role.as_str().into(),
             self.actor.address.as_ref().map(|address| address.inet.clone()).into(),
             self.actor.application.as_str().into(),
             self.ops.clone().into(),
             self.bucket_types.clone().into(),
             self.bucket_values.clone().into(),
-            None::<JsonText>.into(),
+            self.lost.map(|lost| JsonText(format!("{{\"lost\": {lost}}}"))).into(),
         ]
     }
 }

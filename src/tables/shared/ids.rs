@@ -2,20 +2,30 @@
 
 use claims_model::ids::Space;
 
-use crate::pg::spi::{Connection, View};
+use crate::pg::clock::Moment;
+use crate::pg::spi::{Connection, Row, View};
 use crate::pg::statement::{shared_statement, statement};
+use crate::pg::xact;
+
+macro_rules! space {
+    ($($condition:literal),+) => {
+        concat!(
+            "SELECT s.number, s.first_id, s.last_id, s.block_size, s.next_id, s.max_range, s.ranges_per_day,
+                    s.xmin::text::bigint, s.name FROM claims.id_spaces s WHERE ", $($condition),+)
+    };
+}
 
 statement! {
-    ADD(TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.id_spaces AS s (number, name, first_id, last_id, block_size, next_id, reason, role)
-         SELECT coalesce(max(o.number), 0) + 1, $1, $2, $3, $4, $2, $5, $6::name FROM claims.id_spaces o
+    ADD(TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, INT4OID, TEXTOID, TEXTOID) =
+        "INSERT INTO claims.id_spaces AS s (number, name, first_id, last_id, block_size, next_id, max_range, ranges_per_day, reason, role)
+         SELECT coalesce(max(o.number), 0) + 1, $1, $2, $3, $4, $2, $5, $6, $7, $8::name FROM claims.id_spaces o
          ON CONFLICT (name) DO NOTHING";
     LOCK_SPACES() = "LOCK TABLE claims.id_spaces IN SHARE ROW EXCLUSIVE MODE";
-    SPACE(TEXTOID) =
-        "SELECT s.number, s.first_id, s.last_id, s.block_size, s.next_id FROM claims.id_spaces s WHERE s.name = $1";
-    LOCK_SPACE(TEXTOID) =
-        "SELECT s.number, s.first_id, s.last_id, s.block_size, s.next_id FROM claims.id_spaces s WHERE s.name = $1 FOR NO KEY UPDATE";
-    /// Writes the row of space $1 even where next_id stays: under REPEATABLE READ the next call must notice this one.
+    GROW(INT4OID, INT8OID, INT8OID, INT4OID) =
+        "UPDATE claims.id_spaces s SET last_id = $2, max_range = $3, ranges_per_day = $4 WHERE s.number = $1";
+    SPACE(TEXTOID) = space!("s.name = $1");
+    LOCK_SPACE(TEXTOID) = space!("s.name = $1 FOR NO KEY UPDATE");
+    LOCK_NUMBER(INT4OID) = space!("s.number = $1 FOR NO KEY UPDATE");
     MOVE_ON(INT4OID, INT8OID) = "UPDATE claims.id_spaces s SET next_id = $2 WHERE s.number = $1";
     /// Returns the last id of the range of space $1 that cell $2 got last.
     NEWEST(INT4OID, INT8OID) =
@@ -30,13 +40,19 @@ statement! {
     /// Returns the first id above $2 in space $1 that was given.
     NEXT_GIVEN(INT4OID, INT8OID) =
         "SELECT r.first_id FROM claims.leased_id_ranges r WHERE r.space_number = $1 AND r.first_id > $2 ORDER BY r.first_id LIMIT 1";
-    /// Counts the blocks of space $1 that begin with a range that cell $2 got within the last hour.
-    BLOCKS(INT4OID, INT8OID) =
-        "SELECT count(*) FROM claims.leased_id_ranges r JOIN claims.id_spaces s ON s.number = r.space_number
-          WHERE r.space_number = $1 AND r.cell_id = $2 AND r.leased_at > clock_timestamp() - interval '1 hour'
-            AND (r.first_id - s.first_id) % s.block_size = 0";
-    GIVE(INT4OID, INT8OID, INT8OID, INT8OID) =
-        "INSERT INTO claims.leased_id_ranges (space_number, cell_id, id_range) VALUES ($1, $2, int8range($3, $4, '[]'))";
+    /// Returns when cell $2 got the range of space $1 behind which it has got $3 - 1 others. Those that an administrator has restored
+    /// do not count.
+    LEASED_BEFORE(INT4OID, INT8OID, INT4OID) =
+        "SELECT r.leased_at FROM claims.leased_id_ranges r
+          WHERE r.space_number = $1 AND r.cell_id = $2 AND NOT r.restored
+          ORDER BY r.leased_at DESC OFFSET $3 - 1 LIMIT 1";
+    /// Returns the range of space $1 that call $3 of cell $2 got.
+    DRAWN(INT4OID, INT8OID, INT8OID) =
+        "SELECT lower(r.id_range), upper(r.id_range) - 1 FROM claims.leased_id_ranges r
+          WHERE r.space_number = $1 AND r.cell_id = $2 AND r.call_number = $3 ORDER BY r.leased_at DESC LIMIT 1";
+    GIVE(INT4OID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID) =
+        "INSERT INTO claims.leased_id_ranges (space_number, cell_id, id_range, restored, call_number)
+         VALUES ($1, $2, int8range($3, $4, '[]'), $5, $6)";
     /// Returns the holder of a range of space $1 that overlaps ids $2 to $3.
     HOLDER(INT4OID, INT8OID, INT8OID) =
         "SELECT r.cell_id FROM claims.leased_id_ranges r
@@ -57,22 +73,79 @@ shared_statement! {
         "UPDATE claims.leased_id_ranges r SET closed_at = clock_timestamp() WHERE r.cell_id = $1 AND r.closed_at IS NULL";
 }
 
+/// The most that one cell may lease of a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceLimits {
+    /// The most ids of one range.
+    pub max_range: i64,
+    /// The most ranges within 24 hours.
+    pub ranges_per_day: i32,
+}
+
+/// A space in the table.
+pub struct ExistingSpace {
+    pub number: i32,
+    pub space: Space,
+    pub limits: SpaceLimits,
+    /// Whether this transaction has written its row, so that no other one sees it.
+    pub is_own: bool,
+}
+
+/// The reason for a row of `claims.leased_id_ranges`.
+pub enum GivenBy {
+    /// A call of lease_id_range(), by its random number.
+    Call(i64),
+    Restore,
+}
+
 /// Adds a space. Returns whether there was none of this name. Waits for other transactions that add one.
-pub fn add(connection: &Connection, name: &str, space: &Space, reason: &str, role: &str) -> bool {
+pub fn add(connection: &Connection, name: &str, space: &Space, limits: SpaceLimits, reason: &str, role: &str) -> bool {
     connection.run(&LOCK_SPACES, View::Statement, []);
     let Space { first_id, last_id, block_size, .. } = *space;
-    let values = [name.into(), first_id.into(), last_id.into(), block_size.into(), reason.into(), role.into()];
+    let SpaceLimits { max_range, ranges_per_day } = limits;
+    let values = [
+        name.into(),
+        first_id.into(),
+        last_id.into(),
+        block_size.into(),
+        max_range.into(),
+        ranges_per_day.into(),
+        reason.into(),
+        role.into(),
+    ];
     connection.run(&ADD, View::LatestToWrite, values).count() == 1
 }
 
-/// Returns the number of a space, and the space. Locks its row until the transaction ends, and waits for other transactions that
-/// have locked it.
-pub fn lock(connection: &Connection, name: &str) -> Option<(i32, Space)> {
-    connection.run(&LOCK_SPACE, View::Statement, [name.into()]).first(|row| {
-        let space =
-            Space { first_id: row.must(2), last_id: row.must(3), block_size: row.must(4), next_id: row.must(5) };
-        (row.must(1), space)
-    })
+/// Lets a space grow up to an id, and sets its limits.
+pub fn grow(connection: &Connection, number: i32, last_id: i64, limits: SpaceLimits) {
+    let SpaceLimits { max_range, ranges_per_day } = limits;
+    let values = [number.into(), last_id.into(), max_range.into(), ranges_per_day.into()];
+    connection.run(&GROW, View::Statement, values);
+}
+
+/// Returns a space as it is committed now.
+pub fn find(connection: &Connection, name: &str) -> Option<ExistingSpace> {
+    connection.run(&SPACE, View::Latest, [name.into()]).first(|row| existing(&row))
+}
+
+/// Returns a space. Locks its row until the transaction ends, and waits for other transactions that have locked it.
+pub fn lock(connection: &Connection, name: &str) -> Option<ExistingSpace> {
+    connection.run(&LOCK_SPACE, View::Statement, [name.into()]).first(|row| existing(&row))
+}
+
+/// Like [`lock`], by the number of the space. Also returns its name.
+pub fn lock_number(connection: &Connection, number: i32) -> Option<(String, ExistingSpace)> {
+    connection.run(&LOCK_NUMBER, View::Statement, [number.into()]).first(|row| (row.must(9), existing(&row)))
+}
+
+fn existing(row: &Row) -> ExistingSpace {
+    let xmin: i64 = row.must(8);
+    ExistingSpace {
+        number: row.must(1),
+        space: Space { first_id: row.must(2), last_id: row.must(3), block_size: row.must(4), next_id: row.must(5) },
+        limits: SpaceLimits { max_range: row.must(6), ranges_per_day: row.must(7) },
+        is_own: u32::try_from(xmin).is_ok_and(xact::is_own),
+    }
 }
 
 pub fn exists(connection: &Connection, name: &str) -> bool {
@@ -94,15 +167,34 @@ pub fn next_given(connection: &Connection, space: i32, after: i64) -> Option<i64
     connection.run(&NEXT_GIVEN, View::Latest, [space.into(), after.into()]).first(|row| row.must(1))
 }
 
-/// Returns the number of blocks that a cell has begun within the last hour.
-pub fn blocks_of_last_hour(connection: &Connection, space: i32, cell_id: i64) -> i64 {
-    connection.run(&BLOCKS, View::Latest, [space.into(), cell_id.into()]).first(|row| row.must(1)).unwrap_or_default()
+/// Returns when a cell got the range of a space behind which it has got `count` - 1 others. `None` if it has got fewer.
+pub fn leased_before(connection: &Connection, space: i32, cell_id: i64, count: i32) -> Option<Moment> {
+    let values = [space.into(), cell_id.into(), count.into()];
+    connection.run(&LEASED_BEFORE, View::Latest, values).first(|row| row.must(1))
+}
+
+/// Returns the range that a call has got.
+pub fn drawn(connection: &Connection, space: i32, cell_id: i64, call: i64) -> Option<(i64, i64)> {
+    let values = [space.into(), cell_id.into(), call.into()];
+    connection.run(&DRAWN, View::Latest, values).first(|row| (row.must(1), row.must(2)))
 }
 
 /// Gives a range to a cell. Raises 23P01 if any id of it was given before.
-pub fn give(connection: &Connection, space: i32, cell_id: i64, (first, last): (i64, i64), next_id: i64) {
+pub fn give(
+    connection: &Connection,
+    space: i32,
+    cell_id: i64,
+    (first, last): (i64, i64),
+    next_id: i64,
+    given_by: GivenBy,
+) {
     connection.run(&MOVE_ON, View::Statement, [space.into(), next_id.into()]);
-    connection.run(&GIVE, View::Statement, [space.into(), cell_id.into(), first.into(), last.into()]);
+    let (is_restored, call) = match given_by {
+        GivenBy::Call(call) => (false, Some(call)),
+        GivenBy::Restore => (true, None),
+    };
+    let values = [space.into(), cell_id.into(), first.into(), last.into(), is_restored.into(), call.into()];
+    connection.run(&GIVE, View::Statement, values);
 }
 
 /// Returns a cell that was given some of the ids.

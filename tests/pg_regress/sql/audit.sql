@@ -50,6 +50,35 @@ SELECT outcome, settled FROM claims.settle_leases(1, '{}', ARRAY[t.u(11), t.u(12
 SELECT t.log();
 TRUNCATE claims.audit_log;
 
+-- beyond the rate of the cell fences are counted: without preloading a row of the same call has their number
+SELECT outcome, count(*) FROM claims.settle_leases(1, '{}', (SELECT array_agg(t.u(1000 + n)) FROM generate_series(1, 130) n)) GROUP BY 1;
+SELECT cell_id, what, count(*), max(conflict::text) FROM claims.audit_log GROUP BY 1, 2 ORDER BY 2;
+SELECT claims.set_cell_limits(1, 'few rows', refusals_per_second => 2);
+TRUNCATE claims.audit_log;
+SELECT outcome, count(*) FROM claims.settle_leases(1, '{}', (SELECT array_agg(t.u(1200 + n)) FROM generate_series(1, 5) n)) GROUP BY 1;
+SELECT cell_id, what, count(*), max(conflict::text) FROM claims.audit_log GROUP BY 1, 2 ORDER BY 2;
+SELECT claims.set_cell_limits(1, 'done');
+TRUNCATE claims.audit_log;
+
+-- names that change hands without a lease: imported, corrected, moved by a transfer and back, released
+SELECT count(*) FROM claims.import_records(1, t.creates('i1', 'i2')::text);
+SELECT discrepancy, bucket_value, outcome FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, t.creates('i2', 'i3'), '0 s', true,
+    (SELECT array_agg(uuid) FROM claims.claims WHERE bucket_value = 'i1')) ORDER BY 2;
+SELECT t.log();
+TRUNCATE claims.audit_log;
+SELECT marked > 1 FROM claims.prepare_transfer(t.u(30), 1, 2,
+    (SELECT jsonb_agg(jsonb_build_object('type', 'GROUP', 'ids', jsonb_build_array(subject_id::bigint)))
+       FROM claims.claims WHERE bucket_value = 'i2'), 'a test');
+SELECT claims.switch_transfer(t.u(30), 'a test'), claims.reverse_transfer(t.u(30), 'a test');
+SELECT cell_id, what, right(lease_uuid::text, 2), ops[1], bucket_values @> '{i2,i3}', cardinality(ops) = cardinality(bucket_values)
+  FROM claims.audit_log
+ ORDER BY at, id;
+SELECT released > 0 FROM claims.cancel_transfer(t.u(30), 'a test');
+TRUNCATE claims.audit_log;
+SELECT claims.release_records(1, 'a test') > 0;
+SELECT cell_id, what, lease_uuid, ops[1], bucket_values @> '{i2,i3}', cardinality(ops) = cardinality(bucket_types) FROM claims.audit_log;
+TRUNCATE claims.audit_log;
+
 -- rows are committed and rolled back with the settlement
 SELECT claims.begin_update(1, t.creates('g'), lease_uuid => t.u(13));
 BEGIN; SELECT claims.commit_update(1, t.u(13)); SELECT t.log(); ROLLBACK;

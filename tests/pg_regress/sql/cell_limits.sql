@@ -38,6 +38,13 @@ RESET claims.wait_timeout;
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x')$$);
 SELECT t.call('SELECT * FROM claims.cell_limits');
 RESET SESSION AUTHORIZATION;
+-- imports and corrections count against max_batch_size; they hold no lease, so max_outstanding does not bind them
+SELECT claims.set_cell_limits(1, 'no lease', max_outstanding => 0, max_batch_size => 2);
+SELECT t.call($$SELECT * FROM claims.import_records(1, t.creates('i1', 'i2', 'i3')::text)$$);
+SELECT t.call($$SELECT * FROM claims.import_records(1, t.creates('i1', 'i2')::text)$$);
+SELECT t.call($$SELECT discrepancy FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, t.creates('i1', 'i2', 'i3'), '0 s')$$);
+SELECT t.call($$SELECT outcome FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, t.creates('i3', 'i4', 'i5'), '0 s', true, '{}')$$);
+SELECT t.call($$SELECT outcome FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, t.creates('i1', 'i2', 'i3'), '0 s', true, '{}')$$);
 -- max_outstanding 0 allows no lease
 SELECT claims.set_cell_limits(1, 'nothing', 0);
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
@@ -45,6 +52,7 @@ SELECT t.call($$SELECT claims.begin_update(1, t.creates('f'))$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', -1)$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', max_batch_size => 0)$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', begins_per_second => 0)$$);
+SELECT t.call($$SELECT claims.set_cell_limits(1, 'x', refusals_per_second => 0)$$);
 SELECT t.call($$SELECT claims.set_cell_limits(NULL, 'x')$$);
 SELECT t.call($$SELECT claims.set_cell_limits(77, 'x')$$);
 SELECT t.call($$SELECT claims.set_cell_limits(1, NULL)$$);

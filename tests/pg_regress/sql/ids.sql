@@ -50,10 +50,11 @@ SELECT t.lease($$1, 'rows', 10$$);
 RESET ROLE;
 SELECT t.ranges();
 
--- the default size is a million; in a transaction that was rolled back nothing was given
+-- the default size is a million; a range of a transaction that was rolled back is lost, also under an old snapshot
 SELECT claims.add_id_space('wide', 'the defaults');
 SET ROLE regress_claims_one;
 BEGIN; SELECT claims.lease_id_range(1, 'wide'); ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class WHERE false; SELECT claims.lease_id_range(1, 'wide'); ROLLBACK;
 SELECT claims.lease_id_range(1, 'wide'), claims.lease_id_range(1, 'wide');
 RESET ROLE; SET ROLE regress_claims_two;
 SELECT claims.lease_id_range(2, 'wide');
@@ -66,6 +67,17 @@ SELECT t.lease($$2, 'small', 15$$);
 SELECT t.lease($$2, 'small', 15$$);
 SELECT t.lease($$1, 'small', 15$$);
 SELECT t.lease($$1, 'small', 15$$);
+-- a space grows, and never shrinks; what does not change it is refused
+SELECT t.call($$SELECT claims.add_id_space('small', 'grows', 10, 29)$$);
+SELECT t.call($$SELECT claims.add_id_space('small', 'grows', 11, 40)$$);
+SELECT t.call($$SELECT claims.add_id_space('small', 'grows', 10, 40, 11)$$);
+SELECT t.call($$SELECT claims.add_id_space('small', 'grows', 10, 30)$$);
+SELECT claims.add_id_space('small', 'grows', last_id => 40);
+SELECT name, first_id, last_id, block_size, next_id, max_range, ranges_per_day FROM claims.id_spaces WHERE name = 'small';
+SELECT t.lease($$1, 'small', 15$$);
+SELECT t.lease($$1, 'small', 15$$);
+-- in its own transaction a new or changed space gives no ranges
+BEGIN; SELECT claims.add_id_space('fresh', 'a new one'); SELECT t.lease($$1, 'fresh', 15$$); ROLLBACK;
 -- the end of bigint
 SELECT claims.add_id_space('end', 'the end of bigint', 9223372036854775800);
 SELECT t.lease($$1, 'end', 5$$);
@@ -101,16 +113,35 @@ SELECT claims.set_mode('settle_only', 'a test');
 SELECT regexp_replace(c, ' at .*: ', ' at <time>: ') FROM t.lease($$1, 'rows', 10$$) c;
 SELECT claims.set_mode('open', 'a test');
 
--- blocks within an hour are limited, but not for administrators
-SELECT claims.add_id_space('blocks', 'many blocks', block_size => 2);
-INSERT INTO claims.leased_id_ranges (space_number, id_range, cell_id) SELECT s.number, int8range(2 * n - 1, 2 * n), 1
-  FROM claims.id_spaces s, generate_series(1, 1000) n WHERE s.name = 'blocks';
-UPDATE claims.id_spaces SET next_id = 2001 WHERE name = 'blocks';
+-- what one cell may lease is limited: the ids of a range, and the ranges within 24 hours; not for administrators
+SELECT claims.add_id_space('limited', 'limits', max_range => 20, ranges_per_day => 3);
 SET ROLE regress_claims_one;
-SELECT t.lease($$1, 'blocks', 1, 0$$);
-SELECT t.lease($$1, 'blocks', 1, 1999$$);
+SELECT t.lease($$1, 'limited', 21$$);
+SELECT t.lease($$1, 'limited', 21, or_less => true$$);
+BEGIN; SELECT t.lease($$1, 'limited', 20$$); ROLLBACK;
+SELECT t.lease($$1, 'limited', 1$$);
+SELECT regexp_replace(c, 'in .* s, at .*\. An', 'in <seconds> s, at <time>. An') FROM t.lease($$1, 'limited', 1$$) c;
+SELECT regexp_replace(c, 'in .* s, at .*\. An', 'in <seconds> s, at <time>. An') FROM t.lease($$1, 'limited', 1, 0$$) c;
+-- another cell has its own limit
+RESET ROLE; SET ROLE regress_claims_two;
+SELECT t.lease($$2, 'limited', 5$$);
 RESET ROLE;
-SELECT t.lease($$1, 'blocks', 1, 0$$);
+SELECT t.lease($$1, 'limited', 21$$);
+-- after a day the cell may lease again, and what is restored does not count
+UPDATE claims.leased_id_ranges SET leased_at = leased_at - interval '1 day' WHERE cell_id = 1;
+SELECT claims.restore_id_range(1, 'limited', 1000000000000000, 1000000000000000 + n, 'restored') FROM generate_series(0, 0) n;
+SET ROLE regress_claims_one;
+SELECT t.lease($$1, 'limited', 2, 22$$);
+RESET ROLE;
+-- an administrator changes the limits
+SELECT claims.add_id_space('limited', 'more', max_range => 30, ranges_per_day => 2);
+SET ROLE regress_claims_one;
+SELECT t.lease($$1, 'limited', 30, 0$$);
+SELECT left(c, 60) FROM t.lease($$1, 'limited', 1$$) c LIMIT 1;
+RESET ROLE;
+SELECT t.call($$SELECT claims.add_id_space('limited', 'x', max_range => 0)$$);
+SELECT t.call($$SELECT claims.add_id_space('limited', 'x', max_range => 1000000001)$$);
+SELECT t.call($$SELECT claims.add_id_space('limited', 'x', ranges_per_day => 0)$$);
 
 -- check() finds what somebody wrote by hand
 SELECT problem, detail FROM claims.check();

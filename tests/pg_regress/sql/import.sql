@@ -103,7 +103,7 @@ UPDATE app.users SET name = 'n5 of cell 1' WHERE id = 5;
 CALL claims.import_claims(1, 'regress_claims_import', 'RAILS_TABLE_USERS');
 SELECT bucket_value FROM claims.import_collisions(1, 'RAILS_TABLE_USERS') ORDER BY 1;
 
--- a limit on begins and leases does not hold it up, since it begins none; a mode does
+-- a limit on batches makes its calls smaller, one on leases does not bind it, since it begins none; a mode ends it
 SELECT claims.set_cell_limits(1, 'few', max_outstanding => 1, max_batch_size => 1);
 DELETE FROM claims.claims WHERE creator_id = 1;
 CALL claims.import_claims(1, 'regress_claims_import', 'RAILS_TABLE_USERS');

@@ -90,7 +90,7 @@ sound 'after a rollback'
 leave 1 5
 open holder shared postgres; tell holder 'BEGIN; LOCK TABLE claims.leased_id_ranges IN SHARE MODE' >/dev/null
 open leases cell1; send leases "SELECT claims.refill_ids(1, 'service')"
-wait_for t at shared "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'cell1' AND state = 'active' AND wait_event_type = 'Lock'" >/dev/null
+wait_for t at shared "SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'claims id range' AND wait_event_type = 'Lock'" >/dev/null
 crash shared
 expect 'the service crashes: no range' "$(answer leases)" 'ERROR:  08001'
 close holder; resume shared

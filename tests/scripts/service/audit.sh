@@ -62,6 +62,29 @@ of_metric() { at shared "SELECT value FROM claims.metrics() WHERE name = '$1'"; 
 expect 'metrics count those that are lost' "$(of_metric claims_audit_lost_total)" "$(at shared "SELECT sum((conflict ->> 'lost')::bigint) FROM claims.audit_log WHERE what = 'lost'")"
 expect 'and all' "$(of_metric claims_audit_refusals_total)" "$(at shared "SELECT (SELECT count(*) FROM claims.audit_log WHERE what IN ('refused', 'denied')) + (SELECT sum((conflict ->> 'lost')::bigint) FROM claims.audit_log WHERE what = 'lost')")"
 
+# --- what is too long, and what is too much -----------------------------------------------------------------------------
+
+# A long description is cut, and never lost: escaped control characters take six bytes each.
+at shared "SELECT claims.commit_update(1, claims.begin_update(1, (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', n || repeat(chr(1), 1000)),
+  'subject', '{\"type\": \"GROUP\", \"id\": 1}'::jsonb, 'source', '{\"type\": \"RAILS_TABLE_ROUTES\", \"id\": 1}'::jsonb)) FROM generate_series(1, 3) n)))" >/dev/null
+expect 'names of control characters are refused' "$(state_as_cell 2 "SELECT claims.begin_update(2, (SELECT jsonb_agg(jsonb_build_object('bucket', jsonb_build_object('type', 'ROUTES', 'value', n || repeat(chr(1), 1000)),
+  'subject', '{\"type\": \"GROUP\", \"id\": 1}'::jsonb, 'source', '{\"type\": \"RAILS_TABLE_ROUTES\", \"id\": 1}'::jsonb)) FROM generate_series(1, 3) n))")" 23505
+expect 'the first one is recorded' "$(wait_for '1|2' at shared "SELECT cardinality(bucket_values), conflict ->> 'omitted' FROM claims.audit_log WHERE what = 'refused' AND length(bucket_values[1]) > 1000")" '1|2'
+
+# Denied calls and fences beyond the rate of a cell are counted for it, and told of although nothing more happens.
+lost_of() { at shared "SELECT coalesce(sum((conflict ->> 'lost')::bigint), 0) FROM claims.audit_log WHERE what = 'lost' AND cell_id $1"; }
+at shared "SELECT claims.set_cell_limits(1, 'a test', refusals_per_second => 1)" >/dev/null
+as_cell 1 "SELECT count(*) FROM claims.settle_leases(1, '{}', (SELECT array_agg(gen_random_uuid()) FROM generate_series(1, 5000)))" >/dev/null
+fences=$(log "what = 'fenced' AND cell_id = 1")
+expect 'few of 5000 fences have rows' "$([ "$fences" -ge 1 ] && [ "$fences" -lt 100 ] && echo few || echo "$fences")" few
+expect 'the others are counted, with their cell' "$(wait_for $((5000 - fences)) lost_of '= 1')" $((5000 - fences))
+at shared "SELECT claims.set_cell_limits(1, 'done')" >/dev/null
+denied=$(log "what = 'denied'")
+as_cell 2 "DO \$\$ BEGIN FOR n IN 1..3000 LOOP BEGIN PERFORM claims.lease_outcome(77000 + n, gen_random_uuid()); EXCEPTION WHEN insufficient_privilege THEN NULL; END; END LOOP; END \$\$" >/dev/null
+told() { echo $(($(log "what = 'denied'") - denied + $(lost_of 'IS NULL'))); }
+expect 'denied calls of cells that do not exist are told of together' "$(wait_for 3000 told)" 3000
+expect 'most of them as a number' "$([ "$(lost_of 'IS NULL')" -gt 0 ] && echo some)" some
+
 # --- exact, whatever crashes ---------------------------------------------------------------------------------------------
 
 at shared 'TRUNCATE claims.audit_log'

@@ -1,6 +1,6 @@
 //! Functions that Citus runs on the node of the change feed, for other nodes, in the caller's connection and transaction there.
 
-use claims_model::{BadInput, Problem};
+use claims_model::{BadInput, Problem, rate};
 
 use crate::arguments::required;
 use crate::error::ClaimsError;
@@ -42,6 +42,7 @@ fn change_node() -> i32 {
 fn keep_pace(cell_id: Option<i64>, per_second: Option<i32>) -> Result<Option<i64>, ErrorReport> {
     compatibility::require();
     let cell_id = required(cell_id, "cell_id")?;
-    let again = per_second.map_or(0, |per_second| pace::pass(cell_id, per_second).map_or_else(|again| again.0, |()| 0));
+    let again = per_second
+        .map_or(0, |per_second| pace::pass(cell_id, per_second, rate::RECORDS).map_or_else(|again| again.0, |()| 0));
     Ok(pace::is_counted().then_some(again))
 }

@@ -24,7 +24,7 @@ PLAUSIBLE = {
     "audiences": "'{reader}'", "granting": "true", "server_name": "'unnamed'", "options": "'{}'", "catalog": "'pg_foreign_server'::regclass::oid",
     "shard_name": "'claims'", "value_type": "'text'::regtype::oid", "warn": "false", "waits": "false", "add": "true", "declaration": "NULL", "constraint_name": "NULL", "share": "100", ("set_enforcement", "mode"): "'enforce'", "dry_run": "true", "row_count": "2",
     "problems": "0", "shards": "NULL", "error": "NULL", "skeleton": LEASES[1], "cell_xid": "NULL", "after_id": "0", "created_after": "NULL",
-    "source_id_gt": "NULL", "source_id_lte": "NULL", "begins_per_second": "NULL", "max_outstanding": "NULL", "max_batch_size": "NULL", "max_priority": "NULL", "whole_sources": "false",
+    "source_id_gt": "NULL", "source_id_lte": "NULL", "begins_per_second": "NULL", "refusals_per_second": "NULL", "max_range": "1000000", "ranges_per_day": "100", "or_less": "false", "max_outstanding": "NULL", "max_batch_size": "NULL", "max_priority": "NULL", "whole_sources": "false",
     "rows_per_second": "NULL", "records": f"'[{RECORD}]'", "preview": "true", ("wait_for_import", "seconds"): "0.01", "value": "'wanted'", "source_id": "NULL",
     "display_values": "NULL", "asking_node": "1", "asking_pid": "1", "per_second": "10", "anchor": "'a'", "outcome": "'committed'",
     "id_space": "'rows'", "size": "10", "continue_after": "NULL", "at_most": "NULL", "first_id": "1", "last_id": "10", "block_size": "NULL",
