@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use claims_model::Reason;
+use claims_model::{Reason, nesting};
 use zerocopy::FromBytes;
 
 use crate::cell_slots::{self, CellSlot, MAX_CELLS};
@@ -172,7 +172,7 @@ struct UncountedChanges {
 }
 
 thread_local! {
-    /// The counts of this transaction, by subtransaction.
+    /// The counts of this transaction in order, by subtransaction (`claims_model::nesting`).
     static PENDING: RefCell<Vec<UncountedChanges>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -182,12 +182,22 @@ fn count(cell_id: i64, done: CellCounts) {
     }
 }
 
+/// Adds counts to the last entry if it is of the same cell and subtransaction, and otherwise adds an entry.
 fn put(all: &mut Vec<UncountedChanges>, cell_id: i64, subtransaction: u32, done: CellCounts) {
-    let is_same =
-        |pending: &&mut UncountedChanges| (pending.cell_id, pending.subtransaction) == (cell_id, subtransaction);
-    match all.iter_mut().rev().find(is_same) {
-        Some(pending) => pending.done.add(done),
-        None => all.push(UncountedChanges { cell_id, subtransaction, done }),
+    match all.last_mut() {
+        Some(last) if (last.cell_id, last.subtransaction) == (cell_id, subtransaction) => last.done.add(done),
+        _ => all.push(UncountedChanges { cell_id, subtransaction, done }),
+    }
+}
+
+/// Joins the counts of a released subtransaction with those of its parent, if each has one entry at the end of the list.
+fn join(all: &mut Vec<UncountedChanges>, own: u32, parent: u32) {
+    if let Some(last) = all.pop_if(|last| last.subtransaction >= own) {
+        match all.last() {
+            // Entries of several cells stay apart: a rollback of the parent removes all of them.
+            Some(other) if other.subtransaction >= own => all.push(last),
+            _ => put(all, last.cell_id, parent, last.done),
+        }
     }
 }
 
@@ -227,17 +237,10 @@ pub const HOOKS: Hooks = Hooks {
     aborted: || PENDING.with_borrow_mut(Vec::clear),
     // Counts that are left here belong to a transaction that was prepared.
     end: flush,
-    released: |own, parent| {
-        PENDING.with_borrow_mut(|all| {
-            if all.iter().any(|pending| pending.subtransaction == own) {
-                for pending in std::mem::take(all) {
-                    let subtransaction = if pending.subtransaction == own { parent } else { pending.subtransaction };
-                    put(all, pending.cell_id, subtransaction, pending.done);
-                }
-            }
-        });
+    released: |own, parent| PENDING.with_borrow_mut(|all| join(all, own, parent)),
+    rolled_back: |own| {
+        PENDING.with_borrow_mut(|all| all.truncate(nesting::first_since(all, own, |pending| pending.subtransaction)));
     },
-    rolled_back: |own| PENDING.with_borrow_mut(|all| all.retain(|pending| pending.subtransaction != own)),
     ..Hooks::NONE
 };
 

@@ -10,8 +10,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use claims_model::Bucket;
 use claims_model::waiting::{self, Arrival, Before, Effects, Name, Place, SeenWaiter, Wish, quick_hash};
+use claims_model::{Bucket, nesting};
 use zerocopy::FromBytes;
 
 use crate::pg::background::own_database;
@@ -86,7 +86,7 @@ thread_local! {
     static OWN: Cell<Option<Place>> = const { Cell::new(None) };
     /// The names of the leases that this transaction has settled.
     static SETTLED: RefCell<Settled> = const { RefCell::new(Settled { names: Vec::new(), is_unknown: false }) };
-    /// Quick hashes of the names of leases that this transaction has begun, by subtransaction.
+    /// Quick hashes of the names of leases that this transaction has begun, by subtransaction ([`nesting`]).
     static BEGUN: RefCell<Vec<(u64, u32)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -282,10 +282,7 @@ pub const HOOKS: Hooks = Hooks {
     committed,
     aborted,
     end,
-    released: |own, parent| {
-        BEGUN.with_borrow_mut(|begun| begun.iter_mut().filter(|(_, of)| *of == own).for_each(|(_, of)| *of = parent));
-    },
-    rolled_back: |own| BEGUN.with_borrow_mut(|begun| begun.retain(|(_, of)| *of != own)),
+    rolled_back: |own| BEGUN.with_borrow_mut(|begun| begun.truncate(nesting::first_since(begun, own, |(_, of)| *of))),
     ..Hooks::NONE
 };
 

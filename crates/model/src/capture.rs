@@ -3,6 +3,7 @@
 
 pub use crate::captured::{Ends, Id, NamedBucket, TooMany};
 use crate::limits;
+use crate::nesting;
 use crate::net::Net;
 use crate::record_json::{JsonId, JsonRecord, push_records};
 
@@ -33,13 +34,44 @@ enum LogEntry {
     Sent,
 }
 
-/// The changes of a transaction in order. Each entry has the subtransaction with which it ends.
+/// The changes of a transaction in order. Each entry has the subtransaction that has added it, or one into which that was released
+/// ([`nesting`]). So the end of a subtransaction changes only the entries at the end of the log.
 #[derive(Debug)]
 pub struct Log {
     entries: Vec<(u32, LogEntry)>,
     capacity: Capacity,
+    /// The size of all entries together.
+    size: Size,
     /// The number of the last [`Sending`].
     sendings: u64,
+    /// The number of sendings that have begun and neither ended nor been rolled back.
+    unfinished: usize,
+}
+
+/// The number of buckets, and of the bytes of all texts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Size {
+    buckets: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn of(entry: &LogEntry) -> Size {
+        match entry {
+            LogEntry::Changes(net) => Size { buckets: net.buckets(), bytes: net.bytes() },
+            LogEntry::Sending(_) | LogEntry::Sent => Size::default(),
+        }
+    }
+
+    fn add(&mut self, Size { buckets, bytes }: Size) {
+        self.buckets += buckets;
+        self.bytes += bytes;
+    }
+
+    fn subtract(&mut self, Size { buckets, bytes }: Size) {
+        self.buckets -= buckets;
+        self.bytes -= bytes;
+    }
 }
 
 /// A call that sends the changes that were pending when it began, and none that are captured later.
@@ -57,7 +89,7 @@ impl Default for Log {
 impl Log {
     /// Returns a log with another capacity than [`Capacity::OF_TRANSACTION`].
     pub fn with_capacity(capacity: Capacity) -> Self {
-        Log { entries: Vec::new(), capacity, sendings: 0 }
+        Log { entries: Vec::new(), capacity, size: Size::default(), sendings: 0, unfinished: 0 }
     }
 
     /// Returns whether nothing was recorded, or everything was rolled back.
@@ -74,14 +106,10 @@ impl Log {
     /// Records, in a subtransaction, that a claim was added (`by` 1) or removed (-1). Returns whether the changes exceed the log's
     /// [`Capacity`]. Then the caller calls [`Log::forget_excess`].
     pub fn record(&mut self, subtransaction: u32, bucket: NamedBucket, ends: Ends, by: i64) -> bool {
-        match self.entries.last_mut() {
-            Some((owner, LogEntry::Changes(net))) if *owner == subtransaction => net.record(bucket, ends, by),
-            _ => {
-                let mut net = Net::default();
-                net.record(bucket, ends, by);
-                self.entries.push((subtransaction, LogEntry::Changes(net)));
-            }
+        if !matches!(self.entries.last(), Some((owner, LogEntry::Changes(_))) if *owner == subtransaction) {
+            self.entries.push((subtransaction, LogEntry::Changes(Net::default())));
         }
+        self.change_last(|net| net.record(bucket, ends, by));
         self.excess().is_some()
     }
 
@@ -100,25 +128,30 @@ impl Log {
                 net.forget(excess, &has_service);
             }
         }
+        self.size = Size::default();
+        self.entries.iter().for_each(|(_, entry)| self.size.add(Size::of(entry)));
         if let Some(excess) = self.excess() {
             self.forget_in_last(excess, |_| false);
         }
     }
 
     fn forget_in_last(&mut self, excess: TooMany, is_kept: impl Fn(&str) -> bool) {
-        if let Some((_, LogEntry::Changes(net))) = self.entries.last_mut() {
-            net.forget(excess, is_kept);
+        self.change_last(|net| net.forget(excess, is_kept));
+    }
+
+    /// Changes the last entry, if it has changes.
+    fn change_last(&mut self, change: impl FnOnce(&mut Net)) {
+        let Some((_, entry)) = self.entries.last_mut() else { return };
+        self.size.subtract(Size::of(entry));
+        if let LogEntry::Changes(net) = entry {
+            change(net);
         }
+        self.size.add(Size::of(entry));
     }
 
     /// Returns the limit that the entries exceed.
     fn excess(&self) -> Option<TooMany> {
-        let size = |entry: &LogEntry| match entry {
-            LogEntry::Changes(net) => (net.buckets(), net.bytes()),
-            LogEntry::Sending(_) | LogEntry::Sent => (0, 0),
-        };
-        let sizes = self.entries.iter().map(|(_, entry)| size(entry));
-        let (buckets, bytes) = sizes.fold((0, 0), |sum, entry| (sum.0 + entry.0, sum.1 + entry.1));
+        let Size { buckets, bytes } = self.size;
         if buckets > self.capacity.buckets {
             Some(TooMany::Buckets)
         } else {
@@ -135,66 +168,93 @@ impl Log {
     ) -> Result<(Sending, Pending), TooMany> {
         let pending = self.pending_for(has_service)?;
         self.sendings += 1;
+        self.unfinished += 1;
         self.entries.push((subtransaction, LogEntry::Sending(self.sendings)));
         Ok((Sending { number: self.sendings }, pending))
     }
 
     /// Returns whether a sending has begun that has neither ended nor been rolled back.
     pub fn is_sending(&self) -> bool {
-        self.entries.iter().any(|(_, entry)| matches!(entry, LogEntry::Sending(_)))
+        self.unfinished > 0
     }
 
     /// Records that the changes of a sending were sent, except those of bucket types that stay pending. The rollback of the subtransaction in
     /// which it began undoes that.
     pub fn mark_sent(&mut self, sending: Sending, stays: impl Fn(&str) -> bool) {
-        let sent = LogEntry::Sending(sending.number);
-        if let Some(at) = self.entries.iter().position(|(_, entry)| *entry == sent) {
-            let of_earlier = |(_, entry): &(u32, LogEntry)| *entry == LogEntry::Sent;
-            let first = self.entries[..at].iter().rposition(of_earlier).map_or(0, |earlier| earlier + 1);
-            let mut remaining = Vec::new();
-            for (owner, entry) in &mut self.entries[first..at] {
-                if let LogEntry::Changes(net) = entry {
-                    let net = net.split_off(&stays);
-                    if !net.is_empty() {
-                        remaining.push((*owner, LogEntry::Changes(net)));
-                    }
-                }
+        let begun = LogEntry::Sending(sending.number);
+        let Some(at) = self.entries.iter().rposition(|(_, entry)| *entry == begun) else { return };
+        let own = self.entries[at].0;
+        let of_earlier = |(_, entry): &(u32, LogEntry)| *entry == LogEntry::Sent;
+        let first = self.entries[..at].iter().rposition(of_earlier).map_or(0, |earlier| earlier + 1);
+        let mut remaining = Net::default();
+        for (owner, entry) in &mut self.entries[first..at] {
+            self.size.subtract(Size::of(entry));
+            if let LogEntry::Changes(net) = entry {
+                // The rollback of the sending makes all changes of other subtransactions pending again.
+                remaining.merge(if *owner == own { net.split_off(&stays) } else { net.clone().split_off(&stays) });
             }
-            self.entries[at].1 = LogEntry::Sent;
-            self.entries.splice(at + 1..at + 1, remaining);
+            self.size.add(Size::of(entry));
         }
-        self.compact();
+        self.entries[at].1 = LogEntry::Sent;
+        self.unfinished -= 1;
+        if !remaining.is_empty() {
+            let remaining = LogEntry::Changes(remaining);
+            self.size.add(Size::of(&remaining));
+            self.entries.insert(at + 1, (own, remaining));
+        }
+        self.compact(first.saturating_sub(1));
     }
 
     /// Records that a subtransaction has committed into its parent.
     pub fn release(&mut self, subtransaction: u32, parent: u32) {
-        for (owner, _) in &mut self.entries {
-            if *owner == subtransaction {
-                *owner = parent;
-            }
-        }
-        self.compact();
+        let first = self.first_since(subtransaction);
+        self.entries[first..].iter_mut().for_each(|(owner, _)| *owner = parent);
+        self.compact(first.saturating_sub(1));
     }
 
     pub fn roll_back(&mut self, subtransaction: u32) {
-        self.entries.retain(|(owner, _)| *owner != subtransaction);
-        self.compact();
+        for (_, entry) in self.entries.split_off(self.first_since(subtransaction)) {
+            self.size.subtract(Size::of(&entry));
+            self.unfinished -= usize::from(matches!(entry, LogEntry::Sending(_)));
+        }
     }
 
-    /// Joins adjacent entries of one subtransaction.
-    fn compact(&mut self) {
-        let mut compacted: Vec<(u32, LogEntry)> = Vec::with_capacity(self.entries.len());
-        for (owner, entry) in self.entries.drain(..) {
-            match compacted.last_mut() {
-                Some((last_owner, last)) if *last_owner == owner => match (&mut *last, entry) {
-                    (LogEntry::Changes(net), LogEntry::Changes(more)) => net.merge(more),
-                    (LogEntry::Changes(_) | LogEntry::Sent, LogEntry::Sent) => *last = LogEntry::Sent,
-                    (_, entry) => compacted.push((owner, entry)),
+    /// Returns the position of the first entry that was added since a subtransaction began.
+    fn first_since(&self, subtransaction: u32) -> usize {
+        nesting::first_since(&self.entries, subtransaction, |(owner, _)| *owner)
+    }
+
+    /// Joins adjacent entries of one subtransaction, from a position on.
+    fn compact(&mut self, from: usize) {
+        let to_compact = self.entries.split_off(from.min(self.entries.len()));
+        for (owner, entry) in to_compact {
+            let is_own = |entry: &&mut (u32, LogEntry)| entry.0 == owner;
+            match entry {
+                LogEntry::Changes(more) => match self.entries[from..].last_mut().filter(is_own) {
+                    Some((_, last @ LogEntry::Changes(_))) => {
+                        self.size.subtract(Size::of(last));
+                        self.size.subtract(Size { buckets: more.buckets(), bytes: more.bytes() });
+                        if let LogEntry::Changes(net) = last {
+                            net.merge(more);
+                        }
+                        self.size.add(Size::of(last));
+                    }
+                    _ => self.entries.push((owner, LogEntry::Changes(more))),
                 },
-                _ => compacted.push((owner, entry)),
+                LogEntry::Sent => {
+                    // Whatever undoes this sending undoes what was before it, too.
+                    let is_over = |entry: &LogEntry| matches!(entry, LogEntry::Changes(_) | LogEntry::Sent);
+                    while let Some((_, last)) =
+                        self.entries[from..].last().filter(|(of, last)| *of == owner && is_over(last))
+                    {
+                        self.size.subtract(Size::of(last));
+                        self.entries.pop();
+                    }
+                    self.entries.push((owner, LogEntry::Sent));
+                }
+                LogEntry::Sending(_) => self.entries.push((owner, entry)),
             }
         }
-        self.entries = compacted;
     }
 
     /// Returns the changes since the last sending. The error says that some of them were forgotten.

@@ -25,6 +25,7 @@ pub mod limits;
 pub mod lookalike;
 pub mod low_water;
 pub mod mode;
+pub mod nesting;
 mod net;
 pub mod observed;
 pub mod origin;

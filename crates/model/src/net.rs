@@ -120,8 +120,12 @@ impl Net {
         types
     }
 
-    /// Adds later changes.
-    pub fn merge(&mut self, more: Net) {
+    /// Adds later changes. Their order does not matter: the smaller ones are added to the larger ones, so that changes that pass through many
+    /// levels of subtransactions are moved few times.
+    pub fn merge(&mut self, mut more: Net) {
+        if more.claims.len() > self.claims.len() {
+            std::mem::swap(self, &mut more);
+        }
         if !more.forgotten.is_empty() {
             drop(self.take(|bucket_type| more.forgotten.contains_key(bucket_type)));
             self.forgotten.extend(more.forgotten);

@@ -217,11 +217,6 @@ fn released(own: u32, parent: u32) {
         });
     }
     observations::released(own, parent);
-    for of in [&QUEUED_BY, &SKIPPED_BY] {
-        if of.get() == Some(own) {
-            of.set(Some(parent));
-        }
-    }
 }
 
 fn rolled_back(own: u32) {
@@ -233,9 +228,8 @@ fn rolled_back(own: u32) {
         });
     }
     observations::rolled_back(own);
+    // A larger number is that of a subtransaction that was released into this one.
     for of in [&QUEUED_BY, &SKIPPED_BY] {
-        if of.get() == Some(own) {
-            of.set(None);
-        }
+        of.set(of.get().filter(|since| *since < own));
     }
 }

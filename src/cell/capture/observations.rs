@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use claims_model::nesting;
 use claims_model::observed::Missed;
 use claims_model::origin::Declared;
 
@@ -16,11 +17,23 @@ use crate::store::cell::observations::{self, Key};
 /// Most names that one transaction records. Further ones are counted without a name.
 const MAX_NAMES: usize = 1000;
 
-/// Something that could not be claimed, with the subtransaction that has noted it.
-type Note = (u32, Key, i64);
+/// How often something could not be claimed, as a subtransaction has noted it.
+struct Notes {
+    /// The subtransaction, or one into which it was released (`claims_model::nesting`).
+    owner: u32,
+    counts: BTreeMap<Key, i64>,
+}
+
+/// The notes of this transaction.
+struct AllNotes {
+    /// In the order of the subtransactions, whose counts are apart until they are released.
+    levels: Vec<Notes>,
+    /// The number of keys in all of them.
+    keys: usize,
+}
 
 thread_local! {
-    static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
+    static NOTES: RefCell<AllNotes> = const { RefCell::new(AllNotes { levels: Vec::new(), keys: 0 }) };
     /// How long observed names have delayed the transaction.
     static DELAY: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
@@ -34,7 +47,7 @@ pub fn add_delay(time: Duration) {
 }
 
 pub fn is_empty() -> bool {
-    NOTES.with_borrow(Vec::is_empty)
+    NOTES.with_borrow(|notes| notes.levels.is_empty())
 }
 
 /// Notes an outcome that is not about a name.
@@ -56,28 +69,54 @@ pub fn note_missed(missed: Missed) {
 }
 
 fn add(key: Key, count: i64) {
-    let owner = current_subtransaction();
-    NOTES.with_borrow_mut(|notes| {
-        // A statement that writes many rows notes the same outcome for each.
-        let is_same = |(of, noted, _): &Note| *of == owner && *noted == key;
-        let known = notes.iter().rev().take(4).position(is_same).map(|from_end| notes.len() - 1 - from_end);
-        let is_full = notes.len() >= MAX_NAMES;
-        let nameless = || notes.iter().position(|(of, noted, _)| *of == owner && noted.is_without_name_of(&key));
-        match known.or_else(|| if is_full { nameless() } else { None }) {
-            Some(at) => notes[at].2 += count,
-            None if is_full => notes.push((owner, key.without_name(), count)),
-            None => notes.push((owner, key, count)),
+    NOTES.with_borrow_mut(|notes| notes.add(current_subtransaction(), key, count));
+}
+
+impl AllNotes {
+    fn add(&mut self, owner: u32, key: Key, count: i64) {
+        if self.levels.last().is_none_or(|last| last.owner != owner) {
+            self.levels.push(Notes { owner, counts: BTreeMap::new() });
         }
-    });
+        let Some(Notes { counts, .. }) = self.levels.last_mut() else { return };
+        let key = if self.keys >= MAX_NAMES && !counts.contains_key(&key) { key.without_name() } else { key };
+        let before = counts.len();
+        *counts.entry(key).or_default() += count;
+        self.keys += counts.len() - before;
+    }
+
+    /// Joins the notes of a released subtransaction with those of its parent: the fewer are added to the others.
+    fn release(&mut self, own: u32, parent: u32) {
+        let Some(mut released) = self.levels.pop_if(|last| last.owner >= own) else { return };
+        let Some(into) = self.levels.last_mut().filter(|last| last.owner == parent) else {
+            return self.levels.push(Notes { owner: parent, ..released });
+        };
+        if released.counts.len() > into.counts.len() {
+            std::mem::swap(&mut released.counts, &mut into.counts);
+        }
+        let before = released.counts.len() + into.counts.len();
+        released.counts.into_iter().for_each(|(key, count)| *into.counts.entry(key).or_default() += count);
+        self.keys -= before - into.counts.len();
+    }
+
+    fn roll_back(&mut self, own: u32) {
+        let first = nesting::first_since(&self.levels, own, |notes| notes.owner);
+        self.keys -= self.levels.drain(first..).map(|notes| notes.counts.len()).sum::<usize>();
+    }
+
+    fn take(&mut self) -> BTreeMap<Key, i64> {
+        let mut counts: BTreeMap<Key, i64> = BTreeMap::new();
+        for (key, count) in self.levels.drain(..).flat_map(|notes| notes.counts) {
+            *counts.entry(key).or_default() += count;
+        }
+        self.keys = 0;
+        counts
+    }
 }
 
 /// Writes what was noted. Under READ COMMITTED it adds to existing counts that no other transaction has locked; a transaction with one
 /// snapshot only inserts, since reading could make it fail.
 pub fn write(connection: &Connection) {
-    let mut counts: BTreeMap<Key, i64> = BTreeMap::new();
-    for (_, key, count) in NOTES.take() {
-        *counts.entry(key).or_default() += count;
-    }
+    let counts = NOTES.with_borrow_mut(AllNotes::take);
     if !counts.is_empty() {
         observations::write(connection, &counts, !xact::uses_transaction_snapshot());
     }
@@ -85,16 +124,14 @@ pub fn write(connection: &Connection) {
 
 /// Forgets everything, at the end of the transaction.
 pub fn clear() {
-    NOTES.with_borrow_mut(Vec::clear);
+    NOTES.with_borrow_mut(|notes| drop(notes.take()));
     DELAY.set(Duration::ZERO);
 }
 
 pub fn released(own: u32, parent: u32) {
-    NOTES.with_borrow_mut(|notes| {
-        notes.iter_mut().filter(|(owner, ..)| *owner == own).for_each(|(owner, ..)| *owner = parent);
-    });
+    NOTES.with_borrow_mut(|notes| notes.release(own, parent));
 }
 
 pub fn rolled_back(own: u32) {
-    NOTES.with_borrow_mut(|notes| notes.retain(|(owner, ..)| *owner != own));
+    NOTES.with_borrow_mut(|notes| notes.roll_back(own));
 }

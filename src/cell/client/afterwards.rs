@@ -6,7 +6,9 @@
 //! of a broken connection. The commands that follow a COMMIT are prepared before it.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
+use claims_model::nesting;
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
@@ -21,7 +23,7 @@ use crate::pg::transaction_end::{Hooks, current_subtransaction};
 /// Maximum number of leases settled at the end of one transaction. Recovery settles the others.
 const AT_ONCE: usize = 1000;
 
-pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, released, rolled_back, ..Hooks::NONE };
+pub const HOOKS: Hooks = Hooks { before_commit, committed, aborted, end, rolled_back, ..Hooks::NONE };
 
 /// A lease that the current transaction has begun.
 #[derive(Debug, Clone)]
@@ -35,7 +37,7 @@ struct OwnLease {
     presented: Presented,
     /// Number of its records.
     records: usize,
-    /// The subtransaction that owns it.
+    /// The subtransaction in which it began.
     owner: u32,
     /// Whether it is committed after the local COMMIT.
     automatic: bool,
@@ -56,7 +58,10 @@ struct Ready {
 const UNREAD: usize = 100;
 
 thread_local! {
+    /// The leases of subtransactions that were not rolled back, by subtransaction ([`nesting`]).
     static BEGUN: RefCell<Vec<OwnLease>> = const { RefCell::new(Vec::new()) };
+    /// The leases of subtransactions that were rolled back, if that could not be sent at once.
+    static UNDONE: RefCell<Vec<OwnLease>> = const { RefCell::new(Vec::new()) };
     static READY: RefCell<Vec<Ready>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -69,7 +74,9 @@ pub fn begun(server: &str, cell_id: i64, (lease, records): (Uuid, usize), presen
 }
 
 fn before_commit() -> Result<(), ErrorReport> {
-    let due = BEGUN.with_borrow(|all| settlements(all.iter().filter(|begun| begun.automatic || begun.undone), false));
+    let due = BEGUN.with_borrow(|begun| {
+        UNDONE.with_borrow(|undone| settlements(begun.iter().filter(|begun| begun.automatic).chain(undone), false))
+    });
     READY.set(due);
     Ok(())
 }
@@ -80,30 +87,28 @@ fn committed() {
 }
 
 fn aborted() {
-    let due = BEGUN.with_borrow(|all| settlements(all.iter(), true));
+    let due = BEGUN.with_borrow(|begun| UNDONE.with_borrow(|undone| settlements(begun.iter().chain(undone), true)));
     due.into_iter().for_each(|ready| drop(send(ready)));
 }
 
 fn end() {
     BEGUN.with_borrow_mut(Vec::clear);
+    UNDONE.with_borrow_mut(Vec::clear);
     READY.with_borrow_mut(Vec::clear);
     confirmed::end();
     connection_cache::end();
 }
 
-fn released(own: u32, parent: u32) {
-    BEGUN.with_borrow_mut(|all| {
-        all.iter_mut().filter(|begun| begun.owner == own).for_each(|begun| begun.owner = parent)
-    });
-}
-
 fn rolled_back(own: u32) {
-    BEGUN.with_borrow_mut(|all| {
-        let due = settlements(all.iter().filter(|begun| begun.owner == own), true);
-        let sent: Vec<_> = due.into_iter().filter_map(send).flat_map(|settlement| settlement.rollbacks).collect();
-        all.retain(|begun| !sent.contains(&begun.lease));
-        all.iter_mut().filter(|begun| begun.owner == own).for_each(|begun| begun.undone = true);
-    });
+    let mut undone = BEGUN.with_borrow_mut(|all| all.split_off(nesting::first_since(all, own, |begun| begun.owner)));
+    if undone.is_empty() {
+        return;
+    }
+    let due = settlements(undone.iter(), true);
+    let sent: HashSet<_> = due.into_iter().filter_map(send).flat_map(|settlement| settlement.rollbacks).collect();
+    undone.retain(|begun| !sent.contains(&begun.lease));
+    undone.iter_mut().for_each(|begun| begun.undone = true);
+    UNDONE.with_borrow_mut(|all| all.extend(undone));
 }
 
 /// Builds the settlements for leases, one for each service, user and cell. With `all_undone`, it rolls back all of them.

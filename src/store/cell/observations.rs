@@ -60,12 +60,6 @@ impl Key {
     pub fn without_name(self) -> Self {
         Key { bucket_type: None, bucket_value: None, holder_cell_id: None, ..self }
     }
-
-    /// Returns whether this row counts `other` without its name.
-    pub fn is_without_name_of(&self, other: &Key) -> bool {
-        self.bucket_value.is_none()
-            && (self.table, &self.attribute, &self.outcome) == (other.table, &other.attribute, &other.outcome)
-    }
 }
 
 /// Deletes at most `limit` rows that counted last at `before` or earlier. Returns their number.
