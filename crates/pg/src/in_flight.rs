@@ -82,6 +82,15 @@ pub fn find_row(
     Ok(found)
 }
 
+/// Calls `each` for all rows of table `claims.<table>`, and whether another open transaction writes the row, which then may come in two
+/// versions. Reads the whole unique index, and ignores the snapshot of this transaction.
+pub fn each_row(table: &CStr, mut each: impl FnMut(&TableRow, bool)) -> Result<(), Unusable> {
+    scan_dirty(table, &[], KeyColumns::First, |row, writer| {
+        each(row, writer.is_some());
+        true
+    })
+}
+
 /// Calls `each` for the rows with a key, together with the other open transaction that writes the row, if any. Ends
 /// when `each` returns false.
 fn scan_dirty(

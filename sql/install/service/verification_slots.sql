@@ -14,4 +14,4 @@ INSERT INTO claims.audiences (function_name, audience) VALUES ('hold_verificatio
 
 COMMENT ON FUNCTION claims.hold_verification_slot(bigint, int) IS
     'Internal, at the service, for the workers of cells: holds a slot for verification for a number of seconds, or for that number from now on; 0 '
-    'gives it back. False if claims.verification_slots other cells have one. Locks claims.verification_slots EXCLUSIVE until COMMIT.';
+    'gives it back. False if claims.verification_slots other cells have one, also in open transactions. Waits for no other cell.';

@@ -44,6 +44,18 @@ expect 'one cell has the slot' "$(hold 1 60) $(hold 2 60) $(hold 1 60)" 't f t'
 for n in 1 2; do reload_with "cell$n" "claims.verify_interval = '3s'"; done
 expect 'it verifies' "$(wait_for t at cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'verify' AND sqlstate IS NULL")" t
 expect 'and gives the slot back then: the other one verifies, too' "$(wait_for t at cell2 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'verify' AND sqlstate IS NULL")" t
+# An open transaction that takes or gives back slots stops no other cell.
+reload_with shared 'claims.verification_slots = 2'
+open idle shared postgres
+tell idle "BEGIN; SELECT claims.hold_verification_slot(1, 60)" >/dev/null
+expect 'the slot of an open transaction is held, the other one is free' "$(for n in 2 2; do ( use_cluster shared; PGOPTIONS='-c statement_timeout=3s' sql "SELECT claims.hold_verification_slot($n, 60)" ); done | tr '\n' ' ')$(at shared "SELECT claims.register_cell(78, 'cell1')" >/dev/null; hold 78 60)" 't t f'
+tell idle 'ROLLBACK; BEGIN; SELECT claims.hold_verification_slot(2, 0)' >/dev/null
+expect 'one that is being given back is held until then' "$(hold 1 60) $(hold 78 60)" 't f'
+tell idle COMMIT >/dev/null
+expect 'and free then' "$(hold 78 60)" t
+for n in 1 2 78; do hold "$n" 0 >/dev/null; done
+close idle
+reload_with shared 'claims.verification_slots = 1'
 at shared "INSERT INTO claims.verification_slots VALUES (77, now() + interval '1 hour')"
 expect 'while another cell has it, both say so' \
   "$(for n in 1 2; do wait_for t at "cell$n" "SELECT count(*) > 0 FROM claims.passes WHERE sqlstate = '55P03' AND kind = 'verify' AND source_type = 'RAILS_TABLE_ROUTES' AND message = 'cell $n has no slot for verification'"; done | tr '\n' ' ')" 't t '
