@@ -51,6 +51,9 @@ answers 'begin late_end'
 expect 'begin: what comes behind the answer later' "$(tell app "BEGIN; INSERT INTO routes (name) VALUES ('early'); SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_sleep(1); COMMIT" | tr -d ' ')$(answers nothing)" ''
 expect 'is not taken for an answer to the next call' "$(save_name late)" 'ERROR:  08P01'
 
+answers 'begin ended'
+expect 'begin: a session that is ended while it refuses is a lost connection' "$(save_name ended)" 'ERROR:  08001'
+
 say 'wrong answers to what is sent after a COMMIT'
 wrong settle $ANSWERS
 

@@ -215,6 +215,10 @@ class Connection(threading.Thread):
             self.send(right_one + READY)
             time.sleep(0.3)
             self.send(READY)
+        elif mode == "ended":
+            # The end of the session follows an error.
+            self.send(error("23505") + error("57P01", "terminating connection due to administrator command"))
+            raise OSError
         elif mode == "close":
             self.send(head)
             raise OSError

@@ -240,7 +240,11 @@ impl Link {
             match awaited.take(&result) {
                 Ok(Progress::More) => {}
                 Ok(Progress::Complete) => return self.reply(awaited, memory).map(Some),
-                Err(mismatch) => return Err(Trouble::Wrong(mismatch)),
+                // The end of the other server's session can follow any result, also an error.
+                Err(mismatch) => {
+                    let end = result.error().filter(RemoteError::is_connection_error);
+                    return Err(end.map_or(Trouble::Wrong(mismatch), |end| Trouble::Lost(end.message)));
+                }
             }
         }
     }
@@ -308,7 +312,7 @@ impl Link {
     }
 
     /// Returns the file descriptor of its socket, which is open as long as this value.
-    pub(crate) fn descriptor(&self) -> c_int {
+    pub fn descriptor(&self) -> c_int {
         self.socket()
     }
 
