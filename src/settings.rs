@@ -47,10 +47,10 @@ settings! {
         c"claims.wait_timeout",
         c"How long a call waits, in total, for other open transactions before it reports a temporary conflict.",
         c"0 means not to wait: what another open transaction holds is reported as in_flight within milliseconds.";
-    define_int_guc LEASE_WAIT: i32 = 0, [0, 60_000], Userset, GucFlags::UNIT_MS,
+    define_int_guc LEASE_WAIT: i32 = -1, [-1, 60_000], Userset, GucFlags::UNIT_MS,
         c"claims.lease_wait",
         c"How long a begin waits for names that other leases hold, while all its conflicts are temporary.",
-        c"0 means not to wait. A waiting call holds nothing. In a cell it is handed to the service, within claims.service_timeout.";
+        c"0 means not to wait, and -1 that only saves of cells wait, for 100 ms: automatic mode and begin_pending(). They hand it to the service, within claims.service_timeout. A waiting call holds nothing.";
     define_int_guc LEASE_PRIORITY: i32 = 0, [-10, 10], Userset, NO_UNIT,
         c"claims.lease_priority",
         c"The priority among the calls that wait for a name.",
@@ -214,8 +214,15 @@ pub fn wait_timeout() -> i64 {
     WAIT_TIMEOUT.get().into()
 }
 
+/// Returns how long a direct call waits for names that other leases hold.
 pub fn lease_wait() -> Duration {
-    Duration::from_millis(LEASE_WAIT.get().unsigned_abs().into())
+    Duration::from_millis(LEASE_WAIT.get().max(0).unsigned_abs().into())
+}
+
+/// Returns how long a save of a cell waits for names that other leases hold, in automatic mode and begin_pending().
+pub fn lease_wait_of_save() -> Duration {
+    const DEFAULT: Duration = Duration::from_millis(100);
+    if LEASE_WAIT.get() < 0 { DEFAULT } else { lease_wait() }
 }
 
 pub fn lease_priority() -> i32 {

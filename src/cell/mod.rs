@@ -26,13 +26,14 @@ use crate::pg::shared::Area;
 use crate::pg::uuid::from_pg_uuid;
 
 /// The cell's areas of shared memory.
-pub static AREAS: [&dyn Area; 6] = [
+pub static AREAS: [&dyn Area; 7] = [
     &wakeup::WAKEUP_SLOTS,
     &workers::SLOTS,
     &workers::LAUNCHER,
     &client::states::SHARED,
     &client::turns::TURNS,
     &client::places::PLACES,
+    &client::places::USES,
 ];
 
 /// Maximum number of leases in the arguments of one call.

@@ -34,7 +34,7 @@ fn empty() -> Small {
 }
 
 fn arrival(process: u32, now: i64) -> Arrival {
-    Arrival { process, database: 5, cell_id: 1, priority: 0, now }
+    Arrival { process, database: 5, cell_id: process.into(), priority: 0, now }
 }
 
 fn creates(names: &[Name]) -> Vec<Wish> {
@@ -69,6 +69,16 @@ fn a_full_queue_takes_nobody() {
     assert_eq!(queue.join(arrival(5, 20), 0), None);
     queue.remove_gone(|process| process != 4, 30, &mut effects);
     assert_eq!(queue.len(), 2);
+}
+
+#[test]
+fn half_of_the_places_are_of_one_cell_at_most() {
+    let mut queue = empty();
+    let of = |process, database, cell_id| Arrival { database, cell_id, ..arrival(process, 10) };
+    assert!(queue.join(of(1, 5, 1), 3).is_some() && queue.join(of(2, 5, 1), 3).is_some());
+    assert_eq!(queue.join(of(3, 5, 1), 3), None, "two of three are more than the half");
+    assert_eq!(queue.join(of(3, 5, 1), 4), None);
+    assert!(queue.join(of(3, 6, 1), 3).is_some(), "a cell of another database");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use claims_model::backoff::Backoff;
 use claims_model::capture::Create;
 use claims_model::outgoing::{Outgoing, SkippedDestroys, refusals};
 use uuid::Uuid;
@@ -86,15 +87,21 @@ impl LenientBatch {
     ) -> Result<(), ClaimsError> {
         // A call with another epoch may be accepted.
         let mut answer = answer.filter(|answer| !answer.as_ref().is_err_and(may_be_outdated));
+        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while !self.is_empty() {
+            let wait = if may_wait { handed_wait(service, limit) } else { None };
             let answer = match answer.take() {
                 Some(answer) => answer,
-                None => {
-                    let wait = if may_wait { handed_wait(service, limit) } else { None };
-                    service.begin(&self.request(connection, wait)?, limit)
-                }
+                None => service.begin(&self.request(connection, wait)?, limit),
             };
             match answer {
+                // The wait was ended for a call that needs the place. It goes on when there is a place that nobody needs.
+                Err(error) if wait.is_some() && is_full(&error) => {
+                    let pause = pauses.pause();
+                    if !service.pauses(pause) || service.time_left(limit) <= 2 * LEAST_ROUND_TRIP {
+                        return Err(error);
+                    }
+                }
                 Ok(presented) => {
                     self.presented = presented;
                     return Ok(());
@@ -145,6 +152,15 @@ impl LenientBatch {
     }
 }
 
+/// The pauses of a save that has given its place up while the service waited for names, until it looks for a free place.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Returns whether the service has no place for the call.
+pub fn is_full(error: &ClaimsError) -> bool {
+    matches!(error, ClaimsError::Cell(CellError::ServiceFull { .. }))
+}
+
 /// The least time that is left for the way to the service and back.
 const LEAST_ROUND_TRIP: Duration = Duration::from_millis(10);
 
@@ -152,6 +168,6 @@ const LEAST_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// that the answers so far have taken. `None` if the session does not want to wait, or if nothing is left.
 fn handed_wait(service: &Service, limit: Duration) -> Option<HandedWait> {
     let round_trip = service.waited().max(LEAST_ROUND_TRIP);
-    let time = settings::lease_wait().min(service.time_left(limit).saturating_sub(round_trip));
+    let time = settings::lease_wait_of_save().min(service.time_left(limit).saturating_sub(round_trip));
     (time >= Duration::from_millis(1)).then(|| HandedWait { time, priority: settings::lease_priority() })
 }

@@ -1,7 +1,7 @@
 //! A call to a service, in three steps: preparing it, sending it, and reading its answer. A session that calls several services at once
 //! prepares all calls, then sends all of them, and only then waits for the first answer.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::time::{Duration, Instant};
 
 use super::answer::Answer;
@@ -36,6 +36,8 @@ pub(super) struct Call<'s, 'c> {
     places_until: Instant,
     sent_at: Instant,
     is_sent: bool,
+    /// The socket of the connection while other sessions can have it closed.
+    lent: Option<c_int>,
     /// The end of the call, when it is dropped.
     turn: Turn,
 }
@@ -75,6 +77,7 @@ impl<'s, 'c> Call<'s, 'c> {
             places_until,
             sent_at: Instant::now(),
             is_sent: false,
+            lent: None,
             turn,
         };
         call.has_waited(for_place);
@@ -104,6 +107,22 @@ impl<'s, 'c> Call<'s, 'c> {
     pub fn send(&mut self) {
         self.sent_at = Instant::now();
         self.is_sent = self.connection.as_mut().is_some_and(|connection| connection.link.send(self.commands));
+        // While the service waits for names, others may call, and may have the place of the connection.
+        if self.waits() {
+            self.turn.pause();
+            self.lent = self.connection.as_ref().map(connection_cache::lend);
+        }
+    }
+
+    /// Returns whether the service may wait for names within the call.
+    fn waits(&self) -> bool {
+        !self.service.handed_wait.get().is_zero()
+    }
+
+    /// Ends a wait of the service for names. Returns whether another session needs the place of the connection.
+    fn ends_wait(&mut self) -> bool {
+        let lent = self.connection.as_ref().zip(self.lent.take());
+        lent.is_some_and(|(connection, socket)| connection_cache::take_back(connection, socket))
     }
 
     /// Waits for the answer, and reads it before the connection is cached. The service has at least `grace` from now: after its timeout has
@@ -168,6 +187,12 @@ impl<'s, 'c> Call<'s, 'c> {
             };
             let reply = if self.is_sent { self.receive(deadline, &mut catching_up) } else { Err(lost()) };
             self.service.has_waited(self.sent_at.elapsed().saturating_sub(catching_up));
+            if self.ends_wait() && matches!(reply, Err(Trouble::Lost(_))) {
+                self.connection = None;
+                self.service.gives_way();
+                let detail = "Another session needed the place while the service waited for a name.".to_owned();
+                return Err(CellError::ServiceFull { server: self.service.server.to_owned(), detail }.into());
+            }
             match reply {
                 Ok(Reply::Rows(rows)) => return Ok(Some(Answer(rows))),
                 // A pooler is between cell and service, although it looked like the server itself.

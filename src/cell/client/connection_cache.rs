@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
@@ -85,8 +86,34 @@ pub fn take_of(server: &str, user: Oid) -> Option<CachedConnection> {
     CACHE.with(|cached| {
         let mut cached = cached.borrow_mut();
         let index = cached.iter().position(|cached| cached.server == server && cached.user == user)?;
-        Some(cached.swap_remove(index))
+        let taken = cached.swap_remove(index);
+        taken.place.is_used();
+        drop(idle_sockets::keep());
+        watch(&cached, None);
+        Some(taken)
     })
+}
+
+/// Lets other sessions have these connections closed.
+fn watch(cached: &[CachedConnection], lent: Option<&CachedConnection>) {
+    idle_sockets::watch(lent.into_iter().chain(cached).map(|cached| (&cached.link, cached.place.asked())));
+}
+
+/// Lets other sessions have a connection closed that was taken out, while the service waits for names. Returns its socket for
+/// [`take_back`], which ends that.
+pub fn lend(lent: &CachedConnection) -> c_int {
+    close_idle();
+    lent.place.is_unused();
+    CACHE.with(|cached| watch(&cached.borrow(), Some(lent)));
+    lent.link.descriptor()
+}
+
+/// Returns whether another session has had the connection closed meanwhile. If it has, the link has no socket any more.
+pub fn take_back(lent: &CachedConnection, socket: c_int) -> bool {
+    let shut_down = idle_sockets::keep();
+    lent.place.is_used();
+    close_all(&shut_down);
+    shut_down.contains(&socket)
 }
 
 /// Returns whether [`take`] would find a connection.
@@ -102,9 +129,11 @@ pub fn put_back(returned: CachedConnection) {
         let mut cached = cached.borrow_mut();
         let is_double = cached.iter().any(|other| other.server == returned.server && other.user == returned.user);
         if !is_double && returned.is_in_order() {
+            returned.place.is_unused();
             cached.push(returned);
         }
     });
+    close_idle();
 }
 
 /// Closes connections at the end of a transaction that must not be cached, or whose places other sessions wait for. Data that was
@@ -117,14 +146,15 @@ pub fn end() {
     });
     let Some(time) = settings::service_idle_timeout() else { return };
     CACHE.with(|cached| {
-        if let Ok(cached) = cached.try_borrow() {
-            let time = cached.iter().map(|cached| cached.place.idle_time(time, now)).min().unwrap_or(time);
-            idle_sockets::shut_down_after(cached.iter().map(|cached| &cached.link), time);
+        if let Ok(cached) = cached.try_borrow()
+            && let Some(time) = cached.iter().map(|cached| cached.place.idle_time(time, now)).min()
+        {
+            idle_sockets::shut_down_after(time);
         }
     });
 }
 
-/// Closes the connections if they were shut down because the session had not used them for long. Otherwise keeps them open.
+/// Closes the connections that were shut down because the session had not used them for long, or another session needed their places.
 fn close_idle() {
     close_where(|_| false);
 }
@@ -142,13 +172,23 @@ pub fn close_above(service: ServiceKey) {
     close_where(|cached| cached.place.service() > service);
 }
 
+/// Closes connections that were shut down.
+fn close_all(shut_down: &[c_int]) {
+    close_those(|cached| shut_down.contains(&cached.link.descriptor()));
+}
+
 fn close_where(is_over: impl Fn(&CachedConnection) -> bool) {
     // A socket that is closed must not be shut down later: its number may be that of another file by then.
-    let are_shut_down = idle_sockets::keep();
+    let shut_down = idle_sockets::keep();
+    close_those(|cached| shut_down.contains(&cached.link.descriptor()) || is_over(cached));
+}
+
+fn close_those(is_over: impl Fn(&CachedConnection) -> bool) {
     CACHE.with(|cached| {
         // It is borrowed only in the functions above, which call nothing that could come back here.
         if let Ok(mut cached) = cached.try_borrow_mut() {
-            cached.retain(|cached| !are_shut_down && !is_over(cached));
+            cached.retain(|cached| !is_over(cached));
+            watch(&cached, None);
         }
     });
 }

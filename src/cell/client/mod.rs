@@ -46,7 +46,7 @@ use self::turns::Turn;
 use crate::error::{CellError, ClaimsError};
 use crate::pg::libpq::{Command, Expected, Mismatch, RemoteError, Trouble};
 use crate::pg::spi::Connection;
-use crate::pg::{foreign, xact};
+use crate::pg::{foreign, wait, xact};
 
 /// Sets statement_timeout, by which the service cancels the next statement by itself.
 const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";
@@ -59,6 +59,8 @@ pub struct Service<'c> {
     waited: Cell<Duration>,
     /// How long the service may wait for names within the current call, which is no sign of a failure.
     handed_wait: Cell<Duration>,
+    /// Whether a wait for names has ended because another session needed the place of the connection. Later waits give way to calls.
+    gives_way: Cell<bool>,
     /// The moment at which every call ends, also while it connects.
     deadline: Option<Instant>,
 }
@@ -84,6 +86,7 @@ impl<'c> Service<'c> {
             way: Way::Catalog(connection, cell_id),
             waited: Cell::default(),
             handed_wait: Cell::default(),
+            gives_way: Cell::default(),
             deadline: None,
         })
     }
@@ -93,7 +96,14 @@ impl<'c> Service<'c> {
         must_be_leader()?;
         connection_cache::close_outdated();
         let way = Way::Address(connect::address(connection, server, cell_id)?);
-        Ok(Service { server, way, waited: Cell::default(), handed_wait: Cell::default(), deadline: None })
+        Ok(Service {
+            server,
+            way,
+            waited: Cell::default(),
+            handed_wait: Cell::default(),
+            gives_way: Cell::default(),
+            deadline: None,
+        })
     }
 
     /// Has every call end at a deadline, also while it connects. Such an end is [`CellError::ServiceSilent`].
@@ -114,6 +124,20 @@ impl<'c> Service<'c> {
 
     fn has_waited(&self, time: Duration) {
         self.waited.set(self.waited.get() + time);
+    }
+
+    fn gives_way(&self) {
+        self.gives_way.set(true);
+    }
+
+    /// Sleeps if a wait for names has ended because another session needed the place of the connection, and counts that as waiting. Returns
+    /// whether that is so.
+    pub fn pauses(&self, pause: Duration) -> bool {
+        if self.gives_way.get() {
+            wait::sleep(pause);
+            self.has_waited(pause);
+        }
+        self.gives_way.get()
     }
 
     /// Returns how long calls have waited for answers.
@@ -189,8 +213,10 @@ impl<'c> Service<'c> {
                 connection_cache::close_above(places::key(service));
             }
         };
+        let gives_way = self.gives_way.get() && !self.handed_wait.get().is_zero();
+        let connect = || self.connect();
         let (connection, waited) =
-            places::find(self.server, service, deadline, || self.connect(), before_waiting, go_on)?;
+            places::find(self.server, service, deadline, gives_way, connect, before_waiting, go_on)?;
         if waited > Duration::ZERO
             && let Err(error) = self.take(turn, deadline)
         {

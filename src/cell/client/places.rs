@@ -2,6 +2,7 @@
 //! `claims_model::places` has the rules. Without preloading each session tries again and again.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use claims_model::backoff::Backoff;
@@ -10,13 +11,29 @@ use claims_model::turns::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
 
 use crate::error::{CellError, ClaimsError};
-use crate::pg::background;
-use crate::pg::clock::Moment;
-use crate::pg::shared::Locked;
-use crate::pg::wait;
+use crate::pg::clock::{Moment, monotonic};
+use crate::pg::shared::{FromBytes, Locked, Shared};
+use crate::pg::{background, idle_sockets, wait};
 use crate::settings;
 
 pub static PLACES: Locked<Places> = Locked::new(c"claims places");
+
+/// The use of a connection, which other sessions read without a lock.
+#[derive(FromBytes)]
+pub struct Use {
+    /// Since when no call uses it; 0 if one does.
+    idle_since: AtomicI64,
+    /// 1 if a session that waits for a place asks for it.
+    is_asked: AtomicU32,
+    unused: AtomicU32,
+}
+
+/// The connections by the numbers of [`Places::hold`].
+pub static USES: Shared<[Use; places::MAX_HOLDERS]> = Shared::new(c"claims connections");
+
+fn of_holder(holder: Option<usize>) -> Option<&'static Use> {
+    USES.get()?.get(holder?)
+}
 
 /// Pauses between attempts to connect to a service that has no place for another connection.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -25,9 +42,17 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 thread_local! {
     /// The position of this session among those that wait. Left by the guard [`Queued`], or at the exit of the process.
     static OWN: Cell<Option<Ticket>> = const { Cell::new(None) };
-    /// The services of this session's open connections.
-    static OPEN: RefCell<Vec<ServiceKey>> = const { RefCell::new(Vec::new()) };
+    /// This session's open connections.
+    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
     static HAS_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// An open connection that is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Open {
+    service: ServiceKey,
+    /// Its number, if other sessions can ask for it.
+    holder: Option<usize>,
 }
 
 /// Returns the name of a service of this database among those of the server.
@@ -42,9 +67,9 @@ pub fn are_in_order() -> bool {
 
 /// A guard that counts an open connection, and gives its place to the session that has waited for the longest time.
 pub struct Place {
-    service: ServiceKey,
+    open: Open,
     taken_at: Instant,
-    /// The session gives its place to no other one before this time has passed.
+    /// The session gives its place to no other one before this time has passed, unless it does not use it.
     least: Duration,
 }
 
@@ -53,11 +78,42 @@ impl Place {
     pub fn taken(service: Oid, since: Instant) -> Place {
         let (service, now) = (key(service), Instant::now());
         clean_up_at_exit();
-        if PLACES.write(|places| places.opened(service)) == Some(true) {
-            OPEN.with_borrow_mut(|open| open.push(service));
+        let can_be_asked = idle_sockets::can_be_asked();
+        let holder = PLACES.write(|places| {
+            let is_counted = places.opened(service);
+            let holder = if can_be_asked { places.hold(service, background::own_sleeper()) } else { None };
+            // Nobody asks for it before it is used for the first time.
+            if let Some(of_holder) = of_holder(holder) {
+                of_holder.idle_since.store(0, Ordering::Relaxed);
+            }
+            (is_counted, holder)
+        });
+        let open = Open { service, holder: holder.and_then(|(_, holder)| holder) };
+        if holder.is_some_and(|(is_counted, _)| is_counted) {
+            OPEN.with_borrow_mut(|all| all.push(open));
         }
         let least = places::least_time(now.saturating_duration_since(since));
-        Place { service, taken_at: now, least }
+        Place { open, taken_at: now, least }
+    }
+
+    /// Notes that a call uses the connection from now on.
+    pub fn is_used(&self) {
+        if let Some(of_holder) = of_holder(self.open.holder) {
+            of_holder.idle_since.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that no call uses the connection from now on. Other sessions may ask for it.
+    pub fn is_unused(&self) {
+        if let Some(of_holder) = of_holder(self.open.holder) {
+            of_holder.is_asked.store(0, Ordering::Relaxed);
+            of_holder.idle_since.store(monotonic(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the flag by which other sessions ask for the connection.
+    pub fn asked(&self) -> Option<&'static AtomicU32> {
+        of_holder(self.open.holder).map(|of_holder| &of_holder.is_asked)
     }
 
     /// Decides at the end of a transaction whether this session should close its connection, because another one waits for its place.
@@ -66,13 +122,14 @@ impl Place {
             return false;
         }
         let timeout = Duration::from_millis(settings::service_timeout().unsigned_abs());
-        let kept_for = PLACES.read(|places| places.kept_for(self.service, self.least, timeout)).unwrap_or_default();
+        let kept_for =
+            PLACES.read(|places| places.kept_for(self.open.service, self.least, timeout)).unwrap_or_default();
         now.saturating_duration_since(self.taken_at) >= kept_for
     }
 
     /// Returns the service.
     pub fn service(&self) -> ServiceKey {
-        self.service
+        self.open.service
     }
 
     /// Returns how long the session may keep the connection without using it: `idle`, but less if the service was full lately.
@@ -87,29 +144,53 @@ impl Place {
     }
 
     fn demand(&self) -> Demand {
-        PLACES.read(|places| places.demand(self.service, Moment::now().0)).unwrap_or(Demand::None)
+        PLACES.read(|places| places.demand(self.open.service, Moment::now().0)).unwrap_or(Demand::None)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let at = OPEN.with_borrow(|open| open.iter().position(|service| *service == self.service));
+        let at = OPEN.with_borrow(|open| open.iter().position(|open| *open == self.open));
         if let Some(at) = at {
             OPEN.with_borrow_mut(|open| open.swap_remove(at));
         }
-        closed(self.service, at.is_some());
+        closed(self.open, at.is_some());
     }
 }
 
 /// Gives the place of a closed connection to the session that has waited for the longest time.
-fn closed(service: ServiceKey, is_counted: bool) {
+fn closed(Open { service, holder }: Open, is_counted: bool) {
     let to_wake = PLACES.write(|places| {
+        if let Some(holder) = holder {
+            places.let_go(holder);
+        }
         if is_counted {
             places.closed(service);
         }
         places.give(service)
     });
     to_wake.into_iter().flatten().for_each(background::wake_sleeper);
+}
+
+/// Has another session close a connection that no call uses, if a session waits for a place.
+fn ask(service: ServiceKey) {
+    let idle_since = |holder: usize| {
+        of_holder(Some(holder))
+            .map(|of_holder| of_holder.idle_since.load(Ordering::Relaxed))
+            .filter(|since| *since != 0)
+    };
+    let asked = PLACES.write(|places| {
+        let asked = places.ask(service, monotonic(), idle_since)?;
+        if let Some(of_holder) = of_holder(Some(asked.holder)) {
+            of_holder.is_asked.store(1, Ordering::Relaxed);
+        }
+        // A process that ends waits for the lock before, so this one has not ended.
+        idle_sockets::ask(asked.process);
+        Some(asked)
+    });
+    if let Some(asked) = asked.flatten() {
+        background::wake_sleeper(asked.to_wake);
+    }
 }
 
 /// A guard: this session waits for a place.
@@ -167,18 +248,20 @@ fn clean_up_at_exit() {
     if !HAS_CALLBACK.replace(true) {
         background::at_exit(|| {
             leave(false);
-            OPEN.take().into_iter().for_each(|service| closed(service, true));
+            OPEN.take().into_iter().for_each(|open| closed(open, true));
         });
     }
 }
 
 /// Connects. If the service has no place for another connection, or others wait for one already, waits in order until a deadline.
 /// `before_waiting` is called once before that, and must leave nothing that the holder of a place could wait for. `go_on` is asked after
-/// each sleep, and its error ends the waiting. Returns how long it has waited, too.
+/// each sleep, and its error ends the waiting. With `gives_way` it does not wait: other sessions come first. Returns how long it has waited,
+/// too.
 pub fn find<T>(
     server: &str,
     service: Oid,
     deadline: Instant,
+    gives_way: bool,
     connect: impl Fn() -> Result<T, ClaimsError>,
     before_waiting: impl FnOnce(),
     go_on: impl Fn() -> Result<(), ClaimsError>,
@@ -186,6 +269,10 @@ pub fn find<T>(
     let key = key(service);
     // Connecting itself has a limit of its own.
     let connect = || connect().inspect_err(|error| note(key, error));
+    let awaited = || CellError::ServiceFull {
+        server: server.to_owned(),
+        detail: "Other sessions of this server were waiting for a place already.".into(),
+    };
     let is_awaited = || PLACES.read(|places| places.waiting(key) > 0).unwrap_or(false);
     let mut last_answer = None;
     if !is_awaited() {
@@ -193,6 +280,9 @@ pub fn find<T>(
             Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last_answer = Some(full),
             connected => return connected.map(|connected| (connected, Duration::ZERO)),
         }
+    }
+    if gives_way {
+        return Err(last_answer.unwrap_or_else(awaited).into());
     }
     before_waiting();
     let since = Instant::now();
@@ -202,12 +292,9 @@ pub fn find<T>(
         let now = Instant::now();
         if now >= deadline {
             call_failed(service);
-            let awaited = || CellError::ServiceFull {
-                server: server.to_owned(),
-                detail: "Other sessions of this server were waiting for a place already.".into(),
-            };
             return Err(last_answer.unwrap_or_else(awaited).into());
         }
+        ask(key);
         let next = attempts.next(queued.chance(), now).map_or(deadline, |next| next.min(deadline));
         if next > now {
             wait::sleep((next - now).max(Duration::from_millis(1)));

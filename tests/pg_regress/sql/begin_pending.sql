@@ -3,6 +3,7 @@
 \pset tuples_only on
 \pset fieldsep ' | '
 SET client_min_messages = error;
+SET claims.lease_wait = 0;
 SELECT t.clean();
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;
 CREATE TABLE app.routes (id bigint PRIMARY KEY, path text UNIQUE, namespace_id int);

@@ -30,7 +30,7 @@ SET claims.lease_wait = '60s';
 SET claims.lease_priority = -10;
 SET claims.lease_priority = 10;
 SELECT setting, t.state_of(format('SET claims.%s', setting))
-  FROM unnest(ARRAY['lease_wait = 60001', 'lease_wait = -1', 'lease_priority = 11', 'lease_priority = -11']) setting;
+  FROM unnest(ARRAY['lease_wait = 60001', 'lease_wait = -2', 'lease_priority = 11', 'lease_priority = -11']) setting;
 SHOW claims.lease_wait;
 SHOW claims.lease_priority;
 RESET claims.lease_wait;

@@ -16,7 +16,11 @@ held_by_waiter() { at shared "SELECT (backend_xid IS NULL, backend_xmin IS NULL,
 waiters_at() { at shared "SELECT string_agg(cell_id || ' ' || priority, ', ') FROM claims.lease_waiters"; }
 
 lease=$(as_cell 2 "SELECT claims.begin_update(2, '$(held ada)')")
-expect 'by default a save does not wait' "$(state_as_app 1 "INSERT INTO routes (name) VALUES ('ada')")" 55P03
+expect 'by default a save waits for a moment' "$(state_as_app 1 "INSERT INTO routes (name) VALUES ('ada')")" 55P03
+waited() { at shared "SELECT coalesce(sum(value), 0) FROM claims.metrics() WHERE name = 'claims_lease_waits_total' AND labels ->> 'cell' = '$1'"; }
+expect 'which the service has counted' "$(waited 1)" 1
+expect 'a direct call does not' "$(state_as_cell 1 "SELECT claims.begin_update(1, '$(held ada)')") $(waited 1)" '55P03 1'
+expect 'nor does a save that does not want to' "$( (export PGOPTIONS='-c claims.lease_wait=0'; state_as_app 1 "INSERT INTO routes (name) VALUES ('ada')") ) $(waited 1)" '55P03 1'
 open one cell1
 tell one "SET claims.lease_wait = '15s'; SET claims.lease_priority = -3" >/dev/null
 send one "INSERT INTO routes (name) VALUES ('ada'); SELECT 'saved'"
@@ -68,6 +72,26 @@ expect 'a save waits' "$(wait_for 1 waiters)" 1
 at cell1 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE usename = 'app' AND state = 'active'" >/dev/null
 expect 'until it is canceled' "$(answer one | grep -o 57014)" 57014
 expect 'and then its wait at the service ends, too' "$(WAIT_LIMIT_SECONDS=30 wait_for 0 waiters)" 0
+
+# saves that wait hold neither turns nor places
+at cell1 "SELECT claims.automatic(1, 'service')" >/dev/null
+at cell1 'ALTER SYSTEM SET claims.max_service_calls = 1' && at cell1 'SELECT pg_reload_conf()' >/dev/null
+wait_for 1 at cell1 'SHOW claims.max_service_calls' >/dev/null
+for number in 1 2 3; do
+  hot[number]=$(as_cell 2 "SELECT claims.begin_update(2, '$(held "hot-$number")')")
+  open "hot$number" cell1
+  tell "hot$number" "SET claims.service_timeout = '100s'; SET claims.lease_wait = '60s'" >/dev/null
+  send "hot$number" "INSERT INTO routes (name) VALUES ('hot-$number')"
+done
+expect 'three saves wait for names' "$(wait_for 3 waiters)" 3
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 3'
+beside() { ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=5s' sqlstate "INSERT INTO routes (name) VALUES ('beside-$1')" ); }
+expect 'others save beside them, with one turn and three places' "$(for number in 1 2 3; do beside "$number"; done | tr '\n' ' ')" '00000 00000 00000 '
+for number in 1 2 3; do as_cell 2 "SELECT claims.rollback_update(2, '${hot[number]}')" >/dev/null; done
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
+for number in 1 2 3; do close "hot$number"; done
+at cell1 "SELECT claims.automatic(NULL, NULL)" >/dev/null
+at cell1 'ALTER SYSTEM RESET claims.max_service_calls' && at cell1 'SELECT pg_reload_conf()' >/dev/null
 
 # a service that does not answer, though the wait is over: only the rest of the time counts for the breaker
 wait_here() { [ "$(waiters)" = "$1" ]; }

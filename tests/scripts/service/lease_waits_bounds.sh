@@ -30,7 +30,9 @@ expect 'one more answers as without lease_wait' "$(answer c)" 55P03
 expect 'it has not waited' "$(grep -c waited_seconds "$CLAIMS_TMP/c")" 0
 sql "SELECT pg_cancel_backend(pid) FROM claims.lease_waiters WHERE position = 2" >/dev/null
 expect 'when one of them ends' "$(answer b)" 57014
-queue c 2 0 60s ada
+waits e 2 0 60s ada
+expect 'half of them are of one cell at most' "$(answer e)" 55P03
+queue c 1 0 60s ada
 expect 'another one may wait' "$(waiting)" 2
 at_most 0
 waits d 2 0 60s ada

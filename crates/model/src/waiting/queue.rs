@@ -68,9 +68,13 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
         self.slots[..end].iter().enumerate().filter(|(_, waiter)| waiter.process != 0)
     }
 
-    /// Lets a call wait, registered for no name yet. Returns `None` if `most` calls wait, or if all slots are taken.
+    /// Lets a call wait, registered for no name yet. Returns `None` if `most` calls wait, or half as many of its cell, or if all slots are
+    /// taken.
     pub fn join(&mut self, arrival: Arrival, most: usize) -> Option<Place> {
-        if self.len() >= most {
+        let is_of_cell =
+            |waiter: &Waiter<NAMES>| (waiter.database, waiter.cell_id) == (arrival.database, arrival.cell_id);
+        let of_cell = self.in_use().filter(|(_, waiter)| is_of_cell(waiter)).count();
+        if self.len() >= most || of_cell >= most.div_ceil(2) {
             return None;
         }
         let slot = self.free_slot()?;

@@ -27,6 +27,19 @@ pub enum Broken {
     ResumesLast,
     /// A session connects although others wait for a place.
     Overtakes,
+    /// A session gives its connection up only when it ends its transaction.
+    KeepsPlace,
+    /// A session keeps its turn while its call waits for a lease.
+    WaitsWithTurn,
+}
+
+/// A state in which a session stays for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stays {
+    /// It leaves its transaction open after its calls.
+    InTransaction,
+    /// Its call waits for a lease that does not end.
+    ForLease,
 }
 
 #[derive(Debug, Clone)]
@@ -41,6 +54,8 @@ pub struct Full {
     /// The number of sessions that may die, and of saves that may be cancelled.
     pub deaths: u8,
     pub cancels: u8,
+    /// The session that does not save, but stays as it is.
+    pub stays: [Option<Stays>; SESSIONS],
     pub broken: Option<Broken>,
 }
 
@@ -51,6 +66,8 @@ pub enum Action {
     End(usize, bool),
     /// A session that does not save closes a connection that it has not used for long. Nobody is told.
     CloseIdle(usize, usize),
+    /// A session that waits for a place has another one close a connection that no call uses.
+    HandOver(usize, usize),
     Die(usize),
     Cancel(usize),
 }
@@ -68,11 +85,13 @@ impl Model for Full {
             if state.can_step(session, self) {
                 actions.push(Action::Step(session));
             }
-            if state.is_at_end(session) {
+            if state.is_at_end(session) && self.stays[session] != Some(Stays::InTransaction) {
                 actions.extend([Action::End(session, false), Action::End(session, true)]);
             }
             let idle = (0..SERVICES).filter(|service| state.is_idle(session, *service));
             actions.extend(idle.map(|service| Action::CloseIdle(session, service)));
+            let unused = (0..SERVICES).filter(|service| state.can_be_asked(session, *service, self));
+            actions.extend(unused.map(|service| Action::HandOver(session, service)));
             if state.is_in_save(session, self) {
                 if state.deaths < self.deaths {
                     actions.push(Action::Die(session));
@@ -90,6 +109,7 @@ impl Model for Full {
             Action::Step(session) => after.step(session, self),
             Action::End(session, gives) => after.end(session, gives),
             Action::CloseIdle(session, service) => after.close_idle(session, service),
+            Action::HandOver(session, service) => after.hand_over(session, service),
             Action::Die(session) => after.die(session, self),
             Action::Cancel(session) => after.cancel(session, self),
         }
@@ -131,8 +151,16 @@ const FIRST_THEN_SECOND: &[&[usize]] = &[&[0], &[1]];
 const BOTH: &[&[usize]] = &[&[0, 1]];
 
 /// Fewer places than turns.
-const FEW_PLACES: Full =
-    Full { saves: [FIRST, FIRST, FIRST], limit: 2, places: [1, 1], calls: 2, deaths: 0, cancels: 0, broken: None };
+const FEW_PLACES: Full = Full {
+    saves: [FIRST, FIRST, FIRST],
+    limit: 2,
+    places: [1, 1],
+    calls: 2,
+    deaths: 0,
+    cancels: 0,
+    stays: [None; SESSIONS],
+    broken: None,
+};
 
 /// Fewer turns than places.
 const FEW_TURNS: Full = Full { limit: 1, places: [2, 1], ..FEW_PLACES };
@@ -145,8 +173,16 @@ const TWO_SERVICES: Full = Full {
     calls: 1,
     deaths: 0,
     cancels: 0,
+    stays: [None; SESSIONS],
     broken: None,
 };
+
+/// A session has a place at the service for ever, if nobody asks for it.
+const STAYS_IN_TRANSACTION: Full =
+    Full { stays: [Some(Stays::InTransaction), None, None], limit: 2, calls: 1, ..FEW_PLACES };
+
+/// A call waits for ever.
+const STAYS_FOR_LEASE: Full = Full { stays: [Some(Stays::ForLease), None, None], limit: 1, calls: 1, ..FEW_PLACES };
 
 /// Visits every reachable state, and asserts that all promises hold.
 fn holds(full: Full) {
@@ -182,6 +218,32 @@ fn two_services_are_full() {
     holds(Full { saves: [BOTH, BOTH, SECOND_THEN_FIRST], ..TWO_SERVICES });
     holds(Full { limit: 2, ..TWO_SERVICES });
     holds(Full { saves: [BOTH, SECOND_THEN_FIRST, FIRST], cancels: 1, ..TWO_SERVICES });
+}
+
+#[test]
+fn a_transaction_is_left_open() {
+    holds(STAYS_IN_TRANSACTION);
+    holds(Full { deaths: 1, cancels: 1, ..STAYS_IN_TRANSACTION });
+    holds(Full { stays: [Some(Stays::InTransaction), Some(Stays::InTransaction), None], ..STAYS_IN_TRANSACTION });
+    holds(Full { stays: [None, None, Some(Stays::InTransaction)], ..TWO_SERVICES });
+}
+
+#[test]
+fn a_call_waits_for_a_lease_for_ever() {
+    holds(STAYS_FOR_LEASE);
+    holds(Full { deaths: 1, cancels: 1, ..STAYS_FOR_LEASE });
+    holds(Full { stays: [Some(Stays::ForLease), Some(Stays::InTransaction), None], ..STAYS_FOR_LEASE });
+}
+
+#[test]
+fn a_place_must_be_given_up_in_a_transaction() {
+    breaks(Broken::KeepsPlace, STAYS_IN_TRANSACTION, MOVES);
+    breaks(Broken::KeepsPlace, STAYS_FOR_LEASE, MOVES);
+}
+
+#[test]
+fn a_call_must_not_wait_with_a_turn() {
+    breaks(Broken::WaitsWithTurn, STAYS_FOR_LEASE, MOVES);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use claims_model::places::{Chance, Demand, Places};
 use claims_model::turns::{ServiceKey, Ticket, Turns};
 use zerocopy::FromZeros;
 
-use crate::Full;
+use crate::{Broken, Full, Stays};
 
 pub const SESSIONS: usize = 3;
 pub const SERVICES: usize = 2;
@@ -64,7 +64,7 @@ impl Session {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
     pub turns: Turns<SERVICES, SESSIONS>,
-    pub places: Places<SERVICES, SESSIONS>,
+    pub places: Places<SERVICES, SESSIONS, 0>,
     pub free: [u8; SERVICES],
     pub sessions: [Session; SESSIONS],
     pub deaths: u8,
@@ -106,7 +106,16 @@ impl World {
     }
 
     fn has_saved(&self, at: usize, model: &Full) -> bool {
-        !self.sessions[at].is_alive || self.sessions[at].saves == model.saves[at].len()
+        !self.sessions[at].is_alive || self.sessions[at].saves == model.saves[at].len() || self.stays(at, model)
+    }
+
+    /// Returns whether a session has come to where it stays for ever.
+    fn stays(&self, at: usize, model: &Full) -> bool {
+        match model.stays[at] {
+            Some(Stays::InTransaction) => self.sessions[at].stage == Stage::ToEnd,
+            Some(Stays::ForLease) => matches!(self.sessions[at].stage, Stage::ToAnswer(_)),
+            None => false,
+        }
     }
 
     pub fn is_done(&self, model: &Full) -> bool {
@@ -120,7 +129,7 @@ impl World {
             self.turns.load(key(service)) == (0, 0)
                 && self.places.waiting(key(service)) == 0
                 && usize::from(self.free[service]) + kept == usize::from(model.places[service])
-                && self.sessions.iter().all(|session| !session.taken[service])
+                && (0..SESSIONS).all(|at| !self.sessions[at].taken[service] || self.stays(at, model))
         })
     }
 
@@ -143,6 +152,17 @@ impl World {
         let session = &self.sessions[at];
         let is_between = session.stage == Stage::ToArrive(0) && session.calls == 0;
         session.is_alive && is_between && session.cached[service] && self.demand(service) == Demand::Now
+    }
+
+    /// Returns whether a connection is used by no call, and is wanted by others.
+    pub fn can_be_asked(&self, at: usize, service: usize, model: &Full) -> bool {
+        let session = &self.sessions[at];
+        let is_between = session.stage == Stage::ToArrive(0);
+        let waits = model.stays[at] == Some(Stays::ForLease) && self.stays(at, model) && session.taken[service];
+        let is_unused = session.cached[service] && (is_between || session.stage == Stage::ToEnd) || waits;
+        // Where all sessions end their transactions, they give their places up then: the model stays small.
+        let is_asked = model.stays.iter().any(Option::is_some) && model.broken != Some(Broken::KeepsPlace);
+        session.is_alive && is_unused && is_asked && self.demand(service) == Demand::Now
     }
 
     pub fn demand(&self, service: usize) -> Demand {

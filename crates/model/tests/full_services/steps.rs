@@ -4,7 +4,7 @@ use claims_model::places::{Chance, Demand};
 use claims_model::turns::Arrival;
 
 use super::state::{SERVICES, Stage, World, key};
-use crate::{Broken, Full};
+use crate::{Broken, Full, Stays};
 
 impl World {
     fn wake(&mut self, process: u32) {
@@ -81,6 +81,14 @@ impl World {
     }
 
     pub fn step(&mut self, at: usize, model: &Full) {
+        self.take_step(at, model);
+        let waits = model.stays[at] == Some(Stays::ForLease) && matches!(self.sessions[at].stage, Stage::ToAnswer(_));
+        if waits && model.broken != Some(Broken::WaitsWithTurn) {
+            (0..SERVICES).for_each(|service| self.end_turn(at, service, model));
+        }
+    }
+
+    fn take_step(&mut self, at: usize, model: &Full) {
         let session = self.sessions[at];
         let services = model.saves[at][session.saves];
         let set = |world: &mut World, stage| world.sessions[at].stage = stage;
@@ -215,6 +223,11 @@ impl World {
         session.saves += 1;
         session.calls = 0;
         session.stage = Stage::ToArrive(0);
+    }
+
+    /// Closes a connection for which a waiting session has asked. That session is given its place.
+    pub fn hand_over(&mut self, at: usize, service: usize) {
+        self.close(at, service);
     }
 
     pub fn close_idle(&mut self, at: usize, service: usize) {

@@ -70,7 +70,7 @@ impl World {
         let Kind::Waits(priority) = self.calls[client].1 else { return };
         if self.clients[client].place.is_none() {
             let arrival = Arrival { process: client as u32 + 1, database: 5, cell_id: 1, priority, now: self.now };
-            self.clients[client].place = self.queue.join(arrival, CLIENTS);
+            self.clients[client].place = self.queue.join(arrival, 2 * CLIENTS);
             self.joins += 1;
             self.clients[client].joined = (self.now, self.joins);
         }

@@ -17,7 +17,7 @@ use claims_model::lookalike::{Skeleton, skeleton_of};
 use claims_model::outgoing::{Outgoing, SkippedDestroys};
 use uuid::Uuid;
 
-use super::lenient::LenientBatch;
+use super::lenient::{self, LenientBatch};
 use super::own_leases;
 use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
@@ -201,12 +201,12 @@ impl Leases<'_> {
         limit: Duration,
     ) -> Result<(), ClaimsError> {
         let Leases { connection, service, cell_id, .. } = *self;
-        let waits = !settings::lease_wait().is_zero();
+        let waits = !settings::lease_wait_of_save().is_zero();
         let mut begin =
             || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit, false, answer.take()));
         let mut conflict = match begin() {
             Err(error) if waits && own_leases::is_temporary(&error) => {
-                return batch.begin(connection, service, limit, true, None);
+                return waited(batch.begin(connection, service, limit, true, None), error);
             }
             answer => match answer? {
                 None => return Ok(()),
@@ -222,8 +222,14 @@ impl Leases<'_> {
         if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? && !waits {
             return Err(conflict.into_error());
         }
-        batch.begin(connection, service, limit, waits, None)
+        let begun = batch.begin(connection, service, limit, waits, None);
+        if waits { waited(begun, conflict.into_error()) } else { begun }
     }
+}
+
+/// Returns the result of a wait for names. If its time has passed after it had given its place up, that is the conflict.
+fn waited(begun: Result<(), ClaimsError>, conflict: ClaimsError) -> Result<(), ClaimsError> {
+    begun.map_err(|error| if lenient::is_full(&error) { conflict } else { error })
 }
 
 /// Divides a batch into batches of at most so many records, where that is possible.
