@@ -23,18 +23,19 @@ ALTER TABLE claims.cells ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.mode_settings ENABLE ALWAYS TRIGGER announce_change;
 ALTER TABLE claims.limit_settings ENABLE ALWAYS TRIGGER announce_change;
 
-COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
+COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8, boolean) IS
     'Leases the claims of a batch for a cell and returns the lease. Arguments: cell_id; create_records and destroy_records, arrays of records; '
     'lease_uuid, the client''s own uuid, which makes the call safe to repeat; cell_xid, pg_current_xact_id() of the cell''s local transaction. A '
-    'bucket in both lists is replaced. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s '
+    'bucket in both lists is replaced. skip_missing: destroys whose claims are missing, of another cell, subject or source are left out, and '
+    'the payload lists them. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s '
     'key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
-COMMENT ON FUNCTION claims.begin_update_text(bigint, text, text, uuid, xid8) IS
+COMMENT ON FUNCTION claims.begin_update_text(bigint, text, text, uuid, xid8, boolean) IS
     'Like begin_update, with the lists as texts of JSON, which are read faster: for clients that send many records. 22P02 for a text that is not '
     'JSON.';
-COMMENT ON FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8) IS
+COMMENT ON FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8, boolean) IS
     'Like begin_update, but returns conflicts (lease_uuid NULL, conflicts as JSON) instead of raising an error, so the caller''s transaction '
     'continues. A batch with conflicts leaves no rows and no locks.';
-COMMENT ON FUNCTION claims.begin_first(bigint, jsonb, uuid, xid8) IS
+COMMENT ON FUNCTION claims.begin_first(bigint, jsonb, uuid, xid8, boolean) IS
     'Leases the first of several batches that has no conflicts, as try_begin_update does; chosen is its position, from 1. If all have conflicts, '
     'lease_uuid and chosen are NULL, and conflicts are those of the last one, with claims.lease_wait those of the last one that can still become '
     'free. Arguments: cell_id; alternatives, an array of 1 to 100 '
@@ -72,7 +73,8 @@ COMMENT ON FUNCTION claims.get_record(text, text) IS
     'The claim on a bucket, by any spelling of its name, with its cell''s name and address; no row if there is none. Reads one index entry, locks '
     'nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.get_records(jsonb) IS
-    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order of the argument; 54000 if they have more than 16 MiB. '
+    'The claims on an array of {"type", "value"} buckets (at most 10,000), in the order of the argument; ordinal: which of the buckets the row '
+    'answers, from 1. 54000 if they have more than 16 MiB. '
     'Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.read_after(uuid, interval) IS
     'Waits on a standby until it shows how a lease ended, and returns true; false: it did not within timeout. After true the next statements of '

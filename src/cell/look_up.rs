@@ -165,6 +165,7 @@ fn look_up(
             name!(cell_name, Option<String>),
             name!(cell_address, Option<String>),
             name!(display_value, Option<String>),
+            name!(ordinal, i32),
         ),
     >,
     ErrorReport,
@@ -193,6 +194,7 @@ fn look_up(
             record.cell_name,
             record.cell_address,
             record.display_value,
+            record.ordinal,
         )
     };
     Ok(TableIterator::new(records.into_iter().map(row)))

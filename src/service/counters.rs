@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use claims_model::conflict::SKIPPABLE;
 use claims_model::{Reason, nesting};
 use zerocopy::FromBytes;
 
@@ -53,6 +54,8 @@ pub struct CellCounters {
     fences: AtomicU64,
     /// Conflicts by reason, in the order of `Reason::ALL`.
     conflicts: [AtomicU64; Reason::ALL.len()],
+    /// Destroys that begins have skipped, in the order of `SKIPPABLE`.
+    skipped: [AtomicU64; SKIPPABLE.len()],
     begin_durations: Durations,
     settle_durations: Durations,
     /// Waits for names, by how they ended, in the order of `WaitEnd::ALL`.
@@ -154,6 +157,7 @@ struct CellCounts {
     commits: u64,
     rollbacks: u64,
     fences: u64,
+    skipped: [u64; SKIPPABLE.len()],
 }
 
 impl CellCounts {
@@ -162,6 +166,7 @@ impl CellCounts {
         self.commits += other.commits;
         self.rollbacks += other.rollbacks;
         self.fences += other.fences;
+        self.skipped.iter_mut().zip(other.skipped).for_each(|(skipped, more)| *skipped += more);
     }
 }
 
@@ -206,6 +211,17 @@ pub fn begun(cell_id: i64) {
     count(cell_id, CellCounts { begins: 1, ..CellCounts::default() });
 }
 
+/// Counts the destroys that a begin has skipped, by reason.
+pub fn skipped(cell_id: i64, reasons: impl Iterator<Item = Reason>) {
+    let mut counts = CellCounts::default();
+    for place in reasons.filter_map(|reason| SKIPPABLE.iter().position(|known| *known == reason)) {
+        counts.skipped[place] += 1;
+    }
+    if counts.skipped.iter().any(|count| *count > 0) {
+        count(cell_id, counts);
+    }
+}
+
 pub fn committed(cell_id: i64, leases: usize) {
     count(cell_id, CellCounts { commits: leases as u64, ..CellCounts::default() });
 }
@@ -228,6 +244,7 @@ fn flush() {
             add(&counters.commits, done.commits);
             add(&counters.rollbacks, done.rollbacks);
             add(&counters.fences, done.fences);
+            counters.skipped.iter().zip(done.skipped).for_each(|(counter, by)| add(counter, by));
         }
     });
 }
@@ -330,10 +347,15 @@ pub struct Seen {
     pub rollbacks: u64,
     pub fences: u64,
     pub conflicts: Vec<(&'static str, u64)>,
+    pub skipped: Vec<(&'static str, u64)>,
     pub begin_durations: SeenDurations,
     pub settle_durations: SeenDurations,
     pub waits: Vec<(&'static str, u64)>,
     pub wait_durations: SeenDurations,
+}
+
+fn by_reason(reasons: &[Reason], counters: &[AtomicU64]) -> Vec<(&'static str, u64)> {
+    reasons.iter().zip(counters).map(|(reason, counter)| (reason.name(), counter.load(Ordering::Relaxed))).collect()
 }
 
 /// Returns the counters of a cell, or `None` if nothing was counted for it or the library is not preloaded.
@@ -345,11 +367,8 @@ pub fn seen(cell_id: i64) -> Option<Seen> {
         commits: read(&cell.commits),
         rollbacks: read(&cell.rollbacks),
         fences: read(&cell.fences),
-        conflicts: Reason::ALL
-            .iter()
-            .zip(&cell.conflicts)
-            .map(|(reason, counter)| (reason.name(), read(counter)))
-            .collect(),
+        conflicts: by_reason(&Reason::ALL, &cell.conflicts),
+        skipped: by_reason(&SKIPPABLE, &cell.skipped),
         begin_durations: cell.begin_durations.seen(),
         settle_durations: cell.settle_durations.seen(),
         waits: WaitEnd::ALL.iter().map(|end| (end.name(), read(&cell.waits[*end as usize]))).collect(),

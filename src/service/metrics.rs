@@ -99,6 +99,10 @@ fn of_cell(cell_id: i64, seen: &Seen, samples: &mut Vec<Sample>) {
         let labels = json!({ "cell": cell, "reason": reason });
         samples.push(sample("claims_conflicts_total", labels, *total as f64));
     }
+    for (reason, total) in &seen.skipped {
+        let labels = json!({ "cell": cell, "reason": reason });
+        samples.push(sample("claims_skipped_destroys_total", labels, *total as f64));
+    }
     durations("claims_begin_duration_seconds", &cell, &seen.begin_durations, samples);
     durations("claims_settle_duration_seconds", &cell, &seen.settle_durations, samples);
     for (end, total) in &seen.waits {

@@ -50,11 +50,19 @@ impl Reason {
         }
     }
 
+    /// Returns whether the claim that a destroy names is not there for it, so that a batch with `skip_missing` begins without it.
+    pub fn can_be_skipped(self) -> bool {
+        SKIPPABLE.contains(&self)
+    }
+
     /// Returns whether the conflict is temporary: a repeated batch may succeed although nobody changes it.
     pub fn retryable(self) -> bool {
         matches!(self, Reason::Leased | Reason::InFlight | Reason::Queued)
     }
 }
+
+/// The reasons for which a destroy can be skipped.
+pub const SKIPPABLE: [Reason; 3] = [Reason::NotOwner, Reason::Missing, Reason::OtherSource];
 
 /// A bucket that a batch could not get.
 #[derive(Debug, Clone, PartialEq)]

@@ -33,4 +33,9 @@ retired! {
     declare_attribute_wrapper, pg_finfo_declare_attribute_wrapper;
     unclaim_attribute_wrapper, pg_finfo_unclaim_attribute_wrapper;
     set_cell_limits_wrapper, pg_finfo_set_cell_limits_wrapper;
+    begin_update_wrapper, pg_finfo_begin_update_wrapper;
+    begin_update_text_wrapper, pg_finfo_begin_update_text_wrapper;
+    try_begin_update_wrapper, pg_finfo_try_begin_update_wrapper;
+    begin_first_wrapper, pg_finfo_begin_first_wrapper;
+    get_records_2_wrapper, pg_finfo_get_records_2_wrapper;
 }

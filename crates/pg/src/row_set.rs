@@ -30,6 +30,7 @@ macro_rules! columns {
 }
 columns!(14: A B C D E F G H I J K L M N);
 columns!(15: A B C D E F G H I J K L M N O);
+columns!(16: A B C D E F G H I J K L M N O P);
 
 // SAFETY: the caller of the function takes the rows from the tuplestore.
 unsafe impl<Row: Columns> BoxRet for RowSet<Row> {

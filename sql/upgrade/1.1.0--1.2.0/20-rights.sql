@@ -1,9 +1,5 @@
 -- The functions of every save take the rights of the tables' owner only where they run a statement.
 
-ALTER FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8) SECURITY INVOKER RESET search_path;
-ALTER FUNCTION claims.begin_update_text(bigint, text, text, uuid, xid8) SECURITY INVOKER RESET search_path;
-ALTER FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8) SECURITY INVOKER RESET search_path;
-ALTER FUNCTION claims.begin_first(bigint, jsonb, uuid, xid8) SECURITY INVOKER RESET search_path;
 ALTER FUNCTION claims.commit_update(bigint, uuid) SECURITY INVOKER RESET search_path;
 ALTER FUNCTION claims.commit_unflushed(bigint, uuid) SECURITY INVOKER RESET search_path;
 ALTER FUNCTION claims.rollback_update(bigint, uuid) SECURITY INVOKER RESET search_path;

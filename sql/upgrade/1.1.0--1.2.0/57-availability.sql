@@ -30,7 +30,8 @@ CREATE  FUNCTION claims."look_up"(
 	"updated_at" timestamp with time zone,  /* TimestampWithTimeZone */
 	"cell_name" TEXT,  /* Option < String > */
 	"cell_address" TEXT,  /* Option < String > */
-	"display_value" TEXT  /* Option < String > */
+	"display_value" TEXT,  /* Option < String > */
+	"ordinal" INT  /* i32 */
 )
 SECURITY DEFINER 
 SET search_path TO pg_catalog, pg_temp

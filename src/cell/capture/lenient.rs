@@ -4,7 +4,8 @@
 //! cell has the name. Such a destroy is skipped. A row may get a name that its own cell has claimed for no row: then it adopts
 //! the claim. The session calls the service first. The error lists all such conflicts, and only these are skipped or adopted in
 //! the next call. The conflicts may change between the two calls. Then the second answer decides: no claim is ever destroyed that
-//! the row does not have. At worst a claim is left that no row needs, until verification finds it or a row adopts it.
+//! the row does not have. The service's own `skip_missing` is not enough here: the session must know which destroys were left out, because a
+//! row that keeps a name of another cell must not create it either, and several rows may have had one name. At worst a claim is left that no row needs, until verification finds it or a row adopts it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use super::parameters::text;
 use super::question::Question;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
-use crate::pg::libpq::Expected;
+use crate::pg::libpq::{Expected, Mismatch};
 use crate::store::cell::availability::HolderHere;
 
 const HOLDER: &str = "SELECT reason, holder_cell_id, source_type, source_id FROM claims.name_holder($1, $2)";
@@ -22,7 +22,7 @@ const HOLDER_TYPES: [Oid; 2] = [pg_sys::TEXTOID, pg_sys::TEXTOID];
 const RECORDS: &str = "SELECT uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, cell_id, status, lease_uuid,
                   ((EXTRACT(epoch FROM created_at) OPERATOR(pg_catalog.-) 946684800) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,
                   ((EXTRACT(epoch FROM updated_at) OPERATOR(pg_catalog.-) 946684800) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,
-                  cell_name, cell_address, display_value
+                  cell_name, cell_address, display_value, ordinal
              FROM claims.get_records($1::pg_catalog.jsonb)";
 /// The service takes no more buckets in one call.
 const MAX_RECORDS: usize = 10_000;
@@ -58,6 +58,14 @@ pub struct Record {
     pub cell_name: Option<String>,
     pub cell_address: Option<String>,
     pub display_value: Option<String>,
+    /// The position among the buckets asked for, from 1.
+    pub ordinal: i32,
+}
+
+/// Checks that a row answers one of the buckets of a call.
+fn ordinal(answered: i64) -> Result<i32, Mismatch> {
+    let within = |ordinal: &i32| (1..=MAX_RECORDS).contains(&usize::try_from(*ordinal).unwrap_or(0));
+    i32::try_from(answered).ok().filter(within).ok_or_else(|| Mismatch::Value(answered.to_string()))
 }
 
 impl Service<'_> {
@@ -95,10 +103,11 @@ impl Service<'_> {
                 cell_name: own(row, 13),
                 cell_address: own(row, 14),
                 display_value: own(row, 15),
+                ordinal: ordinal(row.number(16)?)?,
             })
         };
         let question =
-            Question { text: RECORDS, values: &[Some(buckets)], expected: Expected::rows(0..=MAX_RECORDS, 15) };
+            Question { text: RECORDS, values: &[Some(buckets)], expected: Expected::rows(0..=MAX_RECORDS, 16) };
         self.ask(question, timeout, |answer| answer.map(record))
     }
 }

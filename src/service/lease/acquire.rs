@@ -22,7 +22,7 @@ use crate::tables::shared::leases;
 
 /// The result of taking a batch.
 pub enum Acquired<'b> {
-    Lease(Begun),
+    Lease(Begun<'b>),
     Conflicts(Vec<Conflict<'b>>),
 }
 
@@ -56,7 +56,8 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
         let may_wait = deadline > Instant::now();
         let lock_deadline = deadline.max(Instant::now() + lock_timeout(attempt));
         let _waits = LockWaits::until(lock_deadline);
-        let Probed { existing, is_lease_busy, mut conflicts } = conflicts::probe(connection, request);
+        let (reduced, Probed { existing, is_lease_busy, mut conflicts }) = conflicts::probe(connection, request)?;
+        let request = reduced.as_ref().unwrap_or(request);
         if let Some(existing) = existing {
             match repeat::answer(request.tables, connection, &request.lease, &existing, deadline)? {
                 Some(begun) => return Ok(Acquired::Lease(begun)),
@@ -73,6 +74,10 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
         let is_permanent = conflicts.values().any(|conflict| conflict.reason != Reason::InFlight);
         if is_permanent || !(conflicts.is_empty() || may_wait) {
             return Ok(Acquired::Conflicts(conflicts::in_order(request, conflicts)));
+        }
+        // The conflicts of the first attempt may be those that were skipped.
+        if reduced.is_some() && conflicts.is_empty() && attempt::take_whole(connection, request) {
+            return Ok(Acquired::Lease(request.begun()));
         }
         match attempt::take_step_by_step(connection, request, lock_deadline) {
             StepsTaken::Kept => return Ok(Acquired::Lease(request.begun())),

@@ -36,7 +36,7 @@ pub fn take_whole(connection: &Connection, request: &Request) -> bool {
         if !request.destroys.is_empty() {
             taken += tables.mark(connection, &request.lease, &request.destroys, Locks::Skipped);
         }
-        let has_all = taken == request.batch.claims() && skeletons == request.skeletons.len();
+        let has_all = taken == request.claims() && skeletons == request.skeletons.len();
         if !has_all {
             return Err(Rejected);
         }

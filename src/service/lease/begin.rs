@@ -48,32 +48,42 @@ impl Records {
     }
 }
 
-#[pg_extern(schema = "claims")]
-fn begin_update(
+#[pg_extern(name = "begin_update", schema = "claims")]
+fn begin_update_2(
     cell_id: Option<i64>,
     create_records: default!(Option<Jsonb>, "'[]'"),
     destroy_records: default!(Option<Jsonb>, "'[]'"),
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     cell_xid: default!(Option<Xid8>, "NULL"),
+    skip_missing: default!(Option<bool>, "false"),
 ) -> Result<PgUuid, ErrorReport> {
     let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
-    Ok(begin_one(Wanted { cell_id, lease_uuid, cell_xid }, [create_records, destroy_records], lease_or_error)?)
+    Ok(begin_one(
+        Wanted { cell_id, lease_uuid, cell_xid, skip_missing },
+        [create_records, destroy_records],
+        lease_or_error,
+    )?)
 }
 
 /// Begins a lease for cells, which send many records at once. Reading the text directly costs a fraction of converting it to
 /// jsonb first.
-#[pg_extern(schema = "claims")]
-fn begin_update_text(
+#[pg_extern(name = "begin_update_text", schema = "claims")]
+fn begin_update_text_2(
     cell_id: Option<i64>,
-    create_records: Option<&str>,
-    destroy_records: Option<&str>,
+    create_records: default!(Option<&str>, "'[]'"),
+    destroy_records: default!(Option<&str>, "'[]'"),
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     cell_xid: default!(Option<Xid8>, "NULL"),
+    skip_missing: default!(Option<bool>, "false"),
 ) -> Result<PgUuid, ErrorReport> {
     access::refuse_restricted()?;
     let create_records = create_records.map(|text| Records::of_text(text, "create_records")).transpose()?;
     let destroy_records = destroy_records.map(|text| Records::of_text(text, "destroy_records")).transpose()?;
-    Ok(begin_one(Wanted { cell_id, lease_uuid, cell_xid }, [create_records, destroy_records], lease_or_error)?)
+    Ok(begin_one(
+        Wanted { cell_id, lease_uuid, cell_xid, skip_missing },
+        [create_records, destroy_records],
+        lease_or_error,
+    )?)
 }
 
 /// Returns the lease, or raises the conflicts.
@@ -87,25 +97,29 @@ pub(super) fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<Pg
     Err(ClaimsError::Conflicts { decisive, count: conflicts.len(), detail })
 }
 
-#[pg_extern(schema = "claims")]
-fn try_begin_update(
+#[pg_extern(name = "try_begin_update", schema = "claims")]
+fn try_begin_update_2(
     cell_id: Option<i64>,
     create_records: default!(Option<Jsonb>, "'[]'"),
     destroy_records: default!(Option<Jsonb>, "'[]'"),
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     cell_xid: default!(Option<Xid8>, "NULL"),
+    skip_missing: default!(Option<bool>, "false"),
 ) -> Result<TableIterator<'static, (name!(lease_uuid, Option<PgUuid>), name!(conflicts, Option<JsonText>))>, ErrorReport>
 {
     let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
-    let row =
-        begin_one(Wanted { cell_id, lease_uuid, cell_xid }, [create_records, destroy_records], |acquired, catalog| {
+    let row = begin_one(
+        Wanted { cell_id, lease_uuid, cell_xid, skip_missing },
+        [create_records, destroy_records],
+        |acquired, catalog| {
             Ok(match acquired {
                 Acquired::Lease(begun) => (Some(pg_uuid(begun.lease)), None),
                 Acquired::Conflicts(conflicts) => {
                     (None, Some(JsonText(conflict::to_json(&conflicts, &catalog.types)?)))
                 }
             })
-        })?;
+        },
+    )?;
     Ok(TableIterator::once(row))
 }
 
@@ -118,20 +132,22 @@ fn begin_one<T>(
     let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
     let creates = arguments::required(creates, "create_records")?;
     let destroys = arguments::required(destroys, "destroy_records")?;
+    let skip_missing = arguments::required(wanted.skip_missing, "skip_missing")?;
     let read = |catalog: &Catalog| {
         let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
-        Ok(Alternatives::one(batch))
+        Ok(Alternatives::one(batch, skip_missing))
     };
     begin(Wanted { cell_id: Some(cell_id), ..wanted }, read, answer)
 }
 
-#[pg_extern(schema = "claims")]
-fn begin_first(
+#[pg_extern(name = "begin_first", schema = "claims")]
+fn begin_first_2(
     cell_id: Option<i64>,
     alternatives: Option<Jsonb>,
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     cell_xid: default!(Option<Xid8>, "NULL"),
+    skip_missing: default!(Option<bool>, "false"),
 ) -> Result<
     TableIterator<
         'static,
@@ -139,11 +155,13 @@ fn begin_first(
     >,
     ErrorReport,
 > {
-    let wanted = Wanted { cell_id: Some(arguments::required(cell_id, "cell_id")?), lease_uuid, cell_xid };
+    let wanted = Wanted { cell_id: Some(arguments::required(cell_id, "cell_id")?), lease_uuid, cell_xid, skip_missing };
     let alternatives = arguments::required(alternatives, "alternatives")?;
+    let skip_missing = arguments::required(skip_missing, "skip_missing")?;
     let read = |catalog: &Catalog| {
         let mut tokens = alternatives.tokens();
-        Ok(Alternatives::several(Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?))
+        let batches = Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?;
+        Ok(Alternatives::several(batches, skip_missing))
     };
     let row = begin(wanted, read, |acquired, catalog| {
         Ok(match acquired {
@@ -161,6 +179,7 @@ struct Wanted {
     cell_id: Option<i64>,
     lease_uuid: Option<PgUuid>,
     cell_xid: Option<Xid8>,
+    skip_missing: Option<bool>,
 }
 
 /// Begins a lease: reads the batches, and takes the first one that is available. Waits for one if the session wants that.
@@ -286,8 +305,7 @@ fn confirm(tables: &dyn Tables, connection: &Connection, cell_id: i64) -> Result
 /// Remembers the names of a lease that the transaction may meet again.
 pub(super) fn remember(begun: &Begun, alternatives: &Alternatives) {
     if xact::is_in_block() {
-        let taken = alternatives.batches.get(begun.chosen.map_or(0, |number| usize::from(number) - 1));
-        waiters::begun_here(taken.into_iter().flat_map(Batch::buckets));
+        waiters::begun_here(begun.buckets(&alternatives.batches));
     }
 }
 
@@ -295,7 +313,10 @@ pub(super) fn remember(begun: &Begun, alternatives: &Alternatives) {
 pub(super) fn note(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, answer: &Acquired, took: Duration) {
     counters::begin_took(cell_id, took);
     match answer {
-        Acquired::Lease(begun) if begun.is_new => counters::begun(cell_id),
+        Acquired::Lease(begun) if begun.is_new => {
+            counters::begun(cell_id);
+            counters::skipped(cell_id, begun.skipped.iter().map(|(_, reason)| *reason));
+        }
         Acquired::Lease(_) => {}
         Acquired::Conflicts(conflicts) => {
             counters::refused(cell_id, conflict::decisive_reason(conflicts));

@@ -6,6 +6,7 @@ use claims_model::{Conflict, NOBODY, Reason};
 
 use super::lookalikes;
 use super::request::{ClaimStep, Conflicts, Request};
+use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, View};
 use crate::service::waiters;
@@ -23,9 +24,27 @@ pub struct Probed<'b> {
     pub conflicts: Conflicts<'b>,
 }
 
+/// Probes a batch until it has no more destroys that it may skip. Returns the batch without them, or `None` if it skips none, and its
+/// conflicts.
+pub fn probe<'b>(
+    connection: &Connection,
+    request: &Request<'b>,
+) -> Result<(Option<Request<'b>>, Probed<'b>), ClaimsError> {
+    let mut reduced = None;
+    loop {
+        let request = reduced.as_ref().unwrap_or(request);
+        let probed = probe_once(connection, request);
+        let without = if probed.existing.is_some() { None } else { request.without_missing(&probed.conflicts)? };
+        match without {
+            Some(fewer) => reduced = Some(fewer),
+            None => return Ok((reduced, probed)),
+        }
+    }
+}
+
 /// Probes the batch's buckets, and its lease last. If the first call of the same request has ended by then, the lease exists, and
 /// the claims that were seen belong to it. A uuid that no other call can have is not probed.
-pub fn probe<'b>(connection: &Connection, request: &Request<'b>) -> Probed<'b> {
+fn probe_once<'b>(connection: &Connection, request: &Request<'b>) -> Probed<'b> {
     let tables = request.tables;
     let steps: Vec<_> = request.steps().filter(|step| !matches!(step, ClaimStep::Skeleton(_))).collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
@@ -82,11 +101,11 @@ fn standing(cell_id: i64, step: ClaimStep, found: &FoundClaim) -> ExistingClaim 
 /// Adds a conflict for each bucket that is free and for which others wait who come before this call. Returns the earliest time until
 /// which one of these buckets is kept for another call.
 pub fn add_queued<'b>(request: &Request<'b>, conflicts: &mut Conflicts<'b>) -> Option<i64> {
-    let free = request.batch.operations().filter(|(_, bucket)| !conflicts.contains_key(bucket));
+    let free = request.operations().filter(|(_, bucket)| !conflicts.contains_key(bucket));
     let before = waiters::before(request.tables, free.map(|(_, bucket)| bucket));
     let kept_until = before.iter().filter_map(|(_, before)| before.kept_until).min();
     for (bucket, before) in before {
-        let Some((op, _)) = request.batch.operations().find(|(_, of)| *of == bucket) else { continue };
+        let Some((op, _)) = request.operations().find(|(_, of)| *of == bucket) else { continue };
         let queued = Conflict {
             op,
             bucket: bucket.clone(),

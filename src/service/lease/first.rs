@@ -4,6 +4,7 @@
 //! For several batches, one probe of all their buckets finds those that are visibly taken, and no attempt is made for these. The
 //! probe decides nothing else.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use claims_model::conflict::{self, ExistingClaim, reason_for};
@@ -28,15 +29,17 @@ pub struct Alternatives<'b> {
     pub batches: Vec<Batch<'b>>,
     /// Whether the call returns the position of the batch that was taken, even if there is only one.
     are_numbered: bool,
+    /// Whether a batch begins without its destroys of claims that are missing or belong to others.
+    skip_missing: bool,
 }
 
 impl<'b> Alternatives<'b> {
-    pub fn one(batch: Batch<'b>) -> Self {
-        Alternatives { batches: vec![batch], are_numbered: false }
+    pub fn one(batch: Batch<'b>, skip_missing: bool) -> Self {
+        Alternatives { batches: vec![batch], are_numbered: false, skip_missing }
     }
 
-    pub fn several(batches: Vec<Batch<'b>>) -> Self {
-        Alternatives { batches, are_numbered: true }
+    pub fn several(batches: Vec<Batch<'b>>, skip_missing: bool) -> Self {
+        Alternatives { batches, are_numbered: true, skip_missing }
     }
 
     /// Returns a uuid for the lease.
@@ -48,15 +51,20 @@ impl<'b> Alternatives<'b> {
     }
 
     /// Returns the digest of the request. Two requests are the same if all their batches are the same, in any spelling of the
-    /// names, and even if a type was renamed between the two calls.
+    /// names, and even if a type was renamed between the two calls. `skip_missing` belongs to the request: a caller that wants all its
+    /// destroys must not get a lease that has skipped some.
     pub fn digest(&self, catalog: &Catalog, cell_xid: Option<Xid8>) -> [u8; 32] {
         let texts = self.batches.iter().map(|batch| compared_text(batch, catalog.lasting_types()));
         let texts: Vec<_> = texts.collect();
         let cell_xid = cell_xid.map(|xid| xid.0);
-        match texts.as_slice() {
-            [only] if !self.are_numbered => request_digest(only, cell_xid),
-            several => request_digest(&format!("[{}]", several.join(",")), cell_xid),
+        let mut compared = match texts.as_slice() {
+            [only] if !self.are_numbered => Cow::from(only),
+            several => Cow::from(format!("[{}]", several.join(","))),
+        };
+        if self.skip_missing {
+            compared += "skip_missing";
         }
+        request_digest(&compared, cell_xid)
     }
 }
 
@@ -86,14 +94,14 @@ pub enum ConflictsOf {
 /// Takes the first batch that is available, or returns the conflicts of one.
 pub fn take_first<'b>(
     connection: &Connection,
-    catalog: &Catalog,
+    catalog: &'b Catalog,
     alternatives: &'b Alternatives<'b>,
     common: &Common<'b>,
 ) -> Result<Acquired<'b>, ClaimsError> {
     let Common { tables, cell_id, uuid, digest, cell_xid, .. } = *common;
-    let Alternatives { batches, are_numbered } = alternatives;
+    let Alternatives { batches, are_numbered, skip_missing } = alternatives;
     let mut conflicts: Vec<Conflict<'b>> = Vec::new();
-    let is_visibly_taken = visibly_taken(tables, connection, batches, cell_id, common.conflicts_of);
+    let is_visibly_taken = visibly_taken(tables, connection, alternatives, cell_id, common.conflicts_of);
     for (number, (batch, is_taken)) in (1_u8..).zip(batches.iter().zip(is_visibly_taken)) {
         let has_answer = common.conflicts_of == ConflictsOf::LastTemporary && conflict::are_temporary(&conflicts);
         // The last batch supplies the conflicts if no other one does.
@@ -104,7 +112,7 @@ pub fn take_first<'b>(
         let payload = payload(batch, &catalog.types)?;
         let chosen = are_numbered.then_some(number);
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen };
-        let request = Request::new(tables, batch, lease, common.may_be_repeat, &catalog.types);
+        let request = Request::new(tables, batch, lease, common.may_be_repeat, *skip_missing, &catalog.types);
         match acquire::acquire(connection, &request, common.began, common.expects_conflicts)? {
             Acquired::Conflicts(found) => {
                 if !has_answer || conflict::are_temporary(&found) {
@@ -130,7 +138,8 @@ pub fn look(
         // The attempt raises the error of a payload that is too large.
         let Ok(payload) = payload(batch, &catalog.types) else { return Seen::Attempt };
         let lease = NewLease { uuid, cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen: None };
-        let request = Request::new(tables, batch, lease, common.may_be_repeat, &catalog.types);
+        let skip_missing = alternatives.skip_missing;
+        let request = Request::new(tables, batch, lease, common.may_be_repeat, skip_missing, &catalog.types);
         lease_wait.look(connection, &request)
     }))
 }
@@ -141,11 +150,12 @@ pub fn look(
 fn visibly_taken(
     tables: &dyn Tables,
     connection: &Connection,
-    batches: &[Batch],
+    alternatives: &Alternatives,
     cell_id: i64,
     conflicts_of: ConflictsOf,
 ) -> Vec<bool> {
-    let [_, _, ..] = batches else { return vec![false; batches.len()] };
+    let Alternatives { batches, skip_missing, .. } = alternatives;
+    let [_, _, ..] = batches.as_slice() else { return vec![false; batches.len()] };
     let buckets: Vec<_> = batches.iter().flat_map(|batch| batch.operations().map(|(_, bucket)| bucket)).collect();
     let found = tables.standing(connection, &buckets);
     let has_conflict = |(op, bucket)| {
@@ -157,6 +167,8 @@ fn visibly_taken(
             in_transfer: found.is_in_transfer_of(cell_id),
         });
         let reason = reason_for(op, cell_id, standing);
+        // Whether a batch without the destroy is free, only the attempt finds out.
+        let reason = reason.filter(|reason| !(*skip_missing && op == Op::Destroy && reason.can_be_skipped()));
         reason.is_some_and(|reason| conflicts_of == ConflictsOf::Last || !reason.retryable())
     };
     batches.iter().map(|batch| batch.operations().any(|wish: (Op, _)| has_conflict(wish))).collect()

@@ -72,7 +72,7 @@ fn by_lease(
     let read = |catalog: &Catalog| {
         let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
-        Ok(Alternatives::one(batch))
+        Ok(Alternatives::one(batch, false))
     };
     let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
     alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;

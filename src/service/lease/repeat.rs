@@ -20,9 +20,9 @@ pub fn answer(
     lease: &NewLease,
     existing: &ExistingLease,
     deadline: Instant,
-) -> Result<Option<Begun>, ClaimsError> {
+) -> Result<Option<Begun<'static>>, ClaimsError> {
     let uuid = lease.uuid;
-    let begun = Begun { lease: uuid, chosen: existing.chosen(), is_new: false };
+    let begun = Begun { lease: uuid, chosen: existing.chosen(), is_new: false, skipped: Vec::new() };
     if existing.cell_id != lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease: uuid });
     }

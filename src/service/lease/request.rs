@@ -1,11 +1,13 @@
 //! A batch under its lease, in lock order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use claims_model::lookalike::NewSkeleton;
-use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op, Types};
+use claims_model::lookalike::{NewSkeleton, new_skeletons};
+use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op, Reason, Types};
 use uuid::Uuid;
 
+use super::payload::{self, SkippedDestroy};
+use crate::error::ClaimsError;
 use crate::tables::Tables;
 use crate::tables::rows::leases::NewLease;
 
@@ -14,9 +16,14 @@ pub struct Request<'b> {
     /// The tables of the service, chosen once for the call.
     pub tables: &'b dyn Tables,
     pub batch: &'b Batch<'b>,
+    types: &'b Types,
     pub lease: NewLease,
     /// Whether the client chose the uuid, so that the call may be a repeat.
     pub may_be_repeat: bool,
+    /// Whether the lease may begin without destroys whose claims are not there for it.
+    skips_missing: bool,
+    /// The destroys that the lease begins without.
+    pub skipped: Vec<SkippedDestroy<'b>>,
     pub creates: Vec<&'b Claim<'b>>,
     pub destroys: Vec<&'b Destroy<'b>>,
     /// The skeletons that its new names need, for types that refuse confusable names.
@@ -29,15 +36,19 @@ impl<'b> Request<'b> {
         batch: &'b Batch<'b>,
         lease: NewLease,
         may_be_repeat: bool,
-        types: &Types,
+        skips_missing: bool,
+        types: &'b Types,
     ) -> Self {
         // Every batch takes its rows in one order, creates by bucket, then destroys by bucket. So two calls that wait for each
         // other form a queue and no deadlock.
         Request {
             tables,
             batch,
+            types,
             lease,
             may_be_repeat,
+            skips_missing,
+            skipped: Vec::new(),
             creates: batch.creates_in_lock_order(),
             destroys: batch.destroys_in_lock_order(),
             skeletons: batch.new_skeletons(types),
@@ -45,8 +56,64 @@ impl<'b> Request<'b> {
     }
 
     /// Returns the lease as begun by this call.
-    pub fn begun(&self) -> Begun {
-        Begun { lease: self.lease.uuid, chosen: self.lease.chosen, is_new: true }
+    pub fn begun(&self) -> Begun<'b> {
+        Begun { lease: self.lease.uuid, chosen: self.lease.chosen, is_new: true, skipped: self.skipped.clone() }
+    }
+
+    /// Returns the number of claims that the lease takes. A replaced claim counts once.
+    pub fn claims(&self) -> usize {
+        self.creates.len() + self.destroys.len()
+    }
+
+    /// Returns the operation on each bucket, the new claims first.
+    pub fn operations(&self) -> impl Iterator<Item = (Op, &'b Bucket<'b>)> + '_ {
+        let creates = self.creates.iter().map(|claim| (Op::Create, &claim.bucket));
+        creates.chain(self.destroys.iter().map(|destroy| (Op::Destroy, &destroy.bucket)))
+    }
+
+    /// Returns the request without the destroys that it may skip because of these conflicts. `None` if there are none.
+    pub fn without_missing(&self, conflicts: &Conflicts<'b>) -> Result<Option<Request<'b>>, ClaimsError> {
+        if !self.skips_missing {
+            return Ok(None);
+        }
+        let reason = |destroy: &Destroy<'b>| {
+            let conflict = conflicts.get(&destroy.bucket)?;
+            (conflict.op == Op::Destroy && conflict.reason.can_be_skipped()).then_some(conflict.reason)
+        };
+        let mut skipped = self.skipped.clone();
+        skipped.extend(self.destroys.iter().filter_map(|destroy| Some((*destroy, reason(destroy)?))));
+        if skipped.len() == self.skipped.len() {
+            return Ok(None);
+        }
+        let buckets: HashSet<_> = skipped.iter().map(|(destroy, _)| &destroy.bucket).collect();
+        let destroys: Vec<_> =
+            self.destroys.iter().copied().filter(|destroy| !buckets.contains(&destroy.bucket)).collect();
+        // A create that would have replaced a claim is an ordinary one.
+        let mut creates = self.creates.clone();
+        let is_new = |claim: &&Claim| buckets.contains(&claim.bucket);
+        creates.extend(self.batch.creates.iter().filter(is_new));
+        creates.sort_unstable_by(|a, b| a.bucket.cmp(&b.bucket));
+        creates.dedup_by(|a, b| a.bucket == b.bucket);
+        let skeletons = new_skeletons(
+            creates.iter().map(|claim| &claim.bucket),
+            destroys.iter().map(|destroy| &destroy.bucket),
+            self.types,
+        );
+        let payload = payload::payload_without(self.batch, &skipped, self.types)?;
+        let lease = NewLease { payload, ..self.lease };
+        let Request { tables, batch, types, may_be_repeat, skips_missing, .. } = *self;
+        Ok(Some(Request {
+            tables,
+            batch,
+            types,
+            lease,
+            may_be_repeat,
+            skips_missing,
+            skipped,
+            creates,
+            destroys,
+            skeletons,
+        }))
     }
 
     /// Returns the steps of the batch row by row, in lock order.
@@ -58,13 +125,31 @@ impl<'b> Request<'b> {
 }
 
 /// A lease that this call or an earlier one has begun.
-#[derive(Debug, Clone, Copy)]
-pub struct Begun {
+#[derive(Debug, Clone)]
+pub struct Begun<'b> {
     pub lease: Uuid,
     /// Position of the batch in the alternatives of begin_first, from 1.
     pub chosen: Option<u8>,
     /// Whether this call has begun it.
     pub is_new: bool,
+    /// The destroys that this call has skipped. Empty if an earlier call has begun the lease.
+    pub skipped: Vec<SkippedDestroy<'b>>,
+}
+
+impl Begun<'_> {
+    /// Returns the buckets that the lease holds, given the batches of the call.
+    pub fn buckets<'a>(&self, batches: &'a [Batch<'a>]) -> impl Iterator<Item = &'a Bucket<'a>> + use<'a> {
+        let taken = batches.get(self.chosen.map_or(0, |number| usize::from(number) - 1));
+        let mut free: HashSet<&'a Bucket<'a>> = HashSet::new();
+        if let Some(batch) = taken.filter(|_| !self.skipped.is_empty()) {
+            let skipped: HashSet<_> = self.skipped.iter().map(|(destroy, _)| &destroy.bucket).collect();
+            free.extend(batch.buckets().filter(|bucket| skipped.contains(bucket)));
+            for claim in &batch.creates {
+                free.remove(&claim.bucket);
+            }
+        }
+        taken.into_iter().flat_map(Batch::buckets).filter(move |bucket| !free.contains(bucket))
+    }
 }
 
 /// The conflicts of a batch, by bucket.

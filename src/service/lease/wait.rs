@@ -179,7 +179,10 @@ impl LeaseWait {
     /// Looks at one batch. Joins the queue if the batch has conflicts, or if another call waits for one of its names.
     pub fn look(&mut self, connection: &Connection, request: &Request) -> Seen {
         let tables = request.tables;
-        let Probed { existing, is_lease_busy, mut conflicts } = conflicts::probe(connection, request);
+        // The attempt raises the error of a payload that is too large.
+        let Ok((reduced, probed)) = conflicts::probe(connection, request) else { return Seen::Attempt };
+        let Probed { existing, is_lease_busy, mut conflicts } = probed;
+        let request = reduced.as_ref().unwrap_or(request);
         if existing.is_some() || is_lease_busy {
             return Seen::Attempt;
         }
@@ -190,7 +193,7 @@ impl LeaseWait {
         if conflicts.values().any(|conflict| waiters::is_begun_here(&conflict.bucket)) {
             return Seen::Useless;
         }
-        let buckets = || request.batch.operations().map(|(_, bucket)| bucket);
+        let buckets = || request.operations().map(|(_, bucket)| bucket);
         if conflicts.is_empty() && !waiters::is_any_wanted(tables, buckets()) {
             return Seen::Attempt;
         }
@@ -225,8 +228,7 @@ impl LeaseWait {
     /// Ends the wait with the answer of an attempt, and counts it. `batches` are those of the call.
     pub fn end(mut self, acquired: &mut Acquired, batches: &[Batch]) {
         if let (Acquired::Lease(begun), Some(waiting)) = (&acquired, self.waiting.take()) {
-            let taken = batches.get(begun.chosen.map_or(0, |number| usize::from(number) - 1));
-            waiting.leave_with(taken.into_iter().flat_map(Batch::buckets));
+            waiting.leave_with(begun.buckets(batches));
         }
         let end = match acquired {
             Acquired::Lease(_) => WaitEnd::Got,

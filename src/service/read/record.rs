@@ -3,7 +3,7 @@
 use claims_model::batch::bucket_list;
 use claims_model::limits::PAGE_BYTES;
 use claims_model::types::Kind;
-use claims_model::{BadInput, Problem, Types, id};
+use claims_model::{BadInput, Bucket, Problem, Types, id};
 
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
@@ -34,6 +34,26 @@ type Routed = (
     Option<String>,
     Option<String>,
     Option<String>,
+);
+
+/// A row of `get_records`: that of `get_record`, and which of the buckets it answers, from 1.
+type Numbered = (
+    PgUuid,
+    Option<String>,
+    String,
+    Option<String>,
+    String,
+    Option<String>,
+    String,
+    i64,
+    &'static str,
+    Option<PgUuid>,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    i32,
 );
 
 #[pg_extern(
@@ -78,19 +98,21 @@ fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Opt
     sql = r#"CREATE FUNCTION claims."get_records"("buckets" jsonb) RETURNS TABLE (
     "uuid" uuid, "bucket_type" text, "bucket_value" text, "subject_type" text, "subject_id" text, "source_type" text, "source_id" text,
     "cell_id" bigint, "status" text, "lease_uuid" uuid, "created_at" timestamp with time zone, "updated_at" timestamp with time zone,
-    "cell_name" text, "cell_address" text, "display_value" text
+    "cell_name" text, "cell_address" text, "display_value" text, "ordinal" integer
 )
 STABLE SECURITY DEFINER PARALLEL SAFE SET search_path TO pg_catalog, pg_temp
 LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';"#
 )]
 #[search_path(pg_catalog, pg_temp)]
-fn get_records_2(buckets: Option<Jsonb>) -> Result<RowSet<Routed>, ErrorReport> {
+fn get_records_3(buckets: Option<Jsonb>) -> Result<RowSet<Numbered>, ErrorReport> {
     let found = tables::connect(|tables, connection| {
         let catalog = catalog::current(connection);
         let buckets = arguments::required(buckets, "buckets")?;
         let read = |types: &Types| {
             let buckets = bucket_list(&mut buckets.tokens(), "buckets", types, MAX_BUCKETS)?;
-            Ok((tables.claims(connection, &buckets), buckets.len()))
+            let claims = tables.claims(connection, &buckets);
+            let asked = buckets.len();
+            Ok((numbered(claims, &buckets), asked))
         };
         let has_all = |(claims, asked): &(Vec<_>, usize)| claims.len() == *asked;
         let (claims, _) = naming::in_snapshot(tables, &catalog, None, read, has_all)?;
@@ -99,13 +121,48 @@ fn get_records_2(buckets: Option<Jsonb>) -> Result<RowSet<Routed>, ErrorReport> 
     Ok(RowSet::new(found))
 }
 
+/// Returns each of the claims on some of the buckets with the position of its bucket, from 1. The claims are in the order of the buckets.
+fn numbered(claims: Vec<StoredClaim>, buckets: &[Bucket]) -> Vec<(i32, StoredClaim)> {
+    let mut asked = (1..).zip(buckets);
+    let is_on = |claim: &StoredClaim, bucket: &Bucket| {
+        (claim.bucket_type, claim.bucket_value.as_str()) == (bucket.bucket_type, &*bucket.value)
+    };
+    let numbered = claims.into_iter().map(|claim| {
+        let ordinal = asked.find(|(_, bucket)| is_on(&claim, bucket)).map_or(0, |(ordinal, _)| ordinal);
+        (ordinal, claim)
+    });
+    numbered.collect()
+}
+
 /// Converts claims to rows, or raises an error if they are too large for one answer.
-fn routed(claims: Vec<StoredClaim>, catalog: &Catalog) -> Result<Vec<Routed>, ClaimsError> {
+fn routed(claims: Vec<(i32, StoredClaim)>, catalog: &Catalog) -> Result<Vec<Numbered>, ClaimsError> {
     let mut bytes = 0;
-    let route = |claim| {
+    let route = |(ordinal, claim)| {
         let routed = route(claim, catalog);
         bytes += size(&routed);
-        if bytes > PAGE_BYTES { Err(BadInput::new("buckets", Problem::AnswerTooLarge).into()) } else { Ok(routed) }
+        if bytes > PAGE_BYTES {
+            return Err(BadInput::new("buckets", Problem::AnswerTooLarge).into());
+        }
+        let (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, cell_id, ..) = routed;
+        let (.., status, lease, created_at, updated_at, cell_name, cell_address, display_value) = routed;
+        Ok((
+            uuid,
+            bucket_type,
+            bucket_value,
+            subject_type,
+            subject_id,
+            source_type,
+            source_id,
+            cell_id,
+            status,
+            lease,
+            created_at,
+            updated_at,
+            cell_name,
+            cell_address,
+            display_value,
+            ordinal,
+        ))
     };
     claims.into_iter().map(route).collect()
 }

@@ -86,7 +86,7 @@ SELECT count(*) FROM claims.list_cells() WHERE cell_id = 7;
 SELECT count(*) FROM claims.modes WHERE cell_id = 7;
 -- the role of a removed cell has no privileges and can be dropped
 SELECT has_schema_privilege('regress_claims_gone', 'claims', 'USAGE'),
-    has_function_privilege('regress_claims_gone', 'claims.begin_update(bigint, jsonb, jsonb, uuid, xid8)', 'EXECUTE');
+    has_function_privilege('regress_claims_gone', 'claims.begin_update(bigint, jsonb, jsonb, uuid, xid8, boolean)', 'EXECUTE');
 DROP ROLE regress_claims_gone;
 -- a cell cannot be removed twice, and admin_log lists the actions on it
 SELECT t.call($$SELECT claims.remove_cell(7, 'again')$$);
@@ -107,7 +107,7 @@ ROLLBACK;
 -- a role that also represents another cell keeps the privileges of cells
 BEGIN;
 SELECT claims.register_cell(7, 'regress_claims_one'), claims.remove_cell(7, 'test');
-SELECT has_function_privilege('regress_claims_one', 'claims.begin_update(bigint, jsonb, jsonb, uuid, xid8)', 'EXECUTE');
+SELECT has_function_privilege('regress_claims_one', 'claims.begin_update(bigint, jsonb, jsonb, uuid, xid8, boolean)', 'EXECUTE');
 ROLLBACK;
 -- cells and routers may not call the admin actions
 SELECT r, s, left(c, 5) FROM unnest('{regress_claims_one,regress_claims_router}'::name[]) r,

@@ -36,7 +36,7 @@ SELECT t.call($$SELECT * FROM claims.list_cells()$$);
 RESET SESSION AUTHORIZATION;
 -- an owner that was a cell's role keeps its own privileges
 BEGIN;
-SELECT has_function_privilege('postgres', 'claims.begin_update(bigint, jsonb, jsonb, uuid, xid8)', 'EXECUTE') AS superuser;
+SELECT has_function_privilege('postgres', 'claims.begin_update(bigint, jsonb, jsonb, uuid, xid8, boolean)', 'EXECUTE') AS superuser;
 SELECT t.call($$SELECT claims.register_cell(3, 'postgres'), claims.register_cell(3, 'regress_claims_nobody')$$);
 SELECT bool_and(EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = p.proowner))
   FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace;

@@ -20,6 +20,9 @@ SELECT array_agg(bucket_value)
 SELECT count(*) FROM claims.get_records('[]');
 -- a bucket that is asked for twice
 SELECT array_agg(bucket_value) FROM claims.get_records('[{"type": 1, "value": "c"}, {"type": 1, "value": "a"}, {"type": 1, "value": "c"}]');
+-- ordinal: which of the buckets a row answers
+SELECT bucket_value, ordinal FROM claims.get_records('[{"type": 1, "value": "none"}, {"type": 1, "value": "c"}, {"type": 4, "value": "c"},
+    {"type": 1, "value": "a"}, {"type": 1, "value": "c"}]');
 -- malformed arguments are refused
 SELECT t.call($$SELECT * FROM claims.get_records('{}')$$);
 SELECT t.call($$SELECT * FROM claims.get_records('"x"')$$);

@@ -29,6 +29,16 @@ expect 'a rollback, and a fence' "$(counted 1)" '2 1 1 1'
 as_cell 1 "SELECT count(*) FROM claims.settle_leases(1, ARRAY[claims.begin_update(1, $(creates three)), claims.begin_update(1, $(creates four))], ARRAY[claims.begin_update(1, $(creates five)), gen_random_uuid(), gen_random_uuid()])" >/dev/null
 expect 'many at once' "$(counted 1)" '5 3 2 3'
 
+# Destroys that a begin skips, by reason, with its COMMIT; a repeat skips none.
+skipped() { as_watch "SELECT coalesce(string_agg(labels ->> 'reason' || ' ' || value, ', ' ORDER BY labels ->> 'reason'), '-') FROM claims.metrics() WHERE name = 'claims_skipped_destroys_total' AND labels ->> 'cell' = '$1' AND value > 0"; }
+expect 'nothing is skipped' "$(skipped 2)" -
+for _ in once again; do
+  as_cell 2 "SELECT claims.begin_update(2, '[]', '[$(bucket one), $(bucket none), $(bucket nothing)]', '$(lease 86)', skip_missing => true)" >/dev/null
+done
+as_cell 2 "SELECT claims.rollback_update(2, '$(lease 86)')" >/dev/null
+as_cell 2 "BEGIN; SELECT claims.begin_update(2, '[]', '[$(bucket none)]', skip_missing => true); ROLLBACK" >/dev/null
+expect 'skipped destroys' "$(skipped 2)" 'missing 2, not_owner 1'
+
 # Calls that are rolled back do not count.
 as_cell 1 "BEGIN; SELECT claims.begin_update(1, $(creates six)); SELECT claims.rollback_update(1, gen_random_uuid()); ROLLBACK" >/dev/null 2>&1
 expect 'a transaction that is rolled back' "$(counted 1)" '5 3 2 3'
@@ -57,7 +67,7 @@ as_cell 2 "SELECT claims.try_begin_update(2, '[$(claim held), $(claim one)]')" >
 as_cell 2 "SELECT claims.begin_first(2, '[{\"create_records\": [$(claim one)]}, {\"create_records\": [$(claim free)]}]')" >/dev/null
 as_cell 2 "SELECT claims.begin_first(2, '[{\"create_records\": [$(claim one)]}, {\"create_records\": [$(claim held)]}]')" >/dev/null
 expect 'by reason' "$(conflicts 2)" 'leased 2, taken 3'
-expect 'the one that was had is a begin' "$(counted 2) $(answered 2)" '1 0 0 0 6 0'
+expect 'the one that was had is a begin, beside the one with skipped destroys' "$(counted 2) $(answered 2)" '2 0 1 0 9 1'
 expect 'the other cell has none of it' "$(conflicts 1)" -
 
 # Histograms: cumulative, all of them in the last bucket, the sum plausible.

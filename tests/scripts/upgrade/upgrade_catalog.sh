@@ -44,7 +44,7 @@ noticed() {
   printf 'ok: noticed: %s\n' "$1"
 }
 
-begin='claims.begin_update(bigint, jsonb, jsonb, uuid, xid8)'
+begin='claims.begin_update(bigint, jsonb, jsonb, uuid, xid8, boolean)'
 noticed 'a comment that is missing' "COMMENT ON FUNCTION $begin IS NULL;"
 noticed 'another comment' "COMMENT ON COLUMN claims.cells.name IS 'Another.';"
 noticed 'the comment of a trigger' "COMMENT ON TRIGGER announce_change ON claims.cells IS NULL;"

@@ -15,8 +15,11 @@ STANDS_FOR_OTHERS = re.compile(r"(?<![A-Za-z])(NAME|VERSION|MAJOR)(?![A-Z])")
 VALUES = {"docs/names.md"}
 HISTORY = {"CHANGELOG.md"}
 UPGRADES = {"CONTRIBUTING.md"}
+# Words of drivers and proxies, docs/drivers.md.
+DRIVERS = {"setString", "stringtype", "setObject", "autosave", "default_query_exec_mode", "simple_protocol", "max_prepared_statements",
+           "server_reset_query", "targetServerType"}
 # Examples, and words of other programs.
-FOREIGN = {"Foo", "slug", "OnCalendar", "QueryCanceled", "StatementInvalid"} | {
+FOREIGN = DRIVERS | {"Foo", "slug", "OnCalendar", "QueryCanceled", "StatementInvalid"} | {
     "create_distributed_table", "create_reference_table", "citus_add_local_table_to_metadata", "undistribute_table",
     "innodb_lock_wait_timeout", "innodb_flush_log_at_trx_commit"}
 
