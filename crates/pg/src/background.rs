@@ -1,6 +1,7 @@
 //! Background workers: a launcher, which connects to no database, workers for each database that the launcher knows, and
 //! workers that those start.
 
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::{pg_guard, pg_sys};
 use zerocopy::FromBytes;
+
+use super::{roles, settings};
 
 const LIBRARY: &str = "claims";
 
@@ -70,6 +73,7 @@ extern "C-unwind" fn claims_worker_main(_argument: pg_sys::Datum) {
     // Connected as the bootstrap superuser, because the extension's owner may not be allowed to log in. See
     // `owner::as_role`.
     BackgroundWorker::connect_worker_to_spi(Some(&database), None);
+    set_own_settings();
     if let Some(mains) = MAINS.get() {
         (mains.worker)(BackgroundWorker::get_name(), &database);
     }
@@ -84,9 +88,44 @@ extern "C-unwind" fn claims_helper_main(_argument: pg_sys::Datum) {
     let Some((number, database)) = extra.split_once(' ') else { return };
     let Ok(number) = number.parse() else { return };
     BackgroundWorker::connect_worker_to_spi(Some(database), None);
+    set_own_settings();
     if let Some(mains) = MAINS.get() {
         (mains.helper)(number, database);
     }
+}
+
+/// The settings under which workers do their work. ALTER DATABASE, ALTER ROLE and the server's configuration may set others, which
+/// sessions of applications want and workers do not.
+const OWN_SETTINGS: &[(&CStr, &CStr)] = &[
+    (c"role", c"none"),
+    (c"default_transaction_read_only", c"off"),
+    (c"default_transaction_isolation", c"read committed"),
+    (c"default_transaction_deferrable", c"off"),
+    (c"session_replication_role", c"origin"),
+    (c"search_path", c"pg_catalog, pg_temp"),
+    (c"statement_timeout", c"0"),
+    (c"lock_timeout", c"0"),
+    // Since PostgreSQL 17.
+    (c"transaction_timeout", c"0"),
+    (c"row_security", c"on"),
+    (c"transform_null_equals", c"off"),
+    (c"standard_conforming_strings", c"on"),
+    (c"array_nulls", c"on"),
+    (c"quote_all_identifiers", c"off"),
+    // Since the minor releases of August 2024.
+    (c"restrict_nonsystem_relation_kind", c""),
+];
+
+/// Gives this process, which is connected to a database and has no transaction open, the rights of the cluster's first superuser and its
+/// [`OWN_SETTINGS`].
+fn set_own_settings() {
+    transaction(|| {
+        let superuser = roles::name(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID));
+        settings::set_for_process(c"session_authorization", &CString::new(superuser).unwrap_or_default());
+        for (setting, value) in OWN_SETTINGS {
+            settings::set_for_process(setting, value);
+        }
+    });
 }
 
 /// Installs signal handlers. A shutdown ends the process at its next check for interrupts, also within a statement, as
@@ -331,6 +370,7 @@ extern "C-unwind" fn claims_errand_main(_argument: pg_sys::Datum) {
     // Connected as the bootstrap superuser, because the extension's owner may not be allowed to log in. See
     // `owner::as_role`.
     BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
+    set_own_settings();
     if let Some(errand) = ERRAND.get() {
         errand(message);
     }
