@@ -79,10 +79,23 @@ extension_sql_file!(
     requires = ["tables", "names", "transfers", access::require_tables_here]
 );
 extension_sql_file!(
+    "../sql/install/check_database.sql",
+    name = "check_database",
+    requires = ["declarations", "requests", "cell_ids", "changes", service::admin::version::version]
+);
+extension_sql_file!(
     "../sql/install/service/check.sql",
     name = "check",
-    requires =
-        ["tables", "transfers", "changes", "service_ids", "cell_ids", "check_distributed", direct::find_altered_tables]
+    requires = [
+        "tables",
+        "transfers",
+        "changes",
+        "service_ids",
+        "cell_ids",
+        "check_distributed",
+        "check_database",
+        direct::find_altered_tables
+    ]
 );
 extension_sql_file!(
     "../sql/install/cell/cell.sql",

@@ -20,7 +20,6 @@ macro_rules! settings {
         /// Defines every setting. Called once, when the library is loaded.
         pub fn define() {
             $(GucRegistry::$define($name, $short, $long, &$variable, $($limit,)* GucContext::$context, $unit);)+
-            crate::pg::settings::reserve_prefix();
         }
     };
 }

@@ -64,6 +64,14 @@ errors! {
         NotClaimable { table: String } => ERRCODE_WRONG_OBJECT_TYPE: "columns of \"{table}\" cannot be claimed",
             detail "It is no permanent table, or a partition, or part of an inheritance tree, or belongs to the system.",
             hint "Claim columns of ordinary tables and of partitioned ones.";
+        InheritsFromClaimed { child: String, table: String } => ERRCODE_WRONG_OBJECT_TYPE:
+            "table \"{child}\" cannot inherit from table \"{table}\", whose columns are claimed",
+            detail "Its rows would be rows of that table, too, and would have no claims.",
+            hint "Use a partitioned table, or end the capture with claims.unclaim_attribute() first.";
+        /// A table of the extension.
+        Unlogged { table: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "\"claims.{table}\" cannot be unlogged",
+            detail "A crash would empty it: other cells could get names that have an owner.",
+            hint "Leave it as the extension has created it.";
         NoKeyColumn { table: String } => ERRCODE_INVALID_PARAMETER_VALUE: "table \"{table}\" has no primary key of one column",
             detail "source_key is the primary key where it is left out.",
             hint "Name the column as source_key.";

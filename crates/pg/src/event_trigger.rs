@@ -8,12 +8,23 @@ use pgrx::pg_sys::{self, Datum, FunctionCallInfo, NodeTag, Pg_finfo_record};
 
 /// The functions that the event triggers call.
 pub struct EventTriggers {
-    /// Called after a table was created or altered. The argument says whether a partition was attached.
-    pub table_changed: fn(bool),
+    /// Called after a table was created or altered.
+    pub table_changed: fn(TableChange),
     /// Called after tables were dropped.
     pub tables_dropped: fn(),
     /// Raises the error for a function that was called directly.
     pub refuse_direct_call: fn(&'static str),
+}
+
+/// The parts of an ALTER TABLE that concern the extension. All are false for other commands.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TableChange {
+    /// A partition was attached.
+    pub attaches: bool,
+    /// The table became an inheritance child.
+    pub inherits: bool,
+    /// The table or sequence became unlogged.
+    pub unlogs: bool,
 }
 
 static TRIGGERS: OnceLock<EventTriggers> = OnceLock::new();
@@ -44,7 +55,7 @@ unsafe extern "C-unwind" fn claims_complete_triggers(call: FunctionCallInfo) -> 
         // SAFETY: guaranteed by the caller.
         match unsafe { event(call) } {
             // SAFETY: the event trigger manager has passed the event.
-            Some(event) => (triggers.table_changed)(unsafe { has_attached(event) }),
+            Some(event) => (triggers.table_changed)(unsafe { table_change(event) }),
             None => (triggers.refuse_direct_call)("complete_triggers"),
         }
     }
@@ -79,22 +90,29 @@ unsafe fn event(call: FunctionCallInfo) -> Option<*const pg_sys::EventTriggerDat
     }
 }
 
-/// Returns whether the command attaches a partition.
+/// Returns the parts of the command.
 ///
 /// # Safety
 /// The event is that of the running call.
-unsafe fn has_attached(event: *const pg_sys::EventTriggerData) -> bool {
+unsafe fn table_change(event: *const pg_sys::EventTriggerData) -> TableChange {
+    let mut change = TableChange::default();
     // SAFETY: an event has the command's parse tree.
     unsafe {
         let command = (*event).parsetree;
         if command.is_null() || (*command).type_ != NodeTag::T_AlterTableStmt {
-            return false;
+            return change;
         }
         let parts = (*command.cast::<pg_sys::AlterTableStmt>()).cmds;
         let count = if parts.is_null() { 0 } else { (*parts).length };
-        (0..count).any(|at| {
+        for at in 0..count {
             let part: *const pg_sys::AlterTableCmd = pg_sys::list_nth(parts, at).cast();
-            (*part).subtype == pg_sys::AlterTableType::AT_AttachPartition
-        })
+            match (*part).subtype {
+                pg_sys::AlterTableType::AT_AttachPartition => change.attaches = true,
+                pg_sys::AlterTableType::AT_AddInherit => change.inherits = true,
+                pg_sys::AlterTableType::AT_SetUnLogged => change.unlogs = true,
+                _ => {}
+            }
+        }
     }
+    change
 }

@@ -161,6 +161,26 @@ pub(super) fn save(setting: &CStr, value: &CStr) {
     set(setting, value, pg_sys::GucAction::GUC_ACTION_SAVE);
 }
 
+/// Changes a setting, if this version of PostgreSQL has it, until the process ends. For processes without a user, which may change every
+/// setting of a session.
+pub(super) fn set_for_process(setting: &CStr, value: &CStr) {
+    // SAFETY: two C strings, which are copied. A setting that does not exist has no value.
+    unsafe {
+        if !pg_sys::GetConfigOption(setting.as_ptr(), true, false).is_null() {
+            pg_sys::set_config_option(
+                setting.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_SUSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SET,
+                true,
+                0,
+                false,
+            );
+        }
+    }
+}
+
 fn set(setting: &CStr, value: &CStr, action: pg_sys::GucAction::Type) {
     // SAFETY: two C strings, which are copied; an unknown setting or an invalid value raises an error.
     unsafe {
@@ -181,12 +201,6 @@ fn set(setting: &CStr, value: &CStr, action: pg_sys::GucAction::Type) {
 pub fn no_backtraces() {
     // SAFETY: called while the library is loaded; a backend has no other thread that could read the environment.
     unsafe { std::env::set_var("RUST_LIB_BACKTRACE", "0") };
-}
-
-/// Makes unknown settings that begin with `claims.` an error.
-pub fn reserve_prefix() {
-    // SAFETY: a constant string.
-    unsafe { pg_sys::MarkGUCPrefixReserved(c"claims".as_ptr()) };
 }
 
 /// Splits a setting's value into names, which are separated by commas, quoted or folded to lower case. Returns `None`

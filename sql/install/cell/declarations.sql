@@ -32,7 +32,12 @@ COMMENT ON TRIGGER complete_declaration ON claims.claimed_attributes IS 'Gives d
 
 CREATE OR REPLACE VIEW claims.claimed_columns WITH (security_barrier) AS
     SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type, a.subject_key, a.source_type, a.source_key, a.condition,
-           a.declaration, a.constraint_name, a.enforcement, a.share
+           a.declaration, a.constraint_name, a.enforcement, a.share,
+           NOT EXISTS (SELECT FROM (SELECT a.table_name::oid UNION SELECT p.relid FROM pg_partition_tree(a.table_name) p) m (oid)
+                         JOIN pg_class c ON c.oid = m.oid AND c.relkind IN ('r', 'p')
+                         LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'claims_capture' AND t.tgenabled IN ('O', 'A')
+                          AND t.tgfoid = 'claims.capture_row'::regproc AND t.tgtype = 29 AND t.tgqual IS NULL AND t.tgattr = ''
+                        WHERE t.oid IS NULL) AS captured
       FROM claims.claimed_attributes a
      WHERE (SELECT claims.acts_for_database())
         OR EXISTS (SELECT FROM pg_catalog.pg_class c
@@ -42,6 +47,8 @@ CREATE OR REPLACE VIEW claims.claimed_columns WITH (security_barrier) AS
 COMMENT ON VIEW claims.claimed_columns IS
     'In a cell: the columns whose values are claimed, as claims.claim_attribute() declared them. For the cell''s role, which has no privileges on '
     'the tables; other roles see the tables that they own or may read.';
+COMMENT ON COLUMN claims.claimed_columns.captured IS
+    'Whether the triggers that capture changes of the table and of its partitions exist and are enabled. claims.claim_attribute() restores them.';
 
 -- Runs with the caller's search_path and rights, but uses them only to resolve names in the condition.
 CREATE FUNCTION claims.claim_attribute(table_name regclass, attribute name, bucket_type text, subject_type text,
@@ -65,8 +72,8 @@ COMMENT ON FUNCTION claims.claim_attribute(regclass, name, text, text, name, tex
     'in source_key (by default the primary key), columns of any types whose text does not depend on settings; condition is a boolean expression '
     'over the row, evaluated with the rights of the table''s owner. A column can have several declarations, each with a name (by default the '
     'column''s) and a condition; 22023 for a row for which two hold. constraint_name is what errors of a save call the constraint, by default '
-    '<table>_<attribute>_claim. For the table''s owner. Repeating it changes the declaration, and puts missing triggers back. Locks the table '
-    'against writers until the transaction ends.';
+    '<table>_<attribute>_claim. For the table''s owner. Repeating it changes the declaration, and restores triggers that are missing '
+    'or disabled. Locks the table against writers until the transaction ends.';
 COMMENT ON FUNCTION claims.declare_attribute(regclass, name, text, text, name, text, name, text, name, name) IS
     'Internal: the part of claim_attribute that needs the rights of the extension''s owner.';
 COMMENT ON FUNCTION claims.unclaim_attribute(regclass, name, name) IS

@@ -95,6 +95,10 @@ fn complete(
         return Err(CaptureError::NotClaimable { table: name }.into());
     }
     triggers::add(connection, table, &Purpose::Claims)?;
+    // The table is locked from here on. It may have got an inheritance child before.
+    if !own_table(connection, table)?.can_be_claimed {
+        return Err(CaptureError::NotClaimable { table: name }.into());
+    }
     if declaration.source_key.is_none() {
         declaration.source_key = declared::key_column(connection, table);
     }

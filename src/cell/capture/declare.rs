@@ -2,11 +2,13 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::error::{CaptureError, ClaimsError, refuse_direct_call_of_event_trigger};
-use crate::pg::event_trigger::EventTriggers;
+use crate::error::{CaptureError, ClaimsError, raise, refuse_direct_call_of_event_trigger};
+use crate::pg::event_trigger::{EventTriggers, TableChange};
 use crate::pg::prelude::*;
-use crate::pg::{expression, roles, spi};
+use crate::pg::spi::{self, Connection};
+use crate::pg::{expression, roles};
 use crate::store::cell::triggers::{self, Purpose};
+use crate::store::cell::unfit_tables;
 use crate::{access, arguments, tables, version};
 
 /// Returns a condition with all its names spelled out, as the caller's search_path resolves them, so that it means the same for
@@ -79,17 +81,33 @@ fn change(table: Option<Oid>, add: Option<bool>, purpose: &Purpose) -> Result<()
 /// Event triggers of tables that may be claimed or captured. They do nothing, and stop no command, if library and tables are of
 /// different versions or the tables are not in this database. ALTER EXTENSION catches up later.
 pub const EVENT_TRIGGERS: EventTriggers = EventTriggers {
-    table_changed: complete_triggers,
+    table_changed: after_change,
     tables_dropped: forget_dropped_tables,
     refuse_direct_call: refuse_direct_call_of_event_trigger,
 };
 
-/// Creates the triggers that refuse TRUNCATE on new partitions.
-fn complete_triggers(has_attached: bool) {
+/// Refuses commands that would leave names without claims, and creates the triggers that refuse TRUNCATE on new partitions.
+fn after_change(change: TableChange) {
     if !is_usable() {
         return;
     }
-    spi::connect(|connection| triggers::complete(connection, has_attached));
+    let done = spi::connect(|connection| {
+        refuse_unfit(connection, change)?;
+        triggers::complete(connection, change.attaches);
+        Ok(())
+    });
+    raise::<()>(done);
+}
+
+/// Returns an error if the command has made an inheritance child of a claimed table, or an unlogged table of the extension.
+fn refuse_unfit(connection: &Connection, change: TableChange) -> Result<(), ClaimsError> {
+    if let Some((child, table)) = unfit_tables::child_of_claimed(connection, change.inherits) {
+        return Err(CaptureError::InheritsFromClaimed { child, table }.into());
+    }
+    match change.unlogs.then(|| unfit_tables::unlogged(connection)).flatten() {
+        Some(table) => Err(CaptureError::Unlogged { table }.into()),
+        None => Ok(()),
+    }
 }
 
 fn is_usable() -> bool {

@@ -19,9 +19,11 @@ statement! {
         "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
           WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change')
          UNION ALL SELECT 1 FROM claims.named_services LIMIT 1";
-    /// Returns the existing event triggers that call the extension's own functions, which only a superuser can replace.
+    /// Returns the existing event triggers that call the extension's own functions, which only a superuser can replace; and whether each
+    /// fires for every command for which this version creates it.
     PRESENT() =
-        "SELECT v.evtname::text FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid
+        "SELECT v.evtname::text, v.evtenabled IN ('O', 'A') AND (v.evttags IS NULL OR v.evttags @> '{CREATE FOREIGN TABLE,ALTER SEQUENCE}')
+           FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid
            JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
             AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
            JOIN pg_extension e ON e.oid = d.refobjid
@@ -35,9 +37,11 @@ const EVENT_TRIGGERS: [(&str, [&str; 2]); 2] = [
         "claims_complete_triggers",
         [
             "CREATE EVENT TRIGGER claims_complete_triggers ON ddl_command_end
-               WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'CREATE SCHEMA', 'ALTER TABLE')
+               WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'CREATE SCHEMA', 'ALTER TABLE', 'CREATE FOREIGN TABLE',
+                            'ALTER FOREIGN TABLE', 'ALTER SEQUENCE')
                EXECUTE FUNCTION claims.complete_triggers()",
-            "COMMENT ON EVENT TRIGGER claims_complete_triggers IS 'Has new partitions of claimed and captured tables refuse TRUNCATE.'",
+            "COMMENT ON EVENT TRIGGER claims_complete_triggers IS
+             'Has new partitions of claimed and captured tables refuse TRUNCATE, and refuses what would leave names without claims.'",
         ],
     ),
     (
@@ -49,16 +53,29 @@ const EVENT_TRIGGERS: [(&str, [&str; 2]); 2] = [
     ),
 ];
 
-fn present(connection: &Connection) -> Vec<String> {
-    connection.run(&PRESENT, View::Latest, []).map(|row| row.must(1))
+/// An event trigger that exists.
+struct Present {
+    name: String,
+    /// Whether it is enabled, and for all commands.
+    fires: bool,
 }
 
-/// Creates the event triggers that are missing. Called after a table got capture triggers or a service was named.
+fn present(connection: &Connection) -> Vec<Present> {
+    connection.run(&PRESENT, View::Latest, []).map(|row| Present { name: row.must(1), fires: row.must(2) })
+}
+
+fn drop_trigger(connection: &Connection, name: &str) {
+    as_superuser(|| connection.run_text(&format!("DROP EVENT TRIGGER {name}"), []));
+}
+
+/// Creates the event triggers that are missing, disabled, or of an earlier version. Called after a table got capture triggers or a service
+/// was named.
 pub fn add(connection: &Connection) {
     connection.run(&LOCK, View::Statement, []);
-    let present = present(connection);
+    let (present, outdated): (Vec<_>, Vec<_>) = present(connection).into_iter().partition(|existing| existing.fires);
+    outdated.iter().for_each(|existing| drop_trigger(connection, &existing.name));
     for (name, statements) in EVENT_TRIGGERS {
-        if !present.iter().any(|existing| existing == name) {
+        if !present.iter().any(|existing| existing.name == name) {
             for statement in statements {
                 outside_of_scripts(|| as_superuser(|| connection.run_text(statement, [])));
             }
@@ -75,8 +92,6 @@ pub fn add(connection: &Connection) {
 pub fn drop_unneeded(connection: &Connection) {
     connection.run(&LOCK, View::Statement, []);
     if connection.run(&ARE_NEEDED, View::Latest, []).count() == 0 {
-        for name in present(connection) {
-            as_superuser(|| connection.run_text(&format!("DROP EVENT TRIGGER {name}"), []));
-        }
+        present(connection).iter().for_each(|existing| drop_trigger(connection, &existing.name));
     }
 }

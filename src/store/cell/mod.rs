@@ -23,3 +23,4 @@ pub mod services;
 pub mod skipped_destroys;
 pub mod tracked;
 pub mod triggers;
+pub mod unfit_tables;

@@ -15,11 +15,14 @@ use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 
 statement! {
-    /// Returns table $1 and its partitions, as far as they can have triggers, $1 first: whether each has triggers named $2 and $3.
-    MEMBERS(OIDOID, TEXTOID, TEXTOID) =
-        "SELECT c.oid, EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = $2::name),
-                EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = $3::name)
+    /// Returns table $1 and its partitions, as far as they can have triggers, $1 first: whether each has triggers named $2 and $3, and
+    /// whether each of these fires; and whether the first one is for each row and each change, with function $4.
+    MEMBERS(OIDOID, TEXTOID, TEXTOID, TEXTOID) =
+        "SELECT c.oid, r.oid IS NOT NULL, s.oid IS NOT NULL, coalesce(r.tgenabled IN ('O', 'A'), true), coalesce(s.tgenabled IN ('O', 'A'), true),
+                coalesce(r.tgtype = 29 AND r.tgqual IS NULL AND r.tgattr = '' AND r.tgfoid = $4::regproc, false)
            FROM pg_class c
+           LEFT JOIN pg_trigger r ON r.tgrelid = c.oid AND r.tgname = $2::name
+           LEFT JOIN pg_trigger s ON s.tgrelid = c.oid AND s.tgname = $3::name
           WHERE c.relkind IN ('r', 'p') AND (c.oid = $1 OR c.oid IN (SELECT p.relid FROM pg_partition_tree($1) p))
           ORDER BY c.oid <> $1, c.oid";
     /// Returns the partitioned table from which partition $1 has inherited its trigger named $2.
@@ -120,12 +123,24 @@ struct Member {
     table: Oid,
     has_rows: bool,
     has_truncate: bool,
+    /// Whether the triggers that it has fire. Somebody may have disabled them.
+    rows_fires: bool,
+    truncate_fires: bool,
+    /// Whether the row trigger is as [`add`] creates it.
+    has_rows_as_created: bool,
 }
 
 fn members(connection: &Connection, table: Oid, triggers: &Triggers) -> Vec<Member> {
-    let values = [table.into(), triggers.rows.as_str().into(), triggers.truncate.as_str().into()];
-    let members = connection.run(&MEMBERS, View::Latest, values);
-    members.map(|row| Member { table: row.must(1), has_rows: row.must(2), has_truncate: row.must(3) })
+    let values = [&triggers.rows, &triggers.truncate, triggers.function].map(|text: &str| text.into());
+    let members = connection.run(&MEMBERS, View::Latest, [table.into()].into_iter().chain(values));
+    members.map(|row| Member {
+        table: row.must(1),
+        has_rows: row.must(2),
+        has_truncate: row.must(3),
+        rows_fires: row.must(4),
+        truncate_fires: row.must(5),
+        has_rows_as_created: row.must(6),
+    })
 }
 
 fn name(connection: &Connection, table: Oid) -> String {
@@ -137,7 +152,7 @@ fn pinned<T>(body: impl FnOnce() -> T) -> T {
     with_search_path(c"pg_catalog, pg_temp", body)
 }
 
-/// Creates the triggers that a table and its partitions lack. Refuses to capture a row twice: a partition that has inherited the
+/// Creates the triggers that a table and its partitions lack, and enables those that are disabled. Refuses to capture a row twice: a partition that has inherited the
 /// trigger, or a table with a partition that has its own.
 pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), CaptureError> {
     pinned(|| {
@@ -158,7 +173,7 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
         }
         for member in members(connection, table, &triggers) {
             // PostgreSQL creates row triggers on the partitions itself, also on later ones.
-            if member.table == table && !(member.has_rows && matches!(purpose, Purpose::Claims)) {
+            if member.table == table && !(member.has_rows_as_created && matches!(purpose, Purpose::Claims)) {
                 let table = name(connection, table);
                 let text = format!(
                     "CREATE OR REPLACE TRIGGER {rows} AFTER INSERT OR UPDATE OR DELETE ON {table}
@@ -167,6 +182,12 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
                 as_superuser(|| connection.run_text(&text, []));
             }
             refuse_truncate(connection, &member, &triggers);
+            for (fires, trigger) in [(member.rows_fires, rows), (member.truncate_fires, &triggers.truncate)] {
+                if !fires {
+                    let text = format!("ALTER TABLE ONLY {} ENABLE TRIGGER {trigger}", name(connection, member.table));
+                    as_superuser(|| connection.run_text(&text, []));
+                }
+            }
         }
         // add() holds a lock until the end of the transaction. It also serializes the GRANT below: concurrent GRANTs on one
         // function fail with "tuple concurrently updated".

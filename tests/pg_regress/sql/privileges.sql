@@ -105,7 +105,7 @@ RESET SESSION AUTHORIZATION;
 -- no setting changes the caller's identity
 SET SESSION AUTHORIZATION regress_claims_one;
 BEGIN;
-SELECT t.call(format('SET LOCAL %s = %L', s, v))
+SELECT t.call(format('SELECT set_config(%L, %L, true)', s, v))
   FROM unnest(ARRAY['claims.cell_id', 'claims.cell', 'claims.role', 'claims.role_name', 'claims.admin', 'claims.is_admin', 'claims.caller',
         'claims.current_cell']) s, unnest(ARRAY['2']) v;
 SELECT t.calls(2, t.u(2401));

@@ -38,7 +38,15 @@ RESET claims.lease_priority;
 -- other roles may not change the other settings
 SELECT t.call($$SET claims.max_batch_size = 5$$);
 SELECT t.call($$SET claims.outcome_retention = '1s'$$);
-SELECT t.call($$SET claims.no_such_setting = 1$$);
+-- a setting that is not the extension's belongs to the application
+SET claims.user_id = '7';
+BEGIN;
+SET LOCAL claims.user_id = '8';
+SELECT t.call($$SELECT claims.begin_update(1, t.creates('mine'), lease_uuid => t.u(2699))$$);
+SHOW claims.user_id;
+ROLLBACK;
+SHOW claims.user_id;
+RESET claims.user_id;
 
 -- all settings of the caller, also lock_timeout, are unchanged after a success and after each kind of error
 CREATE TEMP TABLE settings_before AS SELECT name, setting FROM pg_settings WHERE name NOT IN ('transaction_read_only', 'in_hot_standby');

@@ -17,6 +17,7 @@ fresh_roles
 sql "CREATE ROLE $owner SUPERUSER LOGIN"
 sql "CREATE DATABASE $db ENCODING 'UTF8' TEMPLATE template0"
 sed "s/^CREATE EXTENSION claims .*/SET ROLE $owner; & RESET ROLE;/" "$UPGRADE/data-$OLD.sql" | psql -XqAt -v ON_ERROR_STOP=1 -d $db >/dev/null
+draw_past_changes $db
 sql "ALTER ROLE $owner NOSUPERUSER"
 sql $db "ALTER EXTENSION claims UPDATE"
 sql $db "SELECT claims.automatic(NULL, NULL)" >/dev/null

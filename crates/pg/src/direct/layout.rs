@@ -167,6 +167,7 @@ unsafe fn table_kind(relation: pg_sys::Relation) -> Result<(), Difference> {
         let constraints = (*(*relation).rd_att).constr.as_ref();
         let differences = [
             (!is_heap, "it is not an ordinary heap table"),
+            (form.relpersistence as u8 != pg_sys::RELPERSISTENCE_PERMANENT, "it is unlogged, so a crash empties it"),
             (form.relhassubclass || form.relispartition, "it is part of an inheritance tree"),
             (form.relrowsecurity || form.relforcerowsecurity, "row security is enabled"),
             (!(*relation).rd_rules.is_null(), "it has a rule"),

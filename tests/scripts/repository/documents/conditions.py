@@ -111,8 +111,8 @@ def _of_sql(tree):
 
 def violations(tree):
     """Every problem that claims.check() can find has a row in docs/operations.md, and every row is such a problem."""
-    text = "".join(tree.sources[f"sql/install/service/{name}.sql"] for name in ("check", "check_distributed"))
-    found = set(re.findall(r"SELECT '([a-z][a-z ,]{15,})',", text))
+    text = "".join(tree.sources[f"sql/install/{name}.sql"] for name in ("service/check", "service/check_distributed", "check_database"))
+    found = set(re.findall(r"(?:SELECT|problem :=) '([a-z][a-z ,]{15,})'[,;]", text))
     told = {}
     for line, _, header, cells in tree.documents["docs/operations.md"].rows:
         if header[0] == "problem":

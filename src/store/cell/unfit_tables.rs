@@ -1,0 +1,41 @@
+//! Finds tables that the current command has made, and that an event trigger refuses.
+
+use crate::pg::settings::with_search_path;
+use crate::pg::spi::{Connection, View};
+use crate::pg::statement::statement;
+
+statement! {
+    /// Returns a table that the current command has created, or with $1 altered, and the claimed table from which it inherits. Partitions
+    /// of a claimed table are captured with it.
+    CHILD_OF_CLAIMED(BOOLOID) =
+        "SELECT c.oid::regclass::text, i.inhparent::regclass::text
+           FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON c.oid = d.objid JOIN pg_inherits i ON i.inhrelid = c.oid
+           JOIN pg_trigger t ON t.tgrelid = i.inhparent JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
+          WHERE d.classid = 'pg_class'::regclass AND NOT c.relispartition AND n.nspname = 'claims' AND p.proname = 'capture_row'
+            AND (d.command_tag LIKE 'CREATE%' OR $1)
+          LIMIT 1";
+    /// Returns a table of the extension that the current command has made unlogged.
+    UNLOGGED() =
+        "SELECT c.relname::text
+           FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON c.oid = d.objid JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE d.classid = 'pg_class'::regclass AND n.nspname = 'claims' AND c.relpersistence = 'u' AND c.relname <> 'automatic_queue'
+          LIMIT 1";
+}
+
+/// Returns a new inheritance child of a claimed table, and that table. `has_inherited` says that the command has altered a table so that
+/// it inherits.
+pub fn child_of_claimed(connection: &Connection, has_inherited: bool) -> Option<(String, String)> {
+    pinned(|| {
+        connection.run(&CHILD_OF_CLAIMED, View::Latest, [has_inherited.into()]).first(|row| (row.must(1), row.must(2)))
+    })
+}
+
+/// Returns a table of the extension that became unlogged.
+pub fn unlogged(connection: &Connection) -> Option<String> {
+    pinned(|| connection.run(&UNLOGGED, View::Latest, []).first(|row| row.must(1)))
+}
+
+/// Runs `body` with a search_path under which unqualified names are PostgreSQL's own.
+fn pinned<T>(body: impl FnOnce() -> T) -> T {
+    with_search_path(c"pg_catalog, pg_temp", body)
+}
