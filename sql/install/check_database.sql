@@ -83,7 +83,7 @@ DECLARE
     greatest_value bigint;
 BEGIN
     FOR used IN
-        SELECT 'claims.expiring_tokens'::regclass AS sequence, 'token' AS value, (SELECT max(c.token) FROM claims.expiring_claims c) AS used
+        SELECT 'claims.expiring_tokens' AS sequence, 'token' AS value, (SELECT max(c.token) FROM claims.expiring_claims c) AS used
         UNION ALL
         -- One step through the primary key leads to the next queue.
         SELECT 'claims.requests_id_seq', 'id', (
@@ -102,7 +102,9 @@ BEGIN
                greatest((SELECT s.id FROM claims.change_sets s ORDER BY s.xid DESC, s.id DESC LIMIT 1), (SELECT max(h.id) FROM claims.change_horizon h))
           WHERE NOT (SELECT v.distributed FROM claims.version() v)
     LOOP
-        CONTINUE WHEN used.used IS NULL OR used.used < 1 OR used.used <= coalesce(pg_sequence_last_value(used.sequence), 0);
+        -- Somebody may have given a column another sequence.
+        CONTINUE WHEN used.used IS NULL OR used.used < 1 OR to_regclass(used.sequence) IS NULL;
+        CONTINUE WHEN used.used <= coalesce(pg_sequence_last_value(used.sequence::regclass), 0);
         problem := 'sequence is behind the values that were drawn';
         detail := format('The last %s is %s. SELECT setval(%L, %s) mends it, if no greater one was drawn.', used.value, used.used, used.sequence,
                          used.used);

@@ -51,7 +51,7 @@ SELECT t.damage();
 SELECT t.verify();
 SELECT t.verify(correct => true, batch => 1000);
 SELECT t.verify();
-SELECT count(*) FROM claims.check();
+SELECT count(*) FROM claims.check() WHERE problem NOT IN ('capture trigger does not fire', 'event trigger does not fire');
 -- claims with source ids that no claimed column can have stay
 SELECT t.claims_of('extra abc', 'extra é', 'extra 01', 'extra 999999999999999999999999', 'extra 3001');
 SELECT t.in_order(), t.damage();
