@@ -81,7 +81,13 @@ AS $$
 DECLARE
     used record;
     greatest_value bigint;
+    last_change bigint;
 BEGIN
+    -- On distributed tables each node draws from a range of its own. The last change that was purged counts, too.
+    IF NOT (SELECT v.distributed FROM claims.version() v) THEN
+        last_change := greatest((SELECT s.id FROM claims.change_sets s ORDER BY s.xid DESC, s.id DESC LIMIT 1),
+                                (SELECT max(h.id) FROM claims.change_horizon h));
+    END IF;
     FOR used IN
         SELECT 'claims.expiring_tokens' AS sequence, 'token' AS value, (SELECT max(c.token) FROM claims.expiring_claims c) AS used
         UNION ALL
@@ -97,10 +103,7 @@ BEGIN
         UNION ALL
         SELECT 'claims.lost_holds_id_seq', 'id', (SELECT max(h.id) FROM claims.lost_holds h)
         UNION ALL
-        -- On distributed tables each node draws from a range of its own. The last change that was purged counts, too.
-        SELECT 'claims.change_sets_id_seq', 'id',
-               greatest((SELECT s.id FROM claims.change_sets s ORDER BY s.xid DESC, s.id DESC LIMIT 1), (SELECT max(h.id) FROM claims.change_horizon h))
-          WHERE NOT (SELECT v.distributed FROM claims.version() v)
+        SELECT 'claims.change_sets_id_seq', 'id', last_change
     LOOP
         -- Somebody may have given a column another sequence.
         CONTINUE WHEN used.used IS NULL OR used.used < 1 OR to_regclass(used.sequence) IS NULL;
