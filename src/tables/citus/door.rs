@@ -15,6 +15,8 @@ use crate::tables::door::Tables;
 shared_statement! {
     /// Asks the node of the change feed, which limits the rates for all nodes if the tables are distributed.
     KEEP_PACE(INT8OID, INT4OID) = "SELECT claims.keep_pace($1, $2) FROM claims.change_horizon h";
+    /// Asks the node of the change feed, which has the slots for verification for all nodes if the tables are distributed.
+    HOLD_SLOT(INT8OID, INT4OID, INT8OID) = "SELECT claims.hold_slot_on_node($1, $2, $3) FROM claims.change_horizon h";
 }
 
 /// Asks the node that limits the rates, if the tables are distributed, whether a cell may begin a lease. Returns 0, or the time
@@ -80,6 +82,11 @@ impl Tables for Citus {
             }
             Some(again) => Err(Moment(again)),
         }
+    }
+
+    fn hold_verification_slot(&self, connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool {
+        let values: [Value; 3] = [cell_id.into(), seconds.into(), limit.into()];
+        connection.run(&HOLD_SLOT, View::Latest, values).first(|row| row.must(1)).unwrap_or(false)
     }
 
     fn begin_admin_action(&self) {

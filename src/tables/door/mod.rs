@@ -59,6 +59,10 @@ pub trait Tables:
     /// Lets one more begin of a cell pass, or returns from which moment on one may.
     fn pass_pace(&self, connection: &Connection, cell_id: i64, per_second: i32, records: i64) -> Result<(), Moment>;
 
+    /// Holds one of the slots for verification for a cell, or holds it for longer. Returns `false` if `limit` other cells hold one;
+    /// 0 means no limit. For 0 seconds it gives the slot back.
+    fn hold_verification_slot(&self, connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool;
+
     /// Returns whether all sessions that begin leases share the memory of this server.
     fn shares_memory(&self) -> bool {
         true

@@ -3,7 +3,7 @@
 use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::tables::door::{Key, KeyTables, Tables};
-use crate::tables::shared::{claims, leases, pace, skeletons};
+use crate::tables::shared::{claims, leases, pace, skeletons, verification_slots};
 
 /// The tables in this database.
 pub struct Local;
@@ -15,6 +15,10 @@ impl Tables for Local {
 
     fn pass_pace(&self, _: &Connection, cell_id: i64, per_second: i32, records: i64) -> Result<(), Moment> {
         pace::pass(cell_id, per_second, records)
+    }
+
+    fn hold_verification_slot(&self, connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool {
+        verification_slots::hold(connection, cell_id, seconds, limit)
     }
 }
 

@@ -5,13 +5,18 @@ use std::ffi::CStr;
 
 use crate::pg::clock::Moment;
 use crate::pg::in_flight;
+use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use crate::pg::statement::shared_statement;
+use crate::pg::subtransaction::subtransaction;
 use crate::tables::rows::known_or_raised;
 
 const TABLE: &CStr = c"verification_slots";
+/// Limit for waiting for another call of the same cell.
+const LOCK_TIMEOUT_MS: i64 = 5000;
 
-statement! {
+// Also where the claims are distributed the slots are a table of one node.
+shared_statement! {
     /// Holds a slot for cell $1 for $2 seconds.
     HOLD(INT8OID, INT4OID) =
         "INSERT INTO claims.verification_slots (cell_id, held_until)
@@ -25,13 +30,31 @@ statement! {
          DELETE FROM claims.verification_slots s WHERE s.cell_id = $1 OR s.cell_id IN (SELECT g.cell_id FROM gone g)";
 }
 
-/// Holds a slot, or holds it for longer.
-pub fn hold(connection: &Connection, cell_id: i64, seconds: i32) {
-    connection.run(&HOLD, View::LatestToWrite, [cell_id.into(), seconds.into()]);
+/// Holds a slot of this node for a cell, or holds it for longer. Returns `false` if the other cells have all of them; a limit of 0
+/// means that there is none. For 0 seconds it gives the slot back, and removes those of cells that are gone.
+pub fn hold(connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool {
+    let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
+    if seconds == 0 {
+        connection.run(&GIVE_BACK, View::LatestToWrite, [cell_id.into()]);
+        return true;
+    }
+    take(connection, cell_id, seconds, limit)
+}
+
+/// Takes a slot, or holds the cell's own one for longer. Returns `false` if the other cells have all of them. No call waits for those of other
+/// cells: it takes the slot first, then counts the others, also those that open transactions have taken, and gives its own one back if there
+/// are too many. If two calls meet, both may get none, and try again later.
+fn take(connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool {
+    let taken = subtransaction(&[], || {
+        connection.run(&HOLD, View::LatestToWrite, [cell_id.into(), seconds.into()]);
+        let is_one_too_many = limit != 0 && held_by_others(cell_id) >= limit;
+        if is_one_too_many { Err(()) } else { Ok(()) }
+    });
+    taken.is_ok()
 }
 
 /// Returns how many other cells hold a slot, also in transactions that are open.
-pub fn held_by_others(cell_id: i64) -> i64 {
+fn held_by_others(cell_id: i64) -> i64 {
     let now = Moment::now();
     // A row that an open transaction updates is found in two versions.
     let mut holders = HashSet::new();
@@ -43,9 +66,4 @@ pub fn held_by_others(cell_id: i64) -> i64 {
     });
     known_or_raised(read, "claims.verification_slots (cell_id)");
     i64::try_from(holders.len()).unwrap_or(i64::MAX)
-}
-
-/// Gives a slot back, and removes those of cells that are gone.
-pub fn give_back(connection: &Connection, cell_id: i64) {
-    connection.run(&GIVE_BACK, View::LatestToWrite, [cell_id.into()]);
 }

@@ -22,7 +22,7 @@ expect 'without Citus' "$(sqlstate "SELECT claims.distribute(reason => 'a test')
 expect 'what it says' "$(message "SELECT claims.distribute(reason => 'a test')")" 'the tables of claims can be distributed only by Citus'
 expect 'not distributed' "$(sql "SELECT distributed FROM claims.version()")" f
 
-citus_cluster 2
+citus_cluster 2 -c claims.verification_slots=1
 citus_service
 sql "SELECT claims.commit_update(1, claims.begin_update(1, $(numbered before 300)))" >/dev/null
 sql "SELECT claims.begin_update(1, $(claims_of held), lease_uuid => '$(lease 1)')" >/dev/null
@@ -58,6 +58,14 @@ for node in "${NODES[@]}"; do
 done
 expect 'what was begun before is committed after, on a worker' "$(on_worker 2; sql "SELECT claims.commit_update(1, '$(lease 1)')")" t
 expect 'and again, elsewhere' "$(on_worker 1; sql "SELECT claims.commit_update(1, '$(lease 1)')")" f
+
+# --- slots for verification, which are those of all nodes --------------------------------------------------------------------
+slot() { sql "SELECT claims.hold_verification_slot($1, $2)"; }
+expect 'a slot, held on a worker' "$(on_worker 1; slot 1 60)" t
+for node in "${NODES[@]}"; do expect "no other one on $node" "$($node; slot 2 60)$($node; slot 1 60)" ft; done
+expect 'given back on another node' "$(on_worker 2; slot 1 0)" t
+for node in "${NODES[@]}"; do expect "free on $node" "$($node; slot 2 60)" t; done
+expect "only for who may act for the cell" "$(sqlstate "SET ROLE script_claims_two; SELECT claims.hold_verification_slot(1, 60)")" 42501
 
 # --- sessions on different nodes ---------------------------------------------------------------------------------------------
 on_coordinator; open_session coordinator

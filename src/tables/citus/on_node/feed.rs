@@ -7,7 +7,7 @@ use crate::error::ClaimsError;
 use crate::pg::prelude::*;
 use crate::pg::{compatibility, spi, xact};
 use crate::tables::citus::{catalog, feed as store};
-use crate::tables::shared::pace;
+use crate::tables::shared::{pace, verification_slots};
 
 /// Maximum number of rows of the feed that are numbered at once.
 const MAX_ROWS: i32 = 1_000_000;
@@ -45,4 +45,14 @@ fn keep_pace(cell_id: Option<i64>, per_second: Option<i32>) -> Result<Option<i64
     let again = per_second
         .map_or(0, |per_second| pace::pass(cell_id, per_second, rate::RECORDS).map_or_else(|again| again.0, |()| 0));
     Ok(pace::is_counted().then_some(again))
+}
+
+/// Holds one of this node's slots for verification for a cell, as `hold_verification_slot` does for all nodes.
+#[pg_extern(schema = "claims")]
+#[search_path(pg_catalog, pg_temp)]
+fn hold_slot_on_node(cell_id: Option<i64>, seconds: Option<i32>, slots: Option<i64>) -> Result<bool, ErrorReport> {
+    compatibility::require();
+    let (cell_id, seconds) = (required(cell_id, "cell_id")?, required(seconds, "seconds")?);
+    let slots = required(slots, "slots")?;
+    Ok(spi::connect(|connection| verification_slots::hold(connection, cell_id, seconds, slots)))
 }
