@@ -36,17 +36,17 @@ run() {
 each_node() {
   local name pid pids=()
   for name in "${nodes[@]}"; do
-    "$@" "${CLUSTER_DIR[$name]}" "${CLUSTER_PORT[$name]}" &
+    "$@" "$name" &
     pids+=($!)
   done
   for pid in "${pids[@]}"; do wait "$pid"; done
 }
-control() { (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" -D "$1/data" "${@:2}" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-); }
-keep() { control "$1" -m fast -w stop && as_server mv "$1/data" "$1/model"; }
+keep() { control "$1" stop -m fast && as_server mv "${CLUSTER_DIR[$1]}/data" "${CLUSTER_DIR[$1]}/model"; }
 fresh() {
-  [ ! -e "$1/data" ] || { control "$1" -m immediate -w stop || true; as_server rm -rf "$1/data"; }
-  as_server cp -a "$1/model" "$1/data"
-  control "$1" -l "$1/log" -o "-p $2" -w start || { sleep 2; control "$1" -l "$1/log" -o "-p $2" -w start; }
+  local dir=${CLUSTER_DIR[$1]}
+  [ ! -e "$dir/data" ] || { control "$1" stop -m immediate || true; as_server rm -rf "$dir/data"; }
+  as_server cp -a "$dir/model" "$dir/data"
+  control "$1" start || { sleep 2; control "$1" start; }
 }
 reasons() { cat "$own/excluded.$kind" 2>/dev/null; [ "$on" = coordinator ] || cat "$own/excluded.$kind.worker" 2>/dev/null; }
 # The helpers that the file `setup` makes for the others.
