@@ -85,5 +85,6 @@ pub extern "C-unwind" fn _PG_init() {
         service::counters::HOOKS,
         service::waiters::HOOKS,
         shard_moves::HOOKS,
+        on_node::membership::HOOKS,
     ]);
 }

@@ -31,7 +31,7 @@ errors! {
         InParallelWorker => ERRCODE_INVALID_TRANSACTION_STATE: "distributed claims cannot be read by a parallel worker",
             detail "Functions of claims are PARALLEL SAFE on this node, as CREATE EXTENSION makes them.",
             hint "Call claims.refresh_grants() on the coordinator: \
-                then the leader of a parallel query calls the functions on every node.";
+                then no query that calls the functions is parallel, on every node.";
         Unsupported => ERRCODE_FEATURE_NOT_SUPPORTED: "distributed claims do not have this function",
             detail "It reads or writes what is not spread over the nodes.",
             hint "docs/service/distributed.md says what distributed claims have, and what to use instead.";
@@ -43,7 +43,7 @@ errors! {
             hint "End their use in this database first; docs/service/distributed.md says what can be used instead.";
         NodeFailed { node: String, message: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "another node has not done its part",
             detail "Node {node}: {message}",
-            hint "Roles must exist on every node. Call the function again when it can be done there: it is safe to repeat.";
+            hint "Call the function again when it can be done there: it is safe to repeat. A role that is missing there must be created first.";
         NodeOfAnother { node: String, its_owner: String, owner: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             "claims belongs to another role on a node",
             detail "On node {node} its objects belong to \"{its_owner}\", here to \"{owner}\".",
@@ -58,6 +58,13 @@ errors! {
         Moved => ERRCODE_LOCK_NOT_AVAILABLE: "shards of claims were moved while this transaction was using them",
             detail "In this transaction Citus would still read and write where they were before.",
             hint "Repeat the whole transaction: within this one the call fails again.";
+        /// A node that `citus_remove_node` has taken away continues to write.
+        NotAMember { node: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the node that was called has left the cluster of claims",
+            detail "It was node {node}. Its catalogs are of the time when it was removed.",
+            hint "Call another node, and stop the server that was removed: docs/service/distributed.md says in which order.";
+        ShardElsewhere { shard: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "a shard of claims is on another node by now",
+            detail "The node that was called has sent a write of shard {shard} to a node that does not have it any more.",
+            hint "Repeat the whole transaction. If it fails again, call another node: the catalogs of this one are old.";
         NotTheCoordinator => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the tables of claims are on another node",
             detail "This server is a worker of a Citus cluster; \
                 Citus has installed the extension here, and its tables are not in use.",

@@ -9,6 +9,23 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'hold_verification_slot_wrapper';
 
+CREATE  FUNCTION claims."hold_slot_on_node"(
+	"cell_id" bigint, /* Option < i64 > */
+	"seconds" INT, /* Option < i32 > */
+	"slots" bigint /* Option < i64 > */
+) RETURNS bool /* Result < bool, ErrorReport > */
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'hold_slot_on_node_wrapper';
+
+CREATE  FUNCTION claims."is_current_shard"(
+	"shard_table" oid /* Option < Oid > */
+) RETURNS bool /* Result < bool, ErrorReport > */
+IMMUTABLE
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'is_current_shard_wrapper';
+
 -- include sql/install/service/verification_slots.sql
 
 CREATE OR REPLACE FUNCTION claims."reconcile"(

@@ -24,7 +24,8 @@ shared_statement! {
 
 shard_statement! {
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) =
-        concat!(insert_into!("claims", ", display_value"), "VALUES ($4, $5, $6, $7, $8, $9, $10, $2, $1, 2, $3, $3, $11)");
+        concat!(insert_into!("claims", ", display_value"), "VALUES ($4, $5, $6, $7, $8, $9, $10, $2, $1, 2, $3, $3, $11)
+                RETURNING claims.is_current_shard(tableoid)");
     REPLACE(UUIDOID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) =
         "UPDATE claims.claims c
             SET uuid = $3, subject_type = $6, subject_id = $7, source_type = $8, source_id = $9, status = 1, lease_uuid = NULL,
@@ -61,7 +62,7 @@ pub(super) fn row(values: usize) -> String {
 
 fn put_rows(connection: &Connection, lease: &NewLease, rows: &[&Claim]) -> usize {
     let values = (0..rows.len()).map(|nth| row(3 + 8 * nth)).collect::<Vec<_>>().join(", ");
-    let text = format!("{INTO_CLAIMS}VALUES {values}");
+    let text = format!("{INTO_CLAIMS}VALUES {values} RETURNING claims.is_current_shard(tableoid)");
     let values = rows.iter().flat_map(|claim| displayed_values(claim));
     connection.run_text(&text, lease.key_values().into_iter().chain(values)).count()
 }

@@ -27,7 +27,7 @@ shared_statement! {
 }
 
 shard_statement! {
-    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = insert_lease!();
+    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = concat!(insert_lease!(), " RETURNING claims.is_current_shard(tableoid)");
     /// Ends a lease with outcome $4 at $5, and returns its claims. The outcome goes to shard $3, which is colocated with the
     /// lease's shard.
     END(UUIDOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
@@ -37,7 +37,7 @@ shard_statement! {
     UNPASS_KEY(UUIDOID) = "DELETE FROM claims.claim_leases l WHERE l.uuid = $1";
     FENCE(UUIDOID, INT8OID, TIMESTAMPTZOID) =
         "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES ($1, $2, 'rolled_back', $3)
-         ON CONFLICT DO NOTHING";
+         ON CONFLICT DO NOTHING RETURNING claims.is_current_shard(tableoid)";
     LOCK_FREE(UUIDOID, INT8OID) =
         "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2 FOR UPDATE SKIP LOCKED";
 }

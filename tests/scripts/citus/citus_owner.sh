@@ -140,7 +140,7 @@ expect 'check() on the coordinator' "$(problems)" -
 # Citus does not know it, and does not create it on other nodes.
 sql postgres 'CREATE ROLE script_claims_elsewhere LOGIN'
 expect 'is refused, and the node is named' "$(said postgres "SELECT claims.register_cell(3, 'script_claims_elsewhere')" | sed -n '1p;2s/ERROR:.*//p;3p')" \
-  $'55000: another node has not done its part\nNode worker2 \nRoles must exist on every node. Call the function again when it can be done there: it is safe to repeat.'
+  $'55000: another node has not done its part\nNode worker2 \nCall the function again when it can be done there: it is safe to repeat. A role that is missing there must be created first.'
 for node in worker2 worker4; do (on_node "$node"; psql -Xq -c 'SET citus.enable_ddl_propagation = off' -c 'CREATE ROLE script_claims_elsewhere LOGIN'); done
 expect 'until it was created there' "$(sqlstate "SELECT claims.register_cell(3, 'script_claims_elsewhere')")" 00000
 citus_start worker5

@@ -2,6 +2,7 @@
 
 mod feed;
 mod in_flight;
+pub mod membership;
 mod write;
 
 use pgrx::PgTrigger;

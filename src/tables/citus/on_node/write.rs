@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use claims_model::{BadInput, Problem};
 
+use super::membership::require_current;
 use crate::arguments::required;
 use crate::error::ClaimsError;
 use crate::pg::clock::Moment;
@@ -70,11 +71,15 @@ impl Rows {
     }
 
     /// Calls `write` for each shard, with the positions of its rows. Returns the number of rows written.
-    fn write(self, write: impl Fn(&Connection, i64, &[usize]) -> usize) -> i32 {
-        let write = |connection: &Connection| {
-            self.by_shard.iter().map(|(shard, rows)| write(connection, *shard, rows)).sum::<usize>()
-        };
-        i32::try_from(spi::connect(write)).unwrap_or(i32::MAX)
+    fn write(self, write: impl Fn(&Connection, i64, &[usize]) -> usize) -> Result<i32, ClaimsError> {
+        spi::connect(|connection| {
+            let mut written = 0;
+            for (shard, rows) in &self.by_shard {
+                require_current(connection, *shard)?;
+                written += write(connection, *shard, rows);
+            }
+            Ok(i32::try_from(written).unwrap_or(i32::MAX))
+        })
     }
 }
 
@@ -129,7 +134,7 @@ fn create_on_node(
     Ok(rows.write(|connection, shard, rows| {
         let lease = [lease.into(), cell_id.into(), made_at.into()];
         shards::create(connection, shard, lease, columns.each_ref().map(|column| column(rows)))
-    }))
+    })?)
 }
 
 /// Settles the claims of the part whose anchor is the returned claim, in shards of this node. Without a time it deletes them.
@@ -160,7 +165,7 @@ fn settle_on_node(
     Ok(rows.write(|connection, shard, rows| {
         let held = [leases.clone().into(), types(rows), values(rows), status.into()];
         shards::settle(connection, shard, held, settled_at)
-    }))
+    })?)
 }
 
 /// Inserts the outcome of a lease into the shard that is colocated with the lease's.
@@ -179,6 +184,9 @@ fn put_outcome_on_node(
     let (shard, outcome) = (required(shard, "shard")?, required(outcome, "outcome")?);
     require_shard(shard)?;
     let settled_at = Moment::from(required(settled_at, "settled_at")?);
-    let values = [lease.into(), cell_id.into(), request_digest.into(), outcome.into(), settled_at.into()];
-    Ok(spi::connect(|connection| shards::put_outcome(connection, shard, values)) == 1)
+    let values: [Value; 5] = [lease.into(), cell_id.into(), request_digest.into(), outcome.into(), settled_at.into()];
+    Ok(spi::connect(|connection| {
+        require_current(connection, shard)?;
+        Ok::<_, ClaimsError>(shards::put_outcome(connection, shard, values) == 1)
+    })?)
 }
