@@ -5,6 +5,13 @@ CREATE TABLE claims.known_before AS
     SELECT d.classid, d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
      WHERE e.extname = 'claims' AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e';
 
+-- Where Citus distributes the tables, it runs ALTER EXTENSION on every node. So each script changes only its own node. 99-finish.sql changes the shards.
+CREATE TABLE claims.propagation_before AS
+    SELECT pg_catalog.current_setting('citus.enable_ddl_propagation', true) AS value,
+           pg_catalog.current_setting('citus.enable_manual_changes_to_shards', true) AS of_shards;
+SELECT pg_catalog.set_config('citus.enable_ddl_propagation', 'off', true), pg_catalog.set_config('citus.enable_manual_changes_to_shards', 'on', true)
+  FROM claims.propagation_before b WHERE b.value IS NOT NULL;
+
 -- Adds types that come with this version. If the database has types of its own with their ids or names, it changes nothing.
 CREATE FUNCTION claims.seed_types(kind text, ids int[], names text[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

@@ -2,6 +2,78 @@
 
 DROP FUNCTION claims.seed_types(text, int[], text[]);
 
+-- The shards of this node get what the tables have got: columns, constraints, indexes and storage options.
+DO $$
+DECLARE
+    change text;
+    visibility text := current_setting('citus.override_table_visibility', true);
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_shard') IS NULL THEN
+        RETURN;
+    END IF;
+    -- Citus hides shards from psql and other programs.
+    PERFORM set_config('citus.override_table_visibility', 'off', true);
+    FOR change IN EXECUTE $sql$
+        WITH shards AS (
+            SELECT w.oid AS whole, c.oid AS shard, s.shardid
+              FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_class w ON w.oid = s.logicalrelid AND w.relnamespace = 'claims'::regnamespace
+              JOIN pg_catalog.pg_class c ON c.relnamespace = w.relnamespace AND c.relname = w.relname || '_' || s.shardid
+        ), columns AS (
+            SELECT s.whole, s.shard, a.attrelid = s.whole AS of_whole, a.attname, a.attnum, a.attnotnull,
+                   pg_catalog.format_type(a.atttypid, a.atttypmod) || coalesce(' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN a.attcollation::regcollation::text END, '') AS type,
+                   pg_catalog.pg_get_expr(d.adbin, d.adrelid) AS preset
+              FROM shards s JOIN pg_catalog.pg_attribute a ON a.attrelid IN (s.whole, s.shard) AND a.attnum > 0 AND NOT a.attisdropped
+              JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+              LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        ), checks AS (
+            SELECT s.*, k.conrelid = s.whole AS of_whole, k.conname, pg_catalog.pg_get_constraintdef(k.oid) AS definition
+              FROM shards s JOIN pg_catalog.pg_constraint k ON k.conrelid IN (s.whole, s.shard) AND k.contype = 'c'
+        ), indexes AS (
+            SELECT s.*, i.indrelid = s.whole AS of_whole, c.relname, i.indexrelid, i.indisunique,
+                   regexp_replace(pg_catalog.pg_get_indexdef(i.indexrelid), '^.*? USING ', '') AS definition
+              FROM shards s JOIN pg_catalog.pg_index i ON i.indrelid IN (s.whole, s.shard) JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+             WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conindid = i.indexrelid)
+        )
+        SELECT format('ALTER TABLE %s %s', shard::regclass, change) FROM (
+            SELECT s.shard, 1 AS step, w.attnum AS nth, format('ADD COLUMN %I %s', w.attname, w.type) || coalesce(' DEFAULT ' || w.preset, '') || CASE WHEN w.attnotnull THEN ' NOT NULL' ELSE '' END AS change
+              FROM shards s JOIN columns w ON w.shard = s.shard AND w.of_whole
+             WHERE NOT EXISTS (SELECT FROM columns o WHERE o.shard = s.shard AND NOT o.of_whole AND o.attname = w.attname)
+            UNION ALL
+            SELECT w.shard, 2, w.attnum, format('ALTER COLUMN %I %s NOT NULL', w.attname, CASE WHEN w.attnotnull THEN 'SET' ELSE 'DROP' END)
+              FROM columns w JOIN columns o ON o.shard = w.shard AND NOT o.of_whole AND o.attname = w.attname
+             WHERE w.of_whole AND w.attnotnull <> o.attnotnull
+            UNION ALL
+            SELECT w.shard, 2, w.attnum, format('ALTER COLUMN %I ', w.attname) || coalesce('SET DEFAULT ' || w.preset, 'DROP DEFAULT')
+              FROM columns w JOIN columns o ON o.shard = w.shard AND NOT o.of_whole AND o.attname = w.attname
+             WHERE w.of_whole AND w.preset IS DISTINCT FROM o.preset
+            UNION ALL
+            SELECT o.shard, 3, 0, format('DROP CONSTRAINT %I', o.conname) FROM checks o
+             WHERE NOT o.of_whole AND NOT EXISTS (SELECT FROM checks w WHERE w.shard = o.shard AND w.of_whole AND w.definition = o.definition)
+            UNION ALL
+            SELECT w.shard, 4, 0, format('ADD CONSTRAINT %I %s', w.conname, w.definition) FROM checks w
+             WHERE w.of_whole AND NOT EXISTS (SELECT FROM checks o WHERE o.shard = w.shard AND NOT o.of_whole AND o.definition = w.definition)
+            UNION ALL
+            SELECT o.shard, 5, o.attnum, format('DROP COLUMN %I', o.attname) FROM columns o
+             WHERE NOT o.of_whole AND NOT EXISTS (SELECT FROM columns w WHERE w.shard = o.shard AND w.of_whole AND w.attname = o.attname)
+            UNION ALL
+            SELECT s.shard, 6, 0, format('SET (%s)', array_to_string(w.reloptions, ', '))
+              FROM shards s JOIN pg_catalog.pg_class w ON w.oid = s.whole JOIN pg_catalog.pg_class o ON o.oid = s.shard
+             WHERE NOT coalesce(w.reloptions, '{}') <@ coalesce(o.reloptions, '{}')
+            ORDER BY 1, 2, 3) c
+        UNION ALL
+        SELECT format('DROP INDEX %s', o.indexrelid::regclass) FROM indexes o
+         WHERE NOT o.of_whole AND NOT EXISTS (SELECT FROM indexes w WHERE w.shard = o.shard AND w.of_whole AND (w.definition, w.indisunique) = (o.definition, o.indisunique))
+        UNION ALL
+        SELECT format('CREATE %s %I ON %s USING %s', CASE WHEN w.indisunique THEN 'UNIQUE INDEX' ELSE 'INDEX' END,
+                      left(w.relname, 50) || '_' || w.shardid, w.shard::regclass, w.definition) FROM indexes w
+         WHERE w.of_whole AND NOT EXISTS (SELECT FROM indexes o WHERE o.shard = w.shard AND NOT o.of_whole AND (o.definition, o.indisunique) = (w.definition, w.indisunique))
+    $sql$
+    LOOP
+        EXECUTE change;
+    END LOOP;
+    PERFORM set_config('citus.override_table_visibility', visibility, true);
+END $$;
+
 -- The role that runs ALTER EXTENSION owns the new objects. Give them to the extension's owner, but functions that run with the rights of others to
 -- the cluster's first superuser. The owner is that of the schema: after pg_upgrade the extension itself belongs to the superuser that ran it.
 DO $$
@@ -97,5 +169,43 @@ SELECT claims.change_request_triggers(t.table_name, t.queue, t.entity_column::te
                 WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
                                    WHERE g.tgrelid = p.relid AND g.tgname = ('claims_truncate_' || md5(t.queue))::name));
 
--- Grants roles the new functions of their kind.
-SELECT claims.refresh_grants();
+-- Grants roles the new functions of their kind. On distributed tables each node does it for itself, by the names of the roles, and makes the functions
+-- PARALLEL UNSAFE again.
+DO $$
+DECLARE
+    is_distributed boolean := false;
+    cells text;
+    granted text[];
+    target text;
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        EXECUTE $sql$SELECT EXISTS (SELECT FROM pg_catalog.pg_dist_partition p WHERE p.logicalrelid = 'claims.claims'::regclass)$sql$ INTO is_distributed;
+    END IF;
+    IF NOT is_distributed THEN
+        PERFORM claims.refresh_grants();
+        RETURN;
+    END IF;
+    -- A node that runs this script for another one may read its own copy of the cells, but no distributed table.
+    EXECUTE $sql$SELECT format('claims.%I', 'cells_' || s.shardid) FROM pg_catalog.pg_dist_shard s WHERE s.logicalrelid = 'claims.cells'::regclass$sql$ INTO STRICT cells;
+    FOR target, granted IN EXECUTE format($sql$
+        SELECT DISTINCT r.rolname, a.audiences
+          FROM (SELECT c.role_name, '{reader,cell}'::text[] FROM %s c
+                UNION ALL
+                SELECT pg_catalog.pg_get_userbyid(a.grantee), v.audiences
+                  FROM (VALUES ('claims.records'::regclass, '{reader,router}'::text[]), ('claims.leases', '{monitor}'), ('claims.expiring_claims', '{worker}')) v (relation, audiences)
+                  JOIN pg_catalog.pg_class t ON t.oid = v.relation CROSS JOIN pg_catalog.aclexplode(t.relacl) a
+                 WHERE a.privilege_type = 'SELECT' AND a.grantee NOT IN (0, t.relowner)) a (role_name, audiences)
+          JOIN pg_catalog.pg_roles r ON r.rolname = a.role_name $sql$, cells)
+    LOOP
+        PERFORM claims.change_grants(target::name, granted, true);
+    END LOOP;
+    FOR target IN
+        SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
+         WHERE p.pronamespace = 'claims'::regnamespace AND p.proparallel <> 'u' AND p.provolatile <> 'i'
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s PARALLEL UNSAFE', target);
+    END LOOP;
+END $$;
+SELECT pg_catalog.set_config('citus.enable_ddl_propagation', b.value, true), pg_catalog.set_config('citus.enable_manual_changes_to_shards', b.of_shards, true)
+  FROM claims.propagation_before b WHERE b.value IS NOT NULL;
+DROP TABLE claims.propagation_before;
