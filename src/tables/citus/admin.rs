@@ -106,7 +106,7 @@ impl RoleTables for Citus {
     }
 
     fn refresh_grants(&self, connection: &Connection) {
-        or_raise(extension::restrict_parallel(connection));
+        or_raise(extension::forbid_parallel(connection));
         let cells: Vec<String> = connection.run(&ROLES_OF_CELLS, View::Latest, []).map(|row| row.must(1));
         for role in cells.iter().filter(|role| roles::by_name(role).is_some()) {
             self.change_grants(connection, role, &["reader", "cell"], true);

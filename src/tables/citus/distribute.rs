@@ -93,16 +93,17 @@ pub fn here_only<T>(body: impl FnOnce() -> T) -> T {
     under(&[(c"citus.enable_ddl_propagation", c"off")], body)
 }
 
-/// Runs a PL/pgSQL statement on every other node, each in its own transaction, which commits at once.
+/// Runs a PL/pgSQL statement on every other node, each in its own transaction, which commits at once. The statement may commit
+/// parts of its work before. The settings are those of its connection, which is used for nothing else.
 pub fn on_other_nodes(connection: &Connection, statement: &str) -> Result<(), ClaimsError> {
     let text = "SELECT format('%s:%s', r.nodename, r.nodeport), r.result
                   FROM pg_catalog.run_command_on_workers('DO ' || pg_catalog.quote_literal($1)) r
                  WHERE NOT r.success ORDER BY 1 LIMIT 1";
     let block = format!(
         "BEGIN
-             SET LOCAL citus.enable_ddl_propagation = off;
-             SET LOCAL search_path = pg_catalog, pg_temp;
-             SET LOCAL lock_timeout = '10s';
+             SET citus.enable_ddl_propagation = off;
+             SET search_path = pg_catalog, pg_temp;
+             SET lock_timeout = '10s';
              {statement};
          END"
     );

@@ -48,7 +48,8 @@ pub fn hand_over(connection: &Connection) -> Result<(), ClaimsError> {
     require_own_nodes(connection)
 }
 
-/// Changes the owners of the extension's objects. Objects that run with the rights of others stay with the first superuser, who
+/// Changes the owners of those objects of the extension that have another one, each in a transaction of its own: with the locks on
+/// several tables it would end in deadlocks with calls, which take them in another order. Objects that run with the rights of others stay with the first superuser, who
 /// owns them after CREATE EXTENSION: otherwise the owner could replace them. Row types, array types and sequences of columns
 /// follow the objects that they belong to.
 const HAND_OVER: &str = "
@@ -59,34 +60,40 @@ const HAND_OVER: &str = "
             SELECT i.type || ' ' || i.identity
               FROM pg_depend d
               LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+              LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+              LEFT JOIN pg_type t ON d.classid = 'pg_type'::regclass AND t.oid = d.objid
+              LEFT JOIN pg_namespace n ON d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
              CROSS JOIN pg_identify_object(d.classid, d.objid, 0) i
              WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
                AND d.refobjid = (SELECT e.oid FROM pg_extension e WHERE e.extname = 'claims')
+               AND coalesce(p.proowner, c.relowner, t.typowner, n.nspowner) IS DISTINCT FROM to_regrole(quote_ident(OWNER_OF_CLAIMS))
                AND i.type NOT IN ('event trigger', 'foreign-data wrapper')
                AND (p.oid IS NULL OR p.prorettype <> 'event_trigger'::regtype
                                      AND p.proname NOT IN ('refuse_unrecorded_truncate', 'service_validator'))
                AND NOT EXISTS (SELECT FROM pg_depend a WHERE a.classid = d.classid AND a.objid = d.objid AND a.deptype IN ('a', 'i'))
         LOOP
             EXECUTE format('ALTER %s OWNER TO %I', object, OWNER_OF_CLAIMS);
+            COMMIT;
         END LOOP;
     END";
 
-/// Makes all functions that read the tables PARALLEL RESTRICTED on every node. A parallel worker would make its own connections
-/// to other nodes, and these do not see what the transaction has written. In one database these functions are parallel safe.
-pub fn restrict_parallel(connection: &Connection) -> Result<(), ClaimsError> {
-    here_only(|| connection.run_text(&format!("DO $here$ {RESTRICT_PARALLEL} $here$"), []));
-    on_other_nodes(connection, RESTRICT_PARALLEL)
+/// Makes all functions that read the tables PARALLEL UNSAFE on every node, so that no query that calls them is parallel. A parallel
+/// worker would make its own connections to other nodes, which do not see what the transaction has written; and while workers
+/// run, their leader may not do what Citus does in a transaction. In one database these functions are parallel safe.
+pub fn forbid_parallel(connection: &Connection) -> Result<(), ClaimsError> {
+    here_only(|| connection.run_text(&format!("DO $here$ {FORBID_PARALLEL} $here$"), []));
+    on_other_nodes(connection, FORBID_PARALLEL)
 }
 
 /// Immutable functions read no table.
-const RESTRICT_PARALLEL: &str = "
+const FORBID_PARALLEL: &str = "
     DECLARE
         function pg_catalog.regprocedure;
     BEGIN
         FOR function IN
             SELECT p.oid FROM pg_proc p
-             WHERE p.pronamespace = 'claims'::regnamespace AND p.proparallel = 's' AND p.provolatile <> 'i'
+             WHERE p.pronamespace = 'claims'::regnamespace AND p.proparallel <> 'u' AND p.provolatile <> 'i'
         LOOP
-            EXECUTE format('ALTER FUNCTION %s PARALLEL RESTRICTED', function);
+            EXECUTE format('ALTER FUNCTION %s PARALLEL UNSAFE', function);
         END LOOP;
     END";

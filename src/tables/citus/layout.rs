@@ -54,6 +54,8 @@ pub const SETTINGS: &[(&CStr, &CStr)] = &[
     (c"citus.function_opens_transaction_block", c"on"),
     // One connection for each node: making more of them takes longer than they save.
     (c"citus.max_adaptive_executor_pool_size", c"1"),
+    // Without it Citus refuses most generic plans.
+    (c"citus.enable_fast_path_router_planner", c"on"),
     // Statements on several shards need not exclude each other: a call that would wait for a row gives up, and then takes the
     // rows in order.
     (c"citus.enable_deadlock_prevention", c"off"),

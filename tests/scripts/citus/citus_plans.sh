@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Distributed claims give the same answers in whatever plan their functions are called: in a parallel one, where PostgreSQL would have a
-# parallel worker call what is PARALLEL SAFE, and under each plan_cache_mode. In one database parallel workers call what only reads.
+# parallel worker call what is PARALLEL SAFE, and under each plan_cache_mode and without Citus's fast path. In one database parallel workers call what only
+# reads; queries with the functions of distributed claims are not parallel.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
@@ -28,9 +29,9 @@ calls=(
 )
 answers=(100 100 200 1600 200 7600 400)
 in_parallel="SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off"
-# answer QUERY: in a parallel plan, in which two workers were launched.
+# answer QUERY: where it may be, in a parallel plan, in which two workers were launched.
 answer() {
-  psql -XqAt -v VERBOSITY=terse -c "$in_parallel" -c "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) $1" 2>&1 | grep -q 'Workers Launched: [12]' || echo 'not in parallel'
+  psql -XqAt -v VERBOSITY=terse -c "$in_parallel" -c "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) $1" 2>&1 | grep -q 'Workers Launched: [12]' || [ "$(safety)" != s ] || echo 'not in parallel'
   psql -XqAt -v VERBOSITY=sqlstate -c "$in_parallel" -c "$1" 2>&1
 }
 # Whether parallel workers call the function: then it is below the Gather.
@@ -45,8 +46,14 @@ expect 'one database: workers call it' "$(called_by "${calls[0]}")" workers
 answers_on 'one database'
 citus_spread 8
 for node in on_coordinator 'on_worker 1'; do
-  expect "functions on $node" "$($node; safety)" r
-  expect "on $node the leader calls it" "$($node; called_by "${calls[0]}")" leader
+  expect "functions on $node" "$($node; safety)" u
+  expect "on $node no worker calls it" "$($node; called_by "${calls[0]}")" leader
+  for above in "SELECT count(r.uuid) FROM (SELECT name FROM public.names ORDER BY name) n CROSS JOIN LATERAL claims.get_record('ROUTES', n.name) r" \
+    "SELECT count(claims.canonical('ROUTES', n.name)) FROM (SELECT name, count(*) FROM public.names GROUP BY name) n" \
+    "SELECT (SELECT count(*) FROM public.names) + (SELECT count(*) FROM claims.get_record('ROUTES', 'name-7')) + (SELECT count(*) FROM claims.list_records(1, max_results => 1))" \
+    "SELECT count(*) FROM public.names n WHERE EXISTS (SELECT FROM claims.get_record('ROUTES', n.name))"; do
+    expect "on $node, above a plan that could be parallel: $above" "$($node; psql -XqAt -v VERBOSITY=verbose -c "$in_parallel" -c "$above" 2>&1 | grep -c ERROR || true)" 0
+  done
   ($node; answers_on "$node")
   expect "what the transaction has written on $node" "$($node; psql -XqAt -c "$in_parallel" -c BEGIN -c "SELECT count(*) FROM claims.try_begin_update(1, $(numbered name 510 501))" -c "${calls[0]}" -c ROLLBACK)" $'1\n110'
 done
@@ -57,10 +64,10 @@ on_worker 3
 names
 expect 'a new node' "$(safety)" s
 expect 'a parallel worker there refuses' "$(psql -XqAt -v VERBOSITY=verbose -c "$in_parallel" -c "${calls[0]}" 2>&1 | sed -nE 's/^(ERROR:  25000|HINT): +//p' | head -2)" \
-  $'distributed claims cannot be read by a parallel worker\nCall claims.refresh_grants() on the coordinator: then the leader of a parallel query calls the functions on every node.'
+  $'distributed claims cannot be read by a parallel worker\nCall claims.refresh_grants() on the coordinator: then no query that calls the functions is parallel, on every node.'
 on_coordinator
 sql 'SELECT claims.refresh_grants()' >/dev/null
-(on_worker 3; expect 'and after refresh_grants()' "$(safety)" r; answers_on 'a new node')
+(on_worker 3; expect 'and after refresh_grants()' "$(safety)" u; answers_on 'a new node')
 
 # --- plan_cache_mode ------------------------------------------------------------------------------------------------------------
 # everything NODE: what nearly all cells and routers call, twice: plans are kept.
@@ -100,6 +107,11 @@ for node in on_coordinator 'on_worker 2'; do
     number=$((number + 1))
     expect "$mode on $node" "$(run "$node" "${node// /-}-$mode" "$number" $mode)" "$wanted"
   done
+done
+for node in on_coordinator 'on_worker 2'; do
+  number=$((number + 10))
+  slow=$($node; { echo 'SET citus.enable_fast_path_router_planner = off;'; everything "${node// /-}-slow" "$number"; echo 'RESET citus.enable_fast_path_router_planner;'; everything "${node// /-}-fast" "$((number + 1))"; } | psql -XqAt -v VERBOSITY=sqlstate 2>&1)
+  expect "without Citus's fast path, and with it again, on $node" "$(grep -c ERROR <<<"$slow" || true)" 0
 done
 settings="SELECT string_agg(current_setting(s), ' ') FROM unnest('{plan_cache_mode,client_encoding}'::text[]) s"
 on_coordinator
