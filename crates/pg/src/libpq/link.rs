@@ -281,7 +281,7 @@ impl Link {
         }
         match awaited.into_answer() {
             Ok(rows) => Ok(Reply::Rows(rows)),
-            Err(error) if error.is_connection_error() => Err(Trouble::Lost(error.message)),
+            // Whatever its SQLSTATE says: this connection is there, and only one behind the service may be lost.
             Err(error) => Ok(Reply::Refused(error)),
         }
     }
