@@ -91,7 +91,17 @@ for call in 'claims.refresh_grants()' "claims.add_bucket_type(100, 'HANDLES', 'c
 done
 expect 'by a superuser: add_bucket_type()' "$(said postgres "SELECT claims.add_bucket_type(100, 'HANDLES', 'casefold', 'reject')")" "$(foreign worker3)"
 saves_on worker1 'beside it'
-expect 'a superuser mends it' "$(sqlstate 'SELECT claims.refresh_grants()')" 00000
+# A transaction on the node that takes one table after the other, as calls do: refresh_grants() waits for it with no lock on another table.
+on_worker 3
+open_session reader
+expect 'a transaction on the node' "$(ask reader 'SET citus.enable_ddl_propagation = off'; ask reader 'BEGIN'; ask reader 'LOCK TABLE claims.audiences IN ACCESS SHARE MODE')" ''
+on_coordinator
+sqlstate 'SELECT claims.refresh_grants()' >"$CLAIMS_TMP/mended" &
+mending=$!
+expect 'a superuser waits for it' "$(on_worker 3; wait_for 1 sql "SELECT count(*) FROM pg_locks WHERE relation = 'claims.audiences'::regclass AND NOT granted")" 1
+expect 'it goes on' "$(ask reader "DO \$\$ DECLARE t regclass; BEGIN FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'claims'::regnamespace AND relkind = 'r' LOOP EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', t); END LOOP; END \$\$"; ask reader COMMIT)" ''
+wait $mending
+expect 'a superuser mends it' "$(cat "$CLAIMS_TMP/mended")" 00000
 expect 'check()' "$(problems)" -
 same_everywhere worker1 worker2 worker3
 expect 'nothing is left to be done' "$(PGUSER=script_claims_admin sqlstate 'SELECT claims.refresh_grants()')" 00000
