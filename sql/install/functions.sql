@@ -236,8 +236,8 @@ COMMENT ON FUNCTION claims.distribute(int, text) IS
 COMMENT ON FUNCTION claims.keep_pace(bigint, int) IS
     'Internal, on the node that counts begins for all nodes: counts one more begin of a cell and returns 0, or returns when the next one may be.';
 COMMENT ON FUNCTION claims.hold_slot_on_node(bigint, int, bigint) IS
-    'Internal, on the node that has the slots for verification for all nodes: what claims.hold_verification_slot() does, with that many slots. Locks '
-    'claims.verification_slots EXCLUSIVE until COMMIT.';
+    'Internal, on the node that has the slots for verification for all nodes: what claims.hold_verification_slot() does, with that many slots. Waits '
+    'for no other cell.';
 COMMENT ON FUNCTION claims.is_current_shard(oid) IS
     'Internal, on the node of a shard: true if the node that writes belongs to the cluster and this node has the shard, else an error. Locks nothing.';
 COMMENT ON FUNCTION claims.take_change_places(int) IS
