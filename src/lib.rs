@@ -44,6 +44,7 @@ pub extern "C-unwind" fn _PG_init() {
     settings::define();
     if pg::shared::is_being_preloaded() {
         pg::shared::reserve(&SHARED);
+        pg::place::location();
         cell::capture::log::is_preloaded();
     }
     worker::register();

@@ -160,10 +160,11 @@ COMMENT ON FUNCTION claims.set_cell_limits(bigint, text, int, int, int, int, int
     'second, with thousands of records that are imported or corrected; the highest claims.lease_priority (NULL: 0); and how many fences and '
     'denied calls a second have rows in claims.audit_log (NULL: 100; others are counted). A call beyond a limit fails with 53400, and HINT says when to try again. begins_per_second needs the library preloaded (22023 '
     'otherwise). For administrators. Locks the row of the limits: two calls that set one row wait for each other until COMMIT.';
-COMMENT ON FUNCTION claims.present_epoch(bigint, bigint, bigint, text) IS
+COMMENT ON FUNCTION claims.present_epoch(bigint, bigint, bigint, text, bigint, bigint, int, text, boolean) IS
     'At the service, for claims.reconcile(), claims.verify() and claims.adopt_cell(): stores a new epoch of the cell''s database, if the stored '
-    'one is that epoch, its predecessor, or none; otherwise 55000, another database acts as the cell. With adopt_because it stores the epoch in '
-    'any case. Locks the row of the cell''s epoch until COMMIT.';
+    'one is that epoch, its predecessor, or none; otherwise 55000, another database acts as the cell. So is the same epoch from another place '
+    'while the acting one was heard of in the last 30 seconds, unless its timeline is newer. With adopt_because it stores the epoch in any case. '
+    'Locks the row of the cell''s epoch until COMMIT.';
 COMMENT ON FUNCTION claims.adopt_cell(bigint, text, text) IS
     'In a cell: makes this database the one that acts as the cell, after a restore, or instead of a clone, and returns its epoch. service is a '
     'foreign server that leads to the shared database. From then on claims.reconcile() and claims.verify() of any other database are 55000 there. '

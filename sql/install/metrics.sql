@@ -192,11 +192,15 @@ BEGIN
     good AS MATERIALIZED (
         SELECT jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'cell', p.cell_id::text, 'source_type', p.source_type,
                    'service', p.service)) AS labels,
-               p.last IS DISTINCT FROM p.last_good AS failed, l.ended_at, l.started_at, l.counts
+               p.last IS DISTINCT FROM p.last_good AS failed, l.ended_at, l.started_at, l.counts,
+               coalesce(f.sqlstate = '55000' AND f.message LIKE 'another database acts as cell%', false) AS is_another
           FROM pass p
+          LEFT JOIN LATERAL (SELECT f.sqlstate, f.message FROM claims.pass_log f WHERE f.id = p.last::uuid OFFSET 0) f ON true
           LEFT JOIN LATERAL (SELECT l.ended_at, l.started_at, l.counts FROM claims.pass_log l WHERE l.id = p.last_good::uuid OFFSET 0) l ON true
          WHERE p.last = p.newest OR EXISTS (SELECT FROM used u WHERE u.cell_id = p.cell_id AND u.service = p.service))
     SELECT 'claims_pass_failed', g.labels, g.failed::int::float8 FROM good g
+    UNION ALL
+    SELECT 'claims_another_database_acts', g.labels - 'kind', g.is_another::int::float8 FROM good g WHERE g.labels ->> 'kind' = 'reconcile'
     UNION ALL
     SELECT 'claims_pass_age_seconds', g.labels, greatest(extract(epoch FROM now - g.ended_at), 0)::float8 FROM good g WHERE g.ended_at IS NOT NULL
     UNION ALL

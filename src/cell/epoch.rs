@@ -1,5 +1,5 @@
 //! Makes sure that only one database acts as a cell, at each service by itself. Before this database decides anything, it presents its epoch to the service;
-//! `adopt_cell` makes it the acting one. `claims_model::epoch` has the rules.
+//! `adopt_cell` makes it the acting one. Between its passes it shows that it still acts, so that no copy of it takes over meanwhile. `claims_model::epoch` has the rules.
 //!
 //! A new epoch must be committed before it is presented to the service, in the middle of a pass. If the pass runs in the caller's
 //! transaction, a background process commits the epoch.
@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::access;
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
+use crate::cell::client::epochs::Presenting;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
 use crate::error::{CellError, ClaimsError, IdsError};
@@ -41,7 +42,7 @@ pub fn act_as<G: Transactions>(transactions: &G, service: &Service, cell_id: i64
         // Present the epoch of an earlier pass first: that pass may have ended before it presented it.
         let Some(follows) = resolve(transactions, service, cell_id, &before)? else { continue };
         let made = make(transactions, service, cell_id, &before, follows)?;
-        match present(transactions, service, cell_id, made)? {
+        match present(transactions, service, cell_id, made, Presenting::New)? {
             None => return Ok(()),
             Some(refused) if stored(transactions, service, cell_id)?.own == Some(made) => return Err(refused.into()),
             // Another pass of this database has stored a newer one meanwhile.
@@ -49,6 +50,13 @@ pub fn act_as<G: Transactions>(transactions: &G, service: &Service, cell_id: i64
         }
     }
     Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id }).into())
+}
+
+/// Tells a service that this database still acts as the cell, with the epoch that it has. Returns whether the service follows it, or would
+/// follow it; `None` if it has no epoch yet.
+pub fn show<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<Option<bool>, G::Error> {
+    let Some(own) = stored(transactions, service, cell_id)?.own else { return Ok(None) };
+    Ok(Some(present(transactions, service, cell_id, own, Presenting::Stored)?.is_none()))
 }
 
 fn stored<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<CellEpochs, G::Error> {
@@ -66,7 +74,7 @@ fn resolve<G: Transactions>(
     let mut refused = None;
     for candidate in before.candidates() {
         let Some(candidate) = candidate else { return Ok(Some(None)) };
-        match present(transactions, service, cell_id, candidate)? {
+        match present(transactions, service, cell_id, candidate, Presenting::Stored)? {
             None => return Ok(Some(Some(candidate))),
             Some(error) => refused = refused.or(Some(error)),
         }
@@ -83,9 +91,10 @@ fn present<G: Transactions>(
     service: &Service,
     cell_id: i64,
     presented: StoredEpoch,
+    how: Presenting,
 ) -> Result<Option<ClaimsError>, G::Error> {
     transactions.at_service(|| {
-        match service.present_epoch(cell_id, presented, None, ANSWER_TIMEOUT).map_err(unreachable) {
+        match service.present_epoch(cell_id, presented, how, ANSWER_TIMEOUT).map_err(unreachable) {
             Err(error @ ClaimsError::Cell(CellError::Refused(_))) => Ok(Some(error)),
             answer => answer.map(|()| None),
         }
@@ -174,7 +183,7 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
         if let Some(name) = ids::discard(connection, cell_id) {
             return Err(IdsError::SequenceBusy { name }.into());
         }
-        service.present_epoch(cell_id, made, Some(&reason), ANSWER_TIMEOUT).map_err(unreachable)?;
+        service.present_epoch(cell_id, made, Presenting::Adopted(&reason), ANSWER_TIMEOUT).map_err(unreachable)?;
         Ok(made.epoch)
     })
 }

@@ -123,11 +123,22 @@ pub static OUTCOMES: Layout = Layout {
 pub mod epoch {
     pub const CELL_ID: usize = 0;
     pub const EPOCH: usize = 1;
+    pub const PLACE: usize = 3;
+    pub const ACTED_AT: usize = 7;
 }
 
 pub static EPOCHS: Layout = Layout {
     name: c"cell_epochs",
-    columns: &[must(c"cell_id", INT8OID), must(c"epoch", INT8OID), must(c"presented_at", TIMESTAMPTZOID)],
+    columns: &[
+        must(c"cell_id", INT8OID),
+        must(c"epoch", INT8OID),
+        must(c"presented_at", TIMESTAMPTZOID),
+        may(c"place", INT8OID),
+        may(c"lineage", INT8OID),
+        may(c"timeline", INT4OID),
+        may(c"address", TEXTOID),
+        may(c"acted_at", TIMESTAMPTZOID),
+    ],
     indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(epoch::CELL_ID)] }],
     may_have_more_indexes: false,
 };

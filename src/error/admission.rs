@@ -29,6 +29,18 @@ errors! {
                 since.map(|since| format!("It did so last at {}. {copy}", since.text()))
             },
             hint "If this database is the cell, run claims.adopt_cell() in it; if not, stop it. Nothing was decided.";
+        AnotherPlace { cell_id: i64, acted_at: Moment, address: String, own: String, is_outdated: bool } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "another database acts as cell {cell_id}",
+            detail {
+                let relation = if is_outdated { "and is on a later timeline" } else { "with the same epoch" };
+                format!("It acts from {address}, {relation}, and did so last at {}. This one is at {own}.", acted_at.text())
+            },
+            hint ("{}", if is_outdated {
+                "If this database is the cell, run claims.adopt_cell() in it; if not, stop it. Nothing was decided."
+            } else {
+                "If this database is the cell, stop the other one: this one takes over 30 seconds later, or at once by claims.adopt_cell(). \
+                 If it is a copy, stop it. Nothing was decided."
+            });
         NotReplicated => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "leases cannot be begun or settled without a synchronous standby",
             detail "claims.require_synchronous is on, and synchronous_standby_names is empty.",
             hint "Repeat the call when an administrator has named a standby there, or has turned the requirement off.";

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use claims_model::epoch::NOTE_INTERVAL;
 use pgrx::pg_sys::Oid;
 
 use super::own_transactions::{self, OwnTransactions};
@@ -14,6 +15,8 @@ use super::recorder::Recorder;
 use super::schedule::{Job, Schedule};
 use super::service_workers::{self, ServiceWorkers};
 use super::{WORKER, first_due, meanwhile, purge};
+use crate::cell::client::Service;
+use crate::cell::epoch;
 use crate::cell::ids::refill;
 use crate::cell::recovery::reconcile::{self, RecoveryTally};
 use crate::cell::recovery::remaining;
@@ -155,7 +158,7 @@ fn recovery_jobs(cells: &[Attended]) -> impl Iterator<Item = Job> {
     let of_cell = |cell: &Attended| {
         let job = |job: fn(i64, String) -> Job| job(cell.cell_id, cell.service.clone());
         let refill = (!cell.by_type).then(|| job(Job::Refill));
-        [job(Job::Settle), job(Job::Reconcile)].into_iter().chain(refill)
+        [job(Job::Settle), job(Job::Reconcile), job(Job::Show)].into_iter().chain(refill)
     };
     cells.iter().flat_map(of_cell)
 }
@@ -171,6 +174,11 @@ fn verification_jobs(cells: &[Attended], source_types: &[String]) -> Vec<Job> {
 }
 
 fn do_job(owner: Oid, job: Job, schedule: &mut Schedule) {
+    if let Job::Show(cell_id, service) = &job {
+        show(owner, *cell_id, service, schedule);
+        schedule.done(job, NOTE_INTERVAL);
+        return;
+    }
     activity::show(Some(&job.to_string()));
     let transactions = OwnTransactions { owner };
     let interval = interval(&job);
@@ -195,6 +203,22 @@ fn do_job(owner: Oid, job: Job, schedule: &mut Schedule) {
     }
 }
 
+/// Shows a service that this database still acts as the cell. A pass of recovery is due at once when the answer is another one than that to the
+/// last pass: it reports that another database acts, or takes over from one that does not act any more.
+fn show(owner: Oid, cell_id: i64, server: &str, schedule: &mut Schedule) {
+    activity::show(Some("claims: show"));
+    let pass = Job::Reconcile(cell_id, server.to_owned());
+    let transactions = OwnTransactions { owner };
+    let shown = transactions
+        .in_database(|connection| Service::resolved(connection, server, cell_id))
+        .and_then(|service| epoch::show(&transactions, &service, cell_id));
+    if let Ok(Some(is_followed)) = shown
+        && is_followed != schedule.is_known_good(&pass)
+    {
+        schedule.hurry(&pass);
+    }
+}
+
 /// Writes to the log of passes. A failure of that is written to the server's log.
 fn record(transactions: &OwnTransactions, write: impl FnOnce(&Connection)) {
     let recorded = transactions.in_database(|connection| {
@@ -210,6 +234,7 @@ fn record(transactions: &OwnTransactions, write: impl FnOnce(&Connection)) {
 fn interval(job: &Job) -> Duration {
     match job {
         Job::Settle(..) | Job::Reconcile(..) | Job::Refill(..) => settings::reconcile_interval(),
+        Job::Show(..) => NOTE_INTERVAL,
         Job::Verify(..) => settings::verify_interval().unwrap_or(PURGE_INTERVAL),
         Job::Purge => PURGE_INTERVAL,
     }
@@ -238,6 +263,7 @@ fn run_job(transactions: &OwnTransactions, job: &Job) -> Result<RoundEnd, Failur
             let tally = reconcile::pass(transactions, *cell_id, service)?;
             Ok(RoundEnd { again: None, recovery: Some(tally) })
         }
+        Job::Show(..) => Ok(RoundEnd::of(true)),
         Job::Refill(cell_id, service) => {
             let confirmed_for = i64::try_from(settings::reconcile_interval().as_secs()).unwrap_or(i64::MAX);
             let refilled = refill::refill(transactions, *cell_id, service, confirmed_for)?;

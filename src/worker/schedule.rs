@@ -13,6 +13,8 @@ pub enum Job {
     Settle(i64, String),
     /// Runs a recovery pass of a cell at a service.
     Reconcile(i64, String),
+    /// Shows a service that this database still acts as the cell.
+    Show(i64, String),
     /// Gives the sequences of a cell their next ranges of ids.
     Refill(i64, String),
     /// Verifies a source type of a cell at a service.
@@ -26,6 +28,7 @@ impl Job {
         match self {
             Job::Settle(..) => "settle",
             Job::Reconcile(..) => "reconcile",
+            Job::Show(..) => "show",
             Job::Refill(..) => "refill",
             Job::Verify(..) => "verify",
             Job::Purge => "purge",
@@ -41,7 +44,9 @@ impl Job {
     /// Returns its cell and source type.
     pub fn of(&self) -> (Option<i64>, Option<&str>) {
         match self {
-            Job::Settle(cell_id, _) | Job::Reconcile(cell_id, _) | Job::Refill(cell_id, _) => (Some(*cell_id), None),
+            Job::Settle(cell_id, _) | Job::Reconcile(cell_id, _) | Job::Show(cell_id, _) | Job::Refill(cell_id, _) => {
+                (Some(*cell_id), None)
+            }
             Job::Verify(cell_id, _, source_type) => (Some(*cell_id), Some(source_type)),
             Job::Purge => (None, None),
         }
@@ -50,7 +55,8 @@ impl Job {
     /// Returns the service that it calls.
     pub fn service(&self) -> Option<&str> {
         match self {
-            Job::Settle(_, service) | Job::Reconcile(_, service) | Job::Refill(_, service) => Some(service),
+            Job::Settle(_, service) | Job::Reconcile(_, service) => Some(service),
+            Job::Show(_, service) | Job::Refill(_, service) => Some(service),
             Job::Verify(_, service, _) => Some(service),
             Job::Purge => None,
         }
@@ -109,6 +115,13 @@ impl Schedule {
         let mut pauses = self.0.get(&job).map_or(PAUSES, |entry| entry.pauses);
         let due = Instant::now() + due::after_failure(&mut pauses, interval);
         self.0.insert(job, NextTime { due, pauses, is_known_good: false });
+    }
+
+    /// Makes a job due at once.
+    pub fn hurry(&mut self, job: &Job) {
+        if let Some(entry) = self.0.get_mut(job) {
+            entry.due = Instant::now();
+        }
     }
 
     /// Records that a transaction has committed. Settling is due, and a look at the sequences, unless they are pausing after a failure.

@@ -140,6 +140,11 @@ start_copy() {
   CLUSTER_PORT[$1]=$(take_port)
   resume "$1"
 }
+# silent CELL: for the service its database has not acted for 30 seconds. The service itself must be up for as long.
+silent() {
+  wait_until eval '[ "$(at shared "SELECT clock_timestamp() > pg_postmaster_start_time() + interval '"'30.5 s'"'")" = t ]'
+  at shared "UPDATE claims.cell_epochs SET acted_at = clock_timestamp() - interval '31 s' WHERE cell_id = $1"
+}
 
 # --- a service that does not answer -----------------------------------------------------------------------------------
 

@@ -8,11 +8,26 @@
 //!
 //! Each service follows epochs of its own, so a database stores a pair for each.
 //!
-//! A save presents the pair, too. It changes nothing at the service, which only refuses the save unless it has one of the two. If a
+//! A copy of a database has the same pair until the database makes its next pass. So a presenter also says where it is ([`Place`]), and the
+//! service goes on with the place that has acted lately. Another place may take over when that one was silent for [`SILENCE`], and does so
+//! only with a new epoch: before that, the service merely confirms that it would follow it. A standby that was promoted is on a later timeline,
+//! and need not wait; its primary, on the earlier timeline, must be adopted.
+//!
+//! A save presents the pair and its place, too. It changes no epoch at the service, which only refuses the save unless it has one of the
+//! two from that place. If a
 //! pass of the same database replaces the pair while a save is on its way, the save reads the pair again, and is repeated.
+
+use std::time::Duration;
+
+use crate::place::{Place, Relation, relation};
 
 /// A random token.
 pub type Epoch = i64;
+
+/// How long the acting database must have been silent before another place may take over.
+pub const SILENCE: Duration = Duration::from_secs(30);
+/// How often the service notes that a database acts. Less than [`SILENCE`], with room for a note that is missed.
+pub const NOTE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The epochs that a database has committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,9 +49,60 @@ impl StoredEpoch {
     }
 }
 
-/// Returns whether the service follows a database that presents this pair, or none because it has committed none yet.
-pub fn is_followed(presented: Option<StoredEpoch>, service: Option<Epoch>) -> bool {
-    presented.map_or(service.is_none(), |presented| presented.is_taken_by(service))
+/// The database that the service follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Acting {
+    pub epoch: Epoch,
+    /// `None`: it has not said where it is.
+    pub place: Option<Place>,
+}
+
+/// Returns whether the service follows a database that presents this pair from this place in a save; the pair is `None` if it has committed
+/// none yet. A save without a place is compared by its epoch only.
+pub fn is_followed(presented: Option<StoredEpoch>, place: Option<i64>, acting: Option<(Epoch, Option<i64>)>) -> bool {
+    let Some((epoch, acting_place)) = acting else { return true };
+    let is_there = acting_place.is_none_or(|acting_place| place.is_none_or(|place| place == acting_place));
+    is_there && presented.is_some_and(|presented| presented.is_taken_by(Some(epoch)))
+}
+
+/// The service's answer to a presentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The database acts as the cell: the service stores its epoch and its place.
+    Acts,
+    /// The service would follow it, and keeps the place that it has: an epoch that was made before is no takeover.
+    MayTakeOver,
+    /// Another database has presented an epoch of its own.
+    AnotherEpoch,
+    /// Another place acts with the same epoch.
+    AnotherPlace(Relation),
+}
+
+/// A presentation of an epoch.
+#[derive(Debug, Clone, Copy)]
+pub struct Presentation {
+    pub stored: StoredEpoch,
+    pub place: Option<Place>,
+    /// Whether the presenter has made the epoch for this presentation, so that no copy has it.
+    pub is_new: bool,
+}
+
+impl Presentation {
+    /// Judges the presentation. `is_silent`: the acting database was silent for [`SILENCE`].
+    pub fn judge(&self, acting: Option<Acting>, is_silent: bool) -> Verdict {
+        let Some(acting) = acting else { return Verdict::Acts };
+        if !self.stored.is_taken_by(Some(acting.epoch)) {
+            return Verdict::AnotherEpoch;
+        }
+        match relation(acting.place, self.place) {
+            Relation::Same | Relation::Promoted => Verdict::Acts,
+            // A concurrent pass of the presenter has stored its epoch already.
+            Relation::Elsewhere if self.is_new && self.stored.epoch == acting.epoch => Verdict::Acts,
+            Relation::Elsewhere if is_silent && self.is_new => Verdict::Acts,
+            Relation::Elsewhere if is_silent => Verdict::MayTakeOver,
+            other => Verdict::AnotherPlace(other),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -65,8 +131,40 @@ mod tests {
 
     #[test]
     fn a_database_without_an_epoch_is_followed_until_another_one_has_presented_its_own() {
-        assert!(is_followed(None, None) && !is_followed(None, Some(1)));
+        assert!(is_followed(None, Some(7), None) && !is_followed(None, Some(7), Some((1, None))));
         let stored = StoredEpoch { epoch: 2, predecessor: Some(1) };
-        assert!(is_followed(Some(stored), Some(1)) && !is_followed(Some(stored), Some(3)));
+        assert!(
+            is_followed(Some(stored), Some(7), Some((1, None))) && !is_followed(Some(stored), Some(7), Some((3, None)))
+        );
+    }
+
+    #[test]
+    fn a_save_from_another_place_is_not_followed() {
+        let stored = StoredEpoch { epoch: 2, predecessor: Some(1) };
+        assert!(
+            is_followed(Some(stored), Some(7), Some((2, Some(7))))
+                && !is_followed(Some(stored), Some(8), Some((2, Some(7))))
+        );
+        assert!(is_followed(Some(stored), None, Some((2, Some(7)))));
+    }
+
+    #[test]
+    fn a_copy_waits_and_takes_over_with_a_new_epoch_only() {
+        let place = |location, timeline| Some(Place::new("7/5", location, timeline));
+        let acting = Some(Acting { epoch: 1, place: place("a", 1) });
+        let judge = |from, epoch, is_new, is_silent| {
+            let stored = StoredEpoch { epoch, predecessor: Some(1) };
+            Presentation { stored, place: from, is_new }.judge(acting, is_silent)
+        };
+        assert_eq!(judge(place("a", 1), 2, false, false), Verdict::Acts);
+        assert_eq!(judge(place("b", 1), 2, true, false), Verdict::AnotherPlace(Relation::Elsewhere));
+        assert_eq!(judge(place("b", 1), 2, false, true), Verdict::MayTakeOver);
+        assert_eq!(judge(place("b", 1), 2, true, true), Verdict::Acts);
+        assert_eq!(judge(None, 2, true, false), Verdict::AnotherPlace(Relation::Elsewhere));
+        assert_eq!(judge(place("b", 2), 2, false, false), Verdict::Acts);
+        assert_eq!(judge(place("b", 0), 2, true, true), Verdict::AnotherPlace(Relation::Outdated));
+        let unknown = Some(Acting { epoch: 1, place: None });
+        let stored = StoredEpoch { epoch: 1, predecessor: None };
+        assert_eq!(Presentation { stored, place: place("b", 1), is_new: false }.judge(unknown, false), Verdict::Acts);
     }
 }

@@ -33,6 +33,7 @@ pub mod outgoing;
 pub mod outgoing_batch;
 pub mod overtaking;
 pub mod payload;
+pub mod place;
 pub mod places;
 pub mod problem;
 pub mod rate;

@@ -1,7 +1,8 @@
 //! Two databases that act as one cell, one of them a copy of the other. The model checks every interleaving of their
 //! passes, saves, crashes and the copy.
 
-use claims_model::epoch::{Epoch, StoredEpoch, is_followed};
+use claims_model::epoch::{Acting, Epoch, Presentation, StoredEpoch, Verdict, is_followed};
+use claims_model::place::Place;
 use stateright::{Checker, Model, Property};
 
 /// A fault that the model puts into the protocol.
@@ -19,6 +20,12 @@ enum BrokenEpochs {
     SaveNotTriedAgain,
     /// Saves present nothing.
     SavesUnchecked,
+    /// A copy need not wait until the acting database is silent.
+    NotWaited,
+    /// A place may take over with an epoch that was made before, which the other database has, too.
+    TakenOverUnchanged,
+    /// Saves present no place.
+    SavesAnywhere,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +53,9 @@ struct Database {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
-    service: Option<Epoch>,
+    service: Option<Acting>,
+    /// The acting database was silent for a while.
+    is_silent: bool,
     databases: Vec<Database>,
     next: Epoch,
     /// The number of passes that may still begin.
@@ -59,6 +68,8 @@ struct State {
     both_decided: bool,
     /// A save was accepted after the other database had decided since the copy was made.
     saved_beside: bool,
+    /// A database has taken over, or saved, although the acting one was not silent.
+    has_pushed_in: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +83,12 @@ enum EpochAction {
     SaveArrives(usize),
     /// A copy of the committed state is made.
     Copy,
+    /// The acting database is silent for a while.
+    Silence,
+}
+
+fn place(database: usize) -> Place {
+    Place::new("server/database", &database.to_string(), 1)
 }
 
 struct Epochs {
@@ -94,8 +111,13 @@ impl Epochs {
     fn save(&self, state: &mut State, index: usize, presented: Option<StoredEpoch>) {
         let is_unchecked = matches!(self.broken, Some(BrokenEpochs::SavesUnchecked | BrokenEpochs::EverythingTaken));
         let database = &mut state.databases[index];
-        if is_unchecked || is_followed(presented, state.service) {
+        let own = if self.broken == Some(BrokenEpochs::SavesAnywhere) { None } else { Some(place(index).id) };
+        let acting = state.service.map(|acting| (acting.epoch, acting.place.map(|place| place.id)));
+        if is_unchecked || is_followed(presented, own, acting) {
             database.save = None;
+            let acts = state.service.is_none_or(|acting| acting.place == Some(place(index)));
+            state.has_pushed_in |= !acts;
+            state.is_silent &= !acts;
             state.saved_beside |=
                 state.databases.iter().enumerate().any(|(other, of)| other != index && of.decided_since_copy);
         } else if database.stored != presented && self.broken != Some(BrokenEpochs::SaveNotTriedAgain) {
@@ -106,12 +128,29 @@ impl Epochs {
         }
     }
 
-    fn present(&self, state: &mut State, stored: StoredEpoch) -> bool {
-        let taken = stored.is_taken_by(state.service) || self.broken == Some(BrokenEpochs::EverythingTaken);
-        if taken {
-            state.service = Some(stored.epoch);
+    fn present(&self, state: &mut State, database: usize, stored: StoredEpoch, is_new: bool) -> bool {
+        let own = Some(place(database));
+        let is_new = is_new || self.broken == Some(BrokenEpochs::TakenOverUnchanged);
+        let is_silent = state.is_silent || self.broken == Some(BrokenEpochs::NotWaited);
+        let presentation = Presentation { stored, place: own, is_new };
+        let verdict = match presentation.judge(state.service, is_silent) {
+            _ if self.broken == Some(BrokenEpochs::EverythingTaken) => Verdict::Acts,
+            verdict => verdict,
+        };
+        match verdict {
+            Verdict::Acts => {
+                let is_other = state.service.is_some_and(|acting| acting.place != own);
+                state.has_pushed_in |= is_other && !state.is_silent;
+                state.service = Some(Acting { epoch: stored.epoch, place: own });
+                state.is_silent = false;
+                true
+            }
+            Verdict::MayTakeOver => {
+                state.service = state.service.map(|acting| Acting { epoch: stored.epoch, ..acting });
+                true
+            }
+            Verdict::AnotherEpoch | Verdict::AnotherPlace(_) => false,
         }
-        taken
     }
 
     fn advance(&self, state: &mut State, database: usize, pass: usize, step: EpochStep) {
@@ -120,7 +159,7 @@ impl Epochs {
             EpochStep::Resolves(Some(stored)) if self.broken == Some(BrokenEpochs::NotResolved) => {
                 EpochStep::Commits(Some(stored))
             }
-            EpochStep::Resolves(Some(stored)) => match self.present(state, stored) {
+            EpochStep::Resolves(Some(stored)) => match self.present(state, database, stored, false) {
                 true => EpochStep::Commits(Some(stored)),
                 false => return self.refused(state, database, pass, Some(stored)),
             },
@@ -138,7 +177,7 @@ impl Epochs {
                     EpochStep::Presents(state.databases[database].stored.unwrap_or(new))
                 }
             }
-            EpochStep::Presents(stored) => match self.present(state, stored) {
+            EpochStep::Presents(stored) => match self.present(state, database, stored, true) {
                 true => EpochStep::Decides,
                 false => return self.refused(state, database, pass, Some(stored)),
             },
@@ -149,7 +188,7 @@ impl Epochs {
                 }
                 if self.broken == Some(BrokenEpochs::PresentedFirst) {
                     state.databases[database].stored =
-                        state.service.map(|epoch| StoredEpoch { epoch, predecessor: None });
+                        state.service.map(|acting| StoredEpoch { epoch: acting.epoch, predecessor: None });
                 }
                 state.databases[database].passes[pass] = None;
                 return;
@@ -168,6 +207,7 @@ impl Model for Epochs {
         let passes_left = if self.copies { 5 } else { 4 };
         vec![State {
             service: None,
+            is_silent: false,
             databases: vec![database],
             next: 1,
             passes_left,
@@ -175,6 +215,7 @@ impl Model for Epochs {
             locked_out: false,
             both_decided: false,
             saved_beside: false,
+            has_pushed_in: false,
         }]
     }
 
@@ -201,6 +242,9 @@ impl Model for Epochs {
         if self.copies && state.databases.len() == 1 && !state.databases[0].passes.iter().any(has_committed) {
             actions.push(EpochAction::Copy);
         }
+        if state.databases.len() > 1 && !state.is_silent {
+            actions.push(EpochAction::Silence);
+        }
     }
 
     fn next_state(&self, last: &State, action: EpochAction) -> Option<State> {
@@ -223,6 +267,7 @@ impl Model for Epochs {
                 let presented = state.databases[database].save?;
                 self.save(&mut state, database, presented);
             }
+            EpochAction::Silence => state.is_silent = true,
             EpochAction::Copy => {
                 let stored = state.databases[0].stored;
                 let passes = vec![None; self.passes_at_once];
@@ -243,8 +288,11 @@ impl Model for Epochs {
                 !model.copies || !state.both_decided
             }),
             Property::always("no database saves beside the one that decides", |_, state: &State| !state.saved_beside),
+            Property::always("nobody takes the place of one that acts", |model: &Epochs, state: &State| {
+                !model.copies || !state.has_pushed_in
+            }),
             Property::sometimes("something is decided", |model: &Epochs, state: &State| {
-                model.copies || state.service.is_some_and(|epoch| epoch >= 3)
+                model.copies || state.service.is_some_and(|acting| acting.epoch >= 3)
             }),
         ]
     }
@@ -257,6 +305,7 @@ fn check(passes_at_once: usize, copies: bool, broken: Option<BrokenEpochs>) -> V
         "a database alone is never refused",
         "of two only one decides",
         "no database saves beside the one that decides",
+        "nobody takes the place of one that acts",
     ];
     failed.into_iter().filter(|name| checker.discovery(name).is_some()).collect()
 }
@@ -279,6 +328,11 @@ fn every_part_of_it_is_needed() {
     assert_eq!(check(2, false, Some(BrokenEpochs::NotTriedAgain)), alone);
     assert_eq!(check(1, false, Some(BrokenEpochs::SaveNotTriedAgain)), alone);
     let saves = "no database saves beside the one that decides";
-    assert_eq!(check(1, true, Some(BrokenEpochs::SavesUnchecked)), vec![saves]);
-    assert_eq!(check(1, true, Some(BrokenEpochs::EverythingTaken)), vec!["of two only one decides", saves]);
+    let in_its_place = "nobody takes the place of one that acts";
+    assert_eq!(check(1, true, Some(BrokenEpochs::SavesUnchecked)), vec![saves, in_its_place]);
+    assert_eq!(check(1, true, Some(BrokenEpochs::SavesAnywhere)), vec![in_its_place]);
+    assert_eq!(check(1, true, Some(BrokenEpochs::NotWaited)), vec![in_its_place]);
+    assert_eq!(check(1, true, Some(BrokenEpochs::TakenOverUnchanged)), vec![saves]);
+    let both = "of two only one decides";
+    assert_eq!(check(1, true, Some(BrokenEpochs::EverythingTaken)), vec![both, saves, in_its_place]);
 }

@@ -11,6 +11,8 @@ impl Moment {
     pub const MIN: Moment = Moment(i64::MIN);
     /// infinity, after every other moment.
     pub const MAX: Moment = Moment(i64::MAX);
+    /// Microseconds from 1970 to PostgreSQL's epoch.
+    pub const UNIX_EPOCH_MICROS: i64 = 946_684_800_000_000;
 
     pub fn now() -> Self {
         // SAFETY: reads the system's clock.
@@ -25,8 +27,7 @@ impl Moment {
 
     /// Returns the milliseconds since 1970.
     pub fn unix_ms(self) -> i64 {
-        const UNIX_EPOCH_MS: i64 = 946_684_800_000;
-        (self.0 / 1000).saturating_add(UNIX_EPOCH_MS)
+        (self.0 / 1000).saturating_add(Self::UNIX_EPOCH_MICROS / 1000)
     }
 
     /// Returns the moment a number of seconds earlier.

@@ -40,6 +40,7 @@ pub mod name;
 mod nesting;
 mod numeric;
 pub mod owner;
+pub mod place;
 pub mod prelude;
 pub mod prepared;
 pub mod prepared_transaction;

@@ -38,4 +38,5 @@ retired! {
     try_begin_update_wrapper, pg_finfo_try_begin_update_wrapper;
     begin_first_wrapper, pg_finfo_begin_first_wrapper;
     get_records_2_wrapper, pg_finfo_get_records_2_wrapper;
+    present_epoch_wrapper, pg_finfo_present_epoch_wrapper;
 }

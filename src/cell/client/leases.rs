@@ -12,7 +12,7 @@ use super::answer::{Answer, AnswerRow, each_asked, each_once};
 use super::call::{Call, RETURNS_PROCESS};
 use super::naming::RequiredNaming;
 use super::parameters::{interval, number, text, texts, uuid, uuids};
-use super::presented::{self, Presented, pair, presenting};
+use super::presented::{self, Presented, pair_and_place, presenting};
 use super::question::Question;
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
@@ -23,12 +23,12 @@ use crate::settings;
 /// Begins a lease. WHERE checks the required naming before the lease begins. The second column is the process that has answered, by
 /// which the connection knows whether it is always the same one.
 const BEGIN: &str =
-    "SELECT claims.begin_update_text(claims.acting_cell($1, $9, $10), $2, $3, $4, $5), pg_catalog.pg_backend_pid()
+    "SELECT claims.begin_update_text(claims.acting_cell($1, $9, $10, $11), $2, $3, $4, $5), pg_catalog.pg_backend_pid()
             WHERE (claims.require_naming($6, $7, $8) IS NULL) IS NOT NULL";
 /// Hands the session's wait for names to the service, for the next statement.
 const WAIT: &str = "SELECT pg_catalog.set_config('claims.lease_wait', $1::pg_catalog.text, true),
                   pg_catalog.set_config('claims.lease_priority', $2::pg_catalog.text, true)";
-const BEGIN_TYPES: [Oid; 10] = [
+const BEGIN_TYPES: [Oid; 11] = [
     pg_sys::INT8OID,
     pg_sys::TEXTOID,
     pg_sys::TEXTOID,
@@ -37,6 +37,7 @@ const BEGIN_TYPES: [Oid; 10] = [
     pg_sys::TEXTOID,
     pg_sys::TEXTARRAYOID,
     pg_sys::TEXTARRAYOID,
+    pg_sys::INT8OID,
     pg_sys::INT8OID,
     pg_sys::INT8OID,
 ];
@@ -111,10 +112,12 @@ impl BeginRequest {
     fn command(&self, presented: Presented) -> Command {
         let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, .. } = self;
         let [unicode, bucket_types, profiles] = naming.values();
-        let [epoch, predecessor] = pair(presented);
+        let [epoch, predecessor, place] = pair_and_place(presented);
         let cell_xid = Some(cell_xid.0.to_string());
         let (cell_id, creates, destroys, uuid) = (number(*cell_id), text(creates), text(destroys), uuid(*lease));
-        let values = [cell_id, creates, destroys, uuid, cell_xid, unicode, bucket_types, profiles, epoch, predecessor];
+        let naming = [unicode, bucket_types, profiles];
+        let values = [cell_id, creates, destroys, uuid, cell_xid].into_iter().chain(naming);
+        let values: Vec<_> = values.chain([epoch, predecessor, place]).collect();
         let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
         question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES)
     }
@@ -193,7 +196,7 @@ impl Service<'_> {
             let wait = Question { text: WAIT, values: &values, expected: Expected::one_row(2) };
             self.run_waiting(time, &[wait.command(), begin], left, read)
         };
-        presenting(request.cell_id, self.name(), begin).map(|(presented, ())| presented)
+        presenting(self, request.cell_id, limit, begin).map(|(presented, ())| presented)
     }
 
     /// Returns the largest number of records that a batch may have, at least 1.
@@ -211,7 +214,7 @@ impl Service<'_> {
         let commit = |presented| {
             self.run(&[settlement.command(cell_id, presented)], timeout, |answer| answer.only(|row| row.boolean(1)))
         };
-        presenting(cell_id, self.name(), commit).map(|(_, is_new)| is_new)
+        presenting(self, cell_id, timeout, commit).map(|(_, is_new)| is_new)
     }
 
     /// Returns the outcomes of leases; `None` for an unknown lease.
@@ -277,7 +280,7 @@ impl Service<'_> {
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
         let settle = |presented| self.settle_leases_as(cell_id, presented, commits, rollbacks, self.time_left(timeout));
-        presenting(cell_id, self.name(), settle).map(|(_, settled)| settled)
+        presenting(self, cell_id, timeout, settle).map(|(_, settled)| settled)
     }
 
     /// Returns a page of a cell's outstanding leases.

@@ -21,6 +21,7 @@ pub mod leases;
 pub mod names;
 pub mod naming;
 pub mod options;
+mod own_place;
 mod parameters;
 pub mod places;
 pub mod presented;

@@ -1,8 +1,12 @@
 //! The epoch that each save presents, with which the service makes sure that only one database acts as a cell.
 
+use std::time::Duration;
+
 use claims_model::epoch::StoredEpoch;
 
+use super::epochs::Presenting;
 use super::parameters::{Parameter, number};
+use super::{Service, own_place};
 use crate::error::{CellError, ClaimsError};
 use crate::store::cell::epochs;
 
@@ -13,10 +17,11 @@ pub type Presented = Option<StoredEpoch>;
 const ATTEMPTS: usize = 5;
 
 /// Returns the parameters of `claims.acting_cell()` after the cell.
-pub(super) fn pair(presented: Presented) -> [Parameter; 2] {
+pub(super) fn pair_and_place(presented: Presented) -> [Parameter; 3] {
     [
         presented.and_then(|stored| number(stored.epoch)),
         presented.and_then(|stored| stored.predecessor).and_then(number),
+        number(own_place::id()),
     ]
 }
 
@@ -27,29 +32,40 @@ pub fn first(cell_id: i64, service: &str) -> Presented {
 
 /// Makes a call with the epoch that this database has committed for a service, in the current transaction. If the service refuses it, and
 /// this database has another epoch, the call is repeated with that one: a pass has presented it meanwhile, or it is that of another foreign
-/// server, which leads to the same service. Returns the last epoch, too.
+/// server, which leads to the same service. If it has none, it presents its place, and repeats the call if the service follows it there: a
+/// standby that was promoted. All of it takes what is left of `limit`. Returns the last epoch, too.
 pub(super) fn presenting<T>(
+    service: &Service,
     cell_id: i64,
-    service: &str,
+    limit: Duration,
     call: impl Fn(Presented) -> Result<T, ClaimsError>,
 ) -> Result<(Presented, T), ClaimsError> {
-    let mut presented = first(cell_id, service);
+    let mut presented = first(cell_id, service.name());
     let mut refused = Vec::new();
+    let mut has_shown = false;
     loop {
         let result = call(presented);
         if refused.len() + 1 >= ATTEMPTS || !result.as_ref().is_err_and(may_be_outdated) {
             return result.map(|value| (presented, value));
         }
         refused.push(presented);
-        let candidates = epochs::committed(cell_id, service).candidates();
-        match candidates.into_iter().find(|candidate| !refused.contains(candidate)) {
+        let candidates = epochs::committed(cell_id, service.name()).candidates();
+        if let Some(other) = candidates.iter().find(|candidate| !refused.contains(candidate)) {
+            presented = *other;
+            continue;
+        }
+        let is_followed = |candidate: &StoredEpoch| {
+            service.present_epoch(cell_id, *candidate, Presenting::Stored, service.time_left(limit)).is_ok()
+        };
+        match candidates.into_iter().flatten().find(|candidate| !has_shown && is_followed(candidate)) {
             None => return result.map(|value| (presented, value)),
-            Some(other) => presented = other,
+            Some(followed) => (presented, has_shown) = (Some(followed), true),
         }
     }
 }
 
 /// Returns whether an error can be that of `claims.acting_cell()`.
 pub fn may_be_outdated(error: &ClaimsError) -> bool {
-    matches!(error, ClaimsError::Cell(CellError::Refused(error)) if error.is_wrong_state())
+    let is_its_message = |message: &str| message.starts_with("another database acts as cell");
+    matches!(error, ClaimsError::Cell(CellError::Refused(error)) if error.is_wrong_state() && is_its_message(&error.message))
 }

@@ -7,16 +7,16 @@ use uuid::Uuid;
 
 use super::answer::{Answer, each_asked};
 use super::parameters::{Parameter, number, uuid, uuids};
-use super::presented::{Presented, pair};
+use super::presented::{Presented, pair_and_place};
 use super::question::Question;
 use crate::pg::libpq::{Command, Expected, Mismatch};
 
-const COMMIT: &str = "SELECT claims.commit_update(claims.acting_cell($1, $3, $4), $2)";
-const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed(claims.acting_cell($1, $3, $4), $2)";
-const ROLLBACK: &str = "SELECT claims.rollback_update(claims.acting_cell($1, $3, $4), $2)";
-const LEASE_TYPES: [Oid; 4] = [pg_sys::INT8OID, pg_sys::UUIDOID, pg_sys::INT8OID, pg_sys::INT8OID];
+const COMMIT: &str = "SELECT claims.commit_update(claims.acting_cell($1, $3, $4, $5, true), $2)";
+const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed(claims.acting_cell($1, $3, $4, $5, true), $2)";
+const ROLLBACK: &str = "SELECT claims.rollback_update(claims.acting_cell($1, $3, $4, $5, true), $2)";
+const LEASE_TYPES: [Oid; 5] = [pg_sys::INT8OID, pg_sys::UUIDOID, pg_sys::INT8OID, pg_sys::INT8OID, pg_sys::INT8OID];
 const SETTLE_AS: &str = "SELECT lease_uuid, outcome, settled
-             FROM claims.settle_leases(claims.acting_cell($1::pg_catalog.int8, $4::pg_catalog.int8, $5::pg_catalog.int8),
+             FROM claims.settle_leases(claims.acting_cell($1::pg_catalog.int8, $4::pg_catalog.int8, $5::pg_catalog.int8, $6::pg_catalog.int8, true),
                       $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])";
 const SETTLE: &str = "SELECT lease_uuid, outcome, settled
              FROM claims.settle_leases($1::pg_catalog.int8, $2::pg_catalog.uuid[], $3::pg_catalog.uuid[])";
@@ -61,8 +61,8 @@ impl Settlement {
             ([], [lease]) => (c"claims_rollback", ROLLBACK, lease),
             _ => return self.listed_as(cell_id, presented),
         };
-        let [epoch, predecessor] = pair(presented);
-        let values = [number(cell_id), uuid(*lease), epoch, predecessor];
+        let [epoch, predecessor, place] = pair_and_place(presented);
+        let values = [number(cell_id), uuid(*lease), epoch, predecessor, place];
         Question { text, values: &values, expected: Expected::one_row(1) }.frequent_command(name, &LEASE_TYPES)
     }
 
@@ -73,8 +73,9 @@ impl Settlement {
 
     /// Like [`Settlement::listed`], and presents an epoch.
     pub fn listed_as(&self, cell_id: i64, presented: Presented) -> Command {
-        let [epoch, predecessor] = pair(presented);
-        self.question(SETTLE_AS, &[number(cell_id), uuids(&self.commits), uuids(&self.rollbacks), epoch, predecessor])
+        let [epoch, predecessor, place] = pair_and_place(presented);
+        let (commits, rollbacks) = (uuids(&self.commits), uuids(&self.rollbacks));
+        self.question(SETTLE_AS, &[number(cell_id), commits, rollbacks, epoch, predecessor, place])
     }
 
     fn question(&self, text: &str, values: &[Parameter]) -> Command {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::cell::client::presented::may_be_outdated;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
+use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::store::cell::{epochs as stored, tracked};
 use crate::store::worker::{self, RemainingLeases};
@@ -48,6 +49,8 @@ pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> 
         None => {}
         // A pass of this database has presented a newer epoch meanwhile: the caller tries again in a moment.
         Some(_) if transactions.in_database(|_| Ok(stored::committed(cell_id, server)))? != epochs => return Ok(false),
+        // Or it was promoted, and has told the service only now that it acts.
+        Some(_) if epoch::show(transactions, &service, cell_id)? == Some(true) => return Ok(false),
         Some(error) => return Err(error.into()),
     }
     let committed: Vec<_> = settled.into_iter().filter(Settled::is_committed).map(|one| one.lease).collect();

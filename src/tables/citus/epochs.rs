@@ -1,14 +1,17 @@
 //! The epochs of cells, in a reference table.
 
-use claims_model::epoch::Epoch;
-
 use super::door::Citus;
 use crate::pg::spi;
-use crate::tables::door::EpochTables;
+use crate::tables::door::{ActingPlace, EpochTables};
 use crate::tables::shared::epochs;
 
 impl EpochTables for Citus {
-    fn epoch(&self, cell_id: i64) -> Option<Epoch> {
-        spi::connect_as_owner(|connection| epochs::epoch(connection, cell_id))
+    fn acting(&self, cell_id: i64) -> Option<ActingPlace> {
+        let stored = spi::connect_as_owner(|connection| epochs::read(connection, cell_id))?;
+        let place = stored.acting.place.map(|place| place.id);
+        Some(ActingPlace { epoch: stored.acting.epoch, place, acted_at: Some(stored.acted_at) })
     }
+
+    /// Does nothing: a write of a reference table is a commit on every node. The cell's worker shows that it acts.
+    fn note_act(&self, _cell_id: i64, _place: i64) {}
 }

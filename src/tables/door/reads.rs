@@ -9,6 +9,7 @@ use claims_model::feed::ChangeCursor;
 use pgrx::datum::Interval;
 
 use crate::error::ClaimsError;
+use crate::pg::clock::Moment;
 use crate::pg::spi::Connection;
 use crate::tables::rows::claims::{ClaimPart, StoredClaim};
 use crate::tables::rows::feed::StoredSet;
@@ -62,10 +63,21 @@ pub trait FeedPages {
     fn newest_change(&self, connection: &Connection) -> Result<ChangeCursor, ClaimsError>;
 }
 
+/// The database that acts for a cell, as every save is compared with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActingPlace {
+    pub epoch: Epoch,
+    pub place: Option<i64>,
+    pub acted_at: Option<Moment>,
+}
+
 /// Epochs, by which the service distinguishes the databases of a cell.
 pub trait EpochTables {
-    /// Returns the epoch that a cell's database has presented last, as committed now.
-    fn epoch(&self, cell_id: i64) -> Option<Epoch>;
+    /// Returns the epoch that a cell's database has presented last, and the place of that database, as committed now.
+    fn acting(&self, cell_id: i64) -> Option<ActingPlace>;
+
+    /// Notes that the acting database of a cell, at this place, acts. Waits for nobody, and does nothing where that would cost more than it is worth.
+    fn note_act(&self, cell_id: i64, place: i64);
 }
 
 /// The changes that a reader of the feed wants.

@@ -99,6 +99,24 @@ SELECT t.presents('1, 202, NULL, ''later''');
 RESET SESSION AUTHORIZATION;
 SELECT t.kept(), t.adoptions();
 DROP FUNCTION t.adoptions();
+-- a copy that presents the same epoch from another place waits while the first one acts, in passes and saves
+DELETE FROM claims.cell_epochs;
+SELECT t.presents('1, 500, NULL, NULL, 7, 1, 1, ''a:/pg''');
+SELECT t.presents('1, 500, NULL, NULL, 8, 1, 1, ''b:/pg'', false'); SELECT t.presents('1, 501, 500, NULL, 8, 1, 1, ''b:/pg''');
+SELECT t.presents('1, 501, 500');
+SELECT t.acts('1, 500, NULL, 7'), t.acts('1, 500, NULL, 8'), t.acts('1, 500, NULL, 7, true'), t.acts('1, 500, NULL, 8, true'), t.acts('1, 500, NULL, 7, NULL');
+-- the same place is followed after a restart, and a promoted standby on a newer timeline; its primary must be adopted
+SELECT t.presents('1, 502, 500, NULL, 7, 1, 1, ''a:/pg''');
+SELECT t.presents('1, 502, 500, NULL, 9, 1, 2, ''c:/pg'', false');
+SELECT t.presents('1, 503, 502, NULL, 7, 1, 1, ''a:/pg''');
+SELECT t.acts('1, 502, 500, 7'), t.acts('1, 502, 500, 9');
+-- the timeline of another server does not count, and an adopted place is followed at once
+SELECT t.presents('1, 503, 502, NULL, 10, 2, 3, ''d:/pg''');
+SELECT t.presents('1, 503, NULL, ''moved'', 10, 2, 3, ''d:/pg''');
+SELECT t.acts('1, 503, NULL, 10'), t.acts('1, 503, NULL, 9');
+-- invalid arguments are refused
+SELECT t.presents('1, 504, 503, NULL, 10, 2, 3, repeat(''x'', 1001)'); SELECT t.presents('1, 504, 503, NULL, 10, 2, 3, NULL, NULL');
+SELECT cell_id, epoch, place, lineage, timeline, address FROM claims.cell_epochs;
 DELETE FROM claims.cell_epochs; DELETE FROM claims.mode_settings;
 DROP FUNCTION t.presents, t.kept, t.acts;
 SELECT t.clean();

@@ -68,7 +68,21 @@ expect 'its pass is refused' "$(state_in quick "SELECT * FROM claims.reconcile(1
 halt quick
 copy_of cell1 faster
 start_copy faster
-expect 'a clone whose pass comes first' "$(pass faster)" '0|0'
+# Nobody has made a pass since the copy, so it has the epoch of the cell.
+expect 'a copy whose pass comes first waits while the cell acts' "$(state_in faster "SELECT * FROM claims.reconcile(1, 'service')")" 55000
+( use_cluster faster; PGUSER=app psql -XqAt -c "SELECT * FROM claims.reconcile(1, 'service')" ) 2>&1 | tr '\n' ' ' >"$CLAIMS_TMP/said" || true
+expect 'the error says where the other one is' "$(grep -cF "It acts from $(hostname):$(as_server realpath "${CLUSTER_DIR[cell1]}/data"), with the same epoch" "$CLAIMS_TMP/said")" 1
+refused faster 'a copy with the same epoch'
+goes_on cell1 'beside the copy' undisturbed
+at shared "UPDATE claims.cell_epochs SET acted_at = clock_timestamp() - interval '11 s'"
+goes_on cell1 'the cell acts by saving' acting
+expect 'which the service has noted' "$(at shared "SELECT acted_at > clock_timestamp() - interval '8 s' FROM claims.cell_epochs WHERE cell_id = 1")" t
+crash cell1; resume cell1
+goes_on cell1 'a crash and a restart are no copy' restarted
+expect 'the copy still waits' "$(state_in faster "SELECT * FROM claims.reconcile(1, 'service')")" 55000
+silent 1
+refused faster 'a copy that may take over does so with a pass, not with a save'
+expect 'a clone whose pass comes first, after silence' "$(pass faster)" '0|0'
 refused cell1 'the cell'
 goes_on faster 'the clone is the cell now' third
 expect 'an administrator takes the cell back' "$(adopt cell1 'this one is production')" t
@@ -116,6 +130,7 @@ halt backup
 copy_of cell1 newest
 halt cell1
 start_copy newest
+silent 1
 expect 'a backup whose pass comes first' "$(pass newest)" '0|0'
 goes_on newest 'the backup is the cell now' eighth
 resume cell1
@@ -146,7 +161,11 @@ make_standby second
 expect 'the primary of now saves' "$(add promoted streamed-again) $(settled)" '00000 soon'
 caught_up second
 control second promote
-expect 'the pass of the standby comes first' "$(pass second)" '0|0'
+expect 'a promoted standby saves at once' "$(add second promoted-early)" 00000
+refused promoted 'its primary, whatever it has not heard of'
+silent 1
+expect 'the primary does not come back by itself' "$(state_in promoted "SELECT * FROM claims.reconcile(1, 'service')")" 55000
+expect 'the pass of the standby' "$(pass second)" '0|0'
 goes_on second 'the standby is the cell now' eleventh
 refused promoted 'its primary'
 goes_on second 'the standby saves beside its primary' twelfth

@@ -37,6 +37,7 @@ look_again
 expect 'the worker has looked, and acted for no cell' "$(in_copy "SELECT count(*) FROM claims.passes WHERE kind = 'reconcile'") $(in_copy 'SELECT count(*) FROM claims.own_epochs')" '0 0'
 restore --use-list="$CLAIMS_TMP/others"
 restore --section=post-data
+silent 1
 look_again
 expect 'then it acts' "$(wait_for t in_copy "SELECT count(*) = 1 FROM claims.passes WHERE kind = 'reconcile' AND cell_id = 1 AND sqlstate IS NULL")" t
 

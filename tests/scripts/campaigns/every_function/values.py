@@ -29,7 +29,7 @@ PLAUSIBLE = {
     "rows_per_second": "NULL", "records": f"'[{RECORD}]'", "preview": "true", ("wait_for_import", "seconds"): "0.01", "value": "'wanted'", "source_id": "NULL",
     "display_values": "NULL", "asking_node": "1", "asking_pid": "1", "per_second": "10", "anchor": "'a'", "outcome": "'committed'",
     "id_space": "'rows'", "size": "10", "continue_after": "NULL", "at_most": "NULL", "first_id": "1", "last_id": "10", "block_size": "NULL",
-    "sequence": "'app.numbers'", "low_water": "10",
+    "sequence": "'app.numbers'", "low_water": "10", "place": "NULL", "lineage": "NULL", "timeline": "NULL", "is_new": "true", "settles": "false",
     ("claim_attribute", "table_name"): "'app.free'", ("declare_attribute", "table_name"): "'app.free'", ("capture_requests", "table_name"): "'app.free'",
     ("spell_out_condition", "table_name"): "'app.names'::regclass::oid", ("change_capture_triggers", "table_name"): "'app.free'::regclass::oid",
     ("change_request_triggers", "table_name"): "'app.free'::regclass::oid", ("changes_of", "bucket_type"): "1", ("find_claims_on", "bucket_type"): "1", ("is_look_in_flight", "bucket_type"): "100",
