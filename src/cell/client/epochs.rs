@@ -54,4 +54,10 @@ impl Service<'_> {
             answer => answer,
         }
     }
+
+    /// Returns a function that presents an epoch with the place of this database, within what is left of a limit. It returns whether the
+    /// service follows it, or would follow it.
+    pub(super) fn shower(&self, cell_id: i64, limit: Duration) -> impl Fn(StoredEpoch) -> bool {
+        move |stored| self.present_epoch(cell_id, stored, Presenting::Stored, self.time_left(limit)).is_ok()
+    }
 }

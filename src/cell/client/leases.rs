@@ -196,7 +196,8 @@ impl Service<'_> {
             let wait = Question { text: WAIT, values: &values, expected: Expected::one_row(2) };
             self.run_waiting(time, &[wait.command(), begin], left, read)
         };
-        presenting(self, request.cell_id, limit, begin).map(|(presented, ())| presented)
+        presenting(request.cell_id, self.name(), self.shower(request.cell_id, limit), begin)
+            .map(|(presented, ())| presented)
     }
 
     /// Returns the largest number of records that a batch may have, at least 1.
@@ -214,7 +215,7 @@ impl Service<'_> {
         let commit = |presented| {
             self.run(&[settlement.command(cell_id, presented)], timeout, |answer| answer.only(|row| row.boolean(1)))
         };
-        presenting(self, cell_id, timeout, commit).map(|(_, is_new)| is_new)
+        presenting(cell_id, self.name(), self.shower(cell_id, timeout), commit).map(|(_, is_new)| is_new)
     }
 
     /// Returns the outcomes of leases; `None` for an unknown lease.
@@ -280,7 +281,7 @@ impl Service<'_> {
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
         let settle = |presented| self.settle_leases_as(cell_id, presented, commits, rollbacks, self.time_left(timeout));
-        presenting(self, cell_id, timeout, settle).map(|(_, settled)| settled)
+        presenting(cell_id, self.name(), self.shower(cell_id, timeout), settle).map(|(_, settled)| settled)
     }
 
     /// Returns a page of a cell's outstanding leases.

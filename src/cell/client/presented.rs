@@ -1,12 +1,9 @@
 //! The epoch that each save presents, with which the service makes sure that only one database acts as a cell.
 
-use std::time::Duration;
-
 use claims_model::epoch::StoredEpoch;
 
-use super::epochs::Presenting;
+use super::own_place;
 use super::parameters::{Parameter, number};
-use super::{Service, own_place};
 use crate::error::{CellError, ClaimsError};
 use crate::store::cell::epochs;
 
@@ -32,15 +29,15 @@ pub fn first(cell_id: i64, service: &str) -> Presented {
 
 /// Makes a call with the epoch that this database has committed for a service, in the current transaction. If the service refuses it, and
 /// this database has another epoch, the call is repeated with that one: a pass has presented it meanwhile, or it is that of another foreign
-/// server, which leads to the same service. If it has none, it presents its place, and repeats the call if the service follows it there: a
-/// standby that was promoted. All of it takes what is left of `limit`. Returns the last epoch, too.
+/// server, which leads to the same service. If it has none, it presents its place by `show`, and repeats the call if the service follows it
+/// there: a standby that was promoted. Returns the last epoch, too.
 pub(super) fn presenting<T>(
-    service: &Service,
     cell_id: i64,
-    limit: Duration,
+    service: &str,
+    show: impl Fn(StoredEpoch) -> bool,
     call: impl Fn(Presented) -> Result<T, ClaimsError>,
 ) -> Result<(Presented, T), ClaimsError> {
-    let mut presented = first(cell_id, service.name());
+    let mut presented = first(cell_id, service);
     let mut refused = Vec::new();
     let mut has_shown = false;
     loop {
@@ -49,15 +46,12 @@ pub(super) fn presenting<T>(
             return result.map(|value| (presented, value));
         }
         refused.push(presented);
-        let candidates = epochs::committed(cell_id, service.name()).candidates();
+        let candidates = epochs::committed(cell_id, service).candidates();
         if let Some(other) = candidates.iter().find(|candidate| !refused.contains(candidate)) {
             presented = *other;
             continue;
         }
-        let is_followed = |candidate: &StoredEpoch| {
-            service.present_epoch(cell_id, *candidate, Presenting::Stored, service.time_left(limit)).is_ok()
-        };
-        match candidates.into_iter().flatten().find(|candidate| !has_shown && is_followed(candidate)) {
+        match candidates.into_iter().flatten().find(|candidate| !has_shown && show(*candidate)) {
             None => return result.map(|value| (presented, value)),
             Some(followed) => (presented, has_shown) = (Some(followed), true),
         }
