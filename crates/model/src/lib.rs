@@ -16,6 +16,7 @@ pub mod enforcement;
 pub mod epoch;
 pub mod feed;
 pub mod hash;
+mod holders;
 pub mod id;
 pub mod ids;
 pub mod json;

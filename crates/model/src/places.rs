@@ -18,21 +18,14 @@ use std::time::Duration;
 
 use zerocopy::FromBytes;
 
+use crate::holders::Holders;
+pub use crate::holders::{Asked, MAX_HOLDERS};
 use crate::turns::{Process, ServiceKey, Ticket};
 
 /// Maximum number of services that are remembered.
 pub const MAX_SERVICES: usize = 64;
 /// Maximum number of sessions that wait in order, for all services together. Further ones try again and again.
 pub const MAX_WAITING: usize = 4096;
-/// Maximum number of connections that can be asked for, for all services together. Further ones close by themselves.
-pub const MAX_HOLDERS: usize = 4096;
-
-/// A connection can be asked for when no call has used it for so long, in microseconds. The session of a save that has just begun its lease
-/// ends its transaction sooner, and settles the lease over this connection.
-const IDLE_US: i64 = 50_000;
-/// A connection that was asked for and is still open is asked for again after this time, in microseconds.
-const ASK_AGAIN_US: i64 = 200_000;
-
 /// Time for which a service counts as full after it has refused a connection, in microseconds.
 const FULL_US: i64 = 10_000_000;
 
@@ -78,28 +71,6 @@ struct Waiting {
     hint: u32,
 }
 
-/// A connection that a waiting session can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
-struct Holder {
-    /// 0 for a free entry.
-    service: ServiceKey,
-    asked_at: i64,
-    process: Process,
-    /// Keeps the size a multiple of the alignment.
-    unused: u32,
-}
-
-/// A connection that is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// The number that [`Places::hold`] has returned.
-    pub holder: usize,
-    /// Its process, which must close it.
-    pub process: Process,
-    /// The session that waits for its place, and must be woken.
-    pub to_wake: Process,
-}
-
 /// Nothing is known about a free place.
 const NO_HINT: u32 = 0;
 /// Another session has given its place to this one.
@@ -140,7 +111,7 @@ pub struct Places<
     /// In the order of arrival.
     waiting: [Waiting; WAITING],
     waiting_count: u64,
-    holders: [Holder; HOLDERS],
+    holders: Holders<HOLDERS>,
 }
 
 impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<SERVICES, WAITING, HOLDERS> {
@@ -183,31 +154,19 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
 
     /// Registers a connection that can be asked for. Returns its number, or `None` if there is no room.
     pub fn hold(&mut self, service: ServiceKey, process: Process) -> Option<usize> {
-        let free = self.holders.iter().position(|holder| holder.service == 0)?;
-        self.holders[free] = Holder { service, asked_at: 0, process, unused: 0 };
-        Some(free)
+        self.holders.hold(service, process)
     }
 
     /// Ends the registration of a connection that is closed.
     pub fn let_go(&mut self, holder: usize) {
-        if let Some(holder) = self.holders.get_mut(holder) {
-            holder.service = 0;
-        }
+        self.holders.let_go(holder);
     }
 
     /// Asks for the connection that no call has used for the longest time, and gives its place to the session that has waited for the
     /// longest time. `idle_since` says since when no call uses a connection; `None` if one does.
     pub fn ask(&mut self, service: ServiceKey, now: i64, idle_since: impl Fn(usize) -> Option<i64>) -> Option<Asked> {
         self.first(service)?;
-        let is_idle = |since: &i64| now.saturating_sub(*since) >= IDLE_US;
-        let can_be_asked = |(number, holder): (usize, &Holder)| {
-            let was_asked = holder.asked_at != 0 && now.saturating_sub(holder.asked_at) < ASK_AGAIN_US;
-            let since = if holder.service == service && !was_asked { idle_since(number) } else { None };
-            since.filter(is_idle).map(|since| (since, number))
-        };
-        let (_, holder) = self.holders.iter().enumerate().filter_map(can_be_asked).min()?;
-        self.holders[holder].asked_at = now;
-        let process = self.holders[holder].process;
+        let (holder, process) = self.holders.ask(service, now, idle_since)?;
         self.give(service).map(|to_wake| Asked { holder, process, to_wake })
     }
 
@@ -377,41 +336,6 @@ mod tests {
         assert_eq!(places.leave(tickets[1], false), [None; 2]);
         assert_eq!(places.leave(tickets[1], false), [None; 2], "leaving twice does nothing");
         assert_eq!((places.demand(1, 0), places.waiting(1)), (Demand::None, 0));
-    }
-
-    #[test]
-    fn the_connection_that_is_idle_for_the_longest_time_is_asked_for() {
-        let mut places = places();
-        let holders: Vec<_> = (20..24).map(|process| places.hold(1 + u64::from(process == 23), process)).collect();
-        assert_eq!(holders, [Some(0), Some(1), Some(2), Some(3)]);
-        let idle_since = |number: usize| [None, Some(1000), Some(500), Some(1)][number];
-        let now = 1000 + IDLE_US;
-        assert_eq!(places.ask(1, now, idle_since), None, "nobody waits");
-        let tickets: Vec<_> = (10..12).map(|process| arrive(&mut places, process)).collect();
-        assert_eq!(places.ask(1, 499 + IDLE_US, idle_since), None, "a call has just ended");
-        let asked = |holder, process, to_wake| Some(Asked { holder, process, to_wake });
-        assert_eq!(places.ask(1, now, idle_since), asked(2, 22, 10));
-        assert_eq!(places.chance(tickets[0]), Chance::Good);
-        assert_eq!(places.ask(1, now, idle_since), asked(1, 21, 11), "the next one, for the next one");
-        assert_eq!(places.ask(1, now, idle_since), None, "who has a place asks for none");
-        places.lost(tickets[0]);
-        assert_eq!(places.ask(1, now, idle_since), None, "all were asked for already");
-        assert_eq!(places.ask(1, now + ASK_AGAIN_US, idle_since), asked(2, 22, 10), "it is still open");
-        places.let_go(2);
-        places.lost(tickets[0]);
-        assert_eq!(places.hold(1, 30), Some(2), "its number is free");
-        assert_eq!(places.ask(1, now + ASK_AGAIN_US, idle_since), asked(2, 30, 10));
-    }
-
-    #[test]
-    fn nobody_waits_for_another_service_and_there_is_an_end_of_waiting_sessions() {
-        let mut places = places();
-        let tickets: Vec<_> = (0..MAX_WAITING as u32).map(|process| arrive(&mut places, process)).collect();
-        assert_eq!(places.arrive(2, 7), None);
-        assert_eq!(places.leave(tickets[5], false), [None, Some(0)]);
-        let other = places.arrive(2, 7).expect("there is room");
-        assert_eq!((places.chance(other), places.chance(999_999)), (Chance::Seldom, Chance::Seldom));
-        assert_eq!(places.demand(3, 0), Demand::None);
     }
 
     #[test]

@@ -1,0 +1,73 @@
+//! The connections at services that sessions can ask for when they wait for places ([`crate::places`]).
+
+use zerocopy::FromBytes;
+
+use crate::turns::{Process, ServiceKey};
+
+/// Maximum number of connections that can be asked for, for all services together. Further ones close by themselves.
+pub const MAX_HOLDERS: usize = 4096;
+
+/// A connection can be asked for when no call has used it for so long, in microseconds. The session of a save that has just begun its lease
+/// ends its transaction sooner, and settles the lease over this connection.
+const IDLE_US: i64 = 50_000;
+/// A connection that was asked for and is still open is asked for again after this time, in microseconds.
+const ASK_AGAIN_US: i64 = 200_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
+struct Holder {
+    /// 0 for a free entry.
+    service: ServiceKey,
+    asked_at: i64,
+    process: Process,
+    /// Keeps the size a multiple of the alignment.
+    unused: u32,
+}
+
+/// A connection that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// The number that [`crate::places::Places::hold`] has returned.
+    pub holder: usize,
+    /// Its process, which must close it.
+    pub process: Process,
+    /// The session that waits for its place, and must be woken.
+    pub to_wake: Process,
+}
+
+/// The connections, by numbers. All zeros is the state without any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
+pub(crate) struct Holders<const HOLDERS: usize>([Holder; HOLDERS]);
+
+impl<const HOLDERS: usize> Holders<HOLDERS> {
+    /// Registers a connection. Returns its number, or `None` if there is no room.
+    pub fn hold(&mut self, service: ServiceKey, process: Process) -> Option<usize> {
+        let free = self.0.iter().position(|holder| holder.service == 0)?;
+        self.0[free] = Holder { service, asked_at: 0, process, unused: 0 };
+        Some(free)
+    }
+
+    /// Ends a registration.
+    pub fn let_go(&mut self, holder: usize) {
+        if let Some(holder) = self.0.get_mut(holder) {
+            holder.service = 0;
+        }
+    }
+
+    /// Asks for the connection to a service that no call has used for the longest time. Returns its number and its process.
+    pub fn ask(
+        &mut self,
+        service: ServiceKey,
+        now: i64,
+        idle_since: impl Fn(usize) -> Option<i64>,
+    ) -> Option<(usize, Process)> {
+        let is_idle = |since: &i64| now.saturating_sub(*since) >= IDLE_US;
+        let can_be_asked = |(number, holder): (usize, &Holder)| {
+            let was_asked = holder.asked_at != 0 && now.saturating_sub(holder.asked_at) < ASK_AGAIN_US;
+            let since = if holder.service == service && !was_asked { idle_since(number) } else { None };
+            since.filter(is_idle).map(|since| (since, number))
+        };
+        let (_, number) = self.0.iter().enumerate().filter_map(can_be_asked).min()?;
+        self.0[number].asked_at = now;
+        Some((number, self.0[number].process))
+    }
+}
