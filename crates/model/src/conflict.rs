@@ -108,7 +108,27 @@ pub fn are_temporary(conflicts: &[Conflict]) -> bool {
     !conflicts.is_empty() && conflicts.iter().all(|conflict| conflict.reason.retryable())
 }
 
-/// Formats the conflicts as the JSON of DETAIL.
+/// The most bytes of the JSON of conflicts in an error. A cell reads such an answer into a bounded memory, several times its size.
+const DETAIL_BYTES: usize = 8 * 1024 * 1024;
+
+/// Formats the conflicts as the JSON of DETAIL. Leaves out the last ones if the text would be too long to be read by a cell.
+pub fn to_detail(conflicts: &[Conflict], types: &Types) -> Result<String, serde_json::Error> {
+    let json = to_json(conflicts, types)?;
+    if json.len() <= DETAIL_BYTES {
+        return Ok(json);
+    }
+    // About as many as fit, by their average length.
+    let mut count = conflicts.len() * (DETAIL_BYTES / 1024) / (json.len() / 1024 + 1);
+    loop {
+        let json = to_json(&conflicts[..count], types)?;
+        if json.len() <= DETAIL_BYTES || count == 0 {
+            return Ok(json);
+        }
+        count /= 2;
+    }
+}
+
+/// Formats the conflicts as JSON.
 pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_json::Error> {
     let forms: Vec<_> = conflicts
         .iter()
@@ -219,5 +239,30 @@ mod tests {
         assert_eq!(decisive_reason(&all[..2]), Some(Reason::InFlight));
         assert_eq!(decisive_reason(&[]), None);
         assert_eq!([0, 1, 3, 4].map(|count| are_temporary(&all[..count])), [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_detail_is_bounded_and_stays_a_list() {
+        let conflict = |value: String| Conflict {
+            op: Op::Create,
+            bucket: Bucket { bucket_type: 1, value: value.into() },
+            reason: Reason::Taken,
+            holder_cell_id: Some(1),
+            lease_age_seconds: None,
+            similar_to: None,
+            waiting: None,
+            waited_seconds: None,
+        };
+        let types = Types::default();
+        let few: Vec<_> = (0..100).map(|n| conflict(format!("name {n}"))).collect();
+        assert_eq!(to_detail(&few, &types).unwrap(), to_json(&few, &types).unwrap());
+        // Short names first, so that the average says too many, and control characters, which JSON writes with six bytes.
+        let many = (0..50_000).map(|n| conflict(format!("name {n}")));
+        let many: Vec<_> = many.chain((0..5_000).map(|n| conflict(format!("{n}{}", "\u{1}".repeat(1000))))).collect();
+        for conflicts in [&many[..], &many[40_000..]] {
+            let detail = to_detail(conflicts, &types).unwrap();
+            let list: Vec<serde_json::Value> = serde_json::from_str(&detail).unwrap();
+            assert!(detail.len() <= DETAIL_BYTES && !list.is_empty() && list.len() < conflicts.len());
+        }
     }
 }

@@ -40,6 +40,7 @@ pub mod problem;
 pub mod rate;
 pub mod reader;
 mod record_json;
+mod refusal;
 pub mod refused;
 pub mod renaming;
 pub mod routes;

@@ -4,7 +4,7 @@
 use std::mem::take;
 
 use crate::capture::{Create, Ends, NamedBucket, Pending, PendingDestroy};
-use crate::outgoing::{Outgoing, Refusal};
+use crate::outgoing::{Changes, Outgoing, Refusal};
 
 /// A claim that could not be made, and the reason in `claims.observations`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub fn separate(enforced: &mut Pending, observed: &mut Pending) -> Vec<Missed> {
     missed.extend(doubled.into_iter().map(|create| Missed::new(create, "doubled")));
     for create in take(&mut observed.creates) {
         let is_enforced = enforced.creates.binary_search_by(|other| other.bucket.cmp(&create.bucket)).is_ok()
-            || enforced.doubled.iter().any(|other| other.bucket == create.bucket);
+            || enforced.doubled.binary_search_by(|other| other.bucket.cmp(&create.bucket)).is_ok();
         if is_enforced || create.rows > 1 {
             missed.push(Missed::new(create, "doubled"));
         } else if create.bucket.is_forbidden {
@@ -72,19 +72,21 @@ impl Outgoing {
     /// refusal is final.
     pub fn remove_refused(&mut self, refusals: &[Refusal]) -> Option<Vec<Missed>> {
         let (mut missed, mut has_changed) = (Vec::new(), false);
-        for refusal in refusals {
+        let mut changes = Changes::of(self, refusals);
+        for (at, refusal) in refusals.iter().enumerate() {
             let is_about_destroy = matches!(refusal.reason.as_str(), "missing" | "not_owner" | "other_source");
             if is_about_destroy {
-                has_changed |= self.skip_destroy(refusal);
+                has_changed |= self.skip_destroy(&mut changes, at, refusal);
                 continue;
             }
-            let (create, is_destroyed) = self.remove_bucket(&refusal.bucket);
+            let (create, is_destroyed) = self.remove_bucket(&mut changes, at);
             has_changed |= create.is_some() || is_destroyed;
             missed.extend(create.map(|create| Missed {
                 holder_cell_id: refusal.holder_cell_id,
                 ..Missed::new(create, &refusal.reason)
             }));
         }
+        self.apply(changes);
         has_changed.then_some(missed)
     }
 

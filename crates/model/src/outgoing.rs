@@ -7,31 +7,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::iter::Peekable;
 
-use serde::Deserialize;
-
 use crate::capture::{Create, Ends, NamedBucket, Pending, PendingDestroy, records_json};
 use crate::lookalike::Skeleton;
-
-/// A conflict, as the service's DETAIL has it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Refusal {
-    pub bucket: RefusedBucket,
-    pub reason: String,
-    pub holder_cell_id: Option<i64>,
-}
-
-/// The bucket of a conflict, with the type name of the service.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct RefusedBucket {
-    #[serde(rename = "type")]
-    pub bucket_type: String,
-    pub value: String,
-}
-
-/// Parses the conflicts of a refused batch. Returns `None` if the text is something else.
-pub fn refusals(detail: &str) -> Option<Vec<Refusal>> {
-    serde_json::from_str(detail).ok()
-}
+use crate::refusal::Buckets;
+pub use crate::refusal::{Refusal, RefusedBucket, refusals};
 
 /// The numbers of skipped records, by the reason of the service, and of adopted claims.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -208,15 +187,11 @@ impl Outgoing {
         self.buckets().map(|bucket| &*bucket.bucket_type)
     }
 
-    /// Returns the bucket of a conflict, and the row that creates or destroys its claim. Of a replace it is the row that creates.
-    pub fn row_of(&self, refused: &RefusedBucket) -> Option<(&NamedBucket, Option<&Ends>)> {
+    /// Returns an index by which the rows of conflicts are found.
+    pub fn rows(&self) -> Rows<'_> {
         let creates = self.creates.iter().map(|creating| &creating.create.bucket);
-        if let Some(at) = refused.find(creates) {
-            let create = &self.creates[at].create;
-            return Some((&create.bucket, Some(&create.ends)));
-        }
-        let destroy = &self.destroys[refused.find(self.destroys.iter().map(|destroy| &destroy.bucket))?];
-        Some((&destroy.bucket, destroy.ends.last()))
+        let destroys = self.destroys.iter().map(|destroy| &destroy.bucket);
+        Rows { outgoing: self, creates: Buckets::new(creates), destroys: Buckets::new(destroys) }
     }
 
     /// Formats creates and destroys as the arguments of `begin_update`.
@@ -240,7 +215,8 @@ impl Outgoing {
     /// Returns the creates whose buckets the cell itself has claimed already, and that may adopt those claims.
     pub fn adoptable(&self, refusals: &[Refusal], cell_id: i64) -> Vec<&Create> {
         let taken = refusals.iter().filter(|refusal| refusal.is_taken_by(cell_id));
-        let creates = taken.filter_map(|refusal| self.creating(refusal)).map(|at| &self.creates[at]);
+        let buckets = self.rows().creates;
+        let creates = taken.filter_map(|refusal| buckets.find(&refusal.bucket)).map(|at| &self.creates[at]);
         creates.filter(|creating| creating.adoption == Adoption::NotTried).map(|creating| &creating.create).collect()
     }
 
@@ -248,27 +224,46 @@ impl Outgoing {
     /// no conflict led to a change; then the refusal is final.
     pub fn apply_refusals(&mut self, refusals: &[Refusal], cell_id: i64, free: &BTreeSet<NamedBucket>) -> bool {
         let mut changed = false;
-        for refusal in refusals {
+        let mut changes = Changes::of(self, refusals);
+        for (at, refusal) in refusals.iter().enumerate() {
             changed |= match refusal.reason.as_str() {
-                "missing" | "not_owner" | "other_source" => self.skip_destroy(refusal),
-                "taken" => self.adopt(refusal, cell_id, free),
+                "missing" | "not_owner" | "other_source" => self.skip_destroy(&mut changes, at, refusal),
+                "taken" => self.adopt(&mut changes, at, refusal, (cell_id, free)),
                 _ => false,
             };
         }
+        self.apply(changes);
         changed
     }
 
+    /// Removes what was marked, and adds the destroys of adopted claims.
+    pub(crate) fn apply(&mut self, changes: Changes) {
+        let Changes { removed_creates, removed_destroys, adopted, .. } = changes;
+        let mut removed = removed_creates.into_iter();
+        self.creates.retain(|_| removed.next() != Some(true));
+        let mut removed = removed_destroys.into_iter();
+        self.destroys.retain(|_| removed.next() != Some(true));
+        if !adopted.is_empty() {
+            self.destroys.extend(adopted);
+            self.destroys.sort_by(|one, other| one.bucket.cmp(&other.bucket));
+        }
+    }
+
+    fn position_of_create(&self, bucket: &NamedBucket) -> Option<usize> {
+        self.creates.binary_search_by(|creating| creating.create.bucket.cmp(bucket)).ok()
+    }
+
     /// Skips a destroy of a claim that does not exist or belongs to another row.
-    pub(crate) fn skip_destroy(&mut self, refusal: &Refusal) -> bool {
-        let Some(at) = refusal.bucket.find(self.destroys.iter().map(|destroy| &destroy.bucket)) else { return false };
+    pub(crate) fn skip_destroy(&mut self, changes: &mut Changes, nth: usize, refusal: &Refusal) -> bool {
+        let Some(at) = changes.destroy(nth) else { return false };
         // If several rows had the bucket, the claim may be of another one of them.
         if refusal.reason == "other_source" && self.destroys[at].ends.len() > 1 {
             self.destroys[at].ends.pop();
             return true;
         }
-        let Destroying { bucket, ends } = self.destroys.remove(at);
-        let creating = self.creates.iter().position(|creating| creating.create.bucket == bucket);
-        if ends.is_empty() {
+        changes.removed_destroys[at] = true;
+        let creating = self.position_of_create(&self.destroys[at].bucket);
+        if self.destroys[at].ends.is_empty() {
             creating.inspect(|at| self.creates[*at].adoption = Adoption::Failed);
             return true;
         }
@@ -281,59 +276,89 @@ impl Outgoing {
         if refusal.reason == "not_owner"
             && let Some(at) = creating.filter(|at| self.creates[*at].had_bucket)
         {
-            self.creates.remove(at);
+            changes.removed_creates[at] = true;
         }
         true
     }
 
-    /// Removes a bucket from both lists. Returns its create, and whether it had a destroy.
-    pub(crate) fn remove_bucket(&mut self, bucket: &RefusedBucket) -> (Option<Create>, bool) {
-        let creating = bucket.find(self.creates.iter().map(|creating| &creating.create.bucket));
-        let destroying = bucket.find(self.destroys.iter().map(|destroy| &destroy.bucket));
-        destroying.inspect(|at| drop(self.destroys.remove(*at)));
-        (creating.map(|at| self.creates.remove(at).create), destroying.is_some())
+    /// Removes the bucket of a conflict from both lists. Returns its create, and whether it had a destroy.
+    pub(crate) fn remove_bucket(&self, changes: &mut Changes, nth: usize) -> (Option<Create>, bool) {
+        let (creating, destroying) = (changes.create(nth), changes.destroy(nth));
+        destroying.inspect(|at| changes.removed_destroys[*at] = true);
+        creating.inspect(|at| changes.removed_creates[*at] = true);
+        (creating.map(|at| self.creates[at].create.clone()), destroying.is_some())
     }
 
-    /// Adopts an existing claim for a create, or skips the create.
-    fn adopt(&mut self, refusal: &Refusal, cell_id: i64, free: &BTreeSet<NamedBucket>) -> bool {
-        let Some(at) = self.creating(refusal) else { return false };
+    /// Adopts an existing claim for a create, or skips the create. `free` has the buckets whose claims the cell may adopt.
+    fn adopt(
+        &mut self,
+        changes: &mut Changes,
+        nth: usize,
+        refusal: &Refusal,
+        (cell_id, free): (i64, &BTreeSet<NamedBucket>),
+    ) -> bool {
+        let Some(at) = changes.create(nth) else { return false };
         let Creating { create, had_bucket, adoption } = &mut self.creates[at];
         if refusal.is_taken_by(cell_id) && *adoption == Adoption::NotTried && free.contains(&create.bucket) {
             *adoption = Adoption::Now;
-            let destroy = Destroying { bucket: create.bucket.clone(), ends: Vec::new() };
-            let position = self.destroys.partition_point(|other| other.bucket < destroy.bucket);
-            self.destroys.insert(position, destroy);
+            changes.adopted.push(Destroying { bucket: create.bucket.clone(), ends: Vec::new() });
             return true;
         }
-        let had_bucket = *had_bucket;
-        if had_bucket {
-            self.creates.remove(at);
+        if *had_bucket {
+            changes.removed_creates[at] = true;
         }
-        had_bucket
-    }
-
-    fn creating(&self, refusal: &Refusal) -> Option<usize> {
-        refusal.bucket.find(self.creates.iter().map(|creating| &creating.create.bucket))
+        *had_bucket
     }
 }
 
-impl Refusal {
-    fn is_taken_by(&self, cell_id: i64) -> bool {
-        self.reason == "taken" && self.holder_cell_id == Some(cell_id)
+/// The changes to a batch that conflicts ask for. They are made at the end, all at once: removing entries of long lists one by one would take
+/// a time that is quadratic in the number of conflicts.
+pub(crate) struct Changes {
+    /// The positions of the buckets of each conflict among creates and destroys.
+    places: Vec<[Option<usize>; 2]>,
+    removed_creates: Vec<bool>,
+    removed_destroys: Vec<bool>,
+    adopted: Vec<Destroying>,
+}
+
+impl Changes {
+    pub(crate) fn of(outgoing: &Outgoing, refusals: &[Refusal]) -> Self {
+        let Rows { creates, destroys, .. } = outgoing.rows();
+        let place = |refusal: &Refusal| [creates.find(&refusal.bucket), destroys.find(&refusal.bucket)];
+        Changes {
+            places: refusals.iter().map(place).collect(),
+            removed_creates: vec![false; outgoing.creates.len()],
+            removed_destroys: vec![false; outgoing.destroys.len()],
+            adopted: Vec::new(),
+        }
+    }
+
+    /// Returns the position of the create of a conflict, unless it is removed.
+    fn create(&self, nth: usize) -> Option<usize> {
+        self.places[nth][0].filter(|at| !self.removed_creates[*at])
+    }
+
+    /// Returns the position of the destroy of a conflict, unless it is removed.
+    fn destroy(&self, nth: usize) -> Option<usize> {
+        self.places[nth][1].filter(|at| !self.removed_destroys[*at])
     }
 }
 
-impl RefusedBucket {
-    /// Finds the bucket in a list. The service may have another name for its type than the cell. Then the value
-    /// identifies the bucket, if only one has this value.
-    fn find<'b>(&self, buckets: impl Iterator<Item = &'b NamedBucket>) -> Option<usize> {
-        let mut by_value = buckets.enumerate().filter(|(_, bucket)| bucket.value == self.value);
-        let first = by_value.next()?;
-        let rest: Vec<_> = by_value.collect();
-        if rest.is_empty() {
-            return Some(first.0);
+/// Finds the rows of a batch by the buckets of conflicts.
+pub struct Rows<'o> {
+    outgoing: &'o Outgoing,
+    creates: Buckets<'o>,
+    destroys: Buckets<'o>,
+}
+
+impl<'o> Rows<'o> {
+    /// Returns the bucket of a conflict, and the row that creates or destroys its claim. Of a replace it is the row that creates.
+    pub fn row_of(&self, refused: &RefusedBucket) -> Option<(&'o NamedBucket, Option<&'o Ends>)> {
+        if let Some(at) = self.creates.find(refused) {
+            let create = &self.outgoing.creates[at].create;
+            return Some((&create.bucket, Some(&create.ends)));
         }
-        let is_of_type = |(_, bucket): &(usize, &NamedBucket)| *bucket.bucket_type == *self.bucket_type;
-        std::iter::once(first).chain(rest).find(is_of_type).map(|(at, _)| at)
+        let destroy = &self.outgoing.destroys[self.destroys.find(refused)?];
+        Some((&destroy.bucket, destroy.ends.last()))
     }
 }

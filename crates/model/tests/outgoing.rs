@@ -210,3 +210,30 @@ fn names_that_look_alike_stay_together() {
     assert_eq!(divided("-a1 +e1 +b2 -f2 +c3", 2, true), ["+e1 -a1", "+b2 -f2", "+c3"]);
     assert_eq!(divided("-a1 +e1 +b2 -f2 +c3", 2, false), ["+b2 -a1", "+c3 +e1", "-f2"]);
 }
+
+#[test]
+fn a_batch_takes_a_hundred_thousand_conflicts_in_a_time_that_is_linear_in_them() {
+    let started = std::time::Instant::now();
+    let mut log = Log::default();
+    for id in 0..50_000 {
+        log.record(1, bucket(&format!("old{id}")), ends(id, id), -1);
+        log.record(1, bucket(&format!("new{id}")), ends(id, id), 1);
+    }
+    let mut batch = Outgoing::new(log.pending().unwrap());
+    let conflict = |name: &str, id: i64, reason: &str| {
+        format!(r#"{{"bucket":{{"type":"ROUTES","value":"{name}{id}"}},"reason":"{reason}","holder_cell_id":1}}"#)
+    };
+    let all = (0..50_000).flat_map(|id| [conflict("old", id, "missing"), conflict("new", id, "taken")]);
+    let refused = refusals(&format!("[{}]", all.collect::<Vec<_>>().join(","))).unwrap();
+    assert_eq!(batch.adoptable(&refused, 1).len(), 50_000);
+    let free = (0..50_000).map(|id| bucket(&format!("new{id}"))).collect();
+    assert!(batch.apply_refusals(&refused, 1, &free));
+    assert_eq!(
+        (batch.records(), batch.skipped_destroys().missing, batch.skipped_destroys().adopted),
+        (100_000, 50_000, 50_000)
+    );
+    let rows = batch.rows();
+    assert!(refused.iter().filter(|refusal| rows.row_of(&refusal.bucket).is_some()).count() == 50_000);
+    // It took minutes when each conflict searched the lists. A debug build on a busy machine needs a few seconds.
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}

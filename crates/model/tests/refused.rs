@@ -37,7 +37,7 @@ fn conflicts_have_the_row_and_the_declaration() {
     let detail = [("create", "ada"), ("destroy", "bob"), ("destroy", "gone"), ("create", "unknown")]
         .map(|(op, value)| conflict(op, value, "taken"))
         .join(",");
-    let names = refused_names(&format!("[{detail}]"), |bucket| outgoing.row_of(bucket)).unwrap();
+    let names = refused_names(&format!("[{detail}]"), |bucket| outgoing.rows().row_of(bucket)).unwrap();
     let found: Vec<_> = names
         .iter()
         .map(|name| {
@@ -53,8 +53,8 @@ fn conflicts_have_the_row_and_the_declaration() {
         "OTHER unknown unknown - -",
     ];
     assert_eq!(found, expected);
-    assert!(refused_names("no JSON", |bucket| outgoing.row_of(bucket)).is_none());
-    assert!(refused_names("{}", |bucket| outgoing.row_of(bucket)).is_none());
+    assert!(refused_names("no JSON", |bucket| outgoing.rows().row_of(bucket)).is_none());
+    assert!(refused_names("{}", |bucket| outgoing.rows().row_of(bucket)).is_none());
 }
 
 #[test]

@@ -29,7 +29,8 @@ thread_local! {
 /// Returns the service's conflicts as an error that names rows and declarations, and remembers them. Returns any other error as it is.
 pub fn explained(outgoing: &Outgoing, error: ClaimsError) -> ClaimsError {
     let ClaimsError::Cell(CellError::Refused(error)) = error else { return error };
-    match error.detail.as_deref().and_then(|detail| refused_names(detail, |bucket| outgoing.row_of(bucket))) {
+    let rows = outgoing.rows();
+    match error.detail.as_deref().and_then(|detail| refused_names(detail, |bucket| rows.row_of(bucket))) {
         None => CellError::Refused(error).into(),
         Some(names) => {
             remember(&names);

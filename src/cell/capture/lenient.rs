@@ -90,6 +90,7 @@ impl LenientBatch {
         let mut answer = answer.filter(|answer| !answer.as_ref().is_err_and(may_be_outdated));
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while !self.is_empty() {
+            pgrx::check_for_interrupts!();
             let wait = if may_wait { handed_wait(service, limit) } else { None };
             let answer = match answer.take() {
                 Some(answer) => answer,
@@ -118,6 +119,7 @@ impl LenientBatch {
     /// conflicts.
     pub fn claim_here(&mut self, tables: &dyn Tables, connection: &Connection) -> Result<(), ClaimsError> {
         while !self.is_empty() {
+            pgrx::check_for_interrupts!();
             match local::claim(tables, connection, self.cell_id, &self.outgoing) {
                 Err(error) if !self.gives_way(connection, &error) => return Err(error),
                 Err(_) => {}

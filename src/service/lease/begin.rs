@@ -93,7 +93,7 @@ pub(super) fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<Pg
         Acquired::Conflicts(conflicts) => conflicts,
     };
     let decisive = conflict::decisive_reason(&conflicts).ok_or(ClaimsError::LeaseBusy)?;
-    let detail = conflict::to_json(&conflicts, &catalog.types)?;
+    let detail = conflict::to_detail(&conflicts, &catalog.types)?;
     Err(ClaimsError::Conflicts { decisive, count: conflicts.len(), detail })
 }
 

@@ -4,6 +4,7 @@
 //! the output functions of columns are the owner's code.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ffi::CStr;
 
 use claims_model::capture::READ_BYTES;
@@ -141,9 +142,8 @@ pub fn of_source(connection: &Connection, source_type: &str) -> Vec<Attribute> {
 pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
     let (catalog, own_cell) = (catalog::current(connection), authority::own_cell(connection));
     let rows = connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]);
-    let mut attributes = rows.map(|row| attribute(row, &catalog.types, own_cell.as_ref()));
-    attributes.retain(|attribute| attribute.is_accepted);
-    attributes
+    let all = rows.map(|row| attribute(row, &catalog.types, own_cell.as_ref())).into_iter();
+    all.filter(|attribute| attribute.is_accepted).collect()
 }
 
 impl Attribute {
@@ -270,8 +270,8 @@ impl Attribute {
     fn with_names(&self, connection: &Connection, names: &[&str]) -> Vec<ClaimedRow> {
         let (condition, parameters) = self.may_have_names(names);
         let (text, mut found) = (self.query(&condition, RowLock::None), Vec::new());
-        let mut keep =
-            |row: Row| found.extend(Some(claimed_row(row)).filter(|claimed_row| self.is_one_of(claimed_row, names)));
+        let set = HashSet::from_iter(names.iter().copied());
+        let mut keep = |row: Row| found.extend(Some(claimed_row(row)).filter(|row| self.is_one_of(row, &set)));
         self.as_owner(|| connection.stream(&text, parameters.values(), false, &mut keep));
         found
     }
@@ -284,7 +284,8 @@ impl Attribute {
         let (condition, parameters) = self.may_have_names(names);
         let text = self.query(&condition, RowLock::None);
         let rows = self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(claimed_row));
-        rows.into_iter().filter(|claimed_row| self.is_one_of(claimed_row, names)).collect()
+        let set = HashSet::from_iter(names.iter().copied());
+        rows.into_iter().filter(|claimed_row| self.is_one_of(claimed_row, &set)).collect()
     }
 
     pub fn table(&self) -> Oid {
@@ -309,17 +310,13 @@ impl Attribute {
         }
         let names = parameters.add(names.to_vec());
         // The planner finds the index by this expression, the one that docs/names.md recommends.
-        let form = format!(
-            "claims.canonical_form('{}', {}.{}::pg_catalog.text)",
-            self.profile.name(),
-            self.alias,
-            self.column
-        );
+        let (profile, column) = (self.profile.name(), format!("{}.{}", self.alias, self.column));
+        let form = format!("claims.canonical_form('{profile}', {column}::pg_catalog.text)");
         (format!("{form} = ANY ({names}) AND {}", self.has_key()), parameters)
     }
 
-    fn is_one_of(&self, claimed_row: &ClaimedRow, names: &[&str]) -> bool {
-        self.profile.canonical(&claimed_row.value).is_ok_and(|canonical| names.contains(&&*canonical))
+    fn is_one_of(&self, row: &ClaimedRow, names: &HashSet<&str>) -> bool {
+        self.profile.canonical(&row.value).is_ok_and(|canonical| names.contains(&*canonical))
     }
 
     fn has_key(&self) -> String {
