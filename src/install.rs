@@ -125,7 +125,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/cell/discrepancies.sql",
     name = "discrepancies",
-    requires = ["verify", cell::verify::list::list_discrepancies]
+    requires = ["verify", cell::verify::list::list_discrepancies_2]
 );
 extension_sql_file!(
     "../sql/install/cell/look_up.sql",
@@ -136,6 +136,7 @@ extension_sql_file!(
     "../sql/install/cell/import.sql",
     name = "import",
     requires = [
+        cell::verify::unclaimed::unclaimed_rows,
         "verify",
         cell::import::begin_import,
         cell::import::import_step,

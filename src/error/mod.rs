@@ -46,8 +46,8 @@ pub use refused_save::{ClaimedTwice, RefusedSave};
 pub use transfer::TransferError;
 pub use verification::{VerificationError, warn_of_lost_range, warn_of_rows};
 pub use warnings::{
-    notice_of_altered_table, notice_of_distributing, notice_of_fence, notice_of_look_alikes, notice_of_own_wrapper,
-    notice_of_unfinished_cell, warn_of_failures, warn_of_open_cell, warn_of_orphans,
+    notice_of_altered_table, notice_of_distributing, notice_of_enforcing, notice_of_fence, notice_of_look_alikes,
+    notice_of_own_wrapper, notice_of_unfinished_cell, warn_of_failures, warn_of_open_cell, warn_of_orphans,
 };
 pub use worker::{
     Failure, Hindrance, log_failed_pass, log_forgotten_service, log_waiting, warn_of_no_slot_for_service,

@@ -27,6 +27,11 @@ errors! {
             "workers of verification {pass} ask service \"{service}\"",
             detail "A shared verification compares the claims of one service.",
             hint "Name this service, or begin another verification when this one has ended.";
+        /// A call that names no service, where automatic mode knows none for a type.
+        NoService { source_type: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "no service is known that has the claims of source type \"{source_type}\"",
+            detail "Automatic mode is off, is on for another cell, or claims these names in this database.",
+            hint "Name the cell and a foreign server: claims.unclaimed_rows(source_type, cell_id, service).";
         BeingBegun => ERRCODE_LOCK_NOT_AVAILABLE: "verification is being begun by another open transaction",
             hint "Repeat the call when that transaction has ended.";
         UnknownPass { pass: Uuid } => ERRCODE_NO_DATA_FOUND: "verification {pass} does not exist",
@@ -39,10 +44,11 @@ errors! {
 pub fn warn_of_rows(source_type: &str, unclaimable: i64, doubles: i64) {
     let rows = if unclaimable + doubles == 1 { "1 row".to_owned() } else { format!("{} rows", unclaimable + doubles) };
     text!(ERRCODE_WARNING: "{rows} of source type \"{source_type}\" cannot have the claims that they call for",
-        detail "{unclaimable} have a value that is empty or longer than 1024 characters, \
+        detail "{unclaimable} have a value that is empty, too long or refused by the profile of its type, \
             or a subject or source whose key is null, empty or longer than 128 characters; \
             {doubles} have a value that another row has, too.",
-        hint "Change those rows, or leave them out by the condition of the claimed attribute.")
+        hint "claims.list_discrepancies() lists them as impossible and doubled. \
+            Change those rows, or leave them out by the condition of the claimed attribute.")
     .send(PgLogLevel::WARNING);
 }
 

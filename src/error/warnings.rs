@@ -30,6 +30,14 @@ pub fn warn_of_failures(cell_id: i64, failures: &[(Uuid, String)]) {
     .send(PgLogLevel::WARNING);
 }
 
+/// Tells the client that rows which were saved before a column is enforced may have no claims.
+pub fn notice_of_enforcing(source_type: &str) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "rows of source type \"{source_type}\" that were saved before may have no claims",
+        detail "Another cell can save a name of this one that has no claim.",
+        hint "After COMMIT correct them with claims.verify(), until claims.unclaimed_rows() counts none.")
+    .send(PgLogLevel::NOTICE);
+}
+
 /// Warns the client and the log that a cell may still begin leases while its claims are released.
 pub fn warn_of_open_cell(cell_id: i64) {
     text!(ERRCODE_WARNING: "cell {cell_id} may still begin leases while its claims are released",

@@ -76,6 +76,25 @@ impl Outcome {
             Outcome::OtherService => "other_service",
         }
     }
+
+    /// Returns the outcome with this name, whoever finds it.
+    pub fn of_cell_named(name: &str) -> Option<Self> {
+        use Outcome::*;
+        let all = [
+            Corrected,
+            Leased,
+            Recent,
+            HeldByOther,
+            Confusable,
+            Reserved,
+            Busy,
+            Impossible,
+            Doubled,
+            Foreign,
+            OtherService,
+        ];
+        all.into_iter().find(|one| one.name() == name)
+    }
 }
 
 impl Outcome {

@@ -30,6 +30,7 @@ retired! {
     get_record_wrapper, pg_finfo_get_record_wrapper;
     get_records_wrapper, pg_finfo_get_records_wrapper;
     list_records_wrapper, pg_finfo_list_records_wrapper;
+    list_discrepancies_wrapper, pg_finfo_list_discrepancies_wrapper;
     declare_attribute_wrapper, pg_finfo_declare_attribute_wrapper;
     unclaim_attribute_wrapper, pg_finfo_unclaim_attribute_wrapper;
     set_cell_limits_wrapper, pg_finfo_set_cell_limits_wrapper;

@@ -25,7 +25,7 @@ COMMENT ON COLUMN claims.import_runs.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.import_runs.service IS 'The service at which the names are claimed.';
 COMMENT ON COLUMN claims.import_runs.source_id IS 'The source id up to which all rows are done, but those of claims.import_leftovers.';
 COMMENT ON COLUMN claims.import_runs.is_read IS 'Whether all rows were read.';
-COMMENT ON COLUMN claims.import_runs.estimated IS 'Estimated number of rows, from the last ANALYZE.';
+COMMENT ON COLUMN claims.import_runs.estimated IS 'Estimated number of rows that need a claim, from the last ANALYZE.';
 COMMENT ON COLUMN claims.import_runs.rows_done IS 'Rows that were read and sent.';
 COMMENT ON COLUMN claims.import_runs.collisions IS 'Rows whose names could not be claimed.';
 COMMENT ON COLUMN claims.import_runs.skipped IS 'Rows that can have no claim.';
@@ -77,7 +77,8 @@ COMMENT ON COLUMN claims.imported_collisions.bucket_type IS 'Name of the bucket 
 COMMENT ON COLUMN claims.imported_collisions.bucket_value IS 'The name in its canonical form.';
 COMMENT ON COLUMN claims.imported_collisions.source_id IS 'Source id of the row that has the name.';
 COMMENT ON COLUMN claims.imported_collisions.reason IS
-    'held_by_other: another cell has the name; other_source: another row of this cell; confusable: one that looks like it; reserved; leased.';
+    'held_by_other: another cell has the name; other_source: another row of this cell; confusable: one that looks like it; reserved; invalid: its profile refuses it; '
+    'leased, locked: held until the end.';
 COMMENT ON COLUMN claims.imported_collisions.holder_cell_id IS 'The cell that has the name.';
 COMMENT ON COLUMN claims.imported_collisions.found_at IS 'When it was found (clock time).';
 
@@ -110,7 +111,7 @@ COMMENT ON COLUMN claims.imports.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.imports.source_type IS 'Name of the source type.';
 COMMENT ON COLUMN claims.imports.state IS 'running, stopped (the next call continues), or finished.';
 COMMENT ON COLUMN claims.imports.rows_done IS 'Rows that were read and sent.';
-COMMENT ON COLUMN claims.imports.estimated IS 'Estimated number of rows, from the last ANALYZE.';
+COMMENT ON COLUMN claims.imports.estimated IS 'Estimated number of rows that need a claim, from the last ANALYZE.';
 COMMENT ON COLUMN claims.imports.rate IS 'Rows a second in the last call.';
 COMMENT ON COLUMN claims.imports.remaining IS 'Estimated remaining time, at this rate; NULL: it is not running.';
 COMMENT ON COLUMN claims.imports.collisions IS 'Rows whose names could not be claimed: claims.import_collisions() lists them.';
@@ -168,10 +169,16 @@ COMMENT ON FUNCTION claims.import_step(bigint, text) IS
     'Internal: for claims.import_claims(), imports a batch. Locks the row of the import, and the rows of the batch FOR SHARE.';
 COMMENT ON FUNCTION claims.wait_for_import(float8) IS 'Internal: for claims.import_claims(), waits for a number of seconds.';
 COMMENT ON FUNCTION claims.import_cursor(bigint, text, int) IS 'Internal: for claims.import_collisions(), checks its arguments.';
-COMMENT ON FUNCTION claims.preview_import(bigint, text, text, text, int) IS
+COMMENT ON FUNCTION claims.preview_import(bigint, text, text, text, int, text) IS
     'In a cell: the names of a source type that an import could not claim now, and who has them, in the order of the source ids, max_results at a '
-    'time or a few more; to continue, pass the last row''s cursor as after; no row: there are no more. Changes nothing, here or at the service. For '
-    'roles that may act for the cell. Locks nothing.';
+    'time or a few more; to continue, pass the last row''s cursor as after; no row: there are no more. outcome: lists only names with this reason. '
+    'Reads all rows once more to find names that several of them have. Changes nothing, here or at the service. For roles that may act for the '
+    'cell. Locks nothing.';
+COMMENT ON FUNCTION claims.unclaimed_rows(text, bigint, text, text, interval, int) IS
+    'In a cell: how many rows of a source type have no claim, with the first names of such rows, one row for each service (NULL: those of automatic '
+    'mode). in_progress: transactions, leases and claims that were still open; call again. checked: rows compared. Compares digests first. First '
+    'it waits, for at most 5 seconds, for transactions that have written the tables and for leases that none of them tracks. Stops after '
+    'max_runtime: if finished is false, pass the service and its cursor as after. Changes nothing. For roles that may act for the cell. Locks nothing.';
 COMMENT ON FUNCTION claims.import_records(bigint, text, boolean) IS
     'At the service, called by a cell: claims the records without a lease, as ACTIVE. One row for each that could not be claimed: its place in the '
     'list from 0, why, and who has the name. With preview it claims nothing. The cell holds locks on the rows meanwhile. Locks the names'' keys; waits '
@@ -179,7 +186,7 @@ COMMENT ON FUNCTION claims.import_records(bigint, text, boolean) IS
 
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('import_claims', 'cell'), ('begin_import', 'cell'), ('import_step', 'cell'), ('wait_for_import', 'cell'), ('import_cursor', 'cell'),
-    ('import_collisions', 'cell'), ('preview_import', 'cell'), ('list_imports', 'all'), ('import_records', 'cell');
+    ('import_collisions', 'cell'), ('preview_import', 'cell'), ('unclaimed_rows', 'cell'), ('list_imports', 'all'), ('import_records', 'cell');
 
 SELECT pg_catalog.pg_extension_config_dump('claims.import_runs', 'WHERE false');
 SELECT pg_catalog.pg_extension_config_dump('claims.import_leftovers', 'WHERE false');

@@ -47,7 +47,8 @@ CREATE  FUNCTION claims."preview_import"(
 	"service" TEXT, /* Option < String > */
 	"source_type" TEXT, /* Option < String > */
 	"after" TEXT DEFAULT NULL, /* Option < String > */
-	"max_results" INT DEFAULT 100 /* Option < i32 > */
+	"max_results" INT DEFAULT 100, /* Option < i32 > */
+	"outcome" TEXT DEFAULT NULL /* Option < String > */
 ) RETURNS TABLE (
 	"bucket_type" TEXT,  /* String */
 	"bucket_value" TEXT,  /* String */
@@ -74,5 +75,26 @@ SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'import_records_wrapper';
+
+CREATE  FUNCTION claims."unclaimed_rows"(
+	"source_type" TEXT, /* Option < String > */
+	"cell_id" bigint DEFAULT NULL, /* Option < i64 > */
+	"service" TEXT DEFAULT NULL, /* Option < String > */
+	"after" TEXT DEFAULT NULL, /* Option < String > */
+	"max_runtime" interval DEFAULT NULL, /* Option < Interval > */
+	"max_names" INT DEFAULT 10 /* Option < i32 > */
+) RETURNS TABLE (
+	"service" TEXT,  /* String */
+	"unclaimed" bigint,  /* i64 */
+	"in_progress" bigint,  /* i64 */
+	"first_names" TEXT[],  /* Vec < String > */
+	"checked" bigint,  /* i64 */
+	"finished" bool,  /* bool */
+	"cursor" TEXT  /* Option < String > */
+)
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'unclaimed_rows_wrapper';
 
 -- include sql/install/cell/import.sql

@@ -103,13 +103,15 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'verify_share_wrapper';
 
-CREATE OR REPLACE FUNCTION claims."list_discrepancies"(
+DROP FUNCTION claims.list_discrepancies(bigint, text, text, text, int, interval);
+CREATE  FUNCTION claims."list_discrepancies"(
 	"cell_id" bigint, /* Option < i64 > */
 	"service" TEXT, /* Option < String > */
 	"source_type" TEXT, /* Option < String > */
 	"after" TEXT DEFAULT NULL, /* Option < String > */
 	"max_results" INT DEFAULT 100, /* Option < i32 > */
-	"recent" interval DEFAULT COALESCE(NULLIF(pg_catalog.current_setting('claims.verify_recent', true), ''), '1 hour')::pg_catalog.interval /* Option < Interval > */
+	"recent" interval DEFAULT COALESCE(NULLIF(pg_catalog.current_setting('claims.verify_recent', true), ''), '1 hour')::pg_catalog.interval, /* Option < Interval > */
+	"outcome" TEXT DEFAULT NULL /* Option < String > */
 ) RETURNS TABLE (
 	"discrepancy" TEXT,  /* & '_ str */
 	"bucket_type" TEXT,  /* String */
@@ -122,7 +124,7 @@ CREATE OR REPLACE FUNCTION claims."list_discrepancies"(
 SECURITY DEFINER 
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'list_discrepancies_wrapper';
+AS 'MODULE_PATHNAME', 'list_discrepancies_2_wrapper';
 
 CREATE OR REPLACE FUNCTION claims."verify_records"(
 	"cell_id" bigint, /* Option < i64 > */

@@ -6,7 +6,7 @@ use claims_model::{BadInput, Problem};
 use pgrx::AnyNumeric;
 
 use crate::admin_action::AdminAction;
-use crate::error::{CaptureError, ClaimsError};
+use crate::error::{CaptureError, ClaimsError, notice_of_enforcing};
 use crate::pg::name::{Name, Relation};
 use crate::pg::prelude::*;
 use crate::pg::spi;
@@ -46,16 +46,21 @@ fn set_enforcement(
         .with("mode", mode.as_str())
         .with("share", share.as_str())
         .with("declaration", declaration.as_deref());
-    Ok(action.perform(|_, connection| {
+    let not_enforced = action.perform(|_, connection| {
+        let not_enforced = declared::not_enforced(connection, table, &attribute, declaration.as_deref());
         if declared::set_enforcement(connection, table, &attribute, declaration.as_deref(), &mode, &share) {
-            return Ok(());
+            return Ok(not_enforced);
         }
         let table = found.name.clone();
         Err(match declaration {
             None => CaptureError::NotClaimed { table, attribute }.into(),
             Some(declaration) => CaptureError::NoDeclaration { table, attribute, declaration }.into(),
         })
-    })?)
+    })?;
+    if Mode::named(&mode) == Some(Mode::Enforce) && share == "100" {
+        not_enforced.iter().for_each(|source_type| notice_of_enforcing(source_type));
+    }
+    Ok(())
 }
 
 /// Returns a percentage as text.

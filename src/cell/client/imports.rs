@@ -19,7 +19,7 @@ const IMPORT: &str = "SELECT place, outcome, holder_cell_id
                   claims.import_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.bool)";
 
 /// The reasons why the service does not claim a record.
-const REASONS: [&str; 7] = ["held_by_other", "other_source", "confusable", "reserved", "busy", "leased", "recent"];
+pub const REASONS: [&str; 7] = ["held_by_other", "other_source", "confusable", "reserved", "busy", "leased", "recent"];
 
 /// A record that the service did not claim.
 pub struct RefusedRecord {

@@ -1,16 +1,17 @@
 //! Sends a batch of rows to the service, and notes the names that it does not claim.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use claims_model::source_range::SourceRange;
+use claims_model::source_range::{self, SourceRange};
 
+use super::doubles::Doubles;
 use super::rows::{self, LockedRows};
 use crate::cell::client::Service;
 use crate::cell::client::imports::{ImportList, RefusedRecord};
 use crate::cell::client::naming::RequiredNaming;
-use crate::cell::verify::expected::{Expected, ExpectedClaim, expected_claim, list_json};
+use crate::cell::verify::expected::{Expected, ExpectedClaim, Unclaimable, claim_of, expected_claim, list_json};
 use crate::error::ClaimsError;
 use crate::pg::spi::Connection;
 use crate::pg::wait;
@@ -26,8 +27,13 @@ const RATE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause between two attempts.
 const RATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The reason of a name that another row of this cell in the same batch has.
+/// Number of rows with one name that are sent one after the other.
+const ROUNDS: usize = 10;
+
+/// The reason of a name that another row of this cell has.
 const OTHER_SOURCE: &str = "other_source";
+/// The reason of a name that its profile refuses.
+pub const INVALID: &str = "invalid";
 /// The reasons of a row that stays locked, and of a name that a lease holds to the end.
 const LOCKED: &str = "locked";
 const LEASED: &str = "leased";
@@ -51,6 +57,24 @@ pub struct Batch<'b, 'c> {
 struct Refusals {
     temporary: Vec<ExpectedClaim>,
     colliding: Vec<CollidingName>,
+}
+
+/// The reason why a name could not be claimed.
+#[derive(Clone)]
+pub struct Refusal {
+    reason: String,
+    /// The cell that has the name.
+    holder: Option<i64>,
+    is_temporary: bool,
+}
+
+/// The claims that rows need. Not every row can have one.
+struct Needed {
+    claims: Vec<ExpectedClaim>,
+    invalid: Vec<CollidingName>,
+    /// Number of rows that can have no claim: those of `invalid`, those with keys that are no ids, and those whose
+    /// declaration is off.
+    unclaimable: i64,
 }
 
 impl<'b, 'c> Batch<'b, 'c> {
@@ -114,31 +138,127 @@ impl<'b, 'c> Batch<'b, 'c> {
     fn send(&mut self, rows: Vec<(Rc<Attribute>, ClaimedRow)>) -> Result<Refusals, ClaimsError> {
         self.counts.rows += rows.len() as i64;
         self.sent += rows.len() as i64;
-        let all = rows.len();
-        let (claims, colliding) = distinct(rows, self.key.cell_id);
-        self.counts.skipped += (all - claims.len() - colliding.len()) as i64;
-        let mut refusals = Refusals { temporary: Vec::new(), colliding };
-        for (nth, portion) in claims.chunks(self.per_call).enumerate() {
-            for (claim, reason, holder, is_temporary) in self.claim(portion, nth > 0)? {
-                match is_temporary {
-                    true => refusals.temporary.push(claim),
-                    false => refusals.colliding.push(colliding_name(claim, &reason, holder)),
-                }
+        let Needed { claims, invalid, unclaimable } = needed(rows);
+        self.counts.skipped += unclaimable;
+        let mut refusals = Refusals { temporary: Vec::new(), colliding: invalid };
+        for (claim, refusal) in self.ask(claims, false)? {
+            match refusal {
+                None => {}
+                Some(Refusal { is_temporary: true, .. }) => refusals.temporary.push(claim),
+                Some(Refusal { reason, holder, .. }) => refusals.colliding.push(colliding_name(claim, &reason, holder)),
             }
         }
         Ok(refusals)
     }
 
-    /// Has the service claim a portion. Where others of the range were claimed before, it waits for the cell's rate: to begin the range
-    /// again would use up the rate for those.
-    fn claim(
+    /// Returns the names of rows that could not be claimed now, and claims none.
+    pub fn preview(
         &self,
-        portion: &[ExpectedClaim],
+        rows: Vec<(Rc<Attribute>, ClaimedRow)>,
+        doubles: &Doubles,
+    ) -> Result<Vec<CollidingName>, ClaimsError> {
+        let Needed { claims, invalid: mut colliding, .. } = needed(rows);
+        let mut later = Vec::new();
+        for (claim, refusal) in self.ask(claims, true)? {
+            match refusal {
+                None => later.extend(doubles.before(&claim).map(|first| (first.to_owned(), claim))),
+                Some(Refusal { reason, holder, .. }) => colliding.push(colliding_name(claim, &reason, holder)),
+            }
+        }
+        if later.is_empty() {
+            return Ok(colliding);
+        }
+        // The import comes to the earlier row first. It is refused there only if this row has the claim already.
+        let taken = self.claimable(later.iter().map(|(first, claim)| (first.as_str(), claim)))?;
+        let is_taken = |claim: &ExpectedClaim| taken.contains(&(claim.bucket_type().to_owned(), claim.value.clone()));
+        let doubled = later.into_iter().filter(|(_, claim)| is_taken(claim));
+        colliding.extend(doubled.map(|(_, claim)| colliding_name(claim, OTHER_SOURCE, Some(self.key.cell_id))));
+        Ok(colliding)
+    }
+
+    /// Returns the names of claims that other rows, given by their source ids, could claim now.
+    fn claimable<'n>(
+        &self,
+        names: impl Iterator<Item = (&'n str, &'n ExpectedClaim)>,
+    ) -> Result<HashSet<(String, String)>, ClaimsError> {
+        let names: HashSet<_> =
+            names.map(|(source_id, claim)| (source_id, claim.bucket_type(), claim.value.as_str())).collect();
+        let ids: HashSet<_> = names.iter().map(|(source_id, ..)| (*source_id).to_owned()).collect();
+        let rows = rows::unlocked(self.connection, self.expected, &ids.into_iter().collect::<Vec<_>>());
+        let claims = rows.into_iter().filter_map(|(attribute, row)| expected_claim(&attribute, row));
+        let is_named =
+            |claim: &ExpectedClaim| names.contains(&(claim.source_id.as_str(), claim.bucket_type(), &claim.value));
+        let free =
+            self.ask(claims.filter(is_named).collect(), true)?.into_iter().filter(|(_, refusal)| refusal.is_none());
+        Ok(free.map(|(claim, _)| (claim.bucket_type().to_owned(), claim.value)).collect())
+    }
+
+    /// Sends claims in the order of their sources, and returns each with its refusal. Of several rows with one name, it sends the first; the
+    /// next one only if a claim of another row was in the way of the first, because that row can be the next one.
+    fn ask(
+        &self,
+        mut claims: Vec<ExpectedClaim>,
+        preview: bool,
+    ) -> Result<Vec<(ExpectedClaim, Option<Refusal>)>, ClaimsError> {
+        claims.sort_by(|a, b| source_range::compare(&a.source_id, &b.source_id));
+        let mut answered = Vec::with_capacity(claims.len());
+        for round in 1.. {
+            let mut seen = HashSet::with_capacity(claims.len());
+            let is_first = |claim: &ExpectedClaim| seen.insert((claim.bucket_type().to_owned(), claim.value.clone()));
+            let (firsts, others): (Vec<_>, Vec<_>) = claims.into_iter().partition(is_first);
+            let firsts = self.refusals(firsts, preview, round > 1)?;
+            let mut next = Vec::new();
+            if !others.is_empty() {
+                let by_name: HashMap<_, _> = firsts
+                    .iter()
+                    .map(|(claim, refusal)| ((claim.bucket_type(), claim.value.as_str()), refusal.as_ref()))
+                    .collect();
+                for other in others {
+                    let refusal = by_name.get(&(other.bucket_type(), other.value.as_str())).copied().flatten().cloned();
+                    match refusal {
+                        Some(refusal) if refusal.reason == OTHER_SOURCE && round < ROUNDS => next.push(other),
+                        None => answered.push((other, Some(Refusal::other_source(self.key.cell_id)))),
+                        refusal => answered.push((other, refusal)),
+                    }
+                }
+            }
+            answered.extend(firsts);
+            if next.is_empty() {
+                break;
+            }
+            claims = next;
+        }
+        Ok(answered)
+    }
+
+    /// Sends claims of different names, and returns each with its refusal. `waits`: as in [Self::claim], for the first portion.
+    fn refusals(
+        &self,
+        claims: Vec<ExpectedClaim>,
+        preview: bool,
         waits: bool,
-    ) -> Result<Vec<(ExpectedClaim, String, Option<i64>, bool)>, ClaimsError> {
+    ) -> Result<Vec<(ExpectedClaim, Option<Refusal>)>, ClaimsError> {
+        let mut refusals: HashMap<usize, Refusal> = HashMap::new();
+        for (nth, portion) in claims.chunks(self.per_call).enumerate() {
+            let refused = self.claim(portion, preview, waits || nth > 0)?;
+            refusals.extend(refused.into_iter().map(|one| {
+                let is_temporary = one.is_temporary();
+                let RefusedRecord { place, reason, holder } = one;
+                (nth * self.per_call + place, Refusal { reason, holder, is_temporary })
+            }));
+        }
+        let with_refusal = |(place, claim)| (claim, refusals.remove(&place));
+        Ok(claims.into_iter().enumerate().map(with_refusal).collect())
+    }
+
+    /// Has the service claim a portion, or with `preview` look at it. Where others of the range were claimed before, it waits for the cell's
+    /// rate: to begin the range again would use up the rate for those.
+    fn claim(&self, portion: &[ExpectedClaim], preview: bool, waits: bool) -> Result<Vec<RefusedRecord>, ClaimsError> {
+        let json = list_json(portion)?;
+        let list = ImportList { json: &json, records: portion.len() };
         let deadline = Instant::now() + RATE_TIMEOUT;
         loop {
-            match self.refused(portion, false) {
+            match self.service.import_records(self.key.cell_id, &list, &self.naming, preview, ANSWER_TIMEOUT) {
                 Err(error) if error.is_remote_limit() && waits && Instant::now() < deadline => {
                     wait::sleep(RATE_INTERVAL)
                 }
@@ -146,50 +266,35 @@ impl<'b, 'c> Batch<'b, 'c> {
             }
         }
     }
+}
 
-    /// Returns the names of rows that could not be claimed now, and claims none.
-    pub fn preview(&self, rows: Vec<(Rc<Attribute>, ClaimedRow)>) -> Result<Vec<CollidingName>, ClaimsError> {
-        let (claims, mut colliding) = distinct(rows, self.key.cell_id);
-        for portion in claims.chunks(PER_CALL) {
-            let refused = self.refused(portion, true)?.into_iter();
-            colliding.extend(refused.map(|(claim, reason, holder, _)| colliding_name(claim, &reason, holder)));
-        }
-        Ok(colliding)
-    }
-
-    /// Sends claims. Returns those that the service refuses, each with its reason, the holder of its name, and whether that is
-    /// temporary.
-    fn refused(
-        &self,
-        claims: &[ExpectedClaim],
-        preview: bool,
-    ) -> Result<Vec<(ExpectedClaim, String, Option<i64>, bool)>, ClaimsError> {
-        if claims.is_empty() {
-            return Ok(Vec::new());
-        }
-        let json = list_json(claims)?;
-        let list = ImportList { json: &json, records: claims.len() };
-        let refused = self.service.import_records(self.key.cell_id, &list, &self.naming, preview, ANSWER_TIMEOUT)?;
-        let of = |place: usize| claims.get(place).cloned();
-        let row = |one: RefusedRecord| {
-            let is_temporary = one.is_temporary();
-            of(one.place).map(|claim| (claim, one.reason, one.holder, is_temporary))
-        };
-        Ok(refused.into_iter().filter_map(row).collect())
+impl Refusal {
+    fn other_source(cell_id: i64) -> Self {
+        Refusal { reason: OTHER_SOURCE.to_owned(), holder: Some(cell_id), is_temporary: false }
     }
 }
 
-/// Returns the claims that rows need, each name once, and the names that several rows have.
-fn distinct(rows: Vec<(Rc<Attribute>, ClaimedRow)>, cell_id: i64) -> (Vec<ExpectedClaim>, Vec<CollidingName>) {
-    let (mut claims, mut colliding): (Vec<ExpectedClaim>, Vec<_>) = (Vec::with_capacity(rows.len()), Vec::new());
-    let mut seen = HashSet::with_capacity(rows.len());
-    for claim in rows.into_iter().filter_map(|(attribute, row)| expected_claim(&attribute, row)) {
-        match seen.insert((claim.bucket_type().to_owned(), claim.value.clone())) {
-            true => claims.push(claim),
-            false => colliding.push(colliding_name(claim, OTHER_SOURCE, Some(cell_id))),
+/// Returns the claims that rows need, and the rows whose names are refused by their profiles.
+fn needed(rows: Vec<(Rc<Attribute>, ClaimedRow)>) -> Needed {
+    let mut needed = Needed { claims: Vec::with_capacity(rows.len()), invalid: Vec::new(), unclaimable: 0 };
+    for (attribute, row) in rows {
+        match claim_of(&attribute, row) {
+            Ok(claim) if claim.is_off() => needed.unclaimable += 1,
+            Ok(claim) => needed.claims.push(claim),
+            Err(row) => {
+                needed.unclaimable += 1;
+                needed.invalid.extend(invalid_name(row));
+            }
         }
     }
-    (claims, colliding)
+    needed
+}
+
+/// Returns a row's name as one that can have no claim, or `None` if a key of the row is the reason.
+fn invalid_name(row: Unclaimable) -> Option<CollidingName> {
+    let Unclaimable { bucket_type, value, source_id, is_name } = row;
+    let source_id = source_id.filter(|_| is_name)?;
+    Some(CollidingName { bucket_type, value, source_id, reason: INVALID.to_owned(), holder: None })
 }
 
 fn colliding_name(claim: ExpectedClaim, reason: &str, holder: Option<i64>) -> CollidingName {

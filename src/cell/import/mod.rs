@@ -4,6 +4,7 @@
 //! transactions of their own. Between them the row of claims.import_runs has the position, and this session's memory the pace.
 
 mod batch;
+mod doubles;
 pub mod preview;
 mod rows;
 
@@ -139,8 +140,7 @@ fn begin(connection: &Connection, key: &ImportKey) -> Result<(), ClaimsError> {
     }
     let service = Service::new(connection, &key.service, key.cell_id)?;
     epoch::act_as(connection, &service, key.cell_id).map_err(unreachable)?;
-    let estimated = expected.attributes().iter().map(|attribute| attribute.rows).sum();
-    imports::begin(connection, key, estimated);
+    imports::begin(connection, key, expected.estimated_rows());
     Ok(())
 }
 

@@ -4,9 +4,11 @@ use claims_model::limits::PAGE_BYTES;
 use claims_model::source_range::{self, SourceRange};
 use claims_model::{BadInput, Problem};
 
-use super::batch::{self, Batch};
+use super::batch::{self, Batch, INVALID};
+use super::doubles::Doubles;
 use super::must_have_columns;
 use crate::arguments;
+use crate::cell::client::imports::REASONS;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::reading;
 use crate::cell::verify::expected::Expected;
@@ -31,6 +33,7 @@ fn preview_import(
     source_type: Option<String>,
     after: default!(Option<String>, "NULL"),
     max_results: default!(Option<i32>, 100),
+    outcome: default!(Option<String>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -50,13 +53,13 @@ fn preview_import(
         let catalog = catalog::current(connection);
         reading::require_for(connection, &catalog, cell_id)?;
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
-        let size = page_size(max_results)?;
+        let page = Page { size: page_size(max_results)?, only: outcome.map(reason).transpose()? };
         let after = arguments::source_range(after, None).map_err(|_| BadInput::new("after", Problem::BadCursor))?.above;
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
         }
         let key = ImportKey { cell_id, source_type, service };
-        list(connection, &key, after, size).map_err(unreachable)
+        list(connection, &key, after, &page).map_err(unreachable)
     })?;
     let row = |CollidingName { bucket_type, value, source_id, reason, holder }| {
         (bucket_type, value, source_id.clone(), reason, holder, source_id)
@@ -71,17 +74,33 @@ pub fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
     }
 }
 
+/// The names to list.
+struct Page {
+    size: usize,
+    /// The only reason to list; `None`: all.
+    only: Option<String>,
+}
+
+/// Returns a reason that a name can have in the list.
+fn reason(outcome: String) -> Result<String, ClaimsError> {
+    let allowed = "held_by_other, other_source, confusable, reserved, invalid, leased, busy and recent";
+    let is_known = REASONS.contains(&outcome.as_str()) || outcome == INVALID;
+    if is_known { Ok(outcome) } else { Err(BadInput::new("outcome", Problem::OutOfRange { allowed }).into()) }
+}
+
 /// Returns a page of names above a source id. It ends behind the last name of a row, so that the source id is a cursor.
 fn list(
     connection: &Connection,
     key: &ImportKey,
     mut above: Option<String>,
-    size: usize,
+    wanted: &Page,
 ) -> Result<Vec<CollidingName>, ClaimsError> {
     let expected = Expected::at(connection, &key.source_type, &key.service);
     must_have_columns(&expected, key)?;
     let service = Service::new(connection, &key.service, key.cell_id)?;
     let batch = Batch::new(connection, &expected, &service, key, batch::PER_CALL);
+    let doubles = Doubles::find(&expected);
+    let Page { size, only } = wanted;
     let (mut page, mut bytes) = (Vec::<CollidingName>::new(), 0);
     loop {
         let mut range = SourceRange { above: above.take(), up_to: None };
@@ -90,20 +109,21 @@ fn list(
         let rows = attributes.flat_map(|attribute| {
             attribute.in_range(connection, &range, RowLock::None).into_iter().map(move |row| (attribute.clone(), row))
         });
-        let mut found = batch.preview(rows.collect())?;
+        let mut found = batch.preview(rows.collect(), &doubles)?;
+        found.retain(|name| only.as_ref().is_none_or(|only| name.reason == *only));
         found.sort_by(|a, b| {
             let by_source = source_range::compare(&a.source_id, &b.source_id);
             by_source.then_with(|| (&a.bucket_type, &a.value).cmp(&(&b.bucket_type, &b.value)))
         });
         for name in found {
-            let is_full = page.len() >= size || bytes > PAGE_BYTES;
+            let is_full = page.len() >= *size || bytes > PAGE_BYTES;
             if is_full && page.last().is_some_and(|last| last.source_id != name.source_id) {
                 return Ok(page);
             }
             bytes += name.value.len() + 200;
             page.push(name);
         }
-        if range.up_to.is_none() || page.len() >= size || bytes > PAGE_BYTES {
+        if range.up_to.is_none() || page.len() >= *size || bytes > PAGE_BYTES {
             return Ok(page);
         }
         above = range.up_to;

@@ -71,7 +71,7 @@ impl FoundDiscrepancy {
     }
 
     fn impossible(row: Unclaimable) -> FoundDiscrepancy {
-        let Unclaimable { bucket_type, value: bucket_value, source_id } = row;
+        let Unclaimable { bucket_type, value: bucket_value, source_id, .. } = row;
         let (discrepancy, outcome) = (Discrepancy::Missing, Some(Outcome::Impossible));
         FoundDiscrepancy { discrepancy, bucket_type, bucket_value, source_id, holder: None, outcome }
     }
@@ -314,7 +314,7 @@ impl Comparison<'_> {
             (Some(expected_claim), _)
                 if report.discrepancy == Discrepancy::Different && rows.has_rival(&report, &expected_claim) =>
             {
-                Decision::Skip(Outcome::Busy)
+                Decision::Skip(Outcome::Doubled)
             }
             (Some(expected_claim), _) if rows.is_seen(&expected_claim) => Decision::Claim(expected_claim),
             (Some(expected_claim), _) if rows.is_there(self.connection, &expected_claim) => {

@@ -102,27 +102,21 @@ pub fn enforced_or_off_claim(attribute: &Rc<Attribute>, row: ClaimedRow) -> Opti
     claim_of(attribute, row).ok()
 }
 
-/// Like [enforced_or_off_claim], and returns the unchanged row if the claim is impossible.
-fn claim_of(attribute: &Rc<Attribute>, row: ClaimedRow) -> Result<ExpectedClaim, ClaimedRow> {
+/// Like [enforced_or_off_claim], and returns the row as [Unclaimable] if the claim is impossible.
+pub fn claim_of(attribute: &Rc<Attribute>, row: ClaimedRow) -> Result<ExpectedClaim, Unclaimable> {
     match row {
         ClaimedRow { source_id: Some(source_id), value: spelling, subject_id: Some(subject_id) }
             if is_id(&source_id) && is_id(&subject_id) =>
         {
             let (value, display) = match attribute.profile.canonical(&spelling) {
-                Err(_) => {
-                    return Err(ClaimedRow {
-                        source_id: Some(source_id),
-                        value: spelling,
-                        subject_id: Some(subject_id),
-                    });
-                }
+                Err(_) => return Err(Unclaimable::new(attribute, Some(source_id), spelling, true)),
                 Ok(Cow::Borrowed(_)) => (spelling, None),
                 Ok(Cow::Owned(same)) if same == spelling => (same, None),
                 Ok(Cow::Owned(value)) => (value, Some(spelling)),
             };
             Ok(ExpectedClaim { attribute: attribute.clone(), value, display, subject_id, source_id })
         }
-        row => Err(row),
+        ClaimedRow { source_id, value, .. } => Err(Unclaimable::new(attribute, source_id, value, false)),
     }
 }
 
@@ -152,6 +146,19 @@ pub struct Unclaimable {
     pub bucket_type: String,
     pub value: String,
     pub source_id: Option<String>,
+    /// Whether the name is impossible. Otherwise a key of the row is.
+    pub is_name: bool,
+}
+
+impl Unclaimable {
+    fn new(attribute: &Attribute, source_id: Option<String>, value: String, is_name: bool) -> Self {
+        Unclaimable {
+            bucket_type: attribute.bucket_type.clone(),
+            value: cut(value, BUCKET_VALUE_CHARS),
+            source_id: source_id.map(|id| cut(id, ID_CHARS)),
+            is_name,
+        }
+    }
 }
 
 fn cut(mut text: String, chars: usize) -> String {
@@ -234,7 +241,13 @@ impl<'c> Expected<'c> {
         RequiredNaming::of(&catalog::current(self.connection).types, bucket_types)
     }
 
-    fn each(&self, range: &SourceRange, mut each: impl FnMut(&Rc<Attribute>, ClaimedRow)) {
+    /// Returns the estimated number of rows that need a claim, once for each column.
+    pub fn estimated_rows(&self) -> i64 {
+        self.attributes.iter().map(|attribute| attribute.estimated_rows(self.connection)).sum()
+    }
+
+    /// Passes the rows of a range that need a claim to `each`, in no order.
+    pub fn each(&self, range: &SourceRange, mut each: impl FnMut(&Rc<Attribute>, ClaimedRow)) {
         for attribute in &self.attributes {
             attribute.each(self.connection, range, self.as_caller, |row| each(attribute, row));
         }
@@ -266,11 +279,7 @@ impl<'c> Expected<'c> {
                 _ if count > MAX_COMPARED => {}
                 Ok(claim) if claim.is_off() => {}
                 Ok(expected_claim) => records.claims.push(expected_claim),
-                Err(row) => records.unclaimable.push(Unclaimable {
-                    bucket_type: attribute.bucket_type.clone(),
-                    value: cut(row.value, BUCKET_VALUE_CHARS),
-                    source_id: row.source_id.map(|id| cut(id, ID_CHARS)),
-                }),
+                Err(row) => records.unclaimable.push(row),
             }
         });
         if count > MAX_COMPARED {

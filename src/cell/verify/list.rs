@@ -30,9 +30,9 @@ const BATCH: i64 = 1000;
 
 const MAX_RESULTS: i32 = 10_000;
 
-#[pg_extern(schema = "claims", security_definer)]
+#[pg_extern(schema = "claims", name = "list_discrepancies", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn list_discrepancies(
+fn list_discrepancies_2(
     cell_id: Option<i64>,
     service: Option<String>,
     source_type: Option<String>,
@@ -42,6 +42,7 @@ fn list_discrepancies(
         Option<Interval>,
         "COALESCE(NULLIF(pg_catalog.current_setting('claims.verify_recent', true), ''), '1 hour')::pg_catalog.interval"
     ),
+    outcome: default!(Option<String>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -69,7 +70,8 @@ fn list_discrepancies(
         let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
         let after = after.map(|text| DiscrepancyCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?;
-        let listing = Listing::new(after, page_size(max_results)?);
+        let only = outcome.map(|outcome| named(&outcome)).transpose()?;
+        let listing = Listing::new(after, page_size(max_results)?, only);
         if xact::uses_transaction_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
@@ -80,6 +82,14 @@ fn list_discrepancies(
         (discrepancy.name(), bucket_type, bucket_value, source_id, holder, outcome.map(Outcome::name), cursor.encode())
     };
     Ok(TableIterator::new(rows.into_iter().map(row)))
+}
+
+/// Returns the outcome with this name.
+fn named(outcome: &str) -> Result<Outcome, ClaimsError> {
+    let allowed =
+        "leased, recent, busy, held_by_other, confusable, reserved, impossible, doubled, foreign and other_service";
+    let named = Outcome::of_cell_named(outcome).filter(|outcome| *outcome != Outcome::Corrected);
+    named.ok_or_else(|| BadInput::new("outcome", Problem::OutOfRange { allowed }).into())
 }
 
 fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
@@ -126,13 +136,15 @@ struct Listed {
 struct Listing {
     after: Option<DiscrepancyCursor>,
     size: usize,
+    /// The only outcome to list; `None`: all.
+    only: Option<Outcome>,
     rows: Vec<Listed>,
     bytes: usize,
 }
 
 impl Listing {
-    fn new(after: Option<DiscrepancyCursor>, size: usize) -> Self {
-        Listing { after, size, rows: Vec::new(), bytes: 0 }
+    fn new(after: Option<DiscrepancyCursor>, size: usize, only: Option<Outcome>) -> Self {
+        Listing { after, size, only, rows: Vec::new(), bytes: 0 }
     }
 }
 
@@ -147,7 +159,8 @@ impl Findings for Listing {
             if self.are_enough() {
                 return;
             }
-            if self.after.as_ref().is_none_or(|after| place > after.place) {
+            let is_wanted = self.only.is_none() || found.outcome == self.only;
+            if is_wanted && self.after.as_ref().is_none_or(|after| place > after.place) {
                 // The cursor contains the name again, in base64.
                 self.bytes += 3 * found.bucket_value.len() + 1000;
                 self.rows.push(Listed { found, cursor: DiscrepancyCursor { above: range.above.clone(), place } });

@@ -16,5 +16,6 @@ mod rows;
 pub mod share;
 pub mod slice;
 mod slot;
+pub mod unclaimed;
 mod walk;
 pub mod whole;

@@ -182,7 +182,7 @@ impl Share {
         held: &mut HeldRange,
     ) -> Result<(Tally, Option<String>, Ended), ClaimsError> {
         let VerificationPass { cell_id, source_type, correct, .. } = &self.pass;
-        let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
+        let rows = expected.estimated_rows();
         let require_range = || require_held(connection, &self.kind, &held.key, held.token);
         let service = Service::new(connection, &self.server, *cell_id)?;
         self.must_ask(self.pass.service.as_deref())?;

@@ -67,7 +67,7 @@ impl SliceTask<'_> {
         let deadline = Instant::now() + SLICE;
         let (mut position, rows) = transactions.in_database(|connection| {
             let expected = Expected::at(connection, source_type, server);
-            let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
+            let rows = expected.estimated_rows();
             let position = positions::position(connection, walked);
             Ok((position, rows))
         })?;
@@ -137,7 +137,7 @@ impl SliceTask<'_> {
         let (expected, remote) = (&expected, &remote);
         let comparison =
             Comparison { connection, expected, remote, source_type, correct, require_range: &require_range };
-        let progress = Progress::begin(cell_id, source_type, expected.attributes().iter().map(|one| one.rows).sum());
+        let progress = Progress::begin(cell_id, source_type, expected.estimated_rows());
         let (position, deadline) = (range.above.clone(), Some(deadline));
         let findings = Counting { tally, progress };
         let mut walk = Walk { comparison, batch: BATCH, deadline, findings, position };

@@ -87,7 +87,7 @@ pub fn batch(batch_size: i32) -> Result<i64, ClaimsError> {
 }
 
 /// Returns the time at which to stop.
-fn deadline(started_at: Instant, max_runtime: Interval) -> Result<Instant, ClaimsError> {
+pub fn deadline(started_at: Instant, max_runtime: Interval) -> Result<Instant, ClaimsError> {
     let micros = arguments::span(max_runtime, "max_runtime")?.as_micros();
     Ok(started_at + Duration::from_micros(micros.unsigned_abs() as u64))
 }
@@ -115,7 +115,7 @@ impl WholeTask {
         let WholeTask { cell_id, source_type, .. } = self;
         let expected = Expected::at(connection, source_type, server);
         must_be_claimed(&expected, source_type)?;
-        let rows = expected.attributes().iter().map(|attribute| attribute.rows).sum();
+        let rows = expected.estimated_rows();
         let walked = Walked { cell_id: *cell_id, service: server, source_type };
         let position = positions::position(connection, walked);
         let service = Service::new(connection, server, *cell_id)?;

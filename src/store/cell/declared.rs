@@ -71,6 +71,11 @@ statement! {
     SET_ENFORCEMENT(OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID) =
         "UPDATE claims.claimed_attributes a SET enforcement = $4, share = $5::numeric
           WHERE a.table_name = $1::regclass AND a.attribute = $2::name AND ($3 IS NULL OR a.declaration = $3::name)";
+    /// Returns the source types of the declarations of column $2 of table $1, or of declaration $3, that are not enforced for all names.
+    NOT_ENFORCED(OIDOID, TEXTOID, TEXTOID) =
+        "SELECT DISTINCT a.source_type FROM claims.claimed_attributes a
+          WHERE a.table_name = $1::regclass AND a.attribute = $2::name AND ($3 IS NULL OR a.declaration = $3::name)
+            AND (a.enforcement <> 'enforce' OR a.share < 100) ORDER BY 1";
     IS_CLAIMED(OIDOID) = "SELECT FROM claims.claimed_attributes a WHERE a.table_name = $1::regclass LIMIT 1";
 }
 
@@ -201,6 +206,12 @@ pub fn set_enforcement(
 ) -> bool {
     let values = [table.into(), attribute.into(), name.into(), mode.into(), share.into()];
     connection.run(&SET_ENFORCEMENT, View::Statement, values).count() > 0
+}
+
+/// Returns the source types of the declarations of a column, or of one of them, that are not enforced for all names.
+pub fn not_enforced(connection: &Connection, table: Oid, attribute: &str, name: Option<&str>) -> Vec<String> {
+    let values = [table.into(), attribute.into(), name.into()];
+    connection.run(&NOT_ENFORCED, View::Statement, values).map(|row| row.must(1))
 }
 
 pub fn is_claimed(connection: &Connection, table: Oid) -> bool {

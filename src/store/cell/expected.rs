@@ -86,7 +86,7 @@ pub struct Attribute {
     source_key: String,
     condition: Option<String>,
     /// The planner's estimate of the table's rows (`reltuples`).
-    pub rows: i64,
+    pub(super) rows: i64,
     /// Whether the key column is NOT NULL.
     has_keys: bool,
     kind: KeyKind,
@@ -148,7 +148,7 @@ pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
 
 impl Attribute {
     /// Runs `body` with the owner's rights, under settings that give the owner's code the same result in every session.
-    fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
+    pub(super) fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
         restricted_as(self.owner, || under(NO_ROWS_HIDDEN, || under(FIXED_TEXT, body)))
     }
 
@@ -173,7 +173,7 @@ impl Attribute {
     }
 
     /// Builds the query for the rows that need a claim.
-    fn query(&self, condition: &str, row_lock: RowLock) -> String {
+    pub(super) fn query(&self, condition: &str, row_lock: RowLock) -> String {
         let Attribute { alias, column, subject_key, source_key, .. } = self;
         let own_condition = self.condition.as_deref().map_or(String::new(), |text| format!(" AND ({text})"));
         let row_lock = match row_lock {
@@ -190,7 +190,7 @@ impl Attribute {
     }
 
     /// Builds the FROM item. ONLY leaves out tables that inherit from an ordinary table; a partitioned table includes its partitions.
-    fn from(&self) -> String {
+    pub(super) fn from(&self) -> String {
         format!("{}{} AS {}", if self.plain { "ONLY " } else { "" }, self.table_name, self.alias)
     }
 

@@ -41,7 +41,7 @@ PLAUSIBLE = {
     ("register_cell", "cell_id"): "4", ("remove_cell", "cell_id"): "3", ("unreserve_names", "bucket_values"): "'{admin}'",
     ("canonical_form", "profile"): "'username'", ("prepare_transfer", "transfer_uuid"): "gen_random_uuid()", ("remove_service", "server_name"): "'named'",
     ("settle_requests", "process_id"): LEASES[6], ("take_requests", "process_id"): "gen_random_uuid()", ("add_expiring", "keys"): "'{z}'",
-    ("set_profile", "bucket_type"): "'MAILS'", ("retry_requests", "entity"): "'e1'",
+    ("set_profile", "bucket_type"): "'MAILS'", ("retry_requests", "entity"): "'e1'", ("preview_import", "outcome"): "'invalid'", ("list_discrepancies", "outcome"): "'busy'", "max_names": "10",
 }
 
 STRINGS = ["''", "' '", "'x'", "'every_two'", "'0'", "'-1'", "'null'", "'[]'", "'{}'", "'\"'", "E'a\\nb'", "E'\\u0001'", "E'\\u202Eabc'", "'%s%n'", "'NaN'", "'1e400'",
