@@ -128,7 +128,7 @@ SELECT claims.commit_update(2, claims.begin_update(2, jsonb_build_array(t.claim(
 CALL claims.import_claims(1, 'regress_claims_import', 'RAILS_TABLE_GROUPS', batch_size => 2);
 SELECT bucket_value, display_value, source_id = (SELECT id::text FROM app.nicks WHERE lower(nick) = bucket_value) FROM claims.claims
  WHERE bucket_type = 121 AND creator_id = 1 ORDER BY 1;
-SELECT bucket_value, reason, holder_cell_id FROM claims.import_collisions(1, 'RAILS_TABLE_GROUPS');
+SELECT bucket_value, reason, holder_cell_id FROM claims.import_collisions(1, 'RAILS_TABLE_GROUPS') ORDER BY 1;
 SELECT * FROM t.imports();
 SELECT count(*) FROM claims.check();
 
