@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use claims_model::lookalike::{NewSkeleton, new_skeletons};
-use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op, Reason, Types};
+use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op, Types};
 use uuid::Uuid;
 
 use super::payload::{self, SkippedDestroy};
