@@ -28,7 +28,7 @@ PLAUSIBLE = {
     "source_id_gt": "NULL", "source_id_lte": "NULL", "begins_per_second": "NULL", "refusals_per_second": "NULL", "max_range": "1000000", "ranges_per_day": "100", "or_less": "false", "max_outstanding": "NULL", "max_batch_size": "NULL", "max_priority": "NULL", "whole_sources": "false",
     "rows_per_second": "NULL", "records": f"'[{RECORD}]'", "preview": "true", ("wait_for_import", "seconds"): "0.01", "value": "'wanted'", "source_id": "NULL",
     "display_values": "NULL", "asking_node": "1", "asking_pid": "1", "per_second": "10", "anchor": "'a'", "outcome": "'committed'",
-    "id_space": "'rows'", "size": "10", "continue_after": "NULL", "at_most": "NULL", "first_id": "1", "last_id": "10", "block_size": "NULL",
+    "id_space": "'rows'", "size": "10", "continue_after": "NULL", "at_most": "NULL", "first_id": "1000000001", "last_id": "1000000010", "block_size": "NULL",
     "sequence": "'app.numbers'", "low_water": "10", "place": "NULL", "lineage": "NULL", "timeline": "NULL", "is_new": "true", "settles": "false",
     ("claim_attribute", "table_name"): "'app.free'", ("declare_attribute", "table_name"): "'app.free'", ("capture_requests", "table_name"): "'app.free'",
     ("spell_out_condition", "table_name"): "'app.names'::regclass::oid", ("change_capture_triggers", "table_name"): "'app.free'::regclass::oid",
