@@ -133,7 +133,10 @@ pub fn run(message: &str) {
         as_role(owner, || {
             with_search_path(c"pg_catalog, pg_temp", || {
                 let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-                let give = || Ok::<_, ()>(spi::connect(|connection| give(connection, number, &request, call)));
+                let give = || {
+                    spi::connect(|connection| give(connection, number, &request, call));
+                    Ok::<_, ()>(())
+                };
                 // The caller finds out that there is no range.
                 let _ = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], give);
             });
