@@ -15,6 +15,7 @@ INSERT INTO t.calls VALUES
     ('finish_transfer', 'max_runtime', $$claims.finish_transfer(t.u(1), %L)$$),
     ('cancel_transfer', 'max_runtime', $$claims.cancel_transfer(t.u(1), 'x', %L)$$),
     ('begin_import', 'max_runtime', $$claims.begin_import(1, 'nowhere', 'RAILS_TABLE_ROUTES', NULL, 1, %L)$$),
+    ('unclaimed_rows', 'max_runtime', $$claims.unclaimed_rows('RAILS_TABLE_ROUTES', 1, 'nowhere', max_runtime => %L)$$),
     ('verify_share', 'recent', $$claims.verify_share(t.u(1), 'w', 'nowhere', recent => %L)$$),
     ('verify_share', 'hold_for', $$claims.verify_share(t.u(1), 'w', 'nowhere', hold_for => %L)$$),
     ('list_discrepancies', 'recent', $$claims.list_discrepancies(1, 'nowhere', 'RAILS_TABLE_ROUTES', recent => %L)$$),
