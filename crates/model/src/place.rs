@@ -26,10 +26,10 @@ fn hash(parts: &[&[u8]]) -> i64 {
     digest.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// What a place is to the one that acts.
+/// Relation of a presenter's place to the acting one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// The same place, or the service knows none.
+    /// Both are equal, or the service knows no acting place.
     Same,
     /// A later timeline: a standby that was promoted.
     Promoted,
