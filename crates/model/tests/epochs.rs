@@ -332,7 +332,7 @@ fn every_part_of_it_is_needed() {
     assert_eq!(check(1, true, Some(BrokenEpochs::SavesUnchecked)), vec![saves, in_its_place]);
     assert_eq!(check(1, true, Some(BrokenEpochs::SavesAnywhere)), vec![in_its_place]);
     assert_eq!(check(1, true, Some(BrokenEpochs::NotWaited)), vec![in_its_place]);
-    assert_eq!(check(1, true, Some(BrokenEpochs::TakenOverUnchanged)), vec![saves]);
+    assert_eq!(check(1, true, Some(BrokenEpochs::TakenOverUnchanged)), vec![in_its_place]);
     let both = "of two only one decides";
     assert_eq!(check(1, true, Some(BrokenEpochs::EverythingTaken)), vec![both, saves, in_its_place]);
 }
