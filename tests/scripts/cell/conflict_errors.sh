@@ -17,7 +17,7 @@ as_cell 2 "SELECT claims.begin_update(2, '$(username leased)')" >/dev/null
 # error_of SQL: all fields of the errors of the application's statements, without the place in the source.
 error_of() {
   ( use_cluster cell1; export PGUSER=app
-    psql -XqAt -v VERBOSITY=verbose 2>&1 >/dev/null <<<"$1" | sed -E '/^LOCATION:/d; s/^psql:[^ ]* //; s/("lease_age_seconds":)[0-9.]+/\1<age>/') || true
+    psql -XqAt -v VERBOSITY=verbose 2>&1 >/dev/null <<<"$1" | sed -E '/^LOCATION:/d; s/^psql:[^ ]* //; s/("lease_age_seconds":)[0-9.]+/\1<age>/g; s/,"waited_seconds":[0-9.]+//g') || true
 }
 conflict() { printf '{"op":"create","bucket":{"type":"USERNAMES","value":"%s"},"reason":"%s","retryable":%s,"holder_cell_id":%s,"lease_age_seconds":%s}' "$@"; }
 ada=$(conflict ada taken false 2 null)

@@ -20,7 +20,7 @@ DRIVERS = {"setString", "stringtype", "setObject", "autosave", "default_query_ex
            "server_reset_query", "targetServerType"}
 # Examples, and words of other programs.
 FOREIGN = DRIVERS | {"Foo", "slug", "OnCalendar", "QueryCanceled", "StatementInvalid"} | {
-    "create_distributed_table", "create_reference_table", "citus_add_local_table_to_metadata", "undistribute_table",
+    "create_distributed_table", "create_reference_table", "citus_add_local_table_to_metadata", "undistribute_table", "citus_update_node",
     "innodb_lock_wait_timeout", "innodb_flush_log_at_trx_commit"}
 
 
