@@ -104,7 +104,8 @@ DELETE FROM claims.cell_epochs;
 SELECT t.presents('1, 500, NULL, NULL, 7, 1, 1, ''a:/pg''');
 SELECT t.presents('1, 500, NULL, NULL, 8, 1, 1, ''b:/pg'', false'); SELECT t.presents('1, 501, 500, NULL, 8, 1, 1, ''b:/pg''');
 SELECT t.presents('1, 501, 500');
-SELECT t.acts('1, 500, NULL, 7'), t.acts('1, 500, NULL, 8'), t.acts('1, 500, NULL, 7, true'), t.acts('1, 500, NULL, 8, true'), t.acts('1, 500, NULL, 7, NULL');
+SELECT t.acts('1, 500, NULL, 7'), t.acts('1, 500, NULL, 8'), t.acts('1, 500, NULL, 7, true'), t.acts('1, 500, NULL, 8, true'),
+       t.acts('1, 500, NULL, 7, NULL');
 -- the same place is followed after a restart, and a promoted standby on a newer timeline; its primary must be adopted
 SELECT t.presents('1, 502, 500, NULL, 7, 1, 1, ''a:/pg''');
 SELECT t.presents('1, 502, 500, NULL, 9, 1, 2, ''c:/pg'', false');

@@ -107,7 +107,7 @@ SELECT count(*) FROM claims.claims WHERE creator_id = 1;
 CALL claims.import_claims(1, 'regress_claims_unclaimed', 'RAILS_TABLE_ROUTES');
 SELECT source_id, bucket_value, reason, holder_cell_id FROM claims.import_collisions(1, 'RAILS_TABLE_ROUTES') ORDER BY source_id::int;
 SELECT collisions, skipped FROM claims.imports WHERE source_type = 'RAILS_TABLE_ROUTES';
-
+-- nothing is left behind
 SELECT claims.automatic(NULL, NULL);
 DROP SCHEMA app CASCADE;
 DROP SERVER regress_claims_unclaimed CASCADE;

@@ -80,5 +80,7 @@ expect 'the cell goes on with it' "$(wait_for 00000 state_as app cell1 "INSERT I
 dump
 expect 'the dump has it' "$(pg_restore -f - "$CLAIMS_TMP/app.dump" | grep -c "$CELL_PASSWORD")" 1
 sleep_at_home; elsewhere; restore copy3
+# The original was stopped, and is not waited for longer than 30 seconds.
+expect 'the copy takes over' "$(wait_for 00000 state_as app copy3 "SELECT * FROM claims.reconcile(1, 'claims_service')")" 00000
 expect 'the copy acts as the cell' "$(state_as app copy3 "INSERT INTO routes (path) VALUES ('stolen')")" 00000
 expect 'and has taken a name' "$(at_service)" 'alpha beta delta gamma stolen|0'

@@ -79,7 +79,8 @@ noticed 'a check' "ALTER TABLE claims.audiences DROP CONSTRAINT audiences_audien
 noticed 'a constraint that was not checked' "ALTER TABLE claims.audiences DROP CONSTRAINT audiences_audience_check; ALTER TABLE claims.audiences ADD CONSTRAINT audiences_audience_check CHECK (audience IN ('reader', 'cell', 'worker')) NOT VALID;"
 noticed 'a trigger that is missing' "DROP TRIGGER announce_change ON claims.cells;"
 noticed 'a trigger that replication does not fire' "ALTER TABLE claims.cells ENABLE TRIGGER announce_change;"
-noticed 'a view' "CREATE OR REPLACE VIEW claims.claimed_columns AS SELECT a.*, true AS captured FROM claims.claimed_attributes a;"
+noticed 'a view' "CREATE OR REPLACE VIEW claims.claimed_columns WITH (security_barrier) AS SELECT a.table_name, a.attribute, a.bucket_type, a.subject_type,
+  a.subject_key, a.source_type, a.source_key, a.condition, a.declaration, a.constraint_name, a.enforcement, a.share, true AS captured FROM claims.claimed_attributes a;"
 noticed 'the options of a view' "ALTER VIEW claims.claimed_columns RESET (security_barrier);"
 noticed 'a sequence' "ALTER SEQUENCE claims.expiring_tokens CACHE 10;"
 noticed 'what pg_dump leaves out' "SELECT pg_extension_config_dump('claims.cells', 'WHERE false');"
