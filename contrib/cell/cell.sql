@@ -172,10 +172,11 @@ BEGIN
     END IF;
 END $$;
 
+-- Plans without sequential scans: the tables are often empty when a session plans, and must be read by their keys later.
 -- --- what a cell calls -------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION claims_cell.track_lease(lease_uuid uuid) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '5ms' AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '5ms' SET enable_seqscan = off AS $$
 DECLARE
     is_fenced boolean;
 BEGIN
@@ -230,7 +231,7 @@ COMMENT ON FUNCTION claims_cell.forget_leases(uuid[]) IS
     'that another session is forgetting.';
 
 CREATE OR REPLACE FUNCTION claims_cell.fence_leases(lease_uuids uuid[]) RETURNS TABLE (lease_uuid uuid, fenced boolean)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1ms' AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1ms' SET enable_seqscan = off SET enable_nestloop = off AS $$
 DECLARE
     deadline timestamptz := clock_timestamp() + claims_cell.wait_timeout_ms() * interval '1 ms';
     wanted uuid[];
@@ -257,7 +258,7 @@ COMMENT ON FUNCTION claims_cell.fence_leases(uuid[]) IS
 
 CREATE OR REPLACE FUNCTION claims_cell.judge_leases(leases jsonb, stale_after interval DEFAULT '10 minutes')
 RETURNS TABLE (lease_uuid uuid, verdict text)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1ms' AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1ms' SET enable_seqscan = off SET enable_nestloop = off AS $$
 DECLARE
     me xid8 := pg_current_xact_id_if_assigned();
     called_at timestamptz := clock_timestamp();

@@ -54,7 +54,11 @@ writers() {
   writer 1 "$rows" &
   writer 2 "$((rows / 10))" &
 }
-end_writers() { rm -f "$CLAIMS_TMP/writing"; wait; }
+end_writers() {
+  local pid
+  rm -f "$CLAIMS_TMP/writing"
+  for pid in $(jobs -p); do [ "$pid" = "${hanging:-}" ] || wait "$pid" || true; done
+}
 saves() { wc -l <"$CLAIMS_TMP/saves.$1"; }
 has_saved() { [ "$(saves "$1")" -gt "$2" ]; }
 # Every writer has saved twice since, so the transactions that were open have ended.
