@@ -172,8 +172,9 @@ BEGIN
     END IF;
 END $$;
 
--- Plans without sequential scans: the tables are often empty when a session plans, and must be read by their keys later.
 -- --- what a cell calls -------------------------------------------------------------------------------------------------
+
+-- These functions plan without sequential scans: the tables are often empty when a session plans, and must be read by their keys later.
 
 CREATE OR REPLACE FUNCTION claims_cell.track_lease(lease_uuid uuid) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '5ms' SET enable_seqscan = off AS $$
