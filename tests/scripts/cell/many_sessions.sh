@@ -86,7 +86,8 @@ done
 # --- a service that is full, and then dead --------------------------------------------------------------------------------------------
 
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT 1'
-open first cell1; tell first "BEGIN; $(add held); SET CONSTRAINTS ALL IMMEDIATE" >/dev/null
+# Another program of the cell's role again, which no session can ask for its place.
+open first shared cell1; tell first 'SELECT 1' >/dev/null
 waiters=()
 for n in $(seq 1 14); do ( use_cluster cell1; PGUSER=app psql -XqAt -v VERBOSITY=verbose -c "$(add "never-$n")" ) >"$CLAIMS_TMP/waiter.$n" 2>&1 & waiters+=($!); done
 expect 'fourteen sessions wait for its only place' "$(wait_for 14 waiting)" 14

@@ -116,7 +116,7 @@ expect 'adopt_cell: its line there' "$(logged shared "$bytes" | grep -c 'adopt_c
 # Not admin actions: functions for several nodes (citus_distributed tests them), purges (claims.passes has them), functions of expiring keys, what
 # turns on automatic mode, and internal functions.
 none='distribute purge_outcomes purge_changes purge_fences purge_requests purge_admin_log purge_audit purge_transfer_subjects purge_observations add_expiring remove_expiring automatic_here'
-internal='change_grants hold_slot_on_node is_current_shard change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places service_calls'
+internal='change_grants hold_slot_on_node change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places service_calls'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"
 # Found by name in the code; by a reason, or by rights of administrators only, in the catalog.
 { grep -rhoE 'AdminAction::(begin|without_reason|of_cell)\("[a-z_]+"' src | sed -E 's/.*"(.*)"/\1/'
