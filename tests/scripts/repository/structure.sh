@@ -74,6 +74,32 @@ expect 'every group of statements has a label' "$(unlabelled "$CLAIMS_ROOT")" ''
 printf -- '-- the label\nSELECT 1;\n\nSELECT 2;\nSELECT 3;\n' >"$CLAIMS_TMP/long/tests/pg_regress/sql/long.sql"
 expect 'a group without a label' "$(unlabelled "$CLAIMS_TMP/long")" './long.sql: SELECT 2;'
 
+# --- tests on distributed tables ----------------------------------------------------------------------------------------
+
+# unexplained ROOT: the lines of the lists of tests left out on distributed tables that name no test, name one twice, or have no reason, and the
+# expected differences without a reason.
+unexplained() {
+  (cd "$1/tests" && for list in citus/excluded.*; do
+     folder=pg_regress/sql ending=sql
+     [ "$list" != citus/excluded.isolation ] || folder=isolation/specs ending=spec
+     while IFS= read -r line; do
+       { [ -e "$folder/${line%%:*}.$ending" ] && [[ $line =~ ^[a-z0-9_]+:\ .{10} ]] && [ "$(grep -c "^${line%%:*}:" "$list")" = 1 ]; } || echo "$list: $line"
+     done <"$list"
+   done
+   for patch in $(find citus/differences -name '*.patch'); do [[ $(head -1 "$patch") =~ ^[A-Za-z].{20} ]] || echo "$patch"; done)
+}
+expect 'what is left out on distributed tables has a reason' "$(unexplained "$CLAIMS_ROOT")" ''
+
+mkdir -p "$CLAIMS_TMP/left/tests/"{pg_regress/sql,isolation/specs,citus/differences/regress}
+touch "$CLAIMS_TMP/left/tests/pg_regress/sql/"{one,two,three}.sql
+printf '%s\n' 'one: needs another kind of table' 'two:' 'three: needs another kind' 'three: of table, and says so' 'four: needs another kind of table' >"$CLAIMS_TMP/left/tests/citus/excluded.regress"
+printf '%s\n' '--- a' '+++ b' >"$CLAIMS_TMP/left/tests/citus/differences/regress/one.patch"
+expect 'what has none' "$(unexplained "$CLAIMS_TMP/left")" 'citus/excluded.regress: two:
+citus/excluded.regress: three: needs another kind
+citus/excluded.regress: three: of table, and says so
+citus/excluded.regress: four: needs another kind of table
+citus/differences/regress/one.patch'
+
 # --- files ----------------------------------------------------------------------------------------------------------
 
 # long_files ROOT: the files of code with 400 lines or more; tests/scripts/upgrade has dumps of released versions.
