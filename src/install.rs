@@ -9,7 +9,7 @@ extension_sql_file!("../sql/install/service/transfers.sql", name = "transfers", 
 extension_sql_file!("../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
 extension_sql_file!("../sql/install/service/names.sql", name = "names", requires = ["tables"]);
 extension_sql_file!("../sql/install/service/hold_naming.sql", name = "hold_naming", requires = ["tables"]);
-extension_sql_file!("../sql/install/service/seeded_profiles.sql", name = "seeded_profiles", requires = ["tables"]);
+extension_sql_file!("../sql/install/service/seeded_types.sql", name = "seeded_types", requires = ["type_names"]);
 extension_sql_file!("../sql/install/service/admin.sql", name = "admin", requires = ["type_names", "records", "names"]);
 extension_sql_file!(
     "../sql/install/service/lists.sql",

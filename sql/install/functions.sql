@@ -115,15 +115,15 @@ COMMENT ON FUNCTION claims.set_profile(text, text, text, text, boolean) IS
     'claims.bucket_types EXCLUSIVE: begins are 55P03 meanwhile. Waits for leases that hold names which change for claims.wait_timeout, then 55P03.';
 COMMENT ON FUNCTION claims.add_bucket_type(int, text, text, text) IS
     'Adds a bucket type; administrators only. profile decides which names are the same (exact, casefold, username, domain, email, path), '
-    'confusables whether names may look alike (allow, reject). Ids below 100 are reserved. Repeating the same call does nothing; 23505 if id or '
-    'name is taken, or the type exists with another profile. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators wait for each other '
+    'confusables whether names may look alike (allow, reject). Ids from 100 on are never seeded. Repeating the same call does nothing; 23505 if id '
+    'or name is taken, or the type exists with another profile. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators wait for each other '
     'until COMMIT.';
 COMMENT ON FUNCTION claims.add_subject_type(int, text) IS
-    'Adds a subject type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. '
-    'Locks claims.type_names SHARE ROW EXCLUSIVE: administrators wait for each other until COMMIT.';
+    'Adds a subject type; administrators only. Ids from 100 on are never seeded. Repeating the same pair does nothing; 23505 where id or name is '
+    'taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.add_source_type(int, text) IS
-    'Adds a source type; administrators only. Ids below 100 are reserved. Repeating the same pair does nothing; 23505 where id or name is taken. '
-    'Locks claims.type_names SHARE ROW EXCLUSIVE: administrators wait for each other until COMMIT.';
+    'Adds a source type; administrators only. Ids from 100 on are never seeded. Repeating the same pair does nothing; 23505 where id or name is '
+    'taken. Locks claims.type_names SHARE ROW EXCLUSIVE: administrators wait for each other until COMMIT.';
 COMMENT ON FUNCTION claims.rename_type(text, int, text) IS
     'Changes the name by which a type of a kind (bucket, subject, source) is shown; administrators only. Its earlier names are still accepted, '
     'for ever. 23505 if another type has the name. Locks claims.type_names SHARE ROW EXCLUSIVE, then the type''s row: administrators wait for '

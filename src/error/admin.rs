@@ -14,7 +14,7 @@ errors! {
             hint "Give both.";
         InvalidType { kind: Kind, id: i32, name: String } => ERRCODE_INVALID_PARAMETER_VALUE: ("invalid {} type", kind.name()),
             detail ("Id {id}, name \"{}\".", start(&name)),
-            hint "Ids below 100 are reserved, and a name has 1 to 63 characters, not all of them digits.";
+            hint "An id is not negative, and a name has 1 to 63 characters, not all of them digits.";
         TypeNameTooLong { kind: Kind } => ERRCODE_STRING_DATA_RIGHT_TRUNCATION: ("name of {} type is too long", kind.name()),
             detail "At most {TYPE_NAME_CHARS} characters are allowed.",
             hint "Shorten it.";

@@ -10,8 +10,6 @@ pub const BUCKET_VALUE_BYTES: usize = 2600;
 pub const ID_CHARS: usize = 128;
 /// The limit of the name of a bucket, subject or source type.
 pub const TYPE_NAME_CHARS: usize = 63;
-/// Types with ids below this one are reserved.
-pub const FIRST_FREE_TYPE: i32 = 100;
 /// The limit of the name or address of a cell.
 pub const CELL_TEXT_CHARS: usize = 1024;
 /// The largest attributes of a cell: their bytes as text, and their nesting.

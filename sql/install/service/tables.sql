@@ -34,8 +34,8 @@ COMMENT ON COLUMN claims.source_types.name IS 'The name that is shown. Callers m
 INSERT INTO claims.bucket_types (id, name) VALUES
     (0, 'UNSPECIFIED'), (1, 'ROUTES'), (2, 'ORGANIZATION_PATH'), (3, 'REDIRECT_ROUTES'), (4, 'USERNAMES'), (5, 'EMAILS'),
     (6, 'PROJECT_IDS'), (7, 'NAMESPACE_IDS'), (8, 'GPG_KEYS'), (9, 'SSH_KEYS'), (10, 'USER_IDS'), (11, 'ORGANIZATION_IDS'),
-    (12, 'SERVICE_DESK_CUSTOM_EMAILS'), (13, 'GPG_KEY_FINGERPRINTS'), (15, 'SSH_KEY_FINGERPRINTS'), (16, 'SNIPPET_IDS'),
-    (17, 'PAGES_DOMAINS'), (18, 'PAGES_UNIQUE_DOMAINS');
+    (12, 'SERVICE_DESK_CUSTOM_EMAILS'), (13, 'GPG_KEY_FINGERPRINTS'), (14, 'SERVICE_DESK_PROJECT_KEY_ADDRESS_SLUG'),
+    (15, 'SSH_KEY_FINGERPRINTS'), (16, 'SNIPPET_IDS'), (17, 'PAGES_DOMAINS'), (18, 'PAGES_UNIQUE_DOMAINS');
 INSERT INTO claims.subject_types (id, name) VALUES
     (0, 'UNSPECIFIED'), (1, 'ORGANIZATION'), (2, 'GROUP'), (3, 'PROJECT'), (4, 'USER');
 INSERT INTO claims.source_types (id, name) VALUES
@@ -43,7 +43,7 @@ INSERT INTO claims.source_types (id, name) VALUES
     (4, 'RAILS_TABLE_PROJECTS'), (5, 'RAILS_TABLE_GROUPS'), (6, 'RAILS_TABLE_ORGANIZATIONS'),
     (7, 'RAILS_TABLE_REDIRECT_ROUTES'), (8, 'RAILS_TABLE_GPG_KEYS'), (9, 'RAILS_TABLE_KEYS'),
     (10, 'RAILS_TABLE_SERVICE_DESK_SETTINGS'), (11, 'RAILS_TABLE_MEMBERS'), (12, 'RAILS_TABLE_SNIPPETS'),
-    (13, 'RAILS_TABLE_PAGES_DOMAINS'), (14, 'RAILS_TABLE_PROJECT_SETTINGS');
+    (13, 'RAILS_TABLE_PAGES_DOMAINS'), (14, 'RAILS_TABLE_PROJECT_SETTINGS'), (15, 'RAILS_TABLE_JIRA_CONNECT_INSTALLATIONS');
 
 CREATE TABLE claims.cells (
     cell_id       bigint      PRIMARY KEY,
@@ -164,10 +164,7 @@ COMMENT ON COLUMN claims.leases.age IS 'How long ago it was made.';
 COMMENT ON COLUMN claims.leases.creates IS 'How many claims it creates.';
 COMMENT ON COLUMN claims.leases.destroys IS 'How many claims it destroys.';
 
--- Data that pg_dump must include. Seeded types come with CREATE EXTENSION; added types and new names of seeded ones are data.
-SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types', 'WHERE id NOT BETWEEN 0 AND 13 AND id NOT BETWEEN 15 AND 18');
-SELECT pg_catalog.pg_extension_config_dump('claims.subject_types', 'WHERE id > 4');
-SELECT pg_catalog.pg_extension_config_dump('claims.source_types', 'WHERE id > 14');
+-- Data that pg_dump must include. seeded_types.sql says which types.
 SELECT pg_catalog.pg_extension_config_dump('claims.cells', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claims', '');
 SELECT pg_catalog.pg_extension_config_dump('claims.claim_leases', '');

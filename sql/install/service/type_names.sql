@@ -46,9 +46,9 @@ CREATE TRIGGER show_renamed AFTER INSERT OR UPDATE ON claims.type_renames FOR EA
 ALTER TABLE claims.type_renames ENABLE ALWAYS TRIGGER show_renamed;
 COMMENT ON TRIGGER show_renamed ON claims.type_renames IS 'Shows types by their new names, also after a restore.';
 INSERT INTO claims.type_names (kind, id, name, first, seeded)
-    SELECT 'bucket', id, name, true, id BETWEEN 0 AND 13 OR id BETWEEN 15 AND 18 FROM claims.bucket_types
-    UNION ALL SELECT 'subject', id, name, true, id <= 4 FROM claims.subject_types
-    UNION ALL SELECT 'source', id, name, true, id <= 14 FROM claims.source_types
+    SELECT 'bucket', id, name, true, true FROM claims.bucket_types
+    UNION ALL SELECT 'subject', id, name, true, true FROM claims.subject_types
+    UNION ALL SELECT 'source', id, name, true, true FROM claims.source_types
     UNION ALL VALUES ('subject', 2, 'NAMESPACE', false, true), ('source', 5, 'RAILS_TABLE_NAMESPACES', false, true);
 
 SELECT pg_catalog.pg_extension_config_dump('claims.type_names', 'WHERE NOT seeded');

@@ -1,6 +1,6 @@
 -- The end of every upgrade: owners, privileges and comments as after CREATE EXTENSION.
 
-DROP FUNCTION claims.seed_types(text, int[], text[]);
+DROP FUNCTION claims.seed_types(text, int[], text[]), claims.table_here(text);
 
 -- The shards of this node get what the tables have got: columns, constraints, indexes and storage options.
 DO $$

@@ -1,6 +1,6 @@
 //! Adds and renames types.
 
-use claims_model::limits::{FIRST_FREE_TYPE, TYPE_NAME_CHARS, is_longer_than};
+use claims_model::limits::{TYPE_NAME_CHARS, is_longer_than};
 use claims_model::types::{TypeTable, UNSPECIFIED};
 use claims_model::{BadInput, Kind, Naming, Problem, Types};
 
@@ -60,7 +60,7 @@ fn add(
             return if kind == Kind::Bucket { refuse_other_naming(all, id, naming) } else { Ok(()) };
         }
         refuse_taken(kind, types, id, &name)?;
-        if id < FIRST_FREE_TYPE || !is_type_name(&name) {
+        if id < 0 || !is_type_name(&name) {
             return Err(AdminError::InvalidType { kind, id, name }.into());
         }
         refuse_long(kind, &name)?;

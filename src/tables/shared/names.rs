@@ -1,7 +1,6 @@
 //! Statements on the profiles of bucket types and on reserved names that work for local and distributed tables.
 
 use claims_model::Naming;
-use claims_model::limits::FIRST_FREE_TYPE;
 
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::shared_statement;
@@ -9,10 +8,6 @@ use crate::pg::statement::shared_statement;
 shared_statement! {
     FORGET_SKELETONS(INT4OID) = "DELETE FROM claims.skeletons s WHERE s.bucket_type = $1";
     SET_PROFILE(INT4OID, TEXTOID, TEXTOID) = "UPDATE claims.bucket_types SET profile = $2, confusables = $3 WHERE id = $1";
-    /// Writes the profile of a type that comes with the extension, for dumps.
-    KEEP_SEEDED(INT4OID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.seeded_profiles (bucket_type, profile, confusables) VALUES ($1, $2, $3)
-         ON CONFLICT (bucket_type) DO UPDATE SET profile = excluded.profile, confusables = excluded.confusables";
     RESERVED(INT4OID, TEXTARRAYOID) =
         "SELECT r.bucket_value FROM claims.reservations r WHERE r.bucket_type = $1 AND r.bucket_value = ANY ($2)";
     FREE_RESERVED(INT4OID, TEXTARRAYOID) =
@@ -27,11 +22,8 @@ pub fn forget_skeletons(connection: &Connection, bucket_type: i32) {
 
 /// Sets the profile of a type. All sessions use it after COMMIT.
 pub fn set_profile(connection: &Connection, bucket_type: i32, naming: Naming) {
-    let values = || [bucket_type.into(), naming.profile.name().into(), naming.confusables.name().into()];
-    connection.run(&SET_PROFILE, View::Statement, values());
-    if bucket_type < FIRST_FREE_TYPE {
-        connection.run(&KEEP_SEEDED, View::Statement, values());
-    }
+    let values = [bucket_type.into(), naming.profile.name().into(), naming.confusables.name().into()];
+    connection.run(&SET_PROFILE, View::Statement, values);
 }
 
 /// Returns those of the names, all of one type, that are reserved.

@@ -95,13 +95,13 @@ SELECT t.call($$SELECT claims.rename_type(NULL, 1, 'X')$$);
 SELECT t.call($$SELECT claims.rename_type('bucket', NULL, 'X')$$);
 SELECT t.call($$SELECT claims.rename_type('bucket', 1, NULL)$$);
 SELECT t.call($$SELECT claims.rename_type('cell', 1, 'X')$$);
-SELECT t.call($$SELECT claims.rename_type('bucket', 14, 'X')$$);
+SELECT t.call($$SELECT claims.rename_type('bucket', 90, 'X')$$);
 SELECT t.call($$SELECT claims.rename_type('bucket', 0, 'X')$$);
 SELECT t.call($$SELECT claims.rename_type('bucket', 1, '')$$);
 SELECT t.call($$SELECT claims.rename_type('bucket', 1, '17')$$);
 SELECT t.call($$SELECT claims.rename_type('bucket', 1, repeat('x', 64))$$);
-SELECT t.call($$SELECT claims.add_bucket_type(19, 'NEXT')$$);
-SELECT t.call($$SELECT claims.add_source_type(99, 'NEXT')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(-1, 'NEXT')$$);
+SELECT t.call($$SELECT claims.add_source_type(-2147483648, 'NEXT')$$);
 SELECT t.call($$SELECT claims.add_subject_type(2147483647, 'LAST')$$);
 -- an alias that was deleted by hand is unknown and can be used again
 DELETE FROM claims.subject_types WHERE id > 100;

@@ -34,6 +34,18 @@ SELECT t.call($$SELECT claims.add_bucket_type(0, 'ROUTES')$$);
 SELECT count(claims.add_bucket_type(id, name)) FROM claims.bucket_types;
 SELECT count(claims.add_subject_type(id, name)) FROM claims.subject_types;
 SELECT count(claims.add_source_type(id, name)) FROM claims.source_types;
+-- ids that no type has can be added, below 100 too
+SAVEPOINT low;
+SELECT t.call($$SELECT claims.add_bucket_type(19, 'NEXT', 'casefold')$$);
+SELECT t.call($$SELECT claims.add_subject_type(5, 'NEXT'), claims.add_source_type(99, 'NEXT')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(19, 'NEXT', 'casefold')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(19, 'NEXT')$$);
+SELECT t.call($$SELECT claims.add_bucket_type(19, 'OTHER')$$);
+SELECT t.call($$SELECT claims.commit_update(1, claims.begin_update(1, '[{"bucket": {"type": "NEXT", "value": "Low"},
+    "subject": {"type": "NEXT", "id": 1}, "source": {"type": 99, "id": 1}}]'))$$);
+SELECT bucket_type, bucket_value, display_value, subject_type, source_type FROM claims.get_record('NEXT', 'LOW');
+SELECT count(*) FROM claims.check();
+ROLLBACK TO low;
 SELECT t.call($$SELECT claims.add_bucket_type(-1, 'X')$$);
 SELECT t.call($$SELECT claims.add_bucket_type(103, '7')$$);
 -- invalid names and NULLs are refused

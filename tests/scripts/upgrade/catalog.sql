@@ -150,5 +150,6 @@ fact (object, number, line) AS (
     UNION ALL SELECT 'rows of claims.bucket_types', 0, to_jsonb(y)::text FROM claims.bucket_types y WHERE y.id < 100
     UNION ALL SELECT 'rows of claims.subject_types', 0, to_jsonb(y)::text FROM claims.subject_types y WHERE y.id < 100
     UNION ALL SELECT 'rows of claims.source_types', 0, to_jsonb(y)::text FROM claims.source_types y WHERE y.id < 100
+    UNION ALL SELECT 'rows of claims.type_names', 0, to_jsonb(n)::text FROM claims.type_names n WHERE n.id < 100
 )
 SELECT object || ' | ' || line FROM fact ORDER BY object COLLATE "C", number, line COLLATE "C";

@@ -7,6 +7,10 @@ source_db=$PGDATABASE target_db=script_restored
 sql "SELECT claims.add_bucket_type(100, 'DOMAINS')" >/dev/null
 sql "SELECT claims.add_subject_type(100, 'FLEET')" >/dev/null
 sql "SELECT claims.add_source_type(100, 'RAILS_TABLE_DOMAINS')" >/dev/null
+# types with ids that a later release may seed, one of them renamed, and a seeded one with another profile
+sql "SELECT claims.add_bucket_type(20, 'KEYS', 'casefold'), claims.add_bucket_type(21, 'FIRST_21'), claims.add_subject_type(5, 'TEAM'), claims.add_source_type(16, 'TEAMS')" >/dev/null
+sql "SELECT claims.rename_type('bucket', 21, 'SHOWN_21')" >/dev/null
+sql "SELECT claims.set_profile('DOMAINS', 'domain', 'a test', dry_run => false), claims.set_profile('PAGES_DOMAINS', 'domain', 'a test', dry_run => false)" >/dev/null
 sql "SELECT claims.rename_type('bucket', 5, 'MAIL')" >/dev/null
 sql "SELECT claims.rename_type('subject', 2, 'NAMESPACE')" >/dev/null
 sql "SELECT claims.rename_type('source', 100, 'DOMAINS_TABLE')" >/dev/null
@@ -67,8 +71,10 @@ restore_and_compare() {
   expect "$how: there is something to compare" "$(sql "SELECT count(*) >= 7 FROM claims.claims")" t
   expect "$how: check() finds nothing" "$(sql "SELECT count(*) FROM claims.check()")" 0
   expect "$how: types that were added" "$(sql "SELECT name FROM claims.bucket_types WHERE id = 100 UNION ALL SELECT name FROM claims.subject_types WHERE id = 100 UNION ALL SELECT name FROM claims.source_types WHERE id = 100" | tr '\n' ' ')" 'DOMAINS FLEET DOMAINS_TABLE '
-  expect "$how: no type is there twice" "$(sql "SELECT count(*) FROM claims.bucket_types")" 19
-  expect "$how: types that were renamed" "$(sql "SELECT name || ' ' || aliases::text FROM claims.list_types() WHERE aliases <> '{}'" | tr '\n' ' ')" 'MAIL {EMAILS} NAMESPACE {GROUP} RAILS_TABLE_GROUPS {RAILS_TABLE_NAMESPACES} DOMAINS_TABLE {RAILS_TABLE_DOMAINS} '
+  expect "$how: no type is there twice" "$(sql "SELECT count(*) FROM claims.bucket_types")" 22
+  expect "$how: types that were renamed" "$(sql "SELECT name || ' ' || aliases::text FROM claims.list_types() WHERE aliases <> '{}'" | tr '\n' ' ')" 'MAIL {EMAILS} SHOWN_21 {FIRST_21} NAMESPACE {GROUP} RAILS_TABLE_GROUPS {RAILS_TABLE_NAMESPACES} DOMAINS_TABLE {RAILS_TABLE_DOMAINS} '
+  expect "$how: types that were added with low ids" "$(sql "SELECT string_agg(kind || id || name, ' ') FROM claims.list_types() WHERE (kind = 'bucket' AND id BETWEEN 19 AND 99) OR (kind = 'subject' AND id = 5) OR (kind = 'source' AND id = 16)")" 'bucket20KEYS bucket21SHOWN_21 subject5TEAM source16TEAMS'
+  expect "$how: profiles" "$(sql "SELECT string_agg(id || profile, ' ' ORDER BY id) FROM claims.bucket_types WHERE profile <> 'exact'")" '17domain 20casefold 100domain'
   expect "$how: an older name is accepted" "$(sql "SELECT count(*) FROM claims.get_record('EMAILS', 'nobody')")" 0
   expect "$how: cells" "$(sql "SELECT cell_id || ' ' || name FROM claims.cells ORDER BY cell_id" | tr '\n' ' ')" '1 one 2 two 3 three '
   # rights: what register_cell and grant_read granted is granted again
@@ -140,6 +146,24 @@ pg_restore --exit-on-error --single-transaction --dbname="$target_db" "$CLAIMS_T
 expect 'a dump of the restored database is the same' \
   "$(pg_dump --dbname="$target_db" | sed "s/$target_db/$source_db/g" | grep -vE '^-- |^\\(un)?restrict' | LC_ALL=C sort | sha256sum)" \
   "$(pg_dump --dbname="$source_db" | grep -vE '^-- |^\\(un)?restrict' | LC_ALL=C sort | sha256sum)"
+
+# A release that seeds the types which were added: simulated by a database that has the seeds before the dump is restored.
+seeds() {
+  sql "DROP DATABASE $target_db"
+  sql "CREATE DATABASE $target_db ENCODING 'UTF8' TEMPLATE template0"
+  sql $target_db "CREATE EXTENSION claims; INSERT INTO claims.bucket_types VALUES (20, 'SEED_20'), (21, 'SEED_21'); INSERT INTO claims.subject_types VALUES (5, 'TEAM'); INSERT INTO claims.source_types VALUES (16, 'SEED_16');
+    INSERT INTO claims.type_names (kind, name, id, first, seeded) VALUES ('bucket', 'SEED_20', 20, true, true), ('bucket', 'SEED_21', 21, true, true), ('subject', 'TEAM', 5, true, true), ('source', 'SEED_16', 16, true, true)"
+}
+seeded_types() { sql $target_db "SELECT string_agg(kind || id || name || aliases::text, ' ') FROM claims.list_types() WHERE (kind = 'bucket' AND id BETWEEN 19 AND 99) OR (kind = 'subject' AND id = 5) OR (kind = 'source' AND id = 16)"; }
+merged='bucket20SEED_20{KEYS} bucket21SHOWN_21{FIRST_21,SEED_21} subject5TEAM{} source16SEED_16{TEAMS}'
+seeds
+pg_restore --exit-on-error --single-transaction --dbname="$target_db" "$CLAIMS_TMP/custom.dump"
+expect 'seeds of a later release' "$(seeded_types)" "$merged"
+expect 'with the profile of the dump' "$(sql $target_db 'SELECT profile FROM claims.bucket_types WHERE id = 20')" casefold
+expect 'check() finds nothing' "$(sql $target_db 'SELECT count(*) FROM claims.check()')" 0
+seeds
+pg_restore --exit-on-error --jobs=4 --section=pre-data --section=data --dbname="$target_db" "$CLAIMS_TMP/custom.dump"
+expect 'the same by a parallel restore' "$(seeded_types)" "$merged"
 
 # The extension belongs to the role that restores it, and calls the service with that role's user mapping, as after a restore in another cluster.
 sql "DROP DATABASE $target_db"

@@ -1,3 +1,0 @@
--- Profiles of bucket types that come with the extension.
-
--- include sql/install/service/seeded_profiles.sql
