@@ -13,9 +13,10 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 use uuid::Uuid;
 
+use super::confirmed;
+use super::connection_cache::{self, Unread};
 use super::presented::Presented;
 use super::settlement::Settlement;
-use super::{confirmed, connection_cache};
 use crate::pg::libpq::Command;
 use crate::pg::roles;
 use crate::pg::transaction_end::{Hooks, current_subtransaction};
@@ -54,7 +55,7 @@ struct Ready {
     command: Command,
 }
 
-/// Maximum number of settlements with unread answers on a connection.
+/// Maximum number of unread answers on a connection.
 const UNREAD: usize = 100;
 
 thread_local! {
@@ -145,10 +146,10 @@ fn settlements<'b>(leases: impl Iterator<Item = &'b OwnLease>, all_undone: bool)
 fn send(Ready { server, user, cell_id, settlement, command }: Ready) -> Option<Settlement> {
     let mut cached = connection_cache::take_of(&server, user)?;
     // With too many unread answers the service's send buffer fills, and it stops responding.
-    let is_sent = cached.sent.len() < UNREAD && cached.link.send(&[command]);
+    let is_sent = cached.unread.len() < UNREAD && cached.link.send(&[command]);
     if is_sent {
         confirmed::sent(&server, cell_id, &settlement);
-        cached.sent.push_back((cell_id, settlement.clone()));
+        cached.unread.push_back(Unread::Settlement(cell_id, settlement.clone()));
     }
     connection_cache::put_back(cached);
     is_sent.then_some(settlement)

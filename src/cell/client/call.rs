@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::answer::Answer;
 use super::breaker;
-use super::connection_cache::{self, CachedConnection};
+use super::connection_cache::{self, CachedConnection, Unread};
 use super::question::Question;
 use super::turns::Turn;
 use super::{Service, Way};
@@ -15,6 +15,11 @@ use crate::pg::libpq::{Command, Mismatch, Reply, Trouble};
 
 /// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.
 const TIME_TO_ANSWER: Duration = Duration::from_millis(50);
+
+/// How long after the end of a call its connection waits for the late answer. A connection whose server has vanished is replaced after it.
+const LATE_ANSWER: Duration = Duration::from_secs(10);
+/// The time to read a late answer that has come long ago.
+const READING: Duration = Duration::from_millis(20);
 
 /// The name of the call whose answer ends with the answering process.
 pub(super) const RETURNS_PROCESS: &CStr = c"claims_begin";
@@ -36,6 +41,10 @@ pub(super) struct Call<'s, 'c> {
     places_until: Instant,
     sent_at: Instant,
     is_sent: bool,
+    /// Part of `timeout` in which the service has still answered earlier calls.
+    late: Duration,
+    /// Whether the session waits for an answer. A cancel ends the wait without coming back.
+    awaits: bool,
     /// The socket of the connection while other sessions can have it closed.
     lent: Option<c_int>,
     /// The end of the call, when it is dropped.
@@ -60,28 +69,63 @@ impl<'s, 'c> Call<'s, 'c> {
             ),
         };
         admitted.waits(service.handed_wait.get());
-        let is_reused = reused.is_some();
-        let connected = match reused {
-            Some(connection) => Ok((connection, Duration::ZERO)),
-            None => service.find_place(places_until, &admitted, &mut turn),
-        };
-        let (connection, for_place) = connected.inspect_err(|error| admitted.failed(error, request_bytes))?;
         let mut call = Call {
             service,
             commands,
             request_bytes,
             admitted,
-            connection: Some(connection),
-            is_reused,
+            is_reused: reused.is_some(),
+            connection: reused,
             timeout,
             places_until,
-            sent_at: Instant::now(),
+            sent_at: arrived,
             is_sent: false,
+            late: Duration::ZERO,
+            awaits: false,
             lent: None,
             turn,
         };
-        call.has_waited(for_place);
+        call.has_waited(Duration::ZERO);
+        if !call.read_late()? {
+            call.reconnect()?;
+        }
         Ok(call)
+    }
+
+    /// Reads and drops the late answers of earlier calls, before anything is sent: a service that still executes them executes no further call
+    /// behind them. Returns whether there is a connection to use. It is closed if an answer does not come in time; if a call that may fail
+    /// the save has waited for half of its time, for then a new connection may be faster; or if the answer is wrong, as it is of no use.
+    fn read_late(&mut self) -> Result<bool, ClaimsError> {
+        let Some(connection) = &mut self.connection else { return Ok(false) };
+        let Some(late_until) = connection.late_until() else { return Ok(true) };
+        let now = Instant::now();
+        let own = self.service.deadline.map_or(now + self.timeout / 2, |deadline| deadline.min(now + self.timeout));
+        self.awaits = true;
+        let read = connection.read_late(own.min(late_until.max(now + READING)));
+        self.awaits = false;
+        self.late = now.elapsed();
+        self.service.has_waited(self.late);
+        match read {
+            Ok(()) => Ok(connection.link.is_alive()),
+            Err(Trouble::OutOfTime) if self.service.deadline.is_some() && Instant::now() < late_until => {
+                self.put_back();
+                let error = self.service.failure(Trouble::OutOfTime, self.timeout).into();
+                self.admitted.failed(&error, self.request_bytes);
+                Err(error)
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Keeps the connection after a call that has ended without the answer, which may still come. Where the service waits for names, the
+    /// connection is closed, which ends the wait. The lease of a begin may have begun: recovery rolls it back.
+    fn keep_for_late_answer(&mut self) {
+        let waits = self.waits();
+        let Some(mut connection) = self.connection.take() else { return };
+        if !waits && connection.link.abandon() {
+            connection.unread.push_back(Unread::Late(Instant::now() + LATE_ANSWER));
+            connection_cache::put_back(connection);
+        }
     }
 
     /// Leaves the service the time that this session has not spent waiting for its turn and for a place.
@@ -178,14 +222,16 @@ impl<'s, 'c> Call<'s, 'c> {
         loop {
             let timeout = self.timeout;
             let least = Instant::now() + grace;
-            let end = (self.sent_at + timeout).max(least);
+            let end = (self.sent_at + timeout.saturating_sub(self.late)).max(least);
             // A connection that is not put back is closed.
             let deadline = self.service.deadline.map_or(end, |deadline| deadline.min(end));
             let mut catching_up = match (&self.connection, self.service.deadline) {
                 (Some(connection), None) => connection.time_to_catch_up(),
                 _ => Duration::ZERO,
             };
+            self.awaits = self.is_sent;
             let reply = if self.is_sent { self.receive(deadline, &mut catching_up) } else { Err(lost()) };
+            self.awaits = false;
             self.service.has_waited(self.sent_at.elapsed().saturating_sub(catching_up));
             if self.ends_wait() && matches!(reply, Err(Trouble::Lost(_))) {
                 self.connection = None;
@@ -211,6 +257,9 @@ impl<'s, 'c> Call<'s, 'c> {
                 }
                 Err(Trouble::Lost(_)) if self.is_reused => return Ok(None),
                 Err(trouble) => {
+                    if matches!(trouble, Trouble::OutOfTime) {
+                        self.keep_for_late_answer();
+                    }
                     let error = self.service.failure(trouble, timeout).into();
                     self.admitted.failed(&error, self.request_bytes);
                     return Err(error);
@@ -252,6 +301,21 @@ impl<'s, 'c> Call<'s, 'c> {
             connection.link.answered_by(process.unwrap_or_default());
         }
         Ok(reply)
+    }
+}
+
+impl Drop for Call<'_, '_> {
+    /// Keeps the connection of a call that an error of this session has ended while it waited, for example a cancel.
+    fn drop(&mut self) {
+        if !self.awaits {
+            return;
+        }
+        let is_shut_down = self.ends_wait();
+        if !self.is_sent {
+            self.put_back();
+        } else if !is_shut_down {
+            self.keep_for_late_answer();
+        }
     }
 }
 

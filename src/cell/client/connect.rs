@@ -120,7 +120,7 @@ pub fn open(address: &Address, deadline: Option<Instant>) -> Result<CachedConnec
         version: *version,
         link,
         place: Place::taken(*oid, now),
-        sent: VecDeque::new(),
+        unread: VecDeque::new(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The connections that a session caches, one for each service. SQL cannot reach them.
 //!
-//! A connection is taken out of the cache while it is used, and put back when no answer on it is unread. An error in the middle of an
-//! answer drops it, which closes it.
+//! A connection is taken out of the cache while it is used, and put back when each unread answer on it is known ([`Unread`]). An error in
+//! the middle of an answer drops it, which closes it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -30,8 +30,17 @@ pub struct CachedConnection {
     pub link: Link,
     /// Its place among the connections of the service.
     pub place: Place,
-    /// Settlements that were sent after transactions, with their cells, in the order of their unread answers.
-    pub sent: VecDeque<(i64, Settlement)>,
+    /// The answers that the service still owes, in their order.
+    pub unread: VecDeque<Unread>,
+}
+
+/// An answer that the service still owes.
+pub enum Unread {
+    /// The answer to a settlement of a cell that was sent after a transaction.
+    Settlement(i64, Settlement),
+    /// The answer to a call that has ended without it, by a timeout or a cancel. It is dropped. If it has not come at this moment, the
+    /// connection is closed.
+    Late(Instant),
 }
 
 impl CachedConnection {
@@ -39,33 +48,61 @@ impl CachedConnection {
     /// for each thousand records, if there are more than a call of a save has.
     pub fn time_to_catch_up(&self) -> Duration {
         const RECORDS_PER_TIMEOUT: usize = 1000;
-        let records: usize = self.sent.iter().map(|(_, settlement)| settlement.records).sum();
+        let records = |unread: &Unread| match unread {
+            Unread::Settlement(_, settlement) => settlement.records,
+            Unread::Late(_) => 0,
+        };
+        let records: usize = self.unread.iter().map(records).sum();
         let times = u32::try_from(records / RECORDS_PER_TIMEOUT).unwrap_or(u32::MAX);
         Duration::from_millis(settings::service_timeout().unsigned_abs()).saturating_mul(times)
     }
 
-    /// Reads the answers to the settlements that were sent after earlier transactions. They come before the answer that the caller
-    /// waits for.
+    /// Reads the answers that come before the one that the caller waits for: to settlements that were sent after earlier transactions.
     pub fn catch_up(&mut self, deadline: Instant) -> Result<(), Trouble> {
-        while let Some((cell_id, settlement)) = self.sent.pop_front() {
-            match self.link.answer(deadline)? {
-                Reply::Rows(rows) => {
-                    let committed = settlement.committed(Answer(rows)).map_err(Trouble::Wrong)?;
-                    confirmed::answered(cell_id, &settlement, committed);
-                }
-                // Recovery settles the leases that the service refuses to settle here. Later calls are not prepared any more.
-                Reply::Refused(error) if error.is_prepared_statement_error() => {
-                    self.link.stop_preparing();
-                }
-                Reply::Refused(_) => {}
-            }
+        // The answer of the caller's own call is not listed.
+        while !self.unread.is_empty() {
+            self.read_one(deadline)?;
         }
         Ok(())
     }
 
-    /// Returns whether all unread answers belong to `sent`.
+    /// Returns the moment until which the connection waits for late answers. `None`: there are none.
+    pub fn late_until(&self) -> Option<Instant> {
+        let until = |unread: &Unread| match unread {
+            Unread::Late(until) => Some(*until),
+            Unread::Settlement(..) => None,
+        };
+        self.unread.iter().filter_map(until).min()
+    }
+
+    /// Reads and drops the late answers, and reads those to settlements that come before.
+    pub fn read_late(&mut self, deadline: Instant) -> Result<(), Trouble> {
+        while self.late_until().is_some() {
+            self.read_one(deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the oldest unread answer. An error of this session leaves it unread.
+    fn read_one(&mut self, deadline: Instant) -> Result<(), Trouble> {
+        let reply = self.link.answer(deadline)?;
+        match (self.unread.pop_front(), reply) {
+            (Some(Unread::Settlement(cell_id, settlement)), Reply::Rows(rows)) => {
+                let committed = settlement.committed(Answer(rows)).map_err(Trouble::Wrong)?;
+                confirmed::answered(cell_id, &settlement, committed);
+            }
+            // Recovery settles the leases that the service refuses to settle here. Later calls are not prepared any more.
+            (_, Reply::Refused(error)) if error.is_prepared_statement_error() => {
+                self.link.stop_preparing();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns whether all unread answers are listed.
     fn is_in_order(&self) -> bool {
-        self.link.is_alive() && self.link.outstanding() == self.sent.len()
+        self.link.is_alive() && self.link.outstanding() == self.unread.len()
     }
 }
 

@@ -3,7 +3,9 @@
     wrong_service.py PORT_FILE FILE LOG
 
 PORT_FILE gets the port. FILE holds `CALL MODE`, read at each call (`connect` at each connection); LOG gets a line for each connection and each call.
+With a MODE `held_OTHER` the answer of OTHER (`held_right`: the right one) comes when the file FILE.go exists. LOG gets a line `released` then.
 """
+import os
 import re
 import socket
 import struct
@@ -12,7 +14,8 @@ import threading
 import time
 
 CALLS = {"begin_update_text": "begin", "commit_unflushed": "settle", "commit_update": "settle", "rollback_update": "settle", "settle_leases": "settle_list",
-         "lease_outcome": "outcomes", "list_leases": "list", "present_epoch": "epoch", "set_config": "limit", "digest_records": "digest"}
+         "lease_outcome": "outcomes", "list_leases": "list", "present_epoch": "epoch", "set_config": "limit", "digest_records": "digest",
+         "name_holder": "holder"}
 MIB = 1024 * 1024
 FLOOD = 64 * 1024
 
@@ -164,6 +167,12 @@ class Connection(threading.Thread):
         self.answer(mode_of(name), *right(name, values))
 
     def answer(self, mode, columns, values):
+        if mode and mode.startswith("held_"):
+            while not os.path.exists(sys.argv[2] + ".go"):
+                time.sleep(0.01)
+            mode = mode.removeprefix("held_")
+            mode = None if mode == "right" else mode
+            log("released")
         head, right_one = message(b"1") + message(b"2"), message(b"1") + message(b"2") + rows(columns, values)
         first = list(values[0]) if values else [None] * columns
         # How an answer differs from the right one; the end of the call follows.
@@ -267,6 +276,8 @@ def right(name, values):
     if name == "outcomes":
         return 2, [[uuid, "committed"] for uuid in uuids]
     if name == "list":
+        return 4, []
+    if name == "holder":
         return 4, []
     if name == "digest":
         return 2, [["0", "00" * 40]]

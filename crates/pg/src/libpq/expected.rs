@@ -15,6 +15,8 @@ use super::result::{Received, RemoteError, Row};
 const MAX_ANSWER_BYTES: usize = 128 * 1024 * 1024;
 /// The limit of the average memory for a row. Cursors are the longest values, with up to 16 KiB.
 const MAX_ROW_BYTES: usize = 32 * 1024;
+/// The limit of the memory for all rows of an answer that nobody waits for any more. More would delay the next call.
+const MAX_ABANDONED_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct Expected {
@@ -47,8 +49,12 @@ pub(super) struct Awaited {
     is_answered: bool,
     /// The rows of the first step, or of the last one.
     rows: Vec<Row>,
-    /// The approximate memory of the rows.
+    /// The number of rows that have come, also if they were dropped.
+    row_count: usize,
+    /// The approximate memory of the rows that have come.
     bytes: usize,
+    /// Whether rows are dropped as they come.
+    is_abandoned: bool,
     /// The largest memory of one result in libpq.
     largest_result: usize,
     error: Option<RemoteError>,
@@ -66,9 +72,15 @@ impl Awaited {
         self.steps.push_back(step);
     }
 
-    /// Returns the approximate memory of the rows.
+    /// Returns the approximate memory of the rows that are held.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        if self.is_abandoned { 0 } else { self.bytes }
+    }
+
+    /// Drops the rows that have come, and those that will come. Their number and columns are still checked.
+    pub(super) fn abandon(&mut self) {
+        self.is_abandoned = true;
+        self.rows = Vec::new();
     }
 
     /// Returns the largest memory of one result in libpq, in bytes.
@@ -102,8 +114,8 @@ impl Awaited {
                 self.take_rows(result, &expected)?;
                 // Rows come one by one, and after them a result without rows.
                 if status == TUPLES_OK {
-                    if !expected.rows.contains(&self.rows.len()) {
-                        return Err(Mismatch::Rows { got: self.rows.len(), wanted: expected.rows });
+                    if !expected.rows.contains(&self.row_count) {
+                        return Err(Mismatch::Rows { got: self.row_count, wanted: expected.rows });
                     }
                     self.is_answered = true;
                 }
@@ -118,6 +130,7 @@ impl Awaited {
         self.steps.pop_front();
         if !self.steps.is_empty() {
             self.rows.clear();
+            self.row_count = 0;
             self.bytes = 0;
         }
     }
@@ -129,15 +142,19 @@ impl Awaited {
         }
         for row in result.rows() {
             let row = row?;
-            if self.rows.len() == *expected.rows.end() {
+            if self.row_count == *expected.rows.end() {
                 return Err(Mismatch::MoreRows { most: *expected.rows.end() });
             }
+            self.row_count += 1;
             self.bytes += footprint(&row);
-            let most = MAX_ANSWER_BYTES.min(MAX_ROW_BYTES.saturating_mul(*expected.rows.end()));
+            let limit = if self.is_abandoned { MAX_ABANDONED_BYTES } else { MAX_ANSWER_BYTES };
+            let most = limit.min(MAX_ROW_BYTES.saturating_mul(*expected.rows.end()));
             if self.bytes > most {
                 return Err(Mismatch::TooLarge { most });
             }
-            self.rows.push(row);
+            if !self.is_abandoned {
+                self.rows.push(row);
+            }
         }
         Ok(())
     }

@@ -24,6 +24,9 @@ const MAX_UNREAD_BYTES: usize = 48 * 1024 * 1024;
 /// The size of a result after which a connection is not kept, because libpq frees the memory only with the connection.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
+/// The size of a part of an answer after which a connection is not kept for the rest of the answer.
+const MAX_PARTIAL_BYTES: usize = 4 * 1024 * 1024;
+
 /// A statement, with its parameters as texts.
 pub struct Command {
     /// The name for a prepared statement, if it may be prepared.
@@ -45,8 +48,9 @@ pub enum Reply {
     Refused(RemoteError),
 }
 
-/// The reason why there is no answer. The connection cannot be used any more.
+/// The reason why there is no answer. The connection cannot be used any more, except as [`Link::abandon`] says.
 pub enum Trouble {
+    /// The answer may still come.
     OutOfTime,
     /// The connection failed or was lost, with the reason.
     Lost(String),
@@ -76,6 +80,8 @@ pub struct Link {
     prepares: Prepares,
     /// Whether it has read an answer for which libpq has allocated much memory.
     is_bloated: bool,
+    /// The memory of the process before libpq has read a part of the answer that was awaited last.
+    memory_before: ProcessMemory,
 }
 
 /// The state of prepared statements at the other server.
@@ -98,6 +104,7 @@ impl Link {
             outstanding: VecDeque::new(),
             prepares: Prepares::NotYet,
             is_bloated: false,
+            memory_before: ProcessMemory::now(),
         }
     }
 
@@ -121,6 +128,16 @@ impl Link {
     /// Returns the number of answers that are still missing.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
+    }
+
+    /// Gives up the wait for the answer to the commands that were sent last, after [`Trouble::OutOfTime`] or a cancel. [`Link::answer`]
+    /// drops its rows when it comes. Returns false if the connection must be closed instead: the commands are not sent completely, so the
+    /// other server has not begun to execute them; the connection is broken; or a large part of the answer has come.
+    pub fn abandon(&mut self) -> bool {
+        // SAFETY: the connection is open.
+        let is_sent = unsafe { PQflush(self.raw()) == 0 };
+        let is_kept = is_sent && self.is_alive() && self.memory_before.growth() <= MAX_PARTIAL_BYTES;
+        is_kept && self.outstanding.back_mut().map(Awaited::abandon).is_some()
     }
 
     /// Records the process that has answered a command. If it is the one to which the connection was made, statements
@@ -182,10 +199,11 @@ impl Link {
     }
 
     /// Waits for the answer to the oldest unanswered commands. A cancel, a timeout or a shutdown of this session ends
-    /// the wait with an error. Then the connection cannot be used any more, because the answer may still come.
+    /// the wait with an error. Then the answer may still come, and must be read before those to later commands.
     pub fn answer(&mut self, deadline: Instant) -> Result<Reply, Trouble> {
         // Includes the buffers of commands that are being sent.
-        let mut memory = AnswerMemory { before: ProcessMemory::now(), reads: 0 };
+        self.memory_before = ProcessMemory::now();
+        let mut memory = AnswerMemory { before: self.memory_before, reads: 0 };
         let mut is_reachable = true;
         loop {
             if let Some(reply) = self.read(is_reachable, memory)? {
