@@ -84,10 +84,16 @@ for number in 1 2 3; do
   send "hot$number" "INSERT INTO routes (name) VALUES ('hot-$number')"
 done
 expect 'three saves wait for names' "$(wait_for 3 waiters)" 3
+processes() { at shared "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM claims.lease_waiters"; }
+waiting=$(processes)
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT 3'
 beside() { ( use_cluster cell1; PGUSER=app PGOPTIONS='-c claims.service_timeout=5s' sqlstate "INSERT INTO routes (name) VALUES ('beside-$1')" ); }
 expect 'others save beside them, with one turn and three places' "$(for number in 1 2 3; do beside "$number"; done | tr '\n' ' ')" '00000 00000 00000 '
+# Each of them has taken the place of one that waited.
+expect 'those that have given their places up go on to wait' "$(wait_for 3 waiters) $(at cell1 "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%hot-_''%' AND state = 'active' AND usename = 'app'")" '3 3'
+expect 'at least one over another connection' "$([ "$(processes)" != "$waiting" ] && echo yes)" yes
 for number in 1 2 3; do as_cell 2 "SELECT claims.rollback_update(2, '${hot[number]}')" >/dev/null; done
+expect 'and all are saved' "$(for number in 1 2 3; do answer "hot$number"; done; wait_for 3 at shared "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'hot-_' AND creator_id = 1 AND status = 1")" 3
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
 for number in 1 2 3; do close "hot$number"; done
 at cell1 "SELECT claims.automatic(NULL, NULL)" >/dev/null

@@ -46,6 +46,33 @@ for name in b c e; do close "$name"; done
 unset "SESSION_PID[d]" "SESSION_IN[d]" "SESSION_OUT[d]"
 expect 'all connections are gone' "$(wait_for 0 connections) $(wait_for 0 of_metric claims_service_connections)" '0 0'
 
+# Two sessions have both places and do not use them. A third one gets the place that is unused for the longest time, and asks for no other one.
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 2'
+process_of() { at shared "SELECT pid FROM pg_stat_activity WHERE application_name = 'claims cell 1' ORDER BY backend_start $1 LIMIT 1"; }
+for name in longest latest; do open "$name" cell1; tell "$name" "SET claims.service_idle_timeout = 0; $(add "$name")" >/dev/null; done
+first=$(process_of ASC) second=$(process_of DESC)
+tell longest "$(add longest-2)" >/dev/null
+open third cell1
+expect 'a third session saves' "$(tell third "SET claims.service_timeout = '20s'; $(add third)")" ''
+expect 'over the place that was unused for the longest time' "$(wait_for 0 at shared "SELECT count(*) FROM pg_stat_activity WHERE pid = $second") $(at shared "SELECT count(*) FROM pg_stat_activity WHERE pid = $first")" '0 1'
+for name in longest latest third; do close "$name"; done
+expect 'all connections are gone' "$(wait_for 0 connections)" 0
+
+# A session that calls without a pause is asked for nothing. It gives its place up at the end of a transaction, after five seconds at most.
+at shared 'ALTER ROLE cell1 CONNECTION LIMIT 1'
+open busy cell1
+send busy "SET claims.service_timeout = '60s'; SET claims.service_idle_timeout = 0;
+  DO \$\$ BEGIN FOR n IN 1..1000000 LOOP INSERT INTO routes (name) VALUES ('busy-' || n); COMMIT; EXIT WHEN EXISTS (SELECT FROM routes WHERE name = 'wants'); END LOOP; END \$\$"
+expect 'it saves' "$(wait_for t at shared "SELECT count(*) > 10 FROM claims.claims WHERE bucket_value LIKE 'busy-%'")" t
+open wants cell1
+expect 'a session that waits gets the only place' "$(tell wants "SET claims.service_timeout = '60s'; $(add wants)")" ''
+close wants
+expect 'and both save on' "$(answer busy) $(at cell1 "SELECT count(*) FROM routes WHERE name = 'wants'")" ' 1'
+# The service was full some seconds ago: a session that has not set the time for idle connections keeps its place for no five minutes.
+tell busy "RESET claims.service_idle_timeout; $(add idle)" >/dev/null
+expect 'one that is idle gives its place up soon' "$(wait_for 0 connections)" 0
+close busy
+
 at shared 'ALTER ROLE cell1 CONNECTION LIMIT -1'
 expect 'the breaker counts nothing of this' "$(failures)" 0
 
