@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use super::index::{KeyColumns, KeyPart, Unusable, scan};
+use super::statement::Reach;
 use super::table::TableRow;
 
 /// Returns whether another open transaction has inserted, updated, deleted or locked the row of table `claims.<table>`
@@ -16,7 +17,7 @@ use super::table::TableRow;
 /// no, even if another transaction has inserted a second row with the key: that row cannot be committed.
 pub fn is_in_flight(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
     let mut found = false;
-    scan_dirty(table, key, KeyColumns::All, |row, writer| {
+    scan_dirty((table, Reach::Here), key, KeyColumns::All, |row, writer| {
         found = is_changing(row, writer);
         found
     })?;
@@ -27,7 +28,7 @@ pub fn is_in_flight(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
 /// an index.
 pub fn is_any_in_flight(table: &CStr, first_columns: &[KeyPart]) -> Result<bool, Unusable> {
     let mut found = false;
-    scan_dirty(table, first_columns, KeyColumns::First, |row, writer| {
+    scan_dirty((table, Reach::Here), first_columns, KeyColumns::First, |row, writer| {
         found = is_changing(row, writer);
         !found
     })?;
@@ -73,7 +74,7 @@ pub fn find_row(
     mut is_meant: impl FnMut(&TableRow) -> bool,
 ) -> Result<FoundRow, Unusable> {
     let mut found = FoundRow::None;
-    scan_dirty(table, first_columns, KeyColumns::First, |row, writer| {
+    scan_dirty((table, Reach::Here), first_columns, KeyColumns::First, |row, writer| {
         if is_meant(row) {
             found = writer.map_or(FoundRow::Row, FoundRow::WrittenBy);
         }
@@ -83,9 +84,10 @@ pub fn find_row(
 }
 
 /// Calls `each` for all rows of table `claims.<table>`, and whether another open transaction writes the row, which then may come in two
-/// versions. Reads the whole unique index, and ignores the snapshot of this transaction.
+/// versions. Reads the whole unique index, and ignores the snapshot of this transaction. The table must be one that is never
+/// distributed: each node has rows of its own.
 pub fn each_row(table: &CStr, mut each: impl FnMut(&TableRow, bool)) -> Result<(), Unusable> {
-    scan_dirty(table, &[], KeyColumns::First, |row, writer| {
+    scan_dirty((table, Reach::Anywhere), &[], KeyColumns::First, |row, writer| {
         each(row, writer.is_some());
         true
     })
@@ -94,7 +96,7 @@ pub fn each_row(table: &CStr, mut each: impl FnMut(&TableRow, bool)) -> Result<(
 /// Calls `each` for the rows with a key, together with the other open transaction that writes the row, if any. Ends
 /// when `each` returns false.
 fn scan_dirty(
-    table: &CStr,
+    table: (&CStr, Reach),
     key: &[KeyPart],
     named: KeyColumns,
     mut each: impl FnMut(&TableRow, Option<Writer>) -> bool,

@@ -121,7 +121,7 @@ pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&TableRow) ->
     let mut found = None;
     // SAFETY: a query is running, so there is a snapshot, and it outlives the scan.
     unsafe {
-        scan(table, key, KeyColumns::All, pg_sys::GetActiveSnapshot(), |row| {
+        scan((table, Reach::Here), key, KeyColumns::All, pg_sys::GetActiveSnapshot(), |row| {
             found = convert.take().map(|convert| convert(row));
             false
         })?;
@@ -136,7 +136,7 @@ pub fn is_there_now(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
     // SAFETY: the snapshot is active during the scan. After an error the end of the (sub)transaction pops it.
     unsafe {
         pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
-        let scanned = scan(table, key, KeyColumns::All, pg_sys::GetActiveSnapshot(), |_| {
+        let scanned = scan((table, Reach::Here), key, KeyColumns::All, pg_sys::GetActiveSnapshot(), |_| {
             found = true;
             false
         });
@@ -150,12 +150,12 @@ pub fn is_there_now(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
 /// before it is valid, and the old one when it no longer is.
 const ATTEMPTS: usize = 5;
 
-/// Calls `each` for the rows with a key until it returns false. Releases its locks.
+/// Calls `each` for the rows with a key until it returns false. Releases its locks. The table comes with where its rows are.
 ///
 /// # Safety
 /// The snapshot can be used for a scan, and outlives it.
 pub(super) unsafe fn scan(
-    table: &CStr,
+    (table, reach): (&CStr, Reach),
     key: &[KeyPart],
     named: KeyColumns,
     snapshot: pg_sys::Snapshot,
@@ -167,7 +167,7 @@ pub(super) unsafe fn scan(
         // A dirty snapshot reads rows that are being written, and every index has entries for these.
         let is_of_the_past = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
         if !is_shard(table) {
-            statement::require(Reach::Here);
+            statement::require(reach);
         }
         let mut attempts_left = ATTEMPTS;
         loop {
