@@ -26,6 +26,7 @@ pub mod limits;
 pub mod lookalike;
 pub mod low_water;
 pub mod mode;
+pub mod near;
 pub mod nesting;
 mod net;
 pub mod observed;

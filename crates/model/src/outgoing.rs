@@ -182,6 +182,11 @@ impl Outgoing {
         creates.chain(self.destroys.iter().map(|destroy| &destroy.bucket))
     }
 
+    /// Returns a name of the batch, in its canonical form.
+    pub fn first_name(&self) -> Option<&str> {
+        self.buckets().next().map(|bucket| &*bucket.value)
+    }
+
     /// Returns the bucket types of the batch, with duplicates.
     pub fn bucket_types(&self) -> impl Iterator<Item = &str> {
         self.buckets().map(|bucket| &*bucket.bucket_type)

@@ -26,6 +26,7 @@ pub mod event_trigger;
 pub mod expression;
 pub mod extension;
 pub mod foreign;
+pub mod hash;
 pub mod idle_sockets;
 mod image;
 pub mod in_flight;

@@ -10,9 +10,8 @@ use claims_model::capture::{Pending, Sending};
 use claims_model::observed::{Missed, separate};
 use claims_model::outgoing::{Outgoing, refusals};
 use claims_model::routes::{Place, Routes};
-use uuid::Uuid;
 
-use super::leases::{divide_by, is_too_large};
+use super::leases::{divide_by, is_too_large, new_lease};
 use super::{local, log, observations, pins};
 use crate::cell::client::leases::BeginRequest;
 use crate::cell::client::naming::RequiredNaming;
@@ -144,7 +143,7 @@ fn begin(
         return Ok(parts);
     }
     let service = Service::new(connection, server, cell_id)?.until(deadline);
-    let lease = Uuid::now_v7();
+    let lease = new_lease(outgoing);
     while !outgoing.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

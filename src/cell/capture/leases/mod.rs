@@ -14,6 +14,7 @@ use claims_model::Bucket;
 use claims_model::capture::NamedBucket;
 use claims_model::lease_group;
 use claims_model::lookalike::{Skeleton, skeleton_of};
+use claims_model::near;
 use claims_model::outgoing::{Outgoing, SkippedDestroys};
 use uuid::Uuid;
 
@@ -23,6 +24,7 @@ use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
 use crate::cell::client::{Service, afterwards};
 use crate::error::{CellError, ClaimsError};
+use crate::pg::hash;
 use crate::pg::spi::Connection;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -72,15 +74,28 @@ struct Uuids {
 }
 
 impl Uuids {
-    fn new(are_several: bool) -> Self {
-        let new = Uuid::now_v7();
-        Uuids { first: if are_several { lease_group::first(new) } else { new }, next: 0 }
+    /// Draws uuids for batches. A single one is near the claims of its batch.
+    fn of<'b>(mut batches: impl Iterator<Item = &'b Outgoing>) -> Self {
+        match (batches.next(), batches.next()) {
+            (Some(only), None) => Uuids { first: new_lease(only), next: 0 },
+            _ => Uuids::of_group(),
+        }
+    }
+
+    fn of_group() -> Self {
+        Uuids { first: lease_group::first(Uuid::now_v7()), next: 0 }
     }
 
     fn next(&mut self) -> Uuid {
         self.next += 1;
         lease_group::member(self.first, self.next - 1)
     }
+}
+
+/// Returns a uuid for a lease, near the claims of its batch.
+pub fn new_lease(batch: &Outgoing) -> Uuid {
+    let new = Uuid::now_v7();
+    batch.first_name().map_or(new, |name| near::uuid(new, hash::bytes(name.as_bytes()), hash::bytes))
 }
 
 /// Begins leases for all changes, at each service for its own. Returns those that are not empty, in the order of their uuids.
@@ -93,7 +108,7 @@ pub fn begin_all(parts: Vec<(Leases, Outgoing)>) -> Result<Vec<Begun>, ClaimsErr
         };
         queues.push(Queue { leases, batches, sent: 0 });
     }
-    let mut uuids = Uuids::new(queues.iter().map(|queue| queue.batches.len()).sum::<usize>() > 1);
+    let mut uuids = Uuids::of(queues.iter().flat_map(|queue| &queue.batches));
     let mut begun = Vec::new();
     let firsts = if queues.len() > 1 { begin_first(&mut queues, &mut uuids)? } else { Vec::new() };
     let mut firsts = firsts.into_iter();
@@ -157,7 +172,7 @@ impl Queue<'_> {
                     return Err(error);
                 }
                 if begun.is_empty() && !is_first {
-                    *uuids = Uuids::new(true);
+                    *uuids = Uuids::of_group();
                 }
                 *sent -= records;
                 parts.into_iter().rev().for_each(|part| batches.push_front(part));
