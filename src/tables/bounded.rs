@@ -12,10 +12,19 @@ pub fn bounded<T, E>(
     connection: &Connection,
     body: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
+    bounded_around(tables, connection, tables.surroundings(), body)
+}
+
+/// Like [`bounded`], within a subtransaction of the caller or without one. `around` is from before it.
+pub fn bounded_around<T, E>(
+    tables: &dyn Tables,
+    connection: &Connection,
+    around: Surroundings,
+    body: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     if !tables.needs_subtransactions() {
         return body();
     }
-    let around = tables.surroundings();
     subtransaction(&[], || bounded_within(tables, connection, around, body)).map_err(|undone| match undone {
         Undone::ByBody(error) => error,
         Undone::ByError(code) => unreachable!("{code:?} is raised again"),

@@ -25,6 +25,8 @@ pub struct ToEnd<'l> {
     pub may_wait: bool,
     /// Lock timeout for each of the claims.
     pub claim_lock_timeout_ms: i64,
+    /// How the call relates to its transaction, from before any subtransaction.
+    pub around: Surroundings,
 }
 
 /// Ends those of the leases that the cell has outstanding, and returns their number. A lease that does not hold the claims of its
@@ -35,8 +37,8 @@ pub fn end_leases(
     catalog: &Catalog,
     to_end: ToEnd,
 ) -> Result<usize, ClaimsError> {
-    let around = tables.surroundings();
-    let end = || tables::bounded(tables, connection, || end_all(tables, connection, catalog, to_end, around));
+    let end =
+        || tables::bounded_around(tables, connection, to_end.around, || end_all(tables, connection, catalog, to_end));
     let attempts = if tables.needs_subtransactions() { MAX_ATTEMPTS } else { 1 };
     let is_whole = |ended: &Result<_, _>| !matches!(ended, Err(ClaimsError::Damaged { .. }));
     (1..attempts).map(|_| end()).find(is_whole).unwrap_or_else(end)
@@ -49,8 +51,7 @@ fn end_all(
     tables: &dyn Tables,
     connection: &Connection,
     catalog: &Catalog,
-    ToEnd { cell_id, leases: list, ending, may_wait, claim_lock_timeout_ms }: ToEnd,
-    around: Surroundings,
+    ToEnd { cell_id, leases: list, ending, may_wait, claim_lock_timeout_ms, around }: ToEnd,
 ) -> Result<usize, ClaimsError> {
     let now = Moment::now();
     let ended = tables.end(connection, list, &LeaseEnding { cell_id, ending, at: now, may_wait });

@@ -78,6 +78,7 @@ fn end(
         ending: Ending::Rollback,
         may_wait: true,
         claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS,
+        around: tables.surroundings(),
     };
     match end_leases(tables, connection, &catalog, to_end)? {
         1 => freed(tables, connection, lease, &details, &catalog.types),

@@ -109,7 +109,8 @@ fn commit(
     let began = Instant::now();
     let leases = &[lease];
     let (ending, claim_lock_timeout_ms) = (Ending::Commit, CLAIM_LOCK_TIMEOUT_MS);
-    let to_end = ToEnd { cell_id, leases, ending, may_wait: false, claim_lock_timeout_ms };
+    let around = tables.surroundings();
+    let to_end = ToEnd { cell_id, leases, ending, may_wait: false, claim_lock_timeout_ms, around };
     let end = || end_leases(tables, connection, catalog, to_end);
     let ended = translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end)?;
     counters::settle_took(cell_id, began.elapsed());

@@ -114,9 +114,9 @@ fn settle_one(
     leases::refuse_locked_tables(deadline)?;
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
-        let may_wait = deadline > Instant::now();
-        let to_end =
-            ToEnd { cell_id, leases: &[lease], ending, may_wait, claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS };
+        let (may_wait, around) = (deadline > Instant::now(), tables.surroundings());
+        let claim_lock_timeout_ms = CLAIM_LOCK_TIMEOUT_MS;
+        let to_end = ToEnd { cell_id, leases: &[lease], ending, may_wait, claim_lock_timeout_ms, around };
         match end_leases(tables, connection, catalog, to_end) {
             Ok(1) => return Ok(LeaseEnd::Now),
             // Another cell's lease must look like an unknown one, even while that cell is settling it.

@@ -121,6 +121,7 @@ fn settle_list(
     if list.is_empty() {
         return Vec::new();
     }
+    let around = tables.surroundings();
     // Ends those of the leases that no other transaction has locked. Fails if one of them fails.
     let settle = |list: &[Uuid]| {
         let free = tables.lock_free(connection, list, cell_id);
@@ -129,7 +130,7 @@ fn settle_list(
                 tables,
                 connection,
                 catalog,
-                ToEnd { cell_id, leases: &free, ending, may_wait: true, claim_lock_timeout_ms: NO_WAIT_MS },
+                ToEnd { cell_id, leases: &free, ending, may_wait: true, claim_lock_timeout_ms: NO_WAIT_MS, around },
             )?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())

@@ -1,5 +1,6 @@
 //! Statements on distributed leases. Each is sent to one shard, by the lease's uuid.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use claims_model::Bucket;
@@ -9,13 +10,21 @@ use uuid::Uuid;
 use super::door::Citus;
 use super::keys::{beside, grouped, shards_of_outcomes};
 use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value, View};
+use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::{shard_statement, shared_statement};
-use crate::pg::uuid::pg_uuid;
+use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::bounded::bounded;
 use crate::tables::door::{LeaseInUse, LeaseTables};
 use crate::tables::rows::leases::{EndedRow, LeaseEnding, NewLease};
 use crate::tables::shared::leases::{existing, pass_key};
+
+/// Returns the claims of deleted leases, and inserts outcome $4 at $5 into shard $3.
+macro_rules! ended {
+    () => {
+        "RETURNING l.payload -> 'create_records', l.payload -> 'destroy_records',
+                   claims.put_outcome_on_node(l.uuid, l.creator_id, l.request_digest, $3, $4, $5)"
+    };
+}
 
 shared_statement! {
     OLD_OUTCOMES(INT8OID, INT8OID) =
@@ -23,6 +32,12 @@ shared_statement! {
           ORDER BY o.settled_at LIMIT $2";
     /// Locks outcomes of one shard.
     LOCK_OUTCOMES(UUIDARRAYOID) = "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1) FOR UPDATE SKIP LOCKED";
+    /// Locks leases of one shard.
+    LOCK_FREE_SOME(UUIDARRAYOID, INT8OID) =
+        "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = ANY ($1) AND l.creator_id = $2 FOR UPDATE SKIP LOCKED";
+    /// Like [END], for several leases of one shard. Returns their uuids, too.
+    END_SOME(UUIDARRAYOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
+        concat!("DELETE FROM claims.claim_leases l WHERE l.uuid = ANY ($1) AND l.creator_id = $2 ", ended!(), ", l.uuid");
     DROP_OUTCOMES(UUIDARRAYOID) = "DELETE FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1)";
 }
 
@@ -31,9 +46,7 @@ shard_statement! {
     /// Ends a lease with outcome $4 at $5, and returns its claims. The outcome goes to shard $3, which is colocated with the
     /// lease's shard.
     END(UUIDOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
-        "DELETE FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2
-         RETURNING l.payload -> 'create_records', l.payload -> 'destroy_records',
-                   claims.put_outcome_on_node(l.uuid, l.creator_id, l.request_digest, $3, $4, $5)";
+        concat!("DELETE FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2 ", ended!());
     UNPASS_KEY(UUIDOID) = "DELETE FROM claims.claim_leases l WHERE l.uuid = $1";
     FENCE(UUIDOID, INT8OID, TIMESTAMPTZOID) =
         "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES ($1, $2, 'rolled_back', $3)
@@ -57,6 +70,16 @@ fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
     connection.run(&FENCE, View::Statement, values).count() == 1
 }
 
+/// Groups leases by the shards of their outcomes. Leases of one group are in one shard, too, because the tables are colocated.
+fn leases_by_shard(connection: &Connection, leases: &[Uuid]) -> BTreeMap<i64, Vec<Uuid>> {
+    let shards = shards_of_outcomes(connection, leases.iter().copied().map(pg_uuid).collect());
+    grouped(shards.into_iter().zip(leases.iter().copied()))
+}
+
+fn uuid(row: Row) -> Uuid {
+    from_pg_uuid(row.must(1))
+}
+
 /// Number of uuids to draw to find one on the node of a bucket: enough for a few nodes.
 const DRAWN: usize = 16;
 
@@ -64,21 +87,34 @@ impl LeaseTables for Citus {
     /// Waits up to the lock timeout, whether the call may wait or not: to ask before takes two round trips.
     fn end(&self, connection: &Connection, list: &[Uuid], ending: &LeaseEnding) -> Result<Vec<EndedRow>, LeaseInUse> {
         let LeaseEnding { cell_id, ending, at, .. } = *ending;
-        let shards = shards_of_outcomes(connection, list.iter().copied().map(pg_uuid).collect());
-        let end = |(lease, shard): (&Uuid, i64)| {
-            let key: [Value; 2] = [pg_uuid(*lease).into(), cell_id.into()];
-            let outcome = [shard.into(), ending.outcome().into(), at.into()];
-            let ended = connection.run(&END, View::Statement, key.into_iter().chain(outcome));
-            ended.first(|row| EndedRow { uuid: *lease, creates: row.get(1), destroys: row.get(2) })
+        let end = |(shard, leases): (i64, Vec<Uuid>)| {
+            let outcome: [Value; 4] = [cell_id.into(), shard.into(), ending.outcome().into(), at.into()];
+            let row = |uuid: Uuid, row: &Row| EndedRow { uuid, creates: row.get(1), destroys: row.get(2) };
+            match leases.as_slice() {
+                [only] => {
+                    let key: [Value; 1] = [pg_uuid(*only).into()];
+                    let ended = connection.run(&END, View::Statement, key.into_iter().chain(outcome));
+                    ended.map(|ended| row(*only, &ended))
+                }
+                several => {
+                    let keys = [pg_uuids(several.iter().copied())];
+                    let ended = connection.run(&END_SOME, View::Statement, keys.into_iter().chain(outcome));
+                    ended.map(|ended| row(from_pg_uuid(ended.must(4)), &ended))
+                }
+            }
         };
-        Ok(list.iter().zip(shards).filter_map(end).collect())
+        Ok(leases_by_shard(connection, list).into_iter().flat_map(end).collect())
     }
 
     fn lock_free(&self, connection: &Connection, list: &[Uuid], cell_id: i64) -> Vec<Uuid> {
-        let lock = |lease: &&Uuid| {
-            connection.run(&LOCK_FREE, View::Statement, [pg_uuid(**lease).into(), cell_id.into()]).count() == 1
+        let lock = |leases: Vec<Uuid>| match leases.as_slice() {
+            [only] => connection.run(&LOCK_FREE, View::Statement, [pg_uuid(*only).into(), cell_id.into()]).map(uuid),
+            several => {
+                let values: [Value; 2] = [pg_uuids(several.iter().copied()), cell_id.into()];
+                connection.run(&LOCK_FREE_SOME, View::Statement, values).map(uuid)
+            }
         };
-        list.iter().filter(lock).copied().collect()
+        leases_by_shard(connection, list).into_values().flat_map(lock).collect()
     }
 
     fn purge_outcomes(&self, connection: &Connection, retention: i64, limit: i64) -> usize {
