@@ -258,7 +258,7 @@ COMMENT ON FUNCTION claims.is_look_reserved(text, uuid, int, boolean) IS
 COMMENT ON FUNCTION claims.create_on_node(text, text[], int[], bigint[], uuid, bigint, timestamptz, uuid[], int[], text[], int[], text[], int[],
     text[], text[]) IS
     'Internal, on the node of a shard, called for the row that a statement returns: creates the claims that belong to this row in further shards '
-    'of the node, and returns how many. It writes, but is IMMUTABLE because Citus sends only such functions to a node.';
+    'of the node, without a lease as ACTIVE ones, and returns how many. It writes, but is IMMUTABLE because Citus sends only such functions to a node.';
 COMMENT ON FUNCTION claims.settle_on_node(int, text, int[], text[], int[], bigint[], uuid[], int[], text[], smallint, timestamptz) IS
     'Internal, on the node of a shard, called for the claim that a statement returns: makes the claims that belong to this one in further shards '
     'of the node ACTIVE, or without a time deletes them, and returns how many. It writes, but is IMMUTABLE because Citus sends only such '

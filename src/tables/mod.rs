@@ -73,10 +73,10 @@ macro_rules! insert_into {
     };
 }
 
-/// Selects new claims from arrays, under the lease $1 of cell $2 at time $3, in their order. unnest() in the select list costs a
-/// third of what it costs in FROM, where PostgreSQL would first write each array to a tuplestore of its own.
+/// Selects new claims with status `$status` from arrays, under the lease $1 of cell $2 at time $3, in their order. unnest() in the
+/// select list costs a third of what it costs in FROM, where PostgreSQL would first write each array to a tuplestore of its own.
 macro_rules! insert_claims {
-    ($uuid:literal, $a:literal, $b:literal, $c:literal, $d:literal, $e:literal, $f:literal, $more:literal, $from:literal) => {
+    ($status:literal, $uuid:literal, $a:literal, $b:literal, $c:literal, $d:literal, $e:literal, $f:literal, $more:literal, $from:literal) => {
         concat!(
             "SELECT unnest(",
             $uuid,
@@ -92,7 +92,9 @@ macro_rules! insert_claims {
             $e,
             "), unnest(",
             $f,
-            "), $2, $1, 2::smallint, $3, $3",
+            "), $2, $1, ",
+            $status,
+            "::smallint, $3, $3",
             $more,
             $from
         )
@@ -142,7 +144,7 @@ mod local;
 pub mod rows;
 pub mod shared;
 
-pub use self::bounded::{bounded, bounded_within};
+pub use self::bounded::{bounded, bounded_around, bounded_within};
 pub use self::door::*;
 use crate::pg::compatibility;
 use crate::pg::spi::{self, Connection};

@@ -25,7 +25,6 @@ use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::{ACTIVE, TRANSFERRING};
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::verify::Actual;
-use crate::tables::shared::verify;
 use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
 use crate::{access, arguments};
 
@@ -77,8 +76,12 @@ fn import_records(
 }
 
 /// Makes the claims. Returns those that could not be made and do not exist.
+///
+/// Names that are free are added by one statement. If it added none, because some of the names exist or are in flight, a second one
+/// adds those that are missing and not in flight. Each of the others needs statements of its own.
 fn import(tables: &dyn Tables, connection: &Connection, cell_id: i64, claims: &[Claim], types: &Types) -> Vec<Refused> {
-    let added = add_new(tables, connection, cell_id, claims, types);
+    let importing = Importing { tables, connection, cell_id, types };
+    let added = importing.add_new(claims.iter().collect());
     let rest: Vec<_> = claims.iter().filter(|claim| !added.contains(&claim.bucket)).collect();
     if rest.is_empty() {
         return Vec::new();
@@ -87,6 +90,8 @@ fn import(tables: &dyn Tables, connection: &Connection, cell_id: i64, claims: &[
     let (mut missing, others): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| finding.discrepancy == Discrepancy::Missing);
     missing.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
+    let added = importing.add_new(importing.not_in_flight(&missing));
+    missing.retain(|finding| finding.bucket().is_none_or(|bucket| !added.contains(bucket)));
     correct::correct(tables, connection, (cell_id, IMPORTED), recent(), types, &mut missing);
     missing.extend(others);
     refused(claims, &missing)
@@ -97,34 +102,48 @@ fn recent() -> Interval {
     Interval::from_seconds(0.0)
 }
 
-/// Adds those claims whose names are free, by one statement. Returns them. If another open transaction has one of the names, it adds
-/// none. Types that refuse names which look alike are left to the caller.
-fn add_new<'c>(
-    tables: &dyn Tables,
-    connection: &Connection,
+/// A call that imports records of a cell.
+struct Importing<'i> {
+    tables: &'i dyn Tables,
+    connection: &'i Connection,
     cell_id: i64,
-    claims: &'c [Claim],
-    types: &Types,
-) -> HashSet<&'c Bucket<'c>> {
-    let is_plain = |claim: &&Claim| types.naming(claim.bucket.bucket_type).confusables == Confusables::Allow;
-    let mut plain: Vec<&'c Claim> = claims.iter().filter(is_plain).collect();
-    // A statement for many rows goes to one node only.
-    if plain.is_empty() || !tables.have_snapshot() {
-        return HashSet::new();
+    types: &'i Types,
+}
+
+impl Importing<'_> {
+    /// Returns the missing claims whose names no other open transaction is writing.
+    fn not_in_flight<'c>(&self, missing: &[Finding<'c>]) -> Vec<&'c Claim<'c>> {
+        let open = missing.iter().filter(|finding| finding.outcome.is_none());
+        let claims: Vec<&'c Claim<'c>> = open.filter_map(|finding| finding.expected).collect();
+        let buckets: Vec<_> = claims.iter().map(|claim| &claim.bucket).collect();
+        let in_flight = self.tables.contended_buckets(self.connection, &buckets);
+        claims.into_iter().zip(in_flight).filter(|(_, in_flight)| !in_flight).map(|(claim, _)| claim).collect()
     }
-    plain.sort_by(|a, b| a.bucket.cmp(&b.bucket));
-    let add = || {
-        let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-        Ok::<_, ()>(verify::add_new(connection, cell_id, &plain))
-    };
-    let Ok(mut free) = subtransaction(&CONTENTION_SQLSTATES, add) else { return HashSet::new() };
-    let added: HashSet<_> = plain.iter().map(|claim| &claim.bucket).filter(|bucket| free.remove(*bucket)).collect();
-    let buckets = plain.iter().map(|claim| &claim.bucket).filter(|bucket| added.contains(bucket)).collect();
-    let set = ChangeSet { change: Change::Create(cell_id), cause: None, buckets };
-    let sets = [set];
-    feed::tell(tables, connection, &sets, Moment::now());
-    audit::changed(tables, connection, types, (cell_id, IMPORTED), &sets);
-    added
+
+    /// Adds those claims whose names are free, by one statement. Returns their buckets. If another open transaction has one of the names, or
+    /// the tables cannot pass over one that exists, it adds none. Types that refuse names which look alike are left to the caller.
+    fn add_new<'c>(&self, mut claims: Vec<&'c Claim<'c>>) -> HashSet<&'c Bucket<'c>> {
+        let Importing { tables, connection, cell_id, types } = *self;
+        claims.retain(|claim| types.naming(claim.bucket.bucket_type).confusables == Confusables::Allow);
+        if claims.is_empty() {
+            return HashSet::new();
+        }
+        claims.sort_by(|a, b| a.bucket.cmp(&b.bucket));
+        let around = tables.surroundings();
+        let add = || {
+            let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
+            let add = || Ok::<_, ()>(tables.add_new(connection, cell_id, &claims, around));
+            tables::bounded_within(tables, connection, around, add)
+        };
+        let Ok(mut free) = subtransaction(&CONTENTION_SQLSTATES, add) else { return HashSet::new() };
+        let added: HashSet<_> =
+            claims.iter().map(|claim| &claim.bucket).filter(|bucket| free.remove(*bucket)).collect();
+        let buckets = claims.iter().map(|claim| &claim.bucket).filter(|bucket| added.contains(bucket)).collect();
+        let sets = [ChangeSet { change: Change::Create(cell_id), cause: None, buckets }];
+        feed::tell(tables, connection, &sets, Moment::now());
+        audit::changed(tables, connection, types, (cell_id, IMPORTED), &sets);
+        added
+    }
 }
 
 /// Compares claims with those that exist. Returns the differences.

@@ -12,7 +12,7 @@ use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{shard_statement, shared_statement};
 use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::rows::buckets::{displayed_values, values_by_type};
-use crate::tables::rows::claims::{ACTIVE, FoundClaim, TRANSFERRING};
+use crate::tables::rows::claims::{ACTIVE, FoundClaim, HeldFor, TRANSFERRING};
 use crate::tables::rows::leases::NewLease;
 
 shared_statement! {
@@ -36,35 +36,64 @@ shard_statement! {
 /// Number of rows that one statement inserts.
 const ROWS: usize = 200;
 
-/// Creates claims under a lease, and returns their number. INSERT … SELECT would turn every error into XX000.
-pub fn put(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
+/// The lease, if there is one, the cell and the time of new claims.
+#[derive(Clone, Copy)]
+pub struct Origin {
+    lease: Option<Uuid>,
+    cell_id: i64,
+    at: Moment,
+}
+
+impl Origin {
+    /// Returns the origin of claims that a lease creates.
+    pub fn lease(lease: &NewLease) -> Self {
+        Origin { lease: Some(lease.uuid), cell_id: lease.cell_id, at: lease.made_at }
+    }
+
+    /// Returns the origin of claims that are ACTIVE at once.
+    pub fn cell(cell_id: i64) -> Self {
+        Origin { lease: None, cell_id, at: Moment::now() }
+    }
+
+    pub fn values(&self) -> [Value; 3] {
+        [self.lease.map(pg_uuid).into(), self.cell_id.into(), self.at.into()]
+    }
+
+    pub fn status(&self) -> i16 {
+        if self.lease.is_some() { HeldFor::Creating as i16 } else { ACTIVE }
+    }
+}
+
+/// Creates claims, and returns their number. INSERT … SELECT would turn every error into XX000.
+pub fn put(connection: &Connection, origin: Origin, creates: &[&Claim]) -> usize {
     match creates {
-        [only] => {
-            let values = lease.key_values().into_iter().chain(displayed_values(only));
+        [only] if origin.lease.is_some() => {
+            let values = origin.values().into_iter().chain(displayed_values(only));
             connection.run(&CREATE, View::Statement, values).count()
         }
-        _ => creates.chunks(ROWS).map(|rows| put_rows(connection, lease, rows)).sum(),
+        _ => creates.chunks(ROWS).map(|rows| put_rows(connection, origin, rows)).sum(),
     }
 }
 
 /// The beginning of an INSERT of claims, with its columns.
 pub(super) const INTO_CLAIMS: &str = insert_into!("claims", ", display_value");
 
-/// Returns a row of VALUES for a claim under the lease $1 of cell $2 at $3. Its eight values follow the first `values` ones.
-pub(super) fn row(values: usize) -> String {
+/// Returns a row of VALUES for a claim with a status under the lease $1 of cell $2 at $3. Its eight values follow the first `values`
+/// ones.
+pub(super) fn row(status: i16, values: usize) -> String {
     let at = |column: usize| values + column;
     let [uuid, bucket_type, value, subject_type, subject, source_type, source, display] =
         [at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8)];
     format!(
-        "(${uuid}, ${bucket_type}, ${value}, ${subject_type}, ${subject}, ${source_type}, ${source}, $2, $1, 2, $3, $3, ${display})"
+        "(${uuid}, ${bucket_type}, ${value}, ${subject_type}, ${subject}, ${source_type}, ${source}, $2, $1, {status}, $3, $3, ${display})"
     )
 }
 
-fn put_rows(connection: &Connection, lease: &NewLease, rows: &[&Claim]) -> usize {
-    let values = (0..rows.len()).map(|nth| row(3 + 8 * nth)).collect::<Vec<_>>().join(", ");
+fn put_rows(connection: &Connection, origin: Origin, rows: &[&Claim]) -> usize {
+    let values = (0..rows.len()).map(|nth| row(origin.status(), 3 + 8 * nth)).collect::<Vec<_>>().join(", ");
     let text = format!("{INTO_CLAIMS}VALUES {values} RETURNING claims.is_current_shard(tableoid)");
     let values = rows.iter().flat_map(|claim| displayed_values(claim));
-    connection.run_text(&text, lease.key_values().into_iter().chain(values)).count()
+    connection.run_text(&text, origin.values().into_iter().chain(values)).count()
 }
 
 /// Replaces a claim under a lease in place. Returns the number of claims replaced.

@@ -14,8 +14,9 @@ use claims_model::{Bucket, Claim, Destroy};
 use pgrx::pg_sys;
 use uuid::Uuid;
 
+use super::claims::{self as distributed, Origin};
 use super::door::Citus;
-use super::{claims as distributed, leases};
+use super::leases;
 use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::{Statement, shard_statement, shared_statement};
@@ -130,11 +131,22 @@ fn take(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize 
     let locations = locations(connection, Some(lease.uuid), buckets);
     let Some([of_lease, of_claims @ ..]) = locations.as_deref() else {
         leases::put_lease(connection, lease);
-        return distributed::put(connection, lease, creates);
+        return distributed::put(connection, Origin::lease(lease), creates);
     };
     let mut nodes = by_node(of_claims.iter().copied().zip(creates.iter().copied()));
     let beside = nodes.remove(&of_lease.node).unwrap_or_default();
-    put_with_lease(connection, lease, &beside) + put_elsewhere(connection, lease, nodes)
+    put_with_lease(connection, lease, &beside) + put_by_node(connection, Origin::lease(lease), nodes)
+}
+
+/// Adds ACTIVE claims of a cell, by one statement for all nodes. Returns their number. An existing name is a unique violation.
+fn add(connection: &Connection, cell_id: i64, claims: &[&Claim], around: Surroundings) -> usize {
+    let origin = Origin::cell(cell_id);
+    let buckets = claims.iter().map(|claim| &claim.bucket);
+    let locations = if around == Surroundings::Alone { locations(connection, None, buckets) } else { None };
+    match locations {
+        Some(locations) => put_by_node(connection, origin, by_node(locations.into_iter().zip(claims.iter().copied()))),
+        None => distributed::put(connection, origin, claims),
+    }
 }
 
 fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Claim)]) -> usize {
@@ -148,36 +160,38 @@ fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Cl
     written(connection.run(&LEASE_AND_CREATE, View::Statement, values).map(|row| row.must(1)))
 }
 
-fn put_elsewhere(connection: &Connection, lease: &NewLease, nodes: BTreeMap<i32, Vec<(i64, &Claim)>>) -> usize {
+/// Creates claims by one statement for all nodes. Returns their number.
+fn put_by_node(connection: &Connection, origin: Origin, nodes: BTreeMap<i32, Vec<(i64, &Claim)>>) -> usize {
     let all = Parts::of(nodes, |_| true);
     if all.further.is_empty() {
-        return if all.anchors.is_empty() { 0 } else { distributed::put(connection, lease, &all.anchors) };
+        return if all.anchors.is_empty() { 0 } else { distributed::put(connection, origin, &all.anchors) };
     }
     let anchors = all.anchors.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>();
     let locations: [Value; 3] = [anchors.into(), all.parts.into(), all.shards.into()];
     let anchored = all.anchors.iter().flat_map(|claim| displayed_values(claim));
-    let values = lease.key_values().into_iter().chain(locations).chain(displayed_arrays(&all.further)).chain(anchored);
-    let rows = connection.run_leaked(create_at(all.anchors.len()), View::Statement, values);
+    let values = origin.values().into_iter().chain(locations).chain(displayed_arrays(&all.further)).chain(anchored);
+    let rows = connection.run_leaked(create_at(all.anchors.len(), origin.status()), View::Statement, values);
     rows.count() + written(rows.map(|row| row.must(1)))
 }
 
 thread_local! {
-    /// The statements of [create_at], by the number of their anchor rows, which is one for each node.
-    static CREATE: RefCell<HashMap<usize, &'static Statement>> = RefCell::default();
+    /// The statements of [create_at], by the number of their anchor rows, which is one for each node, and the status.
+    static CREATE: RefCell<HashMap<(usize, i16), &'static Statement>> = RefCell::default();
 }
 
-/// Returns the statement that inserts an anchor row on each of several nodes, and further rows there.
-fn create_at(nodes: usize) -> &'static Statement {
-    CREATE.with_borrow_mut(|all| *all.entry(nodes).or_insert_with(|| build_create_at(nodes)))
+/// Returns the statement that inserts an anchor row with a status on each of several nodes, and further rows there.
+fn create_at(nodes: usize, status: i16) -> &'static Statement {
+    CREATE.with_borrow_mut(|all| *all.entry((nodes, status)).or_insert_with(|| build_create_at(nodes, status)))
 }
 
-fn build_create_at(nodes: usize) -> &'static Statement {
+fn build_create_at(nodes: usize, status: i16) -> &'static Statement {
     use pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
     const LEASE_AND_LOCATIONS: [pg_sys::Oid; 6] =
         [UUIDOID, INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID];
     const ROW: [pg_sys::Oid; 8] = [UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID];
     let before_rows: Vec<pg_sys::Oid> = LEASE_AND_LOCATIONS.into_iter().chain(DISPLAYED_ARRAYS).collect();
-    let rows: Vec<String> = (0..nodes).map(|nth| distributed::row(before_rows.len() + ROW.len() * nth)).collect();
+    let rows: Vec<String> =
+        (0..nodes).map(|nth| distributed::row(status, before_rows.len() + ROW.len() * nth)).collect();
     let types: Vec<pg_sys::Oid> = before_rows.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
     let text = format!(
         "{}VALUES {} RETURNING claims.create_on_node(bucket_value, $4, $5, $6, $1, $2, $3, $7, $8, $9, $10, $11, $12, $13, $14)",
@@ -225,14 +239,29 @@ impl ClaimTables for Citus {
             }
             RowsToInsert::Batch(creates) => {
                 leases::put_lease(connection, lease);
-                distributed::put(connection, lease, creates)
+                distributed::put(connection, Origin::lease(lease), creates)
             }
             RowsToInsert::Lease => {
                 leases::put_lease(connection, lease);
                 0
             }
-            RowsToInsert::Claim(claim) => distributed::put(connection, lease, &[claim]),
+            RowsToInsert::Claim(claim) => distributed::put(connection, Origin::lease(lease), &[claim]),
         })
+    }
+
+    fn add_new(
+        &self,
+        connection: &Connection,
+        cell_id: i64,
+        claims: &[&Claim],
+        around: Surroundings,
+    ) -> HashSet<Bucket<'static>> {
+        add(connection, cell_id, claims, around);
+        let owned = |Bucket { bucket_type, value }: &Bucket| Bucket {
+            bucket_type: *bucket_type,
+            value: value.clone().into_owned().into(),
+        };
+        claims.iter().map(|claim| owned(&claim.bucket)).collect()
     }
 
     fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], _: Locks) -> usize {

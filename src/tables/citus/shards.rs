@@ -23,7 +23,7 @@ shard_statement! {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    Create,
+    Create { status: i16 },
     Activate,
     Remove,
     Outcome,
@@ -42,13 +42,13 @@ fn build(kind: Kind, shard: i64) -> &'static Statement {
         BYTEAOID, INT2OID, INT4ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDARRAYOID, UUIDOID,
     };
     match kind {
-        Kind::Create => Statement::leaked(
+        Kind::Create { status } => Statement::leaked(
             format!(
                 concat!(
                     insert_into!("claims_{}", ", display_value"),
-                    insert_claims!("$4", "$5", "$6", "$7", "$8", "$9", "$10", ", unnest($11)", "")
+                    insert_claims!("{}", "$4", "$5", "$6", "$7", "$8", "$9", "$10", ", unnest($11)", "")
                 ),
-                shard
+                shard, status
             ),
             [UUIDOID, INT8OID, TIMESTAMPTZOID].into_iter().chain(DISPLAYED_ARRAYS).collect::<Vec<_>>().leak(),
         ),
@@ -70,10 +70,10 @@ fn build(kind: Kind, shard: i64) -> &'static Statement {
     }
 }
 
-/// Creates claims in a shard under a lease, given as uuid, cell and time. The columns of the claims are arrays. Returns the
-/// number of claims.
-pub fn create(connection: &Connection, shard: i64, lease: [Value; 3], columns: [Value; 8]) -> usize {
-    connection.run_here(statement(Kind::Create, shard), lease.into_iter().chain(columns)).count()
+/// Creates claims with a status in a shard. `origin` is the lease or NULL, the cell and the time. The columns of the claims are
+/// arrays. Returns the number of claims.
+pub fn create(connection: &Connection, shard: i64, status: i16, origin: [Value; 3], columns: [Value; 8]) -> usize {
+    connection.run_here(statement(Kind::Create { status }, shard), origin.into_iter().chain(columns)).count()
 }
 
 /// Makes claims of a shard ACTIVE at a time, or deletes them without one. `held` has three arrays, of leases, types and values,

@@ -1,6 +1,6 @@
 //! The tables that begins and settlements write: leases, claims, skeletons of names, and the change feed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 use claims_model::{Bucket, Claim, Destroy, StoredBatch};
@@ -105,6 +105,17 @@ pub trait ClaimTables {
         rows: RowsToInsert,
         around: Surroundings,
     ) -> Result<usize, KeyExists>;
+
+    /// Adds ACTIVE claims of a cell, which no lease holds, where their names are free. Returns the buckets added. Waits up to the lock timeout
+    /// for transactions that are adding one of the names. Where the tables cannot pass over an existing name, it is a unique violation.
+    /// The claims are in bucket order.
+    fn add_new(
+        &self,
+        connection: &Connection,
+        cell_id: i64,
+        claims: &[&Claim],
+        around: Surroundings,
+    ) -> HashSet<Bucket<'static>>;
 
     /// Creates one claim of a cell at once, for the calling transaction and without a lease. Waits for no other transaction, and needs no
     /// subtransaction: returns false, and leaves nothing behind, if the claim exists or the tables cannot do that.

@@ -1,6 +1,6 @@
 //! Statements that take claims, settle them, and find the claims on buckets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use claims_model::{Bucket, Claim, Destroy, Reference};
 use pgrx::Uuid as PgUuid;
@@ -53,6 +53,13 @@ macro_rules! replace_claims {
 }
 
 statement! {
+    /// Adds ACTIVE claims whose buckets are free, for cell $8 at time $9, in the order of the arrays. Returns their buckets.
+    ADD_NEW(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID,
+            TEXTARRAYOID) =
+        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
+                                    creator_id, status, created_at, updated_at, display_value)
+         SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), $8, 1::smallint, $9, $9, unnest($10)
+             ON CONFLICT (bucket_value, bucket_type) DO NOTHING RETURNING bucket_type, bucket_value";
     /// Inserts a lease with one create, the most frequent batch. Arrays of one element each would take a third of its time.
     LEASE_AND_CREATE_ONE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
                          UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID) = concat!(
@@ -61,7 +68,7 @@ statement! {
     LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
                      UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
         with_lease!(), insert_into!("claims"),
-        insert_claims!("$7", "$8", "$9", "$10", "$11", "$12", "$13", "", " FROM lease"));
+        insert_claims!("2", "$7", "$8", "$9", "$10", "$11", "$12", "$13", "", " FROM lease"));
     LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = concat!(with_lease!(), "SELECT FROM lease");
     /// A claim under a lease that exists.
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = concat!(
@@ -70,7 +77,7 @@ statement! {
     LEASE_AND_CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, UUIDARRAYOID, INT4ARRAYOID,
                                TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
         with_lease!(), insert_into!("claims", ", display_value"),
-        insert_claims!("$7", "$8", "$9", "$10", "$11", "$12", "$13", ", unnest($14)", " FROM lease"));
+        insert_claims!("2", "$7", "$8", "$9", "$10", "$11", "$12", "$13", ", unnest($14)", " FROM lease"));
     /// Returns the claims on buckets. It takes no locks: a claim that is only reported must not be locked.
     STANDING(INT4OID, TEXTARRAYOID) =
         concat!(
@@ -162,6 +169,18 @@ impl ClaimTables for Local {
                 connection.run(&CREATE, View::Statement, values).count()
             }
         })
+    }
+
+    fn add_new(
+        &self,
+        connection: &Connection,
+        cell_id: i64,
+        claims: &[&Claim],
+        _: Surroundings,
+    ) -> HashSet<Bucket<'static>> {
+        let values = claim_arrays(claims).into_iter().chain([cell_id.into(), Moment::now().into(), displays(claims)]);
+        let added = connection.run(&ADD_NEW, View::Statement, values);
+        added.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() }).into_iter().collect()
     }
 
     fn create_now(&self, cell_id: i64, at: Moment, claim: &Claim) -> bool {

@@ -1,8 +1,6 @@
-//! Statements that correct claims, for local and distributed tables.
+//! Statements that correct claims, for local and distributed tables. On a shard's node they check that the write belongs there.
 
-use std::collections::HashSet;
-
-use claims_model::{Bucket, Claim};
+use claims_model::Claim;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
@@ -10,33 +8,28 @@ use crate::pg::clock::Moment;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::shared_statement;
 use crate::pg::uuid::pg_uuid;
-use crate::tables::rows::buckets::{claim_arrays, claim_values, displays};
+use crate::tables::rows::buckets::claim_values;
 use crate::tables::rows::verify::Actual;
 
 shared_statement! {
     ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, TEXTOID) =
         "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
                                     creator_id, status, created_at, updated_at, display_value)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9, $10)";
-    /// Adds those claims whose buckets are free, for cell $8 at time $9, in the order of the arrays. Returns their buckets.
-    ADD_NEW(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID,
-            TEXTARRAYOID) =
-        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                    creator_id, status, created_at, updated_at, display_value)
-         SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), $8, 1::smallint, $9, $9, unnest($10)
-             ON CONFLICT (bucket_value, bucket_type) DO NOTHING RETURNING bucket_type, bucket_value";
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9, $10) RETURNING claims.is_current_shard(tableoid)";
     /// Replaces subject and source of the claim that was read with uuid $9, unless it has changed since. The result is another
     /// claim with its own uuid and age, so a session that has read the old one will not change it.
     REPLACE(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT4OID, TEXTOID, UUIDOID, INT8OID, TEXTOID) =
         "UPDATE claims.claims c SET uuid = $1, subject_type = $2, subject_id = $3, source_type = $4, source_id = $5,
                                     created_at = $6, updated_at = $6, display_value = $11
           WHERE c.bucket_type = $7 AND c.bucket_value = $8 AND c.uuid IS NOT DISTINCT FROM $9
-            AND c.creator_id IS NOT DISTINCT FROM $10 AND c.status = 1 AND c.lease_uuid IS NULL";
+            AND c.creator_id IS NOT DISTINCT FROM $10 AND c.status = 1 AND c.lease_uuid IS NULL
+         RETURNING claims.is_current_shard(c.tableoid)";
     /// Deletes the claim that was read with uuid $3, unless it has changed since.
     REMOVE(INT4OID, TEXTOID, UUIDOID, INT8OID) =
         "DELETE FROM claims.claims c
           WHERE c.bucket_type = $1 AND c.bucket_value = $2 AND c.uuid IS NOT DISTINCT FROM $3
-            AND c.creator_id IS NOT DISTINCT FROM $4 AND c.status = 1 AND c.lease_uuid IS NULL";
+            AND c.creator_id IS NOT DISTINCT FROM $4 AND c.status = 1 AND c.lease_uuid IS NULL
+         RETURNING claims.is_current_shard(c.tableoid)";
 }
 
 fn new_uuid() -> PgUuid {
@@ -48,14 +41,6 @@ pub fn add(connection: &Connection, cell_id: i64, claim: &Claim) -> bool {
     let values =
         claim_values(claim).into_iter().chain([cell_id.into(), Moment::now().into(), claim.display.as_deref().into()]);
     connection.run(&ADD, View::Statement, values).count() == 1
-}
-
-/// Adds those claims whose buckets are free. Returns their buckets. It waits up to `lock_timeout` for a bucket that another open
-/// transaction is adding.
-pub fn add_new(connection: &Connection, cell_id: i64, claims: &[&Claim]) -> HashSet<Bucket<'static>> {
-    let values = claim_arrays(claims).into_iter().chain([cell_id.into(), Moment::now().into(), displays(claims)]);
-    let added = connection.run(&ADD_NEW, View::Statement, values);
-    added.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() }).into_iter().collect()
 }
 
 /// Replaces subject and source of a claim in place. Returns `false` if it has changed since it was read.

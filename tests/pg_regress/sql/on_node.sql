@@ -41,8 +41,12 @@ SELECT pg_temp.rows();
 -- an array is read as a list, whatever its dimensions
 SELECT pg_temp.create_with('1', '''b''', '9', '''{{1},{1},{1}}''', '10', '''[7:9]={u,v,w}''');
 SELECT pg_temp.rows();
+-- without a lease a claim is ACTIVE
+SELECT pg_temp.create_with('5', 'NULL', '10', '''{k,l,m}''');
+SELECT pg_temp.rows();
+SELECT count(*) FROM claims.claims_5 c WHERE c.status = 1 AND c.lease_uuid IS NULL AND c.bucket_value = 'k';
 -- NULL arguments and elements are refused, except in the last list
-SELECT pg_temp.create_with(n::text, 'NULL') FROM generate_series(1, 15) n;
+SELECT pg_temp.create_with(n::text, 'NULL') FROM generate_series(1, 15) n WHERE n <> 5;
 SELECT pg_temp.create_with(n::text, '''{NULL,NULL,NULL}''') FROM unnest('{2,3,4,8,9,10,11,12,13,14}'::int[]) n;
 SELECT pg_temp.settle_with(n::text, 'NULL') FROM generate_series(1, 10) n;
 SELECT pg_temp.settle_with(n::text, '''{NULL,NULL,NULL}''') FROM unnest('{3,4,5,6,7,8,9}'::int[]) n;

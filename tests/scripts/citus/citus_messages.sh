@@ -4,7 +4,8 @@
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
-citus_cluster 2
+# pg_dist_transaction keeps a row for each node of a commit in two phases.
+citus_cluster 2 -c citus.recover_2pc_interval=-1
 citus_service
 citus_spread 8
 
@@ -39,8 +40,50 @@ ended=$(said "$warm" "SELECT claims.commit_update(1, '$(lease 1)')")
 expect 'its commit: the lease, and a statement for each node' "$(grep -c '^DELETE\|^UPDATE' <<<"$ended")" 3
 expect 'all ACTIVE' "$(active many)" 30
 expect 'the outcome' "$(sql "SELECT claims.lease_outcome(1, '$(lease 1)')") $(sql "SELECT count(request_digest) FROM claims.lease_outcomes WHERE lease_uuid = '$(lease 1)'")" 'committed 1'
+# Ten names of the first worker, and a lease there.
+of_one_node=$(sql "SELECT string_agg(name, ' ') FROM (SELECT 'one-' || n AS name FROM generate_series(1, 100) n
+  JOIN pg_dist_placement p ON p.shardid = get_shard_id_for_distribution_column('claims.claims', 'one-' || n)
+ WHERE p.groupid = (SELECT min(groupid) FROM pg_dist_node WHERE shouldhaveshards) LIMIT 10) x")
+# shellcheck disable=SC2086
+begun=$(said "$warm" "SELECT claims.begin_update(1, $(claims_of $of_one_node))")
+single=$(sql "SELECT lease_uuid FROM claims.list_leases(1)")
+ended=$(said "$warm" "SELECT claims.commit_update(1, '$single')")
+expect 'ten claims of one node: as many messages as one claim, and one phase' "$(wc -l <<<"$begun") $(wc -l <<<"$ended") $(printf '%s\n' "$begun" "$ended" | count '^PREPARE')" '4 5 0'
+expect 'all ACTIVE' "$(active one)" 10
+for n in $(seq 101 140); do printf "SELECT claims.begin_update(1, %s, lease_uuid => '%s');\n" "$(claims_of "settled-$n")" "$(lease "$n")"; done | psql -XqAt -v ON_ERROR_STOP=1 >/dev/null
+ended=$(said "$warm" "SELECT count(*) FROM claims.settle_leases(1, ARRAY(SELECT ('00000000-0000-4000-8000-000000000' || n)::uuid FROM generate_series(101, 140) n))")
+expect 'settle_leases for 40 leases: two statements for each shard of leases, one for each node of claims' "$(count '^SELECT uuid' <<<"$ended") $(count '^DELETE' <<<"$ended") $(count '^UPDATE' <<<"$ended")" '8 8 2'
+expect 'and nothing else but the frame' "$([ "$(wc -l <<<"$ended")" -le 34 ] || echo "$ended")" ''
+expect 'all ACTIVE' "$(active settled)" 40
 misplaced="SELECT count(*) FROM run_command_on_shards('claims.claims', \$\$SELECT count(*) FROM %1\$s c WHERE get_shard_id_for_distribution_column('claims.claims', c.bucket_value) <> substring('%1\$s' FROM '[0-9]+\$')::bigint\$\$) WHERE result IS DISTINCT FROM '0'"
 expect 'every claim is in its shard' "$(sql "$misplaced")" 0
+
+# --- an import ------------------------------------------------------------------------------------------------------------------
+# imported PREFIX LIST: what an import of the list says to other nodes. Its answer is in a file.
+imported() {
+  psql -XqAt -c "$warm" -c "SELECT claims.import_records(1, ($(batch "warm-$1" 30))::text)" -c "SET citus.log_remote_commands = on" \
+    -c "SELECT string_agg(outcome, ' ') FROM claims.import_records(1, ($2)::text)" 2>"$CLAIMS_TMP/issued" | tail -1 >"$CLAIMS_TMP/refused"
+  grep -oE 'issuing .*' "$CLAIMS_TMP/issued" | cut -c9- || true
+}
+issued=$(imported new "$(batch new 300)")
+expect 'an import of 300 new names: a statement for each node' "$(count '^INSERT' <<<"$issued")" 2
+expect 'for each node BEGIN, the statement, RELEASE, PREPARE and COMMIT PREPARED' "$(wc -l <<<"$issued")" 10
+expect 'all ACTIVE, each in its shard' "$(active new) $(sql "$misplaced") $(cat "$CLAIMS_TMP/refused")" '300 0 '
+# An attempt ends with the first name that exists: on one node, or on both.
+attempts() { echo $((($(count '^INSERT') + 1) / 2)); }
+issued=$(imported again "$(batch new 300)")
+expect 'again: what exists is compared' "$(attempts <<<"$issued") $(cat "$CLAIMS_TMP/refused")" '1 '
+issued=$(imported more "$(batch new 100) || $(batch more 200)")
+expect 'where some exist: a second attempt' "$(attempts <<<"$issued") $(active more) $(cat "$CLAIMS_TMP/refused")" '2 200 '
+expect 'its messages' "$([ "$(wc -l <<<"$issued")" -lt 60 ] || wc -l <<<"$issued")" ''
+open_session flying
+ask flying "BEGIN; SELECT claims.begin_update(2, $(batch air 2))" >/dev/null
+issued=$(imported mixed "$(batch air 1) || $(batch mixed 200)")
+expect 'where one is in flight: a second attempt for all others, and its own ones' "$([ "$(count '^INSERT' <<<"$issued")" -le 12 ] || echo "$issued") $(active mixed) $(cat "$CLAIMS_TMP/refused")" ' 200 busy'
+ask flying 'ROLLBACK' >/dev/null
+expect 'in a transaction block' "$(sql "BEGIN; SELECT claims.import_records(1, ($(batch blocked 300))::text); COMMIT") $(active blocked) $(sql "$misplaced")" ' 300 0'
+expect 'in a function' "$(sql "DO \$\$ BEGIN PERFORM claims.import_records(1, ($(batch function 300))::text); END \$\$") $(active function) $(sql "$misplaced")" ' 300 0'
+expect 'rolled back with its transaction' "$(sql "BEGIN; SELECT claims.import_records(1, ($(batch rolled 300))::text); ROLLBACK") $(there rolled)" ' 0'
 
 # --- the other ends -----------------------------------------------------------------------------------------------------------
 sql "SELECT claims.begin_update(1, $(batch undone 30), $(buckets many 20), '$(lease 2)')" >/dev/null
@@ -57,6 +100,25 @@ sql "INSERT INTO claims.claims SELECT gen_random_uuid(), bucket_type, 'damaged-1
 expect 'there again' "$(sql "SELECT claims.commit_update(1, '$(lease 3)')") $(active damaged)" 't 30'
 expect 'one of 30 is taken: nothing is kept' "$(sql "SELECT jsonb_array_length(conflicts) FROM claims.try_begin_update(2, $(batch other 30) || $(batch many 1))") $(there other)" '1 0'
 expect 'forms that names were given in' "$(sql "SELECT claims.add_bucket_type(100, 'FOLDED', 'casefold')" >/dev/null; sql "$(save "$(batch Folded 30 FOLDED)")") $(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE 'folded-%' AND display_value LIKE 'Folded-%'")" 't 30'
+
+# --- the saves of a cell ------------------------------------------------------------------------------------------------------
+start_cluster cell --fast
+sql "CREATE EXTENSION claims; CREATE ROLE app LOGIN; SELECT claims.register_cell(1, 'app');
+  CREATE SERVER service FOREIGN DATA WRAPPER claims_service OPTIONS (host '${CLUSTER_DIR[coordinator]}', port '${CLUSTER_PORT[coordinator]}', dbname '$CITUS_DATABASE');
+  ALTER DATABASE postgres SET claims.service_timeout = '20s';
+  CREATE USER MAPPING FOR postgres SERVER service OPTIONS (user 'script_claims_one');
+  CREATE TABLE routes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text);
+  GRANT SELECT, INSERT ON routes TO app;
+  SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');
+  SELECT claims.automatic(1, 'service')" >/dev/null
+two_phases() { (on_coordinator; sql 'SELECT count(*) FROM pg_dist_transaction'); }
+outstanding() { (on_coordinator; sql 'SELECT count(*) FROM claims.list_leases(1)'); }
+before=$(two_phases)
+for n in $(seq 1 40); do echo "INSERT INTO routes (name) VALUES ('cell-$n');"; done | PGUSER=app psql -Xq -v ON_ERROR_STOP=1
+expect 'they are settled' "$(wait_for 0 outstanding)" 0
+expect 'lease and claim are on one node, and each commit has one phase' "$(($(two_phases) - before))" 0
+on_coordinator
+expect 'all ACTIVE' "$(active cell)" 40
 
 # --- where it must not be so --------------------------------------------------------------------------------------------------
 begun=$(said "$warm" BEGIN "SELECT claims.begin_update(1, $(batch block 30), lease_uuid => '$(lease 4)')")

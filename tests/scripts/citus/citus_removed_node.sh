@@ -25,12 +25,17 @@ refused() {
   local call
   on_worker 2
   for call in "claims.begin_update(1, $(claims_of "$1-a"))" "claims.begin_update(1, $(claims_of "$1"-{a..i}))" "claims.begin_update(1, destroy_records => $(buckets_of member))" \
-    "claims.commit_update(1, '$(lease 1)')" "claims.rollback_update(1, '$(lease 2)')" "claims.rollback_update(1, '$(lease 77)')"; do
+    "claims.commit_update(1, '$(lease 1)')" "claims.rollback_update(1, '$(lease 2)')" "claims.rollback_update(1, '$(lease 77)')" \
+    "claims.import_records(1, $(claims_of "$1-i"))" "claims.import_records(1, $(claims_of "$1"-{i..r}))" "claims.import_records(1, $(claims_of member "$1-i"))" \
+    "claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, $(claims_of member "$1-v"), '0', true)" \
+    "claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', '0', true)" \
+    "claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[$(claim member 2)]', '0', true)"; do
     expect "$1: ${call:0:50}" "$(sqlstate "SELECT $call")" 55000
   done
   expect "$1: in a transaction" "$(psql -XqAt -v VERBOSITY=sqlstate -c BEGIN -c "SELECT count(*) FROM claims.get_record('ROUTES', 'member')" -c "SELECT claims.begin_update(1, $(claims_of "$1-a"))" -c COMMIT 2>&1)" $'1\nERROR:  55000'
   expect "$1: what the error says" "$(psql -XqAt -v VERBOSITY=verbose -c "SELECT claims.begin_update(1, $(claims_of "$1-a"))" 2>&1 | grep -cE '^(ERROR:  55000: the node that was called has left the cluster of claims|HINT: +Call another node, and stop the server that was removed)')" 2
   on_coordinator
+  expect "$1: the claim from before is as it was" "$(sql "SELECT source_id || ' ' || status FROM claims.get_record('ROUTES', 'member')")" '1 ACTIVE'
   expect "$1: nothing is there" "$(sql "SELECT count(*) FROM claims.claims WHERE bucket_value LIKE '$1-%'")" 0
   expect "$1: leases are as they were" "$(sql "SELECT string_agg(claims.lease_outcome(1, l), ' ') FROM unnest('{$(lease 1),$(lease 2)}'::uuid[]) l")" 'outstanding outstanding'
 }

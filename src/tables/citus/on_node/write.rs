@@ -17,6 +17,7 @@ use crate::pg::compatibility;
 use crate::pg::prelude::*;
 use crate::pg::spi::{self, Connection, Value};
 use crate::tables::citus::shards;
+use crate::tables::rows::claims::{ACTIVE, HeldFor};
 
 /// Returns the elements of an array argument, which must not contain NULLs.
 fn list<T>(argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
@@ -95,7 +96,8 @@ fn require_shard(shard: i64) -> Result<(), ClaimsError> {
     if shard > 0 { Ok(()) } else { Err(BadInput::new("shards", Problem::OutOfRange { allowed: "1 and more" }).into()) }
 }
 
-/// Creates the claims of the part whose anchor is the returned row, in shards of this node. Returns their number.
+/// Creates the claims of the part whose anchor is the returned row, in shards of this node. Without a lease they are ACTIVE. Returns
+/// their number.
 #[pg_extern(schema = "claims", immutable)]
 #[search_path(pg_catalog, pg_temp)]
 fn create_on_node(
@@ -118,7 +120,8 @@ fn create_on_node(
     compatibility::require();
     let (anchor, anchors) = (required(anchor, "anchor")?, list(anchors, "anchors")?);
     let Some(position) = anchors.iter().position(|other| *other == anchor) else { return Ok(0) };
-    let (lease, cell_id) = (required(lease_uuid, "lease_uuid")?, required(cell_id, "cell_id")?);
+    let status = if lease_uuid.is_some() { HeldFor::Creating as i16 } else { ACTIVE };
+    let cell_id = required(cell_id, "cell_id")?;
     let made_at = Moment::from(required(made_at, "made_at")?);
     let rows = Rows::of(position, parts, shards)?;
     let columns = [
@@ -132,8 +135,8 @@ fn create_on_node(
         rows.column_of(required(display_values, "display_values")?, "display_values")?,
     ];
     Ok(rows.write(|connection, shard, rows| {
-        let lease = [lease.into(), cell_id.into(), made_at.into()];
-        shards::create(connection, shard, lease, columns.each_ref().map(|column| column(rows)))
+        let origin = [lease_uuid.into(), cell_id.into(), made_at.into()];
+        shards::create(connection, shard, status, origin, columns.each_ref().map(|column| column(rows)))
     })?)
 }
 
