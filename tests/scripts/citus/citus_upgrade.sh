@@ -35,6 +35,7 @@ citus_cluster 2
 sql "CREATE EXTENSION claims VERSION '1.1.0'"
 fresh_roles
 sql "INSERT INTO claims.cells (cell_id, role, role_name, name) VALUES (1, 'script_claims_one'::regrole, 'script_claims_one', 'one'), (2, 'script_claims_two'::regrole, 'script_claims_two', 'two');
+  INSERT INTO claims.bucket_types (id, name, profile) VALUES (14, 'SLUGS', 'casefold');
   INSERT INTO claims.limit_settings (cell_id, max_outstanding, reason, since, role) VALUES (2, 100, 'a test', now(), 'postgres');
   INSERT INTO claims.claims (bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, status)
   SELECT 1, 'there-' || n, 2, n, 3, n, 1, 1 FROM generate_series(1, 200) n;
@@ -49,6 +50,9 @@ for node in "${NODES[@]}"; do
   number=$((number + 1))
   $node
   expect "$node: the version" "$(sql "SELECT extversion FROM pg_extension WHERE extname = 'claims'")" "$(sql "SELECT default_version FROM pg_available_extensions WHERE name = 'claims'")"
+  expect "$node: a type that was added with the id of a new one" "$(sql "SELECT string_agg(id || ' ' || name || ' ' || aliases::text || ' ' || profile, ', ') FROM claims.list_types() WHERE kind = 'bucket' AND id IN (13, 14)")" \
+    '13 GPG_KEY_FINGERPRINTS {} exact, 14 SERVICE_DESK_PROJECT_KEY_ADDRESS_SLUG {SLUGS} casefold'
+  expect "$node: the seeded types are the same" "$(sql 'SELECT md5(string_agg(n::text, $$ $$ ORDER BY n)) FROM claims.type_names n')" "${names:=$(sql 'SELECT md5(string_agg(n::text, $$ $$ ORDER BY n)) FROM claims.type_names n')}"
   expect "$node: a cell saves" "$(as_cell one "SELECT claims.commit_update(1, claims.begin_update(1, $(claims_of "new-$number")))")" t
   expect "$node: a batch" "$(as_cell two "SELECT claims.commit_update(2, claims.begin_update(2, $(numbered "batch-$number" 30)))")" t
   expect "$node: what is new" "$(as_cell one 'SELECT claims.hold_verification_slot(1, 60)')" t
@@ -60,6 +64,8 @@ expect 'a lease from before' "$(as_cell one "SELECT claims.commit_update(1, '$(l
 sql "SELECT claims.set_cell_limits(2, 'a test', max_priority => 3)" >/dev/null
 expect 'a limit of a new kind' "$(on_worker 2; sql 'SELECT max_outstanding, max_priority FROM claims.limit_settings WHERE cell_id = 2')" '|3'
 expect 'all claims' "$(sql "SELECT count(*) FROM claims.claims WHERE status = 1")" 294
+sql "SELECT claims.add_source_type(20, 'LATER')" >/dev/null
+expect 'a type with a low id' "$(on_worker 2; sql 'SELECT name FROM claims.source_types WHERE id = 20')" LATER
 expect 'refresh_grants()' "$(sql 'SELECT claims.refresh_grants()')" ''
 expect_clean 'upgraded'
 expect 'the setting of the session is as before' "$(psql -XqAt -c BEGIN -c 'SHOW citus.enable_ddl_propagation' -c COMMIT)" on
