@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_sys;
 
 use super::owner::restricted_as;
-use super::settings::with_search_path;
+use super::settings::{with_fixed_text, with_search_path};
 
 /// A condition with qualified names.
 pub struct Condition {
@@ -122,11 +122,13 @@ unsafe fn over_rows_of(relation: pg_sys::Relation, expression: *mut pg_sys::Node
         let reads_virtual_column = has_virtual_column(relation, columns);
         let is_immutable = !pg_sys::contain_mutable_functions(expression);
         let name = (&raw const (*(*relation).rd_rel).relname.data).cast();
-        let text = with_search_path(c"pg_catalog, pg_temp", || {
+        // Literals, such as dates, are spelled so that every session reads them as the same value.
+        let spelled = || {
             let context = pg_sys::deparse_context_for(name, (*relation).rd_id);
             let text = pg_sys::deparse_expression(expression, context, false, false);
             CStr::from_ptr(text).to_string_lossy().into_owned()
-        });
+        };
+        let text = with_search_path(c"pg_catalog, pg_temp", || with_fixed_text(spelled));
         pg_sys::free_parsestate(state);
         Some(Condition { text, is_immutable, reads_virtual_column })
     }

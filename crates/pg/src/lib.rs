@@ -53,6 +53,7 @@ pub mod row_set;
 mod rows;
 pub mod session;
 pub mod settings;
+mod settings_dependence;
 pub mod shared;
 pub mod snapshot;
 pub mod spi;

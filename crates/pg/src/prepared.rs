@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use super::settings_dependence::depends_on_settings;
 use super::spi::{Connection, Rows, StatementArguments, Value};
 use super::statement::prepare_for_session;
 
@@ -13,10 +14,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Parses the statement under the current search_path.
+    /// Parses the statement under the current settings and search_path.
     pub fn new(connection: &Connection, text: String, argument_types: &[pg_sys::Oid]) -> Self {
         connection.open();
         Prepared { plan: prepare_for_session(&text, argument_types), text, argument_types: argument_types.to_vec() }
+    }
+
+    /// Returns whether the columns of its result may depend on settings of the session, whatever the rows are that it reads.
+    pub fn depends_on_settings(&self) -> bool {
+        // SAFETY: a plan that is kept has its sources, each with a list of analyzed queries.
+        unsafe {
+            let sources = pg_sys::SPI_plan_get_plan_sources(self.plan);
+            elements(sources).any(|source| {
+                let queries = (*source.cast::<pg_sys::CachedPlanSource>()).query_list;
+                elements(queries).any(|query| depends_on_settings((*query.cast::<pg_sys::Query>()).targetList.cast()))
+            })
+        }
     }
 
     /// Runs it with the snapshot of the calling query. Raises an error if the number or types of the values do not fit.
@@ -32,6 +45,17 @@ impl Prepared {
             connection.rows_of(status, &self.text)
         }
     }
+}
+
+/// Returns the pointers in a list.
+///
+/// # Safety
+/// The list is NULL, which is the empty list, or a list of pointers that lives as long as the result.
+unsafe fn elements(list: *mut pg_sys::List) -> impl Iterator<Item = *mut std::ffi::c_void> {
+    // SAFETY: guaranteed by the caller.
+    let length = if list.is_null() { 0 } else { unsafe { (*list).length } };
+    // SAFETY: the position is within the list.
+    (0..length).map(move |nth| unsafe { pg_sys::list_nth(list, nth) })
 }
 
 impl Drop for Prepared {

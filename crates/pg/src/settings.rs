@@ -94,16 +94,32 @@ pub fn planning_by_index<T>(body: impl FnOnce() -> T) -> T {
     under(BY_INDEX, body)
 }
 
-/// The settings under which the text of a value is equal in every session. The search path is that of the calling
-/// function, which is pinned.
-pub const FIXED_TEXT: &[(&CStr, &CStr)] = &[
+/// The settings under which the text of a value is equal in every session, and is read as the same value, as pg_dump sets them. The search
+/// path is that of the calling function, which is pinned.
+const FIXED_TEXT: &[(&CStr, &CStr)] = &[
     (c"DateStyle", c"ISO, YMD"),
     (c"IntervalStyle", c"postgres"),
     (c"TimeZone", c"UTC"),
     (c"bytea_output", c"hex"),
     (c"extra_float_digits", c"1"),
     (c"lc_monetary", c"C"),
+    (c"lc_numeric", c"C"),
+    (c"lc_time", c"C"),
+    (c"xmlbinary", c"base64"),
+    (c"xmloption", c"content"),
+    (c"quote_all_identifiers", c"off"),
+    (c"default_text_search_config", c"pg_catalog.simple"),
 ];
+
+/// Runs `body` under settings that give values the same text in every session. Restores them afterwards, also after an error.
+pub fn with_fixed_text<T>(body: impl FnOnce() -> T) -> T {
+    // Changing a setting costs more than reading it.
+    // SAFETY: a backend is single-threaded. A setting's value is a C string that lives until the next call.
+    let differs = |setting: &CStr, value: &CStr| unsafe {
+        CStr::from_ptr(pg_sys::GetConfigOption(setting.as_ptr(), false, false)) != value
+    };
+    under_those(FIXED_TEXT.iter().filter(|(setting, value)| differs(setting, value)), body)
+}
 
 /// Runs `body` with another search_path.
 pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
@@ -112,6 +128,10 @@ pub fn with_search_path<T>(path: &CStr, body: impl FnOnce() -> T) -> T {
 
 /// Runs `body` with settings that any caller may change. Restores them afterwards, also after an error.
 pub fn under<T>(settings: &[(&CStr, &CStr)], body: impl FnOnce() -> T) -> T {
+    under_those(settings.iter(), body)
+}
+
+fn under_those<'s, T>(settings: impl Iterator<Item = &'s (&'s CStr, &'s CStr)>, body: impl FnOnce() -> T) -> T {
     nesting::begin();
     // SAFETY: the nest level ends here or, after an error, with the (sub)transaction.
     unsafe {

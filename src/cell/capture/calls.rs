@@ -6,6 +6,7 @@ use claims_model::origin::Origin;
 
 use crate::error::Excess;
 use crate::pg::owner::{as_owner_of, restricted_as};
+use crate::pg::settings::with_fixed_text;
 use crate::pg::spi::{self, Connection, Row};
 use crate::pg::stored::BoundedText;
 use crate::pg::trigger::{PlainValue, RowChange, RowVersion};
@@ -109,7 +110,7 @@ pub fn held(captured: &CapturedColumns, version: RowVersion) -> Option<Vec<Value
 /// Evaluates conditions and casts. Large columns are read only if a condition uses them.
 fn evaluated(connection: &Connection, captured: &CapturedColumns, version: RowVersion) -> Option<Vec<Values>> {
     let statement = captured.statement.as_ref()?;
-    restricted_as(captured.owner, || {
+    let read = || {
         statement.run(connection, [version.value_as_stored()]).first(|row| {
             let columns = (0..).step_by(3).zip(&captured.attributes);
             let read = |(at, attribute): (i32, &CapturedAttribute)| Values {
@@ -118,7 +119,8 @@ fn evaluated(connection: &Connection, captured: &CapturedColumns, version: RowVe
             };
             columns.map(read).collect::<Vec<_>>()
         })
-    })
+    };
+    restricted_as(captured.owner, || if captured.depends_on_settings { with_fixed_text(read) } else { read() })
 }
 
 /// Returns a key that the statement has selected.

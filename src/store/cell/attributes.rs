@@ -12,6 +12,7 @@ use super::keys::{KeyKind, base_type};
 use crate::pg::cache::{Freshness, RelationCache};
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
+use crate::pg::settings::with_fixed_text;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
 use crate::pg::subtransaction::{Caught, Stopped, attempt};
@@ -72,6 +73,8 @@ pub struct CapturedColumns {
     pub owner: Oid,
     /// One of the attributes has a condition, which may refer to any column.
     pub has_conditions: bool,
+    /// Whether the statement must run under fixed settings, so that its result is the same in every session.
+    pub depends_on_settings: bool,
     /// Returns three columns for each attribute: the value (NULL if the condition is not true), the subject, and the source.
     /// Subject and source are int8 or text. It takes columns of its argument, a row, and never the whole row.
     pub statement: Option<Prepared>,
@@ -194,8 +197,8 @@ fn prepared_columns(
     columns: Vec<ColumnRow>,
     is_lost: fn(&Caught) -> bool,
 ) -> Result<CapturedColumns, UnusableAttribute> {
-    // Parsing evaluates literals, which can call the owner's input functions.
-    let prepare = |text| restricted_as(owner, || Prepared::new(connection, text, &[row_type]));
+    // Parsing evaluates literals, which can call the owner's input functions and depend on settings.
+    let prepare = |text| restricted_as(owner, || with_fixed_text(|| Prepared::new(connection, text, &[row_type])));
     let text = row.and_then(|row| statement_text(&columns, row));
     let statement = match text.map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
         None => None,
@@ -210,6 +213,7 @@ fn prepared_columns(
     Ok(CapturedColumns {
         owner,
         has_conditions: columns.iter().any(|column| column.condition.is_some()),
+        depends_on_settings: statement.as_ref().is_some_and(Prepared::depends_on_settings),
         statement,
         attributes: columns.into_iter().map(|column| column.attribute).collect(),
     })

@@ -20,7 +20,7 @@ pub use super::claimed_row::{ClaimedRow, RowLock};
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
 use super::search_index::{self, MissingIndex};
 use crate::pg::owner::restricted_as;
-use crate::pg::settings::{FIXED_TEXT, under};
+use crate::pg::settings::{under, with_fixed_text};
 use crate::pg::spi::{Connection, Row, View};
 use crate::pg::statement::statement;
 use crate::pg::subtransaction::{Stopped, attempt};
@@ -149,7 +149,7 @@ pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
 impl Attribute {
     /// Runs `body` with the owner's rights, under settings that give the owner's code the same result in every session.
     pub(super) fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
-        restricted_as(self.owner, || under(NO_ROWS_HIDDEN, || under(FIXED_TEXT, body)))
+        restricted_as(self.owner, || under(NO_ROWS_HIDDEN, || with_fixed_text(body)))
     }
 
     /// Returns whether none of its rows calls for a claim now.

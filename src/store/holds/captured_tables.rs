@@ -9,7 +9,7 @@ use crate::pg::cache::{Freshness, RelationCache};
 use crate::pg::jsonb::Jsonb;
 use crate::pg::owner::restricted_as;
 use crate::pg::prepared::Prepared;
-use crate::pg::settings::{FIXED_TEXT, under};
+use crate::pg::settings::with_fixed_text;
 use crate::pg::spi::{Connection, View};
 use crate::pg::statement::statement;
 use crate::pg::trigger::RowVersion;
@@ -158,5 +158,5 @@ pub fn row(connection: &Connection, captured: &Captured, owner: Oid, version: Ro
 /// Reads as the table's owner. The conversion to jsonb calls casts, which any role may have written. Its result does not depend
 /// on the role that writes the row.
 fn as_owner<T>(captured: &Captured, owner: Oid, read: impl FnOnce() -> T) -> T {
-    restricted_as(owner, || if captured.depends_on_settings { under(FIXED_TEXT, read) } else { read() })
+    restricted_as(owner, || if captured.depends_on_settings { with_fixed_text(read) } else { read() })
 }
