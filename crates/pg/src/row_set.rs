@@ -4,9 +4,9 @@
 //! of a function that returns one row. Here a function puts its rows into a tuplestore, with the columns that the caller of the function knows.
 
 use pgrx::callconv::{BoxRet, FcInfo};
-use pgrx::{IntoHeapTuple, pg_sys};
+use pgrx::{IntoDatum, pg_sys};
 
-/// The rows that a function returns, tuples of its columns. The function needs a declaration of its own (`sql = …`).
+/// The rows that a function returns, as its [Columns]. The function needs a declaration of its own (`sql = …`).
 pub struct RowSet<Row>(Vec<Row>);
 
 impl<Row> RowSet<Row> {
@@ -15,22 +15,53 @@ impl<Row> RowSet<Row> {
     }
 }
 
-/// A tuple as a row.
-pub trait Columns: IntoHeapTuple {
-    /// The number of its columns.
+/// Columns of a row.
+pub trait Columns {
+    /// Their number.
     const COUNT: usize;
+
+    /// Writes their values to the first places.
+    fn put(self, values: &mut [pg_sys::Datum], nulls: &mut [bool]);
+}
+
+/// Columns, and more columns behind them.
+pub struct Joined<First, More>(pub First, pub More);
+
+impl<First: Columns, More: Columns> Columns for Joined<First, More> {
+    const COUNT: usize = First::COUNT + More::COUNT;
+
+    fn put(self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
+        let ((values, more_values), (nulls, more_nulls)) =
+            (values.split_at_mut(First::COUNT), nulls.split_at_mut(First::COUNT));
+        self.0.put(values, nulls);
+        self.1.put(more_values, more_nulls);
+    }
 }
 
 macro_rules! columns {
     ($count:literal: $($column:ident)*) => {
-        impl<$($column: pgrx::IntoDatum),*> Columns for ($($column,)*) {
+        impl<$($column: IntoDatum),*> Columns for ($($column,)*) {
             const COUNT: usize = $count;
+
+            #[allow(non_snake_case, reason = "the columns have the names of their types")]
+            fn put(self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
+                let ($($column,)*) = self;
+                let columns = [$($column.into_datum()),*];
+                for ((column, value), is_null) in columns.into_iter().zip(values).zip(nulls) {
+                    *is_null = column.is_none();
+                    *value = column.unwrap_or(pg_sys::Datum::null());
+                }
+            }
         }
     };
 }
-columns!(14: A B C D E F G H I J K L M N);
-columns!(15: A B C D E F G H I J K L M N O);
-columns!(16: A B C D E F G H I J K L M N O P);
+columns!(1: A);
+columns!(2: A B);
+columns!(3: A B C);
+columns!(12: A B C D E F G H I J K L);
+
+/// Most columns of a row.
+const MOST_COLUMNS: usize = 16;
 
 // SAFETY: the caller of the function takes the rows from the tuplestore.
 unsafe impl<Row: Columns> BoxRet for RowSet<Row> {
@@ -59,9 +90,12 @@ unsafe impl<Row: Columns> BoxRet for RowSet<Row> {
             (*result).setResult = store;
             // The caller does not compare them with its own.
             (*result).setDesc = std::ptr::null_mut();
+            const { assert!(Row::COUNT <= MOST_COLUMNS) };
+            let (mut values, mut nulls) = ([pg_sys::Datum::null(); MOST_COLUMNS], [true; MOST_COLUMNS]);
             for row in self.0 {
                 pgrx::check_for_interrupts!();
-                let tuple = row.into_heap_tuple(columns);
+                row.put(&mut values, &mut nulls);
+                let tuple = pg_sys::heap_form_tuple(columns, values.as_mut_ptr(), nulls.as_mut_ptr());
                 pg_sys::tuplestore_puttuple(store, tuple);
                 pg_sys::heap_freetuple(tuple);
             }

@@ -5,34 +5,19 @@ use claims_model::source_range::SourceRange;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 
-use super::record::status_name;
+use super::record::{ClaimColumns, claim_columns};
 use super::{MAX_RESULTS, page_size};
 use crate::error::ClaimsError;
 use crate::pg::prelude::*;
-use crate::pg::row_set::RowSet;
+use crate::pg::row_set::{Joined, RowSet};
 use crate::pg::spi::Connection;
 use crate::store::catalog;
 use crate::tables::rows::claims::{ClaimPart, StoredClaim};
 use crate::tables::{self, Tables};
 use crate::{access, arguments};
 
-/// A row of the answer, in the order of its columns.
-type Listed = (
-    PgUuid,
-    Option<String>,
-    String,
-    Option<String>,
-    String,
-    Option<String>,
-    String,
-    i64,
-    &'static str,
-    Option<PgUuid>,
-    TimestampWithTimeZone,
-    TimestampWithTimeZone,
-    String,
-    Option<String>,
-);
+/// A row of the answer: a claim, its cursor, and how the name was written.
+type Listed = Joined<ClaimColumns, (String, Option<String>)>;
 
 #[pg_extern(
     name = "list_records",
@@ -81,24 +66,10 @@ fn list_records_2(
         }
         let types = &catalog.types;
         let ends = if whole_sources { ends_of_sources(&records) } else { vec![false; records.len()] };
-        let row = |(record, ends_source): (StoredClaim, bool)| -> Listed {
+        let row = |(mut record, ends_source): (StoredClaim, bool)| -> Listed {
             let cursor = if ends_source { cursor_behind_source(&record) } else { cursor_of(&record) }.encode();
-            (
-                record.uuid,
-                types.bucket.name(record.bucket_type).map(str::to_owned),
-                record.bucket_value,
-                types.subject.name(record.subject_type).map(str::to_owned),
-                record.subject_id,
-                types.source.name(record.source_type).map(str::to_owned),
-                record.source_id,
-                record.cell_id,
-                status_name(record.status),
-                record.lease_uuid,
-                record.created_at.into(),
-                record.updated_at.into(),
-                cursor,
-                record.display_value,
-            )
+            let display_value = record.display_value.take();
+            Joined(claim_columns(record, types), (cursor, display_value))
         };
         Ok::<_, ClaimsError>(records.into_iter().zip(ends).map(row).collect::<Vec<_>>())
     })?;

@@ -8,7 +8,7 @@ use claims_model::{BadInput, Bucket, Problem, Types, id};
 use crate::error::ClaimsError;
 use crate::pg::jsonb::Jsonb;
 use crate::pg::prelude::*;
-use crate::pg::row_set::RowSet;
+use crate::pg::row_set::{Joined, RowSet};
 use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::StoredClaim;
@@ -17,8 +17,8 @@ use crate::{arguments, tables};
 /// Maximum number of buckets in one call.
 const MAX_BUCKETS: usize = 10_000;
 
-/// A row of the answer, in the order of its columns.
-type Routed = (
+/// The columns of a claim with which every row of an answer begins, in their order.
+pub type ClaimColumns = (
     PgUuid,
     Option<String>,
     String,
@@ -31,30 +31,13 @@ type Routed = (
     Option<PgUuid>,
     TimestampWithTimeZone,
     TimestampWithTimeZone,
-    Option<String>,
-    Option<String>,
-    Option<String>,
 );
 
+/// A row of `get_record`: a claim, the name and the address of its cell, and how the name was written.
+type Routed = Joined<ClaimColumns, (Option<String>, Option<String>, Option<String>)>;
+
 /// A row of `get_records`: that of `get_record`, and which of the buckets it answers, from 1.
-type Numbered = (
-    PgUuid,
-    Option<String>,
-    String,
-    Option<String>,
-    String,
-    Option<String>,
-    String,
-    i64,
-    &'static str,
-    Option<PgUuid>,
-    TimestampWithTimeZone,
-    TimestampWithTimeZone,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    i32,
-);
+type Numbered = Joined<Routed, (i32,)>;
 
 #[pg_extern(
     name = "get_record",
@@ -143,26 +126,7 @@ fn routed(claims: Vec<(i32, StoredClaim)>, catalog: &Catalog) -> Result<Vec<Numb
         if bytes > PAGE_BYTES {
             return Err(BadInput::new("buckets", Problem::AnswerTooLarge).into());
         }
-        let (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, cell_id, ..) = routed;
-        let (.., status, lease, created_at, updated_at, cell_name, cell_address, display_value) = routed;
-        Ok((
-            uuid,
-            bucket_type,
-            bucket_value,
-            subject_type,
-            subject_id,
-            source_type,
-            source_id,
-            cell_id,
-            status,
-            lease,
-            created_at,
-            updated_at,
-            cell_name,
-            cell_address,
-            display_value,
-            ordinal,
-        ))
+        Ok(Joined(routed, (ordinal,)))
     };
     claims.into_iter().map(route).collect()
 }
@@ -170,7 +134,8 @@ fn routed(claims: Vec<(i32, StoredClaim)>, catalog: &Catalog) -> Result<Vec<Numb
 /// Returns the approximate size of a row in bytes.
 fn size(routed: &Routed) -> usize {
     const NUMBERS_AND_NAMES: usize = 200;
-    let (_, _, bucket_value, _, subject_id, _, source_id, .., cell_name, cell_address, display_value) = routed;
+    let Joined((_, _, bucket_value, _, subject_id, _, source_id, ..), (cell_name, cell_address, display_value)) =
+        routed;
     let texts = [
         Some(bucket_value),
         Some(subject_id),
@@ -182,9 +147,16 @@ fn size(routed: &Routed) -> usize {
     texts.into_iter().flatten().map(String::len).sum::<usize>() + NUMBERS_AND_NAMES
 }
 
-fn route(claim: StoredClaim, catalog: &Catalog) -> Routed {
+fn route(mut claim: StoredClaim, catalog: &Catalog) -> Routed {
     let cell = catalog.cells.get(&claim.cell_id);
-    let types = &catalog.types;
+    let name = cell.and_then(|cell| cell.name.clone());
+    let address = cell.and_then(|cell| cell.address.clone());
+    let display_value = claim.display_value.take();
+    Joined(claim_columns(claim, &catalog.types), (name, address, display_value))
+}
+
+/// Returns a claim's own columns.
+pub fn claim_columns(claim: StoredClaim, types: &Types) -> ClaimColumns {
     (
         claim.uuid,
         types.bucket.name(claim.bucket_type).map(str::to_owned),
@@ -198,9 +170,6 @@ fn route(claim: StoredClaim, catalog: &Catalog) -> Routed {
         claim.lease_uuid,
         claim.created_at.into(),
         claim.updated_at.into(),
-        cell.and_then(|cell| cell.name.clone()),
-        cell.and_then(|cell| cell.address.clone()),
-        claim.display_value,
     )
 }
 
